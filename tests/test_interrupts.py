@@ -35,7 +35,7 @@ def interrupt_call(monkeypatch, place, name, number):
 
 
 @pytest.mark.parametrize("model", [
-    (SVC(), "buttress.solvers.qp.solve", "one_pass"),
+    (SVC(), "buttress.solvers.qp.solve", "at_once"),
     (SVC(max_iter=10_000), "buttress.solvers.qp.smo", "pair_updates"),
     (SVC(multi_class="ovr", max_iter=10_000), "buttress.solvers.qp.smo", "pair_updates"),
     (LinearSVC(), "buttress.linear", "run"),

@@ -108,7 +108,7 @@ def test_without_time_left_no_newton_step_begins(monkeypatch):
     """On singular programs of some thousand rows a step takes seconds, and one solve would take dozens of them."""
     qp = program(C=5.0)
     steps = []
-    monkeypatch.setattr(active_set, "newton_step", lambda K, qp, b: steps.append(b) or (b, True))
+    monkeypatch.setattr(active_set, "newton_step", lambda K, qp, b, g: steps.append(b) or (b, True))
     point = run(block_smo(qp, tol=1e-3), tol=1e-3).state
     np.testing.assert_array_equal(exact_finish(qp, point, left=lambda: 1e-9).b, point.b)
     np.testing.assert_array_equal(on_bounds(qp, padded_gram(qp.rows), point.b, 1e-3, lambda: 1e-9), point.b)
@@ -329,7 +329,7 @@ def test_rows_are_added_in_float64(real):
     rng = np.random.default_rng(0)
     store, slots, weights = rng.normal(size=(20, 700)).astype(real), rng.permutation(20)[:13], rng.normal(size=13)
     total = np.ones(600)
-    add_rows(store, slots, weights, total, 50, 650)
+    add_rows(store, slots, weights, total, 50)
     np.testing.assert_allclose(total, 1 + weights @ store[slots, 50:650].astype(float), rtol=1e-13, atol=1e-13)
 
 

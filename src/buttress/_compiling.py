@@ -1,10 +1,14 @@
 """How inner loops are compiled.
 
+A new machine waits for each of them, so they are scalar: an array expression, an assignment to a slice or `+=` on one
+takes seconds to compile, an array that is made in them a tenth of a second, and what is called once a fit is numpy's.
+
 Each signature of a function is compiled when it is first called for, so that a process waits for no loop that it does
 not run. numba keeps the result in its cache directory (``NUMBA_CACHE_DIR``, else beside the package, else the user's
 cache); where no directory can be written it is compiled anew in each process.
 """
 
+import gc
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from threading import Lock
@@ -45,7 +49,13 @@ class Compiled:
             raise TypeError(f"No matching definition of {self.function.__name__} for "
                             f"{tuple(map(numba.typeof, arguments))}.")
         with _COMPILING:
-            self._compile_for(tuple(map(numba.typeof, arguments)))
+            collecting = gc.isenabled()
+            gc.disable()  # numba makes millions of small objects, and looking through them takes a tenth of the time
+            try:
+                self._compile_for(tuple(map(numba.typeof, arguments)))
+            finally:
+                if collecting:
+                    gc.enable()
         return self(*arguments)
 
     def _compile_for(self, types: tuple[Any, ...]) -> None:
@@ -91,5 +101,16 @@ def compile_kernel(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that compiles a function for its signatures, cached on disk where that is possible."""
     signatures = [signature] if isinstance(signature, str) else signature
-    options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": fastmath}
+    options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True, "no_rewrites": True,
+                               "fastmath": fastmath}
     return lambda function: function if _SETTINGS.DISABLE_JIT else Compiled(function, signatures, options)
+
+
+def compile_inner(fastmath: bool | set[str] = False) -> Any:
+    """Return a decorator for functions that only compiled ones call: they get no wrapper for Python or C.
+
+    They may not allocate, and an integer written in a call is a type of its own, for which they are compiled again.
+    """
+    options: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
+                               "no_rewrites": True, "_nrt": False, "fastmath": fastmath}
+    return numba.njit(**options)

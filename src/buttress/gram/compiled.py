@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress._compiling import compile_kernel
+from buttress._compiling import compile_inner, compile_kernel
 from buttress._intrinsics import maximum, minimum
 
 WIDTH_MULTIPLE = 64  # entries: compiled loops over padded widths vectorise without a remainder
@@ -16,45 +15,34 @@ FAST = {"nnan", "ninf", "nsz", "contract", "arcp"}
 
 
 @compile_kernel(
-    [f"void({real}[:,::1], int64[::1], float64[::1], float64[::1], int64, int64)" for real in ("float32", "float64")],
+    [f"void({real}[:,::1], int64[::1], float64[::1], float64[::1], int64)" for real in ("float32", "float64")],
     fastmath=FAST,
 )
-def add_rows(store: Array, slots: Slots, weights: Array, total: Array, start: int, stop: int) -> None:
-    """Add sum_r weights[r] * store[slots[r], start:stop] to ``total`` (stop - start,), accumulating in float64."""
-    for left in range(start, stop, 2048):  # long for streaming rows, short for ``part`` to stay in the cache
-        right = min(left + 2048, stop)
-        part = total[left - start : right - start]
-        r = 0
-        while r + 8 <= slots.size:
-            a0 = weights[r]
-            a1 = weights[r + 1]
-            a2 = weights[r + 2]
-            a3 = weights[r + 3]
-            a4 = weights[r + 4]
-            a5 = weights[r + 5]
-            a6 = weights[r + 6]
-            a7 = weights[r + 7]
-            k0 = store[slots[r], left:right]
-            k1 = store[slots[r + 1], left:right]
-            k2 = store[slots[r + 2], left:right]
-            k3 = store[slots[r + 3], left:right]
-            k4 = store[slots[r + 4], left:right]
-            k5 = store[slots[r + 5], left:right]
-            k6 = store[slots[r + 6], left:right]
-            k7 = store[slots[r + 7], left:right]
-            for t in range(right - left):
-                first = a0 * np.float64(k0[t]) + a1 * np.float64(k1[t])
-                second = a2 * np.float64(k2[t]) + a3 * np.float64(k3[t])
-                third = a4 * np.float64(k4[t]) + a5 * np.float64(k5[t])
-                fourth = a6 * np.float64(k6[t]) + a7 * np.float64(k7[t])
-                part[t] += (first + second) + (third + fourth)
-            r += 8
-        while r < slots.size:
-            a0 = weights[r]
-            k0 = store[slots[r], left:right]
-            for t in range(right - left):
-                part[t] += a0 * np.float64(k0[t])
-            r += 1
+def _add_fours(store: Array, slots: Slots, weights: Array, total: Array, start: int) -> None:
+    stop = start + total.size
+    for r in range(0, slots.size, 4):
+        a0 = weights[r]
+        a1 = weights[r + 1]
+        a2 = weights[r + 2]
+        a3 = weights[r + 3]
+        k0 = store[slots[r], start:stop]
+        k1 = store[slots[r + 1], start:stop]
+        k2 = store[slots[r + 2], start:stop]
+        k3 = store[slots[r + 3], start:stop]
+        for t in range(total.size):
+            total[t] += (a0 * k0[t] + a1 * k1[t]) + (a2 * k2[t] + a3 * k3[t])
+
+
+def add_rows(store: Array, slots: Slots, weights: Array, total: Array, start: int) -> None:
+    """Add sum_r weights[r] * store[slots[r], start:start + len(total)] to ``total``, accumulating in float64.
+
+    ``total`` is to be short enough for the processor's first cache, and long enough for streaming rows.
+    """
+    spare = -len(slots) % 4
+    if spare:
+        slots = np.append(slots, slots[:1].repeat(spare))
+        weights = np.append(weights, np.zeros(spare))
+    _add_fours(store, slots, weights, total, start)
 
 
 @compile_kernel(
@@ -69,7 +57,7 @@ def gather(store: Array, slots: Slots, columns: Slots, out: Array, rows: Slots) 
             into[t] = row[columns[t]]
 
 
-@numba.njit(error_model="numpy", fastmath={"nnan", "ninf", "nsz", "contract"})
+@compile_inner({"nnan", "ninf", "nsz", "contract"})
 def _exponentials(inner: Array, shift: float, zz: Array, scale: float, out: Array) -> None:
     """Write 2^(scale min(0, 2 inner_j - shift - zz_j)) to ``out``.
 
@@ -94,7 +82,7 @@ def _exponentials(inner: Array, shift: float, zz: Array, scale: float, out: Arra
         out[j] = np.int32(bits).view(np.float32)
 
 
-@numba.njit(error_model="numpy", fastmath=FAST | {"reassoc"})
+@compile_inner(FAST | {"reassoc"})
 def _weighted(values: Array, weights: Array) -> float:
     """Return sum_j weights_j values_j, summed in float64."""
     total = 0.0

@@ -21,7 +21,7 @@ from buttress.gram.unstored import unstored_sums
 from buttress.kernels import Kernel
 
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and the solution can be finished to rounding
-COLUMNS_A_THREAD = 4096  # columns of stored rows that one thread adds at a time
+COLUMNS_A_THREAD = 2048  # columns of stored rows that one thread adds at a time
 HANDS = 16  # parts into which the rows of tiles are split; fixed, so that the sum does not depend on the threads
 ROUGH = 1e-5  # float32 entries with a larger relative error are not used
 WIDE = 128  # if X has more columns, entries are taken from stored rows instead of computed again
@@ -330,7 +330,7 @@ class KernelRows:
         def work(lefts: Iterator[int]) -> None:
             for left in lefts:
                 right = min(left + COLUMNS_A_THREAD, stop)
-                add_rows(self.cache.store, slots, weights, total[left - start : right - start], left, right)
+                add_rows(self.cache.store, slots, weights, total[left - start : right - start], left)
 
         share(work, range(start, stop, COLUMNS_A_THREAD), 2.0 * len(slots) * (stop - start))
 

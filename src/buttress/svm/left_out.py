@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress._compiling import compile_kernel
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, Mask, Rows
 from buttress.certainty.spans import Real, squared_spans
@@ -177,22 +176,12 @@ def _together(groups: Rows | None, coef: Array, on_bound: Mask) -> tuple[Rows, A
     lead = np.arange(len(coef))
     summed = np.zeros_like(coef)
     loose: Mask = np.zeros(coef.shape, dtype=bool)
-    _gather(groups, groups.max() + 1, coef, on_bound, lead, summed, loose)
+    holding = np.flatnonzero(coef.any(axis=1))
+    firsts = np.full(groups.max() + 1, -1)
+    firsts[groups[holding[::-1]]] = holding[::-1]  # of a number assigned twice the last one stays
+    first = firsts[groups]
+    held = np.flatnonzero(first >= 0)
+    lead[held] = first[held]
+    np.add.at(summed, lead[held], coef[held])
+    np.logical_or.at(loose, lead[held], ~on_bound[held])
     return lead, summed, (summed != 0) & loose
-
-
-@compile_kernel("void(int64[::1], int64, float64[:,::1], bool_[:,::1], int64[::1], float64[:,::1], bool_[:,::1])")
-def _gather(
-    groups: Rows, n_groups: int, coef: Array, on_bound: Mask, lead: Rows, summed: Array, loose: Mask
-) -> None:
-    """Set ``lead`` to the first row of each row's group with a coefficient, and add up at it what the group holds."""
-    firsts = np.full(n_groups, -1)
-    for i in range(groups.size):
-        if firsts[groups[i]] < 0 and coef[i].any():
-            firsts[groups[i]] = i
-    for i in range(groups.size):
-        first = firsts[groups[i]]
-        if first >= 0:
-            lead[i] = first
-            summed[first] += coef[i]
-            loose[first] |= ~on_bound[i]

@@ -13,8 +13,9 @@ from numpy.typing import DTypeLike
 
 from buttress._checks import Array
 from buttress.gram.compiled import WIDTH_MULTIPLE
-from buttress.gram.rows import Index, KernelRows
+from buttress.gram.rows import KernelRows
 from buttress.kernels import Linear
+from buttress.solvers.qp.compiled import SINGULAR, newton
 from buttress.solvers.qp.pairs import pair_updates
 from buttress.solvers.qp.program import QP, Point, violation
 
@@ -25,7 +26,25 @@ LEAST_ROUNDS = 100  # rounds that every program gets
 SPARE_ROUNDS = 30_000  # divided by n: rounds added to those, because the rounds of small programs are cheap
 STEP_SECONDS = 1e-9  # times n^3: what a step takes at most, where K is singular and all variables are free; one thread
 ROUGH = 1e-7  # of the range of the linear terms: the violation from which on Newton steps minimise over a simplex
-SINGULAR = 1e-13  # relative singular values below this count as 0 where K is singular on the free variables
+DPOSV = scipy.linalg.lapack.dposv
+FEW = 64  # free variables: for more, LAPACK is faster than a compiled loop without blocks
+
+
+def at_once(qp: QP, tol: float, most: int) -> tuple[Point, Array, int]:
+    """Solve a small program: pairs until the KKT violation is at most ``tol``, at most so many, then the finish.
+
+    Returns the point, K b, and the number of pairs. Where there are too many, or K curves downwards along one, there is
+    no finish.
+    """
+    gram = padded_gram(qp.rows, lasting=False)
+    b = qp.start.copy()
+    g = padded((_product(gram, b) if qp.start_f is None else qp.start_f) - qp.p)
+    pairs, downwards = pair_updates(gram, g, b, qp.lo, qp.hi, qp.l1, tol, most)
+    if pairs < most and not downwards:
+        b, f = _rounds(qp, gram, b, g[: len(b)], rounds_of(len(b)), lambda: None)
+    else:
+        f = _product(gram, b)
+    return Point(b, downwards=downwards), f, pairs
 
 
 def exact_finish(
@@ -38,7 +57,8 @@ def exact_finish(
     """
     gram = padded_gram(qp.rows) if at.gram is None else at.gram
     most = rounds_of(len(at.b)) if rounds is None else rounds
-    return replace(at, b=_rounds(qp, gram, at.b, most, left), stored=None, gram=gram)
+    b, _ = _rounds(qp, gram, at.b, _product(gram, at.b) - qp.p, most, left)
+    return replace(at, b=b, stored=None, gram=gram)
 
 
 def simplex_minimiser(U: Array, a: Array) -> Array:
@@ -86,96 +106,122 @@ def padded_gram(rows: KernelRows, *, lasting: bool = True) -> Array:
     One that is not ``lasting`` is overwritten by the next one of the same cache.
     """
     n = len(rows)
-    shape = (n, padded_width(n))
+    shape = (n, -(-n // WIDTH_MULTIPLE) * WIDTH_MULTIPLE)
     padded = np.empty(shape) if lasting else rows.cache.spare(*shape)
     padded[:, n:] = 0.0
     rows.gram(padded[:, :n])
     return padded
 
 
-def _rounds(qp: QP, gram: Array, b: Array, most: int, left: Callable[[], float | None]) -> Array:
-    """Alternate between Newton steps on the free variables and pair updates, for at most ``most`` rounds."""
+def _product(gram: Array, b: Array) -> Array:
+    """Return K b, from the rows where b is not 0, of which a solution has few."""
+    active = b.nonzero()[0]
+    product: Array = b[active] @ gram[active, : len(b)]
+    return product
+
+
+def _rounds(
+    qp: QP, gram: Array, b: Array, g: Array, most: int, left: Callable[[], float | None]
+) -> tuple[Array, Array]:
+    """Alternate between Newton steps on the free variables and pair updates, for at most ``most`` rounds.
+
+    ``g`` is K b - p. Returns b and K b.
+    """
     n = len(b)
-    K = gram[:, :n]
-    tiny = ROUNDED_VIOLATION * (np.abs(K @ b).max() + np.abs(qp.p).max())
+    tiny = ROUNDED_VIOLATION * (np.abs(g).max() + np.abs(qp.p).max())
+    f = g + qp.p
     for _ in range(most):
         if not affords_step(left(), n):
-            return b
-        b, blocked = newton_step(K, qp, b)
+            break
+        b, blocked = newton_step(gram, qp, b, g)
+        f = _product(gram, b)
+        g = f - qp.p
         if blocked:
             continue
-        g = padded(K @ b - qp.p)
-        if violation(g[:n], b, qp.lo, qp.hi, qp.l1) <= tiny:
-            return b
-        before = b
-        b = before.copy()
-        pair_updates(gram, g, b, qp.lo, qp.hi, qp.l1, tiny, 2 * n)
-        if not _rise(qp, K, before, b) < 0:
-            return before
-    return b
+        if violation(g, b, qp.lo, qp.hi, qp.l1) <= tiny:
+            break
+        before, before_f = b, f
+        b = b.copy()
+        pair_updates(gram, padded(g), b, qp.lo, qp.hi, qp.l1, tiny, 2 * n)
+        f = _product(gram, b)
+        g = f - qp.p
+        if not _rise(qp, before, before_f, b, f) < 0:
+            return before, before_f
+    return b, f
 
 
-def _rise(qp: QP, K: Array, before: Array, b: Array) -> float:
+def _rise(qp: QP, before: Array, before_f: Array, b: Array, f: Array) -> float:
     """Return the change of the objective, computed from the move so that no two large values cancel."""
     moved = b - before
-    rise: float = 0.5 * moved @ (K @ (b + before)) - qp.p @ moved + qp.l1 @ (np.abs(b) - np.abs(before))
+    rise: float = 0.5 * moved @ (f + before_f) - qp.p @ moved + qp.l1 @ (np.abs(b) - np.abs(before))
     return rise
 
 
-def newton_step(K: Array, qp: QP, b: Array) -> tuple[Array, bool]:
+def newton_step(K: Array, qp: QP, b: Array, g: Array) -> tuple[Array, bool]:
     """Move the free variables to their unbounded optimum, or to the first bound or kink on the way.
 
-    Returns the new b and whether a bound or kink stopped it. A variable at its kink, 0, is not free.
+    ``g`` is K b - p. Returns the new b and whether a bound or kink stopped it. A variable at its kink, 0, is not free.
     """
-    l1 = qp.l1
-    free = np.flatnonzero((b > qp.lo) & (b < qp.hi) & ((b != 0) | (l1 == 0)))
-    if len(free) < 2:
+    inside = (b > qp.lo) & (b < qp.hi)
+    kinks = bool(qp.l1.any())
+    free = (inside & ((b != 0) | (qp.l1 == 0)) if kinks else inside).nonzero()[0]
+    size = len(free)
+    if size < 2:
         return b, False
+    if size <= FEW:
+        reached = b.copy()
+        met = newton(K, g, reached, qp.lo, qp.hi, qp.l1, free, np.empty((size, size + 2)))
+        if met >= 0:
+            return reached, met > 0
     at = b[free]
-    K_free = K[np.ix_(free, free)]
-    gradient = K[free] @ b - qp.p[free] + l1[free] * np.sign(at)
+    gradient = g[free] + qp.l1[free] * np.sign(at) if kinks else g[free]
+    K_free = K[free[:, None], free]
     move = _bordered_solve(K_free, -gradient)
-    move -= move.mean()  # the sum stays as it is, whatever the rounding
-    slope = gradient @ move
-    curvature = move @ K_free @ move
-    if not slope + 0.5 * curvature < 0:
+    move -= move.sum() / size  # the sum stays as it is, whatever the rounding
+    if not gradient @ move + 0.5 * (move @ K_free @ move) < 0:
         return b, False
-    lo, hi = _sides(qp, at, free)
+    lo, hi = qp.lo[free], qp.hi[free]
+    if kinks:  # a variable may not cross its kink
+        kinked = qp.l1[free] > 0
+        lo = np.where(kinked & (at > 0), np.maximum(lo, 0), lo)
+        hi = np.where(kinked & (at < 0), np.minimum(hi, 0), hi)
     b = b.copy()
     b[free], blocked = _towards(at, move, lo, hi)
     return b, blocked
 
 
-def _sides(qp: QP, at: Array, free: Index) -> tuple[Array, Array]:
-    """Return the bounds of the free variables ``at``; with l1 > 0 a variable may not cross its kink at 0."""
-    kinked = qp.l1[free] > 0
-    lo = np.where(kinked & (at > 0), np.maximum(qp.lo[free], 0), qp.lo[free])
-    hi = np.where(kinked & (at < 0), np.minimum(qp.hi[free], 0), qp.hi[free])
-    return lo, hi
-
-
 def _towards(at: Array, move: Array, lo: Array, hi: Array) -> tuple[Array, bool]:
     """Return ``at`` + ``move``, or the point where the move meets its first bound, and whether it met one."""
-    room = np.where(move > 0, hi - at, lo - at)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        reach = np.where(move != 0, room / move, np.inf)
-    length = min(1.0, reach.min())
+    moved = at + move
+    beyond = ((moved > hi) | (moved < lo)).nonzero()[0]
+    if not beyond.size:
+        return moved, False
+    ends = np.where(move > 0, hi, lo)[beyond]
+    reach = (ends - at[beyond]) / move[beyond]
+    length = reach.min()
     moved = np.clip(at + length * move, lo, hi)
-    if length < 1:
-        met = reach <= length
-        moved[met] = np.where(move > 0, hi, lo)[met]
-    return moved, bool(length < 1)
+    first = reach <= length
+    moved[beyond[first]] = ends[first]
+    return moved, True
 
 
 def _bordered_solve(K: Array, right: Array) -> Array:
-    """Return x with K x + nu = right and sum(x) = 0; where K is singular, the x of least norm."""
+    """Return x with K x + nu = right and sum(x) = 0; where K is singular, the x of least norm.
+
+    With the sum fixed, K + s 11' is the same program as K for every s.
+    """
     size = len(K)
+    shift = K.trace() / size
+    sides = np.empty((2, size))
+    sides[0] = 1.0
+    sides[1] = right
+    factor, found, failed = DPOSV((K + shift).T, sides.T, overwrite_a=1, overwrite_b=1)
+    if not failed and factor.diagonal().min() ** 2 > SINGULAR * shift:
+        level, move = found.T
+        share: float = move.sum() / level.sum()
+        return move - share * level
     system = np.ones((size + 1, size + 1))
     system[:size, :size] = K
     system[size, size] = 0.0
-    bordered = np.append(right, 0.0)
-    *_, found, _, _, _, failed = scipy.linalg.lapack.dsysvx(system, bordered)
-    x = found[:, 0]
-    if failed or not np.isfinite(x).all():  # a pivot of 0, or a condition beyond rounding
-        x = scipy.linalg.lstsq(system, bordered, cond=SINGULAR, lapack_driver="gelsy")[0]
+    x: Array = scipy.linalg.lstsq(system, np.append(right, 0.0), cond=SINGULAR, lapack_driver="gelsy")[0]
     return x[:-1]

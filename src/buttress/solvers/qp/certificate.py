@@ -16,13 +16,14 @@ import numpy as np
 from buttress._checks import Array
 from buttress._types import Mask
 from buttress.solvers.linear.intercept import best_intercept
-from buttress.solvers.qp.compiled import gap_and_dual
-from buttress.solvers.qp.program import QP, Point, violation
+from buttress.solvers.qp.compiled import measures
+from buttress.solvers.qp.program import QP, Point
 
 # In the units of p, which for a classifier are those of the margin. Float32 rows have errors of about 1e-5 of the
 # largest entry. A row whose loss is 0 by this much in float32 is taken to have loss 0 in float64 too.
 CLEAR = 1e-2
 SUSPECT = CLEAR / 10  # if f from float32 rows is wrong by more than this, none of it is used
+EPS = float(np.finfo(float).eps)
 
 
 @dataclass
@@ -65,9 +66,10 @@ def certify(qp: QP, at: Point) -> Certificate:
 
 def whole_certificate(qp: QP, b: Array, f: Array) -> Certificate:
     """Return the certificate of b, for f = K b in float64."""
-    primal, dual, _ = objectives(f, b, qp.p, qp.lo, qp.hi, qp.l1)
-    rounding = 4 * np.finfo(float).eps * float((qp.hi - qp.lo) @ np.abs(qp.p))
-    return Certificate(primal, dual, violation(f - qp.p, b, qp.lo, qp.hi, qp.l1), f, rounding)
+    b0 = best_intercept(qp.p - f, qp.lo, qp.hi, qp.l1)
+    gap, dual, found, _ = measures(f, b, qp.p, qp.lo, qp.hi, qp.l1, b0)
+    rounding = 4 * EPS * float((qp.hi - qp.lo) @ np.abs(qp.p))
+    return Certificate(dual + gap, dual, found, f, rounding)
 
 
 def lossless(qp: QP, b: Array, f: Array) -> Mask:
@@ -83,5 +85,5 @@ def lossless(qp: QP, b: Array, f: Array) -> Mask:
 def objectives(f: Array, b: Array, p: Array, lo: Array, hi: Array, l1: Array) -> tuple[float, float, float]:
     """Return the primal value at its best intercept, the dual value, and that intercept."""
     b0 = best_intercept(p - f, lo, hi, l1)
-    gap, dual = gap_and_dual(f, b, p, lo, hi, l1, b0)
+    gap, dual, *_ = measures(f, b, p, lo, hi, l1, b0)
     return dual + gap, dual, b0

@@ -1,109 +1,102 @@
-"""Compiled loops over the variables of the program of ``program.py``: its violation, intercept and objectives.
+"""The compiled loop over the variables of the program of ``program.py`` that measures a point.
 
-A numpy expression for each takes a dozen temporary arrays, which on a few hundred rows cost more than the numbers.
+On a few hundred rows the temporary arrays of numpy expressions would cost more than the numbers.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
-from buttress._types import Mask
+from buttress.gram.rows import Index
 
-Places = NDArray[np.int64]
 PART = 256  # terms that are summed on their own, so that rounding grows with their number and not with n
+SINGULAR = 1e-13  # relative pivots and singular values below this count as 0: K is singular on the free variables
 
 
-@compile_kernel("float64(float64[::1], float64[::1], float64[::1], float64[::1], float64[::1])")
-def largest_violation(g: Array, b: Array, lo: Array, hi: Array, l1: Array) -> float:
-    """Return max_{b > lo} (slope down) - min_{b < hi} (slope up); -inf when one of the sets is empty."""
-    least = np.inf
-    most = -np.inf
-    for i in range(b.size):
-        if b[i] < hi[i]:
-            least = min(least, g[i] + (l1[i] if b[i] >= 0 else -l1[i]))
-        if b[i] > lo[i]:
-            most = max(most, g[i] + (l1[i] if b[i] > 0 else -l1[i]))
-    return most - least
-
-
-@compile_kernel("float64(float64[::1], float64[::1], float64[::1], float64[::1], float64[::1])")
-def middle_slope(g: Array, b: Array, lo: Array, hi: Array, l1: Array) -> float:
-    """Return the mean slope of the free variables, or the middle of what the others leave: minus the intercept."""
-    total = 0.0
-    free = 0
-    least = np.inf
-    most = -np.inf
-    for i in range(b.size):
-        up = g[i] + (l1[i] if b[i] >= 0 else -l1[i])
-        down = g[i] + (l1[i] if b[i] > 0 else -l1[i])
-        if lo[i] < b[i] < hi[i] and (b[i] != 0 or not l1[i] > 0):
-            total += g[i] + l1[i] * np.sign(b[i])
-            free += 1
-        if b[i] < hi[i]:
-            least = min(least, up)
-        if b[i] > lo[i]:
-            most = max(most, down)
-    if free > 0:
-        return total / free
-    if not np.isfinite(least):
-        return most
-    return 0.5 * (most + least) if np.isfinite(most) else least
-
-
-@compile_kernel(
-    "UniTuple(float64, 2)(float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64)"
-)
-def gap_and_dual(
+@compile_kernel("UniTuple(float64, 4)(" + 6 * "float64[::1], " + "float64)")
+def measures(
     f: Array, b: Array, p: Array, lo: Array, hi: Array, l1: Array, intercept: float
-) -> tuple[float, float]:
-    """Return primal - dual at this intercept, as a sum of terms that are each at least 0, and the dual."""
+) -> tuple[float, float, float, float]:
+    """Return primal - dual at this intercept, the dual, the KKT violation, and the best slope: minus the bias.
+
+    The first is a sum of terms that are each at least 0, the last the mean slope of the free variables, or NaN.
+    """
     gap = 0.0
     dual = 0.0
+    least = np.inf
+    most = -np.inf
+    total = 0.0
+    free = 0
     for start in range(0, b.size, PART):
         some = 0.0
         half = 0.0
         for i in range(start, min(start + PART, b.size)):
-            r = p[i] - f[i] - intercept
-            cost = l1[i] * abs(b[i])
-            loss = hi[i] * max(0.0, r - l1[i]) - lo[i] * max(0.0, -r - l1[i])
-            some += max(0.0, loss + cost - b[i] * r)
-            half += b[i] * (p[i] - 0.5 * f[i]) - cost
+            at = b[i]
+            kink = l1[i]
+            g = f[i] - p[i]
+            up = g + kink if at >= 0 else g - kink
+            down = g + kink if at > 0 else g - kink
+            if at < hi[i] and up < least:
+                least = up
+            if at > lo[i] and down > most:
+                most = down
+            if lo[i] < at < hi[i] and up == down:
+                total += up
+                free += 1
+            r = -g - intercept
+            cost = kink * abs(at)
+            loss = hi[i] * (r - kink) if r > kink else (lo[i] * (r + kink) if r < -kink else 0.0)
+            some += abs(loss + cost - at * r)
+            half += at * (p[i] - 0.5 * f[i]) - cost
         gap += some
         dual += half
-    return gap, dual
+    return gap, dual, most - least, total / free
 
 
-@compile_kernel(
-    "void(float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1])"
-)
-def both_slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array, up: Array, down: Array) -> None:
-    """Put the slope of raising each variable into ``up``, inf at hi, that of lowering it into ``down``, -inf at lo."""
-    for i in range(b.size):
-        up[i] = g[i] + (l1[i] if b[i] >= 0 else -l1[i]) if b[i] < hi[i] else np.inf
-        down[i] = g[i] + (l1[i] if b[i] > 0 else -l1[i]) if b[i] > lo[i] else -np.inf
+@compile_kernel("int64(float64[:,::1], " + 5 * "float64[::1], " + "int64[::1], float64[:,::1])")
+def newton(K: Array, g: Array, b: Array, lo: Array, hi: Array, l1: Array, free: Index, system: Array) -> int:
+    """Move the free variables of b to their unbounded optimum, or to the first bound or kink on the way.
 
-
-@compile_kernel("Tuple((int64[::1], int64[::1]))(float64[::1], float64[::1], boolean[::1])")
-def violators(up: Array, down: Array, left_out: Mask) -> tuple[Places, Places]:
-    """Return the variables whose raising violates with the lowering of some other one, and the other way round.
-
-    Those ``left_out`` are no members, but count as others.
+    Returns 1 if a bound or kink stopped it, 0 if none did, -1 where K is singular on the ``free``; ``system`` is memory
+    of shape (s, s + 2), s their number. The step x minimises 1/2 x'K_F x + g_F'x with sum(x) = 0, which is the same
+    program for K_F + c 11' for every c: x is found by elimination in the columns K_F + c 11', 1 and -g_F.
     """
-    least = up[0]
-    most = down[0]
-    for i in range(up.size):
-        least = min(least, up[i])
-        most = max(most, down[i])
-    raised = np.empty(up.size, np.int64)
-    lowered = np.empty(up.size, np.int64)
-    a = 0
-    z = 0
-    for i in range(up.size):
-        if not left_out[i] and up[i] < most:
-            raised[a] = i
-            a += 1
-        if not left_out[i] and down[i] > least:
-            lowered[z] = i
-            z += 1
-    return raised[:a], lowered[:z]
+    size = free.size
+    shift = K[free[0], free[0]]
+    for k in range(size):
+        i = free[k]
+        system[k, size] = 1.0
+        system[k, size + 1] = (-l1[i] if b[i] > 0 else l1[i]) - g[i]
+        for j in range(size):
+            system[k, j] = K[i, free[j]] + shift
+    for k in range(size):
+        if not system[k, k] > SINGULAR * shift:
+            return -1
+        for i in range(size):
+            weight = system[i, k] / system[k, k]
+            if i != k:
+                for j in range(k, size + 2):
+                    system[i, j] -= weight * system[k, j]
+    level = 0.0
+    total = 0.0
+    for k in range(size):
+        level += system[k, size] / system[k, k]
+        total += system[k, size + 1] / system[k, k]
+    length = 1.0
+    first = -1
+    for k in range(size):
+        i = free[k]
+        step = (system[k, size + 1] - total / level * system[k, size]) / system[k, k]
+        end = hi[i] if step > 0 else lo[i]
+        if l1[i] > 0 and step * b[i] < 0:
+            end = 0.0
+        if abs(step) * length > abs(end - b[i]):
+            length = (end - b[i]) / step
+            first = k
+        system[k, k] = step
+        system[k, size] = end
+    for k in range(size):
+        i = free[k]
+        moved = min(max(b[i] + length * system[k, k], lo[i]), hi[i])
+        b[i] = system[k, size] if k == first else moved
+    return 1 if first >= 0 else 0

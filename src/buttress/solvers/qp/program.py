@@ -21,7 +21,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.gram.rows import KernelRows
-from buttress.solvers.qp.compiled import both_slopes, largest_violation, middle_slope
+from buttress.solvers.qp.compiled import measures
 
 
 @dataclass(frozen=True)
@@ -102,24 +102,33 @@ def regressor_qp(rows: KernelRows, y: Array, bound: Array, epsilon: float, start
     return QP(rows, y, -bound, bound, b, np.full(len(y), float(epsilon)), f)
 
 
-def slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array) -> tuple[Array, Array]:
+def slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) -> tuple[Array, Array]:
     """Return the slopes of raising (inf where b = hi) and of lowering each variable (-inf where b = lo)."""
-    up = np.empty(len(b))
-    down = np.empty(len(b))
-    both_slopes(g, b, lo, hi, l1, up, down)
-    return up, down
+    up = down = g
+    if l1 is not None and l1.any():
+        up = g + np.where(b >= 0, l1, -l1)
+        down = g + np.where(b > 0, l1, -l1)
+    return np.where(b < hi, up, np.inf), np.where(b > lo, down, -np.inf)
 
 
 def violation(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) -> float:
     """Return max_{b > lo} (slope down) - min_{b < hi} (slope up); -inf when one of the sets is empty."""
-    value: float = largest_violation(g, b, lo, hi, np.zeros(len(b)) if l1 is None else l1)
-    return value
+    none = np.zeros(len(b))
+    found: float = measures(g, b, none, lo, hi, none if l1 is None else l1, 0.0)[2]
+    return found
 
 
-def bias(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) -> float:
+def bias(g: Array, b: Array, lo: Array, hi: Array, l1: Array) -> float:
     """Return the intercept: minus the mean slope of the free variables; if none is free, the middle of its interval."""
-    slope: float = middle_slope(g, b, lo, hi, np.zeros(len(b)) if l1 is None else l1)
-    return -slope
+    mean: float = measures(g, b, np.zeros(len(b)), lo, hi, l1, 0.0)[3]
+    if not np.isnan(mean):
+        return -mean
+    up, down = slopes(g, b, lo, hi, l1)
+    least = up.min()
+    most = down.max()
+    if not np.isfinite(least):
+        return -float(most)
+    return -float(0.5 * (most + least) if np.isfinite(most) else least)
 
 
 def feasible(b: Array, lo: Array, hi: Array) -> Array:

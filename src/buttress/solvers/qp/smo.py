@@ -15,7 +15,6 @@ from buttress.checkpoints.memory import Memory
 from buttress.gram.rows import Index, KernelRows
 from buttress.solvers.qp.active_set import padded
 from buttress.solvers.qp.certificate import objectives
-from buttress.solvers.qp.compiled import violators
 from buttress.solvers.qp.pairs import pair_updates
 from buttress.solvers.qp.program import QP, Point, slopes
 from buttress.solvers.qp.subspace import Past, remembered, subspace_step
@@ -169,7 +168,9 @@ def working_set(up: Array, down: Array, size: int, last: Index) -> Index:
     chosen = np.zeros(n, dtype=bool)
     chosen[kept] = True
     share = (size - len(kept)) // 2
-    for side, found in zip((up, -down), violators(up, down, chosen), strict=True):
+    raised = np.flatnonzero((up < down.max()) & ~chosen)  # raising one violates with the lowering of some other one
+    lowered = np.flatnonzero((down > up.min()) & ~chosen)
+    for side, found in ((up, raised), (-down, lowered)):
         few = len(found) <= share
         chosen[found if few else found[np.argpartition(side[found], share - 1)[:share]]] = True
     return np.flatnonzero(chosen)

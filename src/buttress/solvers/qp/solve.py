@@ -23,14 +23,11 @@ from buttress.gram.rows import KernelRows
 from buttress.solvers.linear.intercept import best_intercept
 from buttress.solvers.qp.active_set import (
     ACTIVE_SET_ROWS,
-    ROUNDED_VIOLATION,
     affords_step,
+    at_once,
     exact_finish,
     padded_gram,
-    padded_width,
-    rounds_of,
 )
-from buttress.solvers.qp.at_once import one_pass
 from buttress.solvers.qp.certificate import Certificate, certify, objectives, whole_certificate
 from buttress.solvers.qp.chunks import chunked_smo, suits
 from buttress.solvers.qp.interior_point import INTERIOR_ROWS, interior_point
@@ -167,21 +164,12 @@ def _unfollowed(qp: QP, limits: Limits) -> bool:
 
 
 def _at_once(qp: QP, plan: _Plan, total: Outcome) -> tuple[Point, Certificate]:
-    """Solve the program in one compiled pass, and record it as a run of two steps."""
-    n = len(qp.p)
+    """Solve the program without steps that others could follow, and record it as a run of one."""
     started = time.monotonic()
-    cache = qp.rows.cache
-    b = qp.start.copy()
-    f = np.empty(n)
-    K = cache.spare(n, padded_width(n))
-    finished, pairs, downwards = one_pass(K, cache.store, qp.rows.index, qp.p, qp.lo, qp.hi, qp.l1, b, f, plan.target,
-                                          ROUNDED_VIOLATION, stall_limit(n), rounds_of(n))
-    point = Point(b, downwards=downwards)
+    most = stall_limit(len(qp.p))
+    point, f, pairs = at_once(qp, plan.target, most)
     total.n_iter = pairs
-    total.status = "stalled" if pairs == stall_limit(n) else "converged"
-    if not finished and total.converged:
-        point = exact_finish(qp, replace(point, gram=padded_gram(qp.rows, lasting=False)))
-        f = qp.rows.times(point.b)
+    total.status = "stalled" if pairs == most else "converged"
     proof = whole_certificate(qp, point.b, f)
     total.objective = -proof.dual
     total.history.append({"n_iter": pairs, "seconds": time.monotonic() - started, "violation": proof.violation,
