@@ -16,16 +16,15 @@ MOST_ANY = 0.05  # share of the annotated parameters
 LONGEST_FUNCTION = 40  # lines of code without the docstring; __init__ has two lines a parameter, as scikit-learn asks
 LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
-CROWDED = {"robust": 22, "qp": 19, "attacks": 16}
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 26_600,  # without imports and docstrings
-    "lines": 52_600,
-    "functions": 3_450,
-    "files": 385,
-    "untyped dicts": 105,  # dict[str, Any] and dict[str, object]
-    "names of constants": 830,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 30_000,  # outside tables
+    "statements": 24_850,  # without imports and docstrings
+    "lines": 49_800,
+    "functions": 3_220,
+    "files": 355,
+    "untyped dicts": 55,  # dict[str, Any] and dict[str, object]
+    "names of constants": 778,  # in upper case, at the head of a file; one that several files have counts once
+    "words of docs": 28_000,  # outside tables
 }
 
 
@@ -125,8 +124,7 @@ def test_the_house_is_no_larger_than_it_was():
 def test_a_folder_is_taken_in_at_a_glance():
     folders = {path.parent for path in SOURCES} - {ROOT / "src" / "buttress"}
     counts = {name(folder): sum(file.name != "__init__.py" for file in folder.glob("*.py")) for folder in folders}
-    allowed = {folder: CROWDED.get(folder.rpartition("/")[2], MOST_FILES) for folder in counts}
-    assert {folder: count for folder, count in counts.items() if count > allowed[folder]} == {}
+    assert {folder: count for folder, count in counts.items() if count > MOST_FILES} == {}
 
 
 def imports_between_files() -> dict[str, set[str]]:
