@@ -143,7 +143,7 @@ def test_distances_to_many_free_support_vectors_follow_from_those_to_some(monkey
     monkeypatch.setattr(spans, "SKETCHED", 150)
     near = found()
     assert_array_equal(near[free], exact[free])
-    assert np.count_nonzero(near == exact) >= 500
+    assert np.count_nonzero(np.isclose(near, exact, rtol=1e-6)) >= 500
     assert np.median(np.abs(near - exact)[~free]) < 0.2 * np.median(exact[~free])
     assert abs(near[~free].mean() - exact[~free].mean()) < 0.05 * exact[~free].mean()
 

@@ -156,8 +156,8 @@ def default_kernel(estimator: Any, X: Any) -> Kernel:
     """Return the estimator's kernel; if neither it nor gamma was chosen, an RBF kernel of several widths.
 
     The gammas are in units of one over the squared length of a typical row. That length is d if columns are scaled.
-    Where rows are much shorter, as pixels between 0 and 1 or shares of words, columns are not scaled; it is then the
-    median of the squared lengths.
+    Where nearly all entries are 0, as in counts of words, or rows are much shorter, as pixels between 0 and 1, columns
+    are not scaled; it is then the median of the squared lengths.
 
     Corrupt rows affect errors, likelihoods and moments of X, so none of these can choose a width. The mean of several
     kernels loses little accuracy where a single width would be enough.
@@ -171,7 +171,9 @@ def _ordinary_length(X: Any) -> float:
     some = X[drawn_rows(X.shape[0])]
     columns = float(X.shape[1])
     length = float(np.median(row_norms(some.astype(np.float64), squared=True))) or columns
-    return length if length < columns * DESIGN.short else columns
+    filled = some.count_nonzero() if issparse(some) else np.count_nonzero(some)
+    mostly_zero = filled < DESIGN.mostly_zero * some.shape[0] * some.shape[1]
+    return length if mostly_zero or length < columns * DESIGN.short else columns
 
 
 def warn_of_near_copies(kernel: Any, X: Any) -> None:

@@ -20,6 +20,8 @@ class Designs:
     exact_rows: int = tuned(3000, "rows", "up to these fits are exact", "the cost of n^3; command not recorded")
     landmarks: int = tuned(1000, "landmarks", "of more rows")
     widths: tuple[float, ...] = tuned((1.0, 0.3, 0.1, 0.03), "1/d", "gammas whose kernels the default averages")
+    mostly_zero: float = tuned(0.15, "share of entries", "below which the length of rows stands for d",
+                               "counts of words against scaled tables; sets not recorded")
     short: float = tuned(1 / 3, "of d", "squared length of an ordinary row below which it stands for d",
                          "scaled tables have .5 to 1.2 (cancer, digits / 4, "
                          "`benchmarks/robust_trial.py --sets choosing`), pixels in [0, 1] .1 to .24")

@@ -250,15 +250,19 @@ def trimmed_likelihood(
 ) -> Steps:
     """Yield (beta, the h rows of ``pool`` that it was fitted to); the objective is the trimmed negative log-likelihood.
     """
+    last = np.zeros(X.shape[1])  # Newton's method goes on from it: rows that fit exactly then stay the same
 
     def judge(beta: Array, _: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], float]:
         loss = np.where(pool, family.loss(y, X @ beta), np.inf)
         kept = smallest(loss, h) > 0
         return kept, float(loss[kept].sum())
 
-    start = np.zeros(X.shape[1])
-    return trimming(lambda rows: likelihood_in_ball(X[rows], y[rows], family, radius, start), judge,
-                    judge(start, pool)[0])
+    def fit(rows: NDArray[np.bool_]) -> Array:
+        nonlocal last
+        last = likelihood_in_ball(X[rows], y[rows], family, radius, last)
+        return last
+
+    return trimming(fit, judge, judge(last, pool)[0])
 
 
 def likelihood_in_ball(X: Array, y: Array, family: Family, radius: float, start: Array) -> Array:
