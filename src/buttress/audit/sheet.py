@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress.audit.measuring.suspicion import Verdicts
+from buttress.audit.reading.row_keys import row_keys
 from buttress.audit.reading.table import Table, as_array
 
-VERDICT_COLUMNS = ("row", "verdict", "probability", "expected", "why", "target", "corrected", "drop")
+VERDICT_COLUMNS = ("row", "verdict", "probability", "expected", "why", "target", "key", "corrected", "drop")
 CHUNK = 50_000  # rows written at a time
 NOT_DRAWN = "not judged: left out to keep the budget"
 NOT_ASKED = "not judged: fewer rows were asked for"
@@ -37,6 +38,7 @@ class Sheet:
         found["row"] = self._numbers(rows)
         found["verdict"] = [NO_TARGET] * rows
         found["target"] = [table.target_name] * rows
+        found["key"] = row_keys(self._given())
         for place in table.places.tolist():
             found["verdict"][place] = NOT_ASKED if self.fewer else NOT_DRAWN
         probability = np.round(self.verdicts.probability, 4).tolist()

@@ -229,11 +229,20 @@ def apply(
     data: Annotated[Path, typer.Argument(help="The file that was audited.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the corrected file.")],
 ) -> None:
-    """Write DATA with the corrections of FIXES: targets from its column corrected, without the rows to drop."""
+    """Write DATA with the corrections of FIXES: targets from its column corrected, without the rows to drop.
+
+    Rows are found by their key, wherever they are now. One that is not in DATA as it was audited is refused and listed,
+    and the exit code is 1.
+    """
     check_file(output)
     for path in (fixes, data):
         check_input(path, output)
     from buttress.audit.reading.corrections import apply_corrections, read_corrections
 
-    corrected, dropped = apply_corrections(read_corrections(fixes), data, output)
-    typer.echo(f"{counted(corrected, 'target')} corrected, {counted(dropped, 'row')} dropped. Written: {output}")
+    done = apply_corrections(read_corrections(fixes), data, output)
+    typer.echo(f"{counted(done.corrected, 'target')} corrected, {counted(done.dropped, 'row')} dropped. "
+               f"Written: {output}")
+    for row in done.refused:
+        typer.echo(f"buttress: row {row} was left alone: {data.name} has no such row as it was audited.", err=True)
+    if done.refused:
+        raise typer.Exit(1)

@@ -1,28 +1,43 @@
-"""Corrections that a person filled into ``suspicious.csv``, applied to the file that was audited.
+"""Corrections that a person filled into ``suspicious.csv``, applied to the file that was audited, or to a later one.
 
-A CSV file is copied entry by entry as text, so nothing but the corrected targets and the dropped rows changes.
+A row is found by its key (``row_keys.py``), wherever it is now. A row that is not there as it was audited is refused.
+A CSV file is copied byte by byte: nothing but the corrected targets and the dropped rows changes.
 """
 
 import csv
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from buttress.audit.reading.source import csv_options, kind_of, lines_of
+from buttress.audit.reading.row_keys import row_keys
+from buttress.audit.reading.source import csv_options, kind_of, lines_of, unpacked
 
-NEEDED = ("row", "target")
+NEEDED = ("row", "target", "key")
+KEY = re.compile(r"k[0-9a-f]{16}\.[1-9][0-9]*")
 YES = frozenset(("yes", "y", "x", "1", "1.0", "true", "drop"))
 NO = frozenset(("", "no", "n", "0", "0.0", "false"))
+MARK = "\ufeff"  # that some programs put before the first byte of a text
 
 
 @dataclass
 class Corrections:
-    """The name of the target, its new entries by row number, and the rows to drop."""
+    """The name of the target, by key its new entries and the rows to drop, and what the audit called each row."""
 
-    target: str
-    corrected: dict[int, str]
-    dropped: set[int]
+    target: str = ""
+    corrected: dict[str, str] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
+    called: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """How many targets were corrected and rows dropped, and the rows that were refused, by their names in the audit."""
+
+    corrected: int
+    dropped: int
+    refused: list[str]
 
 
 def read_corrections(path: Path) -> Corrections:
@@ -31,9 +46,9 @@ def read_corrections(path: Path) -> Corrections:
         reader = csv.DictReader(lines, delimiter=csv_options(path).get("separator", ","))
         missing = [name for name in NEEDED if name not in (reader.fieldnames or [])]
         if missing or not {"corrected", "drop"} & set(reader.fieldnames or []):
-            raise ValueError(f"{path.name} needs the columns row, target, and corrected or drop, as in suspicious.csv. "
-                             f"Got {', '.join(reader.fieldnames or [])}.")
-        found = Corrections("", {}, set())
+            raise ValueError(f"{path.name} needs the columns row, target, key, and corrected or drop, as in "
+                             f"suspicious.csv. Got {', '.join(reader.fieldnames or [])}.")
+        found = Corrections()
         for entry in reader:
             found.target = found.target or entry["target"]
             _read_row(entry, found, path.name)
@@ -43,72 +58,110 @@ def read_corrections(path: Path) -> Corrections:
 def _read_row(entry: dict[str, str], found: Corrections, name: str) -> None:
     said = (entry.get("drop") or "").strip().lower()
     value = (entry.get("corrected") or "").strip()
+    key = (entry["key"] or "").strip()
     if said not in YES | NO:
         raise ValueError(f"{name} says {said!r} under drop in row {entry['row']}. Use yes, or leave it empty.")
     if not value and said in NO:
         return
-    if not entry["row"].strip().isdigit():
-        raise ValueError(f"{name} calls a row {entry['row']!r}. Rows of a file are numbers, counted from 0.")
-    row = int(entry["row"])
+    if not KEY.fullmatch(key):
+        raise ValueError(f"{name} has {key!r} under key in row {entry['row']}. That column must stay as it was written.")
+    if key in found.called:
+        raise ValueError(f"{name} has the key of row {entry['row']} twice. Leave each row in it once.")
+    found.called[key] = entry["row"]
     if said in YES:
-        found.dropped.add(row)
+        found.dropped.add(key)
     else:
-        found.corrected[row] = value
+        found.corrected[key] = value
 
 
-def apply_corrections(found: Corrections, data: Path, output: Path) -> tuple[int, int]:
-    """Write ``data`` with the corrections to ``output``; returns how many targets were corrected and rows dropped."""
+def apply_corrections(found: Corrections, data: Path, output: Path) -> Applied:
+    """Write ``data`` with the corrections to ``output``, but for rows that are not in it as they were audited."""
     kind = kind_of(str(data), None)
     if kind not in ("csv", "parquet"):
         raise ValueError(f"Cannot tell the format of {data.name!r} from its name: it must be CSV or Parquet.")
-    rows = _write_parquet(found, data, output) if kind == "parquet" else _write_csv(found, data, output)
-    beyond = [row for row in (*found.corrected, *found.dropped) if row >= rows]
-    if beyond:
-        output.unlink()
-        raise ValueError(f"Row {beyond[0]} is to be changed, but {data.name} has {rows} rows. Is it the file audited?")
-    return len(found.corrected), len(found.dropped)
+    keys = _write_parquet(found, data, output) if kind == "parquet" else _write_csv(found, data, output)
+    there = set(keys) & found.called.keys()
+    refused = [name for key, name in found.called.items() if key not in there]
+    return Applied(len(there & found.corrected.keys()), len(there & found.dropped), refused)
 
 
-def _write_csv(found: Corrections, data: Path, output: Path) -> int:
-    options = csv_options(data)
-    separator = options.get("separator", ",")
-    with lines_of(data) as lines:
-        records = list(csv.reader(lines, delimiter=separator))
-    start = next((i for i, record in enumerate(records) if any(entry.strip() for entry in record)), 0)
-    header, body = records[start], [record for record in records[start + 1:] if record]
+def _write_csv(found: Corrections, data: Path, output: Path) -> list[str]:
+    """Copy the file with the corrections; returns the keys of its rows."""
+    separator = csv_options(data).get("separator", ",")
+    with unpacked(data) as file:
+        lines = [line.decode("utf-8", "surrogateescape") for line in file.read().splitlines(keepends=True)]
+    mark = MARK if lines[0].startswith(MARK) else ""
+    records = list(_records([lines[0].removeprefix(MARK), *lines[1:]], separator))
+    start = next((i for i, (cells, _) in enumerate(records) if any(cell.strip() for cell in cells)), 0)
+    header = _names(records[start][0])
     if found.target not in header:
         raise ValueError(f"{data.name} has no column {found.target!r}, the target of the corrections.")
-    with output.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter=separator, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(_corrected(found, body, header.index(found.target)))
-    return len(body)
+    body = [cells for cells, _ in records[start + 1 :] if cells]
+    keys = row_keys({name: [cells[j] if j < len(cells) else "" for cells in body] for j, name in enumerate(header)})
+    rows = iter(keys)
+    place = header.index(found.target)
+    with output.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(mark)
+        for i, (cells, text) in enumerate(records):
+            key = next(rows) if i > start and cells else None
+            if key in found.dropped:
+                continue
+            file.write(_with_entry(text, place, found.corrected[key], separator) if key in found.corrected else text)
+    return keys
 
 
-def _corrected(found: Corrections, body: list[list[str]], place: int) -> Iterator[list[str]]:
-    for row, record in enumerate(body):
-        if row in found.dropped:
-            continue
-        if row in found.corrected:
-            record[place] = found.corrected[row]
-        yield record
+def _records(lines: list[str], separator: str) -> Iterator[tuple[list[str], str]]:
+    """Yield the cells of each record, none for a blank line, and its text with the end of its line."""
+    reader = csv.reader(lines, delimiter=separator)
+    done = 0
+    for cells in reader:
+        yield cells, "".join(lines[done : reader.line_num])
+        done = reader.line_num
 
 
-def _write_parquet(found: Corrections, data: Path, output: Path) -> int:
+def _names(header: list[str]) -> list[str]:
+    """Return the names of columns as polars reads them: a name that comes again gets a number."""
+    seen: dict[str, int] = {}
+    names = []
+    for name in header:
+        names.append(f"{name}_duplicated_{seen[name]}" if name in seen else name)
+        seen[name] = seen.get(name, -1) + 1
+    return names
+
+
+def _with_entry(text: str, place: int, value: str, separator: str) -> str:
+    """Return the text of a record with one cell replaced, in quotation marks where it was or must be."""
+    plain = f"[^{re.escape(separator)}\r\n]*"
+    cell = re.compile(f'"(?:[^"]|"")*"{plain}|{plain}')
+    found = cell.match(text)
+    for _ in range(place):
+        if found is not None:  # a short record ends before
+            found = cell.match(text, found.end() + 1) if text[found.end() :].startswith(separator) else None
+    if found is None:
+        raise ValueError(f"A row to be corrected has no cell for its target: {text.strip()[:80]!r}. Complete it.")
+    if found.group().startswith('"') or any(mark in value for mark in f'{separator}"\r\n'):
+        value = '"' + value.replace('"', '""') + '"'
+    return text[: found.start()] + value + text[found.end() :]
+
+
+def _write_parquet(found: Corrections, data: Path, output: Path) -> list[str]:
+    """Write the file anew with the corrections; returns the keys of its rows."""
     import polars as pl
 
     frame: Any = pl.read_parquet(data)
     if found.target not in frame.columns:
         raise ValueError(f"{data.name} has no column {found.target!r}, the target of the corrections.")
     kind = frame[found.target].dtype
-    entries = frame[found.target].cast(pl.String).to_list()
-    for row, value in found.corrected.items():
-        if row < len(entries):
-            entries[row] = value
+    keys = row_keys({name: frame[name] for name in frame.columns})
+    entries = _corrected(keys, frame[found.target].cast(pl.String).to_list(), found)
     try:
         column = pl.Series(found.target, entries).cast(kind)
     except pl.exceptions.InvalidOperationError:
         raise ValueError(f"A corrected target is no {kind}, the type of {found.target!r} in {data.name}.") from None
-    kept = [row for row in range(frame.height) if row not in found.dropped]
+    kept = [row for row, key in enumerate(keys) if key not in found.dropped]
     frame.with_columns(column)[kept].write_parquet(output)
-    return int(frame.height)
+    return keys
+
+
+def _corrected(keys: list[str], entries: Iterable[str | None], found: Corrections) -> list[str | None]:
+    return [found.corrected.get(key, entry) for key, entry in zip(keys, entries, strict=True)]
