@@ -18,12 +18,12 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 24_850,  # without imports and docstrings
-    "lines": 49_800,
-    "functions": 3_220,
+    "statements": 24_910,  # without imports and docstrings
+    "lines": 49_880,
+    "functions": 3_225,
     "files": 355,
     "untyped dicts": 55,  # dict[str, Any] and dict[str, object]
-    "names of constants": 778,  # in upper case, at the head of a file; one that several files have counts once
+    "names of constants": 781,  # in upper case, at the head of a file; one that several files have counts once
     "words of docs": 28_000,  # outside tables
 }
 

@@ -64,7 +64,7 @@ def _read_row(entry: dict[str, str], found: Corrections, name: str) -> None:
     if not value and said in NO:
         return
     if not KEY.fullmatch(key):
-        raise ValueError(f"{name} has {key!r} under key in row {entry['row']}. That column must stay as it was written.")
+        raise ValueError(f"{name} has {key!r} under key in row {entry['row']}. Leave that column as it was.")
     if key in found.called:
         raise ValueError(f"{name} has the key of row {entry['row']} twice. Leave each row in it once.")
     found.called[key] = entry["row"]
