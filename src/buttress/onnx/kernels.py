@@ -168,10 +168,9 @@ def _waves(add: Nodes, scores: RandomExpansion, X: str) -> str:
     """Add a sum of cosines, block by block; cos(p) is sin(p + pi/2), which runtimes have in double precision."""
     features = scores.features
     place = place_of(np.empty((0, features.width)))
-    size = features.amplitude / float(np.sqrt(features.size))
     total = add("Add", add("Mul", _row_sums(add, X), 0.0), np.asarray(scores.intercept, dtype=np.float64)[None, :])
     for block, coef in enumerate(scores.coef):
         frequencies, phases = features.waves(block, place)
         turned = add("Add", add("MatMul", X, frequencies), np.asarray(phases) + np.pi / 2)
-        total = add("Add", total, add("MatMul", add("Sin", turned), size * np.asarray(coef, dtype=np.float64)))
+        total = add("Add", total, add("MatMul", add("Sin", turned), features.scale * np.asarray(coef, dtype=np.float64)))
     return total
