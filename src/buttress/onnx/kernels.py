@@ -172,5 +172,6 @@ def _waves(add: Nodes, scores: RandomExpansion, X: str) -> str:
     for block, coef in enumerate(scores.coef):
         frequencies, phases = features.waves(block, place)
         turned = add("Add", add("MatMul", X, frequencies), np.asarray(phases) + np.pi / 2)
-        total = add("Add", total, add("MatMul", add("Sin", turned), features.scale * np.asarray(coef, dtype=np.float64)))
+        weights = features.scale * np.asarray(coef, dtype=np.float64)
+        total = add("Add", total, add("MatMul", add("Sin", turned), weights))
     return total

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
 from buttress._checks import Array
-from buttress.features.stored import LandmarkFeatures
-from buttress.features.weighted import weighted_gram
+from buttress.features.made import FeaturesOfRows, weighted_gram
 from buttress.gram.power_iteration import top_eigenvalue
 from buttress.solvers.ridge.leave_one_out import WeightedGram
 
@@ -106,30 +104,10 @@ class Dual(Space):
         return lambda g: lu_solve(factor, g)
 
 
-class StoredRows:
-    """Features Z (n, m) in one array, as :class:`LandmarkFeatures` gives them."""
-
-    eps = float(np.finfo(np.float64).eps)
-
-    def __init__(self, Z: Array):
-        self.Z = Z
-        self.shape = Z.shape
-        self.lengths = np.einsum("ij,ij->i", Z, Z)
-
-    def __getitem__(self, rows: NDArray[np.intp]) -> Array:
-        return self.Z[rows]
-
-    def times(self, C: Array) -> Array:
-        return self.Z @ C
-
-    def transposed_times(self, A: Array) -> Array:
-        return self.Z.T @ A
-
-
 class Primal(Space):
     """Functions x -> z(x)'c over features (n, m) of the training rows."""
 
-    def __init__(self, features: StoredRows | LandmarkFeatures):
+    def __init__(self, features: FeaturesOfRows):
         self.features = features
         self.diagonal = features.lengths
         self.n_coefs = features.shape[1]
