@@ -6,13 +6,13 @@ import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
 from buttress._checks import Array
+from buttress.certainty.calibration import pairs_of
 from buttress.onnx.kernels import add_diagonal, add_scores
 from buttress.onnx.nodes import Nodes
 from buttress.robust import TrimmedLikelihoodRegressor
 from buttress.svm import SVC
-from buttress.svm.multiclass import class_pairs
 
-SQUEEZE = 3.0  # a sum of pairwise scores decides between equal votes only: see svm/multiclass.py::votes
+SQUEEZE = 3.0  # a sum of pairwise scores decides between equal votes only: see svm/task.py::votes
 
 
 def add_outputs(add: Nodes, model: Any, X: str, outputs: list[str]) -> None:
@@ -72,7 +72,7 @@ def _winner(add: Nodes, scores: str, contrasts: Array) -> str:
 
 def _add_votes(add: Nodes, model: SVC, scores: str, label: str, score: str) -> None:
     """Add the class with most votes of the pairs; the first of equals, or by their scores with ``break_ties``."""
-    pairs = class_pairs(len(model.classes_))
+    pairs = pairs_of(len(model.classes_))
     first = np.zeros((len(pairs), len(model.classes_)))
     second = np.zeros_like(first)
     for row, (i, j) in enumerate(pairs):

@@ -16,7 +16,7 @@ from buttress.expansion import KernelExpansion
 from buttress.gram.entries import Entries, entries
 from buttress.kernels import Kernel, Precomputed
 from buttress.solvers.qp.solve import SVMSolution
-from buttress.svm.indefinite import Settled
+from buttress.svm.task import Task
 
 AT_ONCE = 500  # support vectors: of so many all kernel values cost less than a few calls for those of each problem
 
@@ -135,17 +135,15 @@ def _panel(
     return prepared[real](index[i], index[j])
 
 
-def left_out(
-    X: DenseOrSparse, codes: Rows, weight: Array, used: Rows, settled: Settled, problems: Sequence[Solved],
-    groups: Rows | None
-) -> LeftOut:
-    """Return what a fit to X keeps; ``used`` are the rows that were solved on, ``codes`` (n,) numbers their targets.
-
-    Rows of one of the ``groups`` (n,) are equal in x and target.
+def left_out(task: Task, problems: Sequence[Solved]) -> LeftOut:
+    """Return what a fit keeps.
 
     Where the Gram matrix that was solved on is not that of the model's kernel, the scores are completed at once.
     """
-    n = X.shape[0]
+    n, used, settled = task.X.shape[0], task.order, task.settled
+    codes, weight = np.zeros(n, dtype=np.intp), np.zeros(n)
+    codes[used] = task.codes
+    weight[used] = task.weight
     scores = np.full((n, len(problems)), np.nan)
     coef = np.zeros((n, len(problems)))
     on_bound = np.zeros((n, len(problems)), dtype=bool)
@@ -154,7 +152,7 @@ def left_out(
         scores[rows, column] = solution.f + solution.intercept
         coef[rows, column] = solution.b
         on_bound[rows, column] = np.abs(solution.b) >= bound
-    lead, coef, free = _together(groups, coef, on_bound | (weight == 0)[:, None])
+    lead, coef, free = _together(task.groups, coef, on_bound | (weight == 0)[:, None])
     support = np.flatnonzero(coef.any(axis=1))
     place = np.full(n, -1)
     place[support] = np.arange(len(support))
