@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,6 +52,8 @@ def _is_stochastic(estimator: _HasSolver) -> bool:
     return True
 
 
+@advises(**LINEAR)
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Linear support vector classifier with an intercept that is not penalised.
 
@@ -139,39 +142,20 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         Attribute("_lam", "nonnegative", when="after partial_fit"),
         Attribute("_steps", "part", of="Rate", when="after partial_fit"))
 
-    @advises(**LINEAR)
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        loss: str = "hinge",
-        solver: str = "auto",
-        schedule: str = "inverse",
-        eta0: float | None = None,
-        decay: float | None = None,
-        average: bool = True,
-        fit_intercept: bool = True,
-        class_weight: Mapping[Any, float] | str | None = None,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        progress: bool = False,
-    ):
-        self.C = C
-        self.loss = loss
-        self.solver = solver
-        self.schedule = schedule
-        self.eta0 = eta0
-        self.decay = decay
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.random_state = random_state
-        self.progress = progress
+    C: float = 1.0
+    loss: str = "hinge"
+    solver: str = "auto"
+    schedule: str = "inverse"
+    eta0: float | None = None
+    decay: float | None = None
+    average: bool = True
+    fit_intercept: bool = True
+    class_weight: Mapping[Any, float] | str | None = None
+    tol: float = 1e-4
+    max_iter: int = 1000
+    max_time: float | None = None
+    random_state: int | np.random.RandomState | None = None
+    progress: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

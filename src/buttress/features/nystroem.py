@@ -3,7 +3,7 @@
 With landmarks z_1..z_m, phi(x) = K(x, Z) K_ZZ^(-1/2), so that phi(x)'phi(z) = k(x, z) whenever x or z is a landmark.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -111,6 +111,7 @@ def nystroem(kernel: Kernel, points: Array) -> NystroemMap:
     return NystroemMap(kernel, points, root)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Nystroem(Documented, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Turn rows into short vectors whose inner products are, approximately, a kernel.
 
@@ -155,24 +156,13 @@ class Nystroem(Documented, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
                   "largest are 0."),
         Attribute("kernel_", "part", of="Kernel", meaning="The kernel, with its parameters."))
 
-    def __init__(
-        self,
-        kernel: KernelLike = "rbf",
-        *,
-        n_components: int = 100,
-        landmarks: str = "kmeans++",
-        gamma: float | str = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        random_state: RandomStateLike = None,
-    ):
-        self.kernel = kernel
-        self.n_components = n_components
-        self.landmarks = landmarks
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.random_state = random_state
+    kernel: KernelLike = field(default="rbf", kw_only=False)
+    n_components: int = 100
+    landmarks: str = "kmeans++"
+    gamma: float | str = "scale"
+    degree: float = 3
+    coef0: float = 0.0
+    random_state: RandomStateLike = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
