@@ -10,7 +10,7 @@ from buttress import KernelRegressor, Mean, Subquantile
 from buttress._checks import NotConvergedWarning
 from buttress.features.stored import StoredFeatures
 from buttress.kernels import RBF
-from buttress.solvers.gradient.envelope import envelope_gradient
+from buttress.solvers.gradient.descent import envelope_gradient
 from buttress.solvers.gradient.space import Dual, Primal
 
 

@@ -1,6 +1,7 @@
-"""Public data sets of the robust-learning literature, from local copies or from OpenML and UCI.
+"""Data sets by name: those that come with scikit-learn, and public ones of the robust-learning literature.
 
-A local copy is ``NAME.csv`` with one header row and the target in the last column, or ``NAME.npz``; see ``SETS``.
+The latter are read from local copies or from OpenML and UCI. A local copy is ``NAME.csv`` with one header row and the
+target in the last column, or ``NAME.npz``; see ``SETS``.
 """
 
 import hashlib
@@ -21,8 +22,6 @@ from buttress._checks import Array, check_option
 
 SILENCE = 20.0  # seconds to wait for an answer of a server
 CLEVELAND = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/processed.cleveland.data"
-
-
 CLEVELAND_SHA256 = "4a82cbba68c6ccab5725e48b89581bd0be61819a07a0c82d423c7a596b64fcc3"  # of its numbers
 
 
@@ -172,3 +171,29 @@ SETS = {
     "heart_cleveland": Source("heart_cleveland.csv", cleveland, heart),
     "wine_quality_red": Source("wine_quality_red.csv", openml(40691), real_target),
 }
+
+
+BUNDLED = {
+    "breast_cancer": datasets.load_breast_cancer,
+    "diabetes": datasets.load_diabetes,
+    "digits": datasets.load_digits,
+    "iris": datasets.load_iris,
+    "wine": datasets.load_wine,
+}
+
+
+def load_bundled(name: str) -> tuple[Any, Any, list[str], str]:
+    """Return (X, y, feature names, target name) of a bundled set; class targets are given by name.
+
+    Examples
+    --------
+    >>> from buttress.datasets import load_bundled
+    >>> X, y, features, target = load_bundled("iris")
+    >>> X.shape, features[0], str(y[0])
+    ((150, 4), 'sepal length (cm)', 'setosa')
+    """
+    bunch = BUNDLED[check_option("name", name, tuple(BUNDLED))]()
+    y = bunch.target
+    if "target_names" in bunch:
+        y = bunch.target_names[y]
+    return bunch.data, y, [str(feature) for feature in bunch.feature_names], "target"

@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from buttress._all_or_nothing import all_or_nothing
 from buttress._arrays import Place
+from buttress._callbacks import all_or_nothing
 from buttress._checks import Array, check_count, check_option, check_X, check_X_y
 from buttress._documented import Documented
 from buttress._rows import distinct_rows

@@ -91,6 +91,7 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         if self.contamination is not None:
             offset = -threshold(distance2[keep], counts[keep], self.contamination)
         return {
+            "kernel_": kernel,
             "support_": support,
             "support_vectors_": X[support],
             "dual_coef_": ball.a[None, used],

@@ -246,7 +246,6 @@ class MultiKernelSVDD(BallDetector):
             found["support_vectors_"] = np.stack([part[found["support_"]] for part in parts])
         return {
             **found,
-            "kernel_": kernel,
             "kernel_weights_": trial.eta,
             "mixing_": np.sqrt(trial.eta) / np.sqrt(trial.eta).sum(),
             "kernel_scales_": stack.scales,

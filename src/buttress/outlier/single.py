@@ -125,17 +125,14 @@ class SVDD(BallDetector):
         def at(step: Step) -> dict[str, Any]:
             apart = KernelRows(trained, part, self.cache_size, real=np.float64)
             ball = ball_of(apart, weight[keep], self.nu, step)
-            return {"kernel_": kernel, **self._described(kernel, rows, Z, weight, ball.times(unit))}
+            return self._described(kernel, rows, Z, weight, ball.times(unit))
 
         gram_rows = KernelRows(trained, part, self.cache_size, real=np.float64 if given else None)
-        limits = Limits(
-            tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter, max_time=self.max_time,
-            callback=showing(step_callback(self, rows, y, None), at), progress=self.progress,
-        )
+        limits = Limits(tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter, max_time=self.max_time,
+                        callback=showing(step_callback(self, rows, y, None), at), progress=self.progress)
         ball = solve_ball(gram_rows, weight[keep], self.nu, limits).times(unit)
         for name, value in self._described(kernel, rows, Z, weight, ball).items():
             setattr(self, name, value)
-        self.kernel_ = kernel
         self.dual_gap_ = ball.gap if certified else float("nan")
         self.converged_ = ball.converged
         self.n_iter_ = ball.outcome.n_iter

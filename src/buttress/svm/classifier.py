@@ -20,7 +20,7 @@ from buttress.certainty.calibration import HeldOut, pairs_of
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.resumable import resumable
 from buttress.gram.rows import KernelRows
-from buttress.solvers.linear.intercept import hinge_intercept
+from buttress.solvers.linear.primal import hinge_intercept
 from buttress.solvers.qp.program import Start, classifier_qp
 from buttress.solvers.qp.solve import SVMSolution, hard_margin, solve
 from buttress.solvers.run import Budget, all_or_nothing, countdown

@@ -19,7 +19,7 @@ from buttress.certainty.conformal import check_coverage
 from buttress.certainty.intervals import INTERVALS, ExpansionIntervals, HeldOutFits, jackknife
 from buttress.checkpoints.resumable import resumable
 from buttress.kernels import Kernel, Precomputed
-from buttress.solvers.linear.intercept import best_intercept
+from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.program import Start, regressor_qp
 from buttress.solvers.qp.solve import solve
 from buttress.solvers.run import all_or_nothing

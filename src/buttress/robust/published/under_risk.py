@@ -24,8 +24,7 @@ from buttress.losses import Logistic, Multinomial, Squared
 from buttress.risks import PerClass, Risk
 from buttress.robust.published.descent import KernelRisk
 from buttress.robust.report import OF_RUN
-from buttress.solvers.gradient.descent import StepLike
-from buttress.solvers.gradient.envelope import EnvelopeGradient, envelope_gradient
+from buttress.solvers.gradient.descent import EnvelopeGradient, StepLike, envelope_gradient
 from buttress.solvers.gradient.space import Dual
 from buttress.solvers.ridge.leave_one_out import GramRidge
 from buttress.solvers.run import all_or_nothing

@@ -20,7 +20,7 @@ from scipy.linalg import blas, cho_solve
 
 from buttress._checks import TINY, Array
 from buttress.solvers.linear.free_range import Margins, balanced, factored, free_range_descent
-from buttress.solvers.linear.intercept import hinge_intercept
+from buttress.solvers.linear.primal import hinge_intercept
 from buttress.solvers.run import Step, Steps
 
 SHRINK = 0.2  # factor of the barriers' weight once the iterate is near their centre
