@@ -5,7 +5,8 @@ import numpy as np
 from buttress._checks import Array
 from buttress._types import Rows
 
-MOST_STEPS = 200_000  # of the exact search for one need; memory and time only: beyond, the bound of the relaxation serves
+# of the exact search for one need; memory and time only: beyond, the bound of the relaxation serves
+MOST_STEPS = 200_000
 
 
 def cheapest(gains: Array, costs: Array, need: float) -> tuple[float, Rows]:

@@ -1,9 +1,9 @@
 """How many training labels would have to be wrong for a prediction to change: exact for squared losses.
 
-f(x) = sum_i h_i(x) y_i is linear in the labels, so a wrong label moves a lead by an amount that depends on no other label,
-and the fewest labels whose change takes the lead away are the largest of these amounts. With one-against-rest and several
-classes the lead of class p over r falls by max(0, h_i (o_i + 1), h_i (o_i - 1)), o_i = [c_i = p] - [c_i = r], in units of
-the distance between the two codes, so by up to twice |h_i|; the fewest over the rivals r count.
+f(x) = sum_i h_i(x) y_i is linear in the labels, so a wrong label moves a lead by an amount that depends on no other
+label, and the fewest labels whose change takes the lead away are the largest of these amounts. With one-against-rest
+and several classes the lead of class p over r falls by max(0, h_i (o_i + 1), h_i (o_i - 1)), o_i = [c_i = p] - [c_i =
+r], in units of the distance between the two codes, so by up to twice |h_i|; the fewest over the rivals r count.
 
 The attack that would make it false: leads that are ties but for rounding. Every comparison is made with the bounds of
 ``smoother``, and a tie counts as changed.
@@ -79,16 +79,17 @@ def training_flips(
     Parameters
     ----------
     model : fitted classifier or regressor
-        ``LeastSquaresClassifier``, scikit-learn's ``RidgeClassifier``; ``KernelRidge``, ``Ridge``, ``LinearRegression`` and
-        ``GaussianProcessRegressor(optimizer=None)`` on two numbers, as classifiers at a threshold. Alone or behind steps of
-        a pipeline that read no labels.
+        ``LeastSquaresClassifier``, scikit-learn's ``RidgeClassifier``; ``KernelRidge``, ``Ridge``, ``LinearRegression``
+        and ``GaussianProcessRegressor(optimizer=None)`` on two numbers, as classifiers at a threshold. Alone or behind
+        steps of a pipeline that read no labels.
     X_train, y_train : arrays of shape (n, d) and (n,)
         What it was fitted to.
     X : array of shape (m, d)
     flips : numbers
         For which ``survives`` is asked.
     costs : array of shape (n,) or None
-        Of a wrong label, > 0, inf for one that is trusted; ``needed`` is then the least sum. Exact for small whole numbers.
+        Of a wrong label, > 0, inf for one that is trusted; ``needed`` is then the least sum. Exact for small whole
+        numbers.
     directions : pairs or None
         (label given, label in truth): only such errors are thought possible.
     eligible : bool array of shape (n,) or None

@@ -1,12 +1,13 @@
 """What wrong targets and missing rows can do to the predictions of squared losses.
 
-Targets that may each be off by ``by``: f(x) moves by sum_S h_i d_i, |d_i| <= by_i, so k of them move it by the sum of the k
-largest |h_i| by_i at most, which some do: exact.
+Targets that may each be off by ``by``: f(x) moves by sum_S h_i d_i, |d_i| <= by_i, so k of them move it by the sum of
+the k largest |h_i| by_i at most, which some do: exact.
 
 Rows left out (Freund & Hopkins 2023; Cook & Weisberg 1982 for k = 1), with H the hat matrix and e the residuals:
 
     f_S(x) - f(x) = -h_S' (I - H_SS)^-1 e_S,   so that
-    |f_S(x) - f(x)| <= top_k (+-h_i e_i)_+ + |h|_top_k |e|_top_k mu / (1 - mu),   mu = max_i (H_ii + the k - 1 largest |H_ij|),
+    |f_S(x) - f(x)| <= top_k (+-h_i e_i)_+ + |h|_top_k |e|_top_k mu / (1 - mu),   mu = max_i (H_ii + the k - 1 largest
+    |H_ij|),
 
 if mu < 1, where |.|_top_k is the Euclidean norm of the k largest; nothing is proven otherwise. For k = 1 the left side
 itself is taken. The columns and the kernel's width are held fixed.
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array, check_count
-from buttress._types import MatrixLike, Predictor, Rows, VectorLike
+from buttress._types import MatrixLike, Predictor, VectorLike
 from buttress.certificates.training.reading import Refit, check_reproduced, refit
 from buttress.certificates.training.smoother import EPS
 from buttress.certificates.training.wrong import check_eligible
@@ -50,8 +51,8 @@ def training_moves(
     Parameters
     ----------
     model : fitted regressor
-        ``KernelRidge``, ``Ridge``, ``LinearRegression`` or ``GaussianProcessRegressor(optimizer=None)``, alone or behind
-        steps of a pipeline that do not read the targets.
+        ``KernelRidge``, ``Ridge``, ``LinearRegression`` or ``GaussianProcessRegressor(optimizer=None)``, alone or
+        behind steps of a pipeline that do not read the targets.
     X_train, y_train : arrays of shape (n, d) and (n,)
         What it was fitted to.
     X : array of shape (m, d)
@@ -97,8 +98,8 @@ def training_removals(
     Parameters
     ----------
     model, X_train, y_train, X
-        As in :func:`training_moves`, fitted without weights. The columns that steps of a pipeline prepare, and a kernel's
-        width, are held fixed.
+        As in :func:`training_moves`, fitted without weights. The columns that steps of a pipeline prepare, and a
+        kernel's width, are held fixed.
     rows : int
         Most rows that are left out, >= 0.
 
@@ -119,7 +120,8 @@ def training_removals(
     """
     found, y, prediction, away = _predicted(model, X_train, y_train, X, None)
     if getattr(found.last, "normalize_y", False):
-        raise ValueError("normalize_y=True scales the targets anew without a row, which this proof does not cover. Scale "
+        raise ValueError("normalize_y=True scales the targets anew without a row, which this proof does not cover. "
+                         "Scale "
                          "the targets first, and fit with normalize_y=False.")
     H, error = found.smoother(found.training)
     e = y - H @ y
@@ -132,11 +134,11 @@ def training_removals(
         leverage = np.diagonal(H)
         gain = found.weights * (e / (1 - leverage))
         slack = (h_most * (e_most / np.maximum(1 - leverage - error, 0)) - np.abs(gain)).max(axis=1)
-        spread = 0.0
+        spread = np.zeros(len(prediction))
     else:
         gain = found.weights * e
         slack = k * (h_most * e_most - np.abs(gain)).max(axis=1)
-        spread = norm_of_top(h_most, k) * norm_of_top(e_most, k) * mu / (1 - mu) if mu < 1 else np.inf
+        spread = norm_of_top(h_most, k) * norm_of_top(e_most, k) * (mu / (1 - mu) if mu < 1 else 1.0)
     slack = away + slack + 8 * len(y) * EPS * np.abs(gain).sum(axis=1)
     if mu >= 1:
         slack = np.full(len(prediction), np.inf)
@@ -153,7 +155,8 @@ def _predicted(
     found = refit(model, X_train, X, sample_weight)
     y = np.asarray(y_train, dtype=np.float64)
     if y.shape != (found.weights.shape[1],) or not np.isfinite(y).all():
-        raise ValueError(f"y_train must hold one finite target for each of the {found.weights.shape[1]} rows of X_train. "
+        raise ValueError(f"y_train must hold one finite target for each of the {found.weights.shape[1]} rows of "
+                         "X_train. "
                          f"Got shape {y.shape}.")
     prediction = np.asarray(model.predict(X), dtype=np.float64).ravel()
     away = check_reproduced(model, found.weights @ y, prediction)

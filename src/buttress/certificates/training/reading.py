@@ -31,7 +31,7 @@ from sklearn.preprocessing import (
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_rows
-from buttress._types import Labels, MatrixLike, Predictor, VectorLike
+from buttress._types import MatrixLike, Predictor, VectorLike
 from buttress._weights import check_weights
 from buttress.certificates.training.smoother import ColumnSmoother, GramSmoother, Smoother
 
@@ -106,7 +106,7 @@ def check_reproduced(model: object, found: Array, values: Array) -> Array:
     return away.reshape(len(away), -1).max(axis=1)
 
 
-def _dense(X: MatrixLike) -> MatrixLike:
+def _dense(X: Any) -> Any:
     return X.toarray() if issparse(X) else X
 
 
@@ -171,7 +171,8 @@ def _kernel_ridge(model: KernelRidge, X: Array, weight: Array) -> Smoother:
 
 def _process(model: GaussianProcessRegressor, X: Array, weight: Array) -> Smoother:
     if model.optimizer is not None and model.kernel_.n_dims > 0:
-        raise ValueError("GaussianProcessRegressor tuned its kernel by the targets, which a proof does not cover. Fit it "
+        raise ValueError("GaussianProcessRegressor tuned its kernel by the targets, which a proof does not cover. Fit "
+                         "it "
                          "with kernel=model.kernel_ and optimizer=None: the proof is then for this kernel held fixed.")
     if (weight != weight[0]).any():
         raise ValueError("GaussianProcessRegressor takes no sample_weight. Leave it out.")
@@ -184,7 +185,8 @@ def _columns(model: Ridge | RidgeClassifier | LinearRegression, X: Array, weight
     if model.positive:
         raise ValueError(f"{type(model).__name__}(positive=True) is not linear in its targets. {ADVICE}")
     if getattr(model, "class_weight", None) is not None:
-        raise ValueError(f"{type(model).__name__} with class_weight weighs rows by their labels, so it is not linear in "
+        raise ValueError(f"{type(model).__name__} with class_weight weighs rows by their labels, so it is not linear "
+                         "in "
                          "them. Give sample_weight in its place.")
     alpha = getattr(model, "alpha", 0.0)
     if np.ndim(alpha) != 0:
@@ -197,5 +199,6 @@ def _columns(model: Ridge | RidgeClassifier | LinearRegression, X: Array, weight
 
 def _positive(weight: Array) -> Array:
     if not (weight > 0).all():
-        raise ValueError("sample_weight is 0 in some rows: they say nothing here. Leave them out of X_train and y_train.")
+        raise ValueError("sample_weight is 0 in some rows: they say nothing here. Leave them out of X_train and "
+                         "y_train.")
     return weight

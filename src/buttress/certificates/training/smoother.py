@@ -1,4 +1,4 @@
-"""Predictions that are linear in the training targets: f(x) = sum_i h_i(x) y_i, with the weights h(x) of a fitted model.
+"""Predictions that are linear in the training targets: f(x) = sum_i h_i(x) y_i, h the weights of a fitted model.
 
 Both forms minimise sum_i w_i (y_i - f(x_i))^2 + alpha |f|^2, with an intercept or without:
 
@@ -6,11 +6,12 @@ Both forms minimise sum_i w_i (y_i - f(x_i))^2 + alpha |f|^2, with an intercept 
 - :class:`ColumnSmoother`: h(x) = W X (X'WX + alpha I)^-1 x.
 
 An intercept that is not penalised is the mean m'y, m_i = w_i / sum_j w_j, beside a fit to y - m'y, so
-h(x) = m + (I - m 1') v(x), with v(x) from the columns, or the kernel, centred by m (a Gaussian process centres y alone).
+h(x) = m + (I - m 1') v(x), with v(x) from the columns, or the kernel, centred by m (a Gaussian process centres y
+alone).
 
 **What is proven of h.** With A the matrix that is solved and r = k - A h the residual of the computed solution,
-|h - A^-1 k| <= |r| / least eigenvalue of A; r is computed anew, with its own rounding bounded. The kernel values and the
-columns are taken as they were computed.
+|h - A^-1 k| <= |r| / least eigenvalue of A; r is computed anew, with its own rounding bounded. The kernel values and
+the columns are taken as they were computed.
 
 The attack that would make it false: columns that nearly repeat each other with alpha near 0, where h is all rounding.
 """

@@ -1,8 +1,8 @@
 """The accuracy that one common set of wrong training labels leaves: a bound that is proven, and a set that comes near.
 
-With u_i in {0, 1} the labels that are wrong, e_ti what a wrong label i takes off the lead m_t of test row t, and z_t = 1 where
-row t is lost, an attacker maximises sum_t z_t subject to sum_i e_ti u_i >= m_t for every lost row and sum_i u_i <= k. With
-B_t the most that k wrong labels can add to the lead, that is
+With u_i in {0, 1} the labels that are wrong, e_ti what a wrong label i takes off the lead m_t of test row t, and z_t =
+1 where row t is lost, an attacker maximises sum_t z_t subject to sum_i e_ti u_i >= m_t for every lost row and sum_i u_i
+<= k. With B_t the most that k wrong labels can add to the lead, that is
 
     maximise sum_t z_t   subject to   sum_i e_ti u_i >= (m_t + B_t) z_t - B_t,   sum_i u_i <= k.
 
@@ -10,8 +10,8 @@ For any numbers l_t >= 0 no set does better than (weak duality, the maximum over
 
     sum_t l_t B_t + sum_t max(0, 1 - l_t (m_t + B_t)) + top_k (sum_t l_t e_ti)_+ .
 
-The multipliers come from a linear program; whatever they are the bound holds, so no solver has to be trusted. The attack
-that would make it false: leads within rounding of 0; every m_t is taken less its slack.
+The multipliers come from a linear program; whatever they are the bound holds, so no solver has to be trusted. The
+attack that would make it false: leads within rounding of 0; every m_t is taken less its slack.
 """
 
 from collections.abc import Iterable
@@ -129,7 +129,7 @@ def _most_lost(gains: Array, m: Array, k: int) -> int:
     added = top(-gains, k)
     need = np.maximum(m + added, 1e-12)
     scale = 1 / np.maximum(np.abs(gains).max(axis=1), need)
-    count, n = gains.shape
+    count = len(gains)
     used = np.flatnonzero((gains > 0).any(axis=0))
     upper = np.hstack([-scale[:, None] * gains[:, used], np.diag(scale * need)])
     budget = np.hstack([np.ones(len(used)), np.zeros(count)])

@@ -40,7 +40,7 @@ class Suspects:
         return gains
 
     def truth(self, rows: Rows, h: Array, values: Array) -> Rows:
-        """Return the classes that the labels of ``rows``, with weights h there, change to when they lower a lead most."""
+        """Return the classes that labels of ``rows``, with weights h, change to when they lower a lead most."""
         gain = h[:, None] * (values[self.codes[rows], None] - values)
         return np.where(self.allowed[self.codes[rows]], gain, -np.inf).argmax(axis=1)
 
@@ -58,7 +58,8 @@ def check_suspects(
         np.fill_diagonal(allowed, False)
     price = np.ones(len(codes)) if costs is None else np.asarray(costs, dtype=np.float64)
     if price.shape != codes.shape or not (price > 0).all():
-        raise ValueError(f"costs must be numbers > 0, one for each of the {len(codes)} training rows (inf where a label "
+        raise ValueError(f"costs must be numbers > 0, one for each of the {len(codes)} training rows (inf where a "
+                         "label "
                          f"is trusted). Got {costs!r}.")
     return Suspects(codes, allowed, np.where(check_eligible(eligible, len(codes)), price, np.inf))
 
