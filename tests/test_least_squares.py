@@ -8,6 +8,7 @@ from sklearn.linear_model import RidgeClassifier
 
 from buttress import LeastSquaresClassifier
 from buttress.certificates import certified_radius, training_flips
+from buttress.least_squares import _Spectrum
 
 
 def table(classes=2, n=40):
@@ -48,6 +49,7 @@ def test_scores_left_out_are_those_of_refits(weighted):
 
 def test_the_penalty_is_the_one_with_the_least_error_left_out():
     X, y = table()
+    X = X + np.random.default_rng(2).normal(size=X.shape)
     model = LeastSquaresClassifier(alpha="loo").fit(X, y)
     signs = 2.0 * (y == model.classes_[1]) - 1
     def error(alpha):
@@ -86,5 +88,21 @@ def test_what_cannot_be_fitted_is_refused():
         LeastSquaresClassifier(alpha=0.0).fit(X, y)
     with pytest.raises(ValueError, match="alpha"):
         LeastSquaresClassifier(alpha="lo").fit(X, y)
+    with pytest.raises(ValueError, match="flips"):
+        LeastSquaresClassifier(flips=2).fit(X, y)
     with pytest.raises(ValueError, match="precomputed"):
         LeastSquaresClassifier(kernel="precomputed").fit(X @ X.T, y)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_rows_are_right_left_out_whatever_labels_are_wrong_where_the_tuning_says_so(classes):
+    X, y = table(classes)
+    X = X + 0.5 * np.random.default_rng(2).normal(size=X.shape)
+    model = LeastSquaresClassifier(alpha="loo", flips=3).fit(X, y)
+    fixed = LeastSquaresClassifier(alpha=model.alpha_, gamma=model.expansion_.kernel.gamma)
+    rest = [np.arange(len(y)) != row for row in range(len(y))]
+    needed = [training_flips(fixed.fit(X[r], y[r]), X[r], y[r], X[[i]]) for i, r in enumerate(rest)]
+    share = np.mean([found.prediction[0] == y[i] and found.stands(3)[0] for i, found in enumerate(needed)])
+    kernel = model.expansion_.kernel
+    machine = _Spectrum(kernel(X, X), np.ones(len(y)))
+    assert machine._proven(model._targets(y), y, model.alpha_, 3) == pytest.approx(share)
