@@ -28,6 +28,7 @@ _HOME = {
     "KernelRegressor": "buttress.robust",
     "KernelScaleWarning": "buttress._checks",
     "KernelWeightsDisplay": "buttress.displays",
+    "LeastSquaresClassifier": "buttress.least_squares",
     "LinearSVC": "buttress.linear",
     "load": "buttress.persistence",
     "Mean": "buttress.risks",

@@ -26,6 +26,7 @@ from buttress.displays import ReliabilityDisplay as ReliabilityDisplay
 from buttress.displays import RobustnessCurveDisplay as RobustnessCurveDisplay
 from buttress.explaining import explain as explain
 from buttress.features import Nystroem as Nystroem
+from buttress.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
 from buttress.linear import LinearSVC as LinearSVC
 from buttress.onnx import to_onnx as to_onnx
 from buttress.outlier import SVDD as SVDD

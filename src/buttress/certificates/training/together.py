@@ -1,0 +1,170 @@
+"""The accuracy that one common set of wrong training labels leaves: a bound that is proven, and a set that comes near.
+
+With u_i in {0, 1} the labels that are wrong, e_ti what a wrong label i takes off the lead m_t of test row t, and z_t =
+1 where row t is lost, an attacker maximises sum_t z_t subject to sum_i e_ti u_i >= m_t for every lost row and sum_i u_i
+<= k. With B_t the most that k wrong labels can add to the lead, that is
+
+    maximise sum_t z_t   subject to   sum_i e_ti u_i >= (m_t + B_t) z_t - B_t,   sum_i u_i <= k.
+
+For any numbers l_t >= 0 no set does better than (weak duality, the maximum over u and z in closed form)
+
+    sum_t l_t B_t + sum_t max(0, 1 - l_t (m_t + B_t)) + top_k (sum_t l_t e_ti)_+ .
+
+The multipliers come from a linear program; whatever they are the bound holds, so no solver has to be trusted. The
+attack that would make it false: leads within rounding of 0; every m_t is taken less its slack.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+
+from buttress._checks import Array, check_count
+from buttress._types import MatrixLike, Predictor, Rows, VectorLike
+from buttress.certificates.training.flips import Asked
+from buttress.certificates.training.moves import top
+from buttress.certificates.training.smoother import EPS
+from buttress.certificates.training.wrong import Direction, Suspects, check_suspects
+
+
+@dataclass(frozen=True)
+class TrainingAccuracy:
+    """What wrong training labels leave of a test accuracy.
+
+    Parameters
+    ----------
+    clean : float
+        Accuracy as the labels are.
+    each : float
+        Share of rows that are right whatever k labels are wrong, each row with the worst k for itself: proven.
+    together : float
+        Accuracy that any one set of k wrong labels leaves at least: proven, and never below ``each``.
+    attacked : float
+        Accuracy that the set ``rows`` leaves.
+    rows : int array
+        Training rows whose labels were changed for it, at most k.
+    """
+
+    clean: float
+    each: float
+    together: float
+    attacked: float
+    rows: Rows
+
+
+def training_accuracy(
+    model: Predictor,
+    X_train: MatrixLike,
+    y_train: VectorLike,
+    X: MatrixLike,
+    y: VectorLike,
+    *,
+    flips: int,
+    directions: Iterable[Direction] | None = None,
+    eligible: VectorLike | None = None,
+    threshold: float | None = None,
+    sample_weight: VectorLike | None = None,
+) -> TrainingAccuracy:
+    """Return between what numbers the accuracy on X, y lies if at most ``flips`` training labels are wrong.
+
+    Parameters
+    ----------
+    model, X_train, y_train, X, directions, eligible, threshold, sample_weight
+        As in :func:`training_flips`; two classes.
+    y : array of shape (m,)
+        Labels of X, which are taken to be right.
+    flips : int
+        Most wrong labels, >= 0.
+
+    Returns
+    -------
+    TrainingAccuracy
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import RidgeClassifier
+    >>> from buttress import certificates
+    >>> X, y = np.arange(8.0)[:, None], np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    >>> found = certificates.training_accuracy(RidgeClassifier().fit(X, y), X, y, X, y, flips=1)
+    >>> found.each, found.together, found.attacked
+    (0.75, 0.875, 0.875)
+    """
+    asked = Asked.of(model, X_train, y_train, X, threshold, sample_weight)
+    if len(asked.classes) != 2:
+        raise ValueError(f"training_accuracy is for two classes. Got {len(asked.classes)}. Use training_flips.")
+    truth = np.asarray(y)
+    if truth.shape != asked.predicted.shape:
+        raise ValueError(f"y must hold one label for each of the {len(asked.predicted)} rows of X. Got {truth.shape}.")
+    most = check_count("flips", flips, 0)
+    suspects = check_suspects(asked.codes, asked.classes, directions, eligible, None)
+    right = np.flatnonzero(asked.classes[asked.predicted] == truth)
+    gains, leads = _gains(asked, suspects, right)
+    wrong = len(truth) - len(right)
+    lost, rows = _attack(gains, leads + 2 * asked.slack[right], most)
+    m = leads - asked.slack[right]
+    each = int((top(gains, most) < m).sum())
+    together = max(each, len(right) - _most_lost(gains, m, most))
+    n = len(truth)
+    return TrainingAccuracy((n - wrong) / n, each / n, together / n, (n - wrong - lost) / n, rows)
+
+
+def _gains(asked: Asked, suspects: Suspects, rows: Rows) -> tuple[Array, Array]:
+    """Return what each wrong label takes off the lead of each row, signed, (m, n), and the leads (m,)."""
+    other = 1 - asked.codes
+    free = suspects.allowed[asked.codes, other] & np.isfinite(suspects.costs)
+    sign = np.where(asked.predicted[rows] == 1, 1.0, -1.0)
+    step = np.where(free, (asked.targets[asked.codes] - asked.targets[other])[:, 0], 0.0)
+    leads = np.array([next(iter(asked.lead[row].values())) for row in rows])
+    return sign[:, None] * asked.refit.weights[rows] * step, leads
+
+
+def _most_lost(gains: Array, m: Array, k: int) -> int:
+    """Return an upper bound of how many rows any k labels take, proven by the multipliers of the linear relaxation."""
+    able = top(gains, k) >= m  # others are never lost
+    if k == 0 or not able.any():
+        return int(able.sum())
+    gains, m = gains[able], m[able]
+    added = top(-gains, k)
+    need = np.maximum(m + added, 1e-12)
+    scale = 1 / np.maximum(np.abs(gains).max(axis=1), need)
+    count = len(gains)
+    used = np.flatnonzero((gains > 0).any(axis=0))
+    upper = np.hstack([-scale[:, None] * gains[:, used], np.diag(scale * need)])
+    budget = np.hstack([np.ones(len(used)), np.zeros(count)])
+    found = linprog(np.hstack([np.zeros(len(used)), -np.ones(count)]), np.vstack([upper, budget]),
+                    np.hstack([scale * added, k]), bounds=(0, 1), method="highs")
+    if found.status != 0:
+        return count
+    multipliers = np.maximum(-found.ineqlin.marginals[:-1], 0) * scale
+    bound = _dual(gains, m, added, multipliers, k)
+    return min(count, int(np.floor(bound)))
+
+
+def _dual(gains: Array, m: Array, added: Array, multipliers: Array, k: int) -> float:
+    """Return the bound of the module's docstring, rounded up."""
+    terms = np.hstack([multipliers * added, np.maximum(0, 1 - multipliers * (m + added))])
+    weighed = multipliers @ gains
+    size = np.abs(terms).sum() + multipliers @ np.abs(gains).sum(axis=1) + multipliers @ np.abs(m)
+    return float(terms.sum() + top(weighed, k) + 4 * (gains.size + 4) * EPS * size)
+
+
+def _attack(gains: Array, leads: Array, k: int) -> tuple[int, Rows]:
+    """Return how many rows the best set found takes, and the set: greedy for rows that are nearest to be lost."""
+    best, rows = 0, np.zeros(0, dtype=int)
+    reach = top(gains, k)
+    for weight in (1.0, 2.0, 4.0):
+        chosen: list[int] = []
+        left = leads.copy()
+        for _ in range(min(k, gains.shape[1])):
+            near = (left > 0) & (reach > leads)
+            pull = np.where(near, 1 / np.maximum(left, 1e-12 + 0.05 * leads), 0.0) ** weight
+            value = pull @ np.minimum(np.maximum(gains, -left[:, None]), np.maximum(left, 0)[:, None])
+            value[chosen] = -np.inf
+            chosen.append(int(value.argmax()))
+            left = left - gains[:, chosen[-1]]
+        lost = int((left < 0).sum())
+        if lost > best:
+            best, rows = lost, np.array(chosen)
+    return best, rows
