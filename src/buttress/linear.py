@@ -32,7 +32,7 @@ from buttress._state import Attribute, State, one_or_each
 from buttress._types import DenseOrSparse, Mask, MatrixLike
 from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
-from buttress.certainty.one_step import left_out_scores
+from buttress.certainty.left_out import left_out_scores
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear

@@ -14,7 +14,8 @@ from buttress._checks import Array, check_limits, check_number, check_option, ch
 from buttress._documented import Documented
 from buttress._state import Attribute
 from buttress._types import Mask, MatrixLike, VectorLike
-from buttress.certainty.conformal import left_out_distances, p_values, rejected, rows_needed, threshold
+from buttress.certainty.conformal import p_values, rejected, rows_needed, threshold
+from buttress.certainty.left_out import left_out_distances
 from buttress.expansion import KernelExpansion
 from buttress.gram.spectrum import POLICIES, correct, is_definite
 from buttress.kernels import Kernel, centers

@@ -16,7 +16,7 @@ from buttress._weights import check_weights, weighted_median
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.conformal import check_coverage
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
-from buttress.certainty.one_step import Slopes, kernel_features, kernel_leverages, one_step
+from buttress.certainty.left_out import Slopes, kernel_features, kernel_leverages, one_step
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import KernelLike, Linear, Precomputed
