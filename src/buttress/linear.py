@@ -36,7 +36,7 @@ from buttress.certainty.left_out import left_out_scores
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
-from buttress.solvers.linear.one_machine import SOLVERS, Machine, chosen_solver, course, hyperplane, machine_of
+from buttress.solvers.linear.one_machine import SOLVERS, Hyperplane, chosen_solver, course, hyperplane, machine_of
 from buttress.solvers.linear.primal import LinearProblem, Rate, chosen_rate, default_rate
 from buttress.solvers.linear.stochastic import SuffixMean, Walk, draws
 from buttress.solvers.run import all_or_nothing, countdown, run
@@ -183,7 +183,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         self._walks: list[tuple[Walk, SuffixMean]] = []
         left = countdown(self.max_time)
         problems = [self._problem(rows, codes, bound, positive) for positive in self._positives()]
-        fits: list[Machine] = []
+        fits: list[Hyperplane] = []
         for problem in problems:
             fits.append(self._fit_class(problem, report, rng, left, fits, inner=problem is not problems[-1]))
         self._set_solution(fits)
@@ -230,8 +230,8 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
 
     def _fit_class(
         self, problem: LinearProblem, report: Report, rng: np.random.RandomState,
-        left: Callable[[], float | None], before: list[Machine], *, inner: bool,
-    ) -> Machine:
+        left: Callable[[], float | None], before: list[Hyperplane], *, inner: bool,
+    ) -> Hyperplane:
         """Solve one class against the rest; ``inner`` as in :func:`run`. The last is a model with those ``before``."""
         solver = chosen_solver(self.solver, problem.X)
         problem, steps, each = course(solver, problem, self._rate, average=self.average, rng=rng,
@@ -246,7 +246,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
                       "rounding leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning)
         return machine_of(solver, problem, outcome)
 
-    def _set_solution(self, fits: list[Machine]) -> None:
+    def _set_solution(self, fits: list[Hyperplane]) -> None:
         self.coef_ = np.stack([fit.w for fit in fits])
         self.intercept_ = np.array([fit.b for fit in fits])
         primal = np.array([fit.primal for fit in fits])
@@ -257,7 +257,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         self.n_iter_ = max(fit.outcome.n_iter for fit in fits)
         self.history_ = fits[-1].outcome.history
 
-    def _keep_dual(self, fits: list[Machine], problems: list[LinearProblem], counted: Mask) -> None:
+    def _keep_dual(self, fits: list[Hyperplane], problems: list[LinearProblem], counted: Mask) -> None:
         """Keep y_i a_i of every row, with which anyone can prove the dual objectives again."""
         self.__dict__.pop("dual_coef_", None)
         signed = [problem.y * fit.multipliers for problem, fit in zip(problems, fits, strict=True)
@@ -356,7 +356,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         return (scores[:, None], (scores > 0).astype(np.intp)) if two else (scores, scores.argmax(axis=1))
 
 
-def _beside(before: list[Machine], w: Array, b: float) -> dict[str, Array]:
+def _beside(before: list[Hyperplane], w: Array, b: float) -> dict[str, Array]:
     """Return the attributes of a hyperplane beside those of the classes before it."""
     return {
         "coef_": np.stack([*(fit.w for fit in before), w]),

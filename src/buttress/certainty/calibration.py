@@ -100,6 +100,12 @@ class Calibration:
             leads[:, c] = z[:, c] - np.delete(z, c, axis=1).max(axis=1)
         return leads
 
+    def own_leads(self, held: HeldOut) -> tuple[Array, Array]:
+        """Return the leads of the right classes of rows left out, and their weights, of rows that have one."""
+        used = held.weight > 0
+        leads = self.leads(held.scores)[np.arange(len(held.codes)), held.codes]
+        return leads[used], held.weight[used]
+
 
 def pairs_of(n_classes: int) -> list[tuple[int, int]]:
     """Return the pairs (i, j), i < j, in the order of their scores."""

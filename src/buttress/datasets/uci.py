@@ -85,7 +85,7 @@ def _patience() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Source:
+class SetSource:
     """The source of a set: a file name in ``data_dir``, a download, and a function that turns either into a Table."""
 
     file: str
@@ -163,13 +163,13 @@ def fetch_california() -> dict[str, NDArray[Any]]:
 
 
 SETS = {
-    "boston_housing": Source("boston_housing.csv", openml(531), real_target),
-    "breast_cancer_wisconsin": Source("bundled with scikit-learn", not_downloadable, real_target),
-    "california_housing": Source("california_housing.npz", fetch_california, california),
-    "concrete": Source("concrete.csv", openml(4353), real_target),
-    "drug_qsar": Source("drug_qsar.npz", not_downloadable, drug),
-    "heart_cleveland": Source("heart_cleveland.csv", cleveland, heart),
-    "wine_quality_red": Source("wine_quality_red.csv", openml(40691), real_target),
+    "boston_housing": SetSource("boston_housing.csv", openml(531), real_target),
+    "breast_cancer_wisconsin": SetSource("bundled with scikit-learn", not_downloadable, real_target),
+    "california_housing": SetSource("california_housing.npz", fetch_california, california),
+    "concrete": SetSource("concrete.csv", openml(4353), real_target),
+    "drug_qsar": SetSource("drug_qsar.npz", not_downloadable, drug),
+    "heart_cleveland": SetSource("heart_cleveland.csv", cleveland, heart),
+    "wine_quality_red": SetSource("wine_quality_red.csv", openml(40691), real_target),
 }
 
 

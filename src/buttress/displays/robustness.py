@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
 from buttress._checks import Array, check_count, check_option
-from buttress._types import Labels, Mask, MatrixLike, Rows, ScoredClassifier
+from buttress._types import BoundsLike, Labels, Mask, MatrixLike, Rows, ScoredClassifier
 from buttress.attacks import pgd, worst_case
 from buttress.attacks.scoring import Fallen
 from buttress.certificates import certified_radius
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 ATTACKS = {"pgd": pgd, "worst_case": worst_case}
 POINTS = 11  # radii of a curve
-Bounds = tuple[ArrayLike, ArrayLike]  # lowest and highest values, for all rows or for each
 MARGIN = 0.1  # of the range of the rows, added on each side of the picture
 GRID = 120  # points of the grid, along each axis
 
@@ -75,7 +74,7 @@ class RobustnessCurveDisplay:
     @classmethod
     def from_estimator(
         cls, estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, *, eps: ArrayLike | None = None, norm: str = "linf",
-        bounds: Bounds | None = None, attack: str = "pgd", random_state: int | np.random.RandomState | None = None,
+        bounds: BoundsLike | None = None, attack: str = "pgd", random_state: int | np.random.RandomState | None = None,
         name: str | None = None, ax: "Axes | None" = None, plot: bool = True,
         attack_options: Mapping[str, Any] | None = None, **line_options: Any,
     ) -> "RobustnessCurveDisplay":
@@ -144,7 +143,7 @@ class RobustnessCurveDisplay:
 
 def _attacked(
     attack: str, estimator: BaseEstimator, X: MatrixLike, y: NDArray[Any], right: NDArray[np.bool_], radii: Array,
-    bounds: Bounds | None, options: Mapping[str, Any],
+    bounds: BoundsLike | None, options: Mapping[str, Any],
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Return the accuracy after an attack within each radius, and where it was blind; a row that fell stays fallen."""
     fallen = Fallen(right)
@@ -176,7 +175,7 @@ def _certified(right: NDArray[np.bool_], radius: Array | None, radii: Array) -> 
     return shares
 
 
-def _radius(estimator: BaseEstimator, X: Array, norm: str, bounds: Bounds | None) -> Array | None:
+def _radius(estimator: BaseEstimator, X: Array, norm: str, bounds: BoundsLike | None) -> Array | None:
     """Return the certified radii, None for a model that has none."""
     try:
         radius: Array = getattr(certified_radius(estimator, X, bounds=bounds), norm)
@@ -200,7 +199,7 @@ def _checked_eps(given: ArrayLike) -> Array:
     return eps
 
 
-def _of_rows(bounds: Bounds | None, rows: NDArray[np.intp], shape: tuple[int, ...]) -> Bounds | None:
+def _of_rows(bounds: BoundsLike | None, rows: NDArray[np.intp], shape: tuple[int, ...]) -> BoundsLike | None:
     """Return the box of some of the rows."""
     if bounds is None:
         return None

@@ -23,7 +23,7 @@ from buttress._threads import BLOCK_ENTRIES
 from buttress._types import MatrixLike, RandomStateLike, VectorLike
 from buttress.expansion import KernelExpansion
 from buttress.kernels import Kernel, KernelLike, fitted_kernel, is_precomputed
-from buttress.kernels.points import Point, centred
+from buttress.kernels.points import KernelPoint, centred
 
 METHODS = ("kmeans++", "uniform")
 LEAST_EIGENVALUE = 1e-10  # share of the largest: smaller ones are mostly rounding, which an inverse root enlarges
@@ -66,9 +66,9 @@ class NystroemMap:
     def _at(self) -> Any:
         return centred(self.kernel, self.landmarks)
 
-    def at(self, X: Array) -> Point:
+    def at(self, X: Array) -> KernelPoint:
         """Return the kernel's values and gradients at the rows of X (n, d), an array on the landmarks' device."""
-        point: Point = self._at(X)
+        point: KernelPoint = self._at(X)
         return point
 
     def __call__(self, X: Array) -> Array:

@@ -27,7 +27,7 @@ from buttress.solvers.run import Budget, all_or_nothing, countdown
 from buttress.svm.left_out import left_out_scores
 from buttress.svm.machine import OF_MACHINES, KernelMachine
 from buttress.svm.selection import LOO, Line, choose, left_out_error
-from buttress.svm.task import Classes, Task, votes
+from buttress.svm.task import Classes, Training, votes
 
 
 def _check_codes(model: "SVC", lengths: Lengths) -> None:
@@ -167,7 +167,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, KernelMachine):
         self.C_ = best.C
         self.gamma_ = best.gamma
 
-    def _prepare(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Task:
+    def _prepare(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Training:
         """Check everything and set up the rows that all problems share."""
         self._check("Or use C='loo', which chooses it by rows left out.")
         if isinstance(self.gamma, str) and self.gamma not in ("scale", "auto"):
@@ -184,10 +184,10 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, KernelMachine):
         order = order[weight[order] > 0]
         kernel, settled, shared = self._rows_of(rows, order, self._sections(codes[order]), given)
         groups = equal_rows(rows, np.where(weight > 0, codes, 0))
-        return Task(rows, kernel, order, codes[order], weight[order], groups, settled, shared,
+        return Training(rows, kernel, order, codes[order], weight[order], groups, settled, shared,
                     step_callback(self, rows, labels, None), self._classes())
 
-    def _with_kernel(self, task: Task) -> Task:
+    def _with_kernel(self, task: Training) -> Training:
         """Return the task with the kernel of these parameters, gamma being a number."""
         kernel, settled, shared = self._rows_of(task.X, task.order, self._sections(task.codes))
         return replace(task, kernel=kernel, settled=settled, rows=shared)
@@ -199,7 +199,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, KernelMachine):
         """Return where each class begins among the rows solved on, for problems of parts of them."""
         return np.searchsorted(codes, np.arange(len(self.classes_) + 1)) if self._classes().in_pairs else None
 
-    def _solve(self, task: Task, starts: Sequence[Start] | None, *, inner: bool = False) -> list[SVMSolution]:
+    def _solve(self, task: Training, starts: Sequence[Start] | None, *, inner: bool = False) -> list[SVMSolution]:
         """Solve every problem from its start, from 0 where there are none, set the model, and return the solutions.
 
         Ctrl-C is passed on until the last problem, and where the fit is ``inner``.
@@ -225,7 +225,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, KernelMachine):
         self._certainty = Certainty()
         return solutions
 
-    def _problems(self, task: Task) -> list[tuple[KernelRows, Rows, Array]]:
+    def _problems(self, task: Training) -> list[tuple[KernelRows, Rows, Array]]:
         """Return the rows, their numbers among the rows solved on, and the signs of each problem."""
         everything = np.arange(len(task.order))
         if self._classes().in_pairs:

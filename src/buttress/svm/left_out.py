@@ -16,7 +16,7 @@ from buttress.expansion import KernelExpansion
 from buttress.gram.entries import entries
 from buttress.kernels import Kernel, Precomputed
 from buttress.solvers.qp.solve import SVMSolution
-from buttress.svm.task import Task
+from buttress.svm.task import Training
 
 AT_ONCE = 500  # support vectors: of so many all kernel values cost less than a few calls for those of each problem
 
@@ -121,7 +121,7 @@ def _numbered(take: Callable[[Rows, Rows], Array], index: Rows, i: Rows, j: Rows
     return take(index[i], index[j])
 
 
-def left_out(task: Task, problems: Sequence[Solved]) -> LeftOut:
+def left_out(task: Training, problems: Sequence[Solved]) -> LeftOut:
     """Return what a fit keeps.
 
     Where the Gram matrix that was solved on is not that of the model's kernel, the scores are completed at once.

@@ -20,7 +20,7 @@ from buttress.kernels.device import OnDevice
 from buttress.solvers.qp.solve import SOLVERS, Limits, SVMSolution
 from buttress.svm.indefinite import MACHINE_POLICIES, Settled, settled_on
 from buttress.svm.left_out import Solved, left_out, left_out_scores
-from buttress.svm.task import Task
+from buttress.svm.task import Training
 
 GAP = 1e-3  # of the primal objective: what the duality gap is brought to beside ``tol``
 LARGEST_ENTRY = 1e30  # curvatures and bounds of larger kernels overflow in products
@@ -130,7 +130,7 @@ class KernelMachine(BaseEstimator):
                       solver=self.solver, gap_tol=GAP if self.gap is None else self.gap, by_gap=self.gap is not None,
                       **others)
 
-    def _recalled(self, task: Task, n_problems: int) -> Array | None:
+    def _recalled(self, task: Training, n_problems: int) -> Array | None:
         """Return where a warm start begins, (n, k) of the rows solved on; None for from 0."""
         if not self.warm_start or not hasattr(self, "_start_coef"):
             return None
@@ -140,7 +140,7 @@ class KernelMachine(BaseEstimator):
         coef[self._start_rows] = self._start_coef
         return coef[task.order]
 
-    def _take(self, task: Task, coef: Array, solutions: list[SVMSolution], problems: list[Solved]) -> None:
+    def _take(self, task: Training, coef: Array, solutions: list[SVMSolution], problems: list[Solved]) -> None:
         """Set what was learned; ``coef`` (n, k) are of the rows solved on, of which each problem has some."""
         used = coef.any(axis=1)
         self._start_size = task.X.shape[0]

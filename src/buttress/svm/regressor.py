@@ -24,7 +24,7 @@ from buttress.solvers.qp.program import Start, regressor_qp
 from buttress.solvers.qp.solve import solve
 from buttress.solvers.run import all_or_nothing
 from buttress.svm.machine import OF_MACHINES, KernelMachine
-from buttress.svm.task import Task
+from buttress.svm.task import Training
 
 
 @advises(**REGRESSOR)
@@ -94,7 +94,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         used = np.flatnonzero(weight)
         kernel, settled, shared = self._rows_of(rows, used, weight=weight)
         numbers = np.unique(targets, return_inverse=True)[1].reshape(-1)
-        task = Task(rows, kernel, used, numbers[used], weight[used], equal_rows(rows, numbers), settled, shared,
+        task = Training(rows, kernel, used, numbers[used], weight[used], equal_rows(rows, numbers), settled, shared,
                     step_callback(self, rows, targets, None))
         coef = self._recalled(task, 1)
         everything = np.arange(len(used))
@@ -106,7 +106,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         self._keep_for_intervals(kernel, rows, targets, used)
         return self
 
-    def _least(self, task: Task, targets: Array, values: Array) -> float:
+    def _least(self, task: Training, targets: Array, values: Array) -> float:
         """Return the intercept of least loss for values (n,) without one."""
         return best_intercept(targets - values, -task.weight, task.weight, float(self.epsilon))
 

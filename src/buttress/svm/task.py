@@ -44,7 +44,7 @@ class Classes:
 
 
 @dataclass(frozen=True)
-class Task:
+class Training:
     """Checked training data: the rows of positive weight, and the cached kernel rows that their problems share."""
 
     X: DenseOrSparse  # all rows, as given

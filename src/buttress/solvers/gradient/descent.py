@@ -31,7 +31,7 @@ from buttress._checks import Array
 from buttress._types import Targets
 from buttress.losses import Loss
 from buttress.risks import Risk
-from buttress.solvers.gradient.space import Point, Space, heaviest
+from buttress.solvers.gradient.space import RkhsPoint, Space, heaviest
 from buttress.solvers.run import Step, Steps
 
 SLACK = 8  # the preconditioner is factorised again once its bound is more than this many times what is needed
@@ -95,7 +95,7 @@ def descent(
 class Nesterov:
     """Nesterov's momentum: the next gradient is taken beyond the new point, further with every step."""
 
-    def __init__(self, start: Point):
+    def __init__(self, start: RkhsPoint):
         self.last = start
         self.objective = np.inf  # at the last point
         self.age = 0  # steps since the momentum was dropped
@@ -104,13 +104,13 @@ class Nesterov:
         """Say whether momentum has raised the objective."""
         return self.age > 0 and objective > self.objective
 
-    def dropped(self) -> Point:
+    def dropped(self) -> RkhsPoint:
         """Set the momentum to 0; return the point to continue from."""
         self.objective = np.inf
         self.age = 0
         return self.last
 
-    def ahead(self, new: Point, objective: float) -> Point:
+    def ahead(self, new: RkhsPoint, objective: float) -> RkhsPoint:
         """Return the point of the next gradient, after a step to ``new`` from a point with this objective."""
         ahead = new + self.age / (self.age + 3) * (new - self.last)
         self.last = new
@@ -164,7 +164,7 @@ def scaled(g: Array, beta: float) -> tuple[Array, float]:
     return rate * g, rate
 
 
-def into_ball(space: Space, h: Point, radius: float) -> Point:
+def into_ball(space: Space, h: RkhsPoint, radius: float) -> RkhsPoint:
     """Return h, or h scaled to the norm ``radius`` where its norm is larger."""
     if radius == np.inf:
         return h
