@@ -167,7 +167,7 @@ def test_the_gradient_of_training_is_that_of_its_objective(kernel, formula):
     sizes, z = [(5, 3), (3,), (5, 2), (1,)], points(1, 29, seed=3)[0]
 
     def machine(z):
-        return worst_inputs.Machine(z[:15].reshape(5, 3), z[15:18], z[18:28].reshape(5, 2), z[28:])
+        return worst_inputs.StretchedMachine(z[:15].reshape(5, 3), z[15:18], z[18:28].reshape(5, 2), z[28:])
 
     def values(m, A):
         return formula(np.exp(m.stretch[0]), ((A[:, None] - m.centers) ** 2).sum(axis=2))
@@ -219,7 +219,7 @@ def test_drawn_centres_give_the_gradient_of_the_norm_in_the_mean():
     """Over every pair of five centres, as each is drawn equally often."""
     X, codes = points(12, 2), np.arange(12) % 3
     V, z = rival_contrasts(3)[codes], points(1, 29, seed=3)[0]
-    m = worst_inputs.Machine(z[:15].reshape(5, 3), z[15:18], z[18:28].reshape(5, 2), z[28:])
+    m = worst_inputs.StretchedMachine(z[:15].reshape(5, 3), z[15:18], z[18:28].reshape(5, 2), z[28:])
     at = centred(worst_inputs.kernel_of(RBF(0.7), m), m.centers)
 
     def gradient(drawn):
@@ -238,7 +238,7 @@ def test_inputs_that_are_trained_on_stay_in_the_ball_and_the_box_and_cost_more(n
                            random_state=0).fit(X, y)
     attack = attack_of(model, model._problem(X, y), NUMPY)
     f = model.expansion_
-    machine = worst_inputs.Machine(f.coef, f.intercept, f.centers, np.zeros(1))
+    machine = worst_inputs.StretchedMachine(f.coef, f.intercept, f.centers, np.zeros(1))
     moved = attack(centred(f.kernel, f.centers), machine, np.arange(40), 0.5)
     assert (np.linalg.norm(moved - X, np.inf if norm == "linf" else 2, axis=1) <= 0.1 + 1e-12).all()
     assert ((moved >= low) & (moved <= high)).all()

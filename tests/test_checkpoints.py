@@ -20,8 +20,8 @@ from buttress.checkpoints.folder import LOCK, SUFFIX, Folder
 from buttress.checkpoints.memory import rng_state, set_rng_state
 from buttress.files.disk import UNFINISHED
 from buttress.relational import Join, RelationalLinearSVC, Table
-from buttress.solvers.keeper import Keeper
 from buttress.solvers.qp import chunks
+from buttress.solvers.watch import Keeper
 
 X, y = make_classification(200, 6, n_informative=5, n_redundant=0, n_classes=3, random_state=0, flip_y=0.1)
 MANY, many = make_classification(2100, 6, n_informative=5, n_redundant=0, random_state=0, flip_y=0.1)  # float32 rows

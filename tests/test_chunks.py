@@ -13,7 +13,7 @@ from buttress.gram.entries import entries
 from buttress.gram.rows import KernelRows
 from buttress.gram.unstored import unstored_sums
 from buttress.kernels import RBF, Custom, Laplacian, Linear, Polynomial
-from buttress.solvers.linear.intercept import best_intercept
+from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp import chunks
 from buttress.solvers.qp.chunks import chunked_smo, suits
 from buttress.solvers.qp.levels import filled, in_question, level_of, level_sizes, part_of, started, unit

@@ -8,9 +8,10 @@ from scipy.optimize import minimize
 
 from buttress import KernelRegressor, Mean, Subquantile
 from buttress._checks import NotConvergedWarning
+from buttress.features.stored import StoredFeatures
 from buttress.kernels import RBF
-from buttress.solvers.gradient.envelope import envelope_gradient
-from buttress.solvers.gradient.space import Dual, Primal, StoredRows
+from buttress.solvers.gradient.descent import envelope_gradient
+from buttress.solvers.gradient.space import Dual, Primal
 
 
 def features_problem(seed, n=8, d=2):
@@ -37,7 +38,7 @@ def by_every_kept_set(Z, y, w, n_kept, ridge, lam):
 def test_envelope_is_the_least_over_every_kept_set(seed, lam):
     Z, y, w = features_problem(seed)
     value, prox = by_every_kept_set(Z, y, w, 6, 0.01, lam)
-    found = envelope_gradient(Primal(StoredRows(Z)), y, Subquantile(0.75), w, ridge=0.01, sample_weight=np.ones(8),
+    found = envelope_gradient(Primal(StoredFeatures(Z)), y, Subquantile(0.75), w, ridge=0.01, sample_weight=np.ones(8),
                               lam=lam)
     assert found.value == pytest.approx(value, rel=1e-9)
     assert found.norm == pytest.approx(np.linalg.norm(w - prox) / lam, rel=1e-6)
@@ -48,7 +49,7 @@ def test_envelope_is_the_least_over_every_kept_set(seed, lam):
 def test_a_large_lambda_gives_an_upper_bound_of_the_envelope(lam):
     for seed in range(20):
         Z, y, w = features_problem(seed)
-        found = envelope_gradient(Primal(StoredRows(Z)), y, Subquantile(0.5), w, ridge=0.01,
+        found = envelope_gradient(Primal(StoredFeatures(Z)), y, Subquantile(0.5), w, ridge=0.01,
                                   sample_weight=np.ones(8), lam=lam)
         assert found.value >= by_every_kept_set(Z, y, w, 4, 0.01, lam)[0] * (1 - 1e-9)
 
@@ -60,7 +61,7 @@ def test_mean_risk_agrees_with_a_general_minimiser():
         return np.mean((Z @ h - y) ** 2) + 0.1 * h @ h + (h - w) @ (h - w) / (2 * 0.7)
 
     prox = minimize(objective, w, tol=1e-12)
-    found = envelope_gradient(Primal(StoredRows(Z)), y, Mean(), w, ridge=0.1, sample_weight=np.ones(8), lam=0.7)
+    found = envelope_gradient(Primal(StoredFeatures(Z)), y, Mean(), w, ridge=0.1, sample_weight=np.ones(8), lam=0.7)
     assert found.value == pytest.approx(prox.fun, rel=1e-9)
     assert found.norm == pytest.approx(np.linalg.norm(w - prox.x) / 0.7, rel=1e-5)
 

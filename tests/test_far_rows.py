@@ -7,7 +7,7 @@ from scipy.sparse import csr_matrix
 from buttress import SVC, SVDD, SVR, MultiKernelSVDD
 from buttress.gram.rows import KernelRows
 from buttress.kernels import RBF, Laplacian
-from buttress.solvers.linear.intercept import best_intercept
+from buttress.solvers.linear.primal import best_intercept
 
 ROWS = 3000  # more than are trained on in float64
 TABLES = [("missing", 0), ("missing", 1), ("shifted", 2), ("stamps", 3), ("stamps", 4)]

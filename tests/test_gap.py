@@ -5,7 +5,7 @@ import pytest
 
 from buttress import SVC, SVR, svc_path
 from buttress.kernels import RBF
-from buttress.solvers.linear.intercept import best_intercept
+from buttress.solvers.linear.primal import best_intercept
 
 CS = [0.01, 0.1, 0.5, 2.0, 10.0]
 ROWS = 2600  # more than are stored at once, so that blocks are solved one after another on float32 rows

@@ -23,10 +23,11 @@ from buttress import (
     Tilted,
 )
 from buttress.datasets import contaminate
+from buttress.features.stored import StoredFeatures
 from buttress.kernels import RBF, Linear
 from buttress.losses import Logistic, Multinomial, Squared
 from buttress.solvers.gradient.descent import descent
-from buttress.solvers.gradient.space import Dual, Primal, StoredRows
+from buttress.solvers.gradient.space import Dual, Primal
 
 from problems import moons, points
 
@@ -124,7 +125,7 @@ def test_a_step_of_one_over_beta_never_raises_the_objective(name, space, step):
     y, share = targets(np.random.default_rng(1)), np.full(50, 0.02)
     X = points(50, 4, seed=1)
     X[:5] *= 100
-    where = Dual(RBF(0.3)(X, X), share) if space == "dual" else Primal(StoredRows(X))
+    where = Dual(RBF(0.3)(X, X), share) if space == "dual" else Primal(StoredFeatures(X))
     start = np.zeros((where.n_coefs, 3) if name == "multinomial" else where.n_coefs)
     steps = descent(where, y, loss, Subquantile(0.7), ridge=1e-3, start=start, sample_weight=np.ones(50),
                     acceleration=None, step=step)

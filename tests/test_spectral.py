@@ -16,8 +16,7 @@ from buttress.features import (
     random_features,
     spectrum_of,
 )
-from buttress.features.bits import exponentials, normals, words
-from buttress.features.compiled import cosines
+from buttress.features.spectral import exponentials, normals, words
 from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Laplacian, Linear
 
 from problems import points
@@ -85,14 +84,10 @@ def test_numbers_have_their_distributions():
     np.testing.assert_allclose(exponentials(high << np.uint64(32)), -np.log(uniform), rtol=1e-10, atol=1e-12)
 
 
-def test_single_precision_cosines_are_cosines():
-    """Of phases of any size they meet, as far as float32 phases tell."""
-    P = np.random.default_rng(0).uniform(-5000, 5000, (40, 64)).astype(np.float32)
-    P[0] = np.linspace(-4, 4, 64)
-    phases = np.linspace(0, 2 * np.pi, 64).astype(np.float32)
-    expected = 0.3 * np.cos((P + phases).astype(np.float64))
-    cosines(P, phases, np.float32(0.3))
-    np.testing.assert_allclose(P, expected, atol=3e-7)
+def test_single_precision_features_are_those_of_doubles():
+    features = random_features(RBF(0.5), 3, 64, seed=0)
+    X = 20 * points(40, 3)
+    np.testing.assert_allclose(features(X.astype(np.float32), 0), features(X, 0), atol=2e-5 * features.scale)
 
 
 def test_bits_are_the_published_philox_numbers():
@@ -157,5 +152,3 @@ def test_what_an_attack_asks_of_random_features_is_what_fresh_queries_answer():
             np.testing.assert_allclose(leads[(1 - sign) // 2][:, b], scores[-1], atol=1e-6)
         np.testing.assert_allclose(leads[0][:, b] - leads[1][:, b], scores[0] - scores[1], atol=1e-11)
     assert point.nudged(rows, columns, 1000 * steps, V) is None
-    X[:, 2] += 0.3
-    np.testing.assert_allclose(WavePoint(model, X, point).scores, model(X), atol=1e-12)

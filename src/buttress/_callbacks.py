@@ -1,8 +1,9 @@
-"""A shim over scikit-learn's experimental callback API, so that older versions work without it.
+"""What surrounds a fit: it is whole or not at all, and callbacks of scikit-learn follow its steps.
 
 Estimators that iterate derive from :class:`CallbackSupportMixin`, decorate ``fit`` with
 :func:`with_callbacks`, and hand :func:`step_callback` to the loop in ``solvers/run.py``. What a step would be as a
-model, for callbacks that score it, they say with :func:`showing`.
+model, for callbacks that score it, they say with :func:`showing`. scikit-learn's callbacks are experimental: older
+versions work without them.
 """
 
 import functools
@@ -106,3 +107,21 @@ def step_callback(
 def showing(report: Report, model_of: ModelOf) -> Report:
     """Return the report with models of its steps: ``model_of`` returns the fitted attributes of a step."""
     return None if report is None else replace(report, model_of=model_of)
+
+
+def all_or_nothing(fit: F) -> F:
+    """Decorate the fit of an estimator: when it raises, also at Ctrl-C, the estimator is left as it was before.
+
+    Attributes are given back by name, so a fit must not change an array of an earlier one in place.
+    """
+
+    @functools.wraps(fit)
+    def guarded(model: object, *args: Any, **kwargs: Any) -> Any:
+        before = dict(vars(model))
+        try:
+            return fit(model, *args, **kwargs)
+        except BaseException:
+            model.__dict__ = before  # at once, so that a second Ctrl-C finds nothing half done
+            raise
+
+    return cast(F, guarded)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from importlib import metadata
 from typing import Any, TypeVar, cast
 
-F = TypeVar("F", bound=Callable[..., None])
+T = TypeVar("T")
 
 
 @functools.cache
@@ -33,10 +33,16 @@ class Documented:
         return f"{site()}/reference/generated/{place}.{kind.__name__}.html"
 
 
-def advises(**advice: str) -> Callable[[F], F]:
-    """Decorate ``__init__``: a keyword that scikit-learn's class has, and ours lacks, raises TypeError with advice."""
+def advises(**advice: str) -> Callable[[T], T]:
+    """Decorate a class, or its ``__init__``: a keyword that scikit-learn's has, and ours lacks, raises a TypeError.
 
-    def decorate(init: F) -> F:
+    The error gives the advice.
+    """
+
+    def decorate(made: T) -> T:
+        of_class: Any = made if isinstance(made, type) else None
+        init: Any = made if of_class is None else of_class.__init__
+
         @functools.wraps(init)
         def checked(self: object, *args: Any, **kwargs: Any) -> None:
             for name in advice:
@@ -44,7 +50,10 @@ def advises(**advice: str) -> Callable[[F], F]:
                     raise TypeError(f"{type(self).__name__} has no parameter {name!r}. {advice[name]}")
             init(self, *args, **kwargs)
 
-        return cast(F, checked)
+        if of_class is None:
+            return cast(T, checked)
+        of_class.__init__ = checked
+        return made
 
     return decorate
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from buttress._all_or_nothing import all_or_nothing
+from buttress._callbacks import all_or_nothing
 from buttress._checks import Array, check_classes, check_count, check_number, check_X_y
 from buttress._predicting import ExpansionPredictions, sparse_or_dense
 from buttress._rows import drawn_rows, equal_rows

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,11 +32,11 @@ from buttress._state import Attribute, State, one_or_each
 from buttress._types import DenseOrSparse, Mask, MatrixLike
 from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
-from buttress.certainty.one_step import left_out_scores
+from buttress.certainty.left_out import left_out_scores
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
-from buttress.solvers.linear.one_machine import SOLVERS, Machine, chosen_solver, course, hyperplane, machine_of
+from buttress.solvers.linear.one_machine import SOLVERS, Hyperplane, chosen_solver, course, hyperplane, machine_of
 from buttress.solvers.linear.primal import LinearProblem, Rate, chosen_rate, default_rate
 from buttress.solvers.linear.stochastic import SuffixMean, Walk, draws
 from buttress.solvers.run import all_or_nothing, countdown, run
@@ -51,6 +52,8 @@ def _is_stochastic(estimator: _HasSolver) -> bool:
     return True
 
 
+@advises(**LINEAR)
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Linear support vector classifier with an intercept that is not penalised.
 
@@ -139,39 +142,20 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         Attribute("_lam", "nonnegative", when="after partial_fit"),
         Attribute("_steps", "part", of="Rate", when="after partial_fit"))
 
-    @advises(**LINEAR)
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        loss: str = "hinge",
-        solver: str = "auto",
-        schedule: str = "inverse",
-        eta0: float | None = None,
-        decay: float | None = None,
-        average: bool = True,
-        fit_intercept: bool = True,
-        class_weight: Mapping[Any, float] | str | None = None,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        progress: bool = False,
-    ):
-        self.C = C
-        self.loss = loss
-        self.solver = solver
-        self.schedule = schedule
-        self.eta0 = eta0
-        self.decay = decay
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.random_state = random_state
-        self.progress = progress
+    C: float = 1.0
+    loss: str = "hinge"
+    solver: str = "auto"
+    schedule: str = "inverse"
+    eta0: float | None = None
+    decay: float | None = None
+    average: bool = True
+    fit_intercept: bool = True
+    class_weight: Mapping[Any, float] | str | None = None
+    tol: float = 1e-4
+    max_iter: int = 1000
+    max_time: float | None = None
+    random_state: int | np.random.RandomState | None = None
+    progress: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -199,7 +183,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         self._walks: list[tuple[Walk, SuffixMean]] = []
         left = countdown(self.max_time)
         problems = [self._problem(rows, codes, bound, positive) for positive in self._positives()]
-        fits: list[Machine] = []
+        fits: list[Hyperplane] = []
         for problem in problems:
             fits.append(self._fit_class(problem, report, rng, left, fits, inner=problem is not problems[-1]))
         self._set_solution(fits)
@@ -246,8 +230,8 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
 
     def _fit_class(
         self, problem: LinearProblem, report: Report, rng: np.random.RandomState,
-        left: Callable[[], float | None], before: list[Machine], *, inner: bool,
-    ) -> Machine:
+        left: Callable[[], float | None], before: list[Hyperplane], *, inner: bool,
+    ) -> Hyperplane:
         """Solve one class against the rest; ``inner`` as in :func:`run`. The last is a model with those ``before``."""
         solver = chosen_solver(self.solver, problem.X)
         problem, steps, each = course(solver, problem, self._rate, average=self.average, rng=rng,
@@ -262,7 +246,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
                       "rounding leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning)
         return machine_of(solver, problem, outcome)
 
-    def _set_solution(self, fits: list[Machine]) -> None:
+    def _set_solution(self, fits: list[Hyperplane]) -> None:
         self.coef_ = np.stack([fit.w for fit in fits])
         self.intercept_ = np.array([fit.b for fit in fits])
         primal = np.array([fit.primal for fit in fits])
@@ -273,7 +257,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         self.n_iter_ = max(fit.outcome.n_iter for fit in fits)
         self.history_ = fits[-1].outcome.history
 
-    def _keep_dual(self, fits: list[Machine], problems: list[LinearProblem], counted: Mask) -> None:
+    def _keep_dual(self, fits: list[Hyperplane], problems: list[LinearProblem], counted: Mask) -> None:
         """Keep y_i a_i of every row, with which anyone can prove the dual objectives again."""
         self.__dict__.pop("dual_coef_", None)
         signed = [problem.y * fit.multipliers for problem, fit in zip(problems, fits, strict=True)
@@ -372,7 +356,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         return (scores[:, None], (scores > 0).astype(np.intp)) if two else (scores, scores.argmax(axis=1))
 
 
-def _beside(before: list[Machine], w: Array, b: float) -> dict[str, Array]:
+def _beside(before: list[Hyperplane], w: Array, b: float) -> dict[str, Array]:
     """Return the attributes of a hyperplane beside those of the classes before it."""
     return {
         "coef_": np.stack([*(fit.w for fit in before), w]),

@@ -19,7 +19,7 @@ ROOMS = {  # what promises something, and the tests of it
                      ["tests/test_certificates.py", "tests/test_certificate_bounds.py", "tests/test_radii.py"]),
     "verify": (["src/buttress/verify.py"], ["tests/test_verify.py"]),
     "gaps": (["src/buttress/solvers/qp/certificate.py", "src/buttress/solvers/qp/ball.py",
-              "src/buttress/solvers/linear/intercept.py"],
+              "src/buttress/solvers/linear/primal.py"],
              ["tests/test_gap.py", "tests/test_smo.py", "tests/test_svm.py", "tests/test_svm_regressor.py",
               "tests/test_outlier.py", "tests/test_chunks.py", "tests/test_linear.py"]),
     "intervals": (["src/buttress/relational/optimum/*.py", "src/buttress/certainty/intervals.py"],

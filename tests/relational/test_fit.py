@@ -349,7 +349,7 @@ def test_theorem_15_bounds_the_regret_of_projected_descent(sharp):
     alpha, T, d = 0.05, 80, plan.width
     oracle = grid_oracle(plan, rows=None)
     best = minimize(lambda b: objective(X, y, weight, b, alpha), np.zeros(d), method="Powell").x
-    from buttress.solvers.gradient.projected import projected_descent
+    from buttress.solvers.gradient.sent import projected_descent
 
     D, G = ball_radius(alpha, d), 4.0 * d
     assert np.abs(best).max() <= 1 / (2 * alpha)

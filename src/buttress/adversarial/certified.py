@@ -17,7 +17,7 @@ from buttress.certificates.relaxation import can_relax, radial_lines
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks
 from buttress.kernels import KernelLike, Radial
-from buttress.solvers.gradient.certified_hinge import Machine, Regions, bounds_of, certified_descent
+from buttress.solvers.gradient.certified_hinge import Regions, SplitMachine, bounds_of, certified_descent
 from buttress.solvers.run import all_or_nothing, run
 
 BATCH = 250  # rows of one Adam iteration
@@ -136,7 +136,7 @@ class CertifiedSVC(AttackedMachine):
         self._certainty = Certainty(hinge_held_out(problem, self.expansion_, self.certified_margin_, self.C))
         return self
 
-    def _train(self, problem: Problem, linear: AdversarialLinearSVC, Z: Array, regions: Regions) -> Machine:
+    def _train(self, problem: Problem, linear: AdversarialLinearSVC, Z: Array, regions: Regions) -> SplitMachine:
         """Return the trained machine, and set what its run leaves.
 
         The rows are centred and divided by one number for it, so that W is of the size of p and q in any units.
@@ -148,7 +148,7 @@ class CertifiedSVC(AttackedMachine):
         zeros = np.zeros((len(Z), problem.contrasts.shape[2]))
         parts = (zeros, zeros, unit * linear.coef_.T, linear.intercept_ + linear.coef_ @ middle)
         steps = certified_descent(_scaled(regions, middle, unit, place), place((Z - middle) / unit),
-                                  place(kernel(Z, Z)), Machine(*map(place, parts)), ridge=1 / (self.C * len(X)),
+                                  place(kernel(Z, Z)), SplitMachine(*map(place, parts)), ridge=1 / (self.C * len(X)),
                                   linear_ridge=1 / (self.C * len(X) * unit**2), batch=BATCH, iterations=self.max_iter,
                                   rng=problem.rng, left=problem.clock)
         report = showing(problem.report,
@@ -161,14 +161,14 @@ class CertifiedSVC(AttackedMachine):
         return _original(outcome.state, middle, unit)
 
 
-def _expansion(kernel: Radial, Z: Array, machine: Machine) -> KernelExpansion:
+def _expansion(kernel: Radial, Z: Array, machine: SplitMachine) -> KernelExpansion:
     return KernelExpansion(kernel, Z, machine.p - machine.q, machine.b, machine.W)
 
 
-def _original(state: Machine, middle: Array, unit: float) -> Machine:
+def _original(state: SplitMachine, middle: Array, unit: float) -> SplitMachine:
     """Return the machine for rows as they came, from one for rows less ``middle`` over ``unit``."""
     p, q, W, b = (to_numpy(part) for part in vars(state).values())
-    return Machine(p, q, W / unit, b - middle @ W / unit)
+    return SplitMachine(p, q, W / unit, b - middle @ W / unit)
 
 
 def regions_of(

@@ -14,7 +14,7 @@ from buttress._rows import drawn_rows
 from buttress._types import Rows
 from buttress.adversarial.machine import Problem
 from buttress.certainty.calibration import HeldOut
-from buttress.certainty.one_step import Slopes, hinge_slopes, kernel_features, left_over, leverages, one_step
+from buttress.certainty.left_out import Slopes, hinge_slopes, kernel_features, left_over, leverages, one_step
 from buttress.expansion import KernelExpansion, margins
 from buttress.features import RandomExpansion
 from buttress.solvers.gradient.worst_inputs import cross_entropy

@@ -21,7 +21,7 @@ from buttress.expansion import KernelExpansion, winners
 from buttress.features import NystroemMap, landmarks, nystroem
 from buttress.kernels import KernelLike, Radial
 from buttress.kernels.named import can_stretch
-from buttress.solvers.gradient.worst_inputs import Machine, Trained, joint_descent, kernel_of, score_slopes
+from buttress.solvers.gradient.worst_inputs import StretchedMachine, Trained, joint_descent, kernel_of, score_slopes
 from buttress.solvers.run import all_or_nothing, run
 
 BATCH = 128  # rows of one Adam iteration
@@ -161,16 +161,16 @@ class AdversarialSVC(AttackedMachine):
         method = "uniform" if problem.X.size >= UNIFORM_FROM else "kmeans++"
         return landmarks(problem.X, count, rng=problem.rng, method=method)
 
-    def _train(self, problem: Problem, start: Machine) -> None:
+    def _train(self, problem: Problem, start: StretchedMachine) -> None:
         kernel = problem.kernel
         place = Place(self.device, "float32" if problem.X.size >= SINGLE_FROM else "float64")
         attack = attack_of(self, problem, place)
-        steps = joint_descent(kernel, attack.X, attack.V, Machine(*map(place, vars(start).values())), C=self.C,
+        steps = joint_descent(kernel, attack.X, attack.V, StretchedMachine(*map(place, vars(start).values())), C=self.C,
                               worst=attack, batch=BATCH, iterations=self.max_iter,
                               trained=Trained(isinstance(kernel, Radial), can_stretch(kernel)), rng=problem.rng,
                               left=problem.clock)
 
-        def expansion(machine: Machine) -> KernelExpansion:
+        def expansion(machine: StretchedMachine) -> KernelExpansion:
             coef, intercept, centers, _ = (to_numpy(part).astype(np.float64) for part in vars(machine).values())
             return KernelExpansion(kernel_of(kernel, machine), centers, coef, intercept)
 
@@ -192,7 +192,7 @@ class AdversarialSVC(AttackedMachine):
                       "between the two.")
 
 
-def ridge_start(phi: NystroemMap, X: Array, codes: Rows, contrasts: Array) -> Machine:
+def ridge_start(phi: NystroemMap, X: Array, codes: Rows, contrasts: Array) -> StretchedMachine:
     """Return ridge regression on features phi to a lead of ``SURE`` of each row's class over every rival."""
     label_scores = contrasts.mean(axis=1)
     label_scores = label_scores / (contrasts[0, 0] @ label_scores[0])
@@ -202,7 +202,7 @@ def ridge_start(phi: NystroemMap, X: Array, codes: Rows, contrasts: Array) -> Ma
     A = features.T @ features
     A.flat[:: len(A) + 1] += START_RIDGE * len(X)
     theta = solve(A, features.T @ (targets - mean), assume_a="pos")
-    return Machine(phi.root @ theta, mean, phi.landmarks, np.zeros(1))
+    return StretchedMachine(phi.root @ theta, mean, phi.landmarks, np.zeros(1))
 
 
 @dataclass
@@ -228,7 +228,7 @@ class Attack:
     V: Array
     box: tuple[Array, Array] | None
 
-    def __call__(self, at: Any, machine: Machine, rows: Rows, share: float, whole: bool = True) -> Array:
+    def __call__(self, at: Any, machine: StretchedMachine, rows: Rows, share: float, whole: bool = True) -> Array:
         """Return the last inputs met, within ``share`` of the radius: the machine changes too.
 
         Not the ``whole`` attack is its first step, as long as the radius.

@@ -217,7 +217,6 @@ class WaveTarget:
         self.exact: Any = score
         self.place, self.there = place, score.moved(place)
         self.contrasts = self.there.contrasts
-        self.last: WavePoint | None = None
         self.block = max(1, PHASES // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
 
     def scores(self, X: Array) -> Array:
@@ -225,7 +224,7 @@ class WaveTarget:
 
     def linearise(self, X: Array) -> Linearised:
         scale: Any = self.there.scale
-        point = self.last = WavePoint(cast(RandomExpansion, self.there.expansion), self.there.inner(X), self.last)
+        point = WavePoint(cast(RandomExpansion, self.there.expansion), self.there.inner(X))
 
         def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
             near = point.nudged(rows, columns, steps * (scale if np.ndim(scale) == 0 else scale[columns]), V)

@@ -4,9 +4,14 @@ Two classes: p = 1 / (1 + exp(-(slope s + shift))), by maximum likelihood with P
 of 0 and 1, so that separable rows give no certainty (Platt, Probabilities for SV machines, 2000). One score a class:
 p = softmax(slope s + shift). One score a pair: the logistic curve of each pair, coupled by the rule of Wu, Lin & Weng
 (Probability estimates for multi-class classification by pairwise coupling, JMLR 5, 2004, their second method).
+
+Maximum likelihood is by Newton's method; a step that does not lower the cross-entropy enough is halved (Lin, Lin &
+Weng, A note on Platt's probabilistic outputs for support vector machines, 2007).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import expit, logit, softmax
@@ -14,12 +19,16 @@ from scipy.special import expit, logit, softmax
 from buttress._checks import Array
 from buttress._state import Attribute, State
 from buttress._types import Rows
-from buttress.certainty.likeliest import softmax_curves
 
 LEAST_SLOPE = 1e-6  # in deviations of the score: scores that point the wrong way, as of noise, say next to nothing
 LEAD = 1e-9  # by how much the predicted class leads the others where calibration alone would put it behind
 EDGE = 1e-7  # probabilities of pairs are kept this far from 0 and 1 before they are coupled
 UNSEEN = 0.5  # rows of each class that might have been seen anywhere: Jeffreys' rule
+SHARP = 1e-12  # of a gradient a row: where maximum likelihood stops
+NEWTON_STEPS = 100  # most steps of maximum likelihood; some ten are usual
+LEAST_GAIN = 1e-4  # of what the slope promises: a Newton step that gains less is halved (Armijo's rule)
+LEAST_STEP = 1e-10  # of the Newton step: no gain from so short a one is rounding
+At = Callable[[Array], tuple[float, Array, Array]]  # value, gradient and Hessian at a theta
 
 
 @dataclass
@@ -90,6 +99,12 @@ class Calibration:
         for c in range(self.n_classes):
             leads[:, c] = z[:, c] - np.delete(z, c, axis=1).max(axis=1)
         return leads
+
+    def own_leads(self, held: HeldOut) -> tuple[Array, Array]:
+        """Return the leads of the right classes of rows left out, and their weights, of rows that have one."""
+        used = held.weight > 0
+        leads = self.leads(held.scores)[np.arange(len(held.codes)), held.codes]
+        return leads[used], held.weight[used]
 
 
 def pairs_of(n_classes: int) -> list[tuple[int, int]]:
@@ -211,3 +226,48 @@ def leading(p: Array, winners: Rows) -> Array:
     p[behind[:, None], order[:, :-1]] = shared
     p[behind, winner] = level + LEAD
     return p
+
+
+def softmax_curves(scores: Array, targets: Array, share: Array) -> tuple[float, Array]:
+    """Return a slope, and a shift a class (C,), that minimise the mean cross-entropy of softmax(slope scores + shifts).
+
+    ``targets`` (n, C) have rows of sum 1, ``share`` (n,) sums to 1, and the first shift is 0.
+    """
+    at: At = partial(_softmax, scores, targets, share[:, None])
+    theta = np.zeros(scores.shape[1])
+    value, gradient, H = at(theta)
+    for _ in range(NEWTON_STEPS):
+        if np.abs(gradient).max() <= SHARP:
+            break
+        H.flat[:: len(H) + 1] += SHARP * (1 + H.diagonal().sum())
+        step = np.linalg.solve(H, -gradient)
+        promised = LEAST_GAIN * float(gradient @ step)
+        size = 1.0
+        reached = at(theta + step)
+        while reached[0] > value + size * promised and size > LEAST_STEP:
+            size /= 2
+            reached = at(theta + size * step)
+        if reached[0] >= value:  # rounding decides
+            break
+        theta = theta + size * step
+        value, gradient, H = reached
+    return float(theta[0]), np.append(0.0, theta[1:])
+
+
+def _softmax(scores: Array, targets: Array, share: Array, theta: Array) -> tuple[float, Array, Array]:
+    """Return the mean cross-entropy of targets (n, C) and softmax(slope scores + shifts), gradient and Hessian."""
+    z = theta[0] * scores + np.append(0.0, theta[1:])
+    z -= z.max(axis=1, keepdims=True)
+    q = np.exp(z)
+    total = q.sum(axis=1, keepdims=True)
+    q /= total
+    value = float(share[:, 0] @ (np.log(total[:, 0]) - np.einsum("ij,ij->i", targets, z)))
+    off = share * (q - targets)
+    from_mean = scores - np.einsum("ij,ij->i", q, scores)[:, None]
+    pulled = share * q * from_mean
+    H = np.empty((len(theta), len(theta)))
+    H[0, 0] = np.einsum("ij,ij->", pulled, from_mean)
+    H[0, 1:] = pulled.sum(axis=0)[1:]
+    H[1:, 0] = H[0, 1:]
+    H[1:, 1:] = np.diag((share * q).sum(axis=0)[1:]) - q[:, 1:].T @ (share * q[:, 1:])
+    return value, np.append(np.einsum("ij,ij->", off, scores), off.sum(axis=0)[1:]), H

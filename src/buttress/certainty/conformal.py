@@ -51,17 +51,6 @@ def lower_threshold(values: Array, weight: Array, coverage: float) -> float:
     return float(values[order][np.searchsorted(below, np.floor(allowed + ROUNDING) - ROUNDING)])
 
 
-def left_out_distances(distance2: Array, a: Array) -> Array:
-    """Return the squared distance (n,) of each row to the centre without it, the other coefficients in proportion.
-
-    For c = sum_j a_j phi_j with coefficients that sum to 1 the centre without row i is (c - a_i phi_i) / (1 - a_i), and
-    its distance to the row that of c over 1 - a_i. That is exact where a_i = 0. Elsewhere the optimum without the row,
-    which may shift weight to rows nearby, is mostly a little closer, so p-values are a little too large.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(a < 1, distance2 / (1 - a) ** 2, np.inf)
-
-
 def p_values(distance2: Array, left_out: Array, weight: Array) -> Array:
     """Return p(x), in (0, 1], of rows at these squared distances, from those of rows left out (n,) and weights (n,)."""
     order = np.argsort(left_out)

@@ -30,7 +30,7 @@ from buttress._state import Attribute, State
 from buttress._tuned import tuned
 from buttress._types import DenseOrSparse, MatrixLike, Rows
 from buttress.certainty.conformal import check_coverage
-from buttress.certainty.one_step import landmark_root
+from buttress.certainty.left_out import landmark_root
 from buttress.expansion import KernelExpansion
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit, Ridge
 

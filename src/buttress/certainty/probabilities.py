@@ -75,10 +75,7 @@ class Probabilities(Documented):
         Raises ValueError for a coverage outside (0, 1), or too large for the number of training rows.
         """
         calibration = self._calibrated()
-        held = self._held_out()
-        own = calibration.leads(held.scores)[np.arange(len(held.codes)), held.codes]
-        used = held.weight > 0
-        threshold = lower_threshold(own[used], held.weight[used], coverage)
+        threshold = lower_threshold(*calibration.own_leads(self._held_out()), coverage)
         return calibration.leads(self._scores_of(X)[0]) >= threshold
 
     def _calibrated(self) -> Calibration:

@@ -1,9 +1,8 @@
 """Data sets for tests and examples: bundled and public sets by name, generators, and corruption of training rows."""
 
-from buttress.datasets.bundled import BUNDLED, load_bundled
 from buttress.datasets.contamination import CORRUPTIONS, contaminate
 from buttress.datasets.generators import make_polynomial, make_smooth
-from buttress.datasets.uci import SETS, Table, load_uci
+from buttress.datasets.uci import BUNDLED, SETS, Table, load_bundled, load_uci
 
 __all__ = ["BUNDLED", "CORRUPTIONS", "SETS", "Table", "contaminate", "load_bundled", "load_uci", "make_polynomial",
            "make_smooth"]

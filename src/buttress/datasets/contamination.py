@@ -21,8 +21,8 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import type_of_target
 
 from buttress._checks import Array, check_number, check_option
+from buttress._types import Rows
 
-Rows = NDArray[np.intp]
 RandomState = np.random.RandomState
 
 

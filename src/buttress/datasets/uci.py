@@ -1,6 +1,7 @@
-"""Public data sets of the robust-learning literature, from local copies or from OpenML and UCI.
+"""Data sets by name: those that come with scikit-learn, and public ones of the robust-learning literature.
 
-A local copy is ``NAME.csv`` with one header row and the target in the last column, or ``NAME.npz``; see ``SETS``.
+The latter are read from local copies or from OpenML and UCI. A local copy is ``NAME.csv`` with one header row and the
+target in the last column, or ``NAME.npz``; see ``SETS``.
 """
 
 import hashlib
@@ -21,8 +22,6 @@ from buttress._checks import Array, check_option
 
 SILENCE = 20.0  # seconds to wait for an answer of a server
 CLEVELAND = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/processed.cleveland.data"
-
-
 CLEVELAND_SHA256 = "4a82cbba68c6ccab5725e48b89581bd0be61819a07a0c82d423c7a596b64fcc3"  # of its numbers
 
 
@@ -86,7 +85,7 @@ def _patience() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Source:
+class SetSource:
     """The source of a set: a file name in ``data_dir``, a download, and a function that turns either into a Table."""
 
     file: str
@@ -164,11 +163,37 @@ def fetch_california() -> dict[str, NDArray[Any]]:
 
 
 SETS = {
-    "boston_housing": Source("boston_housing.csv", openml(531), real_target),
-    "breast_cancer_wisconsin": Source("bundled with scikit-learn", not_downloadable, real_target),
-    "california_housing": Source("california_housing.npz", fetch_california, california),
-    "concrete": Source("concrete.csv", openml(4353), real_target),
-    "drug_qsar": Source("drug_qsar.npz", not_downloadable, drug),
-    "heart_cleveland": Source("heart_cleveland.csv", cleveland, heart),
-    "wine_quality_red": Source("wine_quality_red.csv", openml(40691), real_target),
+    "boston_housing": SetSource("boston_housing.csv", openml(531), real_target),
+    "breast_cancer_wisconsin": SetSource("bundled with scikit-learn", not_downloadable, real_target),
+    "california_housing": SetSource("california_housing.npz", fetch_california, california),
+    "concrete": SetSource("concrete.csv", openml(4353), real_target),
+    "drug_qsar": SetSource("drug_qsar.npz", not_downloadable, drug),
+    "heart_cleveland": SetSource("heart_cleveland.csv", cleveland, heart),
+    "wine_quality_red": SetSource("wine_quality_red.csv", openml(40691), real_target),
 }
+
+
+BUNDLED = {
+    "breast_cancer": datasets.load_breast_cancer,
+    "diabetes": datasets.load_diabetes,
+    "digits": datasets.load_digits,
+    "iris": datasets.load_iris,
+    "wine": datasets.load_wine,
+}
+
+
+def load_bundled(name: str) -> tuple[Any, Any, list[str], str]:
+    """Return (X, y, feature names, target name) of a bundled set; class targets are given by name.
+
+    Examples
+    --------
+    >>> from buttress.datasets import load_bundled
+    >>> X, y, features, target = load_bundled("iris")
+    >>> X.shape, features[0], str(y[0])
+    ((150, 4), 'sepal length (cm)', 'setosa')
+    """
+    bunch = BUNDLED[check_option("name", name, tuple(BUNDLED))]()
+    y = bunch.target
+    if "target_names" in bunch:
+        y = bunch.target_names[y]
+    return bunch.data, y, [str(feature) for feature in bunch.feature_names], "target"

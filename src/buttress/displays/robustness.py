@@ -1,6 +1,7 @@
-"""Accuracy against the radius of perturbations."""
+"""Accuracy against the radius of perturbations, and the boundary of two features with what is certified around rows."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,12 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
-from buttress._checks import Array, check_option
-from buttress._types import Mask, MatrixLike, Rows
+from buttress._checks import Array, check_count, check_option
+from buttress._types import BoundsLike, Labels, Mask, MatrixLike, Rows, ScoredClassifier
 from buttress.attacks import pgd, worst_case
 from buttress.attacks.scoring import Fallen
 from buttress.certificates import certified_radius
-from buttress.displays.axes import given_or_new, next_colour
+from buttress.displays.axes import COLOURS, given_or_new, next_colour
 from buttress.scores import as_classifier
 
 if TYPE_CHECKING:
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 
 ATTACKS = {"pgd": pgd, "worst_case": worst_case}
 POINTS = 11  # radii of a curve
-Bounds = tuple[ArrayLike, ArrayLike]  # lowest and highest values, for all rows or for each
+MARGIN = 0.1  # of the range of the rows, added on each side of the picture
+GRID = 120  # points of the grid, along each axis
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RobustnessCurveDisplay:
     """Accuracy against the radius of perturbations: attacked from above, certified from below.
 
@@ -61,21 +64,17 @@ class RobustnessCurveDisplay:
     True
     """
 
-    def __init__(
-        self, *, eps: Array, attacked_accuracy: Array, certified_accuracy: Array | None = None, norm: str = "linf",
-        estimator_name: str | None = None, blind: NDArray[np.bool_] | None = None,
-    ):
-        self.eps = eps
-        self.attacked_accuracy = attacked_accuracy
-        self.certified_accuracy = certified_accuracy
-        self.norm = norm
-        self.estimator_name = estimator_name
-        self.blind = blind
+    eps: Array
+    attacked_accuracy: Array
+    certified_accuracy: Array | None = None
+    norm: str = "linf"
+    estimator_name: str | None = None
+    blind: NDArray[np.bool_] | None = None
 
     @classmethod
     def from_estimator(
         cls, estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, *, eps: ArrayLike | None = None, norm: str = "linf",
-        bounds: Bounds | None = None, attack: str = "pgd", random_state: int | np.random.RandomState | None = None,
+        bounds: BoundsLike | None = None, attack: str = "pgd", random_state: int | np.random.RandomState | None = None,
         name: str | None = None, ax: "Axes | None" = None, plot: bool = True,
         attack_options: Mapping[str, Any] | None = None, **line_options: Any,
     ) -> "RobustnessCurveDisplay":
@@ -144,7 +143,7 @@ class RobustnessCurveDisplay:
 
 def _attacked(
     attack: str, estimator: BaseEstimator, X: MatrixLike, y: NDArray[Any], right: NDArray[np.bool_], radii: Array,
-    bounds: Bounds | None, options: Mapping[str, Any],
+    bounds: BoundsLike | None, options: Mapping[str, Any],
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Return the accuracy after an attack within each radius, and where it was blind; a row that fell stays fallen."""
     fallen = Fallen(right)
@@ -176,7 +175,7 @@ def _certified(right: NDArray[np.bool_], radius: Array | None, radii: Array) -> 
     return shares
 
 
-def _radius(estimator: BaseEstimator, X: Array, norm: str, bounds: Bounds | None) -> Array | None:
+def _radius(estimator: BaseEstimator, X: Array, norm: str, bounds: BoundsLike | None) -> Array | None:
     """Return the certified radii, None for a model that has none."""
     try:
         radius: Array = getattr(certified_radius(estimator, X, bounds=bounds), norm)
@@ -200,7 +199,7 @@ def _checked_eps(given: ArrayLike) -> Array:
     return eps
 
 
-def _of_rows(bounds: Bounds | None, rows: NDArray[np.intp], shape: tuple[int, ...]) -> Bounds | None:
+def _of_rows(bounds: BoundsLike | None, rows: NDArray[np.intp], shape: tuple[int, ...]) -> BoundsLike | None:
     """Return the box of some of the rows."""
     if bounds is None:
         return None
@@ -211,3 +210,112 @@ def _of_rows(bounds: Bounds | None, rows: NDArray[np.intp], shape: tuple[int, ..
 def _name(estimator: BaseEstimator) -> str:
     last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     return type(last).__name__
+
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CertifiedBoundaryDisplay:
+    """The classes that a model of two features predicts, and around each row the region in which a proof holds.
+
+    No region crosses the boundary: within it no input, found by an attack or not, is of another class.
+
+    Parameters
+    ----------
+    grid : pair of arrays of shape (m, m)
+        Where the model was asked.
+    codes : array of shape (m, m)
+        The number of the class predicted there.
+    rows : array of shape (n, 2)
+    row_codes : array of shape (n,)
+        The number of the class of each row: given, or predicted where no labels were given.
+    radius : array of shape (n,)
+        Certified radii, 0 where nothing is certified.
+    classes : array of shape (n_classes,)
+    norm : {"linf", "l2"}
+        Squares, or disks.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib axes and figure, once plotted.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from buttress import SVC, CertifiedBoundaryDisplay
+    >>> X, y = make_moons(40, noise=0.1, random_state=0)
+    >>> display = CertifiedBoundaryDisplay.from_estimator(SVC().fit(X, y), X, y, plot=False)
+    >>> display.radius.shape
+    (40,)
+    """
+
+    grid: tuple[Array, Array]
+    codes: Rows
+    rows: Array
+    row_codes: Rows
+    radius: Array
+    classes: Labels
+    norm: str = "linf"
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: ScoredClassifier, X: MatrixLike, y: ArrayLike | None = None, *, norm: str = "linf",
+        resolution: int = GRID, ax: "Axes | None" = None, plot: bool = True,
+    ) -> "CertifiedBoundaryDisplay":
+        """Ask a fitted classifier on a grid, certify the rows X (n, 2), and plot.
+
+        Raises ValueError for rows of another width than 2, and for models without certified radii.
+        """
+        check_option("norm", norm, ("linf", "l2"))
+        check_count("resolution", resolution, 2)
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != 2:
+            raise ValueError(f"X must have two columns to be drawn. Got shape {rows.shape}. Fit on two of them.")
+        radius = np.asarray(getattr(certified_radius(estimator, rows), norm))
+        room = MARGIN * np.ptp(rows, axis=0)
+        sides = [np.linspace(*ends, resolution) for ends in zip(rows.min(axis=0) - room, rows.max(axis=0) + room)]
+        across, up = np.meshgrid(*sides)
+        classes = np.asarray(estimator.classes_)
+        asked = np.searchsorted(classes, estimator.predict(np.column_stack([across.ravel(), up.ravel()])))
+        labels = estimator.predict(rows) if y is None else np.asarray(y)
+        display = cls(grid=(across, up), codes=asked.reshape(across.shape), rows=rows,
+                      row_codes=np.searchsorted(classes, labels), radius=radius, classes=classes, norm=norm)
+        return display.plot(ax) if plot else display
+
+    def plot(self, ax: "Axes | None" = None) -> "CertifiedBoundaryDisplay":
+        """Draw regions, rows and certificates on ``ax``, new axes by default. Returns self."""
+        ax = given_or_new(ax)
+        levels = np.arange(len(self.classes) + 1) - 0.5
+        ax.contourf(*self.grid, self.codes, levels=levels, colors=COLOURS, alpha=0.15)
+        for place in np.unique(self.codes)[1:]:
+            ax.contour(*self.grid, self.codes >= place, levels=[0.5], colors="black", linewidths=1)
+        self._draw_certificates(ax)
+        for code, name in enumerate(self.classes):
+            own = self.rows[self.row_codes == code]
+            colour = COLOURS[code % len(COLOURS)]
+            ax.scatter(own[:, 0], own[:, 1], s=16, color=colour, edgecolors="black", linewidths=0.4,
+                       label=f"class {name}")
+        ax.set_aspect("equal")
+        ax.legend()
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        return self
+
+    def _draw_certificates(self, ax: "Axes") -> None:
+        from matplotlib.collections import PatchCollection
+        from matplotlib.patches import Circle, Patch, Rectangle
+
+        extent = float(np.ptp(self.rows))
+        sizes = np.minimum(self.radius, extent)  # a constant model is certified without end
+        shapes: list[Patch] = []
+        for centre, size in zip(self.rows, sizes):
+            if self.norm == "l2":
+                shapes.append(Circle((centre[0], centre[1]), size))
+            else:
+                shapes.append(Rectangle((centre[0] - size, centre[1] - size), 2 * size, 2 * size))
+        left, right = ax.get_xlim()
+        low, high = ax.get_ylim()
+        ax.add_collection(PatchCollection(shapes, facecolor="0.3", edgecolor="0.3", alpha=0.2))
+        ax.set(xlim=(left, right), ylim=(low, high))

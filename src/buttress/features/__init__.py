@@ -21,9 +21,8 @@ True
 """
 
 from buttress.features.fourier import RandomExpansion, RandomFeatures, WavePoint, gradient_noise, random_features
-from buttress.features.nystroem import NystroemMap, landmarks, nystroem
+from buttress.features.nystroem import Nystroem, NystroemMap, landmarks, nystroem
 from buttress.features.spectral import STATIONARY, feature_radius, input_radius, spectrum_of
-from buttress.features.transformer import Nystroem
 
 __all__ = [
     "Nystroem",

@@ -1,4 +1,4 @@
-"""The Nystroem features of rows that come in batches: made where a batch is, at each use.
+"""The Nystroem features of rows that come in batches, of which an array in memory is one: made where a batch is.
 
 Each use is one pass over the batches. Sums over rows are added where the batches are and only the sums travel; what is
 known of each row (targets, weights, values) is here, one number a row.
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._threads import for_each, slices
-from buttress.features.made import FAINT, Recipe, Respond, recipe_of, too_large
-from buttress.features.nystroem import NystroemMap
+from buttress.features.made import FAINT, Recipe, Respond, too_large
 
 
 class Batches(Protocol):
@@ -81,21 +80,45 @@ class KeptBatches:
         return spread
 
 
+class Whole:
+    """All rows X (n, d), dense or CSR, as one batch."""
+
+    here = True
+
+    def __init__(self, X: Array):
+        self.X = X
+        self.sizes = [X.shape[0]]
+
+    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
+        """Return ``function(X, ...)`` of the one batch."""
+        return [function(self.X, *rowwise)]
+
+    def total(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Array:
+        """Return it."""
+        return function(self.X, *rowwise)
+
+
+def batches_of(X: Array | BatchedRows) -> Batches:
+    """Return the batches that rows come in."""
+    return X.batches if isinstance(X, BatchedRows) else Whole(X)
+
+
 def some_rows(X: Any, rows: NDArray[np.intp]) -> Any:
     """Return the numbered rows of X, in ascending order; of rows in batches, in batches."""
     return X.keeping(rows) if isinstance(X, BatchedRows) else X[rows]
 
 
 class BatchedFeatures:
-    """Rows z(x_i) = (features of x_i, sqrt(unit)) of batches; the attributes are those of ``made.FeaturesOfRows``."""
+    """Rows z(x_i) = (features of x_i, sqrt(unit)), made again at each use; attributes as in ``FeaturesOfRows``."""
 
-    def __init__(self, feature_map: NystroemMap, X: BatchedRows, unit: float):
-        self.recipe = recipe_of(feature_map, X.shape[0], unit, constant=True)
+    def __init__(self, recipe: Recipe, X: Array | BatchedRows, unit: float):
+        self.recipe = recipe
         self.X = X
-        self.shape = (X.shape[0], self.recipe.size)
-        self.eps = float(np.finfo(self.recipe.dtype).eps)
-        self.remade = too_large(X.shape[0], self.recipe)
-        measures = np.concatenate(X.batches.each(partial(_measured, self.recipe, unit)))
+        self.batches = batches_of(X)
+        self.shape = (X.shape[0], recipe.size)
+        self.eps = float(np.finfo(recipe.dtype).eps)
+        self.remade = too_large(X.shape[0], recipe)
+        measures = np.concatenate(self.batches.each(partial(_measured, recipe, unit)))
         self.lengths = measures[:, 0].copy()
         self.missed = measures[:, 1].copy()
         self.faint = self.lengths < FAINT * unit
@@ -106,20 +129,20 @@ class BatchedFeatures:
 
     def times(self, C: Array) -> Array:
         """Return Z C, shape (n,) or (n, k), for C of shape (m,) or (m, k)."""
-        return np.concatenate(self.X.batches.each(partial(self.recipe.times, C)))
+        return np.concatenate(self.batches.each(partial(self.recipe.times, C)))
 
     def transposed_times(self, A: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return Z'A, shape (m,) or (m, k), for A (n,) or (n, k), of which only these ``rows`` are not 0."""
         if rows is None:
-            return self.X.batches.total(self.recipe.transposed_times, A)
+            return self.batches.total(self.recipe.transposed_times, A)
         here = np.zeros(self.shape[0], dtype=bool)
         here[rows] = True
-        return self.X.batches.total(partial(_transposed_times, self.recipe), here, A)
+        return self.batches.total(partial(_transposed_times, self.recipe), here, A)
 
     def there_and_back(self, C: Array, respond: Respond, *rowwise: NDArray[Any]) -> tuple[Array, Array]:
         """Return V = Z C (n, k) and Z'R (m, k) for R = ``respond(V, ...)`` (n, k), in one pass over the batches."""
         m = self.shape[1]
-        found = self.X.batches.each(partial(_there_and_back, self.recipe, C, respond), *rowwise)
+        found = self.batches.each(partial(_there_and_back, self.recipe, C, respond), *rowwise)
         back = np.add.reduce([both[:m] for both in found], axis=0)
         return np.concatenate([both[m:] for both in found]), back
 
@@ -127,7 +150,7 @@ class BatchedFeatures:
         """Return sum_i weight_i z_i (z_i, y_i)' over the numbered rows: (m, m + k) for ``targets`` y (n, k)."""
         weights = np.zeros(self.shape[0])
         weights[rows] = weight
-        return self.X.batches.total(self.recipe.gram, weights, *([] if targets is None else [targets]))
+        return self.batches.total(self.recipe.gram, weights, *([] if targets is None else [targets]))
 
 
 def _of_kept(function: Callable[..., Array], X: Array, here: NDArray[np.bool_], *parts: Array) -> Array:
@@ -139,12 +162,12 @@ def _rows_at(X: Array, here: NDArray[np.bool_]) -> Array:
 
 
 def _measured(recipe: Recipe, unit: float, X: Array) -> Array:
-    measures = np.empty((len(X), 2))
+    measures = np.empty((X.shape[0], 2))
 
     def measure(part: slice) -> None:
         measures[part] = recipe.measured(X[part], unit)
 
-    for_each(measure, slices(len(X), recipe.size))
+    for_each(measure, slices(X.shape[0], recipe.size))
     return measures
 
 

@@ -17,8 +17,7 @@ from buttress._arrays import NUMPY, Place, namespace, place_of
 from buttress._checks import Array, check_count
 from buttress._state import Attribute, State
 from buttress._threads import BLOCK_ENTRIES
-from buttress.features.bits import exponentials, normals, shares, words
-from buttress.features.spectral import Spectrum, spectrum_of
+from buttress.features.spectral import Spectrum, exponentials, normals, shares, spectrum_of, words
 from buttress.kernels import Kernel
 
 # some rows or columns
@@ -86,6 +85,11 @@ class RandomFeatures:
         """sqrt(2 F(0)), the largest value of a feature."""
         return float(np.sqrt(2 * self.kernel.diagonal(np.zeros((1, self.width)))[0]))
 
+    @property
+    def scale(self) -> float:
+        """What a cosine is multiplied by."""
+        return self.amplitude / float(np.sqrt(self.size))
+
     def phase(self, X: Array, block: int) -> Any:
         """Return w'x + b, (n, m), in the precision and on the device of X."""
         frequencies, phases = self.waves(block, place_of(X))
@@ -95,18 +99,9 @@ class RandomFeatures:
 
     def __call__(self, X: Array, block: int) -> Any:
         """Return m^(-1/2) phi(x_i) of one block, (n, m): rows' inner products estimate the kernel."""
-        xp = namespace(X)
-        size = self.amplitude / float(np.sqrt(self.size))
-        if xp is np and X.dtype == np.float32:
-            from buttress.features.compiled import cosines
-
-            frequencies, phases = self.waves(block, place_of(X))
-            features = X @ frequencies
-            cosines(features, phases, np.float32(size))
-            return features
         features = self.phase(X, block)
-        xp.cos(features, out=features)
-        features *= size
+        namespace(X).cos(features, out=features)
+        features *= self.scale
         return features
 
 
@@ -156,13 +151,11 @@ class RandomExpansion:
     def gradient(self, X: Array, V: Array) -> Array:
         """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""
         slopes = 0 * X
-        scale = -self.features.amplitude / float(np.sqrt(self.features.size))
         for block, coef in enumerate(self.coef):
             for part in self._parts(len(X)):
-                rise = sines(self.features.phase(X[part], block))
-                rise *= V[part] @ coef.T
-                slopes[part] += scale * (rise @ self.features.waves(block, place_of(X))[0].T)
-        return slopes
+                rise = namespace(X).sin(self.features.phase(X[part], block)) * (V[part] @ coef.T)
+                slopes[part] -= rise @ self.features.waves(block, place_of(X))[0].T
+        return self.features.scale * slopes
 
     def _parts(self, n: int) -> Iterator[slice]:
         rows = max(1, BLOCK_ENTRIES // self.features.size)
@@ -170,32 +163,18 @@ class RandomExpansion:
 
 
 class WavePoint:
-    """Scores and gradients of a sum of random features at some rows, from one set of phases (T blocks of (n, m)).
+    """Scores and gradients of a sum of random features at some rows, from one set of phases (T blocks of (n, m))."""
 
-    ``before`` is the point of the rows before an attack moved them. If few columns changed, only the change of the
-    phases is computed.
-    """
-
-    def __init__(self, expansion: RandomExpansion, X: Array, before: "WavePoint | None" = None):
+    def __init__(self, expansion: RandomExpansion, X: Array):
         self.expansion = expansion
         self.features = expansion.features
-        xp = namespace(X)
-        place = place_of(X)
         self.X = X + 0  # an attack may move its rows in place
-        self.scale = self.features.amplitude / float(np.sqrt(self.features.size))
-        blocks = range(len(expansion.coef))
-        moved = None if before is None or before.X.shape != X.shape else (
-            xp.argwhere((X != before.X).any(axis=0))[:, 0])
-        if before is None or moved is None or 2 * len(moved) > X.shape[1]:
-            self.phases = [self.features.phase(X, block) for block in blocks]
-        else:
-            by = (X - before.X)[:, moved]
-            self.phases = [before.phases[block] + by @ self.features.waves(block, place)[0][moved] for block in blocks]
+        self.phases = [self.features.phase(X, block) for block in range(len(expansion.coef))]
 
     @property
     def scores(self) -> Array:
         """The scores, shape (n, k)."""
-        parts = (self.scale * (turned(phase) @ coef)
+        parts = (self.features.scale * (namespace(phase).cos(phase) @ coef)
                  for phase, coef in zip(self.phases, self.expansion.coef, strict=True))
         return sum(parts, 0 * self.X[:, :1] + self.expansion.intercept)
 
@@ -204,8 +183,9 @@ class WavePoint:
         slopes = 0 * self.X[rows][:, columns]
         place = place_of(self.X)
         for block, (phase, coef) in enumerate(zip(self.phases, self.expansion.coef, strict=True)):
-            slopes -= (sines(phase[rows]) * (V @ coef.T)) @ self.features.waves(block, place)[0][columns].T
-        return self.scale * slopes
+            rise = namespace(phase).sin(phase[rows]) * (V @ coef.T)
+            slopes -= rise @ self.features.waves(block, place)[0][columns].T
+        return self.features.scale * slopes
 
     def nudged(self, rows: Some, columns: NDArray[np.intp], steps: Array, V: Array) -> Array | None:
         """Return the V-weighted scores of these rows after ``steps`` (r, B) along ``columns``, to first order.
@@ -219,23 +199,6 @@ class WavePoint:
         named, at = xp.unique(columns, return_inverse=True)
         slopes = self.gradient(V, rows, named)[xp.arange(len(V))[:, None], at.reshape(columns.shape)]
         return (V * self.scores[rows]).sum(axis=1)[:, None] + steps * slopes
-
-
-def turned(phase: Array, by: float = 0.0) -> Any:
-    """Return cos(phase + by), by the compiled loop for numpy arrays in single precision."""
-    xp = namespace(phase)
-    if xp is not np or phase.dtype != np.float32:
-        return xp.cos(phase + by)
-    from buttress.features.compiled import cosines
-
-    out = np.array(phase, order="C")
-    cosines(out, np.full(out.shape[1], by, dtype=np.float32), np.float32(1))
-    return out
-
-
-def sines(phase: Array) -> Any:
-    """Return sin(phase)."""
-    return turned(phase, -np.pi / 2)
 
 
 def gradient_noise(expansion: RandomExpansion) -> Array:

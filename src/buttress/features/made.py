@@ -1,4 +1,4 @@
-"""The Nystroem features of rows, made at each use."""
+"""How the Nystroem features of rows are made, what fits ask of them, and their weighted sums."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress._threads import for_each, slices, total
 from buttress.features.nystroem import NystroemMap
-from buttress.features.weighted import weighted_gram
 
 FEATURE_BYTES = 5_000_000_000  # most bytes of features held in memory
 SINGLE = 20_000_000  # with more entries, features are in float32
@@ -80,6 +79,10 @@ class Recipe:
     def size(self) -> int:
         """The entries m of z(x)."""
         return self.width + (self.constant is not None)
+
+    def bytes_of(self, n: int) -> int:
+        """The bytes that the features of n rows take."""
+        return n * self.size * self.dtype.itemsize
 
     def made(self, X: Array, out: Array | None = None) -> Array:
         """Return the features of the rows of X, (n, m), in ``out`` if it is given."""
@@ -160,7 +163,30 @@ def recipe_of(feature_map: NystroemMap, n: int, unit: float, *, constant: bool) 
 
 def too_large(n: int, recipe: Recipe) -> bool:
     """Say whether the features of n rows are too large to be kept in memory."""
-    return n * recipe.size * recipe.dtype.itemsize > FEATURE_BYTES
+    return recipe.bytes_of(n) > FEATURE_BYTES
+
+
+def weighted_gram(
+    take: Callable[[NDArray[np.intp]], Array], m: int, rows: NDArray[np.intp], weight: Array,
+    targets: Array | None = None,
+) -> Array:
+    """Return sum_i weight_i z_i z_i' (m, m) over the numbered rows, of weights >= 0.
+
+    With ``targets`` y (n, k) it is sum_i weight_i z_i (z_i, y_i)', of shape (m, m + k): moments take no second look at
+    the rows. ``take`` returns a fresh array of the features (k, m) of the row numbers it is given, in float64 or
+    float32; sums are in float64.
+    """
+    root = np.sqrt(weight)
+
+    def term(part: slice) -> Array:
+        block = take(rows[part])
+        # In float64: rows whose weight falls are taken off these sums again, which would keep what rounding lost.
+        moments = None if targets is None else block.T @ (targets[rows[part]] * weight[part, None])
+        block *= root[part, None].astype(block.dtype)
+        gram: Array = block.T @ block
+        return gram if moments is None else np.hstack([gram, moments])
+
+    return total(term, slices(len(rows), m), (m, m if targets is None else m + targets.shape[1]))
 
 
 def double(X: Array) -> Any:

@@ -1,23 +1,31 @@
-"""Nystroem features: short vectors whose inner products approximate a kernel.
+"""Nystroem features, short vectors whose inner products approximate a kernel: the map, and a transformer.
 
 With landmarks z_1..z_m, phi(x) = K(x, Z) K_ZZ^(-1/2), so that phi(x)'phi(z) = k(x, z) whenever x or z is a landmark.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from buttress._arrays import Place
-from buttress._checks import Array, check_count, check_option
+from buttress._callbacks import all_or_nothing
+from buttress._checks import Array, check_count, check_option, check_X, check_X_y
+from buttress._documented import Documented
+from buttress._rows import distinct_rows
 from buttress._state import Attribute, State
 from buttress._threads import BLOCK_ENTRIES
+from buttress._types import MatrixLike, RandomStateLike, VectorLike
 from buttress.expansion import KernelExpansion
-from buttress.kernels import Kernel
-from buttress.kernels.points import Point, centred
+from buttress.kernels import Kernel, KernelLike, fitted_kernel, is_precomputed
+from buttress.kernels.points import KernelPoint, centred
 
+METHODS = ("kmeans++", "uniform")
 LEAST_EIGENVALUE = 1e-10  # share of the largest: smaller ones are mostly rounding, which an inverse root enlarges
 ROUNDED_NEGATIVE = 1e-6  # share of the largest: an eigenvalue further below 0 is not rounding, but indefinite
 
@@ -25,18 +33,17 @@ ROUNDED_NEGATIVE = 1e-6  # share of the largest: an eigenvalue further below 0 i
 def landmarks(X: Array, n_landmarks: int, *, rng: np.random.RandomState, method: str = "kmeans++") -> Array:
     """Choose ``n_landmarks`` different rows of X, or all of them if there are fewer.
 
-    ``method`` is ``"kmeans++"`` (spread out, the default) or ``"uniform"``. X is (n, d).
+    ``method`` is ``"kmeans++"`` (spread out, the default) or ``"uniform"``. X is (n, d), dense or CSR.
     """
-    check_option("method", method, ("kmeans++", "uniform"))
-    rows = np.unique(X, axis=0)
-    if check_count("n_landmarks", n_landmarks) >= len(rows):
+    check_option("method", method, METHODS)
+    rows: Array = distinct_rows(X)
+    if check_count("n_landmarks", n_landmarks) >= rows.shape[0]:
         return rows
     if method == "uniform":
-        return rows[rng.choice(len(rows), n_landmarks, replace=False)]
+        return rows[rng.choice(rows.shape[0], n_landmarks, replace=False)]
     from sklearn.cluster import kmeans_plusplus  # importing it takes half a second
 
-    chosen: Array = kmeans_plusplus(rows, n_landmarks, random_state=rng)[0]
-    return chosen
+    return rows[kmeans_plusplus(rows, n_landmarks, random_state=rng)[1]]
 
 
 @dataclass
@@ -59,9 +66,9 @@ class NystroemMap:
     def _at(self) -> Any:
         return centred(self.kernel, self.landmarks)
 
-    def at(self, X: Array) -> Point:
+    def at(self, X: Array) -> KernelPoint:
         """Return the kernel's values and gradients at the rows of X (n, d), an array on the landmarks' device."""
-        point: Point = self._at(X)
+        point: KernelPoint = self._at(X)
         return point
 
     def __call__(self, X: Array) -> Array:
@@ -102,3 +109,97 @@ def nystroem(kernel: Kernel, points: Array) -> NystroemMap:
     large = values > LEAST_EIGENVALUE * values[-1]
     root = (vectors[:, large] / np.sqrt(values[large])) @ vectors[:, large].T
     return NystroemMap(kernel, points, root)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Nystroem(Documented, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Turn rows into short vectors whose inner products are, approximately, a kernel.
+
+    phi(x) = k(x, Z) K_ZZ^(-1/2) for m landmarks Z, so that phi(x)'phi(z) = k(x, z) wherever x or z is a landmark. A
+    linear model of these features is a kernel machine in time linear in the rows. The features are those of
+    scikit-learn's Nystroem up to a rotation; its landmarks are drawn uniformly, these are spread out.
+
+    Parameters
+    ----------
+    kernel : str, kernel object or function, default="rbf"
+        A positive definite kernel: a name (see :func:`buttress.kernels.as_kernel`), an object such as ``RBF(0.1)``, or
+        a function of two arrays (n, d), (m, d) that returns (n, m).
+    n_components : int, default=100
+        Landmarks m, which is also the number of features. No more are taken than there are different rows.
+    landmarks : {"kmeans++", "uniform"}, default="kmeans++"
+        How rows are chosen as landmarks: spread out, or each with the same chance.
+    degree, gamma, coef0
+        Parameters of a kernel given by name, as in scikit-learn's SVC; gamma is a number, ``"scale"`` or ``"auto"``.
+    random_state : int, RandomState instance or None, default=None
+        Draws the landmarks.
+
+    References
+    ----------
+    Williams & Seeger, Using the Nystroem method to speed up kernel machines, NIPS 2000.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from buttress import Nystroem
+    >>> X, y = make_moons(300, noise=0.1, random_state=0)
+    >>> model = make_pipeline(Nystroem(gamma=2.0, n_components=30, random_state=0), LogisticRegression(C=10.0))
+    >>> model.fit(X[:200], y[:200]).score(X[200:], y[200:])
+    1.0
+    """
+
+    _state = State(
+        Attribute("components_", "finite", "n_landmarks, n_features", "The landmarks; CSR if X was sparse."),
+        Attribute("normalization_", "finite", "n_landmarks, n_landmarks",
+                  "K_ZZ^(-1/2), its pseudo-inverse where landmarks are nearly alike: eigenvalues below 1e-10 of the "
+                  "largest are 0."),
+        Attribute("kernel_", "part", of="Kernel", meaning="The kernel, with its parameters."))
+
+    kernel: KernelLike = field(default="rbf", kw_only=False)
+    n_components: int = 100
+    landmarks: str = "kmeans++"
+    gamma: float | str = "scale"
+    degree: float = 3
+    coef0: float = 0.0
+    random_state: RandomStateLike = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64"]
+        return tags
+
+    @all_or_nothing
+    def fit(self, X: MatrixLike, y: VectorLike | None = None) -> "Nystroem":
+        """Choose the landmarks among the rows of X (n, d), dense or sparse; returns self. y is ignored.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
+        two rows, and for a kernel that is not positive definite or is given as a matrix.
+        """
+        count = check_count("n_components", self.n_components)
+        check_option("landmarks", self.landmarks, METHODS)
+        if is_precomputed(self.kernel):
+            raise ValueError("Nystroem takes no precomputed kernel: it evaluates the kernel between rows and "
+                             "landmarks. Give the kernel by name, as an object, or as a function.")
+        rows: Array = check_X_y(self, X, np.zeros(_num_samples(X)), sparse=True)[0]
+        kernel = fitted_kernel(self, rows)
+        rng = check_random_state(self.random_state)
+        made = nystroem(kernel, landmarks(rows, count, rng=rng, method=self.landmarks))
+        self.kernel_ = kernel
+        self.components_ = made.landmarks
+        self.normalization_ = made.root
+        return self
+
+    def transform(self, X: MatrixLike) -> Array:
+        """Return the features of the rows of X (n, d), dense or sparse: an array of shape (n, m)."""
+        check_is_fitted(self)
+        rows = check_X(self, X, sparse=True)
+        return NystroemMap(self.kernel_, self.components_, self.normalization_)(rows)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.normalization_.shape[1])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "normalization_")

@@ -1,4 +1,4 @@
-"""The spectra of stationary kernels, and how far features move when an input moves.
+"""The spectra of stationary kernels, how far features move when an input moves, and what features are drawn from.
 
 A kernel F(|x - z|^2) that is positive definite is F(0) E cos(w'(x - z)) for a random w (Bochner). For the kernels
 here w is a normal vector times an independent length (a scale mixture), which :data:`STATIONARY` gives:
@@ -8,7 +8,13 @@ here w is a normal vector times an independent length (a scale mixture), which :
     Cauchy                 1 / (1 + gamma r^2)       sqrt(2 gamma u),         u exponential
     inverse multiquadric   (r^2 + offset^2)^(-1/2)   |g| / offset,            g normal
 
-Sources: Rahimi & Recht (2007) for the features; Xu, Caramanis & Mannor (2009) for the radius.
+The random numbers are the same on every machine. Philox is a function of (key, counter), so block t of a model's
+features depends on its seed and t only, and blocks can be made in any order. The transforms of its bits use only
+additions, multiplications, divisions and square roots, whose rounding IEEE 754 defines. It does not define that of log,
+sin and cos, and numpy's own samplers may change between versions.
+
+Sources: Rahimi & Recht (2007) for the features; Xu, Caramanis & Mannor (2009) for the radius; Salmon et al. (2011) for
+Philox; Box & Muller (1958).
 """
 
 from collections.abc import Callable
@@ -16,9 +22,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Kernel, Laplacian
+
+LOG_2 = 0.6931471805599453
 
 
 @dataclass(frozen=True)
@@ -103,3 +112,38 @@ def input_radius(kernel: Kernel, radius: float) -> float:
     if drop >= float(kernel.diagonal(np.zeros((1, 1)))[0]):
         return float("inf")
     return float(spectrum_of(kernel, "A radius in the inputs").reach(kernel, drop))
+
+
+def words(seed: int, block: int, count: int) -> NDArray[np.uint64]:
+    """Return ``count`` random 64-bit words of one block of one seed; blocks never overlap."""
+    raw: NDArray[np.uint64] = np.random.Philox(key=seed, counter=[0, 0, 0, block]).random_raw(count)
+    return raw
+
+
+def shares(bits: NDArray[np.uint64]) -> Array:
+    """Return a uniform number in (0, 1) from the low half of each word."""
+    return ((bits & np.uint64(2**32 - 1)).astype(np.float64) + 0.5) * 2.0**-32
+
+
+def exponentials(bits: NDArray[np.uint64]) -> Array:
+    """Return -log(u) for each word, u in (0, 1) being its high half, to 1e-12 by the series of 2 artanh."""
+    mantissa, exponent = np.frexp(shares(bits >> np.uint64(32)))
+    s = (mantissa - 0.5**0.5) / (mantissa + 0.5**0.5)
+    series: Array = np.full(len(s), 1 / 15)
+    for odd in (13, 11, 9, 7, 5, 3, 1):
+        series = series * (s * s) + 1 / odd
+    return (0.5 - exponent) * LOG_2 - 2 * s * series
+
+
+def normals(bits: NDArray[np.uint64]) -> Array:
+    """Return 2 len(bits) standard normal numbers, by Box and Muller: radius from the high half, angle from the low."""
+    low = (bits & np.uint64(2**32 - 1)).astype(np.int64)
+    radius = np.sqrt(2 * exponentials(bits)) * (1.0 - (low & 2))
+    angle = (((low >> 2) + 0.5) * 2.0**-30 - 0.5) * (np.pi / 2)  # swap and sign give the other quarters
+    cosine, sine = np.ones(len(low)), np.ones(len(low))
+    for n in (11, 9, 7, 5, 3, 1):  # their series, from the last term on
+        cosine = 1 - angle * angle * cosine * (1 / (n * (n + 1)))
+        sine = 1 - angle * angle * sine * (1 / ((n + 1) * (n + 2)))
+    sine = angle * sine
+    swap = (low & 1) == 1
+    return np.column_stack([radius * np.where(swap, sine, cosine), radius * np.where(swap, cosine, sine)]).ravel()

@@ -5,97 +5,67 @@ where a Gram matrix needs them. Values then need kernel columns only, because Z 
 this process they are stored up to ``KEPT_BYTES``, in one pass over the batches.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._threads import for_each, slices, total
-from buttress.features.batched import BatchedFeatures, BatchedRows
-from buttress.features.made import FAINT, FeaturesOfRows, Respond, recipe_of, too_large
+from buttress.features.batched import BatchedFeatures, BatchedRows, batches_of
+from buttress.features.made import FAINT, FeaturesOfRows, Respond, recipe_of, too_large, weighted_gram
 from buttress.features.nystroem import NystroemMap
-from buttress.features.thin import thin_product
-from buttress.features.weighted import weighted_gram
 
 KEPT_BYTES = 1_000_000_000  # most bytes of features held of rows in batches: who streams them is short of memory
 PART_ENTRIES = 400_000  # entries of a part of them, 1.6 or 3.2 MB, that is used twice while it is in the cache
 
 
-class LandmarkFeatures:
-    """Rows z(x_i) = (features of x_i, sqrt(unit)) for the rows of X (n, d), stored or computed when needed.
-
-    Without ``constant`` the last entry, sqrt(unit), is left out. The attributes are those of ``made.FeaturesOfRows``.
+class StoredFeatures:
+    """Features Z (n, m) in one array, with the attributes of :class:`FeaturesOfRows`; nothing is ``missed`` by default.
     """
 
-    def __init__(self, feature_map: NystroemMap, X: Array | BatchedRows, unit: float, *, constant: bool = True):
-        self.recipe = recipe_of(feature_map, X.shape[0], unit, constant=constant)
-        self.X: Any = X
-        self.shape = (X.shape[0], self.recipe.size)
-        self.dtype = self.recipe.dtype
-        self.eps = float(np.finfo(self.dtype).eps)
-        self.remade = too_large(X.shape[0], self.recipe)
-        self.stored = None if self.remade else np.empty(self.shape, dtype=self.dtype)
-        measures = np.empty((X.shape[0], 2))
+    remade = False
 
-        def fill(rows: Array, numbers: NDArray[np.intp]) -> Array:
-            def measure(part: slice) -> None:
-                at = slice(numbers[part][0], numbers[part][-1] + 1)
-                out = None if self.stored is None else self.stored[at]
-                measures[at] = self.recipe.measured(rows[part], unit, out)
-
-            for_each(measure, slices(rows.shape[0], self.shape[1]))
-            return measures[:0]
-
-        all_rows = np.arange(X.shape[0])
-        if isinstance(X, BatchedRows):
-            X.batches.each(fill, all_rows)
-        else:
-            fill(X, all_rows)
-        self.lengths = measures[:, 0].copy()
-        self.missed = measures[:, 1].copy()
+    def __init__(self, Z: Array, lengths: Array | None = None, missed: Array | None = None, unit: float = 1.0):
+        self.stored = Z
+        self.shape: tuple[int, int] = Z.shape
+        self.eps = float(np.finfo(Z.dtype).eps)
+        self.lengths = np.einsum("ij,ij->i", Z, Z) if lengths is None else lengths
+        self.missed = np.zeros(len(Z)) if missed is None else missed
         self.faint = self.lengths < FAINT * unit
 
     def __getitem__(self, rows: NDArray[np.intp]) -> Array:
         """Return a fresh array of the features of the numbered rows, shape (k, m)."""
-        return self.recipe.made(self.X[rows]) if self.stored is None else self.stored[rows]
+        return self.stored[rows]
 
     def times(self, C: Array) -> Array:
         """Return Z C, shape (n,) or (n, k), for C of shape (m,) or (m, k)."""
-        stored = self.stored
-        if stored is None:
-            return self.recipe.times(C, self.X)
         values = np.empty((self.shape[0], *C.shape[1:]))
+        single = C.astype(self.stored.dtype, copy=False)
 
         def multiply(part: slice) -> None:
-            values[part] = thin_product(stored[part], C)
+            values[part] = self.stored[part] @ single
 
         for_each(multiply, self._parts())
         return values
 
     def transposed_times(self, A: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return Z'A, shape (m,) or (m, k), for A (n,) or (n, k), of which only these ``rows`` are not 0."""
-        stored = self.stored
         if rows is not None:
             some = rows
             return total(lambda part: self[some[part]].T @ A[some[part]], slices(len(some), self.shape[1]),
                          (self.shape[1], *A.shape[1:]))
-        if stored is None:
-            return self.recipe.transposed_times(self.X, A)
-        single = A.astype(self.dtype)
-        return total(lambda part: stored[part].T @ single[part], slices(*self.shape), (self.shape[1], *A.shape[1:]))
+        single = A.astype(self.stored.dtype, copy=False)
+        n, m = self.shape
+        return total(lambda part: self.stored[part].T @ single[part], slices(n, m), (m, *A.shape[1:]))
 
-    def there_and_back(self, C: Array, respond: Respond, *rowwise: NDArray[Any]) -> tuple[Array, Array]:
+    def there_and_back(self, C: Array, respond: Respond, *rowwise: NDArray[np.generic]) -> tuple[Array, Array]:
         """Return V = Z C (n, k) and Z'R (m, k) for R = ``respond(V, ...)`` (n, k), in one pass over the features."""
-        stored = self.stored
-        if stored is None:
-            return self.recipe.there_and_back(C, respond, self.X, *rowwise)
         values = np.empty((self.shape[0], C.shape[1]))
+        single = C.astype(self.stored.dtype, copy=False)
 
         def term(part: slice) -> Array:
-            values[part] = thin_product(stored[part], C)
+            values[part] = self.stored[part] @ single
             pull = respond(values[part], *[of[part] for of in rowwise])
-            back: Array = stored[part].T @ pull.astype(self.dtype)
+            back: Array = self.stored[part].T @ pull.astype(self.stored.dtype)
             return back
 
         return values, total(term, self._parts(), C.shape)
@@ -106,14 +76,31 @@ class LandmarkFeatures:
 
     def _parts(self) -> list[slice]:
         """Return slices of rows that stay in the cache between a product and its transpose."""
-        return slices(*self.shape, PART_ENTRIES)
+        n, m = self.shape
+        return slices(n, m, PART_ENTRIES)
 
 
-def features_of_batches(feature_map: NystroemMap, X: BatchedRows, unit: float) -> FeaturesOfRows:
-    """Return the features of rows in batches, stored where the batches are of this process and so many bytes suffice.
+def landmark_features(
+    feature_map: NystroemMap, X: Array | BatchedRows, unit: float, *, constant: bool = True
+) -> FeaturesOfRows:
+    """Return z(x_i) = (features of x_i, sqrt(unit)) for the rows of X (n, d), stored where they are small enough.
+
+    Without ``constant`` the last entry, sqrt(unit), is left out.
     """
-    recipe = recipe_of(feature_map, X.shape[0], unit, constant=True)
-    small = not too_large(X.shape[0], recipe) and X.shape[0] * recipe.size * recipe.dtype.itemsize <= KEPT_BYTES
-    if X.batches.here and small:
-        return LandmarkFeatures(feature_map, X, unit)
-    return BatchedFeatures(feature_map, X, unit)
+    recipe = recipe_of(feature_map, X.shape[0], unit, constant=constant)
+    most = KEPT_BYTES if isinstance(X, BatchedRows) else np.inf
+    if too_large(X.shape[0], recipe) or not batches_of(X).here or recipe.bytes_of(X.shape[0]) > most:
+        return BatchedFeatures(recipe, X, unit)
+    Z = np.empty((X.shape[0], recipe.size), dtype=recipe.dtype)
+    measures = np.empty((X.shape[0], 2))
+
+    def fill(some: Array, numbers: NDArray[np.intp]) -> Array:
+        def measure(part: slice) -> None:
+            at = slice(numbers[part][0], numbers[part][-1] + 1)
+            measures[at] = recipe.measured(some[part], unit, Z[at])
+
+        for_each(measure, slices(some.shape[0], recipe.size))
+        return measures[:0]
+
+    batches_of(X).each(fill, np.arange(X.shape[0]))
+    return StoredFeatures(Z, measures[:, 0].copy(), measures[:, 1].copy(), unit)

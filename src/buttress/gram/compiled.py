@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress._compiling import compile_inner, compile_kernel
-from buttress._intrinsics import maximum, minimum
+from buttress._compiling import compile_inner, compile_kernel, maximum, minimum
 
 WIDTH_MULTIPLE = 64  # entries: compiled loops over padded widths vectorise without a remainder
 Slots = NDArray[np.intp]  # numbers of rows of a store, or of columns

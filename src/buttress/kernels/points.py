@@ -22,7 +22,7 @@ MOST_VARYING = 0.9
 Columns = NDArray[np.intp]
 
 
-class Point(Protocol):
+class KernelPoint(Protocol):
     """Kernel values ``values`` (n, m) at rows X (n, d) against the centres Z (m, d)."""
 
     values: Array
@@ -48,7 +48,7 @@ def weighted(values: Array, V: Array) -> Array:
 
 
 def centred(kernel: Kernel, Z: Array) -> Any:
-    """Return a function of rows X that gives their :class:`Point` against the centres Z; both arrays of one kind.
+    """Return a function of rows X that gives their :class:`KernelPoint` against the centres Z; both arrays of one kind.
 
     Raises ValueError for tensors if the kernel is neither radial nor a function of an inner product.
     """

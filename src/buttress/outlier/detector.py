@@ -1,7 +1,8 @@
 """The common part of both ball detectors: scores, decisions and predictions, and the checks before a fit."""
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +14,8 @@ from buttress._checks import Array, check_limits, check_number, check_option, ch
 from buttress._documented import Documented
 from buttress._state import Attribute
 from buttress._types import Mask, MatrixLike, VectorLike
-from buttress.certainty.conformal import left_out_distances, p_values, rejected, rows_needed, threshold
+from buttress.certainty.conformal import p_values, rejected, rows_needed, threshold
+from buttress.certainty.left_out import left_out_distances
 from buttress.expansion import KernelExpansion
 from buttress.gram.spectrum import POLICIES, correct, is_definite
 from buttress.kernels import Kernel, centers
@@ -41,28 +43,46 @@ OF_BALLS = (
     Attribute("_fit_diagonal", "finite", "n_rows or *, n_rows or none"))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator, ABC):
     """The base class of both estimators: scores, decisions, predictions and p-values from the fitted ball."""
 
-    contamination: float | None = None  # of models from files older than the parameter
+    nu: float = 0.1
+    contamination: float | None = None
+    degree: float = 3
+    gamma: float | str = "scale"
+    coef0: float = 0.0
+    tol: float = 1e-3
+    indefinite: str = "warn"
+    cache_size: float = 200
+    max_iter: int = -1
+    max_time: float | None = None
+    progress: bool = False
+
     novelty = True  # scikit-learn's word for detectors of new rows: contamination is a share of these
+
+    def _check(self) -> None:
+        """Raise ValueError for parameters above that are out of range."""
+        check_number("nu", self.nu, 0, 1, closed="right", fix="nu is the share of rows that may lie outside.")
+        if self.contamination is not None:
+            check_number("contamination", self.contamination, 0, 1, fix="It is a share of typical rows.")
+        check_number("tol", self.tol, 0)
+        check_number("cache_size", self.cache_size, 0)
+        check_option("indefinite", self.indefinite, POLICIES)
+        check_limits(self.max_iter, self.max_time)
+
+    def _training_rows(self, X: MatrixLike) -> Array:
+        """Return checked training rows (n, d), at least two."""
+        rows: Array = check_X_y(self, X, np.zeros(_num_samples(X)))[0]
+        return rows
 
     @abstractmethod
     def _rows_and_diagonal(self, X: MatrixLike, diag: ArrayLike | None) -> tuple[Array, Array]:
         """Return the rows of X in the form that ``expansion_`` takes, and k(x, x) of each."""
 
-    @abstractmethod
-    def _train_rows_and_diagonal(self, X: MatrixLike) -> tuple[Array, Array]:
-        """Return the same for the training rows."""
-
-    def _set_ball(self, kernel: Kernel, X: Array, Z: Array, keep: NDArray[np.intp], ball: Ball,
-                  weight: Array) -> None:
-        for name, value in self._described(kernel, X, Z, keep, ball, weight).items():
-            setattr(self, name, value)
-
-    def _described(self, kernel: Kernel, X: Array, Z: Array, keep: NDArray[np.intp], ball: Ball,
-                   weight: Array) -> dict[str, Any]:
-        """Return the attributes of the model of a ball around the rows ``keep`` of X."""
+    def _described(self, kernel: Kernel, X: Array, Z: Array, weight: Array, ball: Ball) -> dict[str, Any]:
+        """Return the attributes of the model of a ball around the rows of X that have weight, Z as centers."""
+        keep = np.flatnonzero(weight)
         used = np.flatnonzero(ball.a)
         support = keep[used].astype(np.int32)
         distance2 = np.full(len(weight), np.nan)
@@ -72,6 +92,7 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         if self.contamination is not None:
             offset = -threshold(distance2[keep], counts[keep], self.contamination)
         return {
+            "kernel_": kernel,
             "support_": support,
             "support_vectors_": X[support],
             "dual_coef_": ball.a[None, used],
@@ -141,7 +162,8 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
     def _own_p_values(self, X: MatrixLike) -> Array:
         """Return the p-value of each training row (n,) among the others; of a row of no weight that of a new row."""
         own = self.loo_weight_
-        distance2 = np.where(own > 0, self.loo_distance2_, -self._scores(*self._train_rows_and_diagonal(X)))
+        new = -self._scores(*self._rows_and_diagonal(X, self._fit_diagonal))
+        distance2 = np.where(own > 0, self.loo_distance2_, new)
         beyond = p_values(distance2, *self._left_out()) * (1 + own.sum()) - 1
         return np.asarray((1 + beyond - own) / (1 + own.sum() - own))
 
@@ -158,36 +180,7 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         self.fit(X, y, **fit_params)
         if self.contamination is not None:
             return np.where(self._own_p_values(X) <= self.contamination * (1 + 1e-12), -1, 1)
-        return np.where(self._scores(*self._train_rows_and_diagonal(X)) - self.offset_ >= 0, 1, -1)
-
-
-class BallParameters(Protocol):
-    """The parameters that both estimators have."""
-
-    nu: float
-    contamination: float | None
-    tol: float
-    cache_size: float
-    indefinite: str
-    max_iter: int
-    max_time: float | None
-
-
-def check_ball_parameters(estimator: BallParameters) -> None:
-    """Raise ValueError for common parameters out of range."""
-    check_number("nu", estimator.nu, 0, 1, closed="right", fix="nu is the share of rows that may lie outside.")
-    if estimator.contamination is not None:
-        check_number("contamination", estimator.contamination, 0, 1, fix="It is a share of typical rows.")
-    check_number("tol", estimator.tol, 0)
-    check_number("cache_size", estimator.cache_size, 0)
-    check_option("indefinite", estimator.indefinite, POLICIES)
-    check_limits(estimator.max_iter, estimator.max_time)
-
-
-def training_rows(estimator: BaseEstimator, X: MatrixLike) -> Array:
-    """Return checked training rows (n, d), at least two."""
-    rows: Array = check_X_y(estimator, X, np.zeros(_num_samples(X)))[0]
-    return rows
+        return np.where(self._scores(*self._rows_and_diagonal(X, self._fit_diagonal)) - self.offset_ >= 0, 1, -1)
 
 
 class Settling(NamedTuple):

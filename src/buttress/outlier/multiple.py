@@ -1,10 +1,11 @@
 """Support vector data description in a learned mixture of kernels."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from buttress._callbacks import showing, step_callback, with_callbacks
 from buttress._checks import Array, check_option, check_values, check_X, warn_user
@@ -12,16 +13,14 @@ from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
 from buttress.gram.spectrum import known_diagonal
-from buttress.kernels import Combination, Kernel, Precomputed, as_kernel, centers, is_precomputed
+from buttress.kernels import Combination, Kernel, KernelLike, Precomputed, as_kernel, centers, is_precomputed
 from buttress.outlier.detector import (
     OF_BALLS,
     BallDetector,
     Settling,
-    check_ball_parameters,
     checked_diag,
     refuse_diag,
     settle,
-    training_rows,
 )
 from buttress.solvers.ball.kernel_stack import KernelStack, Trial, find_copies, variance
 from buttress.solvers.ball.kernel_weights import Found, alternate, fixed, joint_cuts, level_cuts
@@ -30,11 +29,11 @@ from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
 METHODS: dict[str, Callable[[KernelStack, Array], Steps]] = {
     "minimax": level_cuts, "joint": joint_cuts, "spread": alternate,
 }
-KernelLike = str | Kernel | Callable[[Array, Array], Array]
 # The kernels of Liu's note that are positive definite, or conditionally so. The sigmoid is neither.
 DEFAULT_KERNELS = ("linear", "poly", "rbf", "laplacian", "imq", "log", "cauchy")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MultiKernelSVDD(BallDetector):
     """Support vector data description in a mixture of kernels whose weights are learned, with an optimality gap.
 
@@ -123,40 +122,14 @@ class MultiKernelSVDD(BallDetector):
         Attribute("history_", "history", columns="n_iter, seconds, gap, violation, change, objective, weights",
                   meaning="After each round."))
 
-    def __init__(
-        self,
-        kernels: Sequence[KernelLike] | str | None = None,
-        *,
-        nu: float = 0.1,
-        contamination: float | None = None,
-        objective: str = "minimax",
-        normalize: str | None = "variance",
-        weights: ArrayLike | None = None,
-        degree: float = 3,
-        gamma: float | str = "scale",
-        coef0: float = 1.0,
-        tol: float = 1e-4,
-        indefinite: str = "warn",
-        cache_size: float = 800,
-        max_iter: int = 100,
-        max_time: float | None = None,
-        progress: bool = False,
-    ):
-        self.kernels = kernels
-        self.nu = nu
-        self.contamination = contamination
-        self.objective = objective
-        self.normalize = normalize
-        self.weights = weights
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.indefinite = indefinite
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.progress = progress
+    kernels: Sequence[KernelLike] | str | None = field(default=None, kw_only=False)
+    objective: str = "minimax"
+    normalize: str | None = "variance"
+    weights: ArrayLike | None = None
+    coef0: float = 1.0
+    tol: float = 1e-4
+    cache_size: float = 800
+    max_iter: int = 100
 
     def _stacked(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
@@ -171,22 +144,21 @@ class MultiKernelSVDD(BallDetector):
         Raises ValueError for parameters out of range, an empty list of kernels, a kernel with no variance over the rows
         (named), NaN, inf or entries beyond 1e100 (naming the column), fewer than two rows, or negative weights.
         """
-        check_ball_parameters(self)
+        self._check()
         clock = countdown(self.max_time)
         parts, kernels, weight = self._parts(X, sample_weight)
         eta, steps = self._method(len(kernels))
-        keep = np.flatnonzero(weight)
         self._fit_diagonal = np.stack([np.diagonal(part) for part in parts]) if self._stacked() else None
         settled = [settle(kernel, part, weight, self.indefinite) for kernel, part in zip(kernels, parts, strict=True)]
-        stack = self._stack(parts, settled, weight, keep, clock)
+        stack = self._stack(parts, settled, weight, clock)
         self.kernels_ = [kernel for kernel, _, _ in settled]
         report = showing(step_callback(self, X, y, None),
-                         lambda step: self._of_trial(parts, keep, stack, step.state.trial, weight))
+                         lambda step: self._of_trial(parts, stack, step.state.trial, weight))
         seen: list[Array] = []
         outcome = run(noting_weights(steps(stack, eta), seen), tol=self.tol, max_time=clock(), callback=report,
                       progress=self.progress, max_iter=None if self.max_iter == -1 else self.max_iter,
                       name="MultiKernelSVDD")
-        self._set_solution(parts, keep, stack, outcome, all(sure for _, _, sure in settled), weight)
+        self._set_solution(parts, stack, outcome, all(sure for _, _, sure in settled), weight)
         sign = -1 if steps is alternate else 1
         self.history_ = [{**entry, "objective": sign * entry["objective"], "weights": weights}
                          for entry, weights in zip(outcome.history, seen, strict=False)]  # Ctrl-C may come between
@@ -198,7 +170,7 @@ class MultiKernelSVDD(BallDetector):
             stack = checked_stack(X)
             self.n_features_in_ = stack.shape[1]
             return list(stack), [Precomputed() for _ in stack], check_weights(sample_weight, stack[0])
-        rows = training_rows(self, X)
+        rows = self._training_rows(X)
         weight = check_weights(sample_weight, rows)
         kernels = [
             as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=rows, sample_weight=weight)
@@ -216,13 +188,13 @@ class MultiKernelSVDD(BallDetector):
         return given**2 if self.objective == "joint" else given, fixed
 
     def _stack(
-        self, parts: list[Array], settled: list[Settling], weight: Array, keep: NDArray[np.intp],
-        clock: Callable[[], float | None],
+        self, parts: list[Array], settled: list[Settling], weight: Array, clock: Callable[[], float | None],
     ) -> KernelStack:
         """Return the scaled kernels on the rows with positive weight; warn of kernels that are equal.
 
         Raises ValueError for a kernel without variance over these rows.
         """
+        keep = np.flatnonzero(weight)
         kernels = []
         inputs = []
         for part, (kernel, gram, _) in zip(parts, settled, strict=True):
@@ -246,18 +218,17 @@ class MultiKernelSVDD(BallDetector):
         return stack
 
     def _set_solution(
-        self, parts: list[Array], keep: NDArray[np.intp], stack: KernelStack, outcome: Outcome, certified: bool,
-        weight: Array,
+        self, parts: list[Array], stack: KernelStack, outcome: Outcome, certified: bool, weight: Array
     ) -> None:
         found: Found = outcome.state
         trial = found.trial
-        for name, value in self._of_trial(parts, keep, stack, trial, weight).items():
+        for name, value in self._of_trial(parts, stack, trial, weight).items():
             setattr(self, name, value)
         self.__dict__.pop("bound_coef_", None)
         gap = trial.ball.gap
         if found.point is not None:
             self.bound_coef_ = np.zeros(len(weight))
-            self.bound_coef_[keep] = found.point
+            self.bound_coef_[weight > 0] = found.point
             gap = max(0.0, trial.upper - found.lower)
         self.dual_gap_ = float(gap) if certified else float("nan")
         self.converged_ = outcome.converged
@@ -265,17 +236,16 @@ class MultiKernelSVDD(BallDetector):
         self.n_solved_ = stack.n_solved
 
     def _of_trial(
-        self, parts: list[Array], keep: NDArray[np.intp], stack: KernelStack, trial: Trial, weight: Array
+        self, parts: list[Array], stack: KernelStack, trial: Trial, weight: Array
     ) -> dict[str, Any]:
         """Return the attributes of the model of one mixture of the kernels and its ball."""
         weights = [float(w) for w in trial.eta / stack.scales]
         kernel = Precomputed() if self._stacked() else Combination(self.kernels_, weights)
-        found = self._described(kernel, parts[0], centers(kernel, parts[0]), keep, trial.ball, weight)
+        found = self._described(kernel, parts[0], centers(kernel, parts[0]), weight, trial.ball)
         if self._stacked():
             found["support_vectors_"] = np.stack([part[found["support_"]] for part in parts])
         return {
             **found,
-            "kernel_": kernel,
             "kernel_weights_": trial.eta,
             "mixing_": np.sqrt(trial.eta) / np.sqrt(trial.eta).sum(),
             "kernel_scales_": stack.scales,
@@ -296,9 +266,6 @@ class MultiKernelSVDD(BallDetector):
             rows += weight * self.kernels_[p](stack[p], numbers)
             diagonal += weight * known_diagonal(self.kernels_[p], stack[p], diagonals[p])
         return rows, diagonal
-
-    def _train_rows_and_diagonal(self, X: MatrixLike) -> tuple[Array, Array]:
-        return self._rows_and_diagonal(X, self._fit_diagonal)
 
 
 def noting_weights(steps: Steps, seen: list[Array]) -> Steps:

@@ -1,6 +1,6 @@
 """Support vector data description with one kernel."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,13 @@ from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
 from buttress.gram.rows import KernelRows
 from buttress.gram.spectrum import known_diagonal
-from buttress.kernels import Combination, Kernel, Precomputed, centers, fitted_kernel, is_precomputed
+from buttress.kernels import Combination, KernelLike, Precomputed, centers, fitted_kernel, is_precomputed
 from buttress.outlier.detector import (
     OF_BALLS,
     BallDetector,
-    check_ball_parameters,
     checked_diag,
     refuse_diag,
     settle,
-    training_rows,
     unit_of,
 )
 from buttress.solvers.ball.soft_ball import ball_of, solve_ball
@@ -29,6 +27,7 @@ from buttress.solvers.qp.solve import Limits
 from buttress.solvers.run import Step, all_or_nothing
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVDD(BallDetector):
     """Support vector data description: the smallest soft ball around the rows, exact, with an optimality gap.
 
@@ -90,34 +89,7 @@ class SVDD(BallDetector):
         Attribute("n_iter_", "count", meaning="Pair updates."),
         Attribute("history_", "history", meaning="After each block."))
 
-    def __init__(
-        self,
-        *,
-        kernel: str | Kernel | Callable[[Array, Array], Array] = "rbf",
-        nu: float = 0.1,
-        contamination: float | None = None,
-        degree: float = 3,
-        gamma: float | str = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        indefinite: str = "warn",
-        cache_size: float = 200,
-        max_iter: int = -1,
-        max_time: float | None = None,
-        progress: bool = False,
-    ):
-        self.kernel = kernel
-        self.nu = nu
-        self.contamination = contamination
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.indefinite = indefinite
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.progress = progress
+    kernel: KernelLike = "rbf"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -132,8 +104,8 @@ class SVDD(BallDetector):
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
         two rows, or negative weights.
         """
-        check_ball_parameters(self)
-        rows = training_rows(self, X)
+        self._check()
+        rows = self._training_rows(X)
         weight = check_weights(sample_weight, rows)
         keep = np.flatnonzero(weight)
         kernel = fitted_kernel(self, rows, weight)
@@ -153,16 +125,14 @@ class SVDD(BallDetector):
         def at(step: Step) -> dict[str, Any]:
             apart = KernelRows(trained, part, self.cache_size, real=np.float64)
             ball = ball_of(apart, weight[keep], self.nu, step)
-            return {"kernel_": kernel, **self._described(kernel, rows, Z, keep, ball.times(unit), weight)}
+            return self._described(kernel, rows, Z, weight, ball.times(unit))
 
         gram_rows = KernelRows(trained, part, self.cache_size, real=np.float64 if given else None)
-        limits = Limits(
-            tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter, max_time=self.max_time,
-            callback=showing(step_callback(self, rows, y, None), at), progress=self.progress,
-        )
+        limits = Limits(tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter, max_time=self.max_time,
+                        callback=showing(step_callback(self, rows, y, None), at), progress=self.progress)
         ball = solve_ball(gram_rows, weight[keep], self.nu, limits).times(unit)
-        self._set_ball(kernel, rows, Z, keep, ball, weight)
-        self.kernel_ = kernel
+        for name, value in self._described(kernel, rows, Z, weight, ball).items():
+            setattr(self, name, value)
         self.dual_gap_ = ball.gap if certified else float("nan")
         self.converged_ = ball.converged
         self.n_iter_ = ball.outcome.n_iter
@@ -178,6 +148,3 @@ class SVDD(BallDetector):
             refuse_diag(diag)
             return rows, self.kernel_.diagonal(rows)
         return rows, known_diagonal(self.kernel_, rows, checked_diag(diag, (len(rows),), self._fit_diagonal))
-
-    def _train_rows_and_diagonal(self, X: MatrixLike) -> tuple[Array, Array]:
-        return self._rows_and_diagonal(X, self._fit_diagonal)

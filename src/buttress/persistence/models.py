@@ -85,7 +85,7 @@ def _encoded_instance(value: object, where: str, inner: InnerEncoder) -> object:
                              "and other models whose state is arrays, numbers, text and arrays, dense or CSR.")
     if name in BOOSTED and hasattr(value, "_predictors"):
         state = flattened(value, where)
-    elif is_dataclass(value):
+    elif is_dataclass(value) and not isinstance(value, BaseEstimator):
         state = {field.name: getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")}
     else:
         left_out = (*UNSAVED, *OF_TRAINING.get(name, ()), *DATA.get(name, ()), *REBUILT.get(name, ()))

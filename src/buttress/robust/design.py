@@ -20,7 +20,7 @@ from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
 from buttress.features.batched import BatchedRows, some_rows
 from buttress.features.made import FeaturesOfRows
-from buttress.features.stored import LandmarkFeatures, features_of_batches
+from buttress.features.stored import landmark_features
 from buttress.gram.entries import entries
 from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_precomputed, warn_of_scale
 from buttress.robust.tuning import DESIGN
@@ -247,7 +247,7 @@ def _nystroem_design(kernel: Kernel, X: Any, m: int, rng: np.random.RandomState)
     feature_map = nystroem(kernel, points)
     unit = _unit(kernel.diagonal(points))
     batched = isinstance(X, BatchedRows)
-    features: FeaturesOfRows = (features_of_batches if batched else LandmarkFeatures)(feature_map, X, unit)
+    features = landmark_features(feature_map, X, unit)
     groups = equal_rows(X, sums=np.concatenate(X.batches.each(row_sums))) if batched else equal_rows(X)
     searched = rng.choice(n, min(n, DESIGN.searched), replace=False)
     some = X[searched].astype(np.float64)

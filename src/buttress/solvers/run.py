@@ -21,11 +21,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
-from buttress._all_or_nothing import all_or_nothing
+from buttress._callbacks import all_or_nothing
 from buttress._checks import InterruptedWarning, NotConvergedWarning, warn_user
-from buttress.solvers.keeper import Keeper, cut_short
 from buttress.solvers.steps import Restartable, Step, Steps, restartable
-from buttress.solvers.watch import Outcome, Watch
+from buttress.solvers.watch import Keeper, Outcome, Watch, cut_short
 
 __all__ = ["Budget", "Outcome", "Restartable", "Step", "Steps", "all_or_nothing", "countdown", "restartable", "run"]
 

@@ -1,12 +1,20 @@
-"""What a run knows of itself: its limits, its clock, and the outcome that it will return."""
+"""What a run knows of itself: its limits, its clock, the outcome that it will return, and what it keeps to go on later.
+
+A run keeps in the checkpoint of its fit what it needs to go on, and goes on from what it finds there.
+"""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from buttress.checkpoints.journal import Journal, current_journal, journal_of_fit
 from buttress.checkpoints.memory import Memory
-from buttress.solvers.steps import Step
+from buttress.solvers.steps import Restartable, Step, Steps
+
+SHARE = 0.005  # of the time of a run that memories may take which are perhaps not written
+FROM_OUTSIDE = ("max_time", "stopped")  # ends of a run that another time would not come at the same step
 
 
 @dataclass
@@ -108,3 +116,99 @@ class Watch:
 
 def _record(step: Step, n_iter: int, seconds: float) -> dict[str, float]:
     return {"n_iter": n_iter, "seconds": seconds, **step.measures, "objective": step.objective}
+
+
+class Keeper:
+    """Keeps the record of a run in the journal of the fit, and restarts the run from the record that is there.
+
+    Without a journal, or for an algorithm that cannot be restarted, it keeps nothing.
+    """
+
+    def __init__(self, steps: Steps, watch: Watch):
+        self.run = steps
+        self.watch = watch
+        self.journal = current_journal() if isinstance(steps, Restartable) else None
+        self.number = 0 if self.journal is None else self.journal.enter()
+        self.start = ""
+        self.best: Memory | None = None
+        self.last: Memory | None = None
+        self.spent = 0.0  # seconds that taking memories took
+        self.restored = False  # whether the run had ended before it was taken up
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Return a block in which runs are part of this one and keep nothing themselves, if this one keeps a record."""
+        return nullcontext() if self.journal is None else journal_of_fit(None)
+
+    def steps(self) -> Generator[Step, None, None]:
+        """Yield the steps of the run that are still to come."""
+        if self.journal is None:
+            yield from self.run
+            return
+        first = next(self.run)
+        self.start = float(first.objective).hex()
+        found = self.journal.saved(self.number, self.start)
+        record = None if found is None else Record(**found)
+        if record is None:
+            yield first
+        else:
+            self._go_on_from(record)
+        if record is None or record.status in ("", "exhausted"):  # those that end of themselves do so again
+            yield from self.run
+
+    def _go_on_from(self, record: Record) -> None:
+        """Restart the algorithm from its last step, having asked it for its best one."""
+        assert isinstance(self.run, Restartable), "only the records of such algorithms are kept"
+        self.best = record.best
+        self.last = record.last
+        self.restored = record.status != ""
+        self.run.restart(record.best)
+        self.watch.go_on_from(record, next(self.run))
+        self.run.restart(record.last)
+        next(self.run)
+
+    def over(self, step: Step) -> bool:
+        """Say whether the run ends at this step; keep what it needs to go on from it, and write that if it is time."""
+        over = self.watch.over(step)
+        if self.journal is None:
+            return over
+        due = self.journal.due
+        self._remember(step, needed=due or over)
+        if self.last is None or self.best is None:
+            self.journal.cut |= over and self.watch.outcome.status in FROM_OUTSIDE
+            return over
+        from_outside = over and self.watch.outcome.status in FROM_OUTSIDE
+        if from_outside or (due and not over):
+            self.journal.keep(self.number, self.start, self._record(""))
+        self.journal.cut |= from_outside
+        return over
+
+    def _remember(self, step: Step, *, needed: bool) -> None:
+        """Take the memory of the step where it is needed, and elsewhere while that takes a small share of the time.
+
+        A run whose best step is not the last is not kept where the memory of its best step was not taken.
+        """
+        assert step.memory is not None, "the steps of a restartable algorithm carry a memory"
+        started = time.monotonic()
+        cheap = self.watch.keep != "last" and self.spent <= SHARE * (started - self.watch.start)
+        self.last = step.memory() if needed or cheap else None
+        if self.watch.best is step:
+            self.best = self.last
+        self.spent += time.monotonic() - started
+
+    def end(self) -> None:
+        """Keep how the run ended."""
+        if self.journal is not None and self.last is not None and self.best is not None and not self.restored:
+            self.journal.end(self.number, self.start, self._record(self.watch.outcome.status))
+
+    def _record(self, status: str) -> Memory:
+        assert self.best is not None, "the first step is the best so far"
+        assert self.last is not None, "a step was noted"
+        outcome = self.watch.outcome
+        return vars(Record(self.best, self.last, outcome.n_iter, self.watch.seconds, status, list(outcome.history)))
+
+
+def cut_short() -> None:
+    """Have the journal of the fit keep what it holds: a part of it was ended from outside."""
+    journal: Journal | None = current_journal()
+    if journal is not None:
+        journal.stop()

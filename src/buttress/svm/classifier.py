@@ -1,37 +1,33 @@
-"""The exact kernel support vector classifier."""
+"""The exact kernel support vector classifier, and its path over C."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import ClassifierMixin
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
-from buttress._checks import Array, check_classes, check_option, check_X_y
+from buttress._checks import Array, check_classes, check_number, check_option, check_X_y
 from buttress._documented import CLASSIFIER, advises
-from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress._rows import equal_rows
-from buttress._state import Attribute, Lengths, State, one_or_each
-from buttress._types import DenseOrSparse, MatrixLike
+from buttress._state import Attribute, Lengths, State
+from buttress._types import MatrixLike, Rows
 from buttress._weights import check_weights, class_weights
-from buttress.certainty.calibration import HeldOut
+from buttress.certainty.calibration import HeldOut, pairs_of
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.resumable import resumable
 from buttress.gram.rows import KernelRows
-from buttress.kernels import Kernel, fitted_kernel, is_precomputed
+from buttress.solvers.linear.primal import hinge_intercept
 from buttress.solvers.qp.program import Start, classifier_qp
 from buttress.solvers.qp.solve import SVMSolution, hard_margin, solve
-from buttress.solvers.run import all_or_nothing, countdown
-from buttress.svm.device import scorer
-from buttress.svm.indefinite import Settled, settled_on
-from buttress.svm.left_out import Solved, left_out, left_out_scores
-from buttress.svm.machine import OF_MACHINES, as_input, check_machine, kernel_rows, limits_of, recalled, remember
-from buttress.svm.multiclass import Codes, class_pairs, votes
-from buttress.svm.selection import LOO, choose
-from buttress.svm.task import Task
+from buttress.solvers.run import Budget, all_or_nothing, countdown
+from buttress.svm.left_out import left_out_scores
+from buttress.svm.machine import OF_MACHINES, KernelMachine
+from buttress.svm.selection import LOO, Line, choose, left_out_error
+from buttress.svm.task import Classes, Training, votes
 
 
 def _check_codes(model: "SVC", lengths: Lengths) -> None:
@@ -40,7 +36,9 @@ def _check_codes(model: "SVC", lengths: Lengths) -> None:
         raise ValueError("SVC._left_out has the code of a class that there is not.")
 
 
-class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+@advises(**CLASSIFIER)
+@dataclass(kw_only=True, eq=False, repr=False)
+class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, KernelMachine):
     """Kernel support vector classifier, exact, with an optimality gap.
 
     Minimises 1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i (w'phi(x_i) + b)), C_i = C * class weight * sample weight, by block
@@ -133,56 +131,10 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                   unit="share of rows", when='with "loo"'),
         together=_check_codes)
 
-    @advises(**CLASSIFIER)
-    def __init__(
-        self,
-        *,
-        C: float | str = 1.0,
-        kernel: str | Kernel | Callable[[Array, Array], Array] = "rbf",
-        degree: float = 3,
-        gamma: float | str = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        gap: float | None = None,
-        cache_size: float = 200,
-        class_weight: Mapping[Any, float] | str | None = None,
-        max_iter: int = -1,
-        max_time: float | None = None,
-        solver: str = "auto",
-        multi_class: str = "ovo",
-        indefinite: str = "warn",
-        warm_start: bool = False,
-        decision_function_shape: str = "ovr",
-        break_ties: bool = False,
-        device: str | None = None,
-        progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
-    ):
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.gap = gap
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.solver = solver
-        self.multi_class = multi_class
-        self.indefinite = indefinite
-        self.warm_start = warm_start
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.device = device
-        self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
-
-    def __sklearn_tags__(self) -> Any:
-        return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
+    class_weight: Mapping[Any, float] | str | None = None
+    multi_class: str = "ovo"
+    decision_function_shape: str = "ovr"
+    break_ties: bool = False
 
     @all_or_nothing
     @resumable
@@ -201,9 +153,10 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             step_callback(self, X, y, None)  # the fits that are tried are no steps; its end is reported
             self._adopt(choose(self, X, y, sample_weight))
             return self
-        previous = recalled(self) if self.warm_start else None
         task = self._prepare(X, y, sample_weight)
-        starts = None if previous is None else self._starts(task, previous)
+        problems = self._problems(task)
+        coef = self._recalled(task, len(problems))
+        starts = None if coef is None else [Start(coef[index, k]) for k, (_, index, _) in enumerate(problems)]
         self._solve(task, starts)
         return self
 
@@ -214,9 +167,9 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.C_ = best.C
         self.gamma_ = best.gamma
 
-    def _prepare(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Task:
+    def _prepare(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Training:
         """Check everything and set up the rows that all problems share."""
-        check_machine(self, "Or use C='loo', which chooses it by rows left out.")
+        self._check("Or use C='loo', which chooses it by rows left out.")
         if isinstance(self.gamma, str) and self.gamma not in ("scale", "auto"):
             raise ValueError(f"gamma must be a positive number, 'scale', 'auto' or 'loo'. Got {self.gamma!r}.")
         check_option("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
@@ -225,39 +178,28 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.classes_, codes = check_classes(labels, "SVC")
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and len(self.classes_) > 2:
             raise ValueError('decision_function_shape="ovo" needs multi_class="ovo". Got multi_class="ovr".')
-        weight = check_weights(sample_weight, rows)
-        kernel = fitted_kernel(self, rows, weight)
-        weight = weight * class_weights(self.class_weight, self.classes_, codes, weight)[codes]
+        given = check_weights(sample_weight, rows)
+        weight = given * class_weights(self.class_weight, self.classes_, codes, given)[codes]
         order = np.argsort(codes, kind="stable")
         order = order[weight[order] > 0]
-        settled, shared = self._rows_of(kernel, rows, order, codes[order])
+        kernel, settled, shared = self._rows_of(rows, order, self._sections(codes[order]), given)
         groups = equal_rows(rows, np.where(weight > 0, codes, 0))
-        report = step_callback(self, rows, labels, None)
-        return Task(rows, kernel, order, codes[order], weight[order], groups, settled, shared, report,
-                    len(self.classes_), self.multi_class)
+        return Training(rows, kernel, order, codes[order], weight[order], groups, settled, shared,
+                    step_callback(self, rows, labels, None), self._classes())
 
-    def _with_kernel(self, task: Task) -> Task:
+    def _with_kernel(self, task: Training) -> Training:
         """Return the task with the kernel of these parameters, gamma being a number."""
-        kernel = fitted_kernel(self, task.X)
-        settled, shared = self._rows_of(kernel, task.X, task.order, task.codes)
+        kernel, settled, shared = self._rows_of(task.X, task.order, self._sections(task.codes))
         return replace(task, kernel=kernel, settled=settled, rows=shared)
 
-    def _rows_of(self, kernel: Kernel, X: DenseOrSparse, order: Codes, codes: Codes) -> tuple[Settled, KernelRows]:
-        """Return the kernel to solve with on the rows ``order`` of X, of these codes, and its cached rows."""
-        settled = settled_on(kernel, X, order, self.indefinite)
-        n_classes = len(self.classes_)
-        by_class = np.searchsorted(codes, np.arange(n_classes + 1))
-        apart = n_classes > 2 and self.multi_class == "ovo"
-        return settled, kernel_rows(settled, self.cache_size, by_class if apart else None, self.device)
+    def _classes(self) -> Classes:
+        return Classes(len(self.classes_), self.multi_class == "ovr")
 
-    def _starts(self, task: Task, coef: Array) -> list[Start] | None:
-        """Return where each problem starts, by coefficients (n, k) of the rows as given; None where they do not fit."""
-        problems = self._problems(task)
-        if coef.shape != (task.X.shape[0], len(problems)):
-            return None
-        return [Start(coef[task.order[index], column]) for column, (_, index, _) in enumerate(problems)]
+    def _sections(self, codes: Rows) -> Rows | None:
+        """Return where each class begins among the rows solved on, for problems of parts of them."""
+        return np.searchsorted(codes, np.arange(len(self.classes_) + 1)) if self._classes().in_pairs else None
 
-    def _solve(self, task: Task, starts: Sequence[Start] | None, *, inner: bool = False) -> list[SVMSolution]:
+    def _solve(self, task: Training, starts: Sequence[Start] | None, *, inner: bool = False) -> list[SVMSolution]:
         """Solve every problem from its start, from 0 where there are none, set the model, and return the solutions.
 
         Ctrl-C is passed on until the last problem, and where the fit is ``inner``.
@@ -267,9 +209,10 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         coef = np.zeros((len(task.order), len(problems)))
         solutions: list[SVMSolution] = []
         for column, (rows, index, y) in enumerate(problems):
-            last = column == len(problems) - 1  # only then a step is a model
-            limits = limits_of(self, convex=task.settled.convex, max_time=left(), inner=inner or not last,
-                               report=task.reporting(coef, solutions, index, y) if last else task.report)
+            report, last = task.report, column == len(problems) - 1
+            if last:  # only then a step is a model
+                report = task.reporting(coef, solutions, index, partial(_best_intercept, y, task.weight[index]))
+            limits = self._limits(convex=task.settled.convex, max_time=left(), inner=inner or not last, callback=report)
             if np.isinf(self.C):
                 solution = hard_margin(rows, y, limits)
             else:
@@ -277,60 +220,19 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 solution = solve(classifier_qp(rows, y, float(self.C) * task.weight[index], start), limits)
             coef[index, column] = solution.b
             solutions.append(solution)
-        curved = sum(solution.downwards for solution in solutions)
-        self.n_negative_curvature_ = 0 if task.settled.convex else curved
-        self._set_model(task, coef, solutions)
-        bounds = [(index, solution, float(self.C) * task.weight[index])
-                  for (_, index, _), solution in zip(problems, solutions, strict=True)]
-        self._keep_left_out(task, bounds)
+        self._take(task, coef, solutions, [(index, solution, float(self.C) * task.weight[index])
+                                           for (_, index, _), solution in zip(problems, solutions, strict=True)])
+        self._certainty = Certainty()
         return solutions
 
-    def _problems(self, task: Task) -> list[tuple[KernelRows, Codes, Array]]:
+    def _problems(self, task: Training) -> list[tuple[KernelRows, Rows, Array]]:
         """Return the rows, their numbers among the rows solved on, and the signs of each problem."""
-        n_classes, everything = len(self.classes_), np.arange(len(task.order))
-        if n_classes == 2:
-            return [(task.rows, everything, np.where(task.codes == 1, 1.0, -1.0))]
-        if self.multi_class == "ovr":
-            return [(task.rows, everything, np.where(task.codes == c, 1.0, -1.0)) for c in range(n_classes)]
-        parts = [(task.rows.part(pair), pair[0]) for pair in class_pairs(n_classes)]
-        return [(part, part.index, np.where(task.codes[part.index] == first, 1.0, -1.0)) for part, first in parts]
-
-    def _set_model(self, task: Task, coef: Array, solutions: list[SVMSolution]) -> None:
-        start = np.zeros((task.X.shape[0], len(solutions)))
-        start[task.order] = coef
-        remember(self, start)
-        intercept = np.array([solution.intercept for solution in solutions])
-        self._set_certificate(task, solutions)
-        for name, value in task.described(coef, intercept).items():
-            setattr(self, name, value)
-
-    def _keep_left_out(self, task: Task, problems: list[Solved]) -> None:
-        n = task.X.shape[0]
-        codes = np.zeros(n, dtype=np.intp)
-        codes[task.order] = task.codes
-        weight = np.zeros(n)
-        weight[task.order] = task.weight
-        self._left_out = left_out(task.X, codes, weight, task.order, task.settled, problems, task.groups)
-        self._certainty = Certainty()
-
-    @property
-    def loo_decision_(self) -> Array:
-        """Scores of the training rows, each under the fit without it: (n,), or (n, n_problems) beyond two classes.
-
-        Rows equal in x and y are left out together. NaN for rows that have no part in a problem.
-        """
-        check_is_fitted(self)
-        scores = left_out_scores(self)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def _set_certificate(self, task: Task, solutions: list[SVMSolution]) -> None:
-        for name, key in (("primal_objective_", "primal"), ("dual_objective_", "dual"), ("dual_gap_", "gap")):
-            values = [getattr(solution, key) if task.settled.convex else np.nan for solution in solutions]
-            setattr(self, name, one_or_each(values))
-        self.converged_ = all(solution.converged for solution in solutions)
-        self.n_iter_ = sum(solution.outcome.n_iter for solution in solutions)
-        self.n_kernel_rows_ = task.rows.n_computed
-        self.history_ = solutions[-1].outcome.history
+        everything = np.arange(len(task.order))
+        if self._classes().in_pairs:
+            parts = [(task.rows.part(pair), pair[0]) for pair in pairs_of(len(self.classes_))]
+            return [(part, part.index, np.where(task.codes[part.index] == first, 1.0, -1.0)) for part, first in parts]
+        positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
+        return [(task.rows, everything, np.where(task.codes == c, 1.0, -1.0)) for c in positives]
 
     def decision_function(self, X: MatrixLike) -> Array:
         """Return the decision values of X (n, d), in float32 for a float32 X.
@@ -340,17 +242,17 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         rows, scores = self._scores(X)
         if len(self.classes_) == 2:
-            return as_input(scores[:, 0], rows)
+            return scores[:, 0].astype(rows.dtype, copy=False)
         if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
-            return as_input(scores, rows)
-        return as_input(votes(scores, len(self.classes_))[1], rows)
+            return scores.astype(rows.dtype, copy=False)
+        return votes(scores, len(self.classes_))[1].astype(rows.dtype, copy=False)
 
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Return the class of each row of X (n, d)."""
         _, winners = self._scores_of(X)
         return self.classes_[winners]
 
-    def _scores_of(self, X: MatrixLike) -> tuple[Array, Codes]:
+    def _scores_of(self, X: MatrixLike) -> tuple[Array, Rows]:
         """Return the scores of every problem (n, k) and the number of the class predicted."""
         _, scores = self._scores(X)
         if len(self.classes_) == 2:
@@ -362,11 +264,68 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _held_out(self) -> HeldOut:
         kept = self._left_out
-        pairs = len(self.classes_) > 2 and self.multi_class == "ovo"
-        return HeldOut(left_out_scores(self), kept.codes, kept.weight, len(self.classes_), pairs)
+        return HeldOut(left_out_scores(self), kept.codes, kept.weight, len(self.classes_), self._classes().in_pairs)
 
-    def _scores(self, X: MatrixLike) -> tuple[DenseOrSparse, Array]:
-        if not hasattr(self, "expansion_"):
-            check_is_fitted(self)
-        rows = rows_to_score(self, X, single=True)
-        return rows, scorer(self.expansion_, rows, self.device)(rows)
+
+def _best_intercept(y: Array, weight: Array, values: Array) -> float:
+    """Return the intercept of least hinge loss for values (n,) without one."""
+    return hinge_intercept(y - values, y, weight)
+
+
+def svc_path(
+    X: MatrixLike, y: ArrayLike, Cs: Sequence[float], sample_weight: ArrayLike | None = None, *,
+    score: str | None = None, **parameters: Any
+) -> list[SVC]:
+    """Fit :class:`SVC` for every C in ``Cs``; returns the fitted models in that order.
+
+    Ctrl-C ends the path: the models that are ready are returned, with a warning.
+
+    The kernel rows are computed once for all of them (as far as ``cache_size`` goes), and each fit starts from the
+    solution before it, scaled to the C of its own, so that a path in increasing order is the fastest.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        As in ``SVC.fit``.
+    Cs : sequence of float
+        Finite and > 0.
+    score : {None, "loo"}, default=None
+        "loo" gives each model ``loo_error_``, the share of the training rows that are misclassified when they are left
+        out, from its own fit (see :attr:`SVC.loo_decision_`).
+    **parameters
+        Of :class:`SVC`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from buttress.svm import svc_path
+    >>> X, y = make_moons(200, noise=0.3, random_state=0)
+    >>> models = svc_path(X, y, [0.1, 1.0, 10.0])
+    >>> [model.C for model in models], all(model.converged_ for model in models)
+    ([0.1, 1.0, 10.0], True)
+    >>> models = svc_path(X, y, [0.1, 1.0, 10.0], score="loo")
+    >>> best = min(models, key=lambda model: model.loo_error_)
+    >>> bool(best.loo_error_ < 0.1)
+    True
+    """
+    for position, C in enumerate(Cs):
+        check_number(f"Cs[{position}]", float(C), 0)
+    if not len(Cs):
+        raise ValueError("Cs must hold at least one value. Got an empty sequence. Give, for example, [0.1, 1, 10].")
+    if score not in (None, "loo"):
+        raise ValueError(f"score must be None or 'loo'. Got {score!r}.")
+    models: list[SVC] = []
+
+    def follow() -> None:
+        first = SVC(**{**parameters, "C": float(Cs[0])})
+        line = Line(first, first._prepare(X, y, sample_weight))
+        for C in Cs:
+            models.append(line.fit(C, first.max_time))
+
+    Budget().attempt(
+        follow, otherwise=lambda: None, known=lambda: bool(models),
+        message=f"svc_path was interrupted. It returns the models that are ready, of {len(Cs)} values of C.")
+    if score == "loo":
+        for model in models:
+            model.loo_error_ = left_out_error(model._held_out())
+    return models

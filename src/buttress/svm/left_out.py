@@ -1,6 +1,6 @@
 """What an exact machine keeps of its training rows: enough to score each of them as the fit without it would."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, Mask, Rows
-from buttress.certainty.spans import Real, squared_spans
+from buttress.certainty.left_out import squared_spans
 from buttress.expansion import KernelExpansion
-from buttress.gram.entries import Entries, entries
+from buttress.gram.entries import entries
 from buttress.kernels import Kernel, Precomputed
 from buttress.solvers.qp.solve import SVMSolution
-from buttress.svm.indefinite import Settled
+from buttress.svm.task import Training
 
 AT_ONCE = 500  # support vectors: of so many all kernel values cost less than a few calls for those of each problem
 
@@ -65,14 +65,11 @@ class LeftOut:
     spans: Array | None = None
     done: bool = False
 
-    def decision(self, kernel: Kernel, support: DenseOrSparse, whole: Array | None = None) -> Array:
-        """Return the scores of each row left out with its equals, (n, k); ``support`` are the rows of that number.
-
-        ``whole`` (s, s) are their kernel values, where they are known.
-        """
+    def decision(self, kernel: Kernel, support: DenseOrSparse) -> Array:
+        """Return the scores of each row left out with its equals, (n, k); ``support`` are the rows of that number."""
         if not self.done:
             if self.spans is None:
-                self.spans = spans(kernel, support, self.coef, self.free, whole)
+                self.spans = spans(kernel, support, self.coef, self.free)
             change = np.vstack([-self.coef * self.spans, np.zeros((1, self.coef.shape[1]))])
             self.scores = self.scores + change[self.first]
             self.done = True
@@ -97,55 +94,42 @@ def left_out_scores(model: KeepsLeftOut) -> Array:
     place = np.searchsorted(np.sort(model.support_), kept.support)
     numbers = np.argsort(model.support_, kind="stable")[place]
     rows = model.support_vectors_[numbers]
-    if isinstance(kernel, Precomputed):
-        return kept.decision(kernel, rows[:, kept.support])
-    few = model.support_vectors_.shape[0] <= AT_ONCE and isinstance(rows, np.ndarray) and rows.dtype == np.float64
-    return kept.decision(kernel, rows, model.expansion_.among_centers()[np.ix_(numbers, numbers)] if few else None)
+    return kept.decision(kernel, rows[:, kept.support] if isinstance(kernel, Precomputed) else rows)
 
 
-def spans(kernel: Kernel, X: DenseOrSparse, coef: Array, free: Mask, whole: Array | None = None) -> Array:
-    """Return S_i^2 of the support vectors X (s, d) in each problem, (s, k), 0 where the coefficient is.
-
-    ``whole`` (s, s) are their kernel values, where they are known.
-    """
+def spans(kernel: Kernel, X: DenseOrSparse, coef: Array, free: Mask) -> Array:
+    """Return S_i^2 of the support vectors X (s, d) in each problem, (s, k), 0 where the coefficient is."""
     out = np.zeros(coef.shape)
     diagonal = kernel.diagonal(X).astype(np.float64)
-    prepared: dict[Real, Entries] = {}
-    if whole is None and X.shape[0] <= AT_ONCE:
+    take: Callable[[Rows, Rows], Array] = entries(kernel, X, np.float64)
+    if X.shape[0] <= AT_ONCE:
         everything = np.arange(X.shape[0])
-        whole = entries(kernel, X, np.float64)(everything, everything)
+        whole = take(everything, everything)
+        take = partial(_part, whole)
     for column in range(coef.shape[1]):
         index = np.flatnonzero(coef[:, column])
-        panel = partial(_panel, kernel, X, prepared, index) if whole is None else partial(_part, whole, index)
-        out[index, column] = squared_spans(panel, diagonal[index], free[index, column])
+        out[index, column] = squared_spans(partial(_numbered, take, index), diagonal[index], free[index, column])
     return out
 
 
-def _part(whole: Array, index: Rows, i: Rows, j: Rows, real: Real) -> Array:
-    """Return the entries of the rows index[i] with index[j] from all of them, in a precision."""
-    return whole[index[i][:, None], index[j]].astype(real, copy=False)
+def _part(whole: Array, i: Rows, j: Rows) -> Array:
+    return whole[i[:, None], j]
 
 
-def _panel(
-    kernel: Kernel, X: DenseOrSparse, prepared: dict[Real, Entries], index: Rows, i: Rows, j: Rows, real: Real
-) -> Array:
-    """Return the kernel of the rows index[i] with index[j] of X in a precision, which is prepared once."""
-    if real not in prepared:
-        prepared[real] = entries(kernel, X, np.float64 if isinstance(kernel, Precomputed) else real)
-    return prepared[real](index[i], index[j])
+def _numbered(take: Callable[[Rows, Rows], Array], index: Rows, i: Rows, j: Rows) -> Array:
+    """Return the entries of the rows index[i] with index[j]."""
+    return take(index[i], index[j])
 
 
-def left_out(
-    X: DenseOrSparse, codes: Rows, weight: Array, used: Rows, settled: Settled, problems: Sequence[Solved],
-    groups: Rows | None
-) -> LeftOut:
-    """Return what a fit to X keeps; ``used`` are the rows that were solved on, ``codes`` (n,) numbers their targets.
-
-    Rows of one of the ``groups`` (n,) are equal in x and target.
+def left_out(task: Training, problems: Sequence[Solved]) -> LeftOut:
+    """Return what a fit keeps.
 
     Where the Gram matrix that was solved on is not that of the model's kernel, the scores are completed at once.
     """
-    n = X.shape[0]
+    n, used, settled = task.X.shape[0], task.order, task.settled
+    codes, weight = np.zeros(n, dtype=np.intp), np.zeros(n)
+    codes[used] = task.codes
+    weight[used] = task.weight
     scores = np.full((n, len(problems)), np.nan)
     coef = np.zeros((n, len(problems)))
     on_bound = np.zeros((n, len(problems)), dtype=bool)
@@ -154,7 +138,7 @@ def left_out(
         scores[rows, column] = solution.f + solution.intercept
         coef[rows, column] = solution.b
         on_bound[rows, column] = np.abs(solution.b) >= bound
-    lead, coef, free = _together(groups, coef, on_bound | (weight == 0)[:, None])
+    lead, coef, free = _together(task.groups, coef, on_bound | (weight == 0)[:, None])
     support = np.flatnonzero(coef.any(axis=1))
     place = np.full(n, -1)
     place[support] = np.arange(len(support))

@@ -1,28 +1,32 @@
-"""What the exact machines share: the checks of their parameters, the rows they are solved on, and their expansion."""
+"""What the exact machines share: their parameters, the rows they are solved on, and what they hold after a fit."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
+from buttress._arrays import check_device
 from buttress._checks import Array, check_limits, check_number, check_option
-from buttress._state import Attribute
-from buttress._types import DenseOrSparse
+from buttress._predicting import rows_to_score, sparse_or_dense
+from buttress._state import Attribute, one_or_each
+from buttress._types import DenseOrSparse, MatrixLike, Rows
 from buttress.expansion import KernelExpansion
-from buttress.gram.entries import Index
 from buttress.gram.rows import KernelRows
-from buttress.kernels import Kernel, centers
-from buttress.solvers.qp.solve import SOLVERS, Limits
-from buttress.solvers.run import Step
-from buttress.svm.device import on_device
-from buttress.svm.indefinite import MACHINE_POLICIES, Settled
+from buttress.kernels import DotProduct, Kernel, KernelLike, Radial, fitted_kernel, is_precomputed
+from buttress.kernels.device import OnDevice
+from buttress.solvers.qp.solve import SOLVERS, Limits, SVMSolution
+from buttress.svm.indefinite import MACHINE_POLICIES, Settled, settled_on
+from buttress.svm.left_out import Solved, left_out, left_out_scores
+from buttress.svm.task import Training
 
 GAP = 1e-3  # of the primal objective: what the duality gap is brought to beside ``tol``
 LARGEST_ENTRY = 1e30  # curvatures and bounds of larger kernels overflow in products
 
 
-# what SVC and SVR hold alike; of one problem an objective is a number, of several an array with one a problem
+# of one problem an objective is a number, of several an array with one a problem
 OF_MACHINES = (
     Attribute("primal_objective_", "real", "one or n_problems",
               "What was reached of the objective above; a number for one problem, else one a problem."),
@@ -45,89 +49,129 @@ OF_MACHINES = (
     Attribute("_start_coef", "finite", "n_start, n_scores"))
 
 
-class Machine(Protocol):
-    """An exact machine: the parameters that the classifier and the regressor have in common."""
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelMachine(BaseEstimator):
+    """The parameters of the exact machines, documented at :class:`SVC`, and how their fits begin and end."""
 
-    C: float
-    tol: float
-    cache_size: float
-    max_iter: int
-    max_time: float | None
-    solver: str
-    indefinite: str
-    progress: bool
-    gap: float | None
+    C: float | str = 1.0
+    kernel: KernelLike = "rbf"
+    degree: float = 3
+    gamma: float | str = "scale"
+    coef0: float = 0.0
+    tol: float = 1e-3
+    gap: float | None = None
+    cache_size: float = 200
+    max_iter: int = -1
+    max_time: float | None = None
+    solver: str = "auto"
+    indefinite: str = "warn"
+    warm_start: bool = False
+    device: str | None = None
+    progress: bool = False
+    checkpoint: str | None = None
+    resume: bool | str = False
+
+    def __sklearn_tags__(self) -> Any:
+        return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
+
+    def _check(self, words: str) -> None:
+        """Check the parameters above; ``words`` says which words C takes, where it is one."""
+        check_number("C", self.C, 0, closed="right", fix=words if isinstance(self.C, str) else "")
+        check_number("tol", self.tol, 0)
+        if self.gap is not None:
+            check_number("gap", self.gap, 0, 1)
+        check_number("cache_size", self.cache_size, 0)
+        check_option("solver", self.solver, SOLVERS)
+        check_option("indefinite", self.indefinite, MACHINE_POLICIES)
+        check_limits(self.max_iter, self.max_time)
+
+    def _rows_of(
+        self, X: DenseOrSparse, order: Rows, sections: Rows | None = None, weight: Array | None = None
+    ) -> tuple[Kernel, Settled, KernelRows]:
+        """Return the kernel fitted to X, what is solved with on its rows ``order``, and the cached rows of that.
+
+        Refuses a kernel whose values are beyond float64's reach.
+        """
+        kernel = fitted_kernel(self, X, weight)
+        settled = settled_on(kernel, X, order, self.indefinite)
+        with np.errstate(over="ignore", invalid="ignore"):
+            largest = np.abs(settled.kernel.diagonal(settled.X)).max()
+        if not largest <= LARGEST_ENTRY:
+            raise ValueError(f"The kernel reaches {largest:.3g} on these rows, and the program's products would "
+                             "overflow float64. Scale the columns of X (StandardScaler), or lower gamma, degree or "
+                             "coef0.")
+        known = settled.change is not None  # a matrix then, which is there already
+        solved_with = settled.kernel if known else on_device(settled.kernel, settled.X, self.device)
+        return kernel, settled, KernelRows(solved_with, settled.X, self.cache_size, real=None, sections=sections)
+
+    @property
+    def loo_decision_(self) -> Array:
+        """Scores of the training rows, each under the fit without it: (n,), or (n, n_problems) of several problems.
+
+        Rows equal in x and y are left out together. NaN for rows that have no part in a problem.
+        """
+        check_is_fitted(self)
+        scores = left_out_scores(self)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def _scores(self, X: MatrixLike) -> tuple[DenseOrSparse, Array]:
+        """Return the rows of X, checked, and their scores in every problem, (n, k)."""
+        if not hasattr(self, "expansion_"):
+            check_is_fitted(self)
+        rows = rows_to_score(self, X, single=True)
+        model: KernelExpansion = self.expansion_
+        if self.device is not None:
+            model = replace(model, kernel=on_device(model.kernel, rows, self.device))
+        return rows, model(rows)
+
+    def _limits(self, **others: Any) -> Limits:
+        """Return the limits that the parameters ask for, and others."""
+        return Limits(tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter, progress=self.progress,
+                      solver=self.solver, gap_tol=GAP if self.gap is None else self.gap, by_gap=self.gap is not None,
+                      **others)
+
+    def _recalled(self, task: Training, n_problems: int) -> Array | None:
+        """Return where a warm start begins, (n, k) of the rows solved on; None for from 0."""
+        if not self.warm_start or not hasattr(self, "_start_coef"):
+            return None
+        if (self._start_size, self._start_coef.shape[1]) != (task.X.shape[0], n_problems):
+            return None
+        coef = np.zeros((self._start_size, n_problems))
+        coef[self._start_rows] = self._start_coef
+        return coef[task.order]
+
+    def _take(self, task: Training, coef: Array, solutions: list[SVMSolution], problems: list[Solved]) -> None:
+        """Set what was learned; ``coef`` (n, k) are of the rows solved on, of which each problem has some."""
+        used = coef.any(axis=1)
+        self._start_size = task.X.shape[0]
+        self._start_rows = task.order[used]
+        self._start_coef = coef[used]
+        intercept = np.array([solution.intercept for solution in solutions])
+        for name, value in task.described(coef, intercept).items():
+            setattr(self, name, value)
+        for name, key in (("primal_objective_", "primal"), ("dual_objective_", "dual"), ("dual_gap_", "gap")):
+            values = [getattr(solution, key) if task.settled.convex else np.nan for solution in solutions]
+            setattr(self, name, one_or_each(values))
+        self.converged_ = all(solution.converged for solution in solutions)
+        self.n_iter_ = sum(solution.outcome.n_iter for solution in solutions)
+        self.n_kernel_rows_ = task.rows.n_computed
+        self.n_negative_curvature_ = 0 if task.settled.convex else sum(one.downwards for one in solutions)
+        self.history_ = solutions[-1].outcome.history
+        self._left_out = left_out(task, problems)
 
 
-class Remembering(Protocol):
-    """An estimator that keeps the solver's coefficients of its last fit."""
+def on_device(kernel: Kernel, X: DenseOrSparse, device: str | None) -> Kernel:
+    """Return the kernel with its matrices computed on a device of torch; itself where that is None.
 
-    _start_size: int
-    _start_rows: Index
-    _start_coef: Array
-
-
-def check_machine(model: Machine, words: str) -> None:
-    """Check the parameters that all exact machines have; ``words`` says which words C takes, where it is one."""
-    check_number("C", model.C, 0, closed="right", fix=words if isinstance(model.C, str) else "")
-    check_number("tol", model.tol, 0)
-    if model.gap is not None:
-        check_number("gap", model.gap, 0, 1)
-    check_number("cache_size", model.cache_size, 0)
-    check_option("solver", model.solver, SOLVERS)
-    check_option("indefinite", model.indefinite, MACHINE_POLICIES)
-    check_limits(model.max_iter, model.max_time)
-
-
-def kernel_rows(
-    settled: Settled, cache_size: float, sections: Sequence[int] | Index | None = None, device: str | None = None
-) -> KernelRows:
-    """Return the cached rows of the settled kernel; refuse a kernel whose values are beyond float64's reach."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        largest = np.abs(settled.kernel.diagonal(settled.X)).max()
-    if not largest <= LARGEST_ENTRY:
-        raise ValueError(f"The kernel reaches {largest:.3g} on these rows, and the program's products would overflow "
-                         "float64. Scale the columns of X (StandardScaler), or lower gamma, degree or coef0.")
-    changed = settled.change is not None  # a matrix then, which is there already
-    kernel = settled.kernel if changed else on_device(settled.kernel, settled.X, device)
-    return KernelRows(kernel, settled.X, cache_size, real=None, sections=sections)
-
-
-def limits_of(
-    model: Machine, *, convex: bool, max_time: float | None, report: Callable[[Step], bool | None] | None,
-    inner: bool = False,
-) -> Limits:
-    """Return the limits that a model's parameters ask for."""
-    return Limits(tol=model.tol, max_iter=None if model.max_iter == -1 else model.max_iter, max_time=max_time,
-                  callback=report, progress=model.progress, solver=model.solver, convex=convex, inner=inner,
-                  gap_tol=GAP if model.gap is None else model.gap, by_gap=model.gap is not None)
-
-
-def expansion(
-    kernel: Kernel, X: DenseOrSparse, support: NDArray[np.int32], coef: Array, intercept: Array
-) -> KernelExpansion:
-    """Return the expansion over the support vectors, for coefficients (n, k) of the rows of X."""
-    made = KernelExpansion(kernel, centers(kernel, X)[support], coef[support], intercept)
-    made.freeze()
-    return made
-
-
-def as_input(scores: Array, X: DenseOrSparse) -> Array:
-    """Return scores in float32 when X is float32."""
-    return scores.astype(X.dtype, copy=False)
-
-
-def remember(model: Remembering, coef: Array) -> None:
-    """Keep the solver's coefficients (n, k) of the training rows, those that are not 0, for a warm start."""
-    model._start_size = len(coef)
-    model._start_rows = np.flatnonzero(coef.any(axis=1))
-    model._start_coef = coef[model._start_rows]
-
-
-def recalled(model: Remembering) -> Array | None:
-    """Return the coefficients (n, k) of the model's last fit, None before the first."""
-    if not hasattr(model, "_start_coef"):
-        return None
-    coef = np.zeros((model._start_size, model._start_coef.shape[1]))
-    coef[model._start_rows] = model._start_coef
-    return coef
+    Raises ValueError for a device that torch does not have, for sparse rows, and for kernels that depend on more than
+    a distance or an inner product.
+    """
+    if check_device(device) is None:
+        return kernel
+    if issparse(X):
+        raise ValueError(f"device={device!r} computes with dense rows. Got a sparse X. Use X.toarray(), or leave "
+                         "device at None.")
+    if not isinstance(kernel, Radial | DotProduct):
+        raise ValueError(f"On a device, kernels are computed that depend on a distance or an inner product. Got "
+                         f"{kernel!r} and device={device!r}. Leave device at None.")
+    return OnDevice(kernel, str(device))

@@ -19,12 +19,12 @@ from buttress._callbacks import without_callbacks
 from buttress._checks import NotConvergedWarning, warn_user
 from buttress._types import MatrixLike
 from buttress._weights import check_weights
-from buttress.certainty.calibration import HeldOut, calibrate, pairs_of
+from buttress.certainty.calibration import Calibration, HeldOut, calibrate
 from buttress.kernels.choose import resolve_gamma
 from buttress.solvers.qp.program import Start
 from buttress.solvers.qp.solve import SVMSolution
 from buttress.solvers.run import Budget
-from buttress.svm.task import Task
+from buttress.svm.task import Training
 
 LOO = "loo"  # the value of C and gamma that asks for a choice
 CS = (0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0)  # tried for C="loo", half a decade apart
@@ -33,29 +33,15 @@ GAMMAS = (0.03, 0.1, 0.316, 1.0, 3.16)  # times gamma="scale", tried for gamma="
 
 def left_out_error(held: HeldOut) -> float:
     """Return the weighted share of the rows whose class does not win every comparison when they are left out."""
-    scores = held.scores
-    rows = np.arange(len(held.codes))
-    if held.n_classes == 2:
-        lead = np.where(held.codes == 1, scores[:, 0], -scores[:, 0])
-    elif held.pairs:
-        lead = np.full(len(rows), np.inf)
-        for column, (i, j) in enumerate(pairs_of(held.n_classes)):
-            sign = np.where(held.codes == i, 1.0, np.where(held.codes == j, -1.0, np.nan))
-            lead = np.fmin(lead, sign * scores[:, column])
-    else:
-        own = scores[rows, held.codes]
-        others = scores.copy()
-        others[rows, held.codes] = -np.inf
-        lead = own - others.max(axis=1)
-    used = held.weight > 0
-    return float(np.average(~(lead[used] > 0), weights=held.weight[used]))
+    plain = Calibration(np.ones(1), np.zeros(1), held.n_classes, held.pairs, 0.0)
+    own, weight = plain.own_leads(held)
+    return float(np.average(~(own > 0), weights=weight))
 
 
 def left_out_risk(held: HeldOut) -> float:
     """Return the mean probability, by the calibration of these scores, that a row left out is not of its class."""
-    own = calibrate(held).leads(held.scores)[np.arange(len(held.codes)), held.codes]
-    used = held.weight > 0
-    return float(np.average(expit(-own[used]), weights=held.weight[used]))
+    own, weight = calibrate(held).own_leads(held)
+    return float(np.average(expit(-own), weights=weight))
 
 
 class Refitted(Protocol):
@@ -68,11 +54,11 @@ class Refitted(Protocol):
     converged_: bool
     loo_error_: float
 
-    def _prepare(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Task: ...
+    def _prepare(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Training: ...
 
-    def _with_kernel(self, task: Task) -> Task: ...
+    def _with_kernel(self, task: Training) -> Training: ...
 
-    def _solve(self, task: Task, starts: Sequence[Start] | None, *, inner: bool) -> list[SVMSolution]: ...
+    def _solve(self, task: Training, starts: Sequence[Start] | None, *, inner: bool) -> list[SVMSolution]: ...
 
     def _held_out(self) -> HeldOut: ...
 
@@ -81,7 +67,7 @@ Model = TypeVar("Model", bound=Refitted)
 
 
 @dataclass
-class Tried(Generic[Model]):
+class BestFit(Generic[Model]):
     """The best fit so far, its risk, and how many there were."""
 
     best: Model | None = None
@@ -112,7 +98,7 @@ def choose(model: Model, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike |
                                                        gamma="scale" if model.gamma == LOO else model.gamma)
     task = first._prepare(X, y, sample_weight)
     gammas = _gammas(model, task, sample_weight)
-    tried: Tried[Model] = Tried()
+    tried: BestFit[Model] = BestFit()
     budget.attempt(
         lambda: _walk(Line(first, task), Cs, gammas, tried, budget), otherwise=lambda: None,
         known=lambda: tried.best is not None,
@@ -126,14 +112,16 @@ def choose(model: Model, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike |
     return tried.best
 
 
-def _gammas(model: Refitted, task: Task, sample_weight: ArrayLike | None) -> list[Any]:
+def _gammas(model: Refitted, task: Training, sample_weight: ArrayLike | None) -> list[Any]:
     if model.gamma != LOO:
         return [model.gamma]
     unit = resolve_gamma("scale", task.X, check_weights(sample_weight, task.X))
     return [factor * unit for factor in GAMMAS]
 
 
-def _walk(line: "Line[Model]", Cs: Sequence[float], gammas: Sequence[Any], tried: Tried[Model], budget: Budget) -> None:
+def _walk(
+    line: "Line[Model]", Cs: Sequence[float], gammas: Sequence[Any], tried: BestFit[Model], budget: Budget
+) -> None:
     """Try values of C and gamma, the first of them those of ``line``."""
     start = GAMMAS.index(1.0) if len(gammas) > 1 else 0
     line.first.gamma = gammas[start]
@@ -179,7 +167,7 @@ class Line(Generic[Model]):
     """Fits of one kernel for one C after another, each started from the one before, on the same kernel rows."""
 
     first: Model
-    task: Task
+    task: Training
     C: float = 0.0
     solved: Sequence[SVMSolution] = ()
 

@@ -1,82 +1,122 @@
-"""The task of a classifier: checked training data, and the model that coefficients of its rows make."""
+"""The task of a machine: checked training data, how classes are told apart, and the model that coefficients make."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from buttress._callbacks import Report, showing
 from buttress._checks import Array
-from buttress._types import DenseOrSparse
-from buttress.expansion import binary_contrasts, pair_contrasts, rival_contrasts
+from buttress._types import DenseOrSparse, Rows
+from buttress.certainty.calibration import pairs_of
+from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.gram.rows import KernelRows
-from buttress.kernels import Kernel
-from buttress.solvers.linear.intercept import hinge_intercept
+from buttress.kernels import Kernel, centers
 from buttress.solvers.qp.program import Point
 from buttress.solvers.qp.solve import SVMSolution
 from buttress.solvers.run import Step
 from buttress.svm.indefinite import Settled
-from buttress.svm.machine import expansion
-from buttress.svm.multiclass import Codes, class_pairs, libsvm_layout
 
 
-@dataclass
-class Task:
-    """Checked training data: rows of positive weight in the order of their classes, and the cache they share."""
+@dataclass(frozen=True)
+class Classes:
+    """How many classes there are; beyond two, one problem a pair of them, or with ``ovr`` one a class."""
+
+    count: int
+    ovr: bool
+
+    @property
+    def in_pairs(self) -> bool:
+        """Whether each of several problems is of a pair of classes."""
+        return self.count > 2 and not self.ovr
+
+    def described(self, coef: Array, codes: Rows) -> dict[str, Any]:
+        """Return what a classifier has beside a regressor, for coefficients (n_SV, n_problems) and classes (n_SV,)."""
+        pairs = pairs_of(self.count)
+        if self.count == 2:
+            contrasts = binary_contrasts()
+        else:
+            contrasts = pair_contrasts(pairs, self.count) if self.in_pairs else rival_contrasts(self.count)
+        found = {"n_support_": np.bincount(codes, minlength=self.count).astype(np.int32), "contrasts_": contrasts}
+        return found | {"dual_coef_": libsvm_layout(coef, codes, pairs)} if self.in_pairs else found
+
+
+@dataclass(frozen=True)
+class Training:
+    """Checked training data: the rows of positive weight, and the cached kernel rows that their problems share."""
 
     X: DenseOrSparse  # all rows, as given
     kernel: Kernel
-    order: Codes  # the rows solved on, by class
-    codes: Codes  # of those rows
+    order: Rows  # the rows solved on; those of a classifier by class
+    codes: Rows  # of those rows: equal ones have equal targets
     weight: Array  # C_i / C of those rows
-    groups: Codes | None  # of all rows, equal ones in one
+    groups: Rows | None  # of all rows, those equal in x and target in one
     settled: Settled
     rows: KernelRows
     report: Report
-    n_classes: int
-    multi_class: str
+    classes: Classes | None = None  # of a classifier
 
     def described(self, coef: Array, intercept: Array) -> dict[str, Any]:
         """Return the attributes of the model with these coefficients (n, k) of the rows solved on, and intercepts."""
         changed, original = self.settled.original(coef, intercept)
-        whole = np.zeros((self.X.shape[0], coef.shape[1]))
-        whole[self.order] = changed
         used = changed.any(axis=1)
         support = self.order[used].astype(np.int32)
-        codes = self.codes[used]
-        found = expansion(self.kernel, self.X, support, whole, original)
-        pairs = class_pairs(self.n_classes)
-        apart = self.n_classes > 2 and self.multi_class == "ovo"
-        layout = libsvm_layout(found.coef, codes, pairs) if apart else found.coef.T.copy()
-        if self.n_classes == 2:
-            contrasts = binary_contrasts()
-        elif apart:
-            contrasts = pair_contrasts(pairs, self.n_classes)
-        else:
-            contrasts = rival_contrasts(self.n_classes)
-        return {
-            "support_": support,
-            "support_vectors_": self.X[support],
-            "n_support_": np.bincount(codes, minlength=self.n_classes).astype(np.int32),
-            "expansion_": found,
-            "intercept_": original,
-            "contrasts_": contrasts,
-            "dual_coef_": layout,
-        }
+        found = KernelExpansion(self.kernel, centers(self.kernel, self.X)[support], changed[used], original)
+        found.freeze()
+        of_any = {"support_": support, "support_vectors_": self.X[support], "expansion_": found, "intercept_": original,
+                  "dual_coef_": found.coef.T.copy()}
+        return of_any if self.classes is None else of_any | self.classes.described(found.coef, self.codes[used])
 
     def reporting(
-        self, coef: Array, solutions: list[SVMSolution], index: Codes, y: Array
+        self, coef: Array, solutions: list[SVMSolution], index: Rows, best: Callable[[Array], float]
     ) -> Report:
         """Return the report of steps of the last problem as models, with the ``solutions`` of the others.
 
-        Its rows are ``index`` of those solved on, of signs y. The intercept is the one of least loss on them.
+        Its rows are ``index`` of those solved on. ``best`` returns the intercept of least loss for their values without
+        one.
         """
 
         def model_of(step: Step) -> dict[str, Any]:
             here = coef.copy()
             here[index, -1] = step.state.b if isinstance(step.state, Point) else step.state
             free = self.described(here, np.zeros(here.shape[1]))["expansion_"](self.X[self.order[index]])
-            last = hinge_intercept(y - free[:, -1], y, self.weight[index])
-            return self.described(here, np.array([*(solution.intercept for solution in solutions), last]))
+            return self.described(here, np.array([*(solution.intercept for solution in solutions), best(free[:, -1])]))
 
         return showing(self.report, model_of)
+
+
+def libsvm_layout(coef: Array, codes: Rows, pairs: list[tuple[int, int]]) -> Array:
+    """Return pairwise coefficients (n_SV, n_pairs), by class, laid out as scikit-learn's ``dual_coef_``."""
+    n_classes = max(j for _, j in pairs) + 1
+    dual = np.zeros((n_classes - 1, len(coef)))
+    ends = codes.searchsorted(np.arange(n_classes + 1)).tolist()
+    rows_of = [slice(*ends[k : k + 2]) for k in range(n_classes)]
+    for column, (i, j) in enumerate(pairs):
+        dual[j - 1, rows_of[i]] = coef[rows_of[i], column]
+        dual[i, rows_of[j]] = coef[rows_of[j], column]
+    return dual
+
+
+@lru_cache(maxsize=8)
+def _signs(n_classes: int) -> Array:
+    """Return (n_pairs, n_classes), read-only: 1 for the first class of each pair and -1 for the second."""
+    first, second = np.triu_indices(n_classes, 1)
+    signs = np.zeros((len(first), n_classes))
+    signs[np.arange(len(first)), first] = 1
+    signs[np.arange(len(first)), second] = -1
+    signs.flags.writeable = False
+    return signs
+
+
+def votes(scores: Array, n_classes: int) -> tuple[Array, Array]:
+    """Return the votes (n, n_classes) of pairwise scores and the decision values, the votes with ties broken.
+
+    A class's scores are summed and squeezed into (-1/3, 1/3), so that they decide between equal votes only.
+    """
+    sign = _signs(n_classes)
+    won = np.where(scores > 0, 1.0, -1.0)
+    counts = (won @ sign + n_classes - 1) / 2
+    confidence = scores @ sign
+    return counts, counts + confidence / (3 * (np.abs(confidence) + 1))

@@ -9,8 +9,7 @@ import numba
 import numpy as np
 
 from buttress._checks import Array
-from buttress._compiling import compile_kernel
-from buttress._intrinsics import prefetch
+from buttress._compiling import compile_kernel, prefetch
 from buttress.relational.plan.plan import Index
 
 FETCHED_ENTRIES = 64  # entries at the start of a list that are asked for ahead of time

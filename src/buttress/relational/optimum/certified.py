@@ -14,7 +14,7 @@ from buttress.checkpoints.memory import Memory
 from buttress.relational.counting.margins import FIRST_BINS, HINGE_WIDTHS, Evaluation, MarginOracle, margin_loss
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.sources.databases import SourceChangedError
-from buttress.solvers.gradient.lbfgs import lbfgs_points
+from buttress.solvers.gradient.sent import lbfgs_points
 from buttress.solvers.run import Step, Steps
 
 # An oracle call is the expensive part; each of these trades calls of one kind for calls of another.

@@ -15,7 +15,7 @@ from buttress.relational.counting.margins import hinge
 from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.optimum.certified import Climber
 from buttress.relational.optimum.planes import PlanePool
-from buttress.solvers.gradient.projected import projected_descent
+from buttress.solvers.gradient.sent import projected_descent
 from buttress.solvers.run import Step, Steps
 
 

@@ -22,7 +22,7 @@ from buttress._documented import Documented
 from buttress._types import RandomStateLike, Rows, Targets
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks, nystroem
-from buttress.features.stored import LandmarkFeatures
+from buttress.features.stored import StoredFeatures, landmark_features
 from buttress.kernels import (
     Kernel,
     KernelLike,
@@ -36,7 +36,7 @@ from buttress.kernels import (
 from buttress.losses import Loss
 from buttress.risks import PerClass, Risk, Subquantile, Tilted
 from buttress.solvers.gradient.descent import STEP_RULES, StepLike, descent
-from buttress.solvers.gradient.space import Dual, Primal, Space, StoredRows
+from buttress.solvers.gradient.space import Dual, Primal, Space
 from buttress.solvers.run import Outcome, Steps, run
 
 GRAM_ROWS = 5000  # rows up to which the Gram matrix is formed: 200 MB
@@ -162,11 +162,11 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
         if isinstance(kernel, Linear) and kernel.definiteness == "pd":
             offset = float(np.sqrt(kernel.coef0))
             Z = np.column_stack([X, np.full(len(X), offset)]) if offset else X
-            return Primal(StoredRows(Z)), lambda c: linear_expansion(c, X.shape[1], offset)
+            return Primal(StoredFeatures(Z)), lambda c: linear_expansion(c, X.shape[1], offset)
         if wanted is not None:
             chosen = nystroem(kernel, landmarks(X[weight > 0], wanted, rng=rng, method="uniform"))
             warn_of_scale(kernel, X, chosen.landmarks)
-            features = LandmarkFeatures(chosen, X, 1.0, constant=False)
+            features = landmark_features(chosen, X, 1.0, constant=False)
             return Primal(features), lambda c: chosen.expansion(c, np.zeros(c.shape[1]))
         Z = centers(kernel, X)
         warn_of_scale(kernel, X, Z)

@@ -16,7 +16,7 @@ from buttress._weights import check_weights, weighted_median
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.conformal import check_coverage
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
-from buttress.certainty.one_step import Slopes, kernel_features, kernel_leverages, one_step
+from buttress.certainty.left_out import Slopes, kernel_features, kernel_leverages, one_step
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import KernelLike, Linear, Precomputed
@@ -24,8 +24,7 @@ from buttress.losses import Logistic, Multinomial, Squared
 from buttress.risks import PerClass, Risk
 from buttress.robust.published.descent import KernelRisk
 from buttress.robust.report import OF_RUN
-from buttress.solvers.gradient.descent import StepLike
-from buttress.solvers.gradient.envelope import EnvelopeGradient, envelope_gradient
+from buttress.solvers.gradient.descent import EnvelopeGradient, StepLike, envelope_gradient
 from buttress.solvers.gradient.space import Dual
 from buttress.solvers.ridge.leave_one_out import GramRidge
 from buttress.solvers.run import all_or_nothing

@@ -33,7 +33,7 @@ LINEAR_RATE = 0.2  # step of W and b, in units of that of p and q
 
 
 @dataclass
-class Machine:
+class SplitMachine:
     """p and q of shape (m, k), W of shape (d, k) and b of shape (k,)."""
 
     p: Array
@@ -94,7 +94,7 @@ class Regions:
         return (slope * d).sum(-1) + bend * (d**2).sum(-1), d
 
 
-def least_leads(regions: Regions, Z: Array, machine: Machine) -> tuple[Array, Array, Array]:
+def least_leads(regions: Regions, Z: Array, machine: SplitMachine) -> tuple[Array, Array, Array]:
     """Return of each row the bound L (n,), the contrast (n, k) of its worst rival, and the move (n, d) of the bound.
 
     A score weighs into a lead with a positive or a negative sign. Its bound is computed for both, once for all rivals.
@@ -122,12 +122,12 @@ def _score_below(regions: Regions, Z: Array, plus: Array, minus: Array) -> tuple
     return const[..., None], 2 * (bend[..., None] * regions.anchor[:, None] - pull), bend[..., None]
 
 
-def bounds_of(regions: Regions, Z: Array, machine: Machine) -> Array:
+def bounds_of(regions: Regions, Z: Array, machine: SplitMachine) -> Array:
     """Return L of every row, (n,)."""
     return namespace(Z).concatenate([least_leads(part, Z, machine)[0] for part in regions.blocks()])
 
 
-def hinge_gradient(regions: Regions, Z: Array, machine: Machine) -> Machine:
+def hinge_gradient(regions: Regions, Z: Array, machine: SplitMachine) -> SplitMachine:
     """Return the subgradient of mean_i max(0, 1 - L_i): that of the bound's own value at its worst move."""
     xp = namespace(Z)
     lead, V, d = least_leads(regions, Z, machine)
@@ -136,12 +136,12 @@ def hinge_gradient(regions: Regions, Z: Array, machine: Machine) -> Machine:
     below = regions.below_value + regions.below_slope * shift
     above = regions.above_value + regions.above_slope * shift
     pro, contra = V.clip(0, None), (-V).clip(0, None)
-    return Machine(above.T @ contra - below.T @ pro, above.T @ pro - below.T @ contra, -(regions.anchor + d).T @ V,
+    return SplitMachine(above.T @ contra - below.T @ pro, above.T @ pro - below.T @ contra, -(regions.anchor + d).T @ V,
                    -V.sum(0))
 
 
 def certified_descent(
-    regions: Regions, Z: Array, K: Array, machine: Machine, *, ridge: float, linear_ridge: float, batch: int,
+    regions: Regions, Z: Array, K: Array, machine: SplitMachine, *, ridge: float, linear_ridge: float, batch: int,
     iterations: int, rng: np.random.RandomState, left: Callable[[], float | None] = lambda: None,
 ) -> Steps:
     """Yield machines from a start; K (m, m) is the kernel between the centres Z (m, d).
@@ -171,7 +171,7 @@ def certified_descent(
             machine = shaped(z, machine)
 
 
-def _rates(machine: Machine) -> Array:
+def _rates(machine: SplitMachine) -> Array:
     """Return the share of a step that each parameter takes."""
     slow = replace(machine, p=0 * machine.p + 1, q=0 * machine.q + 1, W=0 * machine.W + LINEAR_RATE,
                    b=0 * machine.b + LINEAR_RATE)

@@ -8,9 +8,21 @@ upper bound. A step of 1/beta, beta = curvature * lmax(diag(q)^1/2 K diag(q)^1/2
 objective. Nor can a step of up to 2/beta, so lmax need only be known up to a factor of two.
 Source: Rathnashyam & Gittens (2023), algorithm 3. Their "Nesterov" (63)-(64) is their momentum (60)-(61) written
 differently; ``acceleration="nesterov"`` is Nesterov's (1983), its gradient taken at the extrapolated point.
+
+How near a function is to a stationary point says the gradient of the Moreau envelope. With Psi the objective for
+squared losses and
+
+    Psi_lam(f) = min over h   Psi(h) + ||h - f||^2 / (2 lam),
+
+it is (f - h) / lam, h the minimiser (the prox of f). A small one says that h is near f and has a subgradient as small
+(definition 11 and lemma 22), where the gradient of Psi itself need not exist: it jumps where the kept rows change. With
+its weights held the objective of the prox is an upper bound, and a ridge problem. Weights and ridge solutions take
+turns and lower it each time. It is not convex in h: what is found is a local minimum that starts at the rows f keeps,
+the whole one where lam is small.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
@@ -19,7 +31,7 @@ from buttress._checks import Array
 from buttress._types import Targets
 from buttress.losses import Loss
 from buttress.risks import Risk
-from buttress.solvers.gradient.space import Point, Space, heaviest
+from buttress.solvers.gradient.space import RkhsPoint, Space, heaviest
 from buttress.solvers.run import Step, Steps
 
 SLACK = 8  # the preconditioner is factorised again once its bound is more than this many times what is needed
@@ -29,6 +41,8 @@ STEP_RULES = ("spectral", "paper", "preconditioned")
 StepLike = str | float | Callable[[int], float]
 # (gradient, weights, iteration) -> what to subtract from the coefficients, and the rate 1 / beta it stands for
 StepRule = Callable[[Array, Array, int], tuple[Array, float]]
+ROUNDS = 100  # turns of weights and ridge solutions; a handful is usual, as there are finitely many kept sets
+SETTLED = 1e-12  # relative fall of the prox's objective below which the turns end
 
 
 def descent(
@@ -81,7 +95,7 @@ def descent(
 class Nesterov:
     """Nesterov's momentum: the next gradient is taken beyond the new point, further with every step."""
 
-    def __init__(self, start: Point):
+    def __init__(self, start: RkhsPoint):
         self.last = start
         self.objective = np.inf  # at the last point
         self.age = 0  # steps since the momentum was dropped
@@ -90,13 +104,13 @@ class Nesterov:
         """Say whether momentum has raised the objective."""
         return self.age > 0 and objective > self.objective
 
-    def dropped(self) -> Point:
+    def dropped(self) -> RkhsPoint:
         """Set the momentum to 0; return the point to continue from."""
         self.objective = np.inf
         self.age = 0
         return self.last
 
-    def ahead(self, new: Point, objective: float) -> Point:
+    def ahead(self, new: RkhsPoint, objective: float) -> RkhsPoint:
         """Return the point of the next gradient, after a step to ``new`` from a point with this objective."""
         ahead = new + self.age / (self.age + 3) * (new - self.last)
         self.last = new
@@ -150,9 +164,38 @@ def scaled(g: Array, beta: float) -> tuple[Array, float]:
     return rate * g, rate
 
 
-def into_ball(space: Space, h: Point, radius: float) -> Point:
+def into_ball(space: Space, h: RkhsPoint, radius: float) -> RkhsPoint:
     """Return h, or h scaled to the norm ``radius`` where its norm is larger."""
     if radius == np.inf:
         return h
     norm = space.norm(h)
     return radius / norm * h if norm > radius else h
+
+
+@dataclass(frozen=True)
+class EnvelopeGradient:
+    """``norm`` of the gradient of the Moreau envelope, its ``value``, and the ``distance`` of f from its prox."""
+
+    norm: float
+    value: float
+    distance: float
+
+
+def envelope_gradient(space: Space, y: Array, risk: Risk, c: Array, *, ridge: float, sample_weight: Array,
+                      lam: float) -> EnvelopeGradient:
+    """Return the gradient of the envelope at the function of coefficients c, in O(n^3) a turn over a Gram matrix."""
+    start = space.point(c)
+    here = start
+    value = np.inf
+    for _ in range(ROUNDS):
+        q = risk.weights((here.f - y) ** 2, sample_weight)
+        downhill = -(space.gradient(2 * q * (start.f - y)) + 2 * ridge * start.c)
+        move = space.point(space.inverse(2 * q, 2 * ridge + 1 / lam)(downhill))
+        here = start + move
+        before = value
+        distance = space.norm(move)
+        value = (risk((here.f - y) ** 2, sample_weight) + ridge * space.inner(here.c, here)
+                 + distance**2 / (2 * lam))
+        if before - value <= SETTLED * abs(value):
+            break
+    return EnvelopeGradient(float(distance / lam), float(value), float(distance))

@@ -27,7 +27,6 @@ from buttress.kernels import Kernel
 from buttress.kernels.points import centred
 from buttress.solvers.run import Step, Steps
 
-Rows = slice
 PANEL_ROWS = 2048  # rows scored at a time; with fewer, the matrix product copies the frequencies too often
 DEVICE_PANEL_ROWS = 2**16  # the same on a device, where each call costs more
 
@@ -38,10 +37,10 @@ class Basis(Protocol):
     def reorder(self, order: NDArray[np.intp]) -> None:
         """Use the rows of X in another order from now on."""
 
-    def add(self, t: int, rows: Rows, z: Array) -> Array:
+    def add(self, t: int, rows: slice, z: Array) -> Array:
         """Add h = sum_i z_i k(x_i, .) over the batch ``rows`` as term t; returns h on these rows, (len(rows), k)."""
 
-    def scores(self, t: int, rows: Rows) -> Array:
+    def scores(self, t: int, rows: slice) -> Array:
         """Return h(x) of term t on ``rows``, (len(rows), k)."""
 
     def shrink(self, factor: Array) -> None:
@@ -63,13 +62,13 @@ class RandomBasis:
     def reorder(self, order: NDArray[np.intp]) -> None:
         self.X = self.X[order]
 
-    def add(self, t: int, rows: Rows, z: Array) -> Array:
+    def add(self, t: int, rows: slice, z: Array) -> Array:
         features = self.features(self.X[rows], t)
         self.coef[t] = cast(features, z.dtype).T @ z
         self.used = t + 1
         return cast(features @ cast(self.coef[t], features.dtype), z.dtype)
 
-    def scores(self, t: int, rows: Rows) -> Array:
+    def scores(self, t: int, rows: slice) -> Array:
         panel = PANEL_ROWS if namespace(self.X) is np else DEVICE_PANEL_ROWS
         coef = cast(self.coef[t], self.X.dtype)
         out = []
@@ -99,13 +98,13 @@ class KernelBasis:
         self.coef = self.coef[order]
         self.order = self.order[order]
 
-    def add(self, t: int, rows: Rows, z: Array) -> Array:
+    def add(self, t: int, rows: slice, z: Array) -> Array:
         self.at = centred(self.kernel, self.X[rows])
         self.z = z
         self.coef[rows] += z
         return self.scores(t, rows)
 
-    def scores(self, t: int, rows: Rows) -> Array:
+    def scores(self, t: int, rows: slice) -> Array:
         return self.at(self.X[rows]).values @ self.z
 
     def shrink(self, factor: Array) -> None:
@@ -141,7 +140,7 @@ def doubly_stochastic(
     """
     n = len(y)
     starts = range(0, n, batch)
-    at = _State(y, 0 * y, 0 * y[0], 0 * y[0])
+    at = _Running(y, 0 * y, 0 * y[0], 0 * y[0])
     for t in range(n_passes * len(starts)):
         start = starts[t % len(starts)]
         rows = slice(start, min(start + batch, n))
@@ -165,7 +164,7 @@ def doubly_stochastic(
 
 
 @dataclass
-class _State:
+class _Running:
     """y and the scores f of all rows, in the order of the pass; b and ||f||^2."""
 
     y: Array
@@ -194,7 +193,7 @@ def _change(y: Array, loss: Array, norm: Array, g: float, C: float, radius: floa
     return (1 - g * (1 + pull)).clip(0, None), g * C / len(loss) * signs
 
 
-def _carry(basis: Basis, f: Array, t: int, parts: tuple[Rows, ...]) -> None:
+def _carry(basis: Basis, f: Array, t: int, parts: tuple[slice, ...]) -> None:
     """Add term t to the scores f of the rows still to come."""
     for part in parts:
         if part.stop > part.start:

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
 from buttress._checks import Array
-from buttress.features.stored import LandmarkFeatures
-from buttress.features.weighted import weighted_gram
+from buttress.features.made import FeaturesOfRows, weighted_gram
 from buttress.gram.power_iteration import top_eigenvalue
 from buttress.solvers.ridge.leave_one_out import WeightedGram
 
@@ -26,20 +24,20 @@ LIFT = 1e-10  # of the trace, added to the diagonal so that a singular matrix ca
 
 
 @dataclass(frozen=True)
-class Point:
+class RkhsPoint:
     """A function: its coefficients c, shape (m,) or (m, C), and its values f at the training rows, (n,) or (n, C)."""
 
     c: Array
     f: Array
 
-    def __add__(self, other: "Point") -> "Point":
-        return Point(self.c + other.c, self.f + other.f)
+    def __add__(self, other: "RkhsPoint") -> "RkhsPoint":
+        return RkhsPoint(self.c + other.c, self.f + other.f)
 
-    def __sub__(self, other: "Point") -> "Point":
-        return Point(self.c - other.c, self.f - other.f)
+    def __sub__(self, other: "RkhsPoint") -> "RkhsPoint":
+        return RkhsPoint(self.c - other.c, self.f - other.f)
 
-    def __rmul__(self, scale: float) -> "Point":
-        return Point(scale * self.c, scale * self.f)
+    def __rmul__(self, scale: float) -> "RkhsPoint":
+        return RkhsPoint(scale * self.c, scale * self.f)
 
 
 class Space(ABC):
@@ -49,7 +47,7 @@ class Space(ABC):
     n_coefs: int
 
     @abstractmethod
-    def point(self, c: Array) -> Point:
+    def point(self, c: Array) -> RkhsPoint:
         """The function of coefficients c."""
 
     @abstractmethod
@@ -57,7 +55,7 @@ class Space(ABC):
         """The coefficients of sum_i a_i k(x_i, .), a of shape (n,) or (n, C)."""
 
     @abstractmethod
-    def inner(self, c: Array, h: Point) -> float:
+    def inner(self, c: Array, h: RkhsPoint) -> float:
         """The inner product of the function of coefficients c with h."""
 
     @abstractmethod
@@ -68,7 +66,7 @@ class Space(ABC):
     def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
         """The map (sum_i s_i k(x_i, .) k(x_i, .)' + ridge)^-1 on coefficients, s >= 0."""
 
-    def norm(self, h: Point) -> float:
+    def norm(self, h: RkhsPoint) -> float:
         """||h||."""
         return float(np.sqrt(max(self.inner(h.c, h), 0.0)))
 
@@ -83,13 +81,13 @@ class Dual(Space):
         self.n_coefs = len(K)
         self._top: float | None = None
 
-    def point(self, c: Array) -> Point:
-        return Point(c, self.K @ c)
+    def point(self, c: Array) -> RkhsPoint:
+        return RkhsPoint(c, self.K @ c)
 
     def gradient(self, a: Array) -> Array:
         return a
 
-    def inner(self, c: Array, h: Point) -> float:
+    def inner(self, c: Array, h: RkhsPoint) -> float:
         return float(np.sum(c * h.f))
 
     def largest(self, q: Array) -> float:
@@ -106,30 +104,10 @@ class Dual(Space):
         return lambda g: lu_solve(factor, g)
 
 
-class StoredRows:
-    """Features Z (n, m) in one array, as :class:`LandmarkFeatures` gives them."""
-
-    eps = float(np.finfo(np.float64).eps)
-
-    def __init__(self, Z: Array):
-        self.Z = Z
-        self.shape = Z.shape
-        self.lengths = np.einsum("ij,ij->i", Z, Z)
-
-    def __getitem__(self, rows: NDArray[np.intp]) -> Array:
-        return self.Z[rows]
-
-    def times(self, C: Array) -> Array:
-        return self.Z @ C
-
-    def transposed_times(self, A: Array) -> Array:
-        return self.Z.T @ A
-
-
 class Primal(Space):
     """Functions x -> z(x)'c over features (n, m) of the training rows."""
 
-    def __init__(self, features: StoredRows | LandmarkFeatures):
+    def __init__(self, features: FeaturesOfRows):
         self.features = features
         self.diagonal = features.lengths
         self.n_coefs = features.shape[1]
@@ -138,13 +116,13 @@ class Primal(Space):
         # the start of power iterations: any vector that is not orthogonal to the first eigenvector
         self._vector: Array = np.random.default_rng(0).normal(size=(features.shape[1],))
 
-    def point(self, c: Array) -> Point:
-        return Point(c, self.features.times(c))
+    def point(self, c: Array) -> RkhsPoint:
+        return RkhsPoint(c, self.features.times(c))
 
     def gradient(self, a: Array) -> Array:
         return self.features.transposed_times(a)
 
-    def inner(self, c: Array, h: Point) -> float:
+    def inner(self, c: Array, h: RkhsPoint) -> float:
         return float(np.sum(c * h.c))
 
     def largest(self, q: Array) -> float:

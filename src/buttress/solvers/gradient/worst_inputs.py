@@ -22,7 +22,7 @@ from buttress._checks import Array
 from buttress._types import Rows
 from buttress.kernels import Kernel
 from buttress.kernels.named import stretched
-from buttress.kernels.points import Point, centred
+from buttress.kernels.points import KernelPoint, centred
 from buttress.solvers.run import SPENT, Step, Steps
 
 # Adam's running means: the share of the old value that is kept, and the least divisor. The
@@ -46,7 +46,7 @@ LAST_SHARE = 0.25  # share of the iterations, the last ones, whose worst inputs 
 
 
 @dataclass
-class Machine:
+class StretchedMachine:
     """Coefficients (m, k), intercepts (k,), centres (m, d) and stretch (1,), the logarithm s by which the kernel
     multiplies squared distances.
     """
@@ -68,10 +68,10 @@ class Trained:
 T = TypeVar("T")
 # (the kernel's values at any inputs, machine, row numbers, share of the radius, whether by all steps)
 # -> those rows of X, perturbed
-Worst = Callable[[Any, Machine, Rows, float, bool], Array]
+Worst = Callable[[Any, StretchedMachine, Rows, float, bool], Array]
 
 
-def kernel_of(kernel: Kernel, machine: Machine) -> Kernel:
+def kernel_of(kernel: Kernel, machine: StretchedMachine) -> Kernel:
     """Return the machine's kernel, a stretched one where it stretches."""
     s = float(machine.stretch[0])
     return kernel if s == 0 else stretched(kernel, float(np.exp(s)))
@@ -86,20 +86,20 @@ def cross_entropy(leads: Array) -> tuple[Array, Array]:
     return xp.log(total) - least, shares / total[:, None]
 
 
-def score_slopes(point: Point, machine: Machine, V: Array) -> tuple[Array, Array]:
+def score_slopes(point: KernelPoint, machine: StretchedMachine, V: Array) -> tuple[Array, Array]:
     """Return the losses (n,) at a point, and minus their gradient in the scores (n, k); V (n, r, k) are contrasts."""
     return _slopes(point.values, machine, V)
 
 
-def _slopes(values: Array, machine: Machine, V: Array) -> tuple[Array, Array]:
+def _slopes(values: Array, machine: StretchedMachine, V: Array) -> tuple[Array, Array]:
     scores = values @ machine.coef + machine.intercept
     losses, shares = cross_entropy((V @ scores[:, :, None])[:, :, 0])
     return losses, (shares[:, None] @ V)[:, 0]
 
 
 def joint_descent(
-    kernel: Kernel, X: Array, V: Array, machine: Machine, *, C: float, worst: Worst, batch: int, iterations: int,
-    trained: Trained, rng: np.random.RandomState, left: Callable[[], float | None] = lambda: None,
+    kernel: Kernel, X: Array, V: Array, machine: StretchedMachine, *, C: float, worst: Worst, batch: int,
+    iterations: int, trained: Trained, rng: np.random.RandomState, left: Callable[[], float | None] = lambda: None,
 ) -> Steps:
     """Yield machines from a start; V (n, r, k) are the contrasts of each row's class.
 
@@ -139,7 +139,7 @@ def check_time(left: Callable[[], float | None]) -> None:
         raise TimeoutError("No time is left for another step.")
 
 
-def _objective(kernel: Kernel, V: Array, rows: Rows, machine: Machine, ridge: float, worst: Worst) -> float:
+def _objective(kernel: Kernel, V: Array, rows: Rows, machine: StretchedMachine, ridge: float, worst: Worst) -> float:
     at = centred(kernel_of(kernel, machine), machine.centers)
     losses, _ = score_slopes(at(worst(at, machine, rows, 1.0, True)), machine, V[rows])
     K = at(machine.centers).values
@@ -147,8 +147,8 @@ def _objective(kernel: Kernel, V: Array, rows: Rows, machine: Machine, ridge: fl
 
 
 def _gradient(
-    at: Any, moved: Array, V: Array, machine: Machine, ridge: float, drawn: Rows, trained: Trained
-) -> Machine:
+    at: Any, moved: Array, V: Array, machine: StretchedMachine, ridge: float, drawn: Rows, trained: Trained
+) -> StretchedMachine:
     """Return the gradient of the mean loss at inputs ``moved`` (n, d) and of ridge / 2 ||f||^2, as a machine.
 
     ||f||^2 is symmetric in its two sets of centres, so its gradient is twice that in the second set; the ``drawn`` ones
@@ -167,13 +167,13 @@ def _gradient(
         if trained.stretch:
             slopes = point.stretch_slopes(spread)
             stretch = stretch + slopes[:n].sum() + 0.5 * slopes[n:].sum()
-    return Machine(point.values.T @ weights, pull.sum(0), centers, stretch)
+    return StretchedMachine(point.values.T @ weights, pull.sum(0), centers, stretch)
 
 
-def _rates(machine: Machine, spread: float, trained: Trained) -> Array:
+def _rates(machine: StretchedMachine, spread: float, trained: Trained) -> Array:
     """Return the longest step of each parameter."""
     coef = COEF_RATE * max(LEAST_SPREAD, 3 * _deviation(machine.coef))
-    return flat(Machine(0 * machine.coef + coef, 0 * machine.intercept + INTERCEPT_RATE,
+    return flat(StretchedMachine(0 * machine.coef + coef, 0 * machine.intercept + INTERCEPT_RATE,
                          0 * machine.centers + (CENTRE_RATE * spread if trained.centers else 0.0),
                          0 * machine.stretch + (STRETCH_RATE if trained.stretch else 0.0)))
 

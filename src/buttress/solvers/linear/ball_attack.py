@@ -19,8 +19,8 @@ import numpy as np
 from scipy.linalg import blas, cho_solve
 
 from buttress._checks import TINY, Array
-from buttress.solvers.linear.free_range import Margins, balanced, factored, free_range_descent
-from buttress.solvers.linear.intercept import hinge_intercept
+from buttress.solvers.linear.free_range import BoxMargins, balanced, factored, free_range_descent
+from buttress.solvers.linear.primal import hinge_intercept
 from buttress.solvers.run import Step, Steps
 
 SHRINK = 0.2  # factor of the barriers' weight once the iterate is near their centre
@@ -40,7 +40,7 @@ def ball_descent(X: Array, y: Array, c: Array, *, eps: float, norm: str) -> Step
     if norm == "linf" or eps == 0:
         rows = y[:, None] * X
         ends = np.full((2, 2 * X.shape[1]), -eps)
-        margins = Margins(rows, ends, (y > 0).astype(np.float64), np.einsum("ij,ij->i", rows, rows))
+        margins = BoxMargins(rows, ends, (y > 0).astype(np.float64), np.einsum("ij,ij->i", rows, rows))
         return free_range_descent(margins, y, c)
     return _barrier_descent(X, y, c, eps, norm)
 
@@ -74,16 +74,17 @@ def distance_to_ball(v: Array, radius: float, norm: str) -> float:
 
 
 @dataclass
-class Point:
+class ConePoint:
     """The iterate: w, b and t > ||w||_*."""
 
     w: Array
     b: float
     t: float
 
-    def moved(self, length: float, step: Array) -> "Point":
+    def moved(self, length: float, step: Array) -> "ConePoint":
         """Return the point ``length`` times (dw, db, dt) further."""
-        return Point(self.w + length * step[:-2], self.b + length * float(step[-2]), self.t + length * float(step[-1]))
+        dw, (db, dt) = length * step[:-2], length * step[-2:]
+        return ConePoint(self.w + dw, self.b + float(db), self.t + float(dt))
 
 
 @dataclass
@@ -96,7 +97,7 @@ class Program:
     eps: float
     norm: str
 
-    def residual(self, point: Point) -> Array:
+    def residual(self, point: ConePoint) -> Array:
         """Return 1 - y (w'x + b) + eps t, (n,)."""
         return 1 + self.rows @ np.concatenate([point.w, [point.b, point.t]])
 
@@ -110,29 +111,29 @@ class Program:
         share = self.c / (2 * (root + 2 * mu))
         return share * (2 * mu + over), share * (2 * mu + under)
 
-    def gradient(self, point: Point, mu: float) -> Array:
+    def gradient(self, point: ConePoint, mu: float) -> Array:
         """Return the gradient of the objective with its barriers, (d + 2,)."""
         a, _ = self.multipliers(self.residual(point), mu)
         gradient: Array = a @ self.rows + mu * _cone_gradient(point, self.norm)
         gradient[:-2] += point.w
         return gradient
 
-    def with_best_t(self, point: Point, mu: float) -> Point:
+    def with_best_t(self, point: ConePoint, mu: float) -> ConePoint:
         """Return the point with the t at which the objective with its barriers is least, by bisection of its slope.
 
         Newton's steps alone follow the border of the cone slowly.
         """
-        least, r = dual_norm(point.w, self.norm), self.residual(Point(point.w, point.b, 0.0))
+        least, r = dual_norm(point.w, self.norm), self.residual(ConePoint(point.w, point.b, 0.0))
         low, high = LOG_ROOM
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
             t = least + float(np.exp(middle)) * max(1.0, least)
             slope = self.eps * float(self.multipliers(r + self.eps * t, mu)[0].sum())
-            rises = slope + mu * _cone_gradient(Point(point.w, point.b, t), self.norm)[-1] > 0
+            rises = slope + mu * _cone_gradient(ConePoint(point.w, point.b, t), self.norm)[-1] > 0
             low, high = (low, middle) if rises else (middle, high)
-        return Point(point.w, point.b, t)
+        return ConePoint(point.w, point.b, t)
 
-    def newton(self, point: Point, mu: float, gradient: Array) -> tuple[Array, Array]:
+    def newton(self, point: ConePoint, mu: float, gradient: Array) -> tuple[Array, Array]:
         """Return Newton's step (d + 2,), and the a (n,) that its linear model has at the end of it.
 
         There y'a = 0 and w is what a asks for, up to the cone, even while the point is not yet centred.
@@ -165,7 +166,7 @@ def _barrier_descent(X: Array, y: Array, c: Array, eps: float, norm: str) -> Ste
     """Yield a state after each Newton step; the barriers' weight falls whenever the iterate is near their centre."""
     rows = np.column_stack([-y[:, None] * X, -y, np.full(len(y), eps)])
     program = Program(rows, y, c, eps, norm)
-    point, mu = Point(np.zeros(X.shape[1]), 0.0, 1.0), float(c.mean())
+    point, mu = ConePoint(np.zeros(X.shape[1]), 0.0, 1.0), float(c.mean())
     least, bound, state = np.inf, 0.0, (point.w, 0.0, np.zeros(len(y)))
     while mu > LEAST_WEIGHT * float(c.mean()):
         gradient = program.gradient(point, mu)
@@ -186,23 +187,23 @@ def _barrier_descent(X: Array, y: Array, c: Array, eps: float, norm: str) -> Ste
             mu *= SHRINK
 
 
-def _inside(point: Point, norm: str) -> bool:
+def _inside(point: ConePoint, norm: str) -> bool:
     """Say whether t > ||w||_*."""
     return point.t > 0 and bool((_room(point, norm) > 0).all())
 
 
-def _room(point: Point, norm: str) -> Array:
+def _room(point: ConePoint, norm: str) -> Array:
     """Return what the barriers of the cone take the logarithm of."""
     return np.atleast_1d(point.t**2 - (float(point.w @ point.w) if norm == "l2" else point.w**2))
 
 
-def _cone_gradient(point: Point, norm: str) -> Array:
+def _cone_gradient(point: ConePoint, norm: str) -> Array:
     """Return the gradient of the cone's barrier, (d + 2,)."""
     room = _room(point, norm)
     return np.concatenate([2 * point.w / room, [0.0, -2 * float((point.t / room).sum())]])
 
 
-def _cone_hessian(point: Point, norm: str) -> Array:
+def _cone_hessian(point: ConePoint, norm: str) -> Array:
     """Return the Hessian of the cone's barrier, (d + 2, d + 2)."""
     w, t, d = point.w, point.t, len(point.w)
     room = _room(point, norm)

@@ -22,8 +22,7 @@ from scipy.sparse import csr_matrix
 
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
-from buttress.solvers.linear.intercept import hinge_intercept
-from buttress.solvers.linear.primal import LinearProblem
+from buttress.solvers.linear.primal import LinearProblem, hinge_intercept
 from buttress.solvers.run import Step, Steps
 
 FIRST = 3  # passes before the first certificate, which costs about as much as one

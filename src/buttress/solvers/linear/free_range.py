@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve
 
 from buttress._checks import TINY, Array
-from buttress.solvers.linear.intercept import hinge_intercept
+from buttress.solvers.linear.primal import hinge_intercept
 from buttress.solvers.run import Step, Steps
 
 RIDGES = (0.0, 1e-14, 1e-11, 1e-8)  # of the diagonal: what is added to it, in turn, until its matrix has a factor
@@ -36,7 +36,7 @@ SOLVED = 1e-12  # residual, relative to the largest entry of the right-hand side
 
 
 @dataclass
-class Margins:
+class BoxMargins:
     """The matrix G: ``rows`` (n, d) are y_i x_i, times 1 - share if attacked; ``ends`` (2, 2d) has a row per class."""
 
     rows: Array
@@ -57,9 +57,9 @@ class Margins:
         sums = np.array([a @ self.positive, a @ (1 - self.positive)])
         return np.concatenate([pull, -pull]) + sums @ self.ends
 
-    def part(self, index: NDArray[np.intp]) -> "Margins":
+    def part(self, index: NDArray[np.intp]) -> "BoxMargins":
         """Return the rows of ``index``."""
-        return Margins(self.rows[index], self.ends, self.positive[index], self.lengths[index])
+        return BoxMargins(self.rows[index], self.ends, self.positive[index], self.lengths[index])
 
     def scatter(self, weight: Array) -> tuple[Array, Array, Array]:
         """Return S, u and W so that G' diag(weight) G = B S B' + sum_c W_c u_c u_c', with B = (1, -1)'.
@@ -80,16 +80,16 @@ class Margins:
         return square, np.hstack([middles, -middles]) + self.ends, totals
 
 
-def free_range_margins(X: Array, y: Array, low: Array, high: Array, *, share: float, both: bool) -> Margins:
+def free_range_margins(X: Array, y: Array, low: Array, high: Array, *, share: float, both: bool) -> BoxMargins:
     """Return G for rows X (n, d) with labels y and the box [low, high]; ``both``: rows of both classes are attacked."""
     attacked = (y > 0) | both
     ends = share * np.array([np.append(low, -high), np.append(-high, low) * both])
     rows = (y * np.where(attacked, 1 - share, 1.0))[:, None] * X
-    return Margins(rows, ends, (y > 0).astype(np.float64), np.einsum("ij,ij->i", rows, rows))
+    return BoxMargins(rows, ends, (y > 0).astype(np.float64), np.einsum("ij,ij->i", rows, rows))
 
 
 @dataclass
-class Point:
+class InteriorPoint:
     """The iterate: z, b, and the slacks and multipliers of the interior-point method."""
 
     z: Array
@@ -99,13 +99,13 @@ class Point:
     a: Array
     v: Array  # multipliers of z >= 0; those of xi >= 0 are c - a
 
-    def moved(self, length: float, step: "Point") -> "Point":
+    def moved(self, length: float, step: "InteriorPoint") -> "InteriorPoint":
         """Return the point ``length`` steps further."""
         pairs = zip(vars(self).values(), vars(step).values(), strict=True)
-        return Point(*(value + length * change for value, change in pairs))
+        return InteriorPoint(*(value + length * change for value, change in pairs))
 
 
-def free_range_descent(G: Margins, y: Array, c: Array) -> Steps:
+def free_range_descent(G: BoxMargins, y: Array, c: Array) -> Steps:
     """Yield (w, b, a) after each interior-point step, with the duality gap relative to the primal objective.
 
     c (n,) are the weights of the losses, all > 0. It ends where steps get nowhere: the rest is rounding.
@@ -126,16 +126,16 @@ def free_range_descent(G: Margins, y: Array, c: Array) -> Steps:
         point = point.moved(length, step)
 
 
-def starting_point(G: Margins, c: Array) -> Point:
+def starting_point(G: BoxMargins, c: Array) -> InteriorPoint:
     """Return a point with all inequalities strict, at which the equations in xi and s hold."""
     a = 0.5 * c
     z = np.ones(2 * G.rows.shape[1])
     loss = 1 - G.times(z)
     xi = np.maximum(loss, 0) + 1
-    return Point(z, 0.0, xi - loss, xi, a, np.maximum(z - G.transposed(a), 0) + 1)
+    return InteriorPoint(z, 0.0, xi - loss, xi, a, np.maximum(z - G.transposed(a), 0) + 1)
 
 
-def certified(G: Margins, point: Point, y: Array, c: Array) -> Step:
+def certified(G: BoxMargins, point: InteriorPoint, y: Array, c: Array) -> Step:
     """Return the step of w = p - q with its best intercept, and a with the sum y'a = 0 that the dual asks for."""
     p, q = np.split(point.z, 2)
     w = p - q
@@ -155,7 +155,9 @@ def balanced(a: Array, y: Array) -> Array:
     return a * shares
 
 
-def newton(G: Margins, y: Array, c: Array, point: Point) -> Callable[[float, Point | None], Point]:
+def newton(
+    G: BoxMargins, y: Array, c: Array, point: InteriorPoint
+) -> Callable[[float, InteriorPoint | None], InteriorPoint]:
     """Return the function of (mu, predictor or None) that solves the linearised conditions at ``point``."""
     z = point.z
     a = point.a
@@ -171,7 +173,7 @@ def newton(G: Margins, y: Array, c: Array, point: Point) -> Callable[[float, Poi
     rest_z = z - G.transposed(a) - v
     rest = G.times(z) + y * point.b + xi - s - 1
 
-    def solve(mu: float, guess: Point | None) -> Point:
+    def solve(mu: float, guess: InteriorPoint | None) -> InteriorPoint:
         r_s = mu - a * s
         r_xi = mu - u * xi
         r_v = mu - v * z
@@ -184,12 +186,12 @@ def newton(G: Margins, y: Array, c: Array, point: Point) -> Callable[[float, Poi
         db = (float(y @ (a + target)) - float(border @ right)) / corner
         dz = right - db * inner
         da = target - weight * (G.times(dz) + y * db)
-        return Point(dz, db, (r_s - s * da) / a, (r_xi + xi * da) / u, da, (r_v - v * dz) / z)
+        return InteriorPoint(dz, db, (r_s - s * da) / a, (r_xi + xi * da) / u, da, (r_v - v * dz) / z)
 
     return solve
 
 
-def normal_equations(G: Margins, weight: Array, ridge: Array) -> Callable[[Array], Array]:
+def normal_equations(G: BoxMargins, weight: Array, ridge: Array) -> Callable[[Array], Array]:
     """Return the function of r (2d,) that solves (diag(ridge) + G' diag(weight) G) x = r.
 
     Let ridge = (P, Q) and F = P Q / (P + Q). Without the mean rows of the classes, the difference delta = x_p - x_q
@@ -243,7 +245,7 @@ def factored(S: Array) -> tuple[Array, bool]:
     return cast(tuple[Array, bool], cho_factor(S + np.diag(RIDGES[-1] * np.diag(S)), check_finite=False))
 
 
-def step_length(point: Point, step: Point, c: Array) -> float:
+def step_length(point: InteriorPoint, step: InteriorPoint, c: Array) -> float:
     """Return the longest step, at most 1 / ``TO_THE_BOUND``, that leaves every inequality satisfied."""
     pairs = [(point.z, step.z), (point.slack, step.slack), (point.loss, step.loss), (point.a, step.a),
              (point.v, step.v), (c - point.a, -step.a)]

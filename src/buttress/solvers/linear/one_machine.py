@@ -17,7 +17,7 @@ SOLVERS = ("auto", "newton", "dual", "gd", "sgd")
 MANY = 1000  # sparse rows and columns: with more of both, systems of equations cost more than passes over the entries
 
 
-class Machine(NamedTuple):
+class Hyperplane(NamedTuple):
     """A hyperplane w, b, both objectives, the multipliers if there are any, and how the run ended."""
 
     w: Array
@@ -72,7 +72,7 @@ def hyperplane(solver: str, problem: LinearProblem, state: Any) -> tuple[Array, 
     return state[:d], float(state[d])
 
 
-def machine_of(solver: str, problem: LinearProblem, outcome: Outcome) -> Machine:
+def machine_of(solver: str, problem: LinearProblem, outcome: Outcome) -> Hyperplane:
     """Return the hyperplane at which a run ended, with its objectives."""
     w, b = hyperplane(solver, problem, outcome.state)
     if solver in ("newton", "dual"):
@@ -81,4 +81,4 @@ def machine_of(solver: str, problem: LinearProblem, outcome: Outcome) -> Machine
         multipliers = outcome.state[problem.X.shape[1] + 1 :] if solver == "gd" else None
         dual = -np.inf if multipliers is None else problem.dual(multipliers)
     inside = None if multipliers is None else problem.feasible(multipliers)
-    return Machine(w, b, problem.primal(w, problem.slack(w, b)), dual, inside, outcome)
+    return Hyperplane(w, b, problem.primal(w, problem.slack(w, b)), dual, inside, outcome)

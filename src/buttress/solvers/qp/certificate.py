@@ -15,7 +15,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress._types import Mask
-from buttress.solvers.linear.intercept import best_intercept
+from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.compiled import measures
 from buttress.solvers.qp.program import QP, Point
 

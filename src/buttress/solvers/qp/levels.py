@@ -12,7 +12,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.gram.rows import Index
-from buttress.solvers.linear.intercept import best_intercept
+from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.program import QP, slopes
 
 RATIO = 6  # rows of a level for one of the level before

@@ -6,8 +6,7 @@ remainder and indices that are never negative, and vectorises them.
 import numpy as np
 
 from buttress._checks import Array
-from buttress._compiling import compile_inner, compile_kernel
-from buttress._intrinsics import maximum, minimum
+from buttress._compiling import compile_inner, compile_kernel, maximum, minimum
 from buttress.gram.compiled import FAST, WIDTH_MULTIPLE
 
 FAR = 1e30  # used for infinity, which fast arithmetic does not allow; its square root is larger than any gradient

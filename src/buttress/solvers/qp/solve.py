@@ -20,7 +20,7 @@ import numpy as np
 from buttress._checks import TINY, Array, NotConvergedWarning, warn_user
 from buttress._threads import own_threads
 from buttress.gram.rows import KernelRows
-from buttress.solvers.linear.intercept import best_intercept
+from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.active_set import (
     ACTIVE_SET_ROWS,
     affords_step,

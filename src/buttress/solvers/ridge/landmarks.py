@@ -20,7 +20,7 @@ from scipy.linalg import blas, cho_solve
 from buttress._checks import Array
 from buttress._threads import slices
 from buttress.features.made import FeaturesOfRows
-from buttress.features.thin import thin_product
+from buttress.features.stored import StoredFeatures
 from buttress.solvers.ridge.leave_one_out import (
     Fit,
     factorised,
@@ -61,8 +61,7 @@ class LandmarkRidge:
         """
         u = rounded(u)
         if not self.few:
-            Z = self.features[rows]
-            yield from self._fits(y, u, alphas, rows, lambda C: thin_product(Z, C))
+            yield from self._fits(y, u, alphas, rows, StoredFeatures(self.features[rows]).times)
             return
         gram, moments = self._of(y, u)
         values, vectors = np.linalg.eigh(gram)

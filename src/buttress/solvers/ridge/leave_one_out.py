@@ -27,7 +27,7 @@ from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack
 
 from buttress._checks import Array
 from buttress._threads import slices
-from buttress.features.weighted import weighted_gram
+from buttress.features.made import weighted_gram
 from buttress.solvers.ridge.tuning import ROUNDING_OF_RIDGE
 
 

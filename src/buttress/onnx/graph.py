@@ -1,12 +1,14 @@
-"""Kernels, expansions and sums of random features as nodes of a graph."""
+"""A graph written down node by node: kernels, expansions and sums of random features."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from buttress._arrays import place_of
 from buttress._checks import Array
-from buttress._types import DenseOrSparse, is_csr
+from buttress._types import DenseOrSparse, Labels, is_csr
 from buttress.expansion import KernelExpansion, Scores
 from buttress.features import RandomExpansion
 from buttress.gram.spectrum import SpectrumCorrected
@@ -25,7 +27,58 @@ from buttress.kernels import (
     Radial,
     Sigmoid,
 )
-from buttress.onnx.nodes import Nodes
+
+OPSET = 13  # of every node here; later versions of these nodes mean the same
+NUMBERS = {np.dtype(np.float32): 1, np.dtype(np.int64): 7, np.dtype(np.float64): 11}  # TensorProto's, of each type
+STRING = 8
+
+
+class Nodes:
+    """Adds nodes and constants to skl2onnx's container; a value of the graph is known by its name.
+
+    Parameters
+    ----------
+    scope, container
+        As skl2onnx hands them to a converter.
+    """
+
+    def __init__(self, scope: Any, container: Any):
+        self.scope = scope
+        self.container = container
+
+    def constant(self, values: ArrayLike) -> str:
+        """Add an array of doubles, or of whole numbers, and return its name."""
+        array = np.asarray(values)
+        array = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
+        name: str = self.scope.get_unique_variable_name("constant")
+        self.container.add_initializer(name, NUMBERS[array.dtype], list(array.shape), array.ravel().tolist())
+        return name
+
+    def __call__(self, kind: str, *inputs: ArrayLike, output: str | None = None, **attributes: Any) -> str:
+        """Add a node that takes values of the graph by name, or constants, and return the name of its output."""
+        names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
+        made: str = self.scope.get_unique_variable_name(kind.lower()) if output is None else output
+        operator = self.scope.get_unique_operator_name(kind)
+        self.container.add_node(kind, names, [made], op_version=OPSET, name=operator, **attributes)
+        return made
+
+    def cast(self, name: str, dtype: DTypeLike, output: str | None = None) -> str:
+        """Return the value in another type."""
+        return self("Cast", name, output=output, to=NUMBERS[np.dtype(dtype)])
+
+    def single(self, name: str, output: str) -> None:
+        """Put the value out as float32."""
+        self.cast(name, np.float32, output)
+
+    def labels(self, index: str, classes: Labels, output: str) -> None:
+        """Put out the classes at the numbers in ``index`` (n,): whole numbers as int64, all others as strings."""
+        if classes.dtype.kind in "iub":
+            self("Gather", classes.astype(np.int64), index, output=output, axis=0)
+            return
+        table: str = self.scope.get_unique_variable_name("classes")
+        self.container.add_initializer(table, STRING, [len(classes)], [str(name).encode() for name in classes])
+        self("Gather", table, index, output=output, axis=0)
+
 
 Profile = Callable[[Nodes, Kernel, str], str]  # of squared distances, or of inner products
 
@@ -168,10 +221,10 @@ def _waves(add: Nodes, scores: RandomExpansion, X: str) -> str:
     """Add a sum of cosines, block by block; cos(p) is sin(p + pi/2), which runtimes have in double precision."""
     features = scores.features
     place = place_of(np.empty((0, features.width)))
-    size = features.amplitude / float(np.sqrt(features.size))
     total = add("Add", add("Mul", _row_sums(add, X), 0.0), np.asarray(scores.intercept, dtype=np.float64)[None, :])
     for block, coef in enumerate(scores.coef):
         frequencies, phases = features.waves(block, place)
         turned = add("Add", add("MatMul", X, frequencies), np.asarray(phases) + np.pi / 2)
-        total = add("Add", total, add("MatMul", add("Sin", turned), size * np.asarray(coef, dtype=np.float64)))
+        weights = features.scale * np.asarray(coef, dtype=np.float64)
+        total = add("Add", total, add("MatMul", add("Sin", turned), weights))
     return total

@@ -1,11 +1,15 @@
-"""Limited-memory BFGS for a smooth convex function that is expensive to evaluate.
+"""Descents whose caller sends the gradient at each point they yield: limited-memory BFGS, and projection on a ball.
 
-The generator yields points; the caller sends the (value, gradient) at each. Steps start at 1 and are shortened until
-the value falls enough (Armijo). Source: Nocedal, Math. Comp. 35, 1980 (two-loop recursion).
+L-BFGS is for a smooth convex function that is expensive to evaluate; it is sent values too. Steps start at 1 and are
+shortened until the value falls enough (Armijo). Source: Nocedal, Math. Comp. 35, 1980 (two-loop recursion).
+
+Projected (sub)gradient descent is beta <- Proj(beta - eta_t g(beta)), Proj onto ||beta|| <= radius. Source: Abo-Khamis,
+Im, Moseley, Pruhs & Samadian, A relational gradient descent algorithm for support vector machine training, APOCS 2021,
+eq. (2); Zinkevich, ICML 2003.
 """
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import numpy as np
 
@@ -18,6 +22,7 @@ LEAST_CUT = 0.1
 MOST_CUT = 0.5
 LEAST_CURVATURE = 1e-12  # a pair of differences s and r with a smaller s'r / r'r is rounding
 Points = Generator[Array, tuple[float, Array], None]
+Iterates = Generator[tuple[int, Array], Array, None]
 
 
 def lbfgs_points(x: Array, *, memory: int = 15, tol: float = 1e-9) -> Points:
@@ -75,3 +80,23 @@ def _two_loops(g: Array, pairs: deque[tuple[Array, Array]]) -> Array:
     for (s, r), a in zip(pairs, reversed(stack)):
         q = q + (a - float(r @ q) / float(s @ r)) * s
     return q
+
+
+def projected_descent(start: Array, radius: float, step: Callable[[int], float]) -> Iterates:
+    """Yield (t, beta^(t)) from t = 0; the caller sends the gradient there. step(t) is the step that gives beta^(t)."""
+    beta = start
+    t = 0
+    while True:
+        gradient = yield t, beta
+        t += 1
+        beta = project(beta - step(t) * gradient, radius)
+
+
+def project(beta: Array, radius: float) -> Array:
+    """Return the closest point of the ball.
+
+    >>> project(np.array([3.0, 4.0]), 1.0)
+    array([0.6, 0.8])
+    """
+    norm = float(np.linalg.norm(beta))
+    return beta if norm <= radius else beta * (radius / norm)

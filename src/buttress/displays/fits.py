@@ -1,12 +1,14 @@
-"""How a fit proceeded, and what it gave weight to."""
+"""How a fit proceeded, what it gave weight to, and whether the probabilities it states are met."""
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from buttress._checks import Array
-from buttress._types import Estimator
-from buttress.displays.axes import COLOURS, given_or_new
+from buttress._checks import Array, check_count
+from buttress._types import Estimator, MatrixLike, ProbabilisticClassifier
+from buttress.displays.axes import COLOURS, given_or_new, next_colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +31,7 @@ class WeighsKernels(Estimator, Protocol):
     kernel_weights_: Array
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConvergenceDisplay:
     """The objective after each iteration, how far from optimal it was known to be, and where the optimum had to be.
 
@@ -69,16 +72,12 @@ class ConvergenceDisplay:
     True
     """
 
-    def __init__(
-        self, *, iteration: Array, objective: Array, distance: Array, measure: str = "gap",
-        lower: Array | None = None, estimator_name: str | None = None,
-    ):
-        self.iteration = iteration
-        self.objective = objective
-        self.distance = distance
-        self.measure = measure
-        self.lower = lower
-        self.estimator_name = estimator_name
+    iteration: Array
+    objective: Array
+    distance: Array
+    measure: str = "gap"
+    lower: Array | None = None
+    estimator_name: str | None = None
 
     @classmethod
     def from_estimator(
@@ -123,6 +122,7 @@ class ConvergenceDisplay:
         return self
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelWeightsDisplay:
     """The weights of a mixture of kernels, as bars.
 
@@ -145,9 +145,8 @@ class KernelWeightsDisplay:
     ['Linear()', 'RBF(gamma=0.5)']
     """
 
-    def __init__(self, *, names: list[str], weights: Array):
-        self.names = names
-        self.weights = weights
+    names: list[str]
+    weights: Array
 
     @classmethod
     def from_estimator(
@@ -167,6 +166,92 @@ class KernelWeightsDisplay:
         ax.barh(places, self.weights, color=COLOURS[0])
         ax.set_yticks(places, self.names)
         ax.set(xlabel="weight in the mixture", xlim=(0, 1))
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        return self
+
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ReliabilityDisplay:
+    """The share of rows predicted rightly against the probability stated for the prediction, in bins of equal counts.
+
+    Of predictions made with probability p, about the share p should be right: points on the diagonal. Below it the
+    model is too sure.
+
+    Parameters
+    ----------
+    stated : array of shape (m,)
+        Mean probability of the predicted class in each bin.
+    right : array of shape (m,)
+        Share of the rows of the bin that are of that class.
+    count : array of shape (m,)
+        Rows in the bin.
+    estimator_name : str or None
+
+    Attributes
+    ----------
+    calibration_error_ : float
+        Mean difference of the two over the rows, in size.
+    ax_, figure_ : matplotlib axes and figure, once plotted.
+    line_ : matplotlib line
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from buttress import SVC, ReliabilityDisplay
+    >>> X, y = make_moons(600, noise=0.3, random_state=0)
+    >>> display = ReliabilityDisplay.from_estimator(SVC().fit(X[:200], y[:200]), X[200:], y[200:], plot=False)
+    >>> bool(display.calibration_error_ < 0.1)
+    True
+    """
+
+    stated: Array
+    right: Array
+    count: Array
+    estimator_name: str | None = None
+
+    def __post_init__(self) -> None:
+        self.calibration_error_ = float(np.average(np.abs(self.stated - self.right), weights=self.count))
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: ProbabilisticClassifier, X: MatrixLike, y: ArrayLike, *, n_bins: int = 10,
+        name: str | None = None, ax: "Axes | None" = None, plot: bool = True, **line_options: Any,
+    ) -> "ReliabilityDisplay":
+        """Compare ``predict_proba`` of a fitted classifier with labelled rows that it has not seen, and plot.
+
+        Raises ValueError for fewer rows than bins.
+        """
+        check_count("n_bins", n_bins)
+        p = np.asarray(estimator.predict_proba(X))
+        if len(p) < n_bins:
+            raise ValueError(f"n_bins must be at most the number of rows, {len(p)}. Got {n_bins}.")
+        best = p.argmax(axis=1)
+        hit = np.asarray(estimator.classes_)[best] == np.asarray(y)
+        sure = p[np.arange(len(p)), best]
+        bins = np.array_split(np.argsort(sure, kind="stable"), n_bins)
+        display = cls(
+            stated=np.array([sure[rows].mean() for rows in bins]),
+            right=np.array([hit[rows].mean() for rows in bins]),
+            count=np.array([float(len(rows)) for rows in bins]),
+            estimator_name=type(estimator).__name__ if name is None else name,
+        )
+        return display.plot(ax, **line_options) if plot else display
+
+    def plot(self, ax: "Axes | None" = None, *, name: str | None = None, **line_options: Any) -> "ReliabilityDisplay":
+        """Draw the bins and the diagonal on ``ax``, new axes by default; ``line_options`` go to matplotlib."""
+        ax = given_or_new(ax)
+        name = self.estimator_name if name is None else name
+        label = f"{name or 'model'}, off by {self.calibration_error_:.3f}"
+        options = {"marker": "o", "color": next_colour(ax), "label": label}
+        ax.axline((0, 0), slope=1, color="0.6", linewidth=1)
+        (self.line_,) = ax.plot(self.stated, self.right, **{**options, **line_options})
+        ax.set(xlabel="probability stated for the prediction", ylabel="share of rows predicted rightly")
+        ax.legend(loc="upper left")
         self.ax_ = ax
         self.figure_ = ax.figure
         return self
