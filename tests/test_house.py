@@ -18,10 +18,10 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 24_910,  # without imports and docstrings
-    "lines": 49_880,
-    "functions": 3_225,
-    "files": 355,
+    "statements": 24_950,  # without imports and docstrings
+    "lines": 50_150,
+    "functions": 3_235,
+    "files": 364,
     "untyped dicts": 55,  # dict[str, Any] and dict[str, object]
     "names of constants": 781,  # in upper case, at the head of a file; one that several files have counts once
     "words of docs": 28_000,  # outside tables
