@@ -10,7 +10,6 @@ fitted: the baselines and the plain machine); a false alarm is a code that is ra
 """
 
 import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -30,13 +29,16 @@ from sklearn.datasets import (
 from buttress.audit import contenders
 from buttress.audit.against.tests import unlike
 from buttress.audit.baselines import MAJORITY, MEAN, baselines, takes_logarithms
-from buttress.audit.conclude import NO_VOTE, _best
 from buttress.audit.findings import CHECKS, Evidence, find_all
 from buttress.audit.findings.models import FragileToLabels, FragileToMoves, NoBetter
+from buttress.audit.measurements.as_is import AS_IS
+from buttress.audit.measurements.attacked import ATTACKED
+from buttress.audit.measurements.corrupted import CORRUPTED
+from buttress.audit.measurements.novel import NOVELTY
 from buttress.audit.measuring.cells import Cell
-from buttress.audit.measuring.course import NOVELTY, as_is_and_attacked
-from buttress.audit.measuring.curves import noise_curve
-from buttress.audit.measuring.study import Study
+from buttress.audit.measuring.choosing import recommended
+from buttress.audit.measuring.measurement import measure
+from buttress.audit.measuring.split_table import split_table
 from buttress.audit.measuring.suspicion import Verdicts, judge
 from buttress.audit.options import Options
 from buttress.audit.reading.split import split
@@ -230,20 +232,14 @@ def measured(X: Columns, y: np.ndarray) -> set[str]:
     """Return what is found of the baselines and the plain machine on 150 training rows, the parts that need no more."""
     table, task = make_table(X, y, "y", "auto")
     plain = dict(list(contenders.contenders(task, 0.25, 0).items())[:1])
-    options = Options(rows=min(150, int(0.7 * len(y))), budget=900)
-    study = Study(table, task, plain | baselines(table, task, 0), options, lambda what, share: None, time.monotonic())
-    study.split_rows()
-    columns = study.columns()
-    study.rows = {name: {key: Cell() for key in columns} for name in study.entries}
-    study.subsample()
-    as_is_and_attacked(study)
-    noise_curve(study)
-    best = _best(study, [key for key in columns if key not in NO_VOTE], "accuracy" if study.classifies else "rmse")
-    n = len(table)
+    options = Options(rows=min(150, int(0.7 * len(y))))
+    split_rows = split_table(table, task, plain | baselines(table, task, 0), options)
+    found = measure((AS_IS, ATTACKED, CORRUPTED), split_rows, lambda what, share: None, lambda line: None)
+    n, classifies = len(table), split_rows.classifies
     verdicts = Verdicts(table.target, table.target, np.zeros(n), np.zeros(n), np.zeros(n, bool), np.zeros((n, 1), int),
-                        0.0, 0, study.classifies)
-    evidence = Evidence(table, study.classifies, study.train, study.test, np.arange(n), verdicts, study.rows, best,
-                        MAJORITY if study.classifies else MEAN, 0.25)
+                        0.0, 0, classifies)
+    evidence = Evidence(table, classifies, split_rows.train.places, split_rows.test.places, np.arange(n), verdicts,
+                        found.rows(list(split_rows.entries)), recommended(split_rows, found), split_rows.baseline, 0.25)
     return {found.code for check in (FragileToMoves(), FragileToLabels(), NoBetter()) for found in check.find(evidence)}
 
 

@@ -1,6 +1,7 @@
 """The audit from Python: what it measures is checked by hand, and unusable data is refused by name."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,9 +17,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import buttress
-from buttress.audit.conclude import recommend
+from buttress.audit.measurements import MEASUREMENTS
+from buttress.audit.measurements.moved import MOVED
 from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, rmse
-from buttress.audit.measuring.suspicion import judge, suspects
+from buttress.audit.measuring.choosing import as_good, judged_by, simplest
+from buttress.audit.measuring.measurement import Measured
+from buttress.audit.measuring.suspicion import Verdicts, judge, suspects
 from buttress.audit.reading.source import kind_of, load, read_call
 from buttress.audit.reading.table import columns_of, make_table, settle_task
 from buttress.audit.writing.paste import paste
@@ -53,7 +57,7 @@ def frame():
 def result(frame):
     """An audit of all estimators; ``few`` is per test, so that it does not reach here."""
     with only():
-        return buttress.audit(None, frame.drop(columns="label"), frame["label"], rows=80, budget=120)
+        return buttress.audit(None, frame.drop(columns="label"), frame["label"], rows=80)
 
 
 def test_columns_are_sorted_and_what_is_dropped_is_said(result):
@@ -61,7 +65,7 @@ def test_columns_are_sorted_and_what_is_dropped_is_said(result):
     assert result.data["categorical"] == ["colour"]
     assert any("'always' is constant" in note for note in result.notes)
     assert any("'name'" in note and "identifier" in note for note in result.notes)
-    assert result.subsampled["train"] == "80 of 112 training rows"
+    assert result.measured["rows that models are trained on"] == "80 of 112"
 
 
 def test_every_cell_is_measured_with_an_interval_around_it(result):
@@ -77,14 +81,14 @@ def test_every_cell_is_measured_with_an_interval_around_it(result):
 
 
 def test_the_same_seed_gives_the_same_numbers(frame, result):
-    again = buttress.audit(None, frame.drop(columns="label"), frame["label"], rows=80, budget=120)
+    again = buttress.audit(None, frame.drop(columns="label"), frame["label"], rows=80)
     assert again.rows == {name: result.rows[name] for name in again.rows}
     assert again.suspects == result.suspects
 
 
 def test_the_result_is_plain_json_and_a_page_without_links(result):
     text = json.dumps(result.to_dict(), allow_nan=False)
-    assert json.loads(text)["schema"] == "buttress.audit/2"
+    assert json.loads(text)["schema"] == "buttress.audit/3"
     page = html(result)
     assert "<svg" in page
     assert "src=" not in page.replace("xlink", "")
@@ -202,13 +206,14 @@ def test_your_own_estimator_is_one_more_row(frame):
 def test_fits_that_were_cut_short_are_named(frame):
     found = buttress.audit(buttress.SVC(max_iter=1), frame.drop(columns="label"), frame["label"], rows=60)
     said = [note for note in found.notes if "converged" in note]
-    assert said == ["Not all fits converged of: yours (SVC). Raise the budget, or use fewer rows."]
+    assert said == ["Not all fits converged of: yours (SVC)."]
 
 
 @pytest.fixture
 def still(monkeypatch):
     """No moves of the columns as they came, hundreds of frames for each model: tests/test_moves.py is about them."""
-    monkeypatch.setattr("buttress.audit.measuring.course.measure_moves", lambda study, space: None)
+    few = tuple(one for one in MEASUREMENTS if one is not MOVED)
+    monkeypatch.setattr("buttress.audit.call.MEASUREMENTS", few)
 
 
 def test_a_fitted_model_is_judged_as_it_is_in_its_own_units(still):
@@ -238,12 +243,12 @@ def test_a_fitted_pipeline_that_names_its_columns_is_judged(library, still, monk
             stands &= model.predict(X + eps * rng.choice([-1, 1], size=X.shape)) == y
         return stands
 
-    monkeypatch.setattr("buttress.audit.measuring.study.attacked_correct", corners)
+    monkeypatch.setattr("buttress.audit.measurements.attacked.attacked_correct", corners)
     X, y = (part[::3] for part in load_iris(return_X_y=True))
     frame = library.DataFrame(dict(zip("abcd", X.T, strict=True)))
     prepare = make_column_transformer((make_pipeline(SimpleImputer(), StandardScaler()), list("abcd")))
     mine = make_pipeline(prepare, buttress.SVC()).fit(frame, y)
-    cells = buttress.audit(mine, frame, y, eps=0.5, rows=30, budget=300).rows["yours (Pipeline)"]
+    cells = buttress.audit(mine, frame, y, eps=0.5, rows=30).rows["yours (Pipeline)"]
     assert cells["as_is"].value > 0.8
     assert cells["attacked"].value <= cells["as_is"].value
 
@@ -328,25 +333,38 @@ def test_twenty_rows_are_too_few_to_recommend():
     assert found.recommended is None
     assert "SVC()" in found.code
     assert "6 held-out rows are too few to recommend an estimator; 20 are needed, of about 67" in " ".join(found.notes)
-    assert "Too few rows" in html(found)
+    assert "No model is recommended" in html(found)
     assert found.missed({"as_is": 1.1})[0].startswith("as_is of plain SVC is")
     assert all(cells["as_is"].low < 0.6 for cells in found.rows.values())
 
 
-def test_the_plain_machine_is_recommended_unless_clearly_beaten():
-    rows = {"plain": {"a": Cell(0.9), "b": Cell(0.5)}, "other": {"a": Cell(0.91), "b": Cell(0.5)}}
-    assert recommend(rows, "accuracy") == "plain"
-    rows["other"]["b"] = Cell(0.6)
-    assert recommend(rows, "accuracy") == "other"
-    assert recommend(rows, "rmse") == "plain"
-    assert recommend({"plain": {"a": Cell()}, "other": {"a": Cell(1.0)}}, "accuracy") == "plain"
+def test_what_is_as_good_as_the_best_loses_to_it_by_less_than_a_standard_error():
+    """By the binomial: b of 400 rows right with one only, and none with the other only, have an error of sqrt(b) / 400.
+    """
+    best = np.zeros(400)
+    for wrong, good in ((3, True), (5, False), (9, False)):
+        assert as_good({"best": best, "other": (np.arange(400) < wrong).astype(float)}, True) == (
+            ["best", "other"] if good or wrong <= 4 else ["best"])
+    noisy = (np.arange(40) < 5).astype(float)  # five of forty and none: .125 behind, more than two points
+    assert as_good({"best": np.zeros(40), "other": noisy}, True) == ["best"]
+    rng = np.random.default_rng(0)
+    squares = rng.normal(size=200) ** 2
+    assert as_good({"best": squares, "same": squares * 1.01, "worse": squares * 1.3}, False) == ["best", "same"]
+    assert as_good({}, True) == []
 
 
-def test_the_budget_is_kept_by_using_fewer_rows():
-    X, y = make_classification(6000, n_features=10, random_state=0)
-    found = buttress.audit(None, X, y, budget=8)
-    assert "train" in found.subsampled
-    assert found.seconds < 60  # generous: what is tested is that 4,200 rows were not all used
+def test_planted_faults_count_only_where_they_were_found():
+    cells = {"as_is": {"ridge regression": Cell(0.9), "robust": Cell(0.9)},
+             "noise_30": {"ridge regression": Cell(5.0), "robust": Cell(1.0)}}
+    measured = Measured(columns=dict.fromkeys(cells, ""), cells=cells)
+    assert simplest(["robust", "ridge regression"], measured, ["as_is"], False) == "ridge regression"
+    assert simplest(["robust", "ridge regression"], measured, ["as_is", "noise_30"], False) == "robust"
+    none, wrong = np.zeros(9), np.r_[0.9, 0.9, np.zeros(7)]
+    for probability, low, expected in ((none, 0.0, ["as_is"]), (wrong, 0.0, ["as_is"]),
+                                       (wrong, 0.1, ["as_is", "noise_30"])):
+        measured.verdicts = Verdicts(none, none, probability, none, none > 0, np.zeros((9, 1), int), 0.1, 0, False,
+                                     (low, 0.3))
+        assert judged_by(SimpleNamespace(classifies=False), measured) == expected
 
 
 @pytest.mark.parametrize(
@@ -390,7 +408,8 @@ def test_unusable_data_is_refused_by_name(frame, change, message):
     [
         ({"task": "clustering"}, "task must be one of"),
         ({"eps": 0}, "eps must be in"),
-        ({"budget": -1}, "budget must be in"),
+        ({"max_time": -1}, "max_time must be in"),
+        ({"effort": "much"}, "effort must be one of"),
         ({"rows": 3}, "rows must be"),
         ({"random_state": -1}, "random_state must be"),
     ],

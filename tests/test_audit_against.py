@@ -66,7 +66,7 @@ def frames():
 
 def test_the_audit_says_what_became_of_newer_rows(frames):
     (X, y), (newer, targets) = frames
-    found = buttress.audit(None, X, y, rows=60, budget=300, against=newer.assign(target=targets))
+    found = buttress.audit(None, X, y, rows=60, against=newer.assign(target=targets))
     assert found.against["trusted"] is False
     assert [one["column"] for one in found.against["columns"] if one["drifted"]] == ["a"]
     assert {"BUT018", "BUT020"} <= {finding.code for finding in found.findings}
@@ -104,7 +104,7 @@ def test_newer_columns_that_cannot_be_read_are_refused_by_name(frames):
     (X, y), (newer, _) = frames
     for value in ("many", 1e300):
         with pytest.raises(ValueError, match="Column 'a' h"):
-            buttress.audit(None, X, y, rows=60, budget=300, against=newer.assign(a=[value] * len(newer)))
+            buttress.audit(None, X, y, rows=60, against=newer.assign(a=[value] * len(newer)))
 
 
 def test_rows_like_the_known_ones_are_called_unlike_in_at_most_a_tenth_of_tables():

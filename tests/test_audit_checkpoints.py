@@ -11,7 +11,7 @@ from buttress.checkpoints.journal import Journal
 
 X, y = make_classification(150, 5, n_informative=4, n_redundant=0, random_state=0, flip_y=0.1)
 REAL, real = make_regression(50, 3, noise=10.0, random_state=0)
-NEW = {"rows": 20, "budget": 1000.0}
+NEW = {"rows": 20}
 
 
 class Killed(BaseException):

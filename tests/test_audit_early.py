@@ -13,7 +13,7 @@ from buttress.audit import baselines, contenders
 from buttress.audit.baselines import attacked_by_columns
 from buttress.audit.call import audit_table
 from buttress.audit.contenders import key_of, settled
-from buttress.audit.measuring.early import tell_of_labels
+from buttress.audit.measurements.judged import _told
 from buttress.audit.measuring.suspicion import Verdicts
 from buttress.audit.options import Options
 from buttress.audit.reading.table import make_table
@@ -32,7 +32,7 @@ def told(y_wrong):
     table, task = make_table(columns, y, "y", "auto")
     lines: list[str] = []
     with only("plain SVC"):
-        result = audit_table(None, table, task, Options(rows=60, budget=300), lambda what, share: lines.append(what),
+        result = audit_table(None, table, task, Options(rows=60), lambda what, share: lines.append(what),
                              time.monotonic(), "", tell=lambda line: lines.append(f"told: {line}"))
     return lines, result
 
@@ -41,19 +41,18 @@ def test_findings_of_columns_are_told_before_any_model_is_fitted_and_stand_in_th
     lines, result = told(y_wrong=[3, 50])
     found = next(found for found in result.findings if found.code == "BUT005")
     first = lines.index(f"told: {found.severity} BUT005 {found.title}")
-    assert first < next(k for k, line in enumerate(lines) if line.endswith("as is and attacked"))
+    assert first < next(k for k, line in enumerate(lines) if line.endswith(": as it is"))
     of_labels = next(line for line in lines if "rows judged" in line)
-    assert lines.index(of_labels) < lines.index("30% of training targets corrupted")
+    corrupted = next(k for k, line in enumerate(lines) if line.startswith("30% of training targets"))
+    assert lines.index(of_labels) < corrupted
     assert any(f"such as row {row}:" in of_labels for row in (3, 50))
 
 
 def test_nothing_found_is_told_too():
     none = np.zeros(3)
     fine = Verdicts(none, none, none, none, none > 0, np.zeros((3, 1), dtype=np.intp), 0.0, 0, True)
-    lines: list[str] = []
-    tell_of_labels(SimpleNamespace(jury=SimpleNamespace(first=fine, fitted=np.arange(3)), classifies=True,
-                                   tell=lines.append))
-    assert lines == ["No label of the first 3 rows judged looks wrong."]
+    line = _told(SimpleNamespace(classifies=True), fine.wrong, SimpleNamespace(first=fine), np.arange(3))
+    assert line == "No label of the first 3 rows judged looks wrong."
 
 
 @pytest.mark.parametrize("machine", [AdversarialSVC, CertifiedSVC])
@@ -75,7 +74,7 @@ def test_a_machine_that_is_in_the_table_twice_has_the_same_scores_in_both_rows(m
     monkeypatch.setattr(contenders, "_CONTENDERS", {"classification": few, "regression": {}})
     X, y = make_classification(80, 3, n_informative=3, n_redundant=0, class_sep=2.0, random_state=1)
     table, task = make_table({f"c{j}": X[:, j] for j in range(3)}, y, "y", "auto")
-    rows = audit_table(None, table, task, Options(rows=50, budget=300), None, time.monotonic(), "").rows
+    rows = audit_table(None, table, task, Options(rows=50), None, time.monotonic(), "").rows
     assert all(cell.value is not None for cell in rows["adversarial SVC"].values())
     assert rows["adversarial SVC"] == rows["certified SVC"]
 

@@ -31,7 +31,7 @@ def page():
     y = np.where(frame["b"] > 0, "</script><script>window.hit=1</script>", "no")
     y[:6] = np.where(y[:6] == "no", "</script><script>window.hit=1</script>", "no")
     with only("plain SVC", "robust, contamination unknown"):
-        return html(buttress.audit(None, frame, y, rows=50, budget=300, target_name="<b onclick=hit>"))
+        return html(buttress.audit(None, frame, y, rows=50, target_name="<b onclick=hit>"))
 
 
 def luminance(colour):

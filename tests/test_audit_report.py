@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import os
-import re
-import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +20,9 @@ from sklearn.ensemble import RandomForestClassifier
 
 import buttress
 from buttress._checks import warn_user
-from buttress.audit.baselines import BOOSTING, MAJORITY
-from buttress.audit.conclude import _best
 from buttress.audit.findings import Finding
-from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, has_gradients, median_error, number, shown
-from buttress.audit.measuring.proving import certified, proven_share
+from buttress.audit.measurements.proven import certified
+from buttress.audit.measuring.cells import Cell, attacked_correct, median_error, number, shown
 from buttress.audit.measuring.suspicion import Suspect, _order
 from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.paste import _home
@@ -49,7 +45,7 @@ def mislabelled():
     index = np.array([f"r{i}" for i in range(160)])
     swapped = np.arange(3, 147, 6)
     y[swapped] = 1 - y[swapped]
-    return set(index[swapped]), buttress.audit(None, pd.DataFrame(X, index=index), y, budget=120)
+    return set(index[swapped]), buttress.audit(None, pd.DataFrame(X, index=index), y)
 
 
 @pytest.fixture(scope="module")
@@ -135,21 +131,15 @@ def test_what_is_proven_is_the_distance_to_a_line_and_never_more_than_what_stand
     model = buttress.LinearSVC(C=10.0).fit(X, y)
     clear = np.abs(model.decision_function(X)) / np.abs(model.coef_).sum() >= 0.25
     assert 0 < clear.sum() < 20
-    np.testing.assert_array_equal(certified(model, X, 0.25, 100.0), clear)
     standing = np.arange(20) < 14
-    all_of = proven_share(clear[:14], standing)
-    assert (all_of.value, all_of.low) == (accuracy(clear & standing).value, accuracy(clear & standing).low)
-    some = proven_share(np.ones(5, dtype=bool), standing)
-    assert some.value == 0.7
-    assert some.low < 0.5 < some.value < some.high <= 1
+    np.testing.assert_array_equal(certified(model, X, 0.25, standing), clear & standing)
+    assert certified(RandomForestClassifier(2).fit(X, y), X, 0.25, standing) is None
 
 
-def test_rows_asked_for_are_not_called_a_budget(regression):
+def test_what_was_measured_is_said_with_its_rows(regression):
     text = " ".join(printed(regression, 80).split())
-    assert "40 of 70 training rows are used: 40 were asked for." in text
-    assert "budget" not in text
-    regression.settings["rows"] = None
-    assert "40 of 70 training rows are used: to keep the budget of 60 seconds." in regression.left_out()
+    assert "rows that models are trained on: 40 of 70" in text
+    assert "rows that models are trained on" in html(regression)
 
 
 def test_a_forest_is_attacked_although_its_scores_are_flat():
@@ -166,26 +156,20 @@ def test_a_forest_is_attacked_although_its_scores_are_flat():
     assert attacked_correct(model, rows, labels, 0.25, 13, 0).mean() <= standing.mean() + 0.02
 
 
-def test_an_attack_that_would_take_too_long_is_left_out_with_a_note(monkeypatch):
-    def slow(model, X, y, *rest):
-        time.sleep(0 if has_gradients(model) else 0.15 * len(X))
-        return np.ones(len(X), dtype=bool)
-
-    monkeypatch.setattr("buttress.audit.measuring.study.attacked_correct", slow)
+def test_an_attack_that_would_ask_too_often_is_left_out_with_a_note(monkeypatch):
+    monkeypatch.setattr("buttress.audit.measurements.attacked.queries_a_row", lambda columns, classes: 10**6)
     X = np.random.default_rng(0).normal(size=(120, 3))
     forest = RandomForestClassifier(5, random_state=0)
-    result = buttress.audit(forest, X, (X[:, 0] > 0).astype(int), rows=40, budget=15)
+    result = buttress.audit(forest, X, (X[:, 0] > 0).astype(int), rows=40)
     assert result.rows["yours (RandomForestClassifier)"]["attacked"].value is None
-    plain = result.rows["plain SVC"]
-    assert plain["attacked"].value == plain["as_is"].value      # no attack of this one succeeds
-    assert any(re.search(r"to attack it by queries would take about \d+ s: it was not", note) for note in result.notes)
+    assert any("an attack by queries would ask it 1,000,000 times a row: it was not" in note for note in result.notes)
     assert result.recommended in set(result.rows) - {"yours (RandomForestClassifier)"}
 
 
 def test_a_blind_attack_is_noted_once():
     X = np.random.default_rng(0).normal(size=(60, 3))
     forest, y = RandomForestClassifier(5, random_state=0), (X[:, 0] > 0).astype(int)
-    result = buttress.audit(forest, X, y, rows=30, budget=300)
+    result = buttress.audit(forest, X, y, rows=30)
     assert sum("No score of RandomForestClassifier changed" in note for note in result.notes) == 1
 
 
@@ -209,7 +193,6 @@ def test_what_cannot_be_attacked_is_said_and_not_recommended_and_warnings_are_no
     assert cells["attacked"].value is None
     assert "yours (Labels) gives labels only: it was not attacked, and is not recommended." in result.notes
     assert result.recommended != "yours (Labels)"
-    assert "skipped" not in result.subsampled
     assert result.notes.count("yours (Labels): these rows are odd") == 1
     assert sum("odd" in note for note in result.notes) == 1
     assert not [warning for warning in recwarn if "odd" in str(warning.message)]
@@ -224,20 +207,19 @@ def test_the_result_is_one_line_and_names_public_modules(regression):
     assert _home(Labels) == Labels.__module__
 
 
-def test_a_model_that_predicts_the_majority_is_not_recommended_because_nothing_moves_it():
-    cells = {MAJORITY: (0.49, 0.49), "plain SVC": (0.49, 0.49), "robust": (0.61, 0.31), BOOSTING: (0.62, 0.09)}
-    rows = {name: {"as_is": Cell(first, first - 0.04, first + 0.04), "attacked": Cell(second)}
-            for name, (first, second) in cells.items()}
-    study = SimpleNamespace(unfitted=rows, unattacked=set(), rows=rows, classifies=True)
-    assert _best(study, ["as_is", "attacked"], "accuracy") == "robust"
-    for name in ("robust", BOOSTING):  # where none is better than the majority, all are compared
-        rows[name]["as_is"] = Cell(0.5, 0.46, 0.54)
-    assert _best(study, ["as_is", "attacked"], "accuracy") == "plain SVC"
+def test_what_is_no_better_than_the_majority_is_not_recommended_because_nothing_moves_it():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
+    result = buttress.audit(None, X, y)
+    assert result.recommended is None
+    assert "no model is clearly better than the majority class" in result.verdict[2]
+    assert not any(finding.code in ("BUT014", "BUT015") for finding in result.findings)
+    assert "use this" not in html(result)
 
 
 def test_the_next_step_is_the_advice_on_the_worst_finding_or_the_command_that_trains():
     found = [Finding("BUT002", "error", "t", {}), Finding("BUT001", "warning", "t", {}, "Drop.")]
-    result = SimpleNamespace(findings=found, recommended="plain SVC",
+    result = SimpleNamespace(findings=found, recommended="plain SVC", cut=[],
                              data={"source": "my data.csv", "target": "y"})
     assert next_step(result) == "Next: Drop. (BUT001)"
     result.findings = [Finding("BUT006", "note", "t", {}, "Look.")]

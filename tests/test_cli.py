@@ -125,7 +125,7 @@ def bad(tmp_path):
         (["breast_cancer", "--eps", "-1"], "eps must be in"),
         (["breast_cancer", "--fail-under", "attacked"], "attacked=0.7"),
         (["breast_cancer", "--output", "text.txt"], "is a file"),
-        (["breast_cancer", "--budget", "0"], "budget must be in"),
+        (["breast_cancer", "--max-time", "0"], "max_time must be in"),
         (["breast_cancer", "--rows", "3"], "rows must be"),
         (["breast_cancer", "--seed", "-1"], "seed must be"),
         (["breast_cancer", "--task", "clustering"], "clustering"),
@@ -137,7 +137,7 @@ def bad(tmp_path):
         (["inf.csv", "--target", "y", "--format", "xls"], "--format must be"),
         (["."], "is a folder"),
         (["breast_cancer", "--no-such-option"], "--no-such-option"),
-        (["breast_cancer", "--budget", "long"], "--budget"),
+        (["breast_cancer", "--max-time", "long"], "--max-time"),
         ([], "Missing argument"),
     ],
 )

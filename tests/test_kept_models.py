@@ -91,7 +91,7 @@ def test_by_default_what_an_audit_recommends_is_trained(call, monkeypatch):
 @pytest.mark.slow
 def test_the_audit_itself_recommends(call):
     written("data.csv", y=np.where(YES, "yes", "no"))
-    code, out, _ = call("train", "data.csv", "--target", "y", "--budget", 5, "-o", "m.buttress")
+    code, out, _ = call("train", "data.csv", "--target", "y", "--effort", "quick", "-o", "m.buttress")
     assert code == 0
     assert out.startswith("Use: ")
     assert load("m.buttress").estimator in out

@@ -192,7 +192,7 @@ def test_whole_numbers_move_by_whole_numbers():
 @pytest.fixture(scope="module")
 def result():
     frame = framed(pd)
-    return buttress.audit(LabelsOnly(pipeline().fit(frame, LABELS)), frame, LABELS, rows=30, budget=900, swaps=2)
+    return buttress.audit(LabelsOnly(pipeline().fit(frame, LABELS)), frame, LABELS, rows=30, swaps=2)
 
 
 def test_a_labels_only_model_over_text_gaps_and_categories_gets_every_column(result):
@@ -212,7 +212,7 @@ def test_a_labels_only_model_over_text_gaps_and_categories_gets_every_column(res
 
 def test_a_model_that_takes_no_gap_is_noted_and_a_regression_is_measured_by_its_error():
     X = pd.DataFrame({"a": SIZE, "b": COLUMNS["rooms"]})
-    found = buttress.audit(Ridge().fit(X, SCORE), X, SCORE, rows=30, budget=900)
+    found = buttress.audit(Ridge().fit(X, SCORE), X, SCORE, rows=30)
     assert "yours (Ridge) raises an error on rows with an empty cell in 'a', 'b': those" in " ".join(found.notes)
     assert "blanked" not in found.columns
     assert found.rows["yours (Ridge)"]["moved"].value > found.rows["yours (Ridge)"]["as_is"].value
@@ -248,7 +248,7 @@ def test_a_trained_model_file_is_audited_on_texts_and_gaps(tmp_path):
     entries = estimators(table, task, 0.25, 0)
     name = "logistic regression"
     save(train(table, task, name, entries[name], source="a", written={}), tmp_path / "m.buttress")
-    found = buttress.audit(load(tmp_path / "m.buttress"), pd.DataFrame(columns), LABELS == "yes", rows=30, budget=900)
+    found = buttress.audit(load(tmp_path / "m.buttress"), pd.DataFrame(columns), LABELS == "yes", rows=30)
     cells = found.rows["yours (logistic regression)"]
     assert cells["as_is"].value > 0.6
     assert cells["swapped"].value <= cells["as_is"].value

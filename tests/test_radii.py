@@ -1,17 +1,17 @@
 """Accuracy within several radii never rises with the radius, whatever the attacks miss."""
 
-import time
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from buttress import SVC
 from buttress.attacks.scoring import Fallen
-from buttress.audit.measuring.course import as_is_and_attacked
-from buttress.audit.measuring.curves import eps_curve
-from buttress.audit.measuring.study import Study
+from buttress.audit.measurements.as_is import AS_IS
+from buttress.audit.measurements.attacked import ATTACKED
+from buttress.audit.measuring.measurement import measure
+from buttress.audit.measuring.split_table import split_table
 from buttress.audit.options import Options
 from buttress.audit.reading.table import make_table
 
@@ -47,17 +47,13 @@ def lazy(model, X, y, eps, n_numeric, seed):
 
 
 def test_the_curve_of_an_audit_never_rises_and_its_table_agrees(monkeypatch):
-    monkeypatch.setattr("buttress.audit.measuring.study.attacked_correct", lazy)
+    monkeypatch.setattr("buttress.audit.measurements.attacked.attacked_correct", lazy)
     X, y = moons(120)
     table, _ = make_table({"a": X[:, 0], "b": X[:, 1]}, y, "y", "classification")
-    models = {"plain": SVC().fit(X, y), "linear": LogisticRegression().fit(X, y)}
-    study = Study(table, "classification", models, Options(eps=0.5, budget=1000.0), lambda *_: None, time.monotonic())
-    study.split_rows()
-    study.rows = {name: {} for name in models}
-    as_is_and_attacked(study)
-    before = {name: study.rows[name]["attacked"].value for name in models}
-    eps_curve(study)
-    for name in models:
-        curve = study.curves["eps"][name]
+    entries = {"majority class": DummyClassifier(), "plain SVC": SVC(), "logistic regression": LogisticRegression()}
+    split = split_table(table, "classification", entries, Options(eps=0.5))
+    found = measure((AS_IS, ATTACKED), split, lambda *_: None, lambda line: None)
+    for name in list(entries)[1:]:
+        curve = found.curves["eps"][name]
         assert (np.diff(curve) <= 0).all()
-        assert curve[0] > curve[1] >= curve[2] == study.rows[name]["attacked"].value < before[name]
+        assert curve[0] > curve[1] >= curve[2] == found.cells["attacked"][name].value

@@ -100,7 +100,7 @@ def test_newer_rows_of_a_join_have_the_same_features(people):
 @pytest.mark.slow
 def test_the_command_audits_a_join_and_newer_rows_of_it(people, tmp_path):
     path, rows, _ = people
-    audit(str(path), rows=30, budget=60.0, output=tmp_path / "out", against=newer_files(*people))
+    audit(str(path), rows=30, output=tmp_path / "out", against=newer_files(*people))
     found = json.loads((tmp_path / "out" / "audit.json").read_text())
     assert "visits.minutes.mean" in found["data"]["numeric"]
     assert found["data"]["target"] == "people.left"

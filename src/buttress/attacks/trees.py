@@ -77,6 +77,21 @@ class Forest:
             total += tree.value[at]
         return total
 
+    def least(self, low: Array, high: Array, contrast: Array) -> Array:
+        """Return a lower bound (n,) of ``scores(x) @ contrast`` over boxes from low to high (n, d), tree by tree."""
+        low, high = self.rounded(low), self.rounded(high)
+        total = np.full(len(low), float(self.offset @ contrast))
+        for tree in self.trees:
+            reached = np.zeros((len(tree.left), len(low)), dtype=bool)
+            reached[0] = True
+            for node in np.flatnonzero(tree.left >= 0):  # each before its children
+                feature, threshold = tree.feature[node], tree.threshold[node]
+                reached[tree.left[node]] = reached[node] & (low[:, feature] <= threshold)
+                reached[tree.right[node]] = reached[node] & (high[:, feature] > threshold)
+            leaves = tree.left < 0
+            total += np.where(reached[leaves], (tree.value[leaves] @ contrast)[:, None], np.inf).min(axis=0)
+        return total
+
 
 def read_forest(classifier: Scorable, X: Array) -> Forest | None:
     """Return the trees of a fitted classifier, None for another kind of model; X (n, d) are rows to read an offset at.

@@ -16,8 +16,9 @@ from buttress.audit.contenders import contenders
 from buttress.audit.findings import Check
 from buttress.audit.fitted import check_task, is_fitted, name_of, order_columns, takes_numbers
 from buttress.audit.keeping import kept_in
-from buttress.audit.measuring.course import run
-from buttress.audit.measuring.study import Study
+from buttress.audit.measurements import MEASUREMENTS
+from buttress.audit.measuring.measurement import measure, seconds_of
+from buttress.audit.measuring.split_table import split_table
 from buttress.audit.options import Options
 from buttress.audit.protocols import Frame, Report, is_frame
 from buttress.audit.reading.table import Table, columns_of, kind_of_frame, labels_of, make_table
@@ -34,7 +35,8 @@ def audit(
     task: str = "auto",
     eps: float = 0.25,
     swaps: int = 1,
-    budget: float = 60.0,
+    effort: str = "standard",
+    max_time: float | None = None,
     rows: int | None = None,
     random_state: int = 0,
     target_name: str = "target",
@@ -63,11 +65,14 @@ def audit(
         robust deviations.
     swaps : int, default=1
         Most categories of a row that are swapped for others, where a fitted estimator is given.
-    budget : float, default=60
-        Seconds for everything; rows are subsampled to keep it, and the result says how many.
+    effort : {"quick", "standard", "thorough"}
+        How much is measured. The plan follows from the size and kind of the table, so that equal data, parameters and
+        versions give equal results on any machine, however busy.
+    max_time : float or None
+        Seconds after which the audit is cut short: what is not measured by then is left out, and nothing is concluded
+        from it (``cut`` of the result).
     rows : int or None
-        Training rows to use, instead of as many as the budget allows on this machine: with it, the same
-        ``random_state`` gives the same numbers wherever the budget suffices.
+        Training rows to use, instead of as many as are planned.
     random_state : int, default=0
     target_name : str
         What the report calls y.
@@ -79,8 +84,8 @@ def audit(
         Newer rows with the columns of X, and perhaps one called ``target_name``: the result then says which columns
         drifted, which rows are novel, and whether a model of (X, y) can be trusted on them.
     checkpoint : str or None
-        Folder in which finished stages are kept, so that the same call after a kill goes on from them; the budget then
-        counts anew. Emptied at the end.
+        Folder in which finished stages are kept, so that the same call after a kill goes on from them;
+        ``max_time`` then counts anew. Emptied at the end.
     report : function of (what, share done) or None
         Called as the audit proceeds.
 
@@ -105,7 +110,7 @@ def audit(
     ('accuracy on held-out rows as they are', True)
     """
     started = time.monotonic()
-    options = Options(task, eps, budget, rows, random_state, tuple(ignore), swaps)
+    options = Options(task, eps, effort, max_time, rows, random_state, tuple(ignore), swaps)
     options.check()
     columns = columns_of(X)
     _check_lengths(X, y)
@@ -129,7 +134,7 @@ def audit_table(
     started: float, source: str, checks: Sequence[Check] = (), newer: Newer | None = None,
     checkpoint: str | None = None, tell: Callable[[str], None] | None = None,
 ) -> AuditResult:
-    """Run the audit on a table; ``started`` is when the budget began to run, ``source`` names the data.
+    """Run the audit on a table; ``max_time`` counts from ``started``, ``source`` names the data.
 
     ``newer`` are the columns, and the name, of data to compare the table with. ``tell`` is called with a line on each
     thing that is known early.
@@ -144,9 +149,9 @@ def audit_table(
         entries[name_of(estimator)] = estimator
     if newer is not None:
         check_columns(table, *newer)
-    study = Study(table, task, entries, options, report or (lambda what, share: None), started,
-                  tell or (lambda line: None))
-    # products and trees of a few hundred rows are slower on two threads than on one
+    deadline = None if options.max_time is None else started + options.max_time
+    report, tell, comparison = report or (lambda what, share: None), tell or (lambda line: None), None
+    # products and trees of a few hundred rows are slower on two threads than on one; and one thread adds in one order
     with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=1):
         warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("ignore", NotConvergedWarning)  # said in the notes instead
@@ -154,14 +159,18 @@ def audit_table(
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame
         try:
             with kept_in(checkpoint, table, task, options, entries):
-                run(study)
-            comparison = None if newer is None else compare(table, study.classifies, *newer, study.train, study.test,
-                                                            options.seed)
+                split = split_table(table, task, entries, options)
+                tell(f"About {seconds_of(MEASUREMENTS, split):.0f} seconds on one core, as planned for such a table.")
+                measured = measure(MEASUREMENTS, split, report, tell, deadline)
+            if newer is not None:
+                comparison = compare(table, split.classifies, *newer, split.train.places, split.test.places,
+                                     options.seed)
         except InterruptedWarning:
             raise KeyboardInterrupt from None
     for warning in caught:
         if issubclass(warning.category, UserWarning):  # what users are to read is in the report, each once
-            study.notes += [note] if (note := str(warning.message)) not in study.notes else []
+            measured.notes += [note] if (note := str(warning.message)) not in measured.notes else []
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return conclude(study, source, checks, comparison)
+    report("writing", 0.97)
+    return conclude(split, measured, source, checks, comparison, time.monotonic() - started)

@@ -1,13 +1,10 @@
 """Who is audited: a plain machine and the robust ones, by task. Later estimators join with :func:`register`."""
 
-import warnings
 from collections.abc import Callable
 
-from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from buttress._checks import NotConvergedWarning
-from buttress._types import MatrixLike, Predictor, Supervised
+from buttress._types import Predictor, Supervised
 from buttress.adversarial import AdversarialClassifier, AdversarialLinearSVC, AdversarialSVC, CertifiedSVC
 from buttress.risks import Mean, Subquantile
 from buttress.robust import KernelClassifier, KernelRegressor, RobustKernelClassifier, RobustKernelRegressor
@@ -26,21 +23,6 @@ def register(task: str, name: str, factory: Factory) -> None:
 def contenders(task: str, eps: float, seed: int) -> dict[str, Supervised]:
     """Return the unfitted estimators of ``task`` by name, the plain one first."""
     return {name: factory(eps, seed) for name, factory in _CONTENDERS[task].items()}
-
-
-def fitted_within(seconds: float, estimator: Supervised, X: MatrixLike, y: ArrayLike) -> tuple[Supervised, bool]:
-    """Fit a copy that stops itself after some seconds, where it knows how; say also whether it stopped too early."""
-    copy: Supervised = clone(estimator)
-    if "max_time" in copy.get_params():
-        copy.set_params(max_time=max(seconds, 0.1))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", NotConvergedWarning)
-        model = copy.fit(X, y)
-    unfinished = [warning for warning in caught if issubclass(warning.category, NotConvergedWarning)]
-    for warning in caught:
-        if warning not in unfinished:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return model, bool(unfinished)
 
 
 def settled(estimator: Supervised, model: Predictor) -> Supervised:

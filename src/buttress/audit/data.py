@@ -14,8 +14,9 @@ from buttress.audit.measuring.suspicion import Suspect, Suspicion
 from buttress.audit.sheet import Sheet
 
 # attributes that the file has in another form, under another name, or not at all
-REMADE = ("sheet", "suspicion", "suspects", "rows", "findings")
-SCHEMA = "buttress.audit/2"
+REMADE = ("sheet", "suspicion", "suspects", "rows", "findings", "seconds")
+SCHEMA = "buttress.audit/3"
+DIGITS = 6  # of numbers in the file: what is beyond may change with a processor or a library
 
 
 @dataclass(repr=False)
@@ -39,7 +40,8 @@ class AuditData:
     baseline: str
     sheet: Sheet
     against: dict[str, Any] | None = None
-    subsampled: dict[str, str] = field(default_factory=dict)
+    measured: dict[str, str] = field(default_factory=dict)
+    cut: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -49,9 +51,10 @@ class AuditData:
 
         plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in REMADE}
         estimators = {name: {key: asdict(cell) for key, cell in cells.items()} for name, cells in self.rows.items()}
-        return {"schema": SCHEMA, "buttress": __version__, **plain, "estimators": estimators,
-                "suspicion": asdict(self.suspicion), "suspicious": [asdict(suspect) for suspect in self.suspects],
-                "findings": [asdict(finding) for finding in self.findings]}
+        found = {**plain, "estimators": estimators, "suspicion": asdict(self.suspicion),
+                 "suspicious": [asdict(suspect) for suspect in self.suspects],
+                 "findings": [asdict(finding) for finding in self.findings]}
+        return {"schema": SCHEMA, "buttress": __version__, **rounded(found)}
 
     @property
     def suspicious(self) -> Any:
@@ -65,14 +68,12 @@ class AuditData:
         columns |= {key: [cells[key].value for cells in self.rows.values()] for key in self.columns}
         return frame(columns, self.data["source"])
 
-    def left_out(self) -> list[str]:
-        """Return a sentence for each thing that was left out, with the reason."""
-        budget = f"to keep the budget of {self.settings['budget']:g} seconds"
-        asked = f"{self.settings['rows']} were asked for" if self.settings["rows"] else budget
-        said = {"train": f"are used: {asked}", "test": "are used: more would hardly narrow the intervals",
-                "judged": f"have their labels judged: {asked}", "novel": budget, "moves": f"were moved {budget}",
-                "certified": f"were certified {budget}", "skipped": f"were skipped {budget}"}
-        return [f"{what} {said[key]}." for key, what in self.subsampled.items()]
+    def cut_short(self) -> str:
+        """Return a sentence about what there was no time to measure, empty where everything was measured."""
+        if not self.cut:
+            return ""
+        return (f"Cut short after {self.settings['max_time']:g} seconds: {', '.join(self.cut)} "
+                f"{agreeing(len(self.cut), 'was', 'were')} not measured, and no model is recommended.")
 
     def judged(self) -> str:
         """Return a sentence about how many rows look wrong, of which."""
@@ -93,11 +94,11 @@ class AuditData:
         name = self.recommended or next(name for name in self.rows if name not in NAMES)
         sentences = []
         for key, floor in floors.items():
-            value = self.rows[name][key].value
+            value = self.rows[name].get(key, Cell()).value
             higher = self.metric == "accuracy" or key == "r2"
             worse = value is None or (value < floor if higher else value > floor)
             if worse:
-                found = "was skipped for the budget" if value is None else f"is {value:.3f}"
+                found = "was not measured" if value is None else f"is {value:.3f}"
                 sentences.append(f"{key} of {name} {found}, required {floor:g}")
         return sentences
 
@@ -108,6 +109,15 @@ class AuditData:
         worst = [order.index(name) for name in fail_on if name in order]
         return [f"{finding.severity} {finding.code}: {finding.title}" for finding in self.findings
                 if finding.code in fail_on or any(order.index(finding.severity) <= limit for limit in worst)]
+
+
+def rounded(found: Any) -> Any:
+    """Return plain data with all numbers rounded to the digits that the file holds."""
+    if isinstance(found, dict):
+        return {key: rounded(value) for key, value in found.items()}
+    if isinstance(found, (list, tuple)):
+        return [rounded(value) for value in found]
+    return float(f"{found:.{DIGITS}g}") if isinstance(found, float) else found
 
 
 def frame(columns: dict[str, list[Any]], source: str) -> Any:

@@ -20,7 +20,7 @@ from buttress.checkpoints.journal import current_journal, journal_of_fit, kept
 from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
 from buttress.checkpoints.resumable import FIT, taken_up
 
-NO_PART = ("budget", "ignore")  # options that do not change what is measured
+NO_PART = ("max_time", "ignore")  # options that do not change what is measured
 
 
 @contextmanager

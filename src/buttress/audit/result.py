@@ -27,7 +27,7 @@ class AuditResult(AuditData):
     columns : dict of str to str
         The table's columns: key and what it says.
     rows : dict of str to dict of str to Cell
-        Estimator name -> column key -> value with its interval; a Cell of None was skipped for the budget.
+        Estimator name -> column key -> value with its interval; a Cell of None could not be measured.
     curves : dict
         "eps" and "noise", and for a fitted model "moved", "swapped" and "blanked": {"x": [...], estimator: [...]}.
     suspicion : Suspicion
@@ -55,8 +55,10 @@ class AuditResult(AuditData):
         Name of the estimator to use; None where too few rows are held out to tell.
     code : str
         That estimator, or else the plain machine, as code to paste.
-    data, settings, subsampled : dict
-        What was audited, how, and what was left out to keep the budget.
+    data, settings, measured : dict
+        What was audited, how, and what was measured on how many rows.
+    cut : list of str
+        The measurements for which ``max_time`` did not suffice.
     notes : list of str
     seconds : float
     """

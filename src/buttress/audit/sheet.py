@@ -15,7 +15,7 @@ from buttress.audit.reading.table import Table, as_array
 
 VERDICT_COLUMNS = ("row", "verdict", "probability", "expected", "why", "target", "key", "corrected", "drop")
 CHUNK = 50_000  # rows written at a time
-NOT_DRAWN = "not judged: left out to keep the budget"
+NOT_DRAWN = "not judged"
 NOT_ASKED = "not judged: fewer rows were asked for"
 NO_TARGET = "not judged: it has no target"
 

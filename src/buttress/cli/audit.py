@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from buttress._suggest import counted, near
+from buttress.audit.options import Effort
 from buttress.audit.writing.words import HEADINGS, WITHOUT_JINJA, columns_of_task
 from buttress.cli.app import STARTED, app
 from buttress.cli.terminal import check_file, check_input, ctrl_c, progress
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".skops")  # how files that can run code when they are read are called
+
+
+CUT_SHORT = 3  # the exit code of an audit that --max-time ended
 
 
 class Task(StrEnum):
@@ -47,8 +51,10 @@ def audit(
     task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
     eps: Annotated[float, typer.Option(help="Attack radius in standard deviations of each numeric feature.")] = 0.25,
     swaps: Annotated[int, typer.Option(min=1, help="Most categories of a row that are swapped, with --model.")] = 1,
-    budget: Annotated[float, typer.Option("--budget", "--max-time", help="Seconds for the whole run.")] = 60.0,
-    rows: Annotated[int | None, typer.Option(help="Training rows to use instead of what the budget allows.")] = None,
+    effort: Annotated[Effort, typer.Option(help="How much is measured.")] = Effort.standard,
+    max_time: Annotated[float | None, typer.Option(
+        help="Seconds after which the run is cut short: exit code 3, and no model is recommended.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Training rows to use instead of as many as are planned.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     output: Annotated[Path, typer.Option(help="Folder for audit.json, audit.html and suspicious.csv.")] = Path(),
     against: Annotated[Path | None, typer.Option(help="A file of newer rows: what drifted, what is novel.")] = None,
@@ -62,18 +68,16 @@ def audit(
     checkpoint: Kept = None,
 ) -> None:
     """Show what breaks a plain SVM on DATA, what a robust one recovers, and which rows look wrong."""
-    floors = dict(_floor(text) for text in fail_under or [])
-    _check_floors(floors, list(HEADINGS))
-    _check_findings(fail_on or [], ignore or [])
+    floors = _gates(fail_under or [], fail_on or [], ignore or [])
     _check_output(output)
-    check_numbers(eps, budget, rows, seed)
+    check_numbers(eps, max_time, rows, seed)
     _check_files(against, model, trust_pickle)
     table, settled, made = _table(data, target, file_format, task.value)
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
     from buttress.audit.options import Options
 
-    options = Options(task.value, eps, budget, rows, seed, tuple(ignore or []), swaps)
+    options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps)
     with ctrl_c(), progress() as watch:
         result = audit_table(_fitted(model), table, settled, options, watch.report, STARTED, data,
                              newer=_newer(against, made), checkpoint=checkpoint, tell=watch.tell)
@@ -103,22 +107,28 @@ def is_join(data: str) -> bool:
 
 
 def _judge(result: "AuditResult", floors: dict[str, float], fail_on: list[str]) -> None:
-    """Leave with exit code 1, and a line for each reason, where the user asked for that."""
+    """Leave with exit code 1, and a line for each reason, where the user asked for that; with 3 if it was cut short."""
     missed = result.missed({key: floor for key, floor in floors.items() if key in result.columns})
     missed += result.failing(fail_on)
     for sentence in missed:
         typer.echo(f"buttress: {sentence}", err=True)
+    if result.cut:
+        typer.echo(f"buttress: {result.cut_short()}", err=True)
+        raise typer.Exit(CUT_SHORT)
     if missed:
         raise typer.Exit(1)
 
 
-def _check_findings(fail_on: list[str], ignore: list[str]) -> None:
-    """Refuse unknown codes before any work is done."""
+def _gates(fail_under: list[str], fail_on: list[str], ignore: list[str]) -> dict[str, float]:
+    """Return the floors by column; columns and codes that are unknown are refused before any work is done."""
+    floors = dict(_floor(text) for text in fail_under)
+    _check_floors(floors, list(HEADINGS))
     if fail_on or ignore:
         from buttress.audit.findings import Severity, check_codes
 
         check_codes(fail_on, words=list(Severity))
         check_codes(ignore)
+    return floors
 
 
 def _show(result: "AuditResult", paths: list[Path]) -> None:
@@ -212,10 +222,10 @@ def _check_output(folder: Path) -> None:
         raise ValueError(f"--output {str(folder)!r} cannot be made: {str(above)!r} cannot be written to.")
 
 
-def check_numbers(eps: float, budget: float, rows: int | None, seed: int) -> None:
+def check_numbers(eps: float, max_time: float | None, rows: int | None, seed: int) -> None:
     """Refuse numbers out of range at once; the audit checks them again, but only after it has loaded."""
-    for name, value in (("eps", eps), ("budget", budget)):
-        if not 0 < value < math.inf:
+    for name, value in (("eps", eps), ("max_time", max_time)):
+        if value is not None and not 0 < value < math.inf:
             raise ValueError(f"{name} must be in (0, inf). Got {value:g}.")
     if rows is not None and rows < 20:
         raise ValueError(f"rows must be a whole number of at least 20. Got {rows}.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from buttress._suggest import counted
+from buttress.audit.options import Effort
 from buttress.cli.app import STARTED, app
 from buttress.cli.audit import Task, check_numbers
 from buttress.cli.terminal import check_file, check_input, ctrl_c, progress
@@ -47,13 +48,13 @@ def train(
         str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
     task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
     eps: Annotated[float, typer.Option(help="Radius the audit attacks at, and adversarial training is for.")] = 0.25,
-    budget: Annotated[float, typer.Option(help="Seconds for the audit that recommends.")] = 60.0,
+    effort: Annotated[Effort, typer.Option(help="How much the audit measures that recommends.")] = Effort.standard,
     max_time: Annotated[float | None, typer.Option(help="Most seconds of a fit, where the estimator can stop.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
 ) -> None:
     """Train a model on all rows of DATA and write it with its columns, its labels as written, and its score."""
     check_file(output)
-    check_numbers(eps, budget, None, seed)
+    check_numbers(eps, None, None, seed)
     from buttress.audit.reading.source import load
     from buttress.audit.reading.table import make_table
 
@@ -68,24 +69,25 @@ def train(
     entries = estimators(table, settled, eps, seed)
     with ctrl_c():
         chosen = estimator is not Family.recommended
-        name = named(estimator.value, entries) if chosen else _recommended(table, settled, eps, budget, seed)
+        name = named(estimator.value, entries) if chosen else _recommended(table, settled, eps, effort, seed)
         model = fitted(table, settled, name, entries[name], source=data, seed=seed, max_time=max_time,
                        written=texts_of(data, target, file_format, y))
     save(model, output)
     _show(model, output)
 
 
-def _recommended(table: "Table", task: str, eps: float, budget: float, seed: int) -> str:
+def _recommended(table: "Table", task: str, eps: float, effort: Effort, seed: int) -> str:
     """Return what an audit recommends; ValueError where it recommends nothing."""
     from buttress.audit.call import audit_table
     from buttress.audit.options import Options
 
     with progress() as watch:
-        result = audit_table(None, table, task, Options(task, eps, budget, None, seed), watch.report, STARTED, "",
+        result = audit_table(None, table, task, Options(task, eps, effort, None, None, seed), watch.report, STARTED, "",
                              tell=watch.tell)
     if result.recommended is None:
-        raise ValueError("The rows are too few for a recommendation. Choose an estimator, such as --estimator linear.")
-    typer.echo(result.verdict[-1])
+        raise ValueError(f"No model is recommended ({result.verdict[2].removeprefix('Use: ').rstrip('.')}). Choose an "
+                         "estimator, such as --estimator linear.")
+    typer.echo(result.verdict[2])
     return result.recommended
 
 

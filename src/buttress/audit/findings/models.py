@@ -96,20 +96,23 @@ class Novel(Check):
 
 
 class NoBetter(Check):
-    """The recommended model predicts no better than the majority or the mean."""
+    """No model predicts better than the majority or the mean."""
 
     code = "BUT017"
     title = "no model beats the baseline"
     severity = Severity.error
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
-        ours, theirs = evidence.cell(evidence.recommended, "as_is"), evidence.cell(evidence.baseline, "as_is")
-        if ours.value is None or theirs.value is None:
-            return
-        if not beats(ours, theirs, evidence.classifies):
-            what = "accuracy" if evidence.classifies else "RMSE"
+        if nothing_better(evidence):
+            theirs = evidence.cell(evidence.baseline, "as_is")
             yield self.finding(
-                f"{evidence.recommended} ({what} {ours.value:.3g}, {ours.interval()}) is not clearly better than the "
-                f"{evidence.baseline} ({theirs.value:.3g}).",
+                f"No model is clearly better than the {evidence.baseline} ({theirs.number()}) on held-out rows.",
                 "These columns may not tell the target: look for better ones before better models.",
-                estimator=evidence.recommended, value=ours.value, baseline=theirs.value)
+                baseline=theirs.value)
+
+
+def nothing_better(evidence: Evidence) -> bool:
+    """Say whether every model was scored and none is clearly better than the baseline."""
+    theirs = evidence.cell(evidence.baseline, "as_is")
+    return theirs.value is not None and not any(
+        beats(cells["as_is"], theirs, evidence.classifies) for cells in evidence.rows.values())

@@ -98,7 +98,12 @@ def accuracy(correct: NDArray[np.bool_]) -> Cell:
 
 def rmse(residual: NDArray[np.float64], seed: int) -> Cell:
     """Return the root mean square of ``residual`` (n,) with its bootstrap interval over rows."""
-    return _with_interval((residual**2).mean(), _resampled(residual**2, seed).mean(axis=1), np.sqrt)
+    return root_mean(residual**2, seed)
+
+
+def root_mean(squares: NDArray[np.float64], seed: int) -> Cell:
+    """Return the root of the mean of ``squares`` (n,) with its bootstrap interval over rows."""
+    return _with_interval(squares.mean(), _resampled(squares, seed).mean(axis=1), np.sqrt)
 
 
 def r2(residual: NDArray[np.float64], y: NDArray[np.float64], seed: int) -> Cell:
@@ -142,19 +147,9 @@ def has_gradients(model: Predictor) -> bool:
     return read_scores(as_classifier(model)) is not None or hasattr(model, "input_gradient")
 
 
-def measured_columns(classifies: bool, eps: float) -> dict[str, str]:
-    """Return the columns of the table, and what they say, but for those on moves in the data as they came."""
-    if classifies:
-        return {"as_is": "accuracy on held-out rows as they are",
-                "attacked": f"accuracy, numbers moved by {eps:g} standard deviations to do harm",
-                "certified": "accuracy no attack within eps can lower, proven",
-                "flipped_10": "accuracy, 10% of training labels flipped",
-                "flipped_30": "accuracy, 30% of training labels flipped"}
-    return {"as_is": "RMSE on held-out rows as they are",
-            "r2": "R²: share of the variance explained, 1 at best, 0 for the mean",
-            "median": "median absolute error on them, which a few corrupt targets do not move",
-            "noise_10": "RMSE, 10% of training targets corrupted",
-            "noise_30": "RMSE, 30% of training targets corrupted"}
+def queries_a_row(columns: int, classes: int) -> int:
+    """Return about how many predictions :func:`attacked_correct` asks for of a row, of a model without gradients."""
+    return 2 * columns * QUERY_STEPS * (2 * QUERY_STARTS + classes)
 
 
 def attacked_correct(

@@ -3,8 +3,7 @@
 Each row is judged by a fit without it: those it was fitted to by leaving them out, the others as they are.
 """
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +14,7 @@ from buttress.audit.measuring.suspicion import BORDERLINE, COMPARED, Robust, Ver
 from buttress.audit.protocols import Labels
 from buttress.robust import RobustKernelClassifier
 
-CHUNK = 10_000  # rows judged at a time, between two looks at the clock
+CHUNK = 10_000  # rows judged at a time
 Rows = NDArray[np.intp]
 
 
@@ -57,7 +56,7 @@ def _of_classes(model: RobustKernelClassifier, X: NDArray[np.float64], y: Labels
 
 @dataclass
 class Jury:
-    """The verdicts of one fit on the rows of a table, first those it was fitted to, then others as time allows.
+    """The verdicts of one fit on the rows of a table, first those it was fitted to, then others.
 
     ``prepare`` maps row numbers of the table to prepared features; ``first`` holds the verdicts on ``fitted``, the rows
     of the fit; ``waiting`` are those still to be judged.
@@ -77,24 +76,18 @@ class Jury:
     def __post_init__(self) -> None:
         self._index = NearestNeighbors(n_neighbors=self.first.near.shape[1]).fit(self.prepare(self.fitted[:COMPARED]))
 
-    def go_on(self, deadline: float) -> Iterator[int]:
-        """Judge waiting rows until none waits or the clock (monotonic) says ``deadline``; yield how many wait."""
-        seconds = 0.0
-        while len(self.waiting) and time.monotonic() + seconds < deadline:
-            begun = time.monotonic()
-            rows = self.waiting[:CHUNK]
-            X = self.prepare(rows)
-            verdict = judged_by(self.model, X, self.target[rows], self.logarithms)
-            near = np.zeros((len(rows), self._index.n_neighbors), dtype=np.int32)
-            doubtful = verdict.probability >= BORDERLINE
-            if doubtful.any():
-                near[doubtful] = self._index.kneighbors(X[doubtful], return_distance=False)
-            self.done.append(rows)
-            self.found.append(verdict)
-            self.near.append(near)
-            self.waiting = self.waiting[CHUNK:]
-            seconds = time.monotonic() - begun
-            yield len(self.waiting)
+    def go_on(self) -> None:
+        """Judge some of the waiting rows."""
+        rows, self.waiting = self.waiting[:CHUNK], self.waiting[CHUNK:]
+        X = self.prepare(rows)
+        verdict = judged_by(self.model, X, self.target[rows], self.logarithms)
+        near = np.zeros((len(rows), self._index.n_neighbors), dtype=np.int32)
+        doubtful = verdict.probability >= BORDERLINE
+        if doubtful.any():
+            near[doubtful] = self._index.kneighbors(X[doubtful], return_distance=False)
+        self.done.append(rows)
+        self.found.append(verdict)
+        self.near.append(near)
 
     def verdicts(self, held_out: Rows) -> tuple[Verdicts, Rows]:
         """Return the verdicts on all rows judged, and those rows, the ones ``held_out`` from the models last."""
@@ -109,5 +102,5 @@ class Jury:
             self.target[rows][order], np.concatenate([first.expected, *(one.expected for one in self.found)])[order],
             probability[order], np.concatenate([first.score, *(one.score for one in self.found)])[order], alone[order],
             place[np.concatenate([first.near, *self.near])[order]],
-            float(probability.mean()), len(held_out), first.classifies)
+            float(probability.mean()), len(held_out), first.classifies, first.interval)
         return all_of, rows[order]

@@ -28,7 +28,8 @@ NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its q
 
 @dataclass(frozen=True)
 class Suspicion:
-    """How many rows were judged and look wrong; ``share`` is the estimated share of wrong targets among all rows.
+    """How many rows were judged and look wrong; ``share`` is the estimated share of wrong targets among all rows, and
+    between ``share_low`` and ``share_high`` it may lie.
 
     ``above_half`` rows are more likely wrong than right, of which ``held_out_above_half`` were held out from the
     models; ``isolated`` ones resemble no other row.
@@ -37,6 +38,8 @@ class Suspicion:
     judged: int
     rows: int
     share: float
+    share_low: float
+    share_high: float
     above_half: int
     held_out_above_half: int
     borderline: int
@@ -92,7 +95,8 @@ class Verdicts:
     """What the robust fit says of each judged row, in their order: arrays of length n.
 
     ``score`` is by how much the fit without the row prefers another class, or its distance from y in standard
-    deviations; ``alone`` says that no other row resembles it; ``near`` (n, k) holds the nearest rows.
+    deviations; ``alone`` says that no other row resembles it; ``near`` (n, k) holds the nearest rows. ``interval`` is
+    the estimator's own for the share of wrong targets.
     """
 
     given: Labels
@@ -104,6 +108,7 @@ class Verdicts:
     share: float
     held_out: int
     classifies: bool
+    interval: tuple[float, float] = (0.0, 1.0)
 
     @property
     def wrong(self) -> NDArray[np.bool_]:
@@ -126,8 +131,8 @@ class Verdicts:
     def counts(self, rows: int) -> Suspicion:
         """Return how many of a table's ``rows`` were judged, and how many look wrong."""
         held_out = np.arange(len(self.given)) >= len(self.given) - self.held_out
-        return Suspicion(len(self.given), rows, self.share, int(self.wrong.sum()), int((self.wrong & held_out).sum()),
-                         int(self.borderline.sum()), int(self.alone.sum()))
+        return Suspicion(len(self.given), rows, self.share, *self.interval, int(self.wrong.sum()),
+                         int((self.wrong & held_out).sum()), int(self.borderline.sum()), int(self.alone.sum()))
 
     def why(self, i: int) -> str:
         """Return a sentence about row i: what the fit without it expects, and what its neighbours are."""
@@ -140,14 +145,13 @@ class Verdicts:
 
 def judge(
     X: NDArray[np.float64], y: Labels, task: str, *, held_out: int, seed: int, logarithms: bool = False,
-    max_time: float | None = None,
 ) -> tuple[Verdicts, Robust]:
     """Return the verdict on each row of prepared features X (n, d) by a fit without it, and that fit.
 
     The last ``held_out`` rows were not trained on. ``logarithms`` says to judge the logarithms of the targets.
     """
     classifies = task == "classification"
-    model = (RobustKernelClassifier if classifies else RobustKernelRegressor)(random_state=seed, max_time=max_time)
+    model = (RobustKernelClassifier if classifies else RobustKernelRegressor)(random_state=seed)
     targets = np.log(y) if logarithms else y
     model.fit(X, targets)
     if isinstance(model, RobustKernelClassifier):
@@ -156,11 +160,18 @@ def judge(
     else:
         expected = targets - model.loo_residual_
         score = np.abs(model.loo_sigma_)
+    low, high = model.contamination_interval_
     verdicts = Verdicts(y, np.exp(expected) if logarithms else expected, model.outlier_proba_, score,
                         getattr(model, "isolated_", np.zeros(len(X), dtype=bool)), np.empty((0, 0), dtype=np.intp),
-                        float(model.contamination_), held_out, classifies)
+                        float(model.contamination_), held_out, classifies, (float(low), float(high)))
     verdicts.near = _nearest(X, verdicts)
     return verdicts, model
+
+
+def none_judged(target: Labels, classifies: bool) -> Verdicts:
+    """Return verdicts on no row."""
+    none = np.zeros(0)
+    return Verdicts(target[:0], target[:0], none, none, none > 0, np.zeros((0, 0), dtype=np.intp), 0.0, 0, classifies)
 
 
 def _nearest(X: NDArray[np.float64], verdicts: Verdicts) -> NDArray[np.intp]:

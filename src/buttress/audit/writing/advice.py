@@ -7,6 +7,8 @@ from buttress.audit.data import AuditData
 
 def next_step(result: AuditData) -> str:
     """Return the advice on the worst finding that has one, else the command, or the section, that trains the model."""
+    if result.cut:
+        return "Next: run it again with a longer --max-time or with --effort quick."
     for finding in result.findings:
         if finding.advice and finding.severity != "note":
             return f"Next: {finding.advice} ({finding.code})"

@@ -38,7 +38,7 @@ def _figure(result: AuditData, key: str) -> str:
     parts = [_grid(right, top), f'<text class="axis" x="{(WIDTH + LEFT) / 2}" y="{HEIGHT - 8}" '
              f'text-anchor="middle">{SAYS[key]}</text>']
     for k, name in enumerate(result.rows):
-        known = [(x, y) for x, y in zip(curve["x"], curve[name], strict=True) if y is not None]
+        known = [(x, y) for x, y in zip(curve["x"], curve.get(name, ()), strict=False) if y is not None]
         points = [place(x, min(max(y, 0.0), top)) for x, y in known]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         wide = " chosen" if name == result.recommended else ""
@@ -52,7 +52,7 @@ def _figure(result: AuditData, key: str) -> str:
 def _top(result: AuditData, key: str) -> float:
     if result.metric == "accuracy":
         return 1.0
-    values = [y for name in result.rows for y in result.curves[key][name] if y is not None]
+    values = [y for name in result.rows for y in result.curves[key].get(name, ()) if y is not None]
     ordered = sorted(values)
     return 1.05 * ordered[int(0.9 * (len(ordered) - 1))] or 1.0  # one estimator that fails must not flatten the others
 
@@ -74,7 +74,7 @@ def _in_words(result: AuditData, key: str) -> str:
     curve = result.curves[key]
     said = []
     for name in result.rows:
-        known = [y for y in curve[name] if y is not None]
+        known = [y for y in curve.get(name, ()) if y is not None]
         if len(known) > 1:
             said.append(f"{name} goes from {known[0]:.3g} to {known[-1]:.3g}")
     return "; ".join(said) + "."

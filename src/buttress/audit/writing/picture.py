@@ -40,7 +40,7 @@ def draw(result: AuditData, axes: "Sequence[Axes] | None" = None) -> "Figure":
 def _draw_curve(ax: "Axes", result: AuditData, key: str) -> None:
     curve = result.curves[key]
     for k, name in enumerate(result.rows):
-        points = [(x, value) for x, value in zip(curve["x"], curve[name], strict=True) if value is not None]
+        points = [(x, value) for x, value in zip(curve["x"], curve.get(name, ()), strict=False) if value is not None]
         if not points:  # there was no time
             continue
         ax.plot(*zip(*points, strict=True), marker="o", markersize=4, label=name, color=COLOURS[k % len(COLOURS)],

@@ -89,12 +89,13 @@ def terminal_table(result: AuditData, width: int = 80) -> Any:
 
     fits = Console(width=10_000).measure(_table(result, interval=True)).maximum <= width
     lines = [f"{key}: {says}" for key, says in result.columns.items()]
-    lines += [*result.notes, *result.left_out()]
+    lines += [*result.notes, *(f"{what}: {rows}" for what, rows in result.measured.items())]
     findings = (f"{found.severity:<8}{found.code} {found.title}" for found in result.findings)
-    said = [*result.verdict, next_step(result), *findings, ""]
+    cut = [result.cut_short()] if result.cut else []
+    said = [*cut, *result.verdict, next_step(result), *findings, ""]
     if not fits:
         lines.append("Intervals are in the report: the table would be too wide with them.")
-    lines.append(f"Recommended: {result.recommended or 'none, too few rows'}. {result.seconds:.0f} s.")
+    lines.append(f"Recommended: {result.recommended or 'none'}. {result.seconds:.0f} s.")
     judged = [result.judged()]
     if result.suspects:
         judged.append("p: the probability that a row is wrong, or unlike any other.")

@@ -1,0 +1,13 @@
+"""What an audit measures, a file each, in order of importance: the first that there is no time for ends it."""
+
+from buttress.audit.measurements.as_is import AS_IS
+from buttress.audit.measurements.attacked import ATTACKED
+from buttress.audit.measurements.columns import COLUMNS
+from buttress.audit.measurements.corrupted import CORRUPTED
+from buttress.audit.measurements.judged import JUDGED
+from buttress.audit.measurements.moved import MOVED
+from buttress.audit.measurements.novel import NOVEL
+from buttress.audit.measurements.proven import PROVEN
+from buttress.audit.measuring.measurement import Measurement
+
+MEASUREMENTS: tuple[Measurement, ...] = (COLUMNS, AS_IS, ATTACKED, PROVEN, MOVED, JUDGED, NOVEL, CORRUPTED)

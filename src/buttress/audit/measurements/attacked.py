@@ -1,0 +1,124 @@
+"""What small moves of the inputs do: every classifier attacked within each radius, on the held-out rows that stand.
+
+What falls within a small radius falls within the larger ones too, so that no curve rises, and the column of the table
+is taken when all radii have been attacked. Gradient boosting on numbers without gaps is attacked exactly up to the
+radius of the table: what trying leaves standing is settled by a program each, as far as the planned work goes.
+"""
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from buttress._types import Mask, Predictor, Rows
+from buttress.attacks import exact
+from buttress.attacks.scoring import Fallen
+from buttress.audit.baselines import GUESSES, NAMES, attacked_by_columns, reads_columns
+from buttress.audit.keeping import kept_stage
+from buttress.audit.measurements.as_is import AS_IS
+from buttress.audit.measuring.cells import accuracy, attacked_correct, has_gradients, has_scores, queries_a_row
+from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
+from buttress.audit.measuring.split_table import SplitTable
+from buttress.checkpoints.memory import Memory
+
+FEWEST = 30  # rows attacked by queries: of fewer an interval of an accuracy is wider than .35
+SOLVER_SECONDS = 1e6  # a program: it ends by its own size, never by the clock
+
+
+def _take(split: SplitTable, measured: Measured) -> Course:
+    eps = split.options.eps
+    radii = [share * eps for share in split.plan.radii]
+    found = Measured(columns={"attacked": f"accuracy, numbers moved by {eps:g} standard deviations to do harm"})
+    found.cells["attacked"] = {}
+    attacked = {name: rows for name in measured.models if (rows := _rows(split, name, measured.models[name], found))}
+    found.fallen = {name: Fallen(measured.losses[name][:rows] == 0) for name, rows in attacked.items()}
+    order = sorted(radii, key=lambda radius: (radius != eps, -radius))  # the table's, the widest, then between
+    for k, radius in enumerate(order):
+        for name in attacked:
+            yield f"{name}: attacked at eps {radius:g}", k / len(radii)
+            _attack(split, name, measured.models[name], radius, found)
+    curve: dict[str, list[Any]] = {"x": [0.0, *radii]}
+    for name, fallen in found.fallen.items():
+        found.cells["attacked"][name] = accuracy(fallen.standing(eps))
+        curve[name] = [accuracy(fallen.standing(radius)).value for radius in (0.0, *radii)]
+    found.curves["eps"] = curve
+    return found
+
+
+def _rows(split: SplitTable, name: str, model: Predictor, found: Measured) -> int:
+    """Return on how many held-out rows a model is attacked, 0 with a note where it cannot be."""
+    rows = len(split.test)
+    why_not = ""
+    if split.in_place(name):
+        why_not = f"{name} reads the columns as they came, and is moved in them: see moved, swapped and blanked."
+    elif not has_scores(model):
+        why_not = f"{name} gives labels only: it was not attacked, and is not recommended."
+    elif name not in NAMES and not has_gradients(model):
+        queries = queries_a_row(split.test.X.shape[1], len(np.unique(split.train.y)))
+        rows = min(rows, int(split.plan.queries / queries))
+        found.on[f"rows of {name} attacked by queries"] = f"{rows} of {len(split.test)}"
+        if rows < min(FEWEST, len(split.test)):
+            why_not = (f"{name} has no known gradients, and an attack by queries would ask it {queries:,} times a row: "
+                       "it was not attacked, and is not recommended. Take more effort.")
+        else:
+            found.notes.append(f"{name} has no known gradients: it was attacked by queries, with the worst of several "
+                               "attacks.")
+    if not why_not:
+        return rows
+    found.unattacked.append(name)
+    found.notes.append(why_not)
+    return 0
+
+
+def _attack(split: SplitTable, name: str, model: Predictor, eps: float, found: Measured) -> None:
+    """Attack the rows that stand, and keep who of them is proven to."""
+
+    def attacked() -> Memory:
+        proven = np.zeros(len(found.fallen[name].radius), dtype=bool)
+        with warnings.catch_warnings():
+            if eps != split.options.eps:  # the table's attack says what there is to say
+                warnings.simplefilter("ignore", UserWarning)
+            survived = found.fallen[name].attack(eps, partial(_survives, split, name, model, eps, proven))
+        return {"survived": survived, "proven": proven}
+
+    known = kept_stage(["attacked", name, eps], attacked)
+    found.fallen[name].note(eps, known["survived"])
+    if eps == split.options.eps and _is_settled(split, name):
+        found.settled[name] = known["proven"]
+
+
+def _survives(split: SplitTable, name: str, model: Predictor, eps: float, proven: Mask, rows: Rows) -> Mask:
+    """Say which of some held-out rows a fitted model gets right after an attack; note who is ``proven`` to."""
+    X, y, numbers = split.test.taken_by(name)[rows], split.test.y[rows], len(split.table.numeric)
+    if name in GUESSES:
+        return np.asarray(model.predict(X) == y)
+    if not reads_columns(name):
+        return attacked_correct(model, X, y, eps, numbers, split.options.seed)
+    stands = attacked_by_columns(model, X, y, eps, numbers, split.options.seed)
+    left = np.flatnonzero(stands)
+    if len(left) and eps <= split.options.eps and _is_settled(split, name):
+        info = exact(model, X[left], y[left], eps=eps, max_time=SOLVER_SECONDS, max_work=split.plan.programs,
+                     return_info=True)[1]
+        stands[left] = ~info.success
+        proven[rows[left]] = info.proven & ~info.success
+    return stands
+
+
+def _is_settled(split: SplitTable, name: str) -> bool:
+    """Say whether a model is attacked exactly: gradient boosting, of which splits of categories and gaps are not read.
+    """
+    return reads_columns(name) and not split.table.categorical and not np.isnan(split.test.native).any()
+
+
+def standing(split: SplitTable, name: str, measured: Measured) -> Mask:
+    """Say which held-out rows no attack within eps has turned, as far as they were attacked."""
+    stands = measured.losses[name] == 0
+    fallen = measured.fallen.get(name)
+    if fallen is not None:
+        stands[: len(fallen.radius)] = fallen.standing(split.options.eps)
+    return stands
+
+
+ATTACKED = Measurement("moved inputs", _take, Cost(12.0, rows=1.0), (AS_IS.name,), lambda split: split.classifies)
+

@@ -1,0 +1,60 @@
+"""Which targets look wrong: a robust fit judges each row without it, trained on or held out alike.
+
+Of more rows than the fit is made of, the others are judged by it as rows that it has not seen.
+"""
+
+import numpy as np
+
+from buttress._suggest import agreeing, counted
+from buttress._types import Mask
+from buttress.audit.baselines import takes_logarithms
+from buttress.audit.measuring.judging import Jury
+from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
+from buttress.audit.measuring.split_table import Places, SplitTable
+from buttress.audit.measuring.suspicion import judge, plain
+
+
+def _take(split: SplitTable, measured: Measured) -> Course:
+    yield "judging labels: a robust fit", 0.0
+    known = np.concatenate([split.train.places, split.test.places])
+    others = np.setdiff1d(np.arange(len(split.table)), known)
+    if split.options.rows:  # the user said which rows are used
+        others = others[:0]
+    others = np.random.default_rng(split.options.seed).permutation(others)
+    more = others[: max(0, split.plan.judging - len(known))]
+    fitted = np.concatenate([more, known])
+    logarithms = takes_logarithms(split.table, split.task)
+    first, model = judge(split.prepared(fitted), split.table.target[fitted], split.task, held_out=len(split.test),
+                         seed=split.options.seed, logarithms=logarithms)
+    jury = Jury(model, split.prepared, split.table.target, fitted, first, others[len(more) :], logarithms)
+    total = max(1, len(jury.waiting))
+    while len(jury.waiting):
+        yield f"judging labels: {len(jury.waiting)} rows to go", 1 - 0.5 * len(jury.waiting) / total
+        jury.go_on()
+    found = Measured()
+    found.verdicts, found.judged = jury.verdicts(split.test.places)
+    found.on = {"rows of the fit that judges targets": f"{len(fitted)} of {len(split.table)}",
+                "rows whose targets are judged": f"{len(found.judged)} of {len(split.table)}"}
+    found.told = [_told(split, first.wrong, jury, fitted)]
+    if len(found.judged) > len(fitted):
+        found.notes = [f"Labels were judged by a robust fit of {len(fitted)} rows: those without themselves, "
+                       f"{len(found.judged) - len(fitted)} others as it had not seen them."]
+    return found
+
+
+def _told(split: SplitTable, wrong: Mask, jury: Jury, fitted: Places) -> str:
+    """Return how many targets look wrong among the rows of the robust fit, and the first of them."""
+    kind = "label" if split.classifies else "target"
+    places = np.flatnonzero(wrong)
+    if not len(places):
+        return f"No {kind} of the first {len(fitted)} rows judged looks wrong."
+    verdicts = jury.first
+    worst = places[verdicts.probability[places].argmax()]
+    given, expected = (plain(labels[worst]) for labels in (verdicts.given, verdicts.expected))
+    row = plain(split.table.row_numbers[fitted[worst]])
+    look = agreeing(len(places), "looks", "look")
+    return (f"{counted(len(places), kind)} of the first {len(fitted)} rows judged {look} wrong, such as row {row}: "
+            f"given {given!r}, expected {expected!r}.")
+
+
+JUDGED = Measurement("wrong targets", _take, Cost(8.0, rows=1.0))

@@ -1,0 +1,30 @@
+"""Held-out rows that are farther from the others than those are from each other, and everybody's score on them."""
+
+import numpy as np
+
+from buttress.audit.against.tests import unlike
+from buttress.audit.measurements.as_is import AS_IS
+from buttress.audit.measuring.cells import accuracy, root_mean
+from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
+from buttress.audit.measuring.split_table import SplitTable
+from buttress.audit.measuring.suspicion import plain
+
+NOVELTY = 0.1  # of the rows called novel are not: a false discovery rate
+
+
+def _take(split: SplitTable, measured: Measured) -> Course:
+    yield "novel rows", 0.0
+    rest = split.at_most(np.setdiff1d(np.arange(len(split.table)), split.test.places), split.plan.novelty)
+    outside = unlike(split.prepared(rest), split.test.X, NOVELTY)
+    found = Measured(on={"rows that held-out ones are compared with": f"{len(rest)} of {len(split.table)}"})
+    found.novel = [plain(row) for row in split.table.row_numbers[split.test.places[outside]]]
+    if found.novel:
+        what = "accuracy" if split.classifies else "RMSE"
+        found.columns["novel"] = f"{what} on the {len(found.novel)} novel held-out rows"
+        found.cells["novel"] = {
+            name: accuracy(loss[outside] == 0) if split.classifies else root_mean(loss[outside], split.options.seed)
+            for name, loss in measured.losses.items()}
+    return found
+
+
+NOVEL = Measurement("novel rows", _take, Cost(0.5, rows=0.0), (AS_IS.name,))

@@ -1,0 +1,74 @@
+"""Which estimator is recommended: the data as they are decide; among equals, what else was measured of all.
+
+An estimator is as good as the best where it loses to it by less than a standard error of their difference, row by row
+(Breiman, Friedman, Olshen & Stone 1984, for trees: the simplest within one standard error).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress.audit.baselines import GUESSES, SIMPLER
+from buttress.audit.measuring.cells import beats
+from buttress.audit.measuring.measurement import Measured
+from buttress.audit.measuring.split_table import SplitTable
+
+# Two estimators differ beyond chance (sign test, 5%) when six rows or more are right with one of them only; of fewer
+# than twenty rows that would be a difference of .3, and the interval of no error at all reaches from .83 to 1.
+ENOUGH = 20
+ALIKE = 0.01  # accuracy, or share of an RMSE, by which two scores differ without that it matters
+FAR = {True: 0.02, False: 0.05}  # by how much a score may be worse, however uncertain: accuracy, or share of an RMSE
+PLANTED = ("flipped_10", "flipped_30", "noise_10", "noise_30")  # faults that count only where they were found
+LEAST_SHARE = 0.01  # of the targets, by the lower end of its interval, from which they were found
+
+
+def recommended(split: SplitTable, measured: Measured) -> str | None:
+    """Return the estimator to use, None where that cannot be told: too few rows, no model better than the baseline.
+
+    Nor is one recommended where something was cut short that would have had a say.
+    """
+    as_is = measured.cells.get("as_is", {})
+    if len(split.test) < ENOUGH or measured.cut or not as_is:
+        return None
+    guess = as_is[split.baseline]
+    able = [name for name in split.unfitted if name not in measured.unattacked and name not in GUESSES
+            and beats(as_is[name], guess, split.classifies)]
+    good = as_good({name: measured.losses[name] for name in able}, split.classifies)
+    return simplest(good, measured, judged_by(split, measured), split.classifies) if good else None
+
+
+def as_good(losses: dict[str, NDArray[np.float64]], classifies: bool) -> list[str]:
+    """Return those whose losses (n,) on the rows as they are none clearly beats: 0 or 1 of classes, squared of numbers.
+
+    Clearly is by more than a standard error of the difference; but what is worse by two points of accuracy, or 5% of
+    the RMSE, is worse, and what is so by one point, or 1%, is not.
+    """
+    if not losses:
+        return []
+    best = min(losses.values(), key=lambda loss: float(loss.mean()))
+    unit = 1.0 if classifies else max(2 * float(best.mean()), np.finfo(np.float64).tiny)  # an RMSE's share is half
+    good = []
+    for name, loss in losses.items():
+        behind = (loss - best) / unit
+        error = float(behind.std() / np.sqrt(len(behind)))
+        if behind.mean() <= max(ALIKE, min(error, FAR[classifies])):
+            good.append(name)
+    return good
+
+
+def judged_by(split: SplitTable, measured: Measured) -> list[str]:
+    """Return the columns that count among equals: scores as they are and moved, and planted faults that were found."""
+    wrong = measured.verdicts is not None and bool(measured.verdicts.wrong.any()) and (
+        measured.verdicts.interval[0] >= LEAST_SHARE)
+    counted = ["as_is", *(["attacked"] if split.classifies else []), *(PLANTED if wrong else ())]
+    return [key for key in counted if key in measured.columns]
+
+
+def simplest(names: list[str], measured: Measured, columns: list[str], classifies: bool) -> str:
+    """Return the first, in order of simplicity, whose mean over the columns is clearly beaten by none."""
+    order = [name for name in SIMPLER if name in names] + [name for name in names if name not in SIMPLER]
+    shared = [key for key in columns if all(measured.cells[key].get(name) is not None for name in order)]
+    values = {name: [measured.cells[key][name].value or 0.0 for key in shared] for name in order}
+    means = {name: sum(found) / len(found) for name, found in values.items()}
+    if classifies:
+        return next(name for name in order if means[name] >= max(means.values()) - ALIKE)
+    return next(name for name in order if means[name] <= (1 + ALIKE) * min(means.values()))

@@ -1,0 +1,39 @@
+"""Fits of an audit: a copy of an estimator, fitted until it is done, with what it warns of as notes."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import clone
+
+from buttress._checks import NotConvergedWarning
+from buttress._types import Supervised
+from buttress.audit.baselines import OF_LOG
+from buttress.audit.measuring.split_table import SplitTable
+from buttress.audit.protocols import Labels
+from buttress.audit.warned import noted
+
+
+@dataclass
+class Fit:
+    """A fitted copy, whether it converged, and what it warned of."""
+
+    model: Supervised
+    converged: bool
+    notes: list[str]
+
+
+def fitted(split: SplitTable, name: str, estimator: Supervised, y: Labels, quiet: bool = False) -> Fit:
+    """Fit a copy to the training rows with targets y; what it warns of is dropped where it is to be ``quiet``."""
+    notes: list[str] = []
+    if name.endswith(OF_LOG):  # corrupt targets may be negative
+        y = np.maximum(y, split.table.target.min())
+    with noted(notes, None if quiet else name):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", NotConvergedWarning)
+            model = clone(estimator).fit(split.train.taken_by(name), y)
+        early = [warning for warning in caught if issubclass(warning.category, NotConvergedWarning)]
+        for warning in caught:
+            if warning not in early:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return Fit(model, not early, notes)

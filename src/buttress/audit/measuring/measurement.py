@@ -1,0 +1,149 @@
+"""One measurement, what measurements have found, and the one loop that makes them and knows the time."""
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._types import Predictor
+from buttress.attacks.scoring import Fallen
+from buttress.audit.findings.finding import Finding
+from buttress.audit.measuring.cells import Cell
+from buttress.audit.measuring.split_table import SplitTable
+from buttress.audit.measuring.suspicion import Verdicts
+from buttress.audit.protocols import Report
+
+Step = tuple[str, float]  # what is done next, and the share of the measurement that is done
+Course = Generator[Step, None, "Measured"]
+
+
+@dataclass
+class Measured:
+    """What has been measured: of all measurements so far, or of one, which fills in its own part.
+
+    ``columns`` says what the columns of the table mean; ``cells`` holds them by column and estimator, and ``curves`` by
+    kind and estimator, beside their "x". ``on`` says what was measured and on how many rows, in the order it was done.
+    ``losses`` are those of each estimator on the held-out rows as they are, (n,): 0 or 1, or squared errors. ``fallen``
+    are the held-out rows of each attacked model. ``unattacked`` models are not recommended.
+    """
+
+    columns: dict[str, str] = field(default_factory=dict)
+    cells: dict[str, dict[str, Cell]] = field(default_factory=dict)
+    curves: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    on: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)  # what a terminal shows at once
+    known: dict[str, list[Finding]] = field(default_factory=dict)  # what needed no model, by code
+    models: dict[str, Predictor] = field(default_factory=dict)
+    losses: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    unfinished: list[str] = field(default_factory=list)
+    unattacked: list[str] = field(default_factory=list)
+    fallen: dict[str, Fallen] = field(default_factory=dict)
+    settled: dict[str, NDArray[np.bool_]] = field(default_factory=dict)  # rows of which an attack has proven the worst
+    verdicts: Verdicts | None = None
+    judged: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    novel: list[Any] = field(default_factory=list)
+    gain: Any = None
+    cut: list[str] = field(default_factory=list)  # measurements for which there was no time
+
+    def add(self, found: "Measured") -> None:
+        """Take over what one measurement has found."""
+        for one in fields(self):
+            mine, theirs = getattr(self, one.name), getattr(found, one.name)
+            if isinstance(mine, dict):
+                mine.update(theirs)
+            elif isinstance(mine, list):
+                mine += [entry for entry in theirs if entry not in mine]
+            elif theirs is not None and np.size(theirs):
+                setattr(self, one.name, theirs)
+
+    def rows(self, names: Sequence[str]) -> dict[str, dict[str, Cell]]:
+        """Return the cells by estimator, empty ones where there is nothing to measure."""
+        return {name: {key: self.cells.get(key, {}).get(name, Cell()) for key in self.columns} for name in names}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds on one core: ``seconds`` at 1,000 rows trained on, 500 held out, 50 columns and two classes.
+
+    They grow with these powers of the rows trained on, the columns and the classes; ``audit_seconds.py`` in the
+    benchmarks measures them. They say beforehand how long an audit takes, and decide nothing.
+    """
+
+    seconds: float
+    rows: float = 1.0
+    columns: float = 0.5
+    classes: float = 0.5
+
+    def of(self, split: SplitTable) -> float:
+        """Return the seconds that the measurement should take of a table."""
+        classes = len(np.unique(split.train.y)) if split.classifies else 2
+        return float(self.seconds * (len(split.train) / 1000) ** self.rows * (split.train.X.shape[1] / 50)
+                     ** self.columns * (max(2, classes) / 2) ** self.classes)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One thing that is measured of a split table.
+
+    ``take`` is a generator: it yields a :data:`Step` before each piece of work and returns what it has found, so that
+    one that is cut short leaves nothing. It may read what the measurements it ``needs`` have found.
+    """
+
+    name: str
+    take: Callable[[SplitTable, Measured], Course]
+    cost: Cost
+    needs: tuple[str, ...] = ()
+    applies: Callable[[SplitTable], bool] = lambda split: True
+
+
+def seconds_of(measurements: Sequence[Measurement], split: SplitTable) -> float:
+    """Return how long the measurements of a table should take on one core."""
+    return sum(one.cost.of(split) for one in measurements if one.applies(split))
+
+
+def measure(
+    measurements: Sequence[Measurement], split: SplitTable, report: Report, tell: Callable[[str], None],
+    deadline: float | None = None,
+) -> Measured:
+    """Make the measurements one after another, and none that would begin after the clock (monotonic) says so."""
+    measured = Measured()
+    chosen = [one for one in measurements if one.applies(split)]
+    whole = max(seconds_of(chosen, split), 1e-9)
+    done = 0.0
+    for one in chosen:
+        share = one.cost.of(split) / whole
+        lacking = [need for need in one.needs if need in measured.cut]
+        found = None if lacking else _found(one, split, measured, deadline, _from(report, done, share))
+        if found is None:
+            measured.cut.append(one.name)
+        else:
+            measured.add(found)
+            for line in found.told:
+                tell(line)
+        done += share
+    return measured
+
+
+def _from(report: Report, start: float, share: float) -> Report:
+    """Return a report on a part of an audit that begins at ``start`` and is that share of it."""
+    return lambda what, part: report(what, start + share * part)
+
+
+def _found(
+    one: Measurement, split: SplitTable, measured: Measured, deadline: float | None, report: Report
+) -> Measured | None:
+    """Return what a measurement finds, None where it was cut short."""
+    course = one.take(split, measured)
+    while deadline is None or time.monotonic() < deadline:
+        try:
+            what, part = next(course)
+        except StopIteration as end:
+            found: Measured = end.value
+            return found
+        report(what, part)
+    course.close()
+    return None

@@ -1,0 +1,129 @@
+"""The table as it is measured: its columns prepared, its rows split into those trained on and those held out."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._types import Predictor, Supervised
+from buttress.audit.baselines import GUESSES, reads_columns
+from buttress.audit.fitted import is_fitted
+from buttress.audit.measuring.plan import Plan, plan_of
+from buttress.audit.moves.yours import Yours, yours_of
+from buttress.audit.options import Options
+from buttress.audit.protocols import Labels
+from buttress.audit.reading.split import draw, split
+from buttress.audit.reading.table import Table
+
+Places = NDArray[np.intp]  # of rows in the table
+
+
+class Features:
+    """The columns of a table as models take them: prepared features, or columns as they are for gradient boosting."""
+
+    def __init__(self, table: Table, fitted_on: Places):
+        self.raw = table.coded()
+        self._preparation = table.preparation().fit(self.raw[fitted_on])
+        self._native = table.native().fit(self.raw[fitted_on])
+        self.scaler = self._preparation.named_transformers_["numeric"][-1] if table.numeric else None
+
+    def prepared(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return coded columns (n, d) as prepared features."""
+        return np.asarray(self._preparation.transform(raw), dtype=np.float64)
+
+    def native(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return coded columns (n, d) as gradient boosting takes them, gaps and all."""
+        return np.asarray(self._native.transform(raw), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a table: where they are, as prepared features, as boosting takes them, and their targets."""
+
+    places: Places
+    X: NDArray[np.float64]
+    native: NDArray[np.float64]
+    y: Labels
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def taken_by(self, name: str) -> NDArray[np.float64]:
+        """Return the rows as the estimator of that name takes them."""
+        return self.native if reads_columns(name) else self.X
+
+
+@dataclass(frozen=True)
+class SplitTable:
+    """What every measurement starts from. Nothing in it changes while the audit goes on.
+
+    ``entries`` are the estimators by name, ``yours`` the fitted one of the user's; ``sides`` is how many rows there are
+    on each side of the split, of which ``train`` and ``test`` hold as many as the plan uses.
+    """
+
+    table: Table
+    task: str
+    entries: dict[str, Predictor]
+    options: Options
+    plan: Plan
+    features: Features
+    train: Part
+    test: Part
+    yours: Yours | None
+    sides: dict[str, int]
+    note: str
+
+    @property
+    def classifies(self) -> bool:
+        return self.task == "classification"
+
+    @cached_property
+    def unfitted(self) -> dict[str, Supervised]:
+        """The entries that are to be fitted here."""
+        return {name: cast(Supervised, model) for name, model in self.entries.items() if not is_fitted(model)}
+
+    @property
+    def baseline(self) -> str:
+        """The estimator that every other has to beat."""
+        return next(name for name in self.entries if name in GUESSES)
+
+    def in_place(self, name: str) -> bool:
+        """Say whether an estimator is the user's, and can be asked with the columns as they came only."""
+        return self.yours is not None and name == self.yours.name and not self.yours.on_numbers
+
+    def held_out(self, name: str) -> NDArray[np.float64]:
+        """Return the held-out rows as the estimator of that name takes them."""
+        if self.yours is not None and self.in_place(name):
+            return self.yours.space.rows(self.test.places)
+        return self.test.taken_by(name)
+
+    def prepared(self, places: Places) -> NDArray[np.float64]:
+        """Return rows of the table as prepared features."""
+        return self.features.prepared(self.features.raw[places])
+
+    def at_most(self, places: Places, size: int) -> Places:
+        """Return so many of some rows of the table, drawn, or all where they are fewer."""
+        return _at_most(self.table, places, size, self.classifies, self.options.seed)
+
+
+def split_table(table: Table, task: str, entries: dict[str, Predictor], options: Options) -> SplitTable:
+    """Plan what is measured of a table, split it and prepare its columns."""
+    plan, classifies, seed = plan_of(table, task, options), task == "classification", options.seed
+    train, test, note = split(table, classifies, seed)
+    features = Features(table, _at_most(table, train, plan.prepared_by, classifies, seed))
+
+    def part(places: Places, size: int) -> Part:
+        chosen = _at_most(table, places, size, classifies, seed)
+        raw = features.raw[chosen]
+        return Part(chosen, features.prepared(raw), features.native(raw), table.target[chosen])
+
+    parts = part(train, plan.trained), part(test, plan.held_out)
+    yours = yours_of(table, classifies, entries, options, features.raw, *(one.places for one in parts))
+    return SplitTable(table, task, entries, options, plan, features, *parts, yours,
+                      {"train": len(train), "test": len(test)}, note)
+
+
+def _at_most(table: Table, places: Places, size: int, classifies: bool, seed: int) -> Places:
+    return places if len(places) <= size else places[draw(table.target[places], size, classifies, seed)]
