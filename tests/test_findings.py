@@ -168,15 +168,69 @@ def test_what_was_measured_becomes_findings():
     assert codes({"b": X["b"], "c": X["c"]}, np.exp(2 * X["b"])) >= {"BUT013"}
 
 
-def test_rows_of_equal_features_are_cases_where_their_targets_differ_and_copies_where_not():
+def found_of(code, *arguments, **options):
+    """The findings of one code."""
+    return [one for one in find_all(evidence_of(*arguments, **options)) if one.code == code]
+
+
+@pytest.mark.parametrize(("code", "move"), [("BUT003", 0.0), ("BUT004", 1e-5)])
+def test_the_more_copies_contradict_each_other_the_louder(code, move):
     X, y = clean()
-    twice = {name: np.r_[values[:180], values[:20]] for name, values in X.items()}
-    copied = [one for one in find_all(evidence_of(twice, np.r_[y[:180], y[:20]])) if one.code == "BUT003"]
-    assert [(one.severity, "Drop copies" in one.advice) for one in copied] == [(Severity.warning, True)]
-    other = np.r_[y[:180], y[:10], 1 - y[10:20]]
-    cases = [one for one in find_all(evidence_of(twice, other)) if one.code == "BUT003"]
-    assert [(one.severity, "different cases" in one.advice) for one in cases] == [(Severity.note, True)]
-    assert "10 groups of 20 have different targets" in cases[0].title
+    twice = {name: np.r_[values[:180], values[:20] + move] if values.dtype.kind == "f"
+             else np.r_[values[:180], values[:20]] for name, values in X.items()}
+    order = list(Severity)
+    loudness = []
+    for wrong in range(0, 21, 4):
+        [one] = found_of(code, twice, np.r_[y[:180], 1 - y[:wrong], y[wrong:20]])
+        assert ("different targets" in one.advice) == (wrong > 0)
+        assert one.evidence["different_targets"] in (wrong, 2 * wrong)  # groups, or rows near another
+        assert len(one.evidence["rows"]) == 40
+        loudness.append(-order.index(one.severity))
+    assert loudness == sorted(loudness)
+    assert loudness[-1] == 0
+
+
+def test_rows_equal_by_chance_are_cases_and_not_to_be_dropped():
+    """Nine scores of one to ten, most of them one, as in biopsies: many rows differ in one score alone."""
+    rng = np.random.default_rng(0)
+    scores = {f"v{j}": np.minimum(rng.geometric(0.7, 700), 10).astype(float) for j in range(9)}
+    [one] = found_of("BUT003", scores, (sum(scores.values()) + rng.normal(size=700) > 13).astype(int))
+    assert one.severity is Severity.note
+    assert "different cases" in one.advice
+    assert "rop" not in one.advice
+
+
+def test_one_pair_nearly_equal_in_hundreds_does_not_make_scores_too_high():
+    X = {name: np.random.default_rng(j).normal(size=536) for j, name in enumerate("abcd")}
+    y = (X["a"] > 0).astype(int)
+    for name in X:
+        X[name][-1] = X[name][0] + 1e-6
+    y[-1] = y[0]
+    [one] = found_of("BUT004", X, y)
+    assert one.severity is Severity.note
+    assert "too high" not in one.title
+
+
+def test_a_column_that_agrees_with_the_target_in_most_rows_gives_it_away():
+    rng = np.random.default_rng(1)
+    X, y = clean()
+    agreeing = np.where(rng.random(ROWS) < 0.03, 1 - y, y)
+    for leak in (agreeing.astype(float), np.where(agreeing, "yes", "no").astype(object)):
+        assert [one.evidence["columns"] for one in found_of("BUT001", X | {"leak": leak}, y)] == [["leak"]]
+    numbers = X["b"] + 0.3 * rng.normal(size=ROWS)
+    mixed = np.where(rng.random(ROWS) < 0.03, rng.permutation(numbers), numbers)
+    assert [one.evidence["columns"] for one in found_of("BUT001", X | {"leak": mixed}, numbers)] == [["leak"]]
+
+
+def test_a_column_that_gives_away_one_class_of_five_is_a_leak_and_a_good_predictor_is_not():
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 5, 400)
+    X = {name: y + 2.0 * rng.normal(size=400) for name in "abc"}
+    assert found_of("BUT001", X, y) == []
+    [one] = found_of("BUT001", X | {"leak": np.where(y == 3, 8.0, 0.0) + rng.normal(size=400)}, y)
+    assert "which rows are 3" in one.title
+    clear = {name: y + 0.3 * rng.normal(size=400) for name in "abc"}
+    assert found_of("BUT001", clear, y) == []
 
 
 def test_association_is_the_auc_of_every_pair():

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from buttress._suggest import near
 from buttress.audit.findings.columns import Constants, FarOut, Indexes, MissingValues, MixedUnits
+from buttress.audit.findings.copies import Duplicates, NearDuplicates
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
 from buttress.audit.findings.leaks import Leaks
 from buttress.audit.findings.models import FragileToLabels, FragileToMoves, NoBetter, Novel
 from buttress.audit.findings.newer import Drifted, NovelRows, Untrusted
 from buttress.audit.findings.rows import (
-    Duplicates,
     Imbalance,
-    NearDuplicates,
     Skew,
     TargetWords,
     WrongLabels,

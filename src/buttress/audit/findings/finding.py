@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from buttress.audit.against.compare import Comparison
 from buttress.audit.measuring.cells import Cell
-from buttress.audit.measuring.suspicion import Verdicts
+from buttress.audit.measuring.suspicion import LISTED, Verdicts
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import Table
 
@@ -70,7 +70,7 @@ class Evidence:
         """Return a cell of the table, an empty one where there is none."""
         return self.rows.get(name or "", {}).get(column, Cell())
 
-    def labels(self, places: Iterable[int], limit: int = 10) -> list[Any]:
+    def labels(self, places: Iterable[int], limit: int = LISTED) -> list[Any]:
         """Return what the first rows at ``places`` of the table are called."""
         return [self.table.row_numbers[place].item() if isinstance(self.table.row_numbers[place], np.generic)
                 else str(self.table.row_numbers[place]) for place in list(places)[:limit]]

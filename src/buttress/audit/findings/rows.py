@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import beta, binom
 
 from buttress._suggest import agreeing, counted
@@ -11,16 +10,7 @@ from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
 from buttress.audit.measuring.cells import number
 from buttress.audit.reading.cautions import skewed
 from buttress.audit.reading.entries import MISSING_WORDS
-from buttress.audit.reading.split import groups
 
-NEAR = 1e-3  # standard deviations: rows nearer than that, in every column, are near-duplicates
-FEWEST_COLUMNS = 3  # numeric columns below which near rows are no sign of a copy
-VARIED = 10_000  # different values that are many, however many rows there are
-CELL = 0.1  # standard deviations: side of the cells in which near rows are looked for
-GRIDS = 4  # of them; rows at the full distance are parted by one of 30 columns in a quarter of the grids
-MOST_IN_CELL = 500  # rows compared with each other
-FEW_COPIES = 0.01  # share of the rows below which copies are good to know only
-DIFFERENT = 0.1  # share of the groups of copies with different targets from which they are cases, entered once each
 FEW = 20  # rows of a class below which it is rare
 IMBALANCE = 10.0  # rows of the largest class to one of the smallest
 LEVEL = 0.001  # of tests
@@ -28,108 +18,6 @@ SHARE = 0.02  # of the targets estimated wrong from which that is a finding, wit
 MANY = 0.2  # share of targets from which wrong ones look like columns that do not tell
 EXPLAINED = 0.5  # share of the misses of the best model that wrong labels explain, for them to be an error
 ONE_KIND = 5  # wrong labels of one kind, at least
-
-
-class Duplicates(Check):
-    """Rows with equal features, those with different targets among them, and copies across the split."""
-
-    code = "BUT003"
-    title = "rows are copies"
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        group = groups(evidence.table)
-        sizes = np.bincount(group)
-        copies = int((sizes - 1).sum())
-        if not copies:
-            return
-        across = len(np.intersect1d(group[evidence.train], group[evidence.test]))
-        disagreeing = _disagreeing(group, evidence)
-        cases = disagreeing >= DIFFERENT * int((sizes > 1).sum())
-        few_columns = len(evidence.table.numeric) + len(evidence.table.categorical) < FEWEST_COLUMNS
-        said = f"{counted(copies, 'row')} {agreeing(copies, 'repeats', 'repeat')} the features of another"
-        if disagreeing:
-            said += f"; {counted(disagreeing, 'group')} of {int((sizes > 1).sum())} have different targets"
-        if across:
-            said += (f"; {counted(across, 'group')} {agreeing(across, 'is', 'are')} on both sides of the split, so "
-                     "scores are too high")
-        few = few_columns or cases or copies < FEW_COPIES * len(group)
-        severity = Severity.note if few_columns or (few and not across) else Severity.warning
-        advice = ("They may be different cases that no column tells apart." if cases else
-                  "Drop copies, or split so that copies stay together.")
-        yield self.finding(said + ".", advice, severity,
-                           rows=evidence.labels(np.flatnonzero(sizes[group] > 1)), count=copies,
-                           different_targets=disagreeing, across=across)
-
-
-def _disagreeing(group: NDArray[np.intp], evidence: Evidence) -> int:
-    codes = evidence.table.target_codes()
-    kinds = int(codes.max()) + 1
-    pairs = np.unique(group * kinds + codes) // kinds
-    return int((np.bincount(pairs) > 1).sum())
-
-
-class NearDuplicates(Check):
-    """Rows that differ from another by next to nothing in every numeric column, and not in a category."""
-
-    code = "BUT004"
-    title = "rows are nearly copies"
-    of_columns = True
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        table = evidence.table
-        enough = min(len(table) / 10, VARIED)
-        varied = [column for column in table.numeric.values() if len(np.unique(column)) > enough]
-        if len(varied) < FEWEST_COLUMNS:
-            return
-        X = table.coded()
-        numbers = X[:, : len(table.numeric)]
-        numbers -= np.nanmean(numbers, axis=0)
-        numbers /= np.nanstd(numbers, axis=0)
-        found, partner = _near(np.nan_to_num(X, copy=False))
-        if not len(found):
-            return
-        held = np.isin(np.arange(len(X)), evidence.test)
-        across = int((held[found] != held[partner]).sum())
-        said = (f"{counted(len(found), 'row')} {agreeing(len(found), 'differs', 'differ')} from another by less than "
-                f"{NEAR:g} standard deviations in every column")
-        said += f"; {across} of them across the split, so scores are too high" if across else ""
-        yield self.finding(f"{said}.", "Look whether one measurement was entered twice.",
-                           rows=evidence.labels(found), count=len(found), across=across)
-
-
-def _near(X: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows that have another one near but not equal, and that one.
-
-    Rows that near lie in one cell of a grid, unless a side of a cell parts them; so in one of several grids, each
-    shifted by chance. Rows alone in their cell after a few columns are done with, so that many rows take no longer.
-    """
-    rng = np.random.default_rng(0)
-    partner = np.full(len(X), -1)
-    for _ in range(GRIDS):
-        shift = np.asarray(rng.random(X.shape[1]))
-        for rows in _cells(X, shift):
-            X_cell = X[rows[:MOST_IN_CELL]]
-            distance = np.abs(X_cell[:, None] - X_cell[None]).max(axis=2)
-            close = (distance > 0) & (distance < NEAR)
-            have = close.any(axis=1)
-            partner[rows[:MOST_IN_CELL][have]] = rows[close[have].argmax(axis=1)]
-    found = np.flatnonzero(partner >= 0)
-    return found, partner[found]
-
-
-def _cells(X: NDArray[np.float64], shift: NDArray[np.float64]) -> list[NDArray[np.intp]]:
-    """Return the rows of each cell that holds several, in the grid of sides ``CELL`` shifted by that share of them."""
-    rows = np.arange(len(X))
-    cell = np.zeros(len(X), dtype=np.intp)
-    for j in range(X.shape[1]):
-        steps = np.unique(np.floor(X[rows, j] / CELL + shift[j]), return_inverse=True)[1]
-        cell, sizes = np.unique(cell * (steps.max() + 1) + steps, return_inverse=True, return_counts=True)[1:]
-        shared = sizes[cell] > 1
-        rows, cell = rows[shared], cell[shared]
-        if not len(rows):
-            return []
-    order = np.argsort(cell, kind="stable")
-    return np.split(rows[order], np.flatnonzero(np.diff(cell[order])) + 1)
 
 
 class WrongLabels(Check):
