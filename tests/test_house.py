@@ -18,13 +18,13 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 25_470,  # without imports and docstrings
-    "lines": 51_240,
-    "functions": 3_285,
-    "files": 364,
+    "statements": 25_720,  # without imports and docstrings
+    "lines": 51_760,
+    "functions": 3_320,
+    "files": 366,
     "untyped dicts": 55,  # dict[str, Any] and dict[str, object]
-    "names of constants": 787,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 28_700,  # outside tables
+    "names of constants": 789,  # in upper case, at the head of a file; one that several files have counts once
+    "words of docs": 28_900,  # outside tables
 }
 
 
