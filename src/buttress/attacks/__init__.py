@@ -25,6 +25,7 @@ from buttress.attacks.ball import scaled_eps
 from buttress.attacks.ensemble import worst_case
 from buttress.attacks.gradient import fgsm, pgd
 from buttress.attacks.nearest import carlini_wagner, zoo
+from buttress.attacks.poisoning import Poisoned, poison_labels, poison_rows
 from buttress.attacks.problem import AttackInfo
 from buttress.attacks.scoring import AttackedAccuracy
 from buttress.attacks.settled import ExactInfo, exact
@@ -32,6 +33,6 @@ from buttress.attacks.swaps import swaps
 from buttress.attacks.tuning import tuned
 
 __all__ = [
-    "AttackInfo", "AttackedAccuracy", "ExactInfo", "carlini_wagner", "exact", "fgsm", "pgd", "scaled_eps",
-    "swaps", "to_art", "tuned", "worst_case", "zoo",
+    "AttackInfo", "AttackedAccuracy", "ExactInfo", "Poisoned", "carlini_wagner", "exact", "fgsm", "pgd",
+    "poison_labels", "poison_rows", "scaled_eps", "swaps", "to_art", "tuned", "worst_case", "zoo",
 ]

@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 from buttress._checks import Array, check_classes, check_number
 from buttress._types import Labels, Mask, MatrixLike, Predictor, Rows, VectorLike
 from buttress.certificates.training.cheapest import cheapest
-from buttress.certificates.training.reading import Refit, check_reproduced, refit
+from buttress.certificates.training.hinge import fewest_wrong, is_hinge_machine
+from buttress.certificates.training.reading import Refit, check_reproduced, prepared, refit
 from buttress.certificates.training.smoother import EPS
 from buttress.certificates.training.wrong import Direction, Suspects, check_suspects
 
@@ -82,6 +83,8 @@ def training_flips(
         ``LeastSquaresClassifier``, scikit-learn's ``RidgeClassifier``; ``KernelRidge``, ``Ridge``, ``LinearRegression``
         and ``GaussianProcessRegressor(optimizer=None)`` on two numbers, as classifiers at a threshold. Alone or behind
         steps of a pipeline that read no labels.
+        Of two classes also ``SVC``, this package's or scikit-learn's, and ``LinearSVC``, from one refit a label:
+        ``needed`` is then only a lower bound, with an intercept 2 at most (``certificates/training/hinge.py``).
     X_train, y_train : arrays of shape (n, d) and (n,)
         What it was fitted to.
     X : array of shape (m, d)
@@ -124,17 +127,41 @@ def training_flips(
     >>> found.needed
     array([2., 2., 2., 1., 1., 2., 2., 2.])
     """
-    asked = Asked.of(model, X_train, y_train, X, threshold, sample_weight)
-    suspects = check_suspects(asked.codes, asked.classes, directions, eligible, costs)
     count = np.atleast_1d(np.asarray(flips, dtype=np.float64))
     if not (count >= 0).all():
         raise ValueError(f"flips must be numbers >= 0. Got {flips!r}.")
+    last, training, rows = prepared(model, X_train, X)
+    if is_hinge_machine(last):
+        if costs is not None or threshold is not None or sample_weight is not None:
+            raise ValueError("For support vector machines costs, threshold and sample_weight are not covered. Leave "
+                             "them out, or use LeastSquaresClassifier.")
+        return _of_machine(last, training, y_train, rows, count, directions, eligible)
+    asked = Asked.of(model, X_train, y_train, X, threshold, sample_weight)
+    suspects = check_suspects(asked.codes, asked.classes, directions, eligible, costs)
     found = [_fewest(asked, suspects, row) for row in range(len(asked.lead))]
     needed = np.array([one.needed for one in found])
     return TrainingFlips(
         asked.classes[asked.predicted], needed, [one.rows for one in found],
         [asked.classes[one.truth] for one in found], np.array([one.exact for one in found]), count,
         (needed > count[:, None]).mean(axis=1))
+
+
+def _of_machine(
+    model: Any, X: Array, y_train: VectorLike, Z: Array, flips: Array, directions: Iterable[Direction] | None,
+    eligible: VectorLike | None,
+) -> TrainingFlips:
+    """Return what can be proven of a support vector machine."""
+    classes, codes = check_classes(y_train, "training_flips")
+    if len(classes) != 2 or len(codes) != len(X):
+        raise ValueError(f"For support vector machines y_train must hold a label of two classes for each of the "
+                         f"{len(X)} rows. Got {len(codes)} labels of {len(classes)} classes.")
+    suspects = check_suspects(codes, classes, directions, eligible, None)
+    free = suspects.allowed[codes, 1 - codes] & np.isfinite(suspects.costs)
+    signs = np.where(codes == 1, 1.0, -1.0)
+    needed, row, exact = fewest_wrong(model, X, signs, Z, np.flatnonzero(free), int(flips.max()))
+    rows = [np.array([i] if i >= 0 else [], dtype=int) for i in row.tolist()]
+    return TrainingFlips(model.predict(Z), needed, rows, [classes[1 - codes[each]] for each in rows], exact, flips,
+                         (needed > flips[:, None]).mean(axis=1))
 
 
 @dataclass(frozen=True)

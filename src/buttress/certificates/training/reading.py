@@ -78,18 +78,25 @@ class Refit:
     last: Any
 
 
-def refit(model: Predictor, X_train: MatrixLike, X: MatrixLike, sample_weight: VectorLike | None) -> Refit:
-    """Return the weights with which a fitted model adds up its training targets at the rows of X.
-
-    Raises ValueError for models that are not linear in their targets, naming what is.
-    """
+def prepared(
+    model: Predictor, X_train: MatrixLike, X: MatrixLike
+) -> tuple[Any, Array, Array]:
+    """Return the step that predicts, and training rows and rows asked about as it sees them, in float64."""
     check_is_fitted(model)
     last, prepare = _last_step(model)
     training, rows = (check_rows(_dense(prepare(part)), None, "This certificate") for part in (X_train, X))
     if training.shape[1] != rows.shape[1]:
         raise ValueError(f"X_train has {training.shape[1]} columns and X has {rows.shape[1]}. Give the rows that the "
                          "model was fitted to, with all its columns.")
-    training, rows = training.astype(np.float64), rows.astype(np.float64)
+    return last, training.astype(np.float64), rows.astype(np.float64)
+
+
+def refit(model: Predictor, X_train: MatrixLike, X: MatrixLike, sample_weight: VectorLike | None) -> Refit:
+    """Return the weights with which a fitted model adds up its training targets at the rows of X.
+
+    Raises ValueError for models that are not linear in their targets, naming what is.
+    """
+    last, training, rows = prepared(model, X_train, X)
     smoother = _smoother(last, training, check_weights(sample_weight, training))
     weights, error = smoother(rows)
     return Refit(weights, error, smoother, training, last)

@@ -1,0 +1,257 @@
+"""Poisoned training data: the worst labels and rows found that an attacker could put into what a model is fitted to.
+
+The attacker knows the data and the learner, and wants a low accuracy on rows with true labels. No set is proven to be
+the worst; for models that are linear in their labels :func:`buttress.certificates.training_accuracy` says how far the
+best attack can be away.
+
+Every search asks a surrogate, kernel ridge regression on labels -1 and +1 (one class against the rest), whose scores
+move by -2 h_i(x) y_i when label i is wrong (``certificates/training/flips.py``). Its sets are tried on the learner
+itself, beside the labels that it is surest of, those it is least sure of, and labels drawn at random; the worst for the
+learner is returned.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from buttress._checks import Array, check_classes, check_count, check_rows
+from buttress._types import BoundsLike, Labels, MatrixLike, RandomStateLike, Rows, Trainable, VectorLike
+from buttress.kernels import RBF, resolve_gamma
+
+PENALTIES = (0.1, 1.0, 10.0)  # of the surrogates: different ones find different sets
+DRAWS = 3  # sets of labels at random
+
+
+@dataclass(frozen=True)
+class Poisoned:
+    """Training data with what an attacker did to it.
+
+    Parameters
+    ----------
+    X, y : arrays of shape (n, d) and (n,)
+        To fit to. Rows that were put in come last.
+    rows : int array
+        The rows that are poisoned.
+    clean, accuracy : float
+        Accuracy of the learner on the rows asked about, fitted without and with the poison.
+    """
+
+    X: Array
+    y: Labels
+    rows: Rows
+    clean: float
+    accuracy: float
+
+
+def poison_labels(
+    model: Trainable, X: MatrixLike, y: VectorLike, X_test: MatrixLike, y_test: VectorLike, *, flips: int,
+    random_state: RandomStateLike = 0,
+) -> Poisoned:
+    """Change the ``flips`` training labels that lower the accuracy on X_test most, of the sets that are tried.
+
+    Parameters
+    ----------
+    model : classifier
+        The learner; it is cloned and fitted about ten times.
+    X, y : arrays of shape (n, d) and (n,)
+        Training rows and their true labels.
+    X_test, y_test : arrays of shape (m, d) and (m,)
+        Rows that the attacker wants to be got wrong.
+    flips : int
+        How many labels, >= 0.
+    random_state : int, RandomState or None
+
+    Returns
+    -------
+    Poisoned
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from buttress import LeastSquaresClassifier, attacks
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LeastSquaresClassifier(gamma=1e-6)
+    >>> found = attacks.poison_labels(model, X[:300], y[:300], X[300:], y[300:], flips=30)
+    >>> found.accuracy < found.clean, len(found.rows)
+    (True, 30)
+    """
+    posed = _Learner.of(model, X, y, X_test, y_test)
+    k = min(check_count("flips", flips, 0), len(posed.codes))
+    sets = _sets_of_labels(posed, k, check_random_state(random_state)) if k else iter(())
+    best = posed.unharmed()
+    for rows, truth in sets:
+        codes = posed.codes.copy()
+        codes[rows] = truth
+        found = posed.poisoned(posed.X, codes, rows)
+        best = found if found.accuracy < best.accuracy or not len(best.rows) else best
+    return best
+
+
+def poison_rows(
+    model: Trainable, X: MatrixLike, y: VectorLike, X_test: MatrixLike, y_test: VectorLike, *, rows: int,
+    bounds: BoundsLike | None = None, random_state: RandomStateLike = 0,
+) -> Poisoned:
+    """Put ``rows`` rows with false labels into the training data that lower the accuracy on X_test most.
+
+    Parameters
+    ----------
+    model, X, y, X_test, y_test, random_state
+        As in :func:`poison_labels`.
+    rows : int
+        How many rows are put in, >= 0.
+    bounds : (low, high) or None
+        Box that they lie in, numbers or one a column; the range of X if it is None.
+
+    Returns
+    -------
+    Poisoned
+    """
+    posed = _Learner.of(model, X, y, X_test, y_test)
+    low, high = _box((posed.X.min(axis=0), posed.X.max(axis=0)) if bounds is None else bounds, posed.X.shape[1])
+    k, rng = check_count("rows", rows, 0), check_random_state(random_state)
+    best = posed.unharmed()
+    new = np.arange(len(posed.codes), len(posed.codes) + k)
+    for Z, codes in _sets_of_rows(posed, k, rng) if k else ():
+        inside = np.clip(Z, low, high)
+        found = posed.poisoned(np.vstack([posed.X, inside]), np.concatenate([posed.codes, codes]), new)
+        best = found if found.accuracy < best.accuracy or not len(best.rows) else best
+    return best
+
+
+def _box(bounds: BoundsLike, width: int) -> tuple[Array, Array]:
+    """Return both ends of the box that rows are put into, (width,); it need not hold the training rows."""
+    try:
+        low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), width) for side in bounds)
+    except (TypeError, ValueError):
+        low, high = np.full(width, np.nan), np.full(width, np.nan)
+    if not (np.isfinite(low) & np.isfinite(high) & (low <= high)).all():
+        raise ValueError(f"bounds must be (low, high), finite numbers or one for each of the {width} columns, with low "
+                         f"<= high. Got {bounds!r}.")
+    return low, high
+
+
+@dataclass(frozen=True)
+class _Learner:
+    """The learner, its data with numbered classes, and the rows that the attacker wants to be got wrong."""
+
+    model: Any
+    X: Array
+    codes: Rows
+    classes: Labels
+    Z: Array
+    truth: Rows
+
+    @classmethod
+    def of(
+        cls, model: Trainable, X: MatrixLike, y: VectorLike, X_test: MatrixLike, y_test: VectorLike
+    ) -> "_Learner":
+        classes, codes = check_classes(y, "A poisoning attack")
+        rows = check_rows(X, None, "A poisoning attack")
+        asked = check_rows(X_test, rows.shape[1], "A poisoning attack")
+        truth = np.asarray(y_test)
+        if len(codes) != len(rows) or truth.shape != (len(asked),) or not np.isin(truth, classes).all():
+            raise ValueError("y and y_test must hold one label a row, of the classes of y. Got "
+                             f"{len(codes)} labels for {len(rows)} rows and {truth.shape} for {len(asked)}.")
+        return cls(model, rows.astype(np.float64), codes, classes, asked.astype(np.float64),
+                   np.searchsorted(classes, truth))
+
+    def poisoned(self, X: Array, codes: Rows, rows: Rows) -> Poisoned:
+        """Fit to poisoned data and say what that does."""
+        return Poisoned(X, self.classes[codes], rows, self.clean, self._accuracy(X, codes))
+
+    def unharmed(self) -> Poisoned:
+        """Return the data as they are."""
+        return Poisoned(self.X, self.classes[self.codes], np.zeros(0, dtype=int), self.clean, self.clean)
+
+    @cached_property
+    def clean(self) -> float:
+        return self._accuracy(self.X, self.codes)
+
+    def _accuracy(self, X: Array, codes: Rows) -> float:
+        """Return the accuracy of the learner fitted to other data; with one class left nothing is fitted."""
+        if len(np.unique(codes)) < 2:
+            return float(np.mean(self.truth == codes[0]))
+        fitted = cast(Any, clone(self.model)).fit(X, self.classes[codes])
+        return float(np.mean(fitted.predict(self.Z) == self.classes[self.truth]))
+
+    def weights(self, penalty: float, X: Array) -> Array:
+        """Return the weights h_i(x) of the surrogate's labels for rows of X (m, d), shape (m, n)."""
+        kernel = RBF(resolve_gamma("scale", self.X))
+        A = kernel(self.X, self.X)
+        A.flat[:: len(A) + 1] += penalty
+        return np.asarray(cho_solve(cho_factor(A), kernel(self.X, X)).T)
+
+
+def _sets_of_labels(posed: _Learner, k: int, rng: np.random.RandomState) -> Iterator[tuple[Rows, Rows]]:
+    """Yield sets of k rows and the classes that their labels change to."""
+    count = len(posed.classes)
+    signs = np.where(posed.codes[:, None] == np.arange(count), 1.0, -1.0)
+    for penalty in PENALTIES:
+        H = posed.weights(penalty, posed.Z)
+        yield _most_lost(H, signs, posed, k)
+    scores = posed.weights(1.0, posed.X) @ signs
+    others = np.where(posed.codes[:, None] == np.arange(count), -np.inf, scores)
+    rival = others.argmax(axis=1)
+    lead = scores[np.arange(len(rival)), posed.codes] - others.max(axis=1)
+    for order in (np.argsort(lead), np.argsort(-lead)):
+        yield order[:k], rival[order[:k]]
+    for _ in range(DRAWS):
+        rows = rng.permutation(len(rival))[:k]
+        yield rows, rival[rows]
+
+
+def _most_lost(H: Array, signs: Array, posed: _Learner, k: int) -> tuple[Rows, Rows]:
+    """Return the labels that, one after another, take most test rows from the surrogate, nearest to be lost first."""
+    rows = np.arange(len(posed.Z))
+    scores = H @ signs
+    own = scores[rows, posed.truth].copy()
+    scores[rows, posed.truth] = -np.inf
+    rival = scores.argmax(axis=1)
+    left = own - scores[rows, rival]
+    drop = _drops(H, posed, rival)  # (n_classes, m, n): label i turned into class c lowers the lead of row t by that
+    chosen: list[int] = []
+    truth: list[int] = []
+    for _ in range(k):
+        near = np.where(left > 0, 1 / (left + 0.1 * np.abs(left).mean() + 1e-12), 0.0)
+        value = np.einsum("t,ctn->cn", near, np.clip(drop, -np.inf, np.maximum(left, 0)[:, None]))
+        value[:, chosen] = -np.inf
+        value[posed.codes, np.arange(len(posed.codes))] = -np.inf
+        c, i = np.unravel_index(int(value.argmax()), value.shape)
+        chosen.append(int(i))
+        truth.append(int(c))
+        left = left - drop[c, :, i]
+    return np.array(chosen), np.array(truth)
+
+
+def _drops(H: Array, posed: _Learner, rival: Rows) -> Array:
+    """Return by how much label i changed into class c lowers the lead of test row t, shape (n_classes, m, n)."""
+    def vote(codes: Rows) -> Array:
+        return 1.0 * (codes == posed.truth[:, None]) - 1.0 * (codes == rival[:, None])
+
+    now = vote(posed.codes[None, :])
+    return np.stack([2 * H * (now - vote(np.full((1, 1), c))) for c in range(len(posed.classes))])
+
+
+def _sets_of_rows(posed: _Learner, k: int, rng: np.random.RandomState) -> Iterator[tuple[Array, Rows]]:
+    """Yield k rows to put in and their false classes: test rows with a rival's label, those of most effect or any."""
+    count = len(posed.classes)
+    signs = np.where(posed.codes[:, None] == np.arange(count), 1.0, -1.0)
+    scores = posed.weights(1.0, posed.Z) @ signs
+    rows = np.arange(len(posed.Z))
+    others = np.where(posed.truth[:, None] == np.arange(count), -np.inf, scores)
+    rival = others.argmax(axis=1)
+    lead = scores[rows, posed.truth] - others.max(axis=1)
+    near: NDArray[Any] = RBF(resolve_gamma("scale", posed.X))(posed.Z, posed.Z)
+    crowd = near.sum(axis=1)
+    orders = [np.argsort(np.where(lead > 0, lead, np.inf)), np.argsort(-crowd), np.argsort(-np.abs(lead))]
+    orders += [rng.permutation(len(rows)) for _ in range(DRAWS)]
+    for order in orders:
+        taken = np.resize(order, k)
+        yield posed.Z[taken], rival[taken]

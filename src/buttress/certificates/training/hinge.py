@@ -1,0 +1,216 @@
+"""How many training labels would have to be wrong for a support vector machine: what can be proven.
+
+A hinge loss is not linear in the labels, so the fewest wrong labels are not known; these are lower bounds.
+
+**One wrong label.** The machine is fitted again with each label changed. The refit (w', b') has a duality gap g', and
+the objective is 1-strongly convex in w, so the exact optimum of the changed labels has |w* - w'| <= r = sqrt(2 g'), and
+b* lies where
+
+    (|w'| - r)_+^2 / 2 + sum_i C (1 - y_i (f'(x_i) - b' + b) - r sqrt(K_ii))_+ <= P(w', b') .
+
+A prediction stands if it keeps its sign for every w and b of that kind.
+
+**More wrong labels**, of machines without intercept. With beta the dual coefficients and a = |beta|, the point beta
+with beta_S = 0 is feasible for the labels changed on S, and
+
+    |f* - f|(x) <= 1/2 top_k |beta_i K(x_i, x)| + sqrt(K(x, x)) sqrt(gap + top_k (g_i + k/4 a_i^2 K_ii)_+),
+    g_i = C [(1 + m_i)_+ - (1 - m_i)_+] + a_i (1 - m_i),   m_i = y_i f(x_i),
+
+top_k the sum of the k largest. With an intercept nothing is proven beyond one label.
+
+The attack that would make it false: a refit that stopped early. Its gap is measured here from its coefficients, in
+float64, with ``ROUNDING`` of the objectives added, and a prediction within the radius counts as changed.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from buttress._checks import Array
+from buttress._types import Mask, Rows
+from buttress.certificates.training.moves import top
+from buttress.scores import read_scores
+
+ROUNDING = 1e-10  # of an objective: far above the rounding of its sums in float64, n eps of their absolute terms
+
+
+@dataclass(frozen=True)
+class HingeProblem:
+    """Kernel values of n training rows and m rows asked about, the labels y of -1 and +1, and C.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+    KT : array of shape (m, n)
+    own : array of shape (m,)
+        K(x, x) of the rows asked about.
+    y : array of shape (n,)
+    C : float
+    intercept : bool
+    """
+
+    K: Array
+    KT: Array
+    own: Array
+    y: Array
+    C: float
+    intercept: bool
+
+    def solved(self, beta: Array, y: Array, b: float) -> "HingePoint":
+        """Return the point with coefficients beta (n,) and intercept b for labels y, and its gap."""
+        f = self.K @ beta
+        square = float(beta @ f)
+        losses = np.maximum(0, 1 - y * (f + b))
+        primal = 0.5 * square + self.C * losses.sum()
+        dual = float(y @ beta) - 0.5 * square
+        infeasible = np.maximum(-y * beta, 0).max() + np.maximum(y * beta - self.C, 0).max()
+        if self.intercept:
+            infeasible += abs(beta.sum())
+        size = 0.5 * np.abs(beta) @ np.abs(self.K) @ np.abs(beta) + self.C * (1 + np.abs(f) + abs(b)).sum()
+        lost = infeasible * (len(y) + np.abs(f).sum())  # what a point moved into the feasible set could lose
+        return HingePoint(beta, f, b, primal, max(primal - dual, 0) + lost + ROUNDING * size)
+
+
+@dataclass(frozen=True)
+class HingePoint:
+    """Coefficients (n,), values f (n,) without intercept, the intercept, the primal objective, a bound of the gap."""
+
+    beta: Array
+    f: Array
+    b: float
+    primal: float
+    gap: float
+
+
+def is_hinge_machine(model: object) -> bool:
+    """Say whether a model is an ``SVC`` or this package's ``LinearSVC``; a subclass may predict in another way."""
+    kind, home = type(model).__name__, type(model).__module__.split(".")[0]
+    return (home == "buttress" and kind in ("SVC", "LinearSVC")) or (home == "sklearn" and kind == "SVC")
+
+
+def fewest_wrong(
+    model: Any, X: Array, y: Array, Z: Array, suspects: Rows, most: int
+) -> tuple[Array, Rows, Mask]:
+    """Return lower bounds of the number of wrong labels that change each prediction of a fitted SVC.
+
+    Parameters
+    ----------
+    model : fitted machine of two classes, for which ``is_hinge_machine``
+    X, y : arrays of shape (n, d) and (n,)
+        Training rows and their labels as -1 and +1.
+    Z : array of shape (m, d)
+    suspects : int array
+        The rows whose labels may be wrong.
+    most : int
+        Larger numbers are not looked into.
+
+    Returns
+    -------
+    needed : array of shape (m,)
+        No smaller number of wrong labels changes the prediction.
+    rows : int array of shape (m,)
+        A label that does it alone, -1 where none is known.
+    exact : bool array of shape (m,)
+        Whether ``needed`` is the least number: some label surely changes the prediction alone.
+    """
+    problem = _problem(model, X, y, Z)
+    point = problem.solved(_beta(model, len(y)), y, _intercept(model))
+    values = problem.KT @ point.beta + point.b
+    sign = np.where(values > 0, 1.0, -1.0)
+    rows = np.full(len(Z), -1)
+    stands = np.ones(len(Z), dtype=bool)
+    for i in suspects:
+        other = y.copy()
+        other[i] *= -1
+        low, high = _interval(problem, _refitted(problem, model, X, other), other)
+        stands &= np.where(sign > 0, low, -high) > 0
+        rows[(np.where(sign > 0, high, -low) < 0) & (rows < 0)] = i
+    needed = 1.0 + stands
+    if not problem.intercept:
+        needed = np.maximum(needed, _without_intercept(problem, point, np.abs(values), suspects, most))
+    return needed, rows, rows >= 0
+
+
+def _problem(model: Any, X: Array, y: Array, Z: Array) -> HingeProblem:
+    score = read_scores(model)
+    kernel: Any = getattr(score and score.expansion, "kernel", None)
+    known = kernel is not None and model.class_weight is None
+    if not (known and getattr(model, "loss", "hinge") == "hinge" and hasattr(model, "dual_coef_")):
+        raise ValueError(f"Nothing can be proven of wrong labels for this {type(model).__name__}: its kernel must be "
+                         "known by name, its loss the hinge loss, solved with a dual point, and class_weight None.")
+    own = np.array([kernel(z[None], z[None])[0, 0] for z in Z])
+    return HingeProblem(kernel(X, X), kernel(Z, X), own, y, float(model.C), getattr(model, "fit_intercept", True))
+
+
+def _beta(model: Any, n: int) -> Array:
+    beta = np.asarray(model.dual_coef_, dtype=np.float64).ravel()
+    if hasattr(model, "support_"):
+        beta, of_support = np.zeros(n), beta
+        beta[model.support_] = of_support
+    return beta
+
+
+def _intercept(model: Any) -> float:
+    return float(np.ravel(model.intercept_)[0])
+
+
+def _refitted(problem: HingeProblem, model: Any, X: Array, y: Array) -> HingePoint:
+    """Return the optimum for other labels, up to its gap; with one class left the constant machine."""
+    if np.ptp(y) == 0:
+        return problem.solved(np.zeros(len(y)), y, float(y[0]))
+    again = clone(model).fit(X, y)
+    sign = 1.0 if again.classes_[1] > 0 else -1.0
+    return problem.solved(sign * _beta(again, len(y)), y, sign * _intercept(again))
+
+
+def _interval(problem: HingeProblem, point: HingePoint, y: Array) -> tuple[Array, Array]:
+    """Return between which values the exact optimum's predictions lie, two arrays (m,)."""
+    radius = np.sqrt(2 * point.gap)
+    reach = radius * np.sqrt(np.maximum(problem.own, 0))
+    low, high = _intercepts(problem, point, y, radius) if problem.intercept else (0.0, 0.0)
+    values = problem.KT @ point.beta
+    doubt = ROUNDING * (np.abs(problem.KT) @ np.abs(point.beta) + 1)
+    return values + low - reach - doubt, values + high + reach + doubt
+
+
+def _intercepts(problem: HingeProblem, point: HingePoint, y: Array, radius: float) -> tuple[float, float]:
+    """Return an interval that holds the intercept of the exact optimum, by bisection outwards."""
+    square = float(point.beta @ point.f)
+    length = max(math.sqrt(max(square, 0.0)) - radius, 0.0)
+    slack = radius * np.sqrt(np.maximum(np.diagonal(problem.K), 0))
+    most = point.primal * (1 + ROUNDING) + ROUNDING
+
+    def possible(b: float) -> bool:
+        return 0.5 * length**2 + problem.C * np.maximum(0, 1 - y * (point.f + b) - slack).sum() <= most
+
+    ends = []
+    for direction in (-1.0, 1.0):
+        step = 1e-6
+        while possible(point.b + direction * step) and step < 1e12:
+            step *= 2
+        inside, outside = (0.0 if step == 1e-6 else step / 2), step
+        for _ in range(40):
+            middle = 0.5 * (inside + outside)
+            inside, outside = (middle, outside) if possible(point.b + direction * middle) else (inside, middle)
+        ends.append(point.b + direction * outside if step < 1e12 else direction * np.inf)
+    return ends[0], ends[1]
+
+
+def _without_intercept(
+    problem: HingeProblem, point: HingePoint, margin: Array, suspects: Rows, most: int
+) -> Array:
+    """Return one more than the largest number of wrong labels that is proven not to matter, at most ``most``."""
+    alpha = np.abs(point.beta)[suspects]
+    m = (problem.y * point.f)[suspects]
+    diagonal = np.diagonal(problem.K)[suspects]
+    gain = problem.C * (np.maximum(0, 1 + m) - np.maximum(0, 1 - m)) + alpha * (1 - m)
+    pull = np.abs(point.beta[suspects] * problem.KT[:, suspects])
+    needed = np.ones(len(margin))
+    for k in range(1, most + 1):
+        moved = 0.5 * top(pull, k) + np.sqrt(problem.own) * np.sqrt(
+            point.gap + top(np.maximum(gain + 0.25 * k * alpha**2 * diagonal, 0), k))
+        needed[(margin > moved * (1 + ROUNDING)) & (needed == k)] = k + 1
+    return needed

@@ -1,0 +1,79 @@
+"""Poisoned training data: what is returned is what was fitted, against exact truth and random labels."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.linear_model import RidgeClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from buttress import SVC, LeastSquaresClassifier
+from buttress.attacks import poison_labels, poison_rows
+from buttress.certificates import training_accuracy
+
+
+def table(n=120, seed=0, classes=2):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=n), [0.0] if classes == 2 else [-0.5, 0.5])
+    return X[: n // 2], y[: n // 2], X[n // 2 :], y[n // 2 :]
+
+
+LEARNERS = [SVC(), RidgeClassifier(), DecisionTreeClassifier(max_depth=4, random_state=0)]
+
+
+@pytest.mark.parametrize("model", LEARNERS, ids=str)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_what_is_said_is_what_a_fit_gives(model, classes):
+    X, y, Z, truth = table(classes=classes)
+    found = poison_labels(model, X, y, Z, truth, flips=9)
+    assert (found.y != y).sum() == 9
+    np.testing.assert_array_equal(np.flatnonzero(found.y != y), np.sort(found.rows))
+    assert found.accuracy == model.fit(found.X, found.y).score(Z, truth)
+    assert found.clean == model.fit(X, y).score(Z, truth)
+    put_in = poison_rows(model, X, y, Z, truth, rows=9, bounds=(-0.5, [0.5, 1.0, 1.5]))
+    np.testing.assert_array_equal(put_in.X[:60], X)
+    assert (put_in.X[60:] >= -0.5).all()
+    assert (put_in.X[60:] <= [0.5, 1.0, 1.5]).all()
+    assert put_in.accuracy == model.fit(put_in.X, put_in.y).score(Z, truth)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_come_near_the_worst_there_are(seed):
+    X, y, Z, truth = table(28, seed)
+    model = RidgeClassifier(alpha=1.0)
+    worst = 1.0
+    for rows in combinations(range(14), 2):
+        other = y.copy()
+        other[list(rows)] ^= 1
+        worst = min(worst, model.fit(X, other).score(Z, truth))
+    found = poison_labels(model, X, y, Z, truth, flips=2)
+    proven = training_accuracy(model.fit(X, y), X, y, Z, truth, flips=2)
+    assert proven.together <= worst <= found.accuracy
+    assert found.accuracy <= worst + 2 / 14 + 1e-12
+
+
+def test_it_does_more_harm_than_chance():
+    X, y, Z, truth = table(400)
+    model = LeastSquaresClassifier()
+    found = poison_labels(model, X, y, Z, truth, flips=40)
+    rng, by_chance = np.random.default_rng(1), []
+    for _ in range(5):
+        other = y.copy()
+        other[rng.permutation(len(y))[:40]] ^= 1
+        by_chance.append(model.fit(X, other).score(Z, truth))
+    assert found.accuracy < min(by_chance) - 0.05
+
+
+def test_no_poison_changes_nothing_and_bad_input_is_refused():
+    X, y = load_iris(return_X_y=True)
+    found = poison_labels(SVC(), X, y, X, y, flips=0)
+    assert found.accuracy == found.clean
+    assert len(found.rows) == 0
+    with pytest.raises(ValueError, match="flips"):
+        poison_labels(SVC(), X, y, X, y, flips=-1)
+    with pytest.raises(ValueError, match="one label a row"):
+        poison_labels(SVC(), X, y, X, y[:-1], flips=1)
+    with pytest.raises(ValueError, match="bounds"):
+        poison_rows(SVC(), X, y, X, y, rows=3, bounds=(1.0, 0.0))
