@@ -18,7 +18,7 @@ MANY = 1000  # sparse rows and columns: with more of both, systems of equations 
 
 
 class Hyperplane(NamedTuple):
-    """A hyperplane w, b, both objectives, the multipliers if there are any, and how the run ended."""
+    """A hyperplane w, b, proven bounds of both objectives, the multipliers if there are any, and how the run ended."""
 
     w: Array
     b: float
@@ -76,9 +76,8 @@ def machine_of(solver: str, problem: LinearProblem, outcome: Outcome) -> Hyperpl
     """Return the hyperplane at which a run ended, with its objectives."""
     w, b = hyperplane(solver, problem, outcome.state)
     if solver in ("newton", "dual"):
-        _, _, dual, multipliers = outcome.state
+        multipliers = outcome.state[3]
     else:
         multipliers = outcome.state[problem.X.shape[1] + 1 :] if solver == "gd" else None
-        dual = -np.inf if multipliers is None else problem.dual(multipliers)
     inside = None if multipliers is None else problem.feasible(multipliers)
-    return Hyperplane(w, b, problem.primal(w, problem.slack(w, b)), dual, inside, outcome)
+    return Hyperplane(w, b, *problem.proven(w, b, inside), inside, outcome)
