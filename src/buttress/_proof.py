@@ -85,7 +85,7 @@ def products(X: DenseOrSparse, w: Near) -> Near:
 
 
 def sums_of_rows(X: DenseOrSparse, a: Array) -> Near:
-    """Return X'a for X (n, d), dense or CSR, of which entries may be off by a rounding, and a (n,) without errors."""
+    """Return X'a for X (n, d), dense or CSR, of which entries, and those of a (n,), may be off by a rounding or two."""
     size = sum((abs(X[top : top + CHUNK]).T @ np.abs(a[top : top + CHUNK]) for top in range(0, X.shape[0], CHUNK)),
                np.zeros(X.shape[1]))
-    return Near(X.T @ a, (X.shape[0] + 4) * U * size + X.shape[0] * UNDERFLOW)
+    return Near(X.T @ a, (X.shape[0] + 8) * U * size + X.shape[0] * UNDERFLOW)
