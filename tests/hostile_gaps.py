@@ -93,16 +93,16 @@ def of_machine(model, X, y, used):
     b[model.support_] = model.dual_coef_[0]
     f = values(used, X, X[model.support_]) @ b[model.support_]
     l1 = LONG(getattr(model, "epsilon", 0))
-    b0 = LONG(float(np.ravel(model.intercept_)[0]))
-    if not hasattr(model, "proof_"):  # an older version states the objective at the best intercept
-        from buttress.solvers.linear.primal import best_intercept
 
-        lo = np.full(len(y), -float(model.C)) if l1 else np.where(y > 0, 0.0, -float(model.C))
-        b0 = LONG(best_intercept(y - f.astype(float), lo, lo + model.C * (2 if l1 else 1), np.full(len(y), float(l1))))
-    r = y - f - b0
-    losses = plus(np.abs(r) - l1) if l1 else plus(y * r)
+    def losses(b0):
+        r = y - f - b0
+        return (plus(np.abs(r) - l1) if l1 else plus(y * r)).sum()
+
+    b0 = LONG(float(np.ravel(model.intercept_)[0]))
+    if not hasattr(model, "proof_"):  # an older version states the objective at the best intercept: a kink
+        b0 = min(np.unique(np.concatenate([y - f - l1, y - f + l1])), key=losses)
     mass = np.abs(b) @ (np.abs(y) + np.abs(f) + l1 + abs(b0))
-    return 0.5 * b @ f + LONG(model.C) * losses.sum(), b @ y - l1 * np.abs(b).sum() - 0.5 * b @ f, mass
+    return 0.5 * b @ f + LONG(model.C) * losses(b0), b @ y - l1 * np.abs(b).sum() - 0.5 * b @ f, mass
 
 
 def of_ball(model, X, used):
