@@ -76,7 +76,7 @@ class TrimmedLikelihood(LinearModel):
     """The parameters and the alternation of the two trimmed-likelihood estimators."""
 
     def __init__(self, *, contamination: float = 0.2, radius: float | None = None, fit_intercept: bool = True,
-                 max_iter: int = 100, max_time: float | None = None, progress: bool = False):
+                 max_iter: int | None = 100, max_time: float | None = None, progress: bool = False):
         self.contamination = contamination
         self.radius = radius
         self.fit_intercept = fit_intercept
@@ -118,7 +118,7 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
         Largest norm of the coefficients (the intercept among them), > 0; None for no limit.
     fit_intercept : bool, default=True
     max_iter, max_time : int, float or None
-        Most alternations (-1 for no limit) and seconds; few are needed.
+        Most alternations (None for no limit) and seconds; few are needed.
     progress : bool, default=False
         Show a progress line.
 
@@ -146,7 +146,7 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
         Attribute("inlier_mask_", "bool", "n_rows", "Rows kept at the end."))
 
     def __init__(self, *, contamination: float = 0.2, family: str = "normal", radius: float | None = None,
-                 fit_intercept: bool = True, max_iter: int = 100, max_time: float | None = None,
+                 fit_intercept: bool = True, max_iter: int | None = 100, max_time: float | None = None,
                  progress: bool = False):
         super().__init__(contamination=contamination, radius=radius, fit_intercept=fit_intercept, max_iter=max_iter,
                          max_time=max_time, progress=progress)

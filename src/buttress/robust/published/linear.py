@@ -94,7 +94,7 @@ class CRR(RegressorMixin, LinearModel):
     tol : float, default=1e-6
         Stop when b changes by at most this share of the norm of y - b.
     max_iter, max_time : int, float or None
-        Most iterations (-1 for no limit) and seconds.
+        Most iterations (None for no limit) and seconds.
     progress : bool, default=False
         Show a progress line.
 
@@ -121,7 +121,7 @@ class CRR(RegressorMixin, LinearModel):
         Attribute("correction_", "finite", "n_rows", "b, what was subtracted from the targets."))
 
     def __init__(self, *, contamination: float = 0.2, fit_intercept: bool = True, tol: float = 1e-6,
-                 max_iter: int = 10_000, max_time: float | None = None, progress: bool = False):
+                 max_iter: int | None = 10_000, max_time: float | None = None, progress: bool = False):
         self.contamination = contamination
         self.fit_intercept = fit_intercept
         self.tol = tol
@@ -167,7 +167,7 @@ class STIR(RegressorMixin, LinearModel):
     tol : float, default=1e-6
         Stop when the fitted values change by at most this share of the norm of y.
     max_iter, max_time : int, float or None
-        Most iterations (-1 for no limit) and seconds.
+        Most iterations (None for no limit) and seconds.
     progress : bool, default=False
         Show a progress line.
 
@@ -196,7 +196,7 @@ class STIR(RegressorMixin, LinearModel):
         Attribute("inlier_mask_", "bool", "n_rows", "Rows with a residual of at most 3 ``scale_``."))
 
     def __init__(self, *, truncation: float = 10.0, growth: float = 1.5, fit_intercept: bool = True, tol: float = 1e-6,
-                 max_iter: int = 1000, max_time: float | None = None, progress: bool = False):
+                 max_iter: int | None = 1000, max_time: float | None = None, progress: bool = False):
         self.truncation = truncation
         self.growth = growth
         self.fit_intercept = fit_intercept

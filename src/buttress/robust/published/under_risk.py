@@ -67,7 +67,7 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
     tol : float, default=1e-4
         Stop when the norm of the gradient has fallen to this share of its first value.
     max_iter, max_time : int, float or None
-        Most iterations (-1 for no limit) and seconds.
+        Most iterations (None for no limit) and seconds.
     random_state : int, RandomState or None
         For ``init="glorot"``, ``"normal"`` and the landmarks.
     progress : bool, default=False
@@ -122,7 +122,7 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         init: str = "zero",
         n_landmarks: int | str | None = "auto",
         tol: float = 1e-4,
-        max_iter: int = 1000,
+        max_iter: int | None = 1000,
         max_time: float | None = None,
         random_state: RandomStateLike = None,
         progress: bool = False,
@@ -283,7 +283,7 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         init: str = "zero",
         n_landmarks: int | str | None = "auto",
         tol: float = 1e-4,
-        max_iter: int = 1000,
+        max_iter: int | None = 1000,
         max_time: float | None = None,
         random_state: RandomStateLike = None,
         progress: bool = False,
