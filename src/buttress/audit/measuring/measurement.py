@@ -42,7 +42,6 @@ class Measured:
     unfinished: list[str] = field(default_factory=list)
     unattacked: list[str] = field(default_factory=list)
     fallen: dict[str, Fallen] = field(default_factory=dict)
-    settled: dict[str, NDArray[np.bool_]] = field(default_factory=dict)  # rows of which an attack has proven the worst
     verdicts: Verdicts | None = None
     judged: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     novel: list[Any] = field(default_factory=list)
