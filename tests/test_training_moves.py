@@ -73,9 +73,9 @@ def test_a_row_that_holds_itself_up_proves_nothing():
 
 def test_what_a_proof_of_removals_does_not_cover_is_refused():
     X, y, Z = table(10, 0)
+    process = GaussianProcessRegressor(RBF(1.0), optimizer=None, normalize_y=True, alpha=0.1).fit(X, y)
     with pytest.raises(ValueError, match="normalize_y"):
-        process = GaussianProcessRegressor(RBF(1.0), optimizer=None, normalize_y=True, alpha=0.1)
-        training_removals(process.fit(X, y), X, y, Z, rows=1)
+        training_removals(process, X, y, Z, rows=1)
     with pytest.raises(ValueError, match="training_flips"):
         training_moves(RidgeClassifier().fit(X, y > 0), X, y, Z, by=1.0, rows=1)
     with pytest.raises(ValueError, match="by must be"):

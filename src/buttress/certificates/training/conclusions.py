@@ -126,8 +126,10 @@ def _concluded(
     coef: Array, t: Array, significant: Mask, sign: Array, level: Array, attacks: list[tuple[Rows | None, ...]]
 ) -> TrainingConclusions:
     """Return the answer from the rows found for the sign and the significance of each coefficient."""
-    rows = [[np.empty(0, dtype=int) if one is None else one for one in kind] for kind in zip(*attacks, strict=True)]
-    found = [np.array([np.inf if one is None else float(len(one)) for one in kind]) for kind in zip(*attacks, strict=True)]
+    none = np.empty(0, dtype=int)
+    kinds = list(zip(*attacks, strict=True))
+    found = [np.array([np.inf if rows is None else float(len(rows)) for rows in kind]) for kind in kinds]
+    rows = [[none if rows is None else rows for rows in kind] for kind in kinds]
     return TrainingConclusions(coef, t, significant, sign, level, *found, *rows)
 
 
