@@ -110,14 +110,14 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
             found = robust_fit(task)
             held = held_out_fits(task, found)
             law = found.known.law
-            shares = None if share is not None else residual_shares(
-                law, found.fit.loo, found.fit.spread, task.missed, task.limits, task.levels(found.fit))
+            seen = task.residuals(found.fit)
+            shares = None if share is not None else residual_shares(law, seen, task.limits)
         budget.tell(found.n_iter)
         self.__dict__.update(_described(design, found.fit, middle, unit))
         without = design.expand(held.coef * unit)
         self.held_out_ = held.times(unit, middle, without.coef, without.intercept)
         self.alpha_ = found.alpha
-        keep_rows(self, found, task.sigma(found), share, unit, shares)
+        keep_rows(self, found, law.sigma(seen), share, unit, shares)
         if self.contamination_ >= 0.5:
             warn_user(f"{self.contamination_:.0%} of the rows look corrupt, and of more than half nothing can be said. "
                       "The kernel may not suit X: scale its columns (RobustScaler), or give gamma.")
