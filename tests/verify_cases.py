@@ -34,7 +34,7 @@ def models():
         (LinearSVC(solver="dual", fit_intercept=False), two, None),
         (SVDD(), None, None), (SVDD(kernel="poly", nu=0.3), None, weight), (SVDD(contamination=0.1), None, None),
         (MultiKernelSVDD(), None, None), (MultiKernelSVDD(objective="joint"), None, weight),
-        (MultiKernelSVDD(objective="spread"), None, None),
+        (MultiKernelSVDD(objective="spread"), None, None), (MultiKernelSVDD(objective="uniform"), None, weight),
     ]
 
 
