@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
 from buttress._checks import (
@@ -20,20 +19,18 @@ from buttress._checks import (
     check_limits,
     check_number,
     check_option,
-    check_X,
     check_X_y,
     warn_user,
 )
 from buttress._documented import LINEAR, advises
+from buttress._predicting import PlanePredictions, beside
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State, one_or_each
-from buttress._types import DenseOrSparse, Labels, Mask, MatrixLike, Rows, is_csr
+from buttress._types import DenseOrSparse, Mask, MatrixLike, Rows, is_csr
 from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.left_out import left_out_scores
 from buttress.certainty.probabilities import Certainty, Probabilities
-from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
-from buttress.kernels import Linear
 from buttress.solvers.linear.coordinates import coordinate_descent
 from buttress.solvers.linear.newton import multiplier_newton
 from buttress.solvers.linear.primal import LinearProblem, Plane
@@ -81,12 +78,10 @@ class Task:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearMachine(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
+class LinearMachine(PlanePredictions, Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
     """The parameters of both linear machines, documented at :class:`LinearSVC`, their fits, and how they predict."""
 
     _state = State(
-        Attribute("coef_", "finite", "n_scores, n_features", "One row for two classes, else one a class."),
-        Attribute("intercept_", "finite", "n_scores"),
         Attribute("primal_objective_", "real", "one or n_scores",
                   "The objective as stated above; a number for two classes.", when="after fit"))
 
@@ -146,7 +141,7 @@ class LinearMachine(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEs
         for problem in task.problems:
             made = course(problem)
             last = problem is task.problems[-1]
-            report = showing(task.report, partial(_beside, [*fits])) if last else task.report
+            report = showing(task.report, partial(_model, [*fits])) if last else task.report
             most = None if self.max_iter is None else self.max_iter * made.each
             outcome = run(made.steps, tol=self.tol, max_iter=most, max_time=task.left(), callback=report,
                           progress=self.progress, name=type(self).__name__, inner=not last)
@@ -169,36 +164,6 @@ class LinearMachine(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEs
                   for problem, w, b, a in zip(task.problems, self.coef_, self.intercept_, multipliers, strict=True)]
         weight = task.bound / self.C
         self._certainty = Certainty(HeldOut(np.stack(scores, axis=1), task.codes, weight, len(self.classes_)))
-
-    @property
-    def expansion_(self) -> KernelExpansion:
-        """The scores as an expansion in the linear kernel, for attacks."""
-        check_is_fitted(self)
-        return KernelExpansion(Linear(), self.coef_, np.eye(len(self.coef_)), self.intercept_)
-
-    @property
-    def contrasts_(self) -> Array:
-        """The contrasts of scores that decide, for attacks."""
-        check_is_fitted(self)
-        return binary_contrasts() if len(self.coef_) == 1 else rival_contrasts(len(self.classes_))
-
-    def decision_function(self, X: MatrixLike) -> Array:
-        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
-        check_is_fitted(self)
-        rows = check_X(self, X, sparse=True)
-        scores = np.asarray(rows @ self.coef_.T) + self.intercept_
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: MatrixLike) -> Labels:
-        """Return the class of each row of X (n, d)."""
-        _, best = self._scores_of(X)
-        return self.classes_[best]
-
-    def _scores_of(self, X: MatrixLike) -> tuple[Array, Rows]:
-        """Return the scores (n, k) and the number of the class predicted (n,)."""
-        scores = self.decision_function(X)
-        two = scores.ndim == 1
-        return (scores[:, None], (scores > 0).astype(np.intp)) if two else (scores, scores.argmax(axis=1))
 
 
 @advises(**LINEAR)
@@ -291,7 +256,6 @@ class LinearSVC(LinearMachine):
         return multiplier_newton(problem) if solver == "newton" else coordinate_descent(problem, self.max_iter)
 
 
-def _beside(before: list[Fit], step: Step) -> dict[str, Array]:
-    """Return the attributes of the model of a step, whose plane is beside those of the classes before it."""
-    planes = [*(fit.plane for fit in before), step.state]
-    return {"coef_": np.stack([plane.w for plane in planes]), "intercept_": np.array([plane.b for plane in planes])}
+def _model(before: list[Fit], step: Step) -> dict[str, Array]:
+    """Return the attributes of the model of a step of the last class."""
+    return beside([(fit.plane.w, fit.plane.b) for fit in before], step.state.w, step.state.b)
