@@ -84,8 +84,8 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     tol : float, default=1e-4
         "newton", "dual" and "gd" stop at this relative duality gap; "sgd" when the objective has changed by less than
         this share of itself since half as many steps.
-    max_iter : int, default=1000
-        Most Newton steps, gradient steps, or passes over the rows (of "sgd", the distinct ones); per class.
+    max_iter : int or None, default=1000
+        Most Newton steps, gradient steps, or passes over the rows (of "sgd", the distinct ones), or None; per class.
     max_time : float or None
         Most seconds a fit.
     random_state : int, RandomState or None
@@ -152,7 +152,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     fit_intercept: bool = True
     class_weight: Mapping[Any, float] | str | None = None
     tol: float = 1e-4
-    max_iter: int = 1000
+    max_iter: int | None = 1000
     max_time: float | None = None
     random_state: int | np.random.RandomState | None = None
     progress: bool = False
@@ -235,10 +235,10 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         """Solve one class against the rest; ``inner`` as in :func:`run`. The last is a model with those ``before``."""
         solver = chosen_solver(self.solver, problem.X)
         problem, steps, each = course(solver, problem, self._rate, average=self.average, rng=rng,
-                                     most=None if self.max_iter == -1 else self.max_iter)
+                                     most=self.max_iter)
         if not inner:
             report = showing(report, lambda step: _beside(before, *hyperplane(solver, problem, step.state)))
-        outcome = run(steps, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter * each,
+        outcome = run(steps, tol=self.tol, max_iter=None if self.max_iter is None else self.max_iter * each,
                       max_time=left(), callback=report, progress=self.progress, name=f"LinearSVC(solver={solver!r})",
                       inner=inner)
         if outcome.status == "exhausted":

@@ -1,6 +1,7 @@
 """The linear classifier trained against attackers whose worst move is known: in a ball, or over a free range."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,8 @@ Fit = tuple[Array, float, Outcome]  # w, b and the run that ended there
 FLAT = 0.01  # of scores whose margin is 1: rows that differ by less are all told the same
 
 
+@advises(**ADVERSARIAL_LINEAR)
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
     """Linear support vector classifier against attackers whose worst move is known exactly.
 
@@ -76,8 +79,8 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         of each feature.
     tol : float, default=1e-6
         Largest duality gap, relative to the objective.
-    max_iter : int, default=200
-        Most interior-point steps per class; 15 to 30 are usual, for "ball" in l2 and l1 40 to 100.
+    max_iter : int or None, default=200
+        Most interior-point steps per class, None for no limit; 15 to 30 are usual, for "ball" in l2 and l1 40 to 100.
     max_time : float or None
         Most seconds a fit.
     progress : bool, default=False
@@ -117,33 +120,17 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         Attribute("n_iter_", "count", meaning="Interior-point steps, plus one."),
         Attribute("history_", "history", meaning="Of the last class, in the solver's own scaling."))
 
-    @advises(**ADVERSARIAL_LINEAR)
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        attack: str = "free-range",
-        norm: str = "linf",
-        eps: float = 0.1,
-        C_f: float = 0.1,
-        attacked_class: str = "positive",
-        bounds: BoundsLike | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        max_time: float | None = None,
-        progress: bool = False,
-    ):
-        self.C = C
-        self.attack = attack
-        self.norm = norm
-        self.eps = eps
-        self.C_f = C_f
-        self.attacked_class = attacked_class
-        self.bounds = bounds
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.progress = progress
+    C: float = 1.0
+    attack: str = "free-range"
+    norm: str = "linf"
+    eps: float = 0.1
+    C_f: float = 0.1
+    attacked_class: str = "positive"
+    bounds: BoundsLike | None = None
+    tol: float = 1e-6
+    max_iter: int | None = 200
+    max_time: float | None = None
+    progress: bool = False
 
     @all_or_nothing
     @with_callbacks

@@ -11,18 +11,14 @@ import typer
 from buttress._suggest import counted, near
 from buttress.audit.options import Effort
 from buttress.audit.writing.words import HEADINGS, WITHOUT_JINJA, columns_of_task
-from buttress.cli.app import STARTED, app
-from buttress.cli.terminal import check_file, check_input, ctrl_c, progress
+from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, progress
 
 if TYPE_CHECKING:
     from buttress.audit.reading.table import Table
     from buttress.audit.result import AuditResult
     from buttress.relational import EntityFeatures
 
-
 PICKLES = (".pkl", ".pickle", ".joblib", ".skops")  # how files that can run code when they are read are called
-
-
 CUT_SHORT = 3  # the exit code of an audit that --max-time ended
 
 
@@ -33,12 +29,8 @@ class Task(StrEnum):
     classification = "classification"
     regression = "regression"
 
-Trust = Annotated[bool, typer.Option(
-    "--trust-pickle", help="Read --model from a pickle, joblib or skops file, which can run code of its maker.")]
-FailOn = Annotated[list[str] | None, typer.Option(
-    help="error, warning or a code such as BUT007: exit with 1 if that, or a worse one, is found.")]
-Kept = Annotated[str | None, typer.Option(
-    metavar="FOLDER", help="Keep finished stages there: the same command goes on from them after a kill.")]
+
+Format = Annotated[str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")]
 
 
 @app.command(short_help="What is wrong with a table, and which model to use.")
@@ -46,8 +38,7 @@ def audit(
     data: Annotated[str, typer.Argument(help="A CSV or Parquet file, a join in a TOML file, or a bundled set such "
                                        "as breast_cancer.")],
     target: Annotated[str | None, typer.Option(help="The column to predict; of a join, table.column.")] = None,
-    file_format: Annotated[
-        str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
+    file_format: Format = None,
     task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
     eps: Annotated[float, typer.Option(help="Attack radius in standard deviations of each numeric feature.")] = 0.25,
     swaps: Annotated[int, typer.Option(min=1, help="Most categories of a row that are swapped, with --model.")] = 1,
@@ -60,12 +51,16 @@ def audit(
     against: Annotated[Path | None, typer.Option(help="A file of newer rows: what drifted, what is novel.")] = None,
     model: Annotated[Path | None, typer.Option(
         help="A model file, of buttress train or save, as one more row.")] = None,
-    trust_pickle: Trust = False,
+    trust_pickle: Annotated[bool, typer.Option(
+        "--trust-pickle", help="Read --model from a pickle, joblib or skops file, which can run code of its maker.")
+    ] = False,
     fail_under: Annotated[list[str] | None, typer.Option(
         help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")] = None,
-    fail_on: FailOn = None,
+    fail_on: Annotated[list[str] | None, typer.Option(
+        help="error, warning or a code such as BUT007: exit with 1 if that, or a worse one, is found.")] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Code of a finding to leave out, such as BUT005.")] = None,
-    checkpoint: Kept = None,
+    checkpoint: Annotated[str | None, typer.Option(
+        metavar="FOLDER", help="Keep finished stages there: the same command goes on from them after a kill.")] = None,
 ) -> None:
     """Show what breaks a plain SVM on DATA, what a robust one recovers, and which rows look wrong."""
     floors = _gates(fail_under or [], fail_on or [], ignore or [])

@@ -74,8 +74,8 @@ class MultiKernelSVDD(BallDetector):
         As in :class:`SVDD`, for each kernel.
     cache_size : float, default=800
         Megabytes of kernel rows to keep, for all kernels together.
-    max_iter : int, default=100
-        Most rounds, -1 for no limit.
+    max_iter : int or None, default=100
+        Most rounds; None is no limit.
     max_time : float or None
         Most seconds, checked between rounds.
     progress : bool, default=False
@@ -129,7 +129,7 @@ class MultiKernelSVDD(BallDetector):
     coef0: float = 1.0
     tol: float = 1e-4
     cache_size: float = 800
-    max_iter: int = 100
+    max_iter: int | None = 100
 
     def _stacked(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
@@ -156,7 +156,7 @@ class MultiKernelSVDD(BallDetector):
                          lambda step: self._of_trial(parts, stack, step.state.trial, weight))
         seen: list[Array] = []
         outcome = run(noting_weights(steps(stack, eta), seen), tol=self.tol, max_time=clock(), callback=report,
-                      progress=self.progress, max_iter=None if self.max_iter == -1 else self.max_iter,
+                      progress=self.progress, max_iter=self.max_iter,
                       name="MultiKernelSVDD")
         self._set_solution(parts, stack, outcome, all(sure for _, _, sure in settled), weight)
         sign = -1 if steps is alternate else 1

@@ -23,7 +23,7 @@ from buttress._documented import Documented
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State
 from buttress._threads import threads_for
-from buttress._types import Labels, MatrixLike
+from buttress._types import Labels, MatrixLike, RandomStateLike
 from buttress.certainty.intervals import hold_out, interval
 from buttress.robust.design import warn_of_near_copies
 from buttress.robust.judged import keep_rows, least_residual_scale, scaled_targets, warn_of_misleading
@@ -74,6 +74,7 @@ class LinearSummary:
         return "\n".join([head, *rows, end])
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, BaseEstimator):
     """Linear regression with high breakdown and high efficiency: multi-start LTS, an M-step, then reweighting.
 
@@ -135,26 +136,14 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
                   meaning="Fits without a tenth of the rows each, for :meth:`predict_interval`."),
         Attribute("mm_", "part", "one or none", of="MMEstimate", meaning="The estimate that :meth:`summary` shows."))
 
-    def __init__(
-        self,
-        *,
-        contamination: float | str = "auto",
-        alpha: float = 1.0,
-        fit_intercept: bool = True,
-        n_starts: int = 10,
-        max_iter: int = 100,
-        max_time: float | None = None,
-        progress: bool = False,
-        random_state: Any = None,
-    ):
-        self.contamination = contamination
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.n_starts = n_starts
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.progress = progress
-        self.random_state = random_state
+    contamination: float | str = "auto"
+    alpha: float = 1.0
+    fit_intercept: bool = True
+    n_starts: int = 10
+    max_iter: int = 100
+    max_time: float | None = None
+    progress: bool = False
+    random_state: RandomStateLike = None
 
     @all_or_nothing
     @with_callbacks

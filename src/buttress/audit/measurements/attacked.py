@@ -1,9 +1,9 @@
 """What small moves of the inputs do: every classifier attacked within each radius, on the held-out rows that stand.
 
 Of a row that is proven to stand nothing is tried: the share of those is a column of its own. What falls within a small
-radius falls within the larger ones too, so that no curve rises, and the column of the table is taken when all radii have
-been attacked. Gradient boosting on numbers without gaps is attacked exactly up to the
-radius of the table: what trying leaves standing is settled by a program each, as far as the planned work goes.
+radius falls within the larger ones too, so that no curve rises, and the column of the table is taken when all radii
+have been attacked. Gradient boosting on numbers without gaps is attacked exactly up to the radius of the table: what
+trying leaves standing is settled by a program each, as far as the planned work goes.
 """
 
 import warnings
