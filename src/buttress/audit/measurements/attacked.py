@@ -19,7 +19,7 @@ from buttress.attacks.scoring import Fallen
 from buttress.audit.baselines import GUESSES, NAMES, attacked_by_columns, reads_columns
 from buttress.audit.keeping import kept_stage
 from buttress.audit.measurements.as_is import AS_IS
-from buttress.audit.measuring.cells import accuracy, attacked_correct, has_gradients, has_scores, queries_a_row
+from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, has_gradients, has_scores, queries_a_row
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.certificates import certified_within
@@ -43,13 +43,18 @@ def _take(split: SplitTable, measured: Measured) -> Course:
             yield f"{name}: attacked at eps {radius:g}", k / len(radii)
             known = _attack(split, name, measured.models[name], radius, found)
             if known and radius == eps:
-                found.cells["certified"][name] = accuracy(found.fallen[name].proven >= eps)
+                found.cells["certified"][name] = _share(split, found.fallen[name].proven >= eps)
     curve: dict[str, list[Any]] = {"x": [0.0, *radii]}
     for name, fallen in found.fallen.items():
-        found.cells["attacked"][name] = accuracy(fallen.standing(eps))
-        curve[name] = [accuracy(fallen.standing(radius)).value for radius in (0.0, *radii)]
+        found.cells["attacked"][name] = _share(split, fallen.standing(eps))
+        curve[name] = [float(fallen.standing(radius).mean()) for radius in (0.0, *radii)]
     found.curves["eps"] = curve
     return found
+
+
+def _share(split: SplitTable, rows: Mask) -> Cell:
+    """Return the share of the first held-out rows that are so."""
+    return accuracy(rows, None if split.test.together is None else split.test.together[: len(rows)])
 
 
 def _rows(split: SplitTable, name: str, model: Predictor, found: Measured) -> int:

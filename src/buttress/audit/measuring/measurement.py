@@ -39,6 +39,7 @@ class Measured:
     known: dict[str, list[Finding]] = field(default_factory=dict)  # what needed no model, by code
     models: dict[str, Predictor] = field(default_factory=dict)
     losses: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    answers: dict[str, NDArray[Any]] = field(default_factory=dict)  # of the models on the held-out rows as they are
     unfinished: list[str] = field(default_factory=list)
     unattacked: list[str] = field(default_factory=list)
     fallen: dict[str, Fallen] = field(default_factory=dict)
