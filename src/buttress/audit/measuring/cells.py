@@ -92,8 +92,8 @@ Together = NDArray[np.intp] | None  # numbers of the groups that rows belong to,
 def accuracy(correct: NDArray[np.bool_], together: Together = None) -> Cell:
     """Return the mean of ``correct`` (n,) with its exact 95% interval (Clopper & Pearson, Biometrika 1934).
 
-    A bootstrap of rows that are all right would say 1 to 1, however few they are. Of rows that belong together it is the
-    interval of so many rows as would have the standard error of the groups (Korn & Graubard, Survey Methodology 1998).
+    A bootstrap of rows that are all right would say 1 to 1, however few they are. Of rows that belong together it is
+    that of so many rows as would have the standard error of the groups (Korn & Graubard, Survey Methodology 1998).
     """
     p, n = float(correct.mean()), len(correct)
     if together is None:

@@ -1,5 +1,7 @@
 """Which rows are for training and which are held out, and which of them are drawn when all are too many."""
 
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from buttress._suggest import column_called, counted
-from buttress.audit.reading.table import Table, given_column
+from buttress.audit.reading.table import Table, as_array, given_column
 from buttress.audit.reading.texts import factorised, texts_of
 
 HELD_OUT = 0.3  # of the rows
@@ -51,8 +53,8 @@ def _at_random(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, s
     note = ""
     if copies and (len(firsts) < len(y) / 2 or (classifies and not _enough(y[firsts], y))):
         group, copies = np.arange(len(y)), 0
-        note = (f"Rows that repeat the features of another: {len(y) - len(firsts)}, so many that some are on both sides "
-                "of the split.")
+        note = (f"Rows that repeat the features of another: {len(y) - len(firsts)}, so many that some are on both "
+                "sides of the split.")
     elif copies:
         note = f"Rows that repeat the features of another: {copies}; they were kept on one side of the split."
     return *_by_groups(group if copies else None, y, classifies, seed), note
@@ -83,6 +85,27 @@ def _check_sides(table: Table, classifies: bool, train: Rows, test: Rows) -> Non
                          "merge it, or give other groups, times or rows to test on.")
 
 
+def with_rows_to_test(
+    columns: Mapping[str, object], target: object, more: Mapping[str, object], target_name: str
+) -> tuple[dict[str, object], object, NDArray[np.bool_]]:
+    """Return the columns and the target with rows to test on below them, and which rows those are."""
+    lacking = [name for name in (*columns, target_name) if name not in more]
+    if lacking:
+        raise ValueError(f"The rows to test on lack the columns {lacking}. They have {list(more)}.")
+    below = _joined(target, more[target_name])
+    first = len(as_array(target))
+    return {name: _joined(column, more[name]) for name, column in columns.items()}, below, np.arange(
+        len(as_array(below))) >= first
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Return two columns as one: of the library they both came from, else an array."""
+    library = type(first).__module__.partition(".")[0]
+    if library in ("polars", "pandas") and type(first) is type(second) and first.dtype == second.dtype:
+        return import_module(library).concat([first, second])
+    return np.concatenate([as_array(first), as_array(second)])
+
+
 def set_apart(table: Table, by_groups: str | None, by_time: str | None) -> None:
     """Take the column that says which rows belong together, or when they were, out of the features and note it.
 
@@ -93,7 +116,7 @@ def set_apart(table: Table, by_groups: str | None, by_time: str | None) -> None:
         alone = given.codes.max() + 1 + np.arange(len(table))  # a row without a group is one
         table.groups = np.unique(np.where(given.codes < 0, alone, given.codes), return_inverse=True)[1].ravel()
     if by_time is not None:
-        table.times = _moments(by_time, given_column(table, by_time, "--time"), table)
+        table.times = moments(by_time, given_column(table, by_time, "--time"), table)
     for name in (by_groups, by_time):
         table.numeric.pop(name or "", None)
         table.categorical.pop(name or "", None)
@@ -101,14 +124,15 @@ def set_apart(table: Table, by_groups: str | None, by_time: str | None) -> None:
         raise ValueError(f"No feature column is left beside {by_groups or by_time!r}.")
 
 
-def _moments(name: str, values: NDArray[Any], table: Table) -> NDArray[np.float64]:
+def moments(name: str, values: NDArray[Any], table: Table) -> NDArray[np.float64]:
     """Return when each row was, as numbers: of dates and times, of numbers, or of texts such as 2024-03-31."""
     if values.dtype.kind in "OUST":
+        texts = texts_of(values)
         try:
-            values = np.array([str(value) for value in values], dtype="datetime64[ns]")
+            values = texts.spread(np.array(texts.distinct, dtype="datetime64[ns]"), np.datetime64("NaT"))
         except ValueError:
-            raise ValueError(f"{column_called(name)} holds {str(values[0])!r}. Times must be numbers, or dates such as "
-                             "2024-03-31 or 2024-03-31T12:00.") from None
+            raise ValueError(f"{column_called(name)} holds texts such as {texts.distinct[0]!r}. Times must be numbers, or "
+                             "dates such as 2024-03-31 or 2024-03-31T12:00.") from None
     missing = np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values.astype(np.float64))
     if missing.any():
         raise ValueError(f"{column_called(name)} has no time in {counted(int(missing.sum()), 'row')}, such as row "

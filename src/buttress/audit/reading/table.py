@@ -41,8 +41,8 @@ class Table:
     ``given`` and ``given_target`` are the columns as they came, all rows of them; ``places`` (n,) says which of those
     rows are in use. ``indexes`` are dropped columns that only number the rows, ``units`` the units of columns that have
     several, ``target_words`` the entries of the target that mean, or may mean, that it is missing. ``identifiers`` and
-    ``dates`` are columns that were dropped as such. Where the user said so, ``groups`` (n,) numbers the rows that belong
-    together, ``times`` (n,) says when they were, and ``to_test`` (n,) marks rows that models are tested on alone.
+    ``dates`` are columns that were dropped as such. Where the user said so, ``groups`` (n,) numbers the rows that
+    belong together, ``times`` (n,) says when they were, and ``to_test`` (n,) marks those that models are tested on.
     """
 
     numeric: dict[str, NDArray[np.float64]]
