@@ -74,7 +74,7 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
     init: str = "zero"
     n_landmarks: int | str | None = "auto"
     tol: float = 1e-4
-    max_iter: int = 1000
+    max_iter: int | None = 1000
     max_time: float | None = None
     random_state: RandomStateLike = None
     progress: bool = False

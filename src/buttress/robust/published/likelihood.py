@@ -115,7 +115,7 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
         Largest norm of the coefficients (the intercept among them), > 0; None for no limit.
     fit_intercept : bool, default=True
     max_iter, max_time : int, float or None
-        Most alternations (-1 for no limit) and seconds; few are needed.
+        Most alternations (None for no limit) and seconds; few are needed.
     progress : bool, default=False
         Show a progress line.
 

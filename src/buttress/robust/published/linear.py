@@ -62,7 +62,7 @@ class LinearModel(Documented, CallbackSupportMixin, BaseEstimator):
         Attribute("intercept_", "finite"))
 
     fit_intercept: bool = True
-    max_iter: int = 100
+    max_iter: int | None = 100
     max_time: float | None = None
     progress: bool = False
 
@@ -105,7 +105,7 @@ class CRR(RegressorMixin, LinearModel):
     tol : float, default=1e-6
         Stop when b changes by at most this share of the norm of y - b.
     max_iter, max_time : int, float or None
-        Most iterations (-1 for no limit) and seconds.
+        Most iterations (None for no limit) and seconds.
     progress : bool, default=False
         Show a progress line.
 
@@ -130,7 +130,7 @@ class CRR(RegressorMixin, LinearModel):
 
     contamination: float = 0.2
     tol: float = 1e-6
-    max_iter: int = 10_000
+    max_iter: int | None = 10_000
 
     @all_or_nothing
     @with_callbacks
@@ -171,7 +171,7 @@ class STIR(RegressorMixin, LinearModel):
     tol : float, default=1e-6
         Stop when the fitted values change by at most this share of the norm of y.
     max_iter, max_time : int, float or None
-        Most iterations (-1 for no limit) and seconds.
+        Most iterations (None for no limit) and seconds.
     progress : bool, default=False
         Show a progress line.
 
@@ -199,7 +199,7 @@ class STIR(RegressorMixin, LinearModel):
     truncation: float = 10.0
     growth: float = 1.5
     tol: float = 1e-6
-    max_iter: int = 1000
+    max_iter: int | None = 1000
 
     @all_or_nothing
     @with_callbacks

@@ -68,7 +68,7 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
     tol : float, default=1e-4
         Stop when the norm of the gradient has fallen to this share of its first value.
     max_iter, max_time : int, float or None
-        Most iterations (-1 for no limit) and seconds.
+        Most iterations (None for no limit) and seconds.
     random_state : int, RandomState or None
         For ``init="glorot"``, ``"normal"`` and the landmarks.
     progress : bool, default=False
