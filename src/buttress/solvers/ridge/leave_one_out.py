@@ -312,13 +312,13 @@ def together(groups: NDArray[np.intp] | None, y: Array, u: Array) -> tuple[Array
     aimed = (y.T * u).T
     if groups is None:
         return u, aimed
-    columns = [_sums(groups, column) for column in np.atleast_2d(aimed.T)]
-    return _sums(groups, u), np.array(columns).T.reshape(y.shape)
+    columns = [group_sums(groups, column) for column in np.atleast_2d(aimed.T)]
+    return group_sums(groups, u), np.array(columns).T.reshape(y.shape)
 
 
-def _sums(groups: NDArray[np.intp], x: Array) -> Array:
-    """Return for each row the sum of x (n,) over its group."""
-    return np.bincount(groups, x).astype(np.float64)[groups]
+def group_sums(groups: NDArray[np.intp] | None, x: Array) -> Array:
+    """Return for each row the sum of x (n,) over its group; x itself where no two rows are in one."""
+    return x if groups is None else np.bincount(groups, x).astype(np.float64)[groups]
 
 
 def fit_of(coef: Array, values: Array, y: Array, variance: Array, u: Array, own: Array, aimed: Array) -> Fit:
