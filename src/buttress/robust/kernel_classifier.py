@@ -16,7 +16,7 @@ from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import is_precomputed
-from buttress.robust.design import Design, Setting, fit_setting, given
+from buttress.robust.design import Design, Regime, Setting, fit_setting, given
 from buttress.robust.judged import chosen_inliers
 from buttress.robust.kernel_machine import RobustKernelMachine
 from buttress.robust.label_fit import LabelFit, LabelTask, fit_labels, fit_many_labels, with_directions
@@ -134,7 +134,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
 
     def _worth_comparing(self, design: Design, rows: NDArray[np.intp]) -> bool:
         """Say whether there are rows enough for a fit on landmarks to keep more detail, and none was excluded."""
-        return (design.regime.exact and len(rows) >= RELABEL.compared_from
+        return (design.regime is Regime.EXACT and len(rows) >= RELABEL.compared_from
                 and self.alpha == self.n_landmarks == "auto" and not is_precomputed(self.kernel))
 
     def _keep(
@@ -151,14 +151,14 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
             out[rows] = values
             return out
 
-        self.__dict__.update(_described(design, found.coef))
+        self.__dict__.update(_described(design, found.last.coef))
         wrong = found.flips.wrong
-        margin = label_margins(found.scores, codes[rows])
+        margin = label_margins(found.last.scores, codes[rows])
         self.isolated_ = isolated
-        self.alpha_ = found.alpha
+        self.alpha_ = found.last.alpha
         self.clean_ = found.clean
         self.n_iter_ = found.n_iter
-        self.weights_ = of_all(found.weights, 0.0)
+        self.weights_ = of_all((found.last.fitted == codes[rows]).astype(np.float64), 0.0)
         self.loo_score_ = of_all(margin, 0.0)
         self.loo_proba_ = of_all(found.flips.classes, 1 / C)
         # No other row supports or contradicts the label of an isolated row: it is as likely wrong as any.
@@ -171,7 +171,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         self.contamination_interval_ = np.full(2, share) if share is not None else around(
             self.contamination_, label_shares(found.first, codes[rows], found.directed), none_too=False)
         self.agreement_ = of_all(np.mean(found.votes == self.inlier_mask_[rows], axis=0), 1.0)
-        scores = of_all(found.scores[:, 1:] if C == 2 else found.scores, 0.0)
+        scores = of_all(found.last.scores[:, 1:] if C == 2 else found.last.scores, 0.0)
         self._certainty = Certainty(HeldOut(scores, codes, (~isolated).astype(np.float64), C,
                                             true=of_all(found.true, 1 / C)))
 
