@@ -98,7 +98,7 @@ def step_callback(
     if not getattr(estimator, "_skl_callbacks", None):
         return None
     supported: Any = estimator
-    most = None if max_iter is None or max_iter < 0 else max_iter + 1  # the first step counts no iteration
+    most = None if max_iter is None else max_iter + 1  # the first step counts no iteration
     context = supported._init_callback_context(max_subtasks=most)
     context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
     return Told(estimator, context, X, y, known or {})
