@@ -83,9 +83,8 @@ _OF_ADV_SVM = dict.fromkeys(
 _OF_INPUTS = {"n_landmarks": "It is one of AdversarialSVC and CertifiedSVC.",
               "bounds": "Features are moved, not inputs. It is one of AdversarialSVC and CertifiedSVC.",
               "attack_steps": "It is one of AdversarialSVC."}
-_TOLERANCE = {"tol": "Remove it: training ends after max_iter iterations."}
 ADV_SVM = {**_ATTACKED, **_OF_INPUTS}
-ATTACKED_INPUTS = {**_ATTACKED, **_OF_ADV_SVM, **_TOLERANCE}
+ATTACKED_INPUTS = {**_ATTACKED, **_OF_ADV_SVM, "tol": "Remove it: training ends after max_iter iterations."}
 CERTIFIED = {**ATTACKED_INPUTS, "attack_steps": _OF_INPUTS["attack_steps"]}
 CHOOSER = {
     **CERTIFIED,

@@ -1,14 +1,12 @@
 """What estimators that hold an expansion have in common: their input tags, and how they predict."""
 
-from collections.abc import Callable
-from typing import Any
 
 from scipy.sparse import issparse
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_X
-from buttress._types import Labels, MatrixLike, Rows
+from buttress._types import Labels, MatrixLike, Parameters, Rows
 from buttress.expansion import HasExpansion, KernelExpansion, winners
 from buttress.kernels import kernel_takes_sparse
 
@@ -29,7 +27,7 @@ def rows_to_score(estimator: HasExpansion, X: MatrixLike, *, single: bool = Fals
 class ExpansionPredictions:
     """Scores and classes of a classifier from its ``expansion_``, ``contrasts_`` and ``classes_``."""
 
-    get_params: Callable[..., dict[str, Any]]  # of the estimator that this is mixed into
+    get_params: Parameters  # of the estimator that this is mixed into
     expansion_: KernelExpansion
     contrasts_: Array
     classes_: Labels
@@ -55,7 +53,7 @@ class ExpansionPredictions:
 class ExpansionValues:
     """Values of a regressor from its ``expansion_`` and ``intercept_``."""
 
-    get_params: Callable[..., dict[str, Any]]  # of the estimator that this is mixed into
+    get_params: Parameters  # of the estimator that this is mixed into
     expansion_: KernelExpansion
     intercept_: float
 

@@ -33,7 +33,6 @@ from buttress.scores import Scorable
 
 TOLERANCE = 1e-6  # of HiGHS, on whole numbers and constraints; leads are proven beyond what it can hide
 HALVINGS = 100
-SOLVED = 0  # of milp: optimal
 
 
 @dataclass
@@ -178,8 +177,8 @@ def _trees(worst: Worst, forest: Forest, ball: Ball, limits: _Limits) -> Array:
     for code in np.unique(problem.codes[~worst.wrong]):
         rows = np.flatnonzero(~worst.wrong & (problem.codes == code))
         for contrast in forest.contrasts[code]:
-            slack = TOLERANCE * sum(float(np.abs(tree.value @ contrast).max()) for tree in forest.trees)
-            bound[rows] = np.minimum(bound[rows], forest.least(lows[rows], highs[rows], contrast) - slack)
+            proven = forest.least(lows[rows], highs[rows], contrast) - _hidden(forest, contrast)
+            bound[rows] = np.minimum(bound[rows], proven)
     for row in np.flatnonzero(~worst.wrong & (bound <= 0)):
         if limits.work <= 0:
             break
@@ -268,7 +267,7 @@ class _Program:
         solved = milp(np.concatenate([np.zeros(count), self.costs]), integrality=whole, bounds=Bounds(0, 1),
                       constraints=LinearConstraint(matrix, np.array(self.low), np.array(self.high)), options=options)
         limits.work -= leaves * max(1, solved.mip_node_count or 1)
-        bound = solved.fun if solved.status == SOLVED else solved.mip_dual_bound
+        bound = solved.fun if solved.success else solved.mip_dual_bound
         return -np.inf if bound is None else float(bound), None if solved.x is None else solved.x[:count]
 
 
@@ -277,17 +276,18 @@ def _least_lead(
 ) -> tuple[float, Array | None]:
     """Return a lower bound of the lead over the box, and the input at which it is least, None if none was met."""
     program = _Program()
-    hidden = 0.0
     for tree in forest.trees:
-        values = tree.value @ contrast
-        hidden += TOLERANCE * float(np.abs(values).max())
-        leaves = program.walk(tree, values, box)
+        leaves = program.walk(tree, tree.value @ contrast, box)
         program.constrain(leaves, None, 0.0, 1.0, 1.0)
     program.order()
     bound, splits = program.solve(limits, seconds)
-    if splits is None:
-        return bound + float(forest.offset @ contrast) - hidden, None
-    return bound + float(forest.offset @ contrast) - hidden, _point(program, splits > 0.5, forest, box)
+    point = None if splits is None else _point(program, splits > 0.5, forest, box)
+    return bound + float(forest.offset @ contrast) - _hidden(forest, contrast), point
+
+
+def _hidden(forest: Forest, contrast: Array) -> float:
+    """Return by how much the solver's tolerance may hide a smaller lead."""
+    return TOLERANCE * sum(float(np.abs(tree.value @ contrast).max()) for tree in forest.trees)
 
 
 def _point(program: _Program, below: Mask, forest: Forest, box: _Box) -> Array:

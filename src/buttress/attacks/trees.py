@@ -18,7 +18,7 @@ from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.scores import Scorable
 
 Nodes = NDArray[np.intp]
-AVERAGED = (RandomForestClassifier, ExtraTreesClassifier)
+AVERAGED = (DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier)
 NAMES = "DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier, GradientBoostingClassifier or " \
         "HistGradientBoostingClassifier"
 
@@ -99,10 +99,8 @@ def read_forest(classifier: Scorable, X: Array) -> Forest | None:
     ValueError for histogram boosting with categorical columns.
     """
     model: Any = getattr(classifier, "best_estimator_", classifier)
-    if type(model) is DecisionTreeClassifier:
-        return _averaged([model], len(model.classes_))
     if type(model) in AVERAGED:
-        return _averaged(model.estimators_, len(model.classes_))
+        return _averaged(getattr(model, "estimators_", [model]), len(model.classes_))
     if type(model) is GradientBoostingClassifier:
         shape = model.estimators_.shape
         trees = [_tree(model.estimators_[i, k].tree_, model.learning_rate, k, shape[1])
