@@ -21,6 +21,7 @@ MODELS = {
     "buttress.adversarial": (
         "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC"),
     "buttress.linear": ("LinearSVC",),
+    "buttress.stochastic_linear": ("StochasticLinearSVC",),
     "buttress.outlier": ("MultiKernelSVDD", "SVDD"),
     "buttress.robust": (
         "CRR", "KernelClassifier", "KernelRegressor", "RobustKernelClassifier", "RobustKernelRegressor",
