@@ -79,7 +79,7 @@ class Told:
         return bool(task.call_on_fit_task_end(estimator=self.estimator, X=self.X, y=self.y,
                                               reconstruction_attributes=made))
 
-    def _model(self, model_of: ModelOf, step: object) -> dict[str, object]:
+    def _model(self, model_of: ModelOf, step: object) -> Mapping[str, object]:
         return {**UNKNOWN, **self.known, **model_of(step)}
 
 

@@ -84,12 +84,11 @@ _OF_STEPS = {
 _OF_INPUTS = {"n_landmarks": "It is one of AdversarialSVC and CertifiedSVC.",
               "bounds": "Features are moved, not inputs. It is one of AdversarialSVC and CertifiedSVC.",
               "attack_steps": "It is one of AdversarialSVC."}
-_TOLERANCE = {"tol": "Remove it: training ends after max_iter iterations."}
 ADV_SVM = {**_ATTACKED, **_OF_INPUTS, **_OF_STEPS, "random_state": CLASSIFIER["random_state"],
            "device": "It is one of StochasticAdvSVM."}
 STOCHASTIC_ADV_SVM = {**_ATTACKED, **_OF_INPUTS, "solver": _OF_STEPS["solver"],
                       "tol": "Remove it: training ends after n_passes."}
-ATTACKED_INPUTS = {**_ATTACKED, **_OF_STEPS, **_TOLERANCE,
+ATTACKED_INPUTS = {**_ATTACKED, **_OF_STEPS, "tol": "Remove it: training ends after max_iter iterations.",
                    "fit_intercept": "It is one of AdvSVM, the machine against a ball in feature space."}
 CERTIFIED = {**ATTACKED_INPUTS, "attack_steps": _OF_INPUTS["attack_steps"]}
 CHOOSER = {

@@ -1,7 +1,6 @@
 """What estimators that hold an expansion have in common: their input tags, and how they predict."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from scipy.sparse import issparse
@@ -10,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_X
 from buttress._state import Attribute, State
-from buttress._types import Labels, MatrixLike, Rows
+from buttress._types import Labels, MatrixLike, Parameters, Rows
 from buttress.expansion import HasExpansion, KernelExpansion, binary_contrasts, rival_contrasts, winners
 from buttress.kernels import Linear, kernel_takes_sparse
 
@@ -31,7 +30,7 @@ def rows_to_score(estimator: HasExpansion, X: MatrixLike, *, single: bool = Fals
 class Mixed:
     """What the classes below ask of the estimator that they are mixed into."""
 
-    get_params: Callable[..., dict[str, Any]]
+    get_params: Parameters
 
 
 class ExpansionPredictions(Mixed):

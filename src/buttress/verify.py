@@ -64,10 +64,10 @@ def plus(values: Array) -> Array:
 
 
 def read_model(path: str) -> Model:
-    """Return the model of a file of format 3: dicts with "class" and attributes, lists, arrays, numbers and text."""
+    """Return the model of a file of format 4: dicts with "class" and attributes, lists, arrays, numbers and text."""
     content = np.fromfile(path, np.uint8).tobytes()
-    if hashlib.sha256(content[:-32]).digest() != content[-32:] or content[:8] != b"BUTTRESS" or content[8] != 3:
-        raise ValueError(f"{path} is no model file of format 3, or was changed: its SHA-256 is wrong.")
+    if hashlib.sha256(content[:-32]).digest() != content[-32:] or content[:8] != b"BUTTRESS" or content[8] != 4:
+        raise ValueError(f"{path} is no model file of format 4, or was changed: its SHA-256 is wrong.")
     begin = 20 + int.from_bytes(content[12:20], "little")
     arrays, place = [], begin
     for entry in json.loads(content[20:begin])["arrays"]:
@@ -77,8 +77,8 @@ def read_model(path: str) -> Model:
 
     def plain(part: Any) -> Any:
         kind, held = next(iter([*part.items(), ("", part)]))
-        readers: dict[str, Callable[[Any], Any]] = {
-            "array": lambda i: arrays[i], "scalar": lambda i: arrays[i][()], "float": float, "dict": dict,
+        readers: dict[str, Callable[[Any], Any]] = {"array": lambda i: arrays[i], "scalar": lambda i: arrays[i][()],
+            "column": lambda i: arrays[i].tolist(), "float": float, "dict": lambda two: dict(zip(*two, strict=True)),
             "tuple": list, "objects": list, "class": lambda name: {"class": name, **part["state"]}}
         return readers[kind](held) if kind in readers else part
 
