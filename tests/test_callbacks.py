@@ -20,6 +20,7 @@ from buttress import (
     RobustKernelClassifier,
     RobustKernelRegressor,
     RobustLinearRegressor,
+    StochasticLinearSVC,
     Subquantile,
 )
 
@@ -138,8 +139,8 @@ CLASSIFIERS = [
     SVC(gamma=1.0, solver="ipm"),
     SVC(gamma=1.0, indefinite="flip", kernel="sigmoid"),
     LinearSVC(),
-    LinearSVC(solver="gd", max_iter=5),
-    LinearSVC(solver="sgd", max_iter=3, random_state=0),
+    LinearSVC(solver="dual", max_iter=50),
+    StochasticLinearSVC(max_iter=3, random_state=0),
     AdversarialLinearSVC(),
     AdversarialLinearSVC(attack="ball"),
     KernelClassifier(max_iter=5),

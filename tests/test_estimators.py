@@ -34,6 +34,7 @@ from buttress import (
     RobustLinearRegressor,
     SeverClassifier,
     SeverRegressor,
+    StochasticLinearSVC,
     TrimmedLikelihoodClassifier,
     TrimmedLikelihoodRegressor,
     load,
@@ -48,6 +49,7 @@ ESTIMATORS = [
     SVC(),
     SVR(),
     LinearSVC(),
+    StochasticLinearSVC(random_state=0),
     LeastSquaresClassifier(),
     LeastSquaresClassifier(alpha="loo"),
     SVDD(),
@@ -109,6 +111,14 @@ def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     assert search.best_estimator_[-1].kernel.gamma == 2.0
     again = pickle.loads(pickle.dumps(search.best_estimator_))
     np.testing.assert_array_equal(again.predict(X), search.predict(X))
+
+
+@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if "max_iter" in e.get_params()],
+                         ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("limit", [-1, 0, 1.5])
+def test_only_none_is_no_limit_of_iterations(estimator, limit):
+    with pytest.raises(ValueError, match="max_iter must be a whole number of at least 1"):
+        clone(estimator).set_params(max_iter=limit).fit(*data_for(estimator))
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)

@@ -32,8 +32,8 @@ from buttress import (
     CertifiedSVC,
     KernelClassifier,
     KernelRegressor,
-    LinearSVC,
     ModelFileError,
+    StochasticLinearSVC,
     Subquantile,
     Tilted,
     load,
@@ -398,7 +398,7 @@ def test_the_order_in_memory_is_kept(axes, path):
 
 def test_a_descent_goes_on_from_a_file_as_it_would_have(path):
     X, y = iris()
-    model = LinearSVC(solver="sgd", random_state=0).partial_fit(X, y, classes=[0, 1, 2])
+    model = StochasticLinearSVC(random_state=0).partial_fit(X, y, classes=[0, 1, 2])
     save(model, path)
     again = load(path).partial_fit(X, y)
     np.testing.assert_array_equal(again.coef_, model.partial_fit(X, y).coef_)

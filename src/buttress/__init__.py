@@ -48,6 +48,7 @@ _HOME = {
     "SeverClassifier": "buttress.robust",
     "SeverRegressor": "buttress.robust",
     "STIR": "buttress.robust",
+    "StochasticLinearSVC": "buttress.stochastic_linear",
     "Subquantile": "buttress.risks",
     "SVC": "buttress.svm",
     "svc_path": "buttress.svm",

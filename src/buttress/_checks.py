@@ -101,10 +101,10 @@ def check_number(
     return number
 
 
-def check_count(name: str, value: object, low: int = 1) -> int:
-    """Return ``value`` as an int of at least ``low``, or raise."""
+def check_count(name: str, value: object, low: int = 1, fix: str = "") -> int:
+    """Return ``value`` as an int of at least ``low``, or raise, with the words of ``fix`` at the end."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
-        raise ValueError(f"{name} must be a whole number of at least {low}. Got {value!r}.")
+        raise ValueError(f"{name} must be a whole number of at least {low}. Got {value!r}. {fix}".rstrip())
     return int(value)
 
 
@@ -391,8 +391,8 @@ def check_known(y: Labels, classes: Labels) -> Rows:
 
 
 def check_limits(max_iter: int | None, max_time: float | None) -> None:
-    """Refuse iteration and time limits that are not positive (-1 and None mean none)."""
-    if max_iter is not None and max_iter != -1:
-        check_count("max_iter", max_iter)
+    """Refuse iteration and time limits that are not positive; None is no limit."""
+    if max_iter is not None:
+        check_count("max_iter", max_iter, fix="None is no limit.")
     if max_time is not None:
         check_number("max_time", max_time, 0)

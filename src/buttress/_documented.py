@@ -98,10 +98,16 @@ ADVERSARIAL_LINEAR = {
     "probability": "Remove it: wrap the model in CalibratedClassifierCV for probabilities.",
     **REGRESSOR,
 }
-LINEAR = {
-    "dual": "Remove it: the primal is solved, and the dual bounds how far from optimal the fit is.",
+_OF_LINEAR = {
     "intercept_scaling": "Remove it: the intercept is not penalised.",
     "multi_class": "Remove it: many classes are one problem a class.",
     "penalty": "Remove it: the norm is l2. For a sparse model use scikit-learn's LinearSVC(penalty='l1').",
     "verbose": REGRESSOR["verbose"],
 }
+LINEAR = {
+    **_OF_LINEAR,
+    **dict.fromkeys(("schedule", "eta0", "decay", "average"), "It is one of StochasticLinearSVC."),
+    "dual": "Remove it: the primal is solved, and the dual bounds how far from optimal the fit is.",
+    "random_state": CLASSIFIER["random_state"],
+}
+STOCHASTIC_LINEAR = {**_OF_LINEAR, "solver": "It is one of LinearSVC."}

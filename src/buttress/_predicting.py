@@ -1,16 +1,18 @@
 """What estimators that hold an expansion have in common: their input tags, and how they predict."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_X
+from buttress._state import Attribute, State
 from buttress._types import Labels, MatrixLike, Rows
-from buttress.expansion import HasExpansion, KernelExpansion, winners
-from buttress.kernels import kernel_takes_sparse
+from buttress.expansion import HasExpansion, KernelExpansion, binary_contrasts, rival_contrasts, winners
+from buttress.kernels import Linear, kernel_takes_sparse
 
 
 def sparse_or_dense(tags: Tags, pairwise: bool) -> Tags:
@@ -50,6 +52,55 @@ class ExpansionPredictions:
         check_is_fitted(self)
         scores = self.expansion_(rows_to_score(self, X))
         return scores, winners(scores, self.contrasts_)
+
+
+class PlanePredictions:
+    """Scores and classes of a linear classifier: those of its ``coef_`` and ``intercept_``, one row for two classes."""
+
+    _state = State(
+        Attribute("coef_", "finite", "n_scores, n_features", "One row for two classes, else one a class."),
+        Attribute("intercept_", "finite", "n_scores"))
+
+    get_params: Callable[..., dict[str, Any]]  # of the estimator that this is mixed into
+    coef_: Array
+    intercept_: Array
+    classes_: Labels
+
+    @property
+    def expansion_(self) -> KernelExpansion:
+        """The scores as an expansion in the linear kernel, for attacks."""
+        check_is_fitted(self)
+        return KernelExpansion(Linear(), self.coef_, np.eye(len(self.coef_)), self.intercept_)
+
+    @property
+    def contrasts_(self) -> Array:
+        """The contrasts of scores that decide, for attacks."""
+        check_is_fitted(self)
+        return binary_contrasts() if len(self.coef_) == 1 else rival_contrasts(len(self.classes_))
+
+    def decision_function(self, X: MatrixLike) -> Array:
+        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
+        check_is_fitted(self)
+        rows = check_X(self, X, sparse=issparse(X) and get_tags(self).input_tags.sparse)
+        scores = np.asarray(rows @ self.coef_.T) + self.intercept_
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: MatrixLike) -> Labels:
+        """Return the class of each row of X (n, d)."""
+        _, best = self._scores_of(X)
+        return self.classes_[best]
+
+    def _scores_of(self, X: MatrixLike) -> tuple[Array, Rows]:
+        """Return the scores (n, k) and the number of the class predicted (n,)."""
+        scores = self.decision_function(X)
+        two = scores.ndim == 1
+        return (scores[:, None], (scores > 0).astype(np.intp)) if two else (scores, scores.argmax(axis=1))
+
+
+def beside(planes: Iterable[tuple[Array, float]], w: Array, b: float) -> dict[str, Array]:
+    """Return the attributes of a plane w'x + b = 0 and those of the classes before it."""
+    every = [*planes, (w, b)]
+    return {"coef_": np.stack([w for w, _ in every]), "intercept_": np.array([b for _, b in every])}
 
 
 class ExpansionValues:

@@ -23,7 +23,7 @@ from sklearn.svm import SVC, NuSVC
 from buttress._arrays import Place
 from buttress._checks import Array
 from buttress._types import Labels, MatrixLike, Predictor, ProbabilisticClassifier, ScoredClassifier, SparseMatrix
-from buttress.expansion import KernelExpansion, Scores, binary_contrasts, pair_contrasts, rival_contrasts
+from buttress.expansion import KernelExpansion, Scores, binary_contrasts, class_contrasts, pair_contrasts, pairs_of
 from buttress.kernels import RBF, Kernel, Linear, Polynomial, Sigmoid
 
 # models that attacks and certificates take; a regressor is used as a classifier by the sign of its prediction
@@ -192,7 +192,7 @@ def _svc(model: SVC | NuSVC) -> ScoreFunction | None:
         coef = dual.T
         contrasts = binary_contrasts()
     else:
-        pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+        pairs = pairs_of(n_classes)
         codes = np.repeat(np.arange(n_classes), model.n_support_)
         coef = np.zeros((len(codes), len(pairs)))
         contrasts = pair_contrasts(pairs, n_classes)
@@ -217,8 +217,7 @@ def _linear(model: LinearClassifierMixin) -> ScoreFunction | None:
     coef = np.atleast_2d(_dense(model.coef_)).astype(np.float64)
     n_classes = len(model.classes_)
     intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), len(coef))
-    contrasts = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
-    return ScoreFunction(KernelExpansion(Linear(), coef, np.eye(len(coef)), intercept), contrasts)
+    return ScoreFunction(KernelExpansion(Linear(), coef, np.eye(len(coef)), intercept), class_contrasts(n_classes))
 
 
 def _kernel(

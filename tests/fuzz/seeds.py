@@ -20,7 +20,7 @@ def fitted():
     X, y = X[::2], y[::2]
     words = np.array(["a wall", "a buttress", "one wall more"] * 25, dtype=object)
     levels = np.column_stack([X[:, 0], y, np.array(y) % 2])
-    stochastic = buttress.LinearSVC(solver="sgd", random_state=0)
+    stochastic = buttress.StochasticLinearSVC(random_state=0)
     models = [
         (buttress.SVC(), X, y), (buttress.SVC(kernel="poly"), csr_matrix(X), y), (buttress.SVR(), X, X[:, 0]),
         (buttress.LinearSVC(), X, y), (buttress.SVDD(), X, None),

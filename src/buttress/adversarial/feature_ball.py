@@ -1,5 +1,6 @@
 """The adversarial SVM of Wu, Hu & Gu: the machine against a ball in feature space, exact or by stochastic gradients."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from buttress._checks import (
     FeatureNoiseWarning,
     NotConvergedWarning,
     check_count,
-    check_limits,
     check_number,
     check_option,
     warn_user,
@@ -19,7 +19,7 @@ from buttress._checks import (
 from buttress._documented import ADV_SVM, advises
 from buttress._rows import drawn_rows
 from buttress._state import Attribute, State, one_or_each
-from buttress._types import MatrixLike, RandomStateLike, VectorLike
+from buttress._types import MatrixLike, VectorLike
 from buttress.adversarial.held_out import feature_ball_held_out
 from buttress.adversarial.machine import AttackedMachine, Problem
 from buttress.certainty.probabilities import Certainty
@@ -32,7 +32,7 @@ from buttress.features import (
     random_features,
     spectrum_of,
 )
-from buttress.kernels import Kernel, KernelLike
+from buttress.kernels import Kernel
 from buttress.solvers.gradient.doubly_stochastic import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
 from buttress.solvers.qp.rkhs_path import Natural, first_point, natural_path, path_search
 from buttress.solvers.run import Outcome, all_or_nothing, run
@@ -45,6 +45,8 @@ JUDGED = 1000  # rows from which the radius at which f = 0 becomes optimal is es
 OF_ONE_SOLVER = ("natural_C_", "dual_gap_", "gradient_noise_", "gradient_signal_")
 
 
+@advises(**ADV_SVM)
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdvSVM(AttackedMachine):
     """The adversarial SVM of Wu, Hu & Gu (2021): a kernel machine whose features, not its inputs, are perturbed.
 
@@ -108,7 +110,7 @@ class AdvSVM(AttackedMachine):
 
     _state = State(
         Attribute("feature_radius_", "nonnegative", meaning="r."),
-        Attribute("norm_", "nonnegative", "n_scores", '||f||; of "dsg" and "sgd" by its recursion.'),
+        Attribute("rkhs_norm_", "nonnegative", "n_scores", '||f||; of "dsg" and "sgd" by its recursion.'),
         Attribute("natural_C_", "real", "n_scores",
                   "The C (the weight of the mean loss) of the natural machine that gives the same classes.",
                   when='with "exact"'),
@@ -121,47 +123,14 @@ class AdvSVM(AttackedMachine):
         Attribute("n_iter_", "count", meaning="Natural machines solved, or batches."),
         Attribute("history_", "history", meaning='Of the last class; for "dsg" and "sgd" an estimate from one batch.'))
 
-    @advises(**ADV_SVM)
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        eps: float = 0.1,
-        norm: str = "linf",
-        kernel: KernelLike = "rbf",
-        gamma: float | str = "scale",
-        fit_intercept: bool = True,
-        solver: str = "exact",
-        step: str = "diminishing",
-        step_size: float = 1.0,
-        n_features: int = 1024,
-        batch_size: int = 500,
-        n_passes: int = 1,
-        tol: float = 1e-3,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        random_state: RandomStateLike = None,
-        device: str | None = None,
-        progress: bool = False,
-    ):
-        self.C = C
-        self.eps = eps
-        self.norm = norm
-        self.kernel = kernel
-        self.gamma = gamma
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.step = step
-        self.step_size = step_size
-        self.n_features = n_features
-        self.batch_size = batch_size
-        self.n_passes = n_passes
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.random_state = random_state
-        self.device = device
-        self.progress = progress
+    fit_intercept: bool = True
+    solver: str = "exact"
+    step: str = "diminishing"
+    step_size: float = 1.0
+    n_features: int = 1024
+    batch_size: int = 500
+    n_passes: int = 1
+    tol: float = 1e-3
 
     @all_or_nothing
     @with_callbacks
@@ -188,12 +157,11 @@ class AdvSVM(AttackedMachine):
         else:
             self._fit_stochastic(problem, signs)
         self._certainty = Certainty(feature_ball_held_out(problem, self.expansion_, self.C, self.feature_radius_,
-                                                          self.norm_, intercept=self.fit_intercept))
+                                                          self.rkhs_norm_, intercept=self.fit_intercept))
         return self
 
     def _check_solver(self) -> None:
         check_option("solver", self.solver, ("exact", "dsg", "sgd"))
-        check_limits(self.max_iter, self.max_time)
         check_option("step", self.step, ("diminishing", "constant"))
         check_number("step_size", self.step_size, 0)
         check_number("tol", self.tol, 0)
@@ -230,7 +198,7 @@ class AdvSVM(AttackedMachine):
                       "natural machines. Raise tol, or scale the data.", NotConvergedWarning)
         self.expansion_ = _exact_expansion(kernel, X, [outcome.state for outcome in outcomes])
         values = self.expansion_(self.expansion_.centers) - self.expansion_.intercept
-        self.norm_ = np.sqrt(np.maximum(np.einsum("jk,jk->k", self.expansion_.coef, values), 0.0))
+        self.rkhs_norm_ = np.sqrt(np.maximum(np.einsum("jk,jk->k", self.expansion_.coef, values), 0.0))
         self.natural_C_ = np.array([outcome.state[2] for outcome in outcomes]) * n
         self.dual_gap_ = one_or_each(outcome.gap * outcome.objective for outcome in outcomes)
         self.converged_ = all(outcome.converged for outcome in outcomes)
@@ -272,7 +240,7 @@ class AdvSVM(AttackedMachine):
             self.gradient_noise_, self.gradient_signal_ = _feature_noise(found, X)
             found = RandomExpansion(features.fresh(), found.coef, found.intercept)
         self.expansion_ = found
-        self.norm_ = to_numpy(outcome.state[2])
+        self.rkhs_norm_ = to_numpy(outcome.state[2])
         self.n_iter_ = outcome.n_iter
         self.converged_ = outcome.converged
         self.history_ = outcome.history

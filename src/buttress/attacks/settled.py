@@ -172,7 +172,7 @@ def _trees(worst: Worst, forest: Forest, ball: Ball, limits: _Limits) -> Array:
     """Return lower bounds of the leads, (n,): tree by tree, and by a program a rival where that proves nothing."""
     problem = worst.problem
     bound = np.where(worst.wrong, -np.inf, np.inf)
-    reach = np.broadcast_to(ball.reach(problem.X), (1, problem.X.shape[1]))[0]
+    reach = np.broadcast_to(ball.reach, (1, problem.X.shape[1]))[0]
     lows, highs = np.maximum(problem.X - reach, problem.low), np.minimum(problem.X + reach, problem.high)
     for code in np.unique(problem.codes[~worst.wrong]):
         rows = np.flatnonzero(~worst.wrong & (problem.codes == code))

@@ -24,19 +24,23 @@ from buttress._checks import Array, check_box, check_columns, check_number, chec
 from buttress._types import BoundsLike, MatrixLike
 from buttress.certificates.leads import Leads, Rival
 from buttress.certificates.radius import CLOSE
+from buttress.certificates.training.conclusions import TrainingConclusions, training_conclusions
 from buttress.certificates.training.flips import TrainingFlips, training_flips
-from buttress.certificates.training.moves import TrainingInterval, training_moves, training_removals
+from buttress.certificates.training.moves import TrainingInterval, training_moves
+from buttress.certificates.training.removals import training_removals
 from buttress.certificates.training.together import TrainingAccuracy, training_accuracy
 from buttress.scores import Scorable, SignOf, as_classifier, read_scores
 
 __all__ = [
     "CertifiedRadius",
     "TrainingAccuracy",
+    "TrainingConclusions",
     "TrainingFlips",
     "TrainingInterval",
     "certified_radius",
     "certified_within",
     "training_accuracy",
+    "training_conclusions",
     "training_flips",
     "training_moves",
     "training_removals",

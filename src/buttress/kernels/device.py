@@ -1,6 +1,7 @@
 """A kernel computed by torch on a device; rows go in and values come out as numpy's arrays."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from buttress.kernels.kernel import Kernel, Radial, middle
 from buttress.kernels.points import centred
 
 
+@dataclass(eq=False, repr=False)
 class OnDevice(Kernel):
     """Another kernel, which depends on a distance or an inner product, with its matrices computed on a device.
 
@@ -21,9 +23,8 @@ class OnDevice(Kernel):
         One of torch's, such as "cpu" or "cuda".
     """
 
-    def __init__(self, kernel: Kernel, device: str):
-        self.kernel = kernel
-        self.device = device
+    kernel: Kernel
+    device: str
 
     @property
     def definiteness(self) -> str:

@@ -130,7 +130,7 @@ def solve(
         assert plan is not None
         far = RankOracle(plan, error=settings.sketch_error, guard=settings.sketch_error, mean=False)
         descent = pseudo_gradient_descent(far, settings.alpha, settings.step_rule, climb.pool)
-        steps = PAPER_STEPS if settings.max_iter in (None, -1) else settings.max_iter
+        steps = PAPER_STEPS if settings.max_iter is None else settings.max_iter
         outcome = limited(descent, tol=-1.0, warn=False, max_iter=steps)
         run(certify(climb, outcome.state), tol=settings.tol, warn=False)  # the hypothesis, on the grid
         return replace(outcome, state=climb.best, gap=climb.best.gap, objective=climb.best.high)
