@@ -19,7 +19,7 @@ ROOMS = {  # what promises something, and the tests of it
                      ["tests/test_certificates.py", "tests/test_certificate_bounds.py", "tests/test_radii.py"]),
     "training": (["src/buttress/certificates/training/*.py"],
                  ["tests/test_training_flips.py", "tests/test_training_hinge.py", "tests/test_training_moves.py"]),
-    "verify": (["src/buttress/verify.py"], ["tests/test_verify.py"]),
+    "verify": (["src/buttress/verify/*.py"], ["tests/test_verify.py"]),
     "gaps": (["src/buttress/solvers/qp/certificate.py", "src/buttress/solvers/ball/soft_ball.py",
               "src/buttress/solvers/linear/primal.py"],
              ["tests/test_gap.py", "tests/test_smo.py", "tests/test_svm.py", "tests/test_svm_regressor.py",
