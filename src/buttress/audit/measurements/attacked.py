@@ -43,6 +43,9 @@ def _take(split: SplitTable, measured: Measured) -> Course:
         found.cells["attacked"][name] = accuracy(fallen.standing(eps))
         curve[name] = [accuracy(fallen.standing(radius)).value for radius in (0.0, *radii)]
     found.curves["eps"] = curve
+    for name, proven in found.settled.items():
+        settled = int(np.sum(proven | ~found.fallen[name].standing(eps)))
+        found.on[f"rows of {name} of which the worst move is known"] = f"{settled} of {len(proven)}"
     return found
 
 

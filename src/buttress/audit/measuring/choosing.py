@@ -8,13 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress.audit.baselines import GUESSES, SIMPLER
-from buttress.audit.measuring.cells import beats
+from buttress.audit.measuring.cells import ENOUGH, beats
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import SplitTable
 
-# Two estimators differ beyond chance (sign test, 5%) when six rows or more are right with one of them only; of fewer
-# than twenty rows that would be a difference of .3, and the interval of no error at all reaches from .83 to 1.
-ENOUGH = 20
 ALIKE = 0.01  # accuracy, or share of an RMSE, by which two scores differ without that it matters
 FAR = {True: 0.02, False: 0.05}  # by how much a score may be worse, however uncertain: accuracy, or share of an RMSE
 PLANTED = ("flipped_10", "flipped_30", "noise_10", "noise_30")  # faults that count only where they were found
@@ -57,8 +54,9 @@ def as_good(losses: dict[str, NDArray[np.float64]], classifies: bool) -> list[st
 
 def judged_by(split: SplitTable, measured: Measured) -> list[str]:
     """Return the columns that count among equals: scores as they are and moved, and planted faults that were found."""
-    wrong = measured.verdicts is not None and bool(measured.verdicts.wrong.any()) and (
-        measured.verdicts.interval[0] >= LEAST_SHARE)
+    verdicts = measured.verdicts
+    wrong = verdicts is not None and bool(verdicts.wrong.any()) and (
+        verdicts.interval[0] >= LEAST_SHARE and not verdicts.misleading())
     counted = ["as_is", *(["attacked"] if split.classifies else []), *(PLANTED if wrong else ())]
     return [key for key in counted if key in measured.columns]
 
