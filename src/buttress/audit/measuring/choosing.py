@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress.audit.baselines import GUESSES, SIMPLER
+from buttress.audit.contenders import for_wrong_targets
 from buttress.audit.measuring.cells import ENOUGH, beats
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import SplitTable
@@ -26,8 +27,9 @@ def recommended(split: SplitTable, measured: Measured) -> str | None:
     as_is = measured.cells.get("as_is", {})
     if len(split.test) < ENOUGH or measured.cut or not as_is:
         return None
-    guess = as_is[split.baseline]
-    able = [name for name in split.unfitted if name not in measured.unattacked and name not in GUESSES
+    guess, wrong = as_is[split.baseline], found_wrong(measured)
+    able = [name for name, estimator in split.unfitted.items()
+            if name not in measured.unattacked and name not in GUESSES and (wrong or not for_wrong_targets(estimator))
             and beats(as_is[name], guess, split.classifies)]
     good = as_good({name: measured.losses[name] for name in able}, split.classifies)
     return simplest(good, measured, judged_by(split, measured), split.classifies) if good else None
@@ -52,12 +54,17 @@ def as_good(losses: dict[str, NDArray[np.float64]], classifies: bool) -> list[st
     return good
 
 
+def found_wrong(measured: Measured) -> bool:
+    """Say whether wrong targets were found, so that what is made for them has a say."""
+    verdicts = measured.verdicts
+    return verdicts is not None and bool(verdicts.wrong.any()) and (
+        verdicts.interval[0] >= LEAST_SHARE and not verdicts.misleading())
+
+
 def judged_by(split: SplitTable, measured: Measured) -> list[str]:
     """Return the columns that count among equals: scores as they are and moved, and planted faults that were found."""
-    verdicts = measured.verdicts
-    wrong = verdicts is not None and bool(verdicts.wrong.any()) and (
-        verdicts.interval[0] >= LEAST_SHARE and not verdicts.misleading())
-    counted = ["as_is", *(["attacked"] if split.classifies else []), *(PLANTED if wrong else ())]
+    planted = PLANTED if found_wrong(measured) else ()
+    counted = ["as_is", *(["attacked"] if split.classifies else []), *planted]
     return [key for key in counted if key in measured.columns]
 
 
