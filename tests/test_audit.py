@@ -368,7 +368,7 @@ def test_planted_faults_count_only_where_they_were_found():
                                        (wrong, 0.1, ["as_is", "noise_30"])):
         measured.verdicts = Verdicts(none, none, probability, none, none > 0, np.zeros((9, 1), int), 0.1, 0, False,
                                      (low, 0.3))
-        assert judged_by(SimpleNamespace(classifies=False), measured) == expected
+        assert judged_by(SimpleNamespace(classifies=False, decides="as_is"), measured) == expected
 
 
 @pytest.mark.parametrize(
