@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_count
@@ -85,13 +86,14 @@ class Explanation(Display):
         return self.drawn_on(ax)
 
 
-def explain(model: HasExpansion, x: MatrixLike, *, labels: ArrayLike | None = None) -> Explanation:
+def explain(model: HasExpansion | Pipeline, x: MatrixLike, *, labels: ArrayLike | None = None) -> Explanation:
     """Return what each support vector adds to the score of one row x, of shape (d,) or (1, d).
 
     Parameters
     ----------
     model : fitted kernel estimator
-        Any with an ``expansion_``: ``SVC``, ``SVR``, the kernel and robust kernel estimators.
+        Any with an ``expansion_``: ``SVC``, ``SVR``, the kernel and robust kernel estimators; or a Pipeline that ends in
+        one, which is given the row as it was before any step.
     x : the row, as the model takes it
     labels : array of shape (n,) or None
         Names of the training rows, such as the index of their frame, for models that know the rows of their centres.
@@ -114,6 +116,8 @@ def explain(model: HasExpansion, x: MatrixLike, *, labels: ArrayLike | None = No
     check_is_fitted(model)
     given: Any = x
     given = np.asarray(given)[None, :] if np.ndim(given) == 1 else given
+    if isinstance(model, Pipeline):
+        given, model = model[:-1].transform(given), model[-1]
     rows = rows_to_score(model, given)
     if rows.shape[0] != 1:
         raise ValueError(f"explain takes one row, of shape (d,) or (1, d). Got {rows.shape[0]} rows. Give one "

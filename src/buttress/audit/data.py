@@ -58,8 +58,12 @@ class AuditData:
 
     @property
     def suspicious(self) -> Any:
-        """The rows that look wrong or are borderline, as they came, as a frame like the user's, the worst first."""
-        return frame(self.sheet.suspicious(), self.data["source"])
+        """The rows that look wrong or are borderline, as they came, as a frame like the user's, the worst first.
+
+        A pandas frame has the index of those rows.
+        """
+        columns = self.sheet.suspicious()
+        return frame(columns, self.data["source"], columns["row"])
 
     @property
     def table(self) -> Any:
@@ -125,11 +129,14 @@ def rounded(found: Any) -> Any:
     return float(f"{found:.{DIGITS}g}") if isinstance(found, float) else found
 
 
-def frame(columns: dict[str, list[Any]], source: str) -> Any:
-    """Return columns as a frame: pandas if the data came so, else polars, or whichever is installed; else a dict."""
+def frame(columns: dict[str, list[Any]], source: str, index: list[Any] | None = None) -> Any:
+    """Return columns as a frame: pandas if the data came so, else polars, or whichever is installed; else a dict.
+
+    ``index`` is that of a pandas frame.
+    """
     libraries = ("pandas", "polars") if source.startswith("pandas") else ("polars", "pandas")
     for library in libraries:
         if find_spec(library):
-            extra = {"strict": False} if library == "polars" else {}
+            extra: dict[str, object] = {"strict": False} if library == "polars" else {"index": index}
             return import_module(library).DataFrame(columns, **extra)
     return columns

@@ -110,8 +110,8 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
     Returns
     -------
     DataFrame or dict
-        A pandas or polars frame if X, or else y, is one; otherwise a dict of NumPy arrays, which any frame library
-        takes as it is.
+        A pandas or polars frame if X, or else y, is one, a pandas one with the index of its rows; otherwise a dict of
+        NumPy arrays, which any frame library takes as it is.
 
     Raises
     ------
@@ -258,8 +258,10 @@ def _library(data: object) -> str:
 
 def _framed(columns: dict[str, Labels], X: MatrixLike, y: VectorLike) -> Any:
     for data in (X, y):
-        if _library(data) in ("pandas", "polars"):
-            return importlib.import_module(_library(data)).DataFrame(columns)
+        if _library(data) == "pandas":  # rows keep their labels, so that X.loc[report.index] is these rows
+            return importlib.import_module("pandas").DataFrame(columns, index=columns["row"])
+        if _library(data) == "polars":
+            return importlib.import_module("polars").DataFrame(columns)
     return columns
 
 
