@@ -14,8 +14,7 @@ from buttress import InterruptedWarning, NotConvergedWarning
 from buttress.relational import EntityFeatures, Join, RelationalLinearSVC, SourceChangedError, SourceLostError, Table
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import Evaluation
-from buttress.relational.optimum.certified import Climber
-from buttress.relational.optimum.planes import PlanePool
+from buttress.relational.optimum.certified import Climber, PlanePool
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources import databases
 from buttress.relational.sources.blocks import blocks
@@ -23,8 +22,8 @@ from buttress.relational.sources.databases import one_snapshot, reason, select, 
 from buttress.relational.sources.deadline import time_limit
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
 from buttress.relational.sources.tables import column_names, read_columns
+from buttress.relational.sql.listing import sample_rows
 from buttress.relational.sql.oracle import SqlOracle
-from buttress.relational.sql.sample import sample_rows
 
 ENGINES = ["memory", "sql"]
 
