@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from buttress._callbacks import showing, step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_X, warn_user
+from buttress._proof import PROOF, proof_word
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
@@ -57,8 +58,8 @@ class SVDD(BallDetector):
         are shifted to at least 0 (``"shift"``).
     cache_size : float, default=200
         Megabytes of kernel rows to keep.
-    max_iter : int, default=-1
-        Most pair updates, -1 for no limit.
+    max_iter : int or None, default=None
+        Most pair updates.
     max_time : float or None
         Most seconds.
     progress : bool, default=False
@@ -80,10 +81,11 @@ class SVDD(BallDetector):
 
     _state = State(
         *OF_BALLS,
-        Attribute("primal_objective_", "finite", meaning="The objective above."),
+        Attribute("primal_objective_", "finite", meaning="An upper bound of the objective above at this ball."),
         Attribute("dual_objective_", "finite", meaning="A lower bound of the optimum."),
         Attribute("dual_gap_", "real",
-                  meaning="Their difference, in float64: the optimum lies between them. NaN for an indefinite kernel."),
+                  meaning="How far above the optimum this ball can be at most. NaN for an indefinite kernel."),
+        PROOF,
         Attribute("converged_", "bool",
                   meaning="Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective."),
         Attribute("n_iter_", "count", meaning="Pair updates."),
@@ -128,12 +130,13 @@ class SVDD(BallDetector):
             return self._described(kernel, rows, Z, weight, ball.times(unit))
 
         gram_rows = KernelRows(trained, part, self.cache_size, real=np.float64 if given else None)
-        limits = Limits(tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter, max_time=self.max_time,
+        limits = Limits(tol=self.tol, max_iter=self.max_iter, max_time=self.max_time,
                         callback=showing(step_callback(self, rows, y, None), at), progress=self.progress)
         ball = solve_ball(gram_rows, weight[keep], self.nu, limits).times(unit)
         for name, value in self._described(kernel, rows, Z, weight, ball).items():
             setattr(self, name, value)
         self.dual_gap_ = ball.gap if certified else float("nan")
+        self.proof_ = proof_word([ball.proven, trained.definiteness in ("pd", "cpd")])
         self.converged_ = ball.converged
         self.n_iter_ = ball.outcome.n_iter
         self.history_ = ball.outcome.history

@@ -80,7 +80,7 @@ def solve(oracle: MarginOracle, plan: Plan, pool: PlanePool, model: Parameters, 
     if model.solver == "paper":
         far = RankOracle(plan, error=model.sketch_error, guard=model.sketch_error, mean=False)
         descent = pseudo_gradient_descent(far, alpha, model.step_rule, climb.pool)
-        steps = 500 if model.max_iter in (None, -1) else model.max_iter  # it has no stopping rule of its own
+        steps = 500 if model.max_iter is None else model.max_iter  # it has no stopping rule of its own
         outcome = limited(descent, tol=-1.0, warn=False, max_iter=steps)
         run(certify(climb, outcome.state), tol=model.tol, warn=False)  # the hypothesis, on the grid
         return replace(outcome, state=climb.best, gap=climb.best.gap, objective=climb.best.high)
