@@ -8,11 +8,12 @@ from buttress.relational.checks import used_columns
 from buttress.relational.counting.lists import ENTRY_MEGABYTES
 from buttress.relational.declare import Join, Pair, Table, key_columns
 from buttress.relational.plan.plan import Node, Plan
-from buttress.relational.sources.columns import Column
+from buttress.relational.sources.columns import Column, make_column, objects
+from buttress.relational.sources.databases import item_of
 from buttress.relational.sources.dialects import DUCKDB, dialect_of
-from buttress.relational.sources.files import is_files
+from buttress.relational.sources.files import is_files, scanned
 from buttress.relational.sources.tables import row_count
-from buttress.relational.sql.plan import LEAST_MEMORY, column_sample, home_of
+from buttress.relational.sql.plan import KIND_ROWS, LEAST_MEMORY, column_sample
 from buttress.relational.stream import CHUNK_SHARE, LIST_SHARE, Layout
 
 # Bytes at the peak of a fit, from the arrays that are alive then (measured: benchmarks/relational.py --parts memory)
@@ -69,11 +70,16 @@ def column_count(table: Table) -> int:
 
 
 def _few_rows(table: Table, names: Sequence[str]) -> dict[str, Column]:
-    """Return a few rows of a table outside of this process, none of a frame."""
-    if not isinstance(table.source, tuple) and not is_files(table.source):
+    """Return up to KIND_ROWS rows of a table outside of this process."""
+    if isinstance(table.source, tuple):
+        dialect = dialect_of(table.source[0])
+        return column_sample(table.source[0], dialect, item_of(dialect, table.source[1], names), names)
+    if not names or not is_files(table.source):
         return {}
-    connection, dialect, items = home_of([table], [names], LEAST_MEMORY)
-    return column_sample(connection, dialect, items[0], names)
+    chosen = ", ".join(DUCKDB.quote(name) for name in names)
+    rows = scanned(table.source, lambda scan: f"SELECT {chosen} FROM ({scan}) LIMIT {KIND_ROWS}")
+    read = list(zip(*rows)) if rows else [()] * len(names)
+    return {name: make_column(objects(values)) for name, values in zip(names, read)}
 
 
 def streamed_megabytes(join: Join, plan: Plan, memory: float) -> float:
