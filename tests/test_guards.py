@@ -25,7 +25,7 @@ from buttress.solvers.contamination.label_law import (
     label_likelihoods,
     label_margins,
 )
-from buttress.solvers.contamination.residual_law import Limits, explain, reweighted_steps
+from buttress.solvers.contamination.residual_law import Limits, Residuals, explain, reweighted_steps
 from buttress.solvers.contamination.tuning import LABELS
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
 from buttress.solvers.run import Budget
@@ -291,7 +291,7 @@ def test_reweighting_forgives_no_row_that_the_bisquare_rejected():
     y[:20] = X[:20] @ w + 5
     ridge, weight = FeatureRidge(X), (np.arange(200) >= 20).astype(float)
     fit = ridge.solve(y, weight, 1e-9)
-    known = explain(fit.loo, fit.spread, None, Limits(1e-6))
+    known = explain(Residuals(fit.loo, fit.spread), Limits(1e-6))
     assert known.responsibility[:20].min() > 0.5
     for step in islice(reweighted_steps(ridge, y, fit, known, alpha=1e-9, limits=Limits(1e-6)), 3):
         fit = step.state[0]

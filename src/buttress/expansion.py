@@ -163,6 +163,16 @@ def rival_contrasts(n_classes: int) -> Array:
     return np.array([[unit[y] - unit[r] for r in range(n_classes) if r != y] for y in range(n_classes)])
 
 
+def class_contrasts(n_classes: int) -> Array:
+    """Contrasts of one score for two classes, of one a class for more."""
+    return binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+
+
+def pairs_of(n_classes: int) -> list[tuple[int, int]]:
+    """Return the pairs (i, j), i < j, in the order of their scores."""
+    return [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+
+
 def pair_contrasts(pairs: list[tuple[int, int]], n_classes: int) -> Array:
     """Contrasts of one score per pair (i, j), positive for i: shape (C, C-1, len(pairs)).
 

@@ -55,10 +55,9 @@ class Fit(NamedTuple):
     plane: Plane
     outcome: Outcome
 
-    @property
-    def primal(self) -> float:
-        """Its objective."""
-        return self.problem.primal(self.plane.w, self.problem.slack(self.plane.w, self.plane.b))
+    def bounds(self, multipliers: Array | None = None) -> tuple[float, float]:
+        """Return proven bounds: of its objective, and of the optimum from feasible multipliers."""
+        return self.problem.proven(self.plane.w, self.plane.b, multipliers)
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class LinearMachine(PlanePredictions, Probabilities, CallbackSupportMixin, Class
 
     _state = State(
         Attribute("primal_objective_", "real", "one or n_scores",
-                  "The objective as stated above; a number for two classes.", when="after fit"))
+                  "An upper bound of the objective as stated above; a number for two classes.", when="after fit"))
 
     C: float = 1.0
     loss: str = "hinge"
@@ -151,7 +150,7 @@ class LinearMachine(PlanePredictions, Probabilities, CallbackSupportMixin, Class
             fits.append(Fit(made.problem, outcome.state, outcome))
         self.coef_ = np.stack([fit.plane.w for fit in fits])
         self.intercept_ = np.array([fit.plane.b for fit in fits])
-        self.primal_objective_ = one_or_each(fit.primal for fit in fits)
+        self.primal_objective_ = one_or_each(fit.bounds()[0] for fit in fits)
         self.converged_ = all(fit.outcome.converged for fit in fits)
         self.n_iter_ = max(fit.outcome.n_iter for fit in fits)
         self.history_ = fits[-1].outcome.history
@@ -217,7 +216,7 @@ class LinearSVC(LinearMachine):
 
     _state = State(
         Attribute("dual_objective_", "real", "one or n_scores", "A lower bound of the optimum."),
-        Attribute("dual_gap_", "real", "one or n_scores", "The difference of the objectives."),
+        Attribute("dual_gap_", "real", "one or n_scores", "Their difference. Proven in floating point."),
         Attribute("dual_coef_", "finite", "n_scores, n_rows",
                   "The dual point of ``dual_objective_``: y_i a_i of each row, with which anyone can prove it again."),
         Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
@@ -244,8 +243,9 @@ class LinearSVC(LinearMachine):
         fits = self._solve(task, lambda problem: Course(problem, self._steps(problem)))
         multipliers = [fit.problem.feasible(fit.outcome.state.multipliers) for fit in fits]
         self._keep_left_out(task, multipliers)
-        self.dual_objective_ = one_or_each(fit.plane.dual for fit in fits)
-        self.dual_gap_ = one_or_each(fit.primal - fit.plane.dual for fit in fits)
+        bounds = [fit.bounds(a) for fit, a in zip(fits, multipliers, strict=True)]
+        self.dual_objective_ = one_or_each(dual for _, dual in bounds)
+        self.dual_gap_ = one_or_each(primal - dual for primal, dual in bounds)
         self.dual_coef_ = np.zeros((len(fits), len(task.counted)))
         self.dual_coef_[:, task.counted] = [fit.problem.y * a for fit, a in zip(fits, multipliers, strict=True)]
         return self

@@ -132,8 +132,7 @@ def _jump(worst: Worst, rows: NDArray[np.intp], ball: Ball, rng: Rng) -> None:
     if not len(rows):
         return
     X = problem.X[rows]
-    delta = ball.radius * direction(rng.normal(size=X.shape), ball.norm)
-    delta = problem.place(delta) if ball.columns is None else problem.place(delta) * ball.columns
+    delta = problem.place(ball.radius * direction(rng.normal(size=X.shape), ball.norm)) * ball.columns
     moved = problem.clip(rows, X + delta)
     worst.see(rows, moved, problem.target.scores(moved))
 

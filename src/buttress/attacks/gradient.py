@@ -6,7 +6,7 @@ gradients of narrow kernels vanish before they point anywhere, and those of neig
 Sources: Goodfellow, Shlens & Szegedy (ICLR 2015) for FGSM, Madry et al. (ICLR 2018) for PGD.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -174,10 +174,9 @@ def starts_at_others(problem: Problem, rows: Rows, ball: Ball, count: int) -> It
 
 def _apart(X: Array, others: Array, ball: Ball) -> Array:
     """Return the distances of rows from others in the ball's norm, columns that stay left out."""
-    if ball.columns is not None:
-        columns = to_numpy(ball.columns)[0]
-        moving = columns > 0
-        X, others = (rows[:, moving] / columns[moving] for rows in (X, others))
+    columns = np.broadcast_to(to_numpy(ball.columns), (1, X.shape[1]))[0]
+    moving = columns > 0
+    X, others = (rows[:, moving] / columns[moving] for rows in (X, others))
     return cdist(X, others, "chebyshev" if ball.norm == "linf" else "euclidean")
 
 
@@ -211,11 +210,7 @@ def walk_to_rivals(worst: Met, rows: NDArray[np.intp], ball: Ball, steps: int, l
         if not len(rows):
             return
         lead = problem.target.contrasts[problem.codes[rows], rival]
-
-        def aim(contrast: Array, lead: Array = lead) -> Array:
-            return lead
-
-        descend(worst, rows, problem.X[rows], ball, steps, length, aim)
+        descend(worst, rows, problem.X[rows], ball, steps, length, lead)
 
 
 def walk_shorter(worst: Met, rows: NDArray[np.intp], ball: Ball, steps: int, length: float) -> None:
@@ -232,11 +227,11 @@ def walk_shorter(worst: Met, rows: NDArray[np.intp], ball: Ball, steps: int, len
 
 def descend(
     met: Met, rows: NDArray[np.intp], moved: Array, ball: Ball, steps: int, length: float,
-    aim: Callable[[Array], Array] | None = None,
+    lead: Array | None = None,
 ) -> None:
     """Walk ``steps`` steps down the margin from ``moved``, projecting on the ball around the rows and the box.
 
-    ``aim`` turns the contrasts (b, k) that attain the margins into those to walk down instead.
+    ``lead`` are contrasts (b, k) to walk down in place of those that attain the margins.
     """
     problem = met.problem
     xp = problem.place.xp
@@ -244,17 +239,17 @@ def descend(
     low = problem.low[rows]
     high = problem.high[rows]
     if ball.norm == "linf":  # the ball is a box too
-        low = xp.maximum(low, X - ball.reach(X))
-        high = xp.minimum(high, X + ball.reach(X))
+        low = xp.maximum(low, X - ball.reach)
+        high = xp.minimum(high, X + ball.reach)
     for step in range(steps):
         at = problem.target.linearise(moved)
         margin, contrast, _ = met.see(rows, moved, at.scores)
-        g = at.gradient(contrast if aim is None else aim(contrast))
+        g = at.gradient(contrast if lead is None else lead)
         met.slope(rows, g)
         if step == 0:
             met.look(rows, margin, g, ball)
         met.queries += len(g) * problem.target.gradient_cost
-        moved -= ball.step(g, length, out=g)
+        moved -= ball.step(g, length)
         if ball.norm == "l2":
             moved = X + ball.project(moved - X)
         xp.maximum(moved, low, out=moved)  # numpy's clip to arrays takes six times as long

@@ -135,7 +135,7 @@ def frames_like(X: MatrixLike) -> Callable[[Array], Any]:
 
 def warn_of_units(problem: Problem, ball: Ball) -> None:
     """Warn of a radius that looks meant for another scale than the box's: below 1 where the box is 100 wide or more."""
-    if ball.columns is not None:  # somebody has looked at the columns
+    if np.ndim(ball.columns):  # somebody has looked at the columns
         return
     width = float((problem.high - problem.low).max())
     if 0 < ball.radius < 1 and WIDE_BOX <= width < np.inf:

@@ -72,6 +72,8 @@ class Fallen:
     ----------
     radius : array of shape (n,)
         0 where a row is wrong as it is, inf where none is known.
+    proven : array of shape (n,)
+        The largest radius within which each row is proven to stand; no attack is spent on it there.
 
     Examples
     --------
@@ -86,18 +88,19 @@ class Fallen:
 
     def __init__(self, right: Mask):
         self.radius: Array = np.where(right, np.inf, 0.0)
+        self.proven: Array = np.zeros(len(right))
 
     def standing(self, eps: float) -> Mask:
         """Say which rows are not known to fall within ``eps``."""
         return np.asarray(self.radius > eps)
 
+    def prove(self, eps: float, rows: Rows) -> None:
+        """Note that these rows are proven to stand within ``eps``."""
+        self.proven[rows] = np.maximum(self.proven[rows], eps)
+
     def attack(self, eps: float, survives: Callable[[Rows], Mask]) -> Mask:
         """Attack those rows, and say which still stand; ``survives(rows)`` says who of them stays right within eps."""
-        rows = np.flatnonzero(self.standing(eps))
+        rows = np.flatnonzero(self.standing(eps) & (self.proven < eps))
         if eps > 0 and len(rows):
             self.radius[rows[~survives(rows)]] = eps
         return self.standing(eps)
-
-    def note(self, eps: float, survived: Mask) -> None:
-        """Take over which of all rows, (n,), an attack within ``eps`` has left standing."""
-        self.radius = np.where(survived, self.radius, np.minimum(self.radius, eps))

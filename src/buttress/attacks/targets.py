@@ -13,7 +13,7 @@ from buttress._arrays import NUMPY, Place, namespace
 from buttress._checks import Array, check_values
 from buttress._types import Classifier, MatrixLike, ProbabilisticClassifier, ScoredClassifier, VectorLike
 from buttress.attacks.chain import Chain, read_chain
-from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
+from buttress.expansion import KernelExpansion, class_contrasts, pair_contrasts, pairs_of
 from buttress.features import RandomExpansion, WavePoint
 from buttress.kernels import RBF
 from buttress.kernels.points import Columns, centred, nudge, weighted
@@ -151,10 +151,9 @@ class QueryTarget:
         self.gradient_cost = 2 * getattr(model, "n_features_in_", 1) if self.own is None else 1
         n_classes = len(model.classes_)
         if _votes_in_pairs(model):
-            pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
-            self.contrasts = pair_contrasts(pairs, n_classes)
+            self.contrasts = pair_contrasts(pairs_of(n_classes), n_classes)
         else:
-            self.contrasts = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+            self.contrasts = class_contrasts(n_classes)
 
     def scores(self, X: Array) -> Array:
         with warnings.catch_warnings():

@@ -35,7 +35,7 @@ def conclude(
     rows = measured.rows(list(split.entries))
     verdicts = measured.verdicts or none_judged(table.target, split.classifies)
     evidence = Evidence(table, split.classifies, split.train.places, split.test.places, measured.judged, verdicts, rows,
-                        best, split.baseline, options.eps, measured.novel, against)
+                        best, split.baseline, options.eps, measured.novel, against, split.decides)
     findings = find_all(evidence, checks, options.ignore, measured.known)
     plain = next(name for name in split.entries if name not in NAMES)
     return AuditResult(
@@ -60,7 +60,8 @@ def _settings(split: SplitTable, interval: str) -> dict[str, Any]:
     options = split.options
     return {"eps": options.eps, "eps_unit": "standard deviations of each numeric feature", "norm": "linf",
             "attack": ATTACK, "swaps": options.swaps, "effort": str(options.effort), "max_time": options.max_time,
-            "rows": options.rows, "seed": options.seed, "ignore": list(options.ignore), "interval": interval}
+            "rows": options.rows, "seed": options.seed, "ignore": list(options.ignore), "interval": interval,
+            "groups": options.groups, "time": options.time, "metric": str(split.metric)}
 
 
 def _notes(split: SplitTable, measured: Measured, wrong: int) -> list[str]:

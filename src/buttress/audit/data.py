@@ -85,6 +85,10 @@ class AuditData:
                 f"{agreeing(found.above_half, 'is', 'are')} more likely wrong than right, and about "
                 f"{found.share:.1%} are estimated to be wrong.{resembling}").capitalize()
 
+    def higher(self, key: str) -> bool:
+        """Say whether more is better in a column of the table."""
+        return key != "log_loss" if self.metric == "accuracy" else key == "r2"
+
     def missed(self, floors: dict[str, float]) -> list[str]:
         """Return a sentence for each column of the recommended estimator that is worse than its floor, or was skipped.
 
@@ -95,7 +99,7 @@ class AuditData:
         sentences = []
         for key, floor in floors.items():
             value = self.rows[name].get(key, Cell()).value
-            higher = self.metric == "accuracy" or key == "r2"
+            higher = self.higher(key)
             worse = value is None or (value < floor if higher else value > floor)
             if worse:
                 found = "was not measured" if value is None else f"is {value:.3f}"

@@ -12,7 +12,7 @@ from buttress.audit.findings.models import nothing_better
 from buttress.audit.findings.rows import MANY
 from buttress.audit.measuring.cells import beats, number
 
-INPUTS = ("BUT001", "BUT002", "BUT003", "BUT004", "BUT006", "BUT009", "BUT010", "BUT014", "BUT016")
+INPUTS = ("BUT001", "BUT002", "BUT003", "BUT004", "BUT006", "BUT009", "BUT010", "BUT014", "BUT016", "BUT023", "BUT024")
 FEW = 30  # rows that can be looked at one by one
 SURELY_RIGHT = 0.01  # of the targets at most, by the upper end of the interval, may be wrong where none is said to be
 WITHSTANDS = {"attacked": "moved inputs", "flipped_30": "wrong labels", "noise_30": "wrong targets"}
@@ -69,16 +69,18 @@ def _use(evidence: Evidence, cut: Sequence[str]) -> str:
                 "models.")
     if name is None:
         return "Use: there are too few rows to tell which model is best."
-    score = evidence.cell(name, "as_is")
-    says = f"{score.value or 0.0:.0%} right" if evidence.classifies else f"RMSE {number(score.value or 0.0)}"
+    kinds = {"as_is": "{} right" if evidence.classifies else "RMSE {}", "mae": "mean error {}",
+             "balanced": "{} right of each class on average"}
+    says = kinds[evidence.decides].format(_score(evidence, name))
     r2 = evidence.cell(name, "r2").value
     says += f", R² {r2:.2f}" if r2 is not None else ""
-    says += f" on held-out rows; the {evidence.baseline} has {_baseline(evidence)}"
+    says += f" on held-out rows; the {evidence.baseline} has {_score(evidence, evidence.baseline)}"
     return f"Use: {name} ({says}). {_why(name, evidence)}"
 
 
-def _baseline(evidence: Evidence) -> str:
-    value = evidence.cell(evidence.baseline, "as_is").value or 0.0
+def _score(evidence: Evidence, name: str) -> str:
+    """Return a model's score by the metric that decides."""
+    value = evidence.cell(name, evidence.decides).value or 0.0
     return f"{value:.0%}" if evidence.classifies else number(value)
 
 

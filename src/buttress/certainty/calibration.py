@@ -19,6 +19,7 @@ from scipy.special import expit, logit, softmax
 from buttress._checks import Array
 from buttress._state import Attribute, State
 from buttress._types import Rows
+from buttress.expansion import pairs_of
 
 LEAST_SLOPE = 1e-6  # in deviations of the score: scores that point the wrong way, as of noise, say next to nothing
 LEAD = 1e-9  # by how much the predicted class leads the others where calibration alone would put it behind
@@ -105,11 +106,6 @@ class Calibration:
         used = held.weight > 0
         leads = self.leads(held.scores)[np.arange(len(held.codes)), held.codes]
         return leads[used], held.weight[used]
-
-
-def pairs_of(n_classes: int) -> list[tuple[int, int]]:
-    """Return the pairs (i, j), i < j, in the order of their scores."""
-    return [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
 
 
 def calibrate(held: HeldOut) -> Calibration:

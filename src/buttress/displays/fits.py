@@ -171,10 +171,6 @@ class KernelWeightsDisplay:
         return self
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class ReliabilityDisplay:
     """The share of rows predicted rightly against the probability stated for the prediction, in bins of equal counts.

@@ -212,10 +212,6 @@ def _name(estimator: BaseEstimator) -> str:
     return type(last).__name__
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class CertifiedBoundaryDisplay:
     """The classes that a model of two features predicts, and around each row the region in which a proof holds.

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from buttress._callbacks import showing, step_callback, with_callbacks
 from buttress._checks import Array, check_option, check_values, check_X, warn_user
 from buttress._documented import advises
+from buttress._proof import PROOF, U, proof_word
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
@@ -24,7 +25,7 @@ from buttress.outlier.detector import (
     settle,
 )
 from buttress.solvers.ball.kernel_stack import KernelStack, Trial, find_copies, variance
-from buttress.solvers.ball.kernel_weights import Found, alternate, fixed, joint_cuts, level_cuts
+from buttress.solvers.ball.kernel_weights import Found, alternate, fixed, harmonic, joint_cuts, level_cuts
 from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
 
 METHODS: dict[str, Callable[[KernelStack, Array], Steps]] = {
@@ -117,6 +118,7 @@ class MultiKernelSVDD(BallDetector):
                   meaning='After normalisation. "minimax" and "joint": the objective minus a lower bound of its '
                           "minimum over all weights. Otherwise the gap of the ball for these weights. NaN if a kernel "
                           "is indefinite and not corrected."),
+        PROOF,
         Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
         Attribute("n_iter_", "count", meaning="Rounds."),
         Attribute("n_solved_", "count", meaning="Balls solved for."),
@@ -214,16 +216,21 @@ class MultiKernelSVDD(BallDetector):
         self, parts: list[Array], stack: KernelStack, outcome: Outcome, certified: bool, weight: Array
     ) -> None:
         found: Found = outcome.state
-        trial = found.trial
+        trial = stack.proven(found.trial)
         for name, value in self._of_trial(parts, stack, trial, weight).items():
             setattr(self, name, value)
         self.__dict__.pop("bound_coef_", None)
-        gap = trial.ball.gap
+        gap, proven = trial.ball.gap, trial.ball.proven
         if found.point is not None:
             self.bound_coef_ = np.zeros(len(weight))
             self.bound_coef_[weight > 0] = found.point
-            gap = max(0.0, trial.upper - found.lower)
+            variances, proven = stack.least_variances(found.point)
+            bound = harmonic if self.objective == "joint" else np.min
+            room = 8 * len(variances) * U  # the weights sum to 1 up to rounding
+            gap = max(0.0, (1 + room) * trial.upper - (1 - room) * float(bound(variances)))
         self.dual_gap_ = float(gap) if certified else float("nan")
+        definite = all(kernel.definiteness in ("pd", "cpd") for kernel in self.kernels_)
+        self.proof_ = proof_word([proven, trial.ball.proven, definite and not self._stacked()])
         self.converged_ = outcome.converged
         self.n_iter_ = outcome.n_iter
         self.n_solved_ = stack.n_solved

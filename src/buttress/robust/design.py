@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
-from buttress._checks import Array, check_contamination_or_auto, check_count, check_limits, check_number, warn_user
+from buttress._checks import Array, check_count, warn_user
 from buttress._rows import distinct_rows, drawn_rows, equal_rows, near_copies, row_sums
 from buttress._threads import own_threads, threads_for
 from buttress.expansion import KernelExpansion
@@ -129,27 +129,9 @@ def affordable(n: int, seconds: float) -> int | str:
     return "auto" if n <= FEW_ROWS or most >= (n if n <= DESIGN.exact_rows else DESIGN.landmarks) else most
 
 
-def check_robust_parameters(estimator: Any) -> float | None:
-    """Raise ValueError for parameters out of range; return the share of corrupt rows, None if "auto"."""
-    share = check_contamination_or_auto(estimator.contamination)
-    if estimator.alpha != "auto":
-        check_number("alpha", estimator.alpha, 0)
-    check_gamma(estimator.gamma)
-    check_count("max_iter", estimator.max_iter)
-    check_limits(None, estimator.max_time)
-    return share
-
-
 def given(value: float | str) -> float | None:
     """Return a parameter as a number, None for "auto"."""
     return None if isinstance(value, str) else value
-
-
-def check_gamma(gamma: Any) -> None:
-    """Raise ValueError for ``gamma="scale"``, which depends on a variance that one outlier can change."""
-    if isinstance(gamma, str) and gamma == "scale":
-        raise ValueError("gamma must be a positive number or 'auto' (1/d) here. Got 'scale', which is one over the "
-                         "variance of X, and corrupt rows move that. Scale with RobustScaler and use 'auto'.")
 
 
 def default_kernel(estimator: Any, X: Any) -> Kernel:

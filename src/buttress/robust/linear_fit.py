@@ -14,6 +14,7 @@ from buttress.solvers.contamination.residual_law import (
     Explained,
     Fitted,
     Limits,
+    Residuals,
     explain,
     gains_enough,
     reweighted_steps,
@@ -48,7 +49,7 @@ class Rows:
 
     def explained(self, fit: Fit) -> Explained:
         """Return the leave-one-out residuals of a fit explained."""
-        return explain(fit.loo, fit.spread, None, self.limits)
+        return explain(Residuals(fit.loo, fit.spread), self.limits)
 
 
 def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomState, budget: Budget) -> Found:
@@ -67,7 +68,7 @@ def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomSt
     """
     plain = rows.ridge.solve(rows.y, np.ones(len(rows.y)), rows.alpha)
     share = rows.limits.share
-    known = explain(plain.loo, plain.spread, None, Limits(rows.limits.floor, share or None))
+    known = explain(Residuals(plain.loo, plain.spread), Limits(rows.limits.floor, share or None))
     if share == 0 or not rows.y.any():
         ones = np.ones(len(rows.y))
         return Found(plain, replace(known, responsibility=ones), 1, rows.alpha, clean=True, votes=ones[None, :] > 0)
@@ -106,7 +107,7 @@ def looked_again(fit: Fit, known: Explained, limits: Limits) -> Explained:
     law = known.law
     good = responsibility > EVEN
     while limits.share is None and not good.all() and 2 * good.sum() > len(good):
-        rest = explain(fit.loo[good], fit.spread[good], None, limits)
+        rest = explain(Residuals(fit.loo[good], fit.spread[good]), limits)
         if rest.law.share == 0:
             break
         responsibility[good] = np.minimum(responsibility[good], rest.responsibility)

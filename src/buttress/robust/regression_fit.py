@@ -22,6 +22,7 @@ from buttress.solvers.contamination.residual_law import (
     Explained,
     Fitted,
     Limits,
+    Residuals,
     Schedule,
     em_rounds,
     explain,
@@ -52,11 +53,6 @@ class Task:
     budget: Budget
 
     @property
-    def missed(self) -> Array | None:
-        """The part of each row that the features miss, as in :class:`Ridge`."""
-        return self.design.ridge.missed
-
-    @property
     def shaped(self) -> bool:
         """Whether a law with a shape is tried: what landmarks miss has a law of its own."""
         return self.design.regime.exact
@@ -66,13 +62,10 @@ class Task:
         """The number of EM rounds of the law between two fits; it depends on the cost of a fit."""
         return MIXTURE.rounds if self.design.regime.exact else MIXTURE.rounds_of_many
 
-    def levels(self, fit: Fit) -> Array | None:
-        """Return the levels (n,) of a law with a shape; None where none is tried."""
-        return levels(self.y, fit) if self.shaped else None
-
-    def sigma(self, found: Fitted) -> Array:
-        """Return the leave-one-out residuals (n,) in standard deviations."""
-        return found.known.law.sigma(found.fit, self.missed, self.levels(found.fit))
+    def residuals(self, fit: Fit) -> Residuals:
+        """Return the residuals of rows left out, with levels where a law with a shape is tried."""
+        missed = self.design.ridge.missed
+        return Residuals(fit.loo, fit.spread, missed, levels(self.y, fit) if self.shaped else None)
 
 
 def robust_fit(task: Task) -> Found:
@@ -122,7 +115,7 @@ def guarded(task: Task, mixed: Fit, robust: Found) -> Found:
     rows lie together in X and a fit to all rows predicts them, as beside a step of the function, that fit stays, with a
     warning.
     """
-    sigma = np.abs(task.sigma(robust))
+    sigma = np.abs(robust.known.law.sigma(task.residuals(robust.fit)))
     used = np.where((sigma > GUARD.gross) & (np.abs(robust.fit.loo) > GUARD.gross), 0.0, 1.0)
     plain = _plain_beside(task, used, robust)
     gains = _gains(task, plain.known, mixed)
@@ -163,7 +156,7 @@ def _gains(task: Task, plain: Explained, mixed: Fit) -> bool:
 
 
 def _explained(task: Task, fit: Fit) -> Explained:
-    return explain(fit.loo, fit.spread, task.missed, Limits(task.limits.floor), task.levels(fit))
+    return explain(task.residuals(fit), Limits(task.limits.floor))
 
 
 def lie_together(design: Design, bad: NDArray[np.bool_]) -> bool:
@@ -188,7 +181,8 @@ def place_explains(design: Design, bad: NDArray[np.bool_]) -> bool:
 def _without_suspicion(task: Task, used: Array) -> Found:
     """Return kernel ridge regression on all rows except those of weight 0 in ``used`` (n,)."""
     plain, alpha = _plain(task, used, task.alpha, _squared)
-    known = explain(plain.loo, plain.spread, task.missed, Limits(MIXTURE.least_scale, NO_OUTLIERS))
+    seen = replace(task.residuals(plain), level=None)
+    known = explain(seen, Limits(MIXTURE.least_scale, NO_OUTLIERS))
     return Found(plain, replace(known, responsibility=used), 1, alpha, clean=bool(used.all()), votes=used[None, :] > 0)
 
 
@@ -257,12 +251,11 @@ def mixed_of_many(task: Task, start: Fitted) -> tuple[Fitted, float]:
         best = (design.unit if task.budget.spent()
                 else best_alpha_of_many(design, task.y, state.known.responsibility))
     fit = ridge.solve(task.y, state.known.responsibility, float(np.sqrt(best * design.steady)))
-    part = drawn_rows(len(task.y))
-    missed = None if ridge.missed is None else ridge.missed[part]
-    law = em_rounds(state.known.law, fit.loo[part], fit.spread[part], missed, task.limits, task.rounds)
-    responsibility, total = law.e_step(fit.loo, law.spread(fit.spread, ridge.missed))
+    seen = task.residuals(fit)
+    law = em_rounds(state.known.law, seen.drawn(), task.limits, task.rounds)
+    responsibility, total = law.e_step(seen)
     fit = ridge.solve(task.y, responsibility, best)
-    law = law.m_step(fit.loo[part], fit.spread[part], responsibility[part], task.limits, missed)
+    law = law.m_step(task.residuals(fit).drawn(), responsibility[drawn_rows(len(task.y))], task.limits)
     return Fitted(fit, Explained(law, responsibility, total / len(task.y)), state.n_iter + 1), best
 
 
@@ -302,13 +295,11 @@ def _best_alpha(task: Task, state: Fitted) -> float:
     """
     rows = task.design.searched
     law = state.known.law
-    missed = None if task.missed is None else task.missed[rows]
     weight = state.known.responsibility[rows]
-    level = task.levels(state.fit)
-    level = None if level is None else level[rows]
+    seen = task.residuals(state.fit).of(rows)
 
     def error(fit: Fit) -> float:
-        bound = MIXTURE.bounded_at * law.scale * law.spread(fit.spread, missed, level)
+        bound = MIXTURE.bounded_at * law.scale * law.spread(replace(seen, spread=fit.spread))
         return float(weight @ np.minimum(np.abs(fit.loo), bound) ** 2)
 
     alphas = MIXTURE.ridges * task.design.unit

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from buttress._suggest import near
+from buttress.audit.findings.belonging import Groups, Times
 from buttress.audit.findings.columns import Constants, FarOut, Indexes, MissingValues, MixedUnits
 from buttress.audit.findings.copies import Duplicates, NearDuplicates
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
@@ -23,6 +24,7 @@ CHECKS: tuple[Check, ...] = (
     Leaks(), Indexes(), Duplicates(), NearDuplicates(), Constants(), MissingValues(), WrongLabels(), WrongOfOneKind(),
     FarOut(), MixedUnits(), TargetWords(), Imbalance(), Skew(), FragileToMoves(), FragileToLabels(), Novel(),
     NoBetter(), Drifted(), NovelRows(), Untrusted(),
+    Groups(), Times(),
 )
 _WORST_FIRST = list(Severity)
 

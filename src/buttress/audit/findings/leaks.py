@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, rankdata
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
-from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, cross_val_predict
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from buttress._suggest import column_called
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.measuring.cells import Together
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.cautions import tells
 from buttress.audit.reading.split import draw
@@ -65,6 +66,7 @@ class Leaks(Check):
         drawn = draw(evidence.target, ROWS, evidence.classifies, 0)
         Z, y = table.coded()[drawn], evidence.target[drawn]
         Z = np.nan_to_num(Z, nan=np.nanmin(Z) - 1.0)
+        together = None if table.groups is None else table.groups[drawn]
         for place, (name, column) in enumerate(columns.items()):
             how = tells(column, evidence.target, table.target_codes() if evidence.classifies else None)
             if how:
@@ -72,7 +74,7 @@ class Leaks(Check):
                                    columns=[name])
             elif evidence.classifies and np.unique(y, return_counts=True)[1].min() < FOLDS:
                 continue
-            elif leak := _leak(Z, place, y, evidence.classifies):
+            elif leak := _leak(Z, place, y, evidence.classifies, together):
                 part, alone, others = leak
                 what = f"the target {table.target_name!r}" if part is None else f"which rows are {part}"
                 yield self.finding(
@@ -81,7 +83,9 @@ class Leaks(Check):
                     ADVICE, Severity.warning, columns=[name], part=part, alone=alone, others=others)
 
 
-def _leak(Z: NDArray[np.float64], place: int, y: Labels, classifies: bool) -> tuple[str | None, float, float] | None:
+def _leak(
+    Z: NDArray[np.float64], place: int, y: Labels, classifies: bool, together: Together
+) -> tuple[str | None, float, float] | None:
     """Return what column ``place`` of Z (n, d) gives away, None for the whole target, and two errors; None if nothing.
 
     The errors are of the column alone and of all others, of rows left out, as shares of that of the majority or the
@@ -90,14 +94,14 @@ def _leak(Z: NDArray[np.float64], place: int, y: Labels, classifies: bool) -> tu
     """
     targets = np.unique(y, return_inverse=True)[1] if classifies else rankdata(y) / len(y)
     tree = (DecisionTreeClassifier if classifies else DecisionTreeRegressor)(min_samples_leaf=max(3, len(y) // 50))
-    alone = _predicted(tree, Z[:, [place]], targets, classifies)
+    alone = _predicted(tree, Z[:, [place]], targets, classifies, together)
     nearly = [part for part in _parts(y, targets, classifies) if part.error(alone).mean() <= MOST_ALONE * part.plain]
     if not nearly:
         return None
     rest = np.delete(Z, place, axis=1)
     guess = np.full(len(y), np.bincount(targets).argmax() if classifies else targets.mean())
     forest = (ExtraTreesClassifier if classifies else ExtraTreesRegressor)(TREES, min_samples_leaf=2, random_state=0)
-    others = _predicted(forest, rest, targets, classifies) if rest.shape[1] else guess
+    others = _predicted(forest, rest, targets, classifies, together) if rest.shape[1] else guess
     copied = len(np.unique(Z[:, place])) <= len(np.unique(y)) if classifies else np.mean(Z[:, place] == y) > MOSTLY
     for part in nearly:
         ours, theirs = part.error(alone), part.error(others)
@@ -143,6 +147,11 @@ def _parts(y: Labels, targets: NDArray[Any], classifies: bool) -> Iterator[_Part
             yield replace(part, plain=min(share, 1 - share))
 
 
-def _predicted(model: Any, Z: NDArray[np.float64], y: NDArray[Any], classifies: bool) -> NDArray[Any]:
-    folds = (StratifiedKFold if classifies else KFold)(FOLDS, shuffle=True, random_state=0)
-    return np.asarray(cross_val_predict(model, Z, y, cv=folds))
+def _predicted(
+    model: Any, Z: NDArray[np.float64], y: NDArray[Any], classifies: bool, together: Together
+) -> NDArray[Any]:
+    """Return the predictions of rows left out, or of whole groups of them."""
+    folds: Any = (StratifiedKFold if classifies else KFold)(FOLDS, shuffle=True, random_state=0)
+    if together is not None and len(np.unique(together)) >= FOLDS:
+        folds = GroupKFold(FOLDS)
+    return np.asarray(cross_val_predict(model, Z, y, groups=together, cv=folds))

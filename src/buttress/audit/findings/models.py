@@ -104,7 +104,7 @@ class NoBetter(Check):
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         if nothing_better(evidence):
-            theirs = evidence.cell(evidence.baseline, "as_is")
+            theirs = evidence.cell(evidence.baseline, evidence.decides)
             yield self.finding(
                 f"No model is clearly better than the {evidence.baseline} ({theirs.number()}) on held-out rows.",
                 "These columns may not tell the target: look for better ones before better models.",
@@ -113,6 +113,6 @@ class NoBetter(Check):
 
 def nothing_better(evidence: Evidence) -> bool:
     """Say whether every model was scored and none is clearly better than the baseline."""
-    theirs = evidence.cell(evidence.baseline, "as_is")
+    theirs = evidence.cell(evidence.baseline, evidence.decides)
     return theirs.value is not None and not any(
-        beats(cells["as_is"], theirs, evidence.classifies) for cells in evidence.rows.values())
+        beats(cells[evidence.decides], theirs, evidence.classifies) for cells in evidence.rows.values())

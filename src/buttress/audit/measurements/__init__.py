@@ -7,7 +7,6 @@ from buttress.audit.measurements.corrupted import CORRUPTED
 from buttress.audit.measurements.judged import JUDGED
 from buttress.audit.measurements.moved import MOVED
 from buttress.audit.measurements.novel import NOVEL
-from buttress.audit.measurements.proven import PROVEN
 from buttress.audit.measuring.measurement import Measurement
 
-MEASUREMENTS: tuple[Measurement, ...] = (COLUMNS, AS_IS, ATTACKED, PROVEN, MOVED, JUDGED, NOVEL, CORRUPTED)
+MEASUREMENTS: tuple[Measurement, ...] = (COLUMNS, AS_IS, ATTACKED, MOVED, JUDGED, NOVEL, CORRUPTED)

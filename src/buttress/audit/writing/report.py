@@ -77,7 +77,7 @@ def _glossary(result: AuditData) -> dict[str, tuple[str, str]]:
 def _best(result: AuditData, key: str) -> float | None:
     """Return the best value of a column, None where it is no better than the baseline's."""
     values = [cell.value for cells in result.rows.values() if (cell := cells[key]).value is not None]
-    higher = result.metric == "accuracy" or key == "r2"
+    higher = result.higher(key)
     best = (max(values) if higher else min(values)) if values else None
     guess = result.rows[result.baseline][key].value
     return best if best is not None and (guess is None or (best > guess if higher else best < guess)) else None

@@ -3,7 +3,8 @@
 WITHOUT_JINJA = "The page audit.html needs jinja2. Install it with: pip install 'buttress[report]'"
 
 HEADINGS = {
-    "as_is": "as it is", "r2": "R²", "median": "median error", "attacked": "moved inputs", "certified": "proven",
+    "as_is": "as it is", "balanced": "balanced", "auc": "ROC AUC", "log_loss": "log loss", "r2": "R²",
+    "mae": "mean error", "median": "median error", "attacked": "moved inputs", "certified": "proven",
     "flipped_10": "10% wrong labels", "flipped_30": "30% wrong labels", "noise_10": "10% wrong targets",
     "noise_30": "30% wrong targets", "moved": "numbers moved", "swapped": "categories swapped",
     "blanked": "a cell left empty", "novel": "novel rows",
@@ -14,6 +15,26 @@ GLOSSARY = {
         "As it is",
         "The score on rows the model was not trained on, taken as they came. Of classes it is the accuracy (share "
         "predicted right), of numbers the RMSE (typical error, in the units of the target).",
+    ),
+    "balanced": (
+        "Balanced",
+        "Balanced accuracy: the share predicted right of each class, averaged over the classes. Always saying the "
+        "majority gets one over the number of classes, however rare the others are. It decides where a class has less "
+        "than a tenth of the rows, unless --metric says otherwise.",
+    ),
+    "auc": (
+        "ROC AUC",
+        "The area under the ROC curve: how often a row of a class scores higher for it than a row of another class. .5 "
+        "is chance, 1 perfect. Of several classes it is the mean of each against the rest.",
+    ),
+    "log_loss": (
+        "Log loss",
+        "The mean of -log of the probability that the model gave the true class: lower is better. One sure mistake "
+        "costs much. A dash means that the model gives no probabilities.",
+    ),
+    "mae": (
+        "Mean error",
+        "The mean of the absolute errors, in the units of the target.",
     ),
     "r2": (
         "R²",
@@ -128,8 +149,8 @@ _TERMS = {
 
 def columns_of_task(task: str) -> list[str]:
     """Return the columns that the table of a task can have."""
-    of_numbers = ("r2", "median", "noise_10", "noise_30")
-    of_classes = ("attacked", "certified", "flipped_10", "flipped_30")
+    of_numbers = ("r2", "mae", "median", "noise_10", "noise_30")
+    of_classes = ("balanced", "auc", "log_loss", "attacked", "certified", "flipped_10", "flipped_30")
     left_out = of_numbers if task == "classification" else of_classes
     return [key for key in HEADINGS if key not in left_out]
 

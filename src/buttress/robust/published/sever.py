@@ -4,7 +4,8 @@ Source: Diakonikolas, Kamath, Kane, Li, Steinhardt & Stewart (2019), algorithms 
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,30 +52,24 @@ renamed = advises(rule="Give tolerance=4.0 for the random rule.",
                   **dict.fromkeys(("gamma", "degree", "coef0"), "Give a kernel that has it, such as kernels.RBF(0.1)."))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
     """The parameters and the loop of :class:`SeverRegressor` and :class:`SeverClassifier`."""
 
-    _machine: Callable[..., KernelRegressor | KernelClassifier]  # what is fitted where no estimator is given
+    _state = State(
+        Attribute("estimator_", "part", of="BaseEstimator", shares="n_features", meaning="The last model."),
+        Attribute("inlier_mask_", "bool", "n_rows", "Training rows it was fitted on."),
+        Attribute("n_iter_", "count", meaning="Rounds run."),
+        Attribute("converged_", "bool", meaning="Whether the last round found no row to leave out."))
+    _machine: ClassVar[Callable[..., KernelRegressor | KernelClassifier]]  # what is fitted where no estimator is given
 
-    @renamed
-    def __init__(
-        self,
-        estimator: Trainable | None = None,
-        *,
-        contamination: float = 0.2,
-        share: float | None = None,
-        tolerance: float | None = None,
-        n_rounds: int = 4,
-        kernel: KernelLike | None = None,
-        random_state: RandomStateLike = None,
-    ):
-        self.estimator = estimator
-        self.contamination = contamination
-        self.share = share
-        self.tolerance = tolerance
-        self.n_rounds = n_rounds
-        self.kernel = kernel
-        self.random_state = random_state
+    estimator: Trainable | None = field(default=None, kw_only=False)
+    contamination: float = 0.2
+    share: float | None = None
+    tolerance: float | None = None
+    n_rounds: int = 4
+    kernel: KernelLike | None = None
+    random_state: RandomStateLike = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -168,6 +163,8 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         return self.estimator_.predict(check_X(self, X, sparse=self._takes_sparse()))
 
 
+@renamed
+@dataclass(kw_only=True, eq=False, repr=False)
 class SeverRegressor(RegressorMixin, Sever):
     """A regressor refitted without the rows whose squared-loss gradients stand out (SEVER).
 
@@ -211,11 +208,7 @@ class SeverRegressor(RegressorMixin, Sever):
     0
     """
 
-    _state = State(
-        Attribute("estimator_", "part", of="BaseEstimator", shares="n_features", meaning="The last model."),
-        Attribute("inlier_mask_", "bool", "n_rows", "Training rows it was fitted on."),
-        Attribute("n_iter_", "count", meaning="Rounds run."),
-        Attribute("converged_", "bool", meaning="Whether the last round found no row to leave out."))
+    _state = State()  # that of Sever, listed above
 
     @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverRegressor":
@@ -242,6 +235,8 @@ class SeverRegressor(RegressorMixin, Sever):
         return KernelRegressor(acceleration=None, step="preconditioned", **params)
 
 
+@renamed
+@dataclass(kw_only=True, eq=False, repr=False)
 class SeverClassifier(ClassifierMixin, Sever):
     """A classifier refitted without the rows whose logistic-loss gradients stand out (SEVER).
 
@@ -273,31 +268,10 @@ class SeverClassifier(ClassifierMixin, Sever):
     True
     """
 
-    _state = State(
-        Attribute("classes_", "label", "n_classes"),
-        Attribute("estimator_", "part", of="BaseEstimator", shares="n_features", meaning="The last model."),
-        Attribute("inlier_mask_", "bool", "n_rows", "Training rows it was fitted on."),
-        Attribute("n_iter_", "count", meaning="Rounds run."),
-        Attribute("converged_", "bool", meaning="Whether the last round found no row to leave out."))
-
+    _state = State(Attribute("classes_", "label", "n_classes"))
     _machine = KernelClassifier
 
-    @renamed
-    def __init__(
-        self,
-        estimator: Trainable | None = None,
-        *,
-        contamination: float = 0.2,
-        share: float | None = None,
-        tolerance: float | None = None,
-        n_rounds: int = 4,
-        balanced: bool = True,
-        kernel: KernelLike | None = None,
-        random_state: RandomStateLike = None,
-    ):
-        super().__init__(estimator, contamination=contamination, share=share, tolerance=tolerance, n_rounds=n_rounds,
-                         kernel=kernel, random_state=random_state)
-        self.balanced = balanced
+    balanced: bool = True
 
     @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverClassifier":

@@ -32,7 +32,7 @@ from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
 from buttress.solvers.contamination.confusion_law import Confusion, with_calibration
 from buttress.solvers.contamination.label_law import given_chances, label_likelihoods
-from buttress.solvers.contamination.residual_law import Law, Limits, em_rounds
+from buttress.solvers.contamination.residual_law import Law, Limits, Residuals, em_rounds
 from buttress.solvers.contamination.tuning import LABELS, RESIDUALS, SHARES
 
 COVERAGE = 0.9
@@ -93,27 +93,19 @@ def outward(law: AnyLaw, values: Array, start: float, learned: Callable[[AnyLaw,
     return Tried.of(found, np.gradient(values))
 
 
-def residual_shares(
-    law: Law, r: Array, spread: Array, missed: Array | None, limits: Limits, level: Array | None
-) -> Array:
-    """Return the interval for the outlier share of leave-one-out residuals r (n,), shape (2,), from their law.
+def residual_shares(law: Law, seen: Residuals, limits: Limits) -> Array:
+    """Return the interval for the outlier share of leave-one-out residuals, shape (2,), from their law.
 
     The law is learned anew at each share. With more than 10,000 rows it is learned from a random part of them.
-    Arguments are those of :func:`explain`.
     """
-    part = drawn_rows(len(r))
-    r = r[part]
-    spread = spread[part]
-    missed = None if missed is None else missed[part]
-    level = None if level is None or not law.shaped else level[part]
+    part = seen.drawn() if law.shaped else replace(seen, level=None).drawn()
 
     def learned(now: Law, share: float) -> Learned[Law]:
-        fixed = Limits(limits.floor, share)
-        now = em_rounds(replace(now, share=share), r, spread, missed, fixed, 5, level)
-        good, likelihood = now.e_step(r, now.spread(spread, missed, level))
+        now = em_rounds(replace(now, share=share), part, Limits(limits.floor, share), 5)
+        good, likelihood = now.e_step(part)
         return now, likelihood, 1 - good
 
-    return shortest(outward(law, SHARES.tried(len(r)), law.share, learned), len(r), SHARES.of_residuals)
+    return shortest(outward(law, SHARES.tried(len(part)), law.share, learned), len(part), SHARES.of_residuals)
 
 
 def label_shares(scores: Array, codes: NDArray[np.intp], directed: Confusion | None = None) -> Array:

@@ -7,6 +7,7 @@ strong convexity in w is lam: 1/(nC) when all C_i = C. (The lecture's lambda = 1
 Steps are taken in the mean form, objectives and gaps are the sum form's.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import TINY, Array
+from buttress._proof import SLACK, Near, U, plus, products, sums_of_rows
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, is_csr
 
@@ -66,6 +68,42 @@ class LinearProblem:
         w = self.X.T @ (self.y * a)
         cost = 0.25 * float((a**2 / self.bound).sum()) if self.squared else 0.0
         return float(a.sum()) - 0.5 * float(w @ w) - cost
+
+    def proven(self, w: Array, b: float, a: Array | None) -> tuple[float, float]:
+        """Return bounds of the objective at (w, b), and of the optimum from feasible multipliers a, in real numbers.
+
+        The primal is at most the first, the optimum at least the second (minus infinity without multipliers). With a
+        free b, sum a_i y_i is 0 up to rounding: moved to one a_j with room for it, the dual falls by its slope there.
+        """
+        pull = Near(self.y)
+        losses = ((products(self.X, Near(w)) + b) * pull * -1.0 + 1.0).each(plus)
+        costs = (losses * losses if self.squared else losses) * self.bound
+        primal = (Near(w) * w).sum() * 0.5 + costs.sum()
+        if a is None:
+            return float(primal.high), -np.inf
+        Z = self.X  # rows less their mean: as sum a_i y_i = 0, the dual is the same, and less of it cancels
+        if self.intercept and not is_csr(Z):
+            Z = Z.astype(np.float64) - Z.mean(axis=0, dtype=np.float64)
+        v = sums_of_rows(Z, self.y * a)
+        dual = Near(a).sum() + (v * v).sum() * -0.5
+        if self.squared:
+            dual = dual + (Near(a) * a * Near(0.25 / self.bound, U / self.bound)).sum() * -1.0
+        return float(primal.high), float(dual.low) - (self._fall(Z, a, v) if self.intercept else 0.0)
+
+    def _fall(self, Z: DenseOrSparse, a: Array, v: Near) -> float:
+        """Return by how much the dual of the rows Z falls at most when one a_j gives up sum a_i y_i."""
+        excess = math.fsum((a * self.y).tolist())
+        rises = self.y * excess < 0
+        room = np.where(rises, np.inf if self.squared else self.bound - a, a)
+        j = int(np.where(np.isfinite(room), room, self.bound).argmax())
+        if excess == 0 or room[j] < 2 * abs(excess):
+            return 0.0 if excess == 0 else np.inf
+        row = Z[[j]]
+        size = float(row.multiply(row).sum() if is_csr(row) else (row**2).sum())
+        bend = size + (0.5 / self.bound[j] if self.squared else 0.0)
+        slope = 1 + abs(float(products(row, v).high[0])) + abs(float(products(row, v).low[0]))
+        slope += 0.5 * a[j] / self.bound[j] if self.squared else 0.0
+        return SLACK * (abs(excess) * slope + 0.5 * excess**2 * bend)
 
     def relative_gap(self, primal: float, dual: float) -> float:
         """Return (primal - dual) / primal: 0 at the optimum, 1 for a dual value of 0."""
