@@ -98,12 +98,12 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         Attribute("contrasts_", "finite", "n_classes, *, n_scores",
                   "``contrasts_[c] @ scores`` are the leads of class c over its rivals."))
 
-    def _targets(self, y: Labels) -> Array:
+    def _targets(self, y: Labels) -> Labels:
         self.classes_, codes = check_classes(y, type(self).__name__)
         check_class_sizes(self.classes_, codes, check_contamination_or_auto(self.contamination))
         return codes
 
-    def _fit_rows(self, X: Any, codes: NDArray[np.intp], budget: Budget, report: Report = None) -> Self:
+    def _fit_rows(self, X: Any, y: Labels, budget: Budget, report: Report = None) -> Self:
         share = check_contamination_or_auto(self.contamination)
         budget.report = showing(report, lambda step: _described(*step.state))
         setting = fit_setting(self, X, alike=True)
@@ -113,11 +113,11 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
             if isolated.all():  # then none is an exception
                 setting.warn_of_scale(design)
                 isolated[:] = False
-            warn_of_isolated(self.classes_, codes, isolated)
+            warn_of_isolated(self.classes_, y, isolated)
             rows = np.flatnonzero(~isolated)
-            if len(rows) < len(codes):
+            if len(rows) < len(y):
                 design = setting.design(rows)
-            task = LabelTask(design, codes[rows], len(self.classes_), share_left(share, isolated), given(self.alpha),
+            task = LabelTask(design, y[rows], len(self.classes_), share_left(share, isolated), given(self.alpha),
                              self.max_iter, budget)
             found = fit_labels(task)
             if self._worth_comparing(design, rows) and not (budget.interrupted or budget.spent()):
@@ -128,7 +128,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
                 lambda: with_directions(task, found), otherwise=lambda: found,
                 message="The fit was interrupted. It was not compared with one whose labels are wrong in some "
                         "directions.")
-            self._keep(task.design, found, isolated, codes, share)
+            self._keep(task.design, found, isolated, y, share)
         budget.tell(self.n_iter_)
         return self
 

@@ -6,9 +6,10 @@ from typing import Any, Self
 from sklearn.base import RegressorMixin
 
 from buttress._callbacks import Report, showing
-from buttress._checks import Array, check_contamination_or_auto, check_count, warn_user
+from buttress._checks import check_contamination_or_auto, check_count, warn_user
 from buttress._predicting import ExpansionValues
 from buttress._state import Attribute, State
+from buttress._types import Labels
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
 from buttress.robust.design import Design, Regime, fit_setting, given
 from buttress.robust.judged import (
@@ -93,11 +94,11 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
     n_starts: int = 6
     max_iter: int = 40
 
-    def _targets(self, y: Array) -> Array:
+    def _targets(self, y: Labels) -> Labels:
         check_count("n_starts", self.n_starts, 0)
         return y
 
-    def _fit_rows(self, X: Any, y: Array, budget: Budget, report: Report = None) -> Self:
+    def _fit_rows(self, X: Any, y: Labels, budget: Budget, report: Report = None) -> Self:
         share = check_contamination_or_auto(self.contamination)
         setting = fit_setting(self, X)
         scaled, middle, unit = scaled_targets(y)
