@@ -4,8 +4,8 @@
 
 The dense synthetic problems of exact.py at fewer rows, in float64. A fit misses its tolerance if the largest violation
 of the conditions of optimality, libsvm's own measure, is proven to be larger (``buttress.verify``). Every library gets
-1 GB of cache and no limit of iterations; ours stops at the same tolerance and at a duality gap of 1e-3 besides, and counts a
-violation of 1.01 tol as met.
+1 GB of cache and no limit of iterations; ours stops at the same tolerance and at a duality gap of 1e-3 besides, and
+counts a violation of 1.01 tol as met.
 scikit-learn-intelex is left out where it is not installed.
 """
 
@@ -14,12 +14,11 @@ from functools import partial
 
 import numpy as np
 import sklearn.svm
+from exact import synthetic
 
 import buttress
 from buttress import verify
 from buttress.verify import foreign, machines
-
-from exact import synthetic
 
 PROBLEMS = {  # columns, flipped labels, parameters: those of exact.py
     "30 columns, C=1": (30, 0.0, {"C": 1.0}), "30 columns, 20% noise, C=100": (30, 0.4, {"C": 100.0}),
