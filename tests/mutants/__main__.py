@@ -17,7 +17,7 @@ SHARE = 0.9  # of the mutants drawn must die
 ROOMS = {  # what promises something, and the tests of it
     "certificates": (["src/buttress/certificates/*.py"],
                      ["tests/test_certificates.py", "tests/test_certificate_bounds.py", "tests/test_radii.py"]),
-    "verify": (["src/buttress/verify/*.py"], ["tests/test_verify.py"]),
+    "verify": (["src/buttress/verify/*.py"], ["tests/test_verify.py", "tests/test_verify_honest.py"]),
     "gaps": (["src/buttress/solvers/qp/certificate.py", "src/buttress/solvers/qp/ball.py",
               "src/buttress/solvers/linear/primal.py"],
              ["tests/test_gap.py", "tests/test_smo.py", "tests/test_svm.py", "tests/test_svm_regressor.py",
