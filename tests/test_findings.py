@@ -242,6 +242,8 @@ def test_what_was_measured_becomes_findings():
     assert "BUT008" not in codes(X, y, wrong=ones, cells=weak, least=Severity.warning)
     assert codes(X, y, cells={"attacked": Cell(0.5)}, least=Severity.error) == {"BUT014"}
     assert codes(X, y, cells={"flipped_30": Cell(0.7)}) == {"BUT015"}
+    assert codes(X, y, cells={"flipped_30": Cell(0.7)}, least=Severity.warning) == set()
+    assert "BUT015" in codes(X, y, wrong=range(9), cells={"flipped_30": Cell(0.7)}, least=Severity.warning)
     assert codes(X, y, cells={"as_is": Cell(0.55, 0.45, 0.65)}) == {"BUT017"}
     assert codes(X, y, novel=range(9), least=Severity.warning) == {"BUT016"}
     assert codes({"b": X["b"], "c": X["c"]}, np.exp(2 * X["b"])) >= {"BUT013"}

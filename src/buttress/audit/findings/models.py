@@ -56,7 +56,7 @@ class FragileToMoves(Check):
 
 
 class FragileToLabels(Check):
-    """The recommended model gets worse when part of the training targets is wrong."""
+    """The recommended model gets worse when part of the training targets is wrong: a warning where some look wrong."""
 
     code = "BUT015"
     title = "wrong training targets change predictions"
@@ -73,7 +73,8 @@ class FragileToLabels(Check):
         said = accuracies if evidence.classifies else f"RMSE {number(before)} to {number(after)}"
         yield self.finding(
             f"With 30% of the training targets made wrong, {name} goes from {said}.",
-            "Correct wrong targets first, or use the robust row of the table.", estimator=name, as_is=before,
+            "Correct wrong targets first, or use the robust row of the table.",
+            Severity.warning if evidence.verdicts.wrong.any() else Severity.note, estimator=name, as_is=before,
             corrupted=after)
 
 
