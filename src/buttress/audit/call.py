@@ -128,8 +128,8 @@ def audit(
     started = monotonic()
     options = Options(task, eps, effort, max_time, rows, random_state, tuple(ignore), swaps, groups, time, metric)
     options.check()
-    _check_lengths(X, y)
     columns, labels, to_test = columns_of(X), labels_of(X, y), None
+    _check_lengths(X, y)
     if test is not None:
         _check_lengths(*test)
         more = labels_of(*test)
