@@ -76,7 +76,7 @@ def test_the_latest_rows_are_held_out_and_equal_times_are_on_one_side():
 @pytest.mark.parametrize("values", [pd.Series(np.arange(240.0)), pd.date_range("2024-01-01", periods=240)])
 def test_times_are_numbers_or_dates_too(values):
     frame, y = patients()
-    train, test, _ = split(*table_of(frame.assign(when=values), y, time="when"), 0)
+    _, test, _ = split(*table_of(frame.assign(when=values), y, time="when"), 0)
     assert test.tolist() == list(range(168, 240))
 
 

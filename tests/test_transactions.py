@@ -186,7 +186,7 @@ def instants(count):
 
 
 EVERY = [*ESTIMATORS, RelationalLinearSVC(alpha=0.01, random_state=0), EntityFeatures(visits(30, 0)[1]),
-         Nystroem(n_components=10, random_state=0)]
+         Nystroem(n_components=10, random_state=0), StochasticLinearSVC(tol=0.05, random_state=0)]
 NUMBERED = pytest.mark.parametrize("case", range(len(EVERY)), ids=[type(e).__name__ for e in EVERY])
 
 

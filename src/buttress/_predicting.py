@@ -1,7 +1,6 @@
 """What estimators that hold an expansion have in common: their input tags, and how they predict."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from scipy.sparse import issparse
@@ -10,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_X
 from buttress._state import Attribute, State
-from buttress._types import Labels, MatrixLike, Rows
+from buttress._types import Labels, MatrixLike, Parameters, Rows
 from buttress.expansion import HasExpansion, KernelExpansion, binary_contrasts, rival_contrasts, winners
 from buttress.kernels import Linear, kernel_takes_sparse
 
@@ -28,10 +27,15 @@ def rows_to_score(estimator: HasExpansion, X: MatrixLike, *, single: bool = Fals
     return check_X(estimator, X, sparse=takes, single=single)
 
 
-class ExpansionPredictions:
+class Mixed:
+    """What the classes below ask of the estimator that they are mixed into."""
+
+    get_params: Parameters
+
+
+class ExpansionPredictions(Mixed):
     """Scores and classes of a classifier from its ``expansion_``, ``contrasts_`` and ``classes_``."""
 
-    get_params: Callable[..., dict[str, Any]]  # of the estimator that this is mixed into
     expansion_: KernelExpansion
     contrasts_: Array
     classes_: Labels
@@ -54,14 +58,13 @@ class ExpansionPredictions:
         return scores, winners(scores, self.contrasts_)
 
 
-class PlanePredictions:
+class PlanePredictions(Mixed):
     """Scores and classes of a linear classifier: those of its ``coef_`` and ``intercept_``, one row for two classes."""
 
     _state = State(
         Attribute("coef_", "finite", "n_scores, n_features", "One row for two classes, else one a class."),
         Attribute("intercept_", "finite", "n_scores"))
 
-    get_params: Callable[..., dict[str, Any]]  # of the estimator that this is mixed into
     coef_: Array
     intercept_: Array
     classes_: Labels
@@ -103,10 +106,9 @@ def beside(planes: Iterable[tuple[Array, float]], w: Array, b: float) -> dict[st
     return {"coef_": np.stack([w for w, _ in every]), "intercept_": np.array([b for _, b in every])}
 
 
-class ExpansionValues:
+class ExpansionValues(Mixed):
     """Values of a regressor from its ``expansion_`` and ``intercept_``."""
 
-    get_params: Callable[..., dict[str, Any]]  # of the estimator that this is mixed into
     expansion_: KernelExpansion
     intercept_: float
 

@@ -26,7 +26,7 @@ def fitted():
         (buttress.LinearSVC(), X, y), (buttress.SVDD(), X, None),
         (buttress.MultiKernelSVDD(["linear", "rbf"]), X, None),
         (buttress.AdversarialSVC(max_iter=3, random_state=np.random.RandomState(0)), X, y),
-        (buttress.AdvSVM(solver="dsg", n_features=16, random_state=0), X, y),
+        (buttress.StochasticAdvSVM(n_features=16, random_state=0), X, y),
         (buttress.KernelClassifier(), X, y), (buttress.KernelRegressor(), X, X[:, 0]),
         (buttress.RobustKernelClassifier(random_state=0), X, y),
         (buttress.RobustLinearRegressor(random_state=0), X, X[:, 0]),

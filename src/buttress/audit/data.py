@@ -58,8 +58,12 @@ class AuditData:
 
     @property
     def suspicious(self) -> Any:
-        """The rows that look wrong or are borderline, as they came, as a frame like the user's, the worst first."""
-        return frame(self.sheet.suspicious(), self.data["source"])
+        """The rows that look wrong or are borderline, as they came, as a frame like the user's, the worst first.
+
+        A pandas frame has the index of those rows.
+        """
+        columns = self.sheet.suspicious()
+        return frame(columns, self.data["source"], columns["row"])
 
     @property
     def table(self) -> Any:
@@ -81,9 +85,10 @@ class AuditData:
         all_of = "all" if found.judged == found.rows else f"{found.judged} of the"
         alone = found.isolated
         resembling = f" {alone} {agreeing(alone, 'resembles', 'resemble')} no other row." if alone else ""
+        between = f"{found.share_low:.1%} to {found.share_high:.1%}"
         return (f"{all_of} {found.rows} rows were judged, held-out ones too: {found.above_half} "
                 f"{agreeing(found.above_half, 'is', 'are')} more likely wrong than right, and about "
-                f"{found.share:.1%} are estimated to be wrong.{resembling}").capitalize()
+                f"{found.share:.1%} are estimated to be wrong ({between}).{resembling}").capitalize()
 
     def higher(self, key: str) -> bool:
         """Say whether more is better in a column of the table."""
@@ -124,11 +129,14 @@ def rounded(found: Any) -> Any:
     return float(f"{found:.{DIGITS}g}") if isinstance(found, float) else found
 
 
-def frame(columns: dict[str, list[Any]], source: str) -> Any:
-    """Return columns as a frame: pandas if the data came so, else polars, or whichever is installed; else a dict."""
+def frame(columns: dict[str, list[Any]], source: str, index: list[Any] | None = None) -> Any:
+    """Return columns as a frame: pandas if the data came so, else polars, or whichever is installed; else a dict.
+
+    ``index`` is that of a pandas frame.
+    """
     libraries = ("pandas", "polars") if source.startswith("pandas") else ("polars", "pandas")
     for library in libraries:
         if find_spec(library):
-            extra = {"strict": False} if library == "polars" else {}
+            extra: dict[str, object] = {"strict": False} if library == "polars" else {"index": index}
             return import_module(library).DataFrame(columns, **extra)
     return columns

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 MODELS = {
     "buttress.adversarial": (
-        "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC"),
+        "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC",
+        "StochasticAdvSVM"),
     "buttress.linear": ("LinearSVC",),
     "buttress.stochastic_linear": ("StochasticLinearSVC",),
     "buttress.outlier": ("MultiKernelSVDD", "SVDD"),

@@ -17,7 +17,7 @@ from buttress._types import DenseOrSparse, MatrixLike, Rows
 from buttress.expansion import KernelExpansion
 from buttress.gram.rows import KernelRows
 from buttress.kernels import DotProduct, Kernel, KernelLike, Radial, fitted_kernel, is_precomputed
-from buttress.kernels.device import OnDevice
+from buttress.kernels.points import OnDevice
 from buttress.solvers.qp.solve import SOLVERS, Limits, SVMSolution
 from buttress.svm.indefinite import MACHINE_POLICIES, Settled, settled_on
 from buttress.svm.left_out import Solved, left_out, left_out_scores

@@ -76,14 +76,14 @@ def plus(values: Array) -> Array:
 
 
 def read_model(path: Any) -> Model:
-    """Return the model of a file of format 3: dicts with "class" and attributes, lists, arrays, numbers and text.
+    """Return the model of a file of format 4: dicts with "class" and attributes, lists, arrays, numbers and text.
 
     ValueError for a file that could be read in another way: keys that stand twice, objects of two kinds, bytes that
     belong to no array.
     """
     content = np.fromfile(path, np.uint8).tobytes()
-    if hashlib.sha256(content[:-32]).digest() != content[-32:] or content[:8] != b"BUTTRESS" or content[8] != 3:
-        raise ValueError(f"{path} is no model file of format 3, or was changed: its SHA-256 is wrong.")
+    if hashlib.sha256(content[:-32]).digest() != content[-32:] or content[:8] != b"BUTTRESS" or content[8] != 4:
+        raise ValueError(f"{path} is no model file of format 4, or was changed: its SHA-256 is wrong.")
     begin = 20 + int.from_bytes(content[12:20], "little")
     header = json.loads(content[20:begin], object_pairs_hook=single)
     arrays, place = [], begin
@@ -101,7 +101,7 @@ def read_model(path: Any) -> Model:
 
 ARRAY = {"dtype", "shape", "axes"}  # keys of what describes an array
 PAIRS = ({"objects", "shape"}, {"csr_array", "shape"}, {"csr_matrix", "shape"}, {"records", "columns"},
-         {"numbered", "numbers"})  # of what has two keys
+         {"column", "numpy"})  # of what has two keys
 
 
 def single(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -122,16 +122,22 @@ def plain(part: Any, arrays: Sequence[Array]) -> Any:
         return {"class": part["class"], **{key: plain(held, arrays) for key, held in part["state"].items()}}
     if len(part) > 1:
         if part.keys() in PAIRS:
-            return plain(part["objects"], arrays) if "objects" in part else part
+            return plain(part["objects"], arrays) if "objects" in part else list(
+                numbered(part["column"], arrays)) if "column" in part else part
         raise ValueError(f"The file has an object of two kinds: {sorted(part)}.")
     ((kind, held),) = part.items()
-    if kind in ("array", "scalar") and not (type(held) is int and 0 <= held < len(arrays)):
-        raise ValueError("The file names an array that there is not.")
     readers: dict[str, Callable[[], Any]] = {
-        "array": lambda: arrays[held], "scalar": lambda: arrays[held][()], "float": lambda: float(held),
-        "dict": lambda: single([(plain(key, arrays), plain(entry, arrays)) for key, entry in held]),
-        "tuple": lambda: plain(held, arrays)}
+        "array": lambda: numbered(held, arrays), "scalar": lambda: numbered(held, arrays)[()],
+        "float": lambda: float(held), "tuple": lambda: plain(held, arrays),
+        "dict": lambda: single(list(zip(*(plain(half, arrays) for half in held), strict=True)))}
     return readers[kind]() if kind in readers else part
+
+
+def numbered(i: Any, arrays: Sequence[Array]) -> Array:
+    """Return the i-th array; ValueError where there is none."""
+    if not (type(i) is int and 0 <= i < len(arrays)):
+        raise ValueError("The file names an array that there is not.")
+    return arrays[i]
 
 
 def only(part: Model, names: str) -> None:

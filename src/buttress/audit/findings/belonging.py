@@ -99,7 +99,7 @@ class Times(Check):
             changes = ", and the target changes with it" if p < LEVEL else ""
             yield self.finding(
                 f"{column_called(name)} says when rows were{changes}.",
-                f"If a model is to predict later rows, run it again with --time {name!r}: it is then tested on the latest.",
+                f"If a model is to predict later rows, run it again with --time {name!r}, to test on the latest.",
                 Severity.warning if changes else Severity.note, column=name, p_value=p)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from buttress._suggest import agreeing
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
-from buttress.audit.measuring.cells import beats, number
+from buttress.audit.measuring.cells import ENOUGH, beats, number
 
 MOVED = 0.1  # drop of the accuracy under small moves that is a finding
 MUCH_MOVED = 0.3
@@ -112,7 +112,7 @@ class NoBetter(Check):
 
 
 def nothing_better(evidence: Evidence) -> bool:
-    """Say whether every model was scored and none is clearly better than the baseline."""
+    """Say whether every model was scored, on rows enough to tell, and none is clearly better than the baseline."""
     theirs = evidence.cell(evidence.baseline, evidence.decides)
-    return theirs.value is not None and not any(
+    return theirs.value is not None and len(evidence.test) >= ENOUGH and not any(
         beats(cells[evidence.decides], theirs, evidence.classifies) for cells in evidence.rows.values())

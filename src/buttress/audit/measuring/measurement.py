@@ -69,7 +69,7 @@ class Measured:
 class Cost:
     """Seconds on one core: ``seconds`` at 1,000 rows trained on, 500 held out, 50 columns and two classes.
 
-    They grow with these powers of the rows trained on, the columns and the classes; ``audit_seconds.py`` in the
+    They grow with these powers of the rows trained on, the columns and the classes; ``audit_plan.py`` in the
     benchmarks measures them. They say beforehand how long an audit takes, and decide nothing.
     """
 

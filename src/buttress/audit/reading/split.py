@@ -131,8 +131,8 @@ def moments(name: str, values: NDArray[Any], table: Table) -> NDArray[np.float64
         try:
             values = texts.spread(np.array(texts.distinct, dtype="datetime64[ns]"), np.datetime64("NaT"))
         except ValueError:
-            raise ValueError(f"{column_called(name)} holds texts such as {texts.distinct[0]!r}. Times must be numbers, or "
-                             "dates such as 2024-03-31 or 2024-03-31T12:00.") from None
+            raise ValueError(f"{column_called(name)} holds texts such as {texts.distinct[0]!r}. Times must be numbers, "
+                             "or dates such as 2024-03-31 or 2024-03-31T12:00.") from None
     missing = np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values.astype(np.float64))
     if missing.any():
         raise ValueError(f"{column_called(name)} has no time in {counted(int(missing.sum()), 'row')}, such as row "

@@ -89,7 +89,8 @@ GLOSSARY = {
     ),
     "interval": (
         "Interval",
-        "If other rows had been held out, the score would be in this range in 95 of 100 cases. Two models whose "
+        "Made from the held-out rows by a rule that, in 95 of 100 audits, gives a range that holds the score on all "
+        "rows of this kind. Two models whose "
         "intervals overlap widely may be equally good.",
     ),
     "baseline": (

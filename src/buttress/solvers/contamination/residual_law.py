@@ -46,7 +46,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Residuals:
+class LeftOutResiduals:
     """Residuals r (n,) of rows under fits without them, their spread a, what features miss q, and levels z, (n,) each.
 
     q is None where features are exact, and z where no law with a shape is asked for.
@@ -60,12 +60,12 @@ class Residuals:
     def __len__(self) -> int:
         return len(self.r)
 
-    def of(self, rows: slice | NDArray[Any]) -> "Residuals":
+    def of(self, rows: slice | NDArray[Any]) -> "LeftOutResiduals":
         """Return those of some rows."""
-        return Residuals(*(None if values is None else values[rows]
+        return LeftOutResiduals(*(None if values is None else values[rows]
                            for values in (self.r, self.spread, self.missed, self.level)))
 
-    def drawn(self) -> "Residuals":
+    def drawn(self) -> "LeftOutResiduals":
         """Return those that a law is learned from: of more than 10,000 rows a random part."""
         return self.of(drawn_rows(len(self)))
 
@@ -104,31 +104,31 @@ class Law:
         """Whether good residuals are skewed, or scatter more where more is expected."""
         return bool(self.mode or self.skew or self.growth)
 
-    def spread(self, seen: Residuals) -> Array:
+    def spread(self, seen: LeftOutResiduals) -> Array:
         """Return c, shape (n,), from a, q and z."""
         c = seen.spread
         if seen.missed is not None and self.stray != 0:
             c = np.sqrt(c**2 + self.stray * seen.missed)
         return c if seen.level is None or self.growth == 0 else c * np.exp(self.growth * seen.level)
 
-    def sides(self, seen: Residuals) -> tuple[Array, Array]:
+    def sides(self, seen: LeftOutResiduals) -> tuple[Array, Array]:
         """Return how far the residuals lie from the mode, and the inlier scale on their side of it, both (n,)."""
         c = self.spread(seen)
         off = seen.r - self.mode * c
         return off, self.scale * np.exp(np.where(off > 0, self.skew, -self.skew)) * c
 
-    def sigma(self, seen: Residuals) -> Array:
+    def sigma(self, seen: LeftOutResiduals) -> Array:
         """Return the residuals in standard deviations, shape (n,)."""
         off, side = self.sides(seen)
         return off / side
 
-    def log_inlier(self, seen: Residuals) -> Array:
+    def log_inlier(self, seen: LeftOutResiduals) -> Array:
         """Return the log densities of the residuals under the inlier density, shape (n,)."""
         off, side = self.sides(seen)
         c = self.spread(seen)
         return _log_student(off, side, self.nu) + np.log(side / (self.scale * c)) - np.log(np.cosh(self.skew))
 
-    def log_parts(self, seen: Residuals) -> tuple[Array, Array]:
+    def log_parts(self, seen: LeftOutResiduals) -> tuple[Array, Array]:
         """Return the log densities of the residuals under the inlier and the outlier density, each times its share."""
         inlier = self.log_inlier(seen) + np.log1p(-self.share)
         z = (seen.r - self.location) / self.width
@@ -137,13 +137,13 @@ class Law:
         with np.errstate(divide="ignore"):
             return inlier, np.log(self.share) + np.logaddexp(normal, cauchy) - np.log(self.width)
 
-    def e_step(self, seen: Residuals) -> tuple[Array, float]:
+    def e_step(self, seen: LeftOutResiduals) -> tuple[Array, float]:
         """Return the responsibilities P(inlier | r_i), shape (n,), and the log likelihood of all."""
         inlier, outlier = self.log_parts(seen)
         total = np.logaddexp(inlier, outlier)
         return np.exp(inlier - total), float(total.sum())
 
-    def weights(self, seen: Residuals, responsibility: Array) -> Array:
+    def weights(self, seen: LeftOutResiduals, responsibility: Array) -> Array:
         """Return the weights of a least squares fit: responsibilities, times Student's weight if nu <= 2.
 
         For nu > 2 a good row with a large residual keeps its full weight. Residuals of real data are mostly misfit with
@@ -153,7 +153,7 @@ class Law:
             return responsibility
         return responsibility * np.minimum((self.nu + 1) / (self.nu + self.sigma(seen) ** 2), 1)
 
-    def m_step(self, seen: Residuals, responsibility: Array, limits: Limits) -> "Law":
+    def m_step(self, seen: LeftOutResiduals, responsibility: Array, limits: Limits) -> "Law":
         """Return the law of greatest likelihood given the responsibilities; with levels one with a shape."""
         learned = self._scaled if seen.level is None else self._shaped
         good = learned(seen, responsibility, limits)
@@ -165,14 +165,14 @@ class Law:
         share = float(np.clip(bad.mean(), least, RESIDUALS.most_bad)) if limits.share is None else limits.share
         return replace(good, share=share, location=location, width=max(width, RESIDUALS.least_width * good.scale))
 
-    def _scaled(self, seen: Residuals, responsibility: Array, limits: Limits) -> "Law":
+    def _scaled(self, seen: LeftOutResiduals, responsibility: Array, limits: Limits) -> "Law":
         c = self.spread(seen)
         square = (self.nu + 1) / (self.nu + (seen.r / (self.scale * c)) ** 2) * seen.r**2
         variance, beyond = _variance(square, seen, responsibility, c)
         scale = max(float(np.sqrt(variance)), limits.floor)
         return replace(self, scale=scale, stray=beyond / scale**2)
 
-    def _shaped(self, seen: Residuals, responsibility: Array, limits: Limits) -> "Law":
+    def _shaped(self, seen: LeftOutResiduals, responsibility: Array, limits: Limits) -> "Law":
         """Return the law with the likeliest mode, then the two scales, then a step of Fisher scoring for the growth."""
         level = seen.level
         assert level is not None, "a shape is learned from levels"
@@ -218,6 +218,11 @@ def levels(y: Array, fit: Fit) -> Array | None:
     return np.clip(expected / width, -RESIDUALS.far_level, RESIDUALS.far_level) if width > 0 else None
 
 
+def residuals_of(fit: Fit, ridge: Ridge, y: Array | None = None) -> LeftOutResiduals:
+    """Return the residuals of rows left out of a fit of ``ridge``, with levels where targets y (n,) are given."""
+    return LeftOutResiduals(fit.loo, fit.spread, ridge.missed, None if y is None else levels(y, fit))
+
+
 def _outliers(r: Array, bad: Array) -> tuple[float, float]:
     """Return the location and width of residuals r (n,) weighted by ``bad`` (n,), robust to a few residuals of 1e9."""
     location = weighted_median(r, bad)
@@ -226,7 +231,7 @@ def _outliers(r: Array, bad: Array) -> tuple[float, float]:
     return location, float(np.sqrt((bad * clipped**2).sum() / max(bad.sum(), 1e-12)))
 
 
-def _variance(square: Array, seen: Residuals, responsibility: Array, c: Array) -> tuple[float, float]:
+def _variance(square: Array, seen: LeftOutResiduals, responsibility: Array, c: Array) -> tuple[float, float]:
     """Return s^2 and s^2 b, both >= 0, by regressing the squares of inliers on a^2 and q with weights 1 / c^4.
 
     This is a step of Fisher scoring for the likelihood of the two.
@@ -249,7 +254,7 @@ def _variance(square: Array, seen: Residuals, responsibility: Array, c: Array) -
     return max(float(near), 1e-3 * one), float(far)
 
 
-def first_law(seen: Residuals, nu: float, limits: Limits) -> Law:
+def first_law(seen: LeftOutResiduals, nu: float, limits: Limits) -> Law:
     """Return the law to start from: the scale of the smaller half of residuals, and a wide outlier density around 0."""
     scale = max(0.8 * lts_scale(seen.r / seen.spread, len(seen) // 2 + 1), limits.floor)
     width = max(float(np.quantile(np.abs(seen.r), 0.9)), 4.0 * scale)
@@ -265,7 +270,7 @@ class Explained:
     likelihood: float
 
 
-def explain(seen: Residuals, limits: Limits) -> Explained:
+def explain(seen: LeftOutResiduals, limits: Limits) -> Explained:
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
     With levels laws with a shape are tried as well. A parameter costs log(n)/2 (Schwarz's criterion): the outlier
@@ -290,7 +295,7 @@ def shape_cost(n: int) -> float:
     return float(3 * np.log(n) / 2)
 
 
-def _tried(seen: Residuals, limits: Limits) -> list[tuple[float, Law]]:
+def _tried(seen: LeftOutResiduals, limits: Limits) -> list[tuple[float, Law]]:
     """Return (Schwarz's criterion in nats, law) for each number of degrees of freedom."""
     found = []
     cost = 3 * np.log(len(seen)) / 2 if limits.share is None else 0.0
@@ -307,7 +312,7 @@ def _tried(seen: Residuals, limits: Limits) -> list[tuple[float, Law]]:
     return found
 
 
-def em_rounds(law: Law, seen: Residuals, limits: Limits, rounds: int) -> Law:
+def em_rounds(law: Law, seen: LeftOutResiduals, limits: Limits, rounds: int) -> Law:
     """Return the law after rounds of E-step and M-step on given residuals."""
     for _ in range(rounds):
         law = law.m_step(seen, law.e_step(seen)[0], limits)
@@ -325,9 +330,9 @@ def reweighted_steps(ridge: Ridge, y: Array, fit: Fit, known: Explained, *, alph
     yield Step((fit, known), objective=-known.likelihood)
     for k in count():
         last = known.likelihood
-        seen = Residuals(fit.loo, fit.spread, ridge.missed)
-        fit = ridge.solve(y, kept * known.law.weights(seen, known.responsibility), alpha)
-        known = explain(Residuals(fit.loo, fit.spread, ridge.missed), limits)
+        weight = known.law.weights(residuals_of(fit, ridge), known.responsibility)
+        fit = ridge.solve(y, kept * weight, alpha)
+        known = explain(residuals_of(fit, ridge), limits)
         if k and known.likelihood < last:
             return
         yield Step((fit, known), change=known.likelihood - last, objective=-known.likelihood)
@@ -350,10 +355,8 @@ def mixture_steps(
     With more than 10,000 rows the law is learned from a random part of them. Weights that a ridge rounds may alternate
     for ever between two sets; the steps are done when a set comes back.
     """
-    def residuals(fit: Fit) -> Residuals:
-        return Residuals(fit.loo, fit.spread, ridge.missed, levels(y, fit) if schedule.shaped else None)
-
-    seen = residuals(fit)
+    aim = y if schedule.shaped else None
+    seen = residuals_of(fit, ridge, aim)
     law = em_rounds(first_law(seen.drawn(), schedule.nu, limits), seen.drawn(), limits, schedule.rounds)
     last = np.inf
     before: list[Array] = []  # the weights of the last two fits
@@ -361,7 +364,7 @@ def mixture_steps(
         fit = ridge.solve(y, law.e_step(seen)[0], alpha)
         alternates = len(before) == 2 and np.array_equal(fit.weight, before[0])
         before = [*before[-1:], fit.weight]
-        seen = residuals(fit)
+        seen = residuals_of(fit, ridge, aim)
         law = em_rounds(law, seen.drawn(), limits, schedule.rounds)
         responsibility, total = law.e_step(seen)
         mean = total / len(y)

@@ -32,7 +32,7 @@ from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
 from buttress.solvers.contamination.confusion_law import Confusion, with_calibration
 from buttress.solvers.contamination.label_law import given_chances, label_likelihoods
-from buttress.solvers.contamination.residual_law import Law, Limits, Residuals, em_rounds
+from buttress.solvers.contamination.residual_law import Law, LeftOutResiduals, Limits, em_rounds
 from buttress.solvers.contamination.tuning import LABELS, RESIDUALS, SHARES
 
 COVERAGE = 0.9
@@ -41,7 +41,7 @@ Learned = tuple[AnyLaw, float, Array]  # a law, its log likelihood, and the p_i 
 
 
 @dataclass(frozen=True)
-class Tried:
+class LawsTried:
     """Laws along their share, (k,) each: log likelihood, expected number of corrupt rows, its variance, cell of rho."""
 
     likelihood: Array
@@ -50,17 +50,17 @@ class Tried:
     cell: Array
 
     @classmethod
-    def of(cls, laws: Iterable[tuple[float, Array]], cell: Array) -> "Tried":
+    def of(cls, laws: Iterable[tuple[float, Array]], cell: Array) -> "LawsTried":
         """Return what is kept of laws, each a log likelihood and the p_i (n,)."""
         likelihood, expected, variance = np.array([(one, p.sum(), (p * (1 - p)).sum()) for one, p in laws]).T
         return cls(likelihood, expected, variance, cell)
 
-    def beside(self, other: "Tried") -> "Tried":
+    def beside(self, other: "LawsTried") -> "LawsTried":
         """Return these laws and others."""
-        return Tried(*(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)))
+        return LawsTried(*(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)))
 
 
-def shortest(tried: Tried, n: int, power: float) -> Array:
+def shortest(tried: LawsTried, n: int, power: float) -> Array:
     """Return the ends of the shortest interval that holds the share of n rows with probability .9.
 
     Likelihoods count with this power. Of several it is the lowest; neither end is more than any share that was tried.
@@ -80,7 +80,7 @@ def shortest(tried: Tried, n: int, power: float) -> Array:
     return np.minimum(np.array([start, end[start] - 1]) / n, RESIDUALS.most_bad)
 
 
-def outward(law: AnyLaw, values: Array, start: float, learned: Callable[[AnyLaw, float], Learned[AnyLaw]]) -> Tried:
+def outward(law: AnyLaw, values: Array, start: float, learned: Callable[[AnyLaw, float], Learned[AnyLaw]]) -> LawsTried:
     """Return the laws at these values of rho, each ``learned`` from the one before, from ``start`` up and down."""
     first = int(np.searchsorted(values, start))
     found: list[tuple[float, Array]] = []
@@ -90,10 +90,10 @@ def outward(law: AnyLaw, values: Array, start: float, learned: Callable[[AnyLaw,
         for value in some:
             now, likelihood, p = learned(now, float(value))
             found.append((likelihood, p))
-    return Tried.of(found, np.gradient(values))
+    return LawsTried.of(found, np.gradient(values))
 
 
-def residual_shares(law: Law, seen: Residuals, limits: Limits) -> Array:
+def residual_shares(law: Law, seen: LeftOutResiduals, limits: Limits) -> Array:
     """Return the interval for the outlier share of leave-one-out residuals, shape (2,), from their law.
 
     The law is learned anew at each share. With more than 10,000 rows it is learned from a random part of them.
@@ -124,7 +124,7 @@ def label_shares(scores: Array, codes: NDArray[np.intp], directed: Confusion | N
     return shortest(tried, n, SHARES.of_labels)
 
 
-def _of_one_rate(scores: Array, codes: NDArray[np.intp]) -> Tried:
+def _of_one_rate(scores: Array, codes: NDArray[np.intp]) -> LawsTried:
     """Return the laws of ``label_law``: rho and the temperature are tried on its grids, evenly spread beforehand."""
     rates = LABELS.rates
     likelihood = label_likelihoods(scores, codes, rates) * len(codes)
@@ -137,10 +137,10 @@ def _of_one_rate(scores: Array, codes: NDArray[np.intp]) -> Tried:
 
     laws = ((likelihood[t, k], p) for t in likely for k, p in enumerate(chances(t)))
     cell = np.gradient(rates)
-    return Tried.of(laws, np.tile(cell / (cell.sum() * len(LABELS.temperatures)), len(likely)))
+    return LawsTried.of(laws, np.tile(cell / (cell.sum() * len(LABELS.temperatures)), len(likely)))
 
 
-def _of_directions(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> Tried:
+def _of_directions(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> LawsTried:
     """Return the laws whose rates off the diagonal are those of ``law`` times a common factor.
 
     It goes up to where half of a class is given other labels; temperature and bias are learned anew. Beside the factor,
