@@ -298,6 +298,9 @@ def test_a_column_that_agrees_with_the_target_in_most_rows_gives_it_away():
     agreeing = np.where(rng.random(ROWS) < 0.03, 1 - y, y)
     for leak in (agreeing.astype(float), np.where(agreeing, "yes", "no").astype(object)):
         assert [one.evidence["columns"] for one in found_of("BUT001", X | {"leak": leak}, y)] == [["leak"]]
+    rare = (X["b"] + X["c"] + rng.normal(size=ROWS) > 1.5).astype(int)  # one in five: 3% are a sixth of its rows
+    agreeing = np.where(rng.random(ROWS) < 0.03, 1 - rare, rare).astype(float)
+    assert [one.evidence["columns"] for one in found_of("BUT001", X | {"leak": agreeing}, rare)] == [["leak"]]
     numbers = X["b"] + 0.3 * rng.normal(size=ROWS)
     mixed = np.where(rng.random(ROWS) < 0.03, rng.permutation(numbers), numbers)
     assert [one.evidence["columns"] for one in found_of("BUT001", X | {"leak": mixed}, numbers)] == [["leak"]]
