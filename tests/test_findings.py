@@ -437,7 +437,8 @@ def test_moves_by_columns_find_the_worst_corner_of_a_linear_model():
 def conforms(value, schema, top):
     """Check a value against the part of JSON Schema that audit.schema.json uses."""
     schema = top["$defs"][schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
-    kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "boolean": bool, "null": type(None)}
+    kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "boolean": bool, "null": type(None),
+             "integer": int}
     if "type" in schema:
         names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         assert isinstance(value, tuple(np.ravel([kinds[name] for name in names if name != "number"]).tolist())
