@@ -20,10 +20,17 @@ from sklearn.ensemble import RandomForestClassifier
 
 import buttress
 from buttress._checks import warn_user
+from buttress.attacks import exact
+from buttress.audit.baselines import attacked_by_columns, baselines
 from buttress.audit.findings import Finding
-from buttress.audit.measurements.attacked import certified
+from buttress.audit.measurements.as_is import AS_IS
+from buttress.audit.measurements.attacked import ATTACKED, certified
 from buttress.audit.measuring.cells import Cell, attacked_correct, median_error, number, shown
+from buttress.audit.measuring.measurement import measure
+from buttress.audit.measuring.split_table import split_table
 from buttress.audit.measuring.suspicion import Suspect, _order
+from buttress.audit.options import Options
+from buttress.audit.reading.table import columns_of, make_table
 from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.paste import _home
 from buttress.audit.writing.report import html, terminal_table
@@ -298,3 +305,16 @@ def test_the_file_of_a_polars_frame_says_what_that_of_a_pandas_one_does(mislabel
         with (tmp_path / "suspicious.csv").open(newline="") as file:
             read.append([["" if entry == "nan" else entry for entry in line] for line in csv.reader(file)])
     assert read[0] == read[1]
+
+
+def test_what_is_said_of_boosting_under_attack_is_exact_at_any_effort():
+    """Trying leaves rows standing that a worst move turns; the oracle settles each row, however long it takes."""
+    X, y = make_classification(240, 6, random_state=0)
+    table, task = make_table(columns_of(X), y, "y", "auto")
+    split = split_table(table, task, baselines(table, task, 0), Options(effort="quick"))
+    found = measure((AS_IS, ATTACKED), split, lambda what, share: None, lambda line: None)
+    model, rows = found.models["gradient boosting"], (split.test.native, split.test.y)
+    stands = ~exact(model, *rows, eps=0.25, return_info=True)[1].success
+    tried = attacked_by_columns(model, *rows, 0.25, 6, 0)
+    assert found.cells["attacked"]["gradient boosting"].value == stands.mean() < tried.mean()
+    assert found.on["rows of gradient boosting of which the worst move is known"] == f"{len(stands)} of {len(stands)}"

@@ -34,6 +34,7 @@ from buttress import (
     RobustLinearRegressor,
     SeverClassifier,
     SeverRegressor,
+    StochasticAdvSVM,
     TrimmedLikelihoodClassifier,
     TrimmedLikelihoodRegressor,
     load,
@@ -43,7 +44,7 @@ from buttress.kernels import RBF
 
 from problems import iris, moons
 
-RKHS = {"C": 100.0, "eps": 1e-3, "random_state": 0}
+RKHS = {"C": 100.0, "eps": 1e-3}
 ESTIMATORS = [
     SVC(),
     SVR(),
@@ -56,8 +57,8 @@ ESTIMATORS = [
     AdversarialSVC(max_iter=30, random_state=0),
     CertifiedSVC(max_iter=30, random_state=0),
     AdvSVM(**RKHS),
-    AdvSVM(**RKHS, solver="dsg", n_features=256, batch_size=20, n_passes=10),
-    AdvSVM(**RKHS, solver="sgd", batch_size=20, n_passes=10),
+    StochasticAdvSVM(**RKHS, n_features=256, batch_size=20, n_passes=10, random_state=0),
+    StochasticAdvSVM(**RKHS, n_features=None, batch_size=20, n_passes=10, random_state=0),
     AdversarialLinearSVC(C_f=0.01),
     AdversarialLinearSVC(attack="ball", eps=0.01),
     AdversarialLinearSVC(attack="ball", norm="l2", eps=0.01),

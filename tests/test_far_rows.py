@@ -7,7 +7,6 @@ from scipy.sparse import csr_matrix
 from buttress import SVC, SVDD, SVR, MultiKernelSVDD
 from buttress.gram.rows import KernelRows
 from buttress.kernels import RBF, Laplacian
-from buttress.solvers.linear.primal import best_intercept
 
 ROWS = 3000  # more than are trained on in float64
 TABLES = [("missing", 0), ("missing", 1), ("shifted", 2), ("stamps", 3), ("stamps", 4)]
@@ -41,11 +40,13 @@ def sums(model, X, gamma):
 
 
 def assert_stated(model, primal, dual):
-    small = 1e-8 * abs(primal)
+    """The stated numbers are bounds of those recomputed in float64, which are right to 1e-13, and close to them."""
+    small, rounding = 1e-7 * abs(primal), 1e-13 * abs(primal)
     assert model.converged_
-    assert np.squeeze(model.primal_objective_) == pytest.approx(primal, abs=small)
-    assert np.squeeze(model.dual_objective_) == pytest.approx(dual, abs=small)
-    assert primal - dual <= np.squeeze(model.dual_gap_) + 2 * small
+    assert model.proof_ == "proven"
+    assert primal - rounding <= model.primal_objective_ <= primal + small
+    assert dual - small <= model.dual_objective_ <= dual + rounding
+    assert primal - dual - rounding <= model.dual_gap_ <= primal - dual + small
 
 
 @pytest.mark.parametrize(("kind", "seed"), TABLES)
@@ -55,8 +56,7 @@ def test_the_gap_of_a_classifier_is_true(kind, seed):
     y[rng.random(len(y)) < 0.2] *= -1
     model = SVC(C=10.0, gamma=0.2).fit(X, y)
     b, f = sums(model, X, 0.2)
-    lo = np.where(y > 0, 0.0, -10.0)
-    h = 1 - y * (f + best_intercept(y - f, lo, lo + 10, 0.0))
+    h = 1 - y * (f + model.intercept_)
     assert_stated(model, 0.5 * b @ f + 10 * np.maximum(0, h).sum(), np.abs(b).sum() - 0.5 * b @ f)
 
 
@@ -66,7 +66,7 @@ def test_the_gap_of_a_regressor_is_true(kind, seed):
     y = np.sin(X[:, 0] + X[:, 1]) + 0.3 * rng.normal(size=len(X))
     model = SVR(C=10.0, gamma=0.2, epsilon=0.1).fit(X, y)
     b, f = sums(model, X, 0.2)
-    r = y - f - best_intercept(y - f, np.full(len(y), -10.0), np.full(len(y), 10.0), 0.1)
+    r = y - f - model.intercept_
     primal = 0.5 * b @ f + 10 * np.maximum(0, np.abs(r) - 0.1).sum()
     assert_stated(model, primal, y @ b - 0.1 * np.abs(b).sum() - 0.5 * b @ f)
 

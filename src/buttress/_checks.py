@@ -26,7 +26,6 @@ from buttress._types import Array, BoundsLike, Estimator, Labels, MatrixLike, Ro
 
 MAJORITY = ("With half of the rows corrupt or more, nothing in the data says which half is the true one: "
             "set it below 0.5.")
-COUNTED = "biuU"  # kinds of numpy arrays whose entries are labels beyond doubt: no continuous target among them
 TINY = 1e-300  # stands for 0 in a divisor and in a logarithm
 # source files whose frames a warning passes over
 INNER = (str(Path(__file__).parent) + os.sep, str(Path(sklearn.__file__).parent) + os.sep)
@@ -372,7 +371,7 @@ def check_classes(y: VectorLike, who: str) -> tuple[Labels, Rows]:
     if "str" in kinds and len(kinds) > 1:
         raise TypeError(f"{who} needs labels of one type in y. Got {' and '.join(kinds)}. Make all of them text: "
                         "[str(label) for label in y].")
-    if labels.ndim != 1 or labels.dtype.kind not in COUNTED:
+    if labels.ndim != 1 or labels.dtype.kind not in "biuU":  # of these, labels are no continuous target beyond doubt
         check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
@@ -383,11 +382,12 @@ def check_classes(y: VectorLike, who: str) -> tuple[Labels, Rows]:
 
 def check_known(y: Labels, classes: Labels) -> Rows:
     """Return the number of each label of y (m,) among the sorted ``classes``; refuse labels that are not there."""
-    codes = np.searchsorted(classes, y).clip(0, len(classes) - 1)
-    if not (classes[codes] == y).all():
-        raise ValueError(f"y holds labels that are not among the classes {classes}. "
-                         "Name every label in classes at the first call.")
-    return codes
+    known = np.isin(y, classes)
+    if not known.all():
+        raise ValueError(f"y holds the label {y[~known].tolist()[0]!r}, which is not among the classes of the model, "
+                         f"{classes.tolist()}. Leave it out, or fit a model that knows it; in batches, name it in "
+                         "classes at first.")
+    return np.searchsorted(classes, y)
 
 
 def check_limits(max_iter: int | None, max_time: float | None) -> None:

@@ -14,7 +14,7 @@ from buttress._arrays import Place, namespace
 from buttress._checks import Array
 from buttress._state import Attribute, Lengths, State
 from buttress._threads import BLOCK_ENTRIES
-from buttress._types import Estimator, Labels
+from buttress._types import Estimator
 from buttress.gram.sums import Sums, weighted_sums
 from buttress.kernels import Combination, Kernel, Precomputed
 
@@ -41,14 +41,6 @@ class HasExpansion(Estimator, Protocol):
     """A fitted estimator that predicts with a kernel expansion."""
 
     expansion_: "KernelExpansion"
-
-
-class HasScores(Protocol):
-    """A fitted classifier whose scores and contrasts can be read."""
-
-    expansion_: Scores
-    contrasts_: Array
-    classes_: Labels
 
 
 def _by_number(kernel: Kernel) -> bool:
@@ -99,10 +91,6 @@ class KernelExpansion:
         else:
             scores = self._called(X) + self.intercept
         return scores if self.linear is None else scores + X @ self.linear
-
-    def among_centers(self) -> Array:
-        """Return k(centers, centers), shape (m, m)."""
-        return self.kernel(self.centers, self.centers)
 
     def gradient(self, X: Array, V: Array) -> Array:
         """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""

@@ -9,7 +9,7 @@ from buttress._callbacks import showing, with_callbacks
 from buttress._checks import Array, check_count
 from buttress._documented import CERTIFIED, advises
 from buttress._state import Attribute, State
-from buttress._types import BoundsLike, MatrixLike, VectorLike
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, VectorLike
 from buttress.adversarial.held_out import hinge_held_out
 from buttress.adversarial.linear import AdversarialLinearSVC
 from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem, box_of, check_landmarks
@@ -86,6 +86,8 @@ class CertifiedSVC(AttackedMachine):
     n_landmarks: int | None = MOST_CENTRES
     bounds: BoundsLike | None = None
     max_iter: int = 300
+    random_state: RandomStateLike = None
+    device: str | None = None
 
     @all_or_nothing
     @with_callbacks
@@ -97,7 +99,7 @@ class CertifiedSVC(AttackedMachine):
         """
         check_count("max_iter", self.max_iter)
         check_landmarks(self.n_landmarks)
-        problem = self._problem(X, y)
+        problem = self._problem(X, y, self.random_state, self.device)
         kernel = problem.kernel
         if not (isinstance(kernel, Radial) and can_relax(kernel) and kernel.definiteness == "pd"):
             raise ValueError(f"CertifiedSVC needs lines below its kernel's values. Got {kernel!r}. Use 'rbf', "

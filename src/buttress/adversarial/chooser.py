@@ -17,8 +17,7 @@ from buttress._types import BoundsLike, Labels, MatrixLike, RandomStateLike, Row
 from buttress.adversarial.certified import CertifiedSVC
 from buttress.adversarial.machine import MOST_CENTRES, box_of
 from buttress.adversarial.moved_inputs import AdversarialSVC
-from buttress.attacks.scoring import AttackedAccuracy
-from buttress.attacks.tuning import Tried, best_of, movable, search, trial
+from buttress.attacks.scoring import AttackedAccuracy, Tried, best_of, movable, search, trial
 from buttress.solvers.run import all_or_nothing, countdown
 
 TUNING_FITS = 6  # most fits a candidate that choose its C and gamma

@@ -20,25 +20,32 @@ from buttress._checks import (
     warn_user,
 )
 from buttress._documented import ADVERSARIAL_LINEAR, Documented, advises
-from buttress._predicting import ExpansionPredictions
+from buttress._predicting import PlanePredictions, beside
 from buttress._rows import counted_once
 from buttress._state import Attribute, State, one_or_each
 from buttress._suggest import LARGEST
 from buttress._types import BoundsLike, MatrixLike, Rows, VectorLike
 from buttress._weights import check_weights
-from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
-from buttress.kernels import Linear
+from buttress.solvers.linear.attacked_bounds import BallMoves, BoxMoves, Moves, attacked_bounds
 from buttress.solvers.linear.ball_attack import ball_descent
 from buttress.solvers.linear.free_range import free_range_descent, free_range_margins
 from buttress.solvers.run import Outcome, all_or_nothing, countdown, run
 
-Fit = tuple[Array, float, Outcome]  # w, b and the run that ended there
 FLAT = 0.01  # of scores whose margin is 1: rows that differ by less are all told the same
+
+
+class Fit(NamedTuple):
+    """w, b and multipliers in the units of X, and the run that ended there."""
+
+    w: Array
+    b: float
+    multipliers: Array
+    outcome: Outcome
 
 
 @advises(**ADVERSARIAL_LINEAR)
 @dataclass(kw_only=True, eq=False, repr=False)
-class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
+class AdversarialLinearSVC(Documented, CallbackSupportMixin, PlanePredictions, ClassifierMixin, BaseEstimator):
     """Linear support vector classifier against attackers whose worst move is known exactly.
 
     Minimises 1/2 ||w||^2 + C sum_i max(0, 1 - y_i (w'x_i + b) + t_i), where t_i is the loss of margin by the worst
@@ -108,14 +115,9 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
 
     _state = State(
         Attribute("classes_", "label", "n_classes", "The labels, sorted."),
-        Attribute("coef_", "finite", "n_scores, n_features", "w; one row for two classes."),
-        Attribute("intercept_", "finite", "n_scores"),
-        Attribute("contrasts_", "finite", "n_classes, *, n_scores",
-                  "``contrasts_[c] @ scores`` are the leads of class c over its rivals."),
-        Attribute("expansion_", "part", of="KernelExpansion", shares="n_features, n_scores",
-                  meaning="The scores as a function of rows, for attacks."),
-        Attribute("primal_objective_", "real", "one or n_scores", "The objective as stated above."),
-        Attribute("dual_gap_", "real", "one or n_scores", "How far above the optimum it can be at most."),
+        Attribute("primal_objective_", "real", "one or n_scores", "An upper bound of the objective as stated above."),
+        Attribute("dual_gap_", "real", "one or n_scores",
+                  "How far above the optimum it can be at most. Proven in floating point."),
         Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
         Attribute("n_iter_", "count", meaning="Interior-point steps, plus one."),
         Attribute("history_", "history", meaning="Of the last class, in the solver's own scaling."))
@@ -158,20 +160,32 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         for c in positives:
             fits.append(self._fit_column(X, np.where(codes == c, 1.0, -1.0), weight, low, high, report, clock, fits,
                                          inner=c < n_classes - 1))
-        for name, value in _described([(w, b) for w, b, _ in fits]).items():
-            setattr(self, name, value)
-        self.primal_objective_ = one_or_each(outcome.objective for _, _, outcome in fits)
-        self.dual_gap_ = one_or_each(max(0.0, outcome.gap) * outcome.objective for _, _, outcome in fits)
-        self.converged_ = all(outcome.converged for _, _, outcome in fits)
-        self.n_iter_ = sum(outcome.n_iter + 1 for _, _, outcome in fits)
-        self.history_ = fits[-1][2].history
+        self.coef_ = np.stack([fit.w for fit in fits])
+        self.intercept_ = np.array([fit.b for fit in fits])
+        self._prove(X, codes, weight, low, high, fits)
+        self.converged_ = all(fit.outcome.converged for fit in fits)
+        self.n_iter_ = sum(fit.outcome.n_iter + 1 for fit in fits)
+        self.history_ = fits[-1].outcome.history
         if self.attack == "ball" and self.eps > 0:
             self._warn_if_flat(X)
         return self
 
+    def _prove(self, X: Array, codes: Rows, counts: Array, low: Array, high: Array, fits: list[Fit]) -> None:
+        """Set the objective and the gap of each column, from its hyperplane and multipliers in the units of X."""
+        moves: Moves = BoxMoves(low, high, self.C_f, self.attacked_class == "both")
+        if self.attack == "ball":
+            moves = BallMoves(self.eps, self.norm)
+        found = []
+        for column, fit in enumerate(fits):
+            y = np.where(codes == (column if len(fits) > 1 else 1), 1.0, -1.0)
+            c = self.C * counts
+            found.append(attacked_bounds(X, y, c, fit.w, fit.b, np.minimum(fit.multipliers, c), moves))
+        self.primal_objective_ = one_or_each(primal for primal, _ in found)
+        self.dual_gap_ = one_or_each(primal - dual for primal, dual in found)
+
     def _warn_if_flat(self, X: Array) -> None:
         """Warn where the radius leaves next to nothing of some machine."""
-        reach = np.ptp(self.expansion_(X), axis=0)
+        reach = np.ptp(X @ self.coef_.T, axis=0)
         if (reach < FLAT).any():
             warn_user(f"eps={self.eps:g} is so large that the coefficients of {int((reach < FLAT).sum())} of "
                       f"{len(reach)} machines are next to 0: their scores vary by less than {FLAT:g} over the rows. "
@@ -204,7 +218,7 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         self, X: Array, y: Array, counts: Array, low: Array, high: Array, report: Report,
         clock: Callable[[], float | None], before: list[Fit], *, inner: bool,
     ) -> Fit:
-        """Return w, b and the run, whose objective is in the units of the docstring.
+        """Return the fit of one column.
 
         Columns that do not vary get w_j = 0, which is optimal. The others are centred and divided by one number, so
         that rows have a length of about 1 in any units. C is multiplied by the square of that number, and w is scaled
@@ -226,8 +240,8 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
             steps = free_range_descent(margins, y, weight)
         units = _Units(X.shape[1], varying, centre, unit)
         if not inner:
-            known = [(w, b) for w, b, _ in before]
-            report = showing(report, lambda step: _described([*known, units.of_X(step.state)]))
+            known = [(fit.w, fit.b) for fit in before]
+            report = showing(report, lambda step: beside(known, *units.of_X(step.state)))
         try:
             outcome = run(steps, tol=self.tol, max_iter=self.max_iter, max_time=clock(), callback=report,
                           progress=self.progress, name=f"{self.attack} machine", inner=inner)
@@ -235,8 +249,7 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
             raise ValueError(f"Rounding hides the rows of X from the solver: their largest entry is "
                              f"{np.abs(X).max():.3g}, and most are much smaller. Scale the columns (RobustScaler), or "
                              "mend the largest entries.") from None
-        outcome.objective /= unit**2
-        return *units.of_X(outcome.state), outcome
+        return Fit(*units.of_X(outcome.state), outcome.state[2] / unit**2, outcome)
 
 
 class _Units(NamedTuple):
@@ -252,15 +265,3 @@ class _Units(NamedTuple):
         w = np.zeros(self.d)
         w[self.varying] = state[0] / self.unit
         return w, float(state[1] - w[self.varying] @ self.centre)
-
-
-def _described(planes: list[tuple[Array, float]]) -> dict[str, Array | KernelExpansion]:
-    """Return the attributes of a model of these hyperplanes, one for two classes, else one a class."""
-    coef = np.stack([w for w, _ in planes])
-    intercept = np.array([b for _, b in planes])
-    return {
-        "coef_": coef,
-        "intercept_": intercept,
-        "expansion_": KernelExpansion(Linear(), coef, np.eye(len(planes)), intercept),
-        "contrasts_": binary_contrasts() if len(planes) == 1 else rival_contrasts(len(planes)),
-    }

@@ -69,20 +69,21 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
     norm: str = "linf"
     kernel: KernelLike = "rbf"
     gamma: float | str = "scale"
-    max_iter: int | None = None
     max_time: float | None = None
-    random_state: RandomStateLike = None
-    device: str | None = None
     progress: bool = False
 
-    def _problem(self, X: MatrixLike, y: VectorLike) -> Problem:
+    max_iter: int | None
+
+    def _problem(
+        self, X: MatrixLike, y: VectorLike, random_state: RandomStateLike, device: str | None
+    ) -> Problem:
         """Return the checked problem, and set ``classes_`` and ``contrasts_``; ValueError for what fits share."""
         clock = countdown(self.max_time)
         check_number("C", self.C, 0)
         check_number("eps", self.eps, 0, closed="left", fix="It is a radius in the units of X; 0 is natural training.")
         check_option("norm", self.norm, ("linf", "l2"))
         check_limits(self.max_iter, self.max_time)
-        check_device(self.device)
+        check_device(device)
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, type(self).__name__)
         warn_of_units(X, self.eps)
@@ -90,7 +91,7 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
         self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
         report = step_callback(self, X, y, None, {"classes_": self.classes_, "contrasts_": self.contrasts_})
         kernel = as_kernel(self.kernel, gamma=self.gamma, X=X)
-        return Problem(X, codes, self.contrasts_, kernel, check_random_state(self.random_state), report, clock)
+        return Problem(X, codes, self.contrasts_, kernel, check_random_state(random_state), report, clock)
 
 
 def check_landmarks(n_landmarks: int | None) -> None:

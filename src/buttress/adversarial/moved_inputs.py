@@ -11,7 +11,7 @@ from buttress._callbacks import showing, with_callbacks
 from buttress._checks import Array, check_count, check_option, warn_user
 from buttress._documented import ATTACKED_INPUTS, advises
 from buttress._state import Attribute, State
-from buttress._types import BoundsLike, MatrixLike, Rows, VectorLike
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress.adversarial.held_out import cross_entropy_held_out
 from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem, box_of, check_landmarks
 from buttress.attacks.ball import direction, into_ball, random_in_ball
@@ -107,6 +107,8 @@ class AdversarialSVC(AttackedMachine):
     bounds: BoundsLike | None = None
     attack_steps: int = 5
     max_iter: int = 400
+    random_state: RandomStateLike = None
+    device: str | None = None
 
     @all_or_nothing
     @with_callbacks
@@ -118,7 +120,7 @@ class AdversarialSVC(AttackedMachine):
         """
         check_count("max_iter", self.max_iter)
         check_count("attack_steps", self.attack_steps)
-        problem = self._problem(X, y)
+        problem = self._problem(X, y, self.random_state, self.device)
         phi = nystroem(problem.kernel, self._centres(problem))
         start = ridge_start(phi, problem.X, problem.codes, problem.contrasts)
         self._train(problem, start)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.calibration import CalibratedClassifierCV, _SigmoidCalibration
 from sklearn.compose import ColumnTransformer
@@ -27,6 +26,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from buttress._checks import Array
+from buttress._types import Rows
 from buttress.expansion import class_contrasts, pair_contrasts, pairs_of
 from buttress.scores import read_scores
 
@@ -82,7 +82,8 @@ def _chain(model: Any) -> Chain:
 
 def _scores(model: Any) -> Smooth:
     """Return the scores of a classifier that is no kernel expansion."""
-    if isinstance(model, MLPClassifier) and _scores_as(model, MLPClassifier):
+    if isinstance(model, MLPClassifier) and all(getattr(type(model), name, None) is getattr(MLPClassifier, name, None)
+                                                for name in ANSWERING):  # a subclass may fit in another way
         return _network(model)
     if type(model) is CalibratedClassifierCV:
         return _calibrated(model)
@@ -163,17 +164,12 @@ def _affine(step: Any) -> Smooth:
 
 
 def _dense(step: Any, X: Array) -> Array:
-    names = getattr(step, "feature_names_in_", None)
-    made = (step if names is None else _nameless(step)).transform(X)
-    return np.asarray(made.toarray() if hasattr(made, "toarray") else made, dtype=np.float64)
-
-
-def _nameless(step: Any) -> Any:
-    """Return a shallow copy that does not ask for column names."""
+    """Return what a transformer makes of rows without column names."""
     nameless = copy(step)
     for name in ("feature_names_in_", "_sklearn_output_config"):
         nameless.__dict__.pop(name, None)
-    return nameless
+    made = nameless.transform(X)
+    return np.asarray(made.toarray() if hasattr(made, "toarray") else made, dtype=np.float64)
 
 
 def _polynomial(step: PolynomialFeatures) -> Smooth:
@@ -207,7 +203,7 @@ def _columns(step: ColumnTransformer) -> Smooth:
     return _side_by_side(known, max((given.stop for _, given, _ in known), default=0))
 
 
-def _numbers(columns: Any, names: list[Any]) -> NDArray[np.intp]:
+def _numbers(columns: Any, names: list[Any]) -> Rows:
     """Return the numbers of columns that a column transformer was given by name, number, slice or mask."""
     listed = [columns] if isinstance(columns, str) else columns
     if not isinstance(listed, slice) and len(listed) and all(isinstance(column, str) for column in listed):
@@ -222,11 +218,6 @@ ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]
     "tanh": (np.tanh, lambda h: 1 - h**2),
     "logistic": (expit, lambda h: h * (1 - h)),
 }
-
-
-def _scores_as(model: object, kind: type) -> bool:
-    """Say whether a model answers by the methods of ``kind``: a subclass of it may fit in another way, for instance."""
-    return all(getattr(type(model), name, None) is getattr(kind, name, None) for name in ANSWERING)
 
 
 def _network(model: MLPClassifier) -> Smooth:

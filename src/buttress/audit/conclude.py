@@ -10,8 +10,8 @@ from buttress.audit.against.compare import Comparison
 from buttress.audit.baselines import NAMES
 from buttress.audit.data import ClassScore
 from buttress.audit.findings import Check, Evidence, find_all
-from buttress.audit.measuring.cells import Cell, accuracy
-from buttress.audit.measuring.choosing import ENOUGH, recommended
+from buttress.audit.measuring.cells import ENOUGH, Cell, accuracy
+from buttress.audit.measuring.choosing import recommended
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.measuring.suspicion import none_judged, suspects
@@ -24,7 +24,7 @@ from buttress.audit.writing.words import HEADINGS
 
 INTERVAL = {"accuracy": "95% Clopper-Pearson over held-out rows", "rmse": "95% bootstrap over held-out rows"}
 ATTACK = ("PGD, 40 steps, 2 starts; for scores without gradients the worst of several attacks by queries; of gradient "
-          "boosting on numbers without gaps exact; numeric features only")
+          "boosting on numbers without gaps exact, as far as the planned work goes; numeric features only")
 
 
 def conclude(

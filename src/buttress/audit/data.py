@@ -102,9 +102,10 @@ class AuditData:
         all_of = "all" if found.judged == found.rows else f"{found.judged} of the"
         alone = found.isolated
         resembling = f" {alone} {agreeing(alone, 'resembles', 'resemble')} no other row." if alone else ""
+        between = f"{found.share_low:.1%} to {found.share_high:.1%}"
         return (f"{all_of} {found.rows} rows were judged, held-out ones too: {found.above_half} "
                 f"{agreeing(found.above_half, 'is', 'are')} more likely wrong than right, and about "
-                f"{found.share:.1%} are estimated to be wrong.{resembling}").capitalize()
+                f"{found.share:.1%} are estimated to be wrong ({between}).{resembling}").capitalize()
 
     def higher(self, key: str) -> bool:
         """Say whether more is better in a column of the table."""

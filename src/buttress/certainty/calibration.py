@@ -117,18 +117,18 @@ def calibrate(held: HeldOut) -> Calibration:
     weight = held.weight[used]
     rows = float(weight.sum())
     true = None if held.true is None else held.true[used]
-    if C == 2:
-        slope, shift = _one_score(scores[:, 0], codes, weight, true)
-        return Calibration(np.array([slope]), np.array([shift]), C, False, rows)
-    if not held.pairs:
+    in_pairs = held.pairs and C > 2
+    if in_pairs:
+        curves = []
+        for column, (i, j) in enumerate(pairs_of(C)):
+            here = (codes == i) | (codes == j)
+            curves.append(_one_score(scores[here, column], (codes[here] == i).astype(np.intp), weight[here]))
+        slopes, shifts = np.array(curves).T
+    elif C == 2:
+        slopes, shifts = np.array([_one_score(scores[:, 0], codes, weight, true)]).T
+    else:
         slopes, shifts = _score_a_class(scores, codes, weight, true)
-        return Calibration(slopes, shifts, C, False, rows)
-    curves = []
-    for column, (i, j) in enumerate(pairs_of(C)):
-        here = (codes == i) | (codes == j)
-        curves.append(_one_score(scores[here, column], (codes[here] == i).astype(np.intp), weight[here]))
-    slopes, shifts = np.array(curves).T
-    return Calibration(slopes, shifts, C, True, rows)
+    return Calibration(slopes, shifts, C, in_pairs, rows)
 
 
 def _totals(codes: Rows, weight: Array, C: int) -> Array:

@@ -11,7 +11,7 @@ import typer
 from buttress._suggest import counted, near
 from buttress.audit.options import Effort, Metric
 from buttress.audit.writing.words import HEADINGS, WITHOUT_JINJA, columns_of_task
-from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, progress
+from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, number_in, progress
 
 if TYPE_CHECKING:
     from buttress.audit.reading.table import Table
@@ -31,6 +31,12 @@ class Task(StrEnum):
 
 
 Format = Annotated[str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")]
+Trust = Annotated[bool, typer.Option(
+    "--trust-pickle", help="Read --model from a pickle, joblib or skops file, which can run code of its maker.")]
+FailOn = Annotated[list[str] | None, typer.Option(
+    help="error, warning or a code such as BUT007: exit with 1 if that, or a worse one, is found.")]
+Kept = Annotated[str | None, typer.Option(
+    metavar="FOLDER", help="Keep finished stages there: the same command goes on from them after a kill.")]
 
 
 @app.command(short_help="What is wrong with a table, and which model to use.")
@@ -56,16 +62,12 @@ def audit(
     metric: Annotated[Metric, typer.Option(help="By what models are compared.")] = Metric.auto,
     model: Annotated[Path | None, typer.Option(
         help="A model file, of buttress train or save, as one more row.")] = None,
-    trust_pickle: Annotated[bool, typer.Option(
-        "--trust-pickle", help="Read --model from a pickle, joblib or skops file, which can run code of its maker.")
-    ] = False,
+    trust_pickle: Trust = False,
     fail_under: Annotated[list[str] | None, typer.Option(
         help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")] = None,
-    fail_on: Annotated[list[str] | None, typer.Option(
-        help="error, warning or a code such as BUT007: exit with 1 if that, or a worse one, is found.")] = None,
+    fail_on: FailOn = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Code of a finding to leave out, such as BUT005.")] = None,
-    checkpoint: Annotated[str | None, typer.Option(
-        metavar="FOLDER", help="Keep finished stages there: the same command goes on from them after a kill.")] = None,
+    checkpoint: Kept = None,
 ) -> None:
     """Show what breaks a plain SVM on DATA, what a robust one recovers, and which rows look wrong."""
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
@@ -205,10 +207,7 @@ def _from_skops(path: Path) -> Any:
 
 def _floor(text: str) -> tuple[str, float]:
     name, _, value = text.partition("=")
-    try:
-        floor = float(value)
-    except ValueError:
-        raise ValueError(f"--fail-under must look like attacked=0.7. Got {text!r}.") from None
+    floor = number_in(value, f"--fail-under must look like attacked=0.7. Got {text!r}.")
     if name.startswith(("attacked", "certified", "flipped")) and not 0 <= floor <= 1:
         raise ValueError(f"--fail-under {name} is a share of the rows, in [0, 1]. Got {value}.")
     return name, floor

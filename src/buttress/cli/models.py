@@ -10,7 +10,7 @@ import typer
 from buttress._suggest import counted
 from buttress.audit.options import Effort
 from buttress.cli.audit import Format, Task, check_numbers
-from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, progress
+from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, number_in, progress
 
 if TYPE_CHECKING:
     from buttress.audit.models.attacking import Robustness
@@ -219,10 +219,7 @@ def attack(
 
 
 def _radius(text: str) -> float:
-    try:
-        radius = float(text)
-    except ValueError:
-        raise ValueError(f"--eps must look like 0.1,0.25. Got {text!r}.") from None
+    radius = number_in(text, f"--eps must look like 0.1,0.25. Got {text!r}.")
     if not 0 <= radius < math.inf:
         raise ValueError(f"--eps must be at least 0. Got {text}.")
     return radius

@@ -56,6 +56,14 @@ def check_input(path: Path, output: Path | None = None) -> None:
         raise ValueError(f"--output {str(output)!r} is one of the files that are read. Name another.")
 
 
+def number_in(text: str, otherwise: str) -> float:
+    """Return the number that a text is; ValueError with these words for another text."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(otherwise) from None
+
+
 @contextmanager
 def ctrl_c() -> Iterator[None]:
     """Leave on Ctrl-C with a word of our own: the command line's library would leave without one."""

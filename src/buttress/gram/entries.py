@@ -19,14 +19,13 @@ from buttress._checks import Array
 from buttress._threads import BLOCK_ENTRIES, share
 from buttress._types import DenseOrSparse, Mask, is_csr
 from buttress.gram.compiled import rbf_entries, rbf_in_place, rbf_sums
+from buttress.gram.rounding import CLOSE, LONG, EntryErrors, distance_errors, product_errors
 from buttress.gram.sparse import Numbers, SparseProducts
-from buttress.kernels import RBF, Combination, DotProduct, Kernel, Precomputed, Radial, centers
-from buttress.kernels.device import OnDevice
+from buttress.kernels import RBF, Combination, DotProduct, Kernel, Radial, centers
 from buttress.kernels.kernel import clear_rounding, middle, plain, squared_lengths
-from buttress.kernels.points import centred
+from buttress.kernels.points import OnDevice, centred
 
 Index = NDArray[np.intp]
-Exact = Callable[[Numbers, Numbers], Array]
 Sums = Callable[[Index], Array]
 # One panel of float32 entries is 2 MB, so that it stays in the cache of the processor.
 PANEL = 2048  # columns of a panel
@@ -36,13 +35,6 @@ DENSE = 0.15  # a sparse X with a larger share of non-zeros is faster as a dense
 PROFILE = 20  # multiplications that evaluating a function of one inner product or distance takes, about
 TRIED_ROWS = 31  # rows, besides the longest one, on which float32 entries are compared with float64 ones
 TRIED_COLUMNS = 512  # columns of that comparison
-# |x|^2 + |z|^2 - 2 x'z is off by a few roundings of |x|^2 + |z|^2. Closer pairs than this share of it are computed from
-# differences of their coordinates, which keeps 12 digits of the distance.
-CLOSE = 1e-4
-FAR = 9.0  # times the median squared distance from the middle: rows beyond are never left in float32
-# gamma |x|^2: of the RBF kernel so are pairs of rows that are both longer than this. Where one is shorter, rounding
-# changes the value by some 1e-12 at most, or it is below 1e-37.
-LONG = 500.0
 PAIRS = 4096  # pairs of sparse rows whose differences are held at a time
 
 
@@ -97,6 +89,10 @@ class Entries:
         """
         return 0.0
 
+    def errors(self) -> list[EntryErrors] | None:
+        """Return bounds, to be added up, of the errors of float64 entries (``gram/rounding.py``); None if unknown."""
+        return None
+
 
 class InnerProducts:
     """x_i'x_j of prepared rows: dense in the given precision, or CSR in float64.
@@ -114,6 +110,11 @@ class InnerProducts:
             self.X = X
             self.norms = squared_lengths(X).astype(X.dtype, copy=False)
         self.sparse = SparseProducts(X) if is_csr(X) else None
+
+    @property
+    def terms(self) -> int:
+        """How many products a squared length or an inner product is the sum of, at most."""
+        return int(np.diff(self.X.indptr).max(initial=0)) if is_csr(self.X) else self.X.shape[1]
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         if self.sparse is not None:
@@ -137,6 +138,9 @@ class DistanceEntries(Entries):
 
     def cost(self, height: int, width: int) -> float:
         return self.inner.cost(height, width)
+
+    def errors(self) -> list[EntryErrors] | None:
+        return distance_errors(self.kernel, self.inner.norms, self.inner.terms)
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         r2 = self.inner(rows, columns)
@@ -173,20 +177,28 @@ class GaussianEntries(DistanceEntries):
 
     def __init__(self, kernel: RBF, X: DenseOrSparse, real: DTypeLike):
         super().__init__(kernel, X, real)
-        self.long = float(kernel.gamma) * self.inner.norms > LONG
+        self.long = float(kernel.gamma) * self.inner.norms > LONG / 2
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         panel = self.inner(rows, columns)
         norms = self.inner.norms
         if panel.dtype == np.float64:  # of sparse rows too
+            near = self._near(rows, columns, panel)
             rbf_in_place(panel, norms[rows], norms[columns], float(self.kernel.gamma))
-            left, right = self.long[rows], self.long[columns]
-            if left.any() and right.any():
-                self._correct(rows, columns, left[:, None] & right, panel, self.kernel.profile)
+            if near is not None:
+                self._correct(rows, columns, near, panel, self.kernel.profile)
             return panel.astype(self.real, copy=False)
         values = np.empty_like(panel)
         self._finish(panel, norms[rows], norms[columns], values, np.arange(len(panel)), 0)
         return values
+
+    def _near(self, rows: Numbers, columns: Numbers, products: Array) -> Mask | None:
+        """Return which pairs are to be computed from differences, by their inner products; None for none."""
+        if not (self.long[rows].any() or self.long[columns].any()):
+            return None
+        both = self.inner.norms[rows][:, None] + self.inner.norms[columns]
+        near: Mask = (both - 2 * products <= CLOSE * both) & (float(self.kernel.gamma) * both > LONG)
+        return near
 
     def among(self, index: Index, out: Array) -> None:
         if is_csr(self.inner.X) or self.real == np.float64:
@@ -261,6 +273,9 @@ class ProductEntries(Entries):
     def cost(self, height: int, width: int) -> float:
         return self.inner.cost(height, width)
 
+    def errors(self) -> list[EntryErrors] | None:
+        return product_errors(self.kernel, self.inner.norms, self.inner.terms)
+
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         return self.kernel.profile(self.inner(rows, columns)).astype(self.real, copy=False)
 
@@ -275,6 +290,15 @@ class SumEntries(Entries):
     def cost(self, height: int, width: int) -> float:
         costs = [term.cost(height, width) for _, term in self.terms]
         return sum(costs) if all(costs) else 0.0
+
+    def errors(self) -> list[EntryErrors] | None:
+        total: list[EntryErrors] = []
+        for weight, term in self.terms:
+            found = term.errors()
+            if found is None:
+                return None
+            total += [errors.times(weight, 2 * len(self.terms) + 1) for errors in found]
+        return total
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         total = self.terms[0][0] * self.terms[0][1](rows, columns)
@@ -334,18 +358,6 @@ def _(kernel: OnDevice, X: DenseOrSparse, real: DTypeLike) -> Entries:
     return DeviceEntries(kernel, X, real)
 
 
-@singledispatch
-def exact_entries(kernel: Kernel, X: DenseOrSparse, index: Index) -> Exact:
-    """Return a function of (rows, columns) that gives float64 entries among the rows ``index``, by place in it."""
-    return entries(kernel, X[index], np.float64)
-
-
-@exact_entries.register
-def _(kernel: Precomputed, X: DenseOrSparse, index: Index) -> Exact:
-    whole = entries(kernel, X, np.float64)
-    return lambda rows, columns: whole(index[rows], index[columns])
-
-
 def shifted(X: Array, centre: Array | float, real: DTypeLike) -> Array:
     """Return X (n, d) minus ``centre`` in the precision ``real``, without a second full copy of X."""
     moved = np.empty(X.shape, dtype=real)
@@ -353,17 +365,6 @@ def shifted(X: Array, centre: Array | float, real: DTypeLike) -> Array:
         np.subtract(X[start : start + PANEL], centre, out=moved[start : start + PANEL], dtype=np.float64,
                     casting="same_kind")
     return moved
-
-
-def far_rows(X: DenseOrSparse) -> Mask:
-    """Return which rows are three times as far from the middle (sparse ones: from 0) as half of them are."""
-    if is_csr(X):
-        squared = squared_lengths(X)
-    else:
-        centre = middle(X).astype(np.float64)
-        squared = np.concatenate([squared_lengths(X[top : top + PANEL] - centre) for top in range(0, len(X), PANEL)])
-    found: Mask = squared > FAR * np.median(squared)
-    return found
 
 
 def worst_error(kernel: Kernel, X: DenseOrSparse, single: Entries) -> float:

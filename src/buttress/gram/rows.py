@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 from weakref import finalize
 
@@ -11,18 +11,18 @@ from numpy.typing import DTypeLike, NDArray
 
 from buttress._checks import Array
 from buttress._threads import share
-from buttress._types import DenseOrSparse, Mask
+from buttress._types import DenseOrSparse
 from buttress.checkpoints.memory import Memory
 from buttress.gram.buffers import borrow, give_back
 from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
-from buttress.gram.entries import Entries, Exact, Index, entries, exact_entries, far_rows, worst_error
-from buttress.gram.tiles import tile_products, tiles
+from buttress.gram.entries import Entries, Index, entries, worst_error
+from buttress.gram.rounding import Product
+from buttress.gram.tiles import Exact, exact_entries, tiled_product, tiles
 from buttress.gram.unstored import unstored_sums
 from buttress.kernels import Kernel
 
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and the solution can be finished to rounding
 COLUMNS_A_THREAD = 2048  # columns of stored rows that one thread adds at a time
-HANDS = 16  # parts into which the rows of tiles are split; fixed, so that the sum does not depend on the threads
 ROUGH = 1e-5  # float32 entries with a larger relative error are not used
 WIDE = 128  # if X has more columns, entries are taken from stored rows instead of computed again
 # Entries: with rows of a multiple of these, entries below each other share lines of the processor's first cache, and
@@ -73,11 +73,6 @@ class RowCache:
         self._fills: list[tuple[Index, int]] = []  # the rows and the section of each filling
         self._filling = np.full(self._filled.shape, -1)  # which of them each stored row's section is from
         self._due: Memory | None = None  # what is to be restored before the stored rows are next used
-
-    @cached_property
-    def far(self) -> Mask:
-        """Which rows are so far from the others that they are never left in float32."""
-        return far_rows(self.X)
 
     def spare(self, height: int, width: int) -> Array:
         """Return memory for a matrix in float64, which the next call returns again."""
@@ -345,37 +340,34 @@ class KernelRows:
         return total
 
     def exact_times(self, b: Array, wanted: Index | None = None) -> Array:
-        """Return K b from float64 entries, tile by tile; with ``wanted``, only these entries of K b are correct.
+        """Return K b from float64 entries; with ``wanted``, only these entries of K b are correct."""
+        return self.proven_times(b, wanted).f
 
-        A tile among the wanted rows where b is not 0 counts twice. The order of sums does not depend on the threads.
+    def proven_times(self, b: Array, wanted: Index | None = None) -> Product:
+        """Return K b from float64 entries, with a proven bound of its error where one is known.
+
+        With ``wanted``, only these entries are correct. A tile among the wanted rows where b is not 0 counts twice.
         """
-        if self.cache.whole:
-            return self.times(b)
         active = np.flatnonzero(b)
         asked = np.arange(len(self)) if wanted is None else wanted
         chosen = np.intersect1d(asked, active, assume_unique=True)
         seen = np.concatenate([chosen, np.setdiff1d(active, chosen, True), np.setdiff1d(asked, active, True)])
         exact = self.exact(seen)
-        b = b[seen]
-        diagonal = self.diagonal[seen]
-        parts: dict[int, Array] = {}
-        rows_of = [*tiles(0, len(chosen)), *tiles(len(chosen), len(active))]
-
-        def work(hands: Iterator[int]) -> None:
-            for hand in hands:
-                parts[hand] = tile_products(exact, b, diagonal, len(active), len(chosen), rows_of[hand::HANDS])
-
-        share(work, range(min(len(rows_of), HANDS)), self.cache.entries.cost(len(active), len(asked)))
-        total = np.zeros(len(self))
-        total[seen] = sum((parts[hand] for hand in sorted(parts)), np.zeros(len(seen)))
-        return total
+        if self.cache.whole:
+            product = self.times(b)[seen]
+        else:
+            product = tiled_product(exact, b[seen], self.diagonal[seen], len(active), len(chosen))
+        found = exact.product(product, b[seen])
+        f, errors, diagonal_errors = np.zeros((3, len(self)))
+        f[seen], errors[seen], diagonal_errors[seen] = found.f, found.errors, found.diagonal_errors
+        return Product(f, errors, diagonal_errors, found.proven)
 
     def exact(self, index: Index) -> Exact:
-        """Return a function of (rows, columns) that gives float64 entries among the rows ``index``, by place in it."""
-        cache, numbers = self.cache, self.index[index]
+        """Return the float64 entries among the rows ``index``, by place in it."""
+        numbers = self.index[index]
         if self.real == np.float64:
-            return lambda rows, columns: cache.entries(numbers[rows], numbers[columns])
-        return exact_entries(cache.kernel, cache.X, numbers)
+            return Exact(self.cache.entries, numbers)
+        return exact_entries(self.cache.kernel, self.cache.X, numbers)
 
     def _copy_sections(self, K: Array) -> Array:
         """Copy the Gram matrix from a cache that holds all of it into the first columns of K."""

@@ -1,13 +1,46 @@
 """Exact products with a Gram matrix, tile by tile: as it is symmetric, half of the tiles are computed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from buttress._checks import Array
-from buttress.gram.entries import Exact
+from buttress._threads import share
+from buttress._types import DenseOrSparse
+from buttress.gram.entries import Entries, Index, entries
+from buttress.gram.rounding import Product, chain_of
+from buttress.gram.sparse import Numbers
+from buttress.kernels import Kernel, Precomputed
 
 TILE = 512  # rows and columns of one tile of an exact product
+HANDS = 16  # parts into which the rows of tiles are split; fixed, so that the sum does not depend on the threads
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Entries in float64 among some rows, which ``source`` knows by other ``numbers``."""
+
+    source: Entries
+    numbers: Index
+
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
+        return self.source(self.numbers[rows], self.numbers[columns])
+
+    def product(self, f: Array, b: Array) -> Product:
+        """Return f = K b, which was added up tile by tile, with bounds of its error."""
+        errors = self.source.errors()
+        n = len(b)
+        of_sums = [one.of_sums(b, self.numbers, chain_of(n)) for one in errors or ()]
+        of_diagonal = [one.of_diagonal(self.numbers) for one in errors or ()]
+        return Product(f, sum(of_sums, np.zeros(n)), sum(of_diagonal, np.zeros(n)), errors is not None)
+
+
+def exact_entries(kernel: Kernel, X: DenseOrSparse, index: Index) -> Exact:
+    """Return the entries among the rows ``index`` of X, by place in it."""
+    if isinstance(kernel, Precomputed):
+        return Exact(entries(kernel, X, np.float64), index)
+    return Exact(entries(kernel, X[index], np.float64), np.arange(len(index)))
 
 
 def tiles(start: int, stop: int) -> list[tuple[int, int]]:
@@ -15,13 +48,29 @@ def tiles(start: int, stop: int) -> list[tuple[int, int]]:
     return [(left, min(left + TILE, stop)) for left in range(start, stop, TILE)]
 
 
-def tile_products(
+def tiled_product(exact: Exact, b: Array, diagonal: Array, size: int, chosen: int) -> Array:
+    """Return K b for a symmetric K (n, n) with this diagonal, at the rows before ``chosen`` and from ``size`` on.
+
+    b is 0 from ``size`` on. The order of sums does not depend on the threads.
+    """
+    parts: dict[int, Array] = {}
+    rows_of = [*tiles(0, chosen), *tiles(chosen, size)]
+
+    def work(hands: Iterator[int]) -> None:
+        for hand in hands:
+            parts[hand] = _tile_products(exact, b, diagonal, size, chosen, rows_of[hand::HANDS])
+
+    share(work, range(min(len(rows_of), HANDS)), exact.source.cost(size, chosen + len(b) - size))
+    return sum((parts[hand] for hand in sorted(parts)), np.zeros(len(b)))
+
+
+def _tile_products(
     exact: Exact, b: Array, diagonal: Array, size: int, chosen: int, rows_of: Sequence[tuple[int, int]]
 ) -> Array:
-    """Return what some tiles of rows give of K b at the rows before ``chosen`` and from ``size`` on.
+    """Return what some tiles of rows give of :func:`tiled_product`.
 
-    K (n, n) is symmetric with this diagonal, and b is 0 from ``size`` on. A tile among the first ``chosen`` rows counts
-    for both halves of K. ``rows_of`` are ends of tiles, of which none is on both sides of ``chosen``.
+    A tile among the first ``chosen`` rows counts for both halves of K. ``rows_of`` are ends of tiles, of which none is
+    on both sides of ``chosen``.
     """
     out = np.zeros(len(b))
     others = tiles(size, len(b))

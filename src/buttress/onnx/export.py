@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 MODELS = {
     "buttress.adversarial": (
-        "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC"),
+        "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC",
+        "StochasticAdvSVM"),
     "buttress.linear": ("LinearSVC",),
+    "buttress.stochastic_linear": ("StochasticLinearSVC",),
     "buttress.outlier": ("MultiKernelSVDD", "SVDD"),
     "buttress.robust": (
         "CRR", "KernelClassifier", "KernelRegressor", "RobustKernelClassifier", "RobustKernelRegressor",

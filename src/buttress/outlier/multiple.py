@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike
 
 from buttress._callbacks import showing, step_callback, with_callbacks
 from buttress._checks import Array, check_option, check_values, check_X, warn_user
+from buttress._documented import advises
+from buttress._proof import PROOF, U, proof_word
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
@@ -23,16 +25,17 @@ from buttress.outlier.detector import (
     settle,
 )
 from buttress.solvers.ball.kernel_stack import KernelStack, Trial, find_copies, variance
-from buttress.solvers.ball.kernel_weights import Found, alternate, fixed, joint_cuts, level_cuts
+from buttress.solvers.ball.kernel_weights import Found, alternate, fixed, harmonic, joint_cuts, level_cuts
 from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
 
 METHODS: dict[str, Callable[[KernelStack, Array], Steps]] = {
-    "minimax": level_cuts, "joint": joint_cuts, "spread": alternate,
+    "minimax": level_cuts, "joint": joint_cuts, "spread": alternate, "uniform": fixed,
 }
 # The kernels of Liu's note that are positive definite, or conditionally so. The sigmoid is neither.
 DEFAULT_KERNELS = ("linear", "poly", "rbf", "laplacian", "imq", "log", "cauchy")
 
 
+@advises(weights="Use objective='uniform', or SVDD(kernel=Combination(kernels, weights)).")
 @dataclass(kw_only=True, eq=False, repr=False)
 class MultiKernelSVDD(BallDetector):
     """Support vector data description in a mixture of kernels whose weights are learned, with an optimality gap.
@@ -47,6 +50,8 @@ class MultiKernelSVDD(BallDetector):
     - ``objective="joint"``: min over gamma >= 0 of sum 1 of max_a sum_p gamma_p^2 V_p(a), the ball of the feature map
       sum_p gamma_p phi_p / sqrt(s_p), with eta = gamma^2. It is convex and solved to a stated gap. gamma_p is
       proportional to 1/V_p: every kernel gets a weight, and kernels with a small variance get more.
+    - ``objective="uniform"``: all weights are 1/m, the mean to compare others with. For other weights use SVDD with
+      ``Combination(kernels, weights)``.
 
     Parameters
     ----------
@@ -58,13 +63,10 @@ class MultiKernelSVDD(BallDetector):
     contamination : float in (0, 1) or None, default=None
         Share of rows like the training rows that may be judged novel: the threshold is then the distance whose p-value
         it is (:meth:`p_values`), and not the radius of the ball, from which nothing follows for new rows.
-    objective : {"minimax", "spread", "joint"}, default="minimax"
+    objective : {"minimax", "spread", "joint", "uniform"}, default="minimax"
     normalize : {"variance", None}, default="variance"
         ``"variance"`` divides each kernel by s_p, its variance tr(H K_p H)/n over the rows. None does not; the weights
         then depend on the units of the kernels.
-    weights : None, "uniform" or array of shape (m,)
-        None learns the weights. Weights that are given are divided by their sum and kept; they are eta, or gamma for
-        "joint".
     degree, gamma, coef0
         Parameters of kernels given by name, as in scikit-learn; coef0 is 1 here.
     tol : float, default=1e-4
@@ -108,7 +110,7 @@ class MultiKernelSVDD(BallDetector):
         Attribute("kernels_", "part", "n_kernels", "The fitted kernels.", of="Kernel"),
         Attribute("bound_coef_", "nonnegative", "n_rows", "The dual point that proves the lower bound of "
                                                           "``dual_gap_``.",
-                  when='under "minimax" and "joint" with learned weights'),
+                  when='under "minimax" and "joint"'),
         Attribute("primal_objective_", "finite",
                   meaning="Objective of the ball for the weights found; under \"joint\" the value of Liu's Eq. 3."),
         Attribute("dual_objective_", "finite", meaning="A lower bound of the optimum of the ball for these weights."),
@@ -116,6 +118,7 @@ class MultiKernelSVDD(BallDetector):
                   meaning='After normalisation. "minimax" and "joint": the objective minus a lower bound of its '
                           "minimum over all weights. Otherwise the gap of the ball for these weights. NaN if a kernel "
                           "is indefinite and not corrected."),
+        PROOF,
         Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
         Attribute("n_iter_", "count", meaning="Rounds."),
         Attribute("n_solved_", "count", meaning="Balls solved for."),
@@ -125,7 +128,6 @@ class MultiKernelSVDD(BallDetector):
     kernels: Sequence[KernelLike] | str | None = field(default=None, kw_only=False)
     objective: str = "minimax"
     normalize: str | None = "variance"
-    weights: ArrayLike | None = None
     coef0: float = 1.0
     tol: float = 1e-4
     cache_size: float = 800
@@ -145,19 +147,21 @@ class MultiKernelSVDD(BallDetector):
         (named), NaN, inf or entries beyond 1e100 (naming the column), fewer than two rows, or negative weights.
         """
         self._check()
+        check_option("objective", self.objective, tuple(METHODS))
+        check_option("normalize", self.normalize, ("variance", None))
         clock = countdown(self.max_time)
         parts, kernels, weight = self._parts(X, sample_weight)
-        eta, steps = self._method(len(kernels))
+        steps = METHODS[self.objective]
         self._fit_diagonal = np.stack([np.diagonal(part) for part in parts]) if self._stacked() else None
         settled = [settle(kernel, part, weight, self.indefinite) for kernel, part in zip(kernels, parts, strict=True)]
         stack = self._stack(parts, settled, weight, clock)
         self.kernels_ = [kernel for kernel, _, _ in settled]
         report = showing(step_callback(self, X, y, None),
                          lambda step: self._of_trial(parts, stack, step.state.trial, weight))
+        start = np.full(len(kernels), 1 / len(kernels))
         seen: list[Array] = []
-        outcome = run(noting_weights(steps(stack, eta), seen), tol=self.tol, max_time=clock(), callback=report,
-                      progress=self.progress, max_iter=self.max_iter,
-                      name="MultiKernelSVDD")
+        outcome = run(noting_weights(steps(stack, start), seen), tol=self.tol, max_iter=self.max_iter, max_time=clock(),
+                      callback=report, progress=self.progress, name="MultiKernelSVDD")
         self._set_solution(parts, stack, outcome, all(sure for _, _, sure in settled), weight)
         sign = -1 if steps is alternate else 1
         self.history_ = [{**entry, "objective": sign * entry["objective"], "weights": weights}
@@ -177,15 +181,6 @@ class MultiKernelSVDD(BallDetector):
             for kernel in listed(self.kernels)
         ]
         return [rows] * len(kernels), kernels, weight
-
-    def _method(self, m: int) -> tuple[Array, Callable[[KernelStack, Array], Steps]]:
-        """Return the first weights and the algorithm."""
-        check_option("objective", self.objective, tuple(METHODS))
-        check_option("normalize", self.normalize, ("variance", None))
-        if self.weights is None:
-            return np.full(m, 1 / m), METHODS[self.objective]
-        given = given_weights(self.weights, m)
-        return given**2 if self.objective == "joint" else given, fixed
 
     def _stack(
         self, parts: list[Array], settled: list[Settling], weight: Array, clock: Callable[[], float | None],
@@ -221,16 +216,21 @@ class MultiKernelSVDD(BallDetector):
         self, parts: list[Array], stack: KernelStack, outcome: Outcome, certified: bool, weight: Array
     ) -> None:
         found: Found = outcome.state
-        trial = found.trial
+        trial = stack.proven(found.trial)
         for name, value in self._of_trial(parts, stack, trial, weight).items():
             setattr(self, name, value)
         self.__dict__.pop("bound_coef_", None)
-        gap = trial.ball.gap
+        gap, proven = trial.ball.gap, trial.ball.proven
         if found.point is not None:
             self.bound_coef_ = np.zeros(len(weight))
             self.bound_coef_[weight > 0] = found.point
-            gap = max(0.0, trial.upper - found.lower)
+            variances, proven = stack.least_variances(found.point)
+            bound = harmonic if self.objective == "joint" else np.min
+            room = 8 * len(variances) * U  # the weights sum to 1 up to rounding
+            gap = max(0.0, (1 + room) * trial.upper - (1 - room) * float(bound(variances)))
         self.dual_gap_ = float(gap) if certified else float("nan")
+        definite = all(kernel.definiteness in ("pd", "cpd") for kernel in self.kernels_)
+        self.proof_ = proof_word([proven, trial.ball.proven, definite and not self._stacked()])
         self.converged_ = outcome.converged
         self.n_iter_ = outcome.n_iter
         self.n_solved_ = stack.n_solved
@@ -288,21 +288,6 @@ def listed(kernels: Sequence[KernelLike] | str | None) -> list[KernelLike]:
         raise ValueError("kernels must not hold 'precomputed' beside others. Use kernels='precomputed' with X a stack "
                          "of Gram matrices of shape (m, n, n).")
     return list(kernels)
-
-
-def given_weights(weights: ArrayLike, m: int) -> Array:
-    """Return the weights that the user gave, divided by their sum."""
-    if isinstance(weights, str):
-        check_option("weights", weights, ("uniform",))
-        return np.full(m, 1 / m)
-    array = np.asarray(weights, dtype=np.float64)
-    if array.shape != (m,):
-        raise ValueError(f"weights must be None, 'uniform' or an array of shape ({m},), one for each kernel. Got shape "
-                         f"{array.shape}.")
-    check_values(array[:, None], ["weights"])
-    if (array < 0).any() or not array.any():
-        raise ValueError(f"weights must not be negative, and not all zero. Got {weights!r}.")
-    return np.asarray(array / array.sum())
 
 
 def checked_stack(X: MatrixLike, fitted: tuple[int, int] | None = None) -> Array:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from buttress._callbacks import showing, step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_X, warn_user
+from buttress._proof import PROOF, proof_word
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
@@ -80,10 +81,11 @@ class SVDD(BallDetector):
 
     _state = State(
         *OF_BALLS,
-        Attribute("primal_objective_", "finite", meaning="The objective above."),
+        Attribute("primal_objective_", "finite", meaning="An upper bound of the objective above at this ball."),
         Attribute("dual_objective_", "finite", meaning="A lower bound of the optimum."),
         Attribute("dual_gap_", "real",
-                  meaning="Their difference, in float64: the optimum lies between them. NaN for an indefinite kernel."),
+                  meaning="How far above the optimum this ball can be at most. NaN for an indefinite kernel."),
+        PROOF,
         Attribute("converged_", "bool",
                   meaning="Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective."),
         Attribute("n_iter_", "count", meaning="Pair updates."),
@@ -134,6 +136,7 @@ class SVDD(BallDetector):
         for name, value in self._described(kernel, rows, Z, weight, ball).items():
             setattr(self, name, value)
         self.dual_gap_ = ball.gap if certified else float("nan")
+        self.proof_ = proof_word([ball.proven, trained.definiteness in ("pd", "cpd")])
         self.converged_ = ball.converged
         self.n_iter_ = ball.outcome.n_iter
         self.history_ = ball.outcome.history

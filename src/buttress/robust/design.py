@@ -25,8 +25,7 @@ from buttress.gram.entries import entries
 from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_precomputed, warn_of_scale
 from buttress.robust.tuning import DESIGN
 from buttress.solvers.ridge.landmarks import LandmarkRidge
-from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, Ridge, pivoted_cholesky
-from buttress.solvers.ridge.spectrum import spectral
+from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, Ridge, pivoted_cholesky, spectral
 from buttress.solvers.ridge.tuning import LEVERAGES
 
 LANDMARK_SECONDS = 2e-9  # times n m^2: what a fit takes that is soon cut short, one thread of a common machine of 2026
@@ -40,14 +39,6 @@ class Regime(Enum):
     EXACT = "no landmarks: every row is a centre"
     FEW = "few rows a landmark"
     MANY = "many rows a landmark: what landmarks cannot follow outweighs the noise"
-
-    @property
-    def exact(self) -> bool:
-        return self is Regime.EXACT
-
-    @property
-    def many(self) -> bool:
-        return self is Regime.MANY
 
 
 @dataclass

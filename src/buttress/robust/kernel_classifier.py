@@ -16,7 +16,7 @@ from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import is_precomputed
-from buttress.robust.design import Design, Setting, fit_setting, given
+from buttress.robust.design import Design, Regime, Setting, fit_setting, given
 from buttress.robust.judged import chosen_inliers
 from buttress.robust.kernel_machine import RobustKernelMachine
 from buttress.robust.label_fit import LabelFit, LabelTask, fit_labels, fit_many_labels, with_directions
@@ -98,12 +98,12 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         Attribute("contrasts_", "finite", "n_classes, *, n_scores",
                   "``contrasts_[c] @ scores`` are the leads of class c over its rivals."))
 
-    def _targets(self, y: Labels) -> Array:
+    def _targets(self, y: Labels) -> Labels:
         self.classes_, codes = check_classes(y, type(self).__name__)
         check_class_sizes(self.classes_, codes, check_contamination_or_auto(self.contamination))
         return codes
 
-    def _fit_rows(self, X: Any, codes: NDArray[np.intp], budget: Budget, report: Report = None) -> Self:
+    def _fit_rows(self, X: Any, y: Labels, budget: Budget, report: Report = None) -> Self:
         share = check_contamination_or_auto(self.contamination)
         budget.report = showing(report, lambda step: _described(*step.state))
         setting = fit_setting(self, X, alike=True)
@@ -113,11 +113,11 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
             if isolated.all():  # then none is an exception
                 setting.warn_of_scale(design)
                 isolated[:] = False
-            warn_of_isolated(self.classes_, codes, isolated)
+            warn_of_isolated(self.classes_, y, isolated)
             rows = np.flatnonzero(~isolated)
-            if len(rows) < len(codes):
+            if len(rows) < len(y):
                 design = setting.design(rows)
-            task = LabelTask(design, codes[rows], len(self.classes_), share_left(share, isolated), given(self.alpha),
+            task = LabelTask(design, y[rows], len(self.classes_), share_left(share, isolated), given(self.alpha),
                              self.max_iter, budget)
             found = fit_labels(task)
             if self._worth_comparing(design, rows) and not (budget.interrupted or budget.spent()):
@@ -128,13 +128,13 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
                 lambda: with_directions(task, found), otherwise=lambda: found,
                 message="The fit was interrupted. It was not compared with one whose labels are wrong in some "
                         "directions.")
-            self._keep(task.design, found, isolated, codes, share)
+            self._keep(task.design, found, isolated, y, share)
         budget.tell(self.n_iter_)
         return self
 
     def _worth_comparing(self, design: Design, rows: NDArray[np.intp]) -> bool:
         """Say whether there are rows enough for a fit on landmarks to keep more detail, and none was excluded."""
-        return (design.regime.exact and len(rows) >= RELABEL.compared_from
+        return (design.regime is Regime.EXACT and len(rows) >= RELABEL.compared_from
                 and self.alpha == self.n_landmarks == "auto" and not is_precomputed(self.kernel))
 
     def _keep(
@@ -151,14 +151,14 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
             out[rows] = values
             return out
 
-        self.__dict__.update(_described(design, found.coef))
+        self.__dict__.update(_described(design, found.last.coef))
         wrong = found.flips.wrong
-        margin = label_margins(found.scores, codes[rows])
+        margin = label_margins(found.last.scores, codes[rows])
         self.isolated_ = isolated
-        self.alpha_ = found.alpha
+        self.alpha_ = found.last.alpha
         self.clean_ = found.clean
         self.n_iter_ = found.n_iter
-        self.weights_ = of_all(found.weights, 0.0)
+        self.weights_ = of_all((found.last.fitted == codes[rows]).astype(np.float64), 0.0)
         self.loo_score_ = of_all(margin, 0.0)
         self.loo_proba_ = of_all(found.flips.classes, 1 / C)
         # No other row supports or contradicts the label of an isolated row: it is as likely wrong as any.
@@ -171,7 +171,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         self.contamination_interval_ = np.full(2, share) if share is not None else around(
             self.contamination_, label_shares(found.first, codes[rows], found.directed), none_too=False)
         self.agreement_ = of_all(np.mean(found.votes == self.inlier_mask_[rows], axis=0), 1.0)
-        scores = of_all(found.scores[:, 1:] if C == 2 else found.scores, 0.0)
+        scores = of_all(found.last.scores[:, 1:] if C == 2 else found.last.scores, 0.0)
         self._certainty = Certainty(HeldOut(scores, codes, (~isolated).astype(np.float64), C,
                                             true=of_all(found.true, 1 / C)))
 

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_regressor
 
 from buttress._callbacks import CallbackSupportMixin, Report, step_callback, with_callbacks
-from buttress._checks import Array, check_contamination_or_auto, check_count, check_limits, check_number, check_X_y
+from buttress._checks import check_contamination_or_auto, check_count, check_limits, check_number, check_X_y
 from buttress._documented import Documented
 from buttress._predicting import sparse_or_dense
 from buttress._state import Attribute, State
@@ -98,9 +98,9 @@ class RobustKernelMachine(Documented, CallbackSupportMixin, BaseEstimator, ABC):
         return Budget(self.max_time, progress=self.progress, name=type(self).__name__)
 
     @abstractmethod
-    def _targets(self, y: Labels) -> Array:
+    def _targets(self, y: Labels) -> Labels:
         """Return checked targets y (n,) as numbers: of classes, or as they are."""
 
     @abstractmethod
-    def _fit_rows(self, X: Any, y: Array, budget: Budget, report: Report = None) -> Self:
+    def _fit_rows(self, X: Any, y: Labels, budget: Budget, report: Report = None) -> Self:
         """Fit to checked rows X, an array, CSR or in batches, and :meth:`_targets` y (n,)."""

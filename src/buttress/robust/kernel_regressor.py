@@ -6,11 +6,12 @@ from typing import Any, Self
 from sklearn.base import RegressorMixin
 
 from buttress._callbacks import Report, showing
-from buttress._checks import Array, check_contamination_or_auto, check_count, warn_user
+from buttress._checks import check_contamination_or_auto, check_count, warn_user
 from buttress._predicting import ExpansionValues
 from buttress._state import Attribute, State
+from buttress._types import Labels
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
-from buttress.robust.design import Design, fit_setting, given
+from buttress.robust.design import Design, Regime, fit_setting, given
 from buttress.robust.judged import (
     Found,
     enough,
@@ -20,7 +21,7 @@ from buttress.robust.judged import (
     warn_of_misleading,
 )
 from buttress.robust.kernel_machine import RobustKernelMachine
-from buttress.robust.regression_fit import Task, place_explains, robust_fit
+from buttress.robust.regression_fit import RegressionTask, place_explains, robust_fit
 from buttress.solvers.contamination.residual_law import Limits
 from buttress.solvers.contamination.share_interval import residual_shares
 from buttress.solvers.ridge.leave_one_out import Fit
@@ -93,11 +94,11 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
     n_starts: int = 6
     max_iter: int = 40
 
-    def _targets(self, y: Array) -> Array:
+    def _targets(self, y: Labels) -> Labels:
         check_count("n_starts", self.n_starts, 0)
         return y
 
-    def _fit_rows(self, X: Any, y: Array, budget: Budget, report: Report = None) -> Self:
+    def _fit_rows(self, X: Any, y: Labels, budget: Budget, report: Report = None) -> Self:
         share = check_contamination_or_auto(self.contamination)
         setting = fit_setting(self, X)
         scaled, middle, unit = scaled_targets(y)
@@ -105,19 +106,20 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
             design = setting.design()
             setting.warn_of_scale(design)
             budget.report = showing(report, lambda step: _described(design, step.state.fit, middle, unit))
-            task = Task(design, scaled, Limits(least_residual_scale(scaled), share), given(self.alpha), self.max_iter,
-                        self.n_starts, setting.rng, budget)
+            limits = Limits(least_residual_scale(scaled), share)
+            task = RegressionTask(design, scaled, limits, given(self.alpha), self.max_iter, self.n_starts, setting.rng,
+                                  budget)
             found = robust_fit(task)
             held = held_out_fits(task, found)
             law = found.known.law
-            shares = None if share is not None else residual_shares(
-                law, found.fit.loo, found.fit.spread, task.missed, task.limits, task.levels(found.fit))
+            seen = task.residuals(found.fit)
+            shares = None if share is not None else residual_shares(law, seen, task.limits)
         budget.tell(found.n_iter)
         self.__dict__.update(_described(design, found.fit, middle, unit))
         without = design.expand(held.coef * unit)
         self.held_out_ = held.times(unit, middle, without.coef, without.intercept)
         self.alpha_ = found.alpha
-        keep_rows(self, found, task.sigma(found), share, unit, shares)
+        keep_rows(self, found, law.sigma(seen), share, unit, shares)
         if self.contamination_ >= 0.5:
             warn_user(f"{self.contamination_:.0%} of the rows look corrupt, and of more than half nothing can be said. "
                       "The kernel may not suit X: scale its columns (RobustScaler), or give gamma.")
@@ -134,7 +136,7 @@ def _described(design: Design, fit: Fit, middle: float, unit: float) -> dict[str
     return {"intercept_": middle, "expansion_": design.expand(fit.coef[:, None] * unit)}
 
 
-def held_out_fits(task: Task, found: Found) -> HeldOutFits:
+def held_out_fits(task: RegressionTask, found: Found) -> HeldOutFits:
     """Return the fits for intervals: corrupt rows do not count, as far as they are known."""
     design = task.design
 
@@ -142,7 +144,7 @@ def held_out_fits(task: Task, found: Found) -> HeldOutFits:
         return hold_out(design.ridge, task.y, found.fit, found.alpha, groups=design.groups, weight=found.weight,
                         by_folds=by_folds)
 
-    by_folds = design.regime.exact and not task.budget.over
+    by_folds = design.regime is Regime.EXACT and not task.budget.over
     return task.budget.attempt(lambda: held(by_folds), otherwise=lambda: held(False),
                                message="The fit was interrupted. The model is whole, but its intervals do not allow "
                                        "for how far a row moves the fit.")

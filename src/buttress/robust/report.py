@@ -16,18 +16,30 @@ from buttress._threads import slices
 from buttress._types import Labels, MatrixLike, VectorLike
 from buttress.kernels import is_precomputed
 from buttress.robust.cells import deviating_cells
+from buttress.solvers.run import Outcome
 
 SAME = 1e-6  # share of a row's size by which its key may differ, enough for float32
 EVEN = 0.5  # probability from which a row is likelier corrupt than right
 NEEDED = "RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier"
 
 
-# what the Robust estimators say of each training row, and of all
+# what those of published methods say of their run
 OF_RUN = (
     Attribute("objective_", "real", meaning="What was reached of the objective."),
     Attribute("n_iter_", "count", meaning="Iterations."),
     Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
     Attribute("history_", "history", meaning="After each iteration."))
+
+
+def keep_run(model: Any, outcome: Outcome) -> None:
+    """Set what is kept of a run, as ``OF_RUN`` says."""
+    model.objective_ = outcome.objective
+    model.n_iter_ = outcome.n_iter
+    model.history_ = outcome.history
+    model.converged_ = outcome.converged
+
+
+# what the Robust estimators say of each training row, and of all
 OF_ROWS = (
     Attribute("inlier_mask_", "bool", "n_rows", "Training rows taken as good."),
     Attribute("outlier_proba_", "share", "n_rows", "Probability that a row is corrupt."),

@@ -11,12 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._arrays import check_device
 from buttress._checks import Array, check_limits, check_number, check_option
 from buttress._predicting import rows_to_score, sparse_or_dense
+from buttress._proof import PROOF, proof_word
 from buttress._state import Attribute, one_or_each
 from buttress._types import DenseOrSparse, MatrixLike, Rows
 from buttress.expansion import KernelExpansion
 from buttress.gram.rows import KernelRows
 from buttress.kernels import DotProduct, Kernel, KernelLike, Radial, fitted_kernel, is_precomputed
-from buttress.kernels.device import OnDevice
+from buttress.kernels.points import OnDevice
 from buttress.solvers.qp.solve import SOLVERS, Limits, SVMSolution
 from buttress.svm.indefinite import MACHINE_POLICIES, Settled, settled_on
 from buttress.svm.left_out import Solved, left_out, left_out_scores
@@ -29,10 +30,12 @@ LARGEST_ENTRY = 1e30  # curvatures and bounds of larger kernels overflow in prod
 # of one problem an objective is a number, of several an array with one a problem
 OF_MACHINES = (
     Attribute("primal_objective_", "real", "one or n_problems",
-              "What was reached of the objective above; a number for one problem, else one a problem."),
+              "An upper bound of the objective above at this model; a number for one problem, else one a problem."),
     Attribute("dual_objective_", "real", "one or n_problems", "A lower bound of the optimum."),
     Attribute("dual_gap_", "real", "one or n_problems",
-              "Their difference, in float64: the optimum lies between them. NaN for an indefinite kernel."),
+              "How far above the optimum this model can be at most. It is bounded by itself, and less than their "
+              "difference. NaN for an indefinite kernel."),
+    PROOF,
     Attribute("converged_", "bool",
               meaning="Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective (of an "
                       "interior-point solution: the latter; with ``gap``, whether that was met)."),
@@ -152,6 +155,8 @@ class KernelMachine(BaseEstimator):
         for name, key in (("primal_objective_", "primal"), ("dual_objective_", "dual"), ("dual_gap_", "gap")):
             values = [getattr(solution, key) if task.settled.convex else np.nan for solution in solutions]
             setattr(self, name, one_or_each(values))
+        definite = task.settled.kernel.definiteness in ("pd", "cpd")
+        self.proof_ = proof_word(definite and solution.proof.product.proven for solution in solutions)
         self.converged_ = all(solution.converged for solution in solutions)
         self.n_iter_ = sum(solution.outcome.n_iter for solution in solutions)
         self.n_kernel_rows_ = task.rows.n_computed

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from buttress._suggest import agreeing
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
-from buttress.audit.measuring.cells import beats, number
+from buttress.audit.measuring.cells import ENOUGH, beats, number
 from buttress.audit.writing.words import in_words
 
 MOVED = 0.1  # drop of the accuracy under small moves that is a finding
@@ -76,8 +76,8 @@ class FragileToLabels(Check):
         model = in_words(name or "", "classification" if evidence.classifies else "regression")
         yield self.finding(
             f"With 30% of the training targets made wrong, the {model} goes from {said}.",
-            "Correct wrong targets first, or use the model that finds wrong targets itself.", estimator=name, as_is=before,
-            corrupted=after)
+            "Correct wrong targets first, or use the model that finds wrong targets itself.", estimator=name,
+            as_is=before, corrupted=after)
 
 
 class Novel(Check):
@@ -115,7 +115,7 @@ class NoBetter(Check):
 
 
 def nothing_better(evidence: Evidence) -> bool:
-    """Say whether every model was scored and none is clearly better than the baseline."""
+    """Say whether every model was scored, on rows enough to tell, and none is clearly better than the baseline."""
     theirs = evidence.cell(evidence.baseline, evidence.decides)
-    return theirs.value is not None and not any(
+    return theirs.value is not None and len(evidence.test) >= ENOUGH and not any(
         beats(cells[evidence.decides], theirs, evidence.classifies) for cells in evidence.rows.values())

@@ -49,6 +49,9 @@ def _take(split: SplitTable, measured: Measured) -> Course:
         found.cells["attacked"][name] = _share(split, fallen.standing(eps))
         curve[name] = [float(fallen.standing(radius).mean()) for radius in (0.0, *radii)]
     found.curves["eps"] = curve
+    for name in filter(reads_columns, found.cells["certified"]):
+        decided = (found.fallen[name].proven >= eps) | ~found.fallen[name].standing(eps)
+        found.on[f"rows of {name} of which the worst move is known"] = f"{decided.sum()} of {len(decided)}"
     return found
 
 

@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress.audit.baselines import GUESSES, SIMPLER
-from buttress.audit.measuring.cells import Together, beats, class_weights, standard_error
+from buttress.audit.contenders import for_wrong_targets
+from buttress.audit.measuring.cells import ENOUGH, Together, beats, class_weights, standard_error
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.options import Metric
 
-# Two estimators differ beyond chance (sign test, 5%) when six rows or more are right with one of them only; of fewer
-# than twenty rows that would be a difference of .3, and the interval of no error at all reaches from .83 to 1.
-ENOUGH = 20
 ALIKE = 0.01  # accuracy, or share of an RMSE, by which two scores differ without that it matters
 FAR = {True: 0.02, False: 0.05}  # by how much a score may be worse, however uncertain: accuracy, or share of an RMSE
 PLANTED = ("flipped_10", "flipped_30", "noise_10", "noise_30")  # faults that count only where they were found
@@ -30,8 +28,9 @@ def recommended(split: SplitTable, measured: Measured) -> str | None:
     scores = measured.cells.get(split.decides, {})
     if len(split.test) < ENOUGH or measured.cut or not scores:
         return None
-    guess = scores[split.baseline]
-    able = [name for name in split.unfitted if name not in measured.unattacked and name not in GUESSES
+    guess, wrong = scores[split.baseline], found_wrong(measured)
+    able = [name for name, estimator in split.unfitted.items()
+            if name not in measured.unattacked and name not in GUESSES and (wrong or not for_wrong_targets(estimator))
             and beats(scores[name], guess, split.classifies)]
     good = as_good({name: _losses(split, measured, name) for name in able}, split.classifies, split.test.together,
                    2.0 if split.metric == Metric.rmse else 1.0)
@@ -68,11 +67,17 @@ def as_good(
     return good
 
 
+def found_wrong(measured: Measured) -> bool:
+    """Say whether wrong targets were found, so that what is made for them has a say."""
+    verdicts = measured.verdicts
+    return verdicts is not None and bool(verdicts.wrong.any()) and (
+        verdicts.interval[0] >= LEAST_SHARE and not verdicts.misleading())
+
+
 def judged_by(split: SplitTable, measured: Measured) -> list[str]:
     """Return the columns that count among equals: scores as they are and moved, and planted faults that were found."""
-    wrong = measured.verdicts is not None and bool(measured.verdicts.wrong.any()) and (
-        measured.verdicts.interval[0] >= LEAST_SHARE)
-    counted = [split.decides, *(["attacked"] if split.classifies else []), *(PLANTED if wrong else ())]
+    planted = PLANTED if found_wrong(measured) else ()
+    counted = [split.decides, *(["attacked"] if split.classifies else []), *planted]
     return [key for key in counted if key in measured.columns]
 
 

@@ -102,7 +102,7 @@ def training_conclusions(
     >>> X, y = np.arange(8.0)[:, None], np.array([0.0, 0.1, -0.1, 0.1, 0.0, -0.1, 0.1, 6.0])
     >>> found = certificates.training_conclusions(LinearRegression().fit(X, y), X, y)
     >>> found.coef.round(2), found.sign_found, found.sign_rows  # the line rises on account of one row
-    (array([0.48]), array([1.]), [array([7])])
+    (array([0.5]), array([1.]), [array([7])])
     """
     share = check_number("level", level, 0, 1)
     if isinstance(model, Summarised):

@@ -37,7 +37,7 @@ from buttress.kernels import (
 )
 from buttress.losses import Loss
 from buttress.risks import PerClass, Risk, Subquantile, Tilted
-from buttress.robust.report import OF_RUN
+from buttress.robust.report import OF_RUN, keep_run
 from buttress.solvers.gradient.descent import STEP_RULES, StepLike, descent
 from buttress.solvers.gradient.space import Dual, Primal, Space
 from buttress.solvers.run import Outcome, Steps, run
@@ -127,10 +127,7 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
         self.weights_ = risk.weights(loss.value(y, space.point(outcome.state).f), weight)
         self.inlier_mask_ = kept_rows(self.weights_, weight, codes)
         warn_of_few(self.weights_, risk, len(X))
-        self.objective_ = outcome.objective
-        self.n_iter_ = outcome.n_iter
-        self.history_ = outcome.history
-        self.converged_ = outcome.converged
+        keep_run(self, outcome)
         return outcome
 
     def _run(self, steps: Steps, report: Report) -> Outcome:

@@ -40,7 +40,7 @@ from buttress._rows import counted_once
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights, weighted_median
-from buttress.robust.report import OF_RUN
+from buttress.robust.report import OF_RUN, keep_run
 from buttress.robust.scoring import NORMAL_MEDIAN
 from buttress.solvers.run import Outcome, Step, Steps, all_or_nothing, run
 
@@ -77,10 +77,7 @@ class LinearModel(Documented, CallbackSupportMixin, BaseEstimator):
     def _run(self, steps: Steps, report: Report, tol: float) -> Outcome:
         outcome = run(steps, tol=tol, max_iter=self.max_iter,
                       max_time=self.max_time, callback=report, progress=self.progress, name=type(self).__name__)
-        self.objective_ = outcome.objective
-        self.n_iter_ = outcome.n_iter
-        self.history_ = outcome.history
-        self.converged_ = outcome.converged
+        keep_run(self, outcome)
         return outcome
 
     def _set_coef(self, w: Array) -> None:

@@ -158,30 +158,31 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         risk = self._checked_risk()
         if lam is not None:
             check_number("lam", lam, 0, fix="Leave it out to take half of 1 / beta.")
-        centres = self.expansion_.centers
-        kernel = self.expansion_.kernel
-        n_rows = len(getattr(self, "_targets", ()))  # a loaded model has none
-        if isinstance(kernel, Linear | Precomputed) or len(centres) != n_rows:
-            raise ValueError("stationarity needs the Gram matrix of the training rows, which a loaded model, one on "
-                             f"landmarks or one of a linear or precomputed kernel does not keep. Got {kernel!r} with "
-                             f"{len(centres)} centres of {n_rows} rows. Fit with n_landmarks=None, a kernel of rows.")
         weight = self._row_weights
-        space = Dual(kernel(centres, centres), weight / weight.sum())
+        space = Dual(self._gram("stationarity"), weight / weight.sum())
         ridge = self.alpha / (risk.kept * weight.sum())
         beta = 2 * space.largest(self.weights_) + 2 * ridge
         return envelope_gradient(space, self._targets - self.intercept_, risk, self.dual_coef_, ridge=ridge,
                                  sample_weight=weight, lam=1 / (2 * beta) if lam is None else lam)
 
-    def _held_out_fits(self) -> HeldOutFits:
-        """Return the weighted ridge fits without a fold of rows each, weights as the risk has them at the solution."""
+    def _gram(self, what: str) -> Array:
+        """Return the Gram matrix of the training rows, which ``what`` needs."""
         centres = self.expansion_.centers
         kernel = self.expansion_.kernel
-        if isinstance(kernel, Linear | Precomputed) or len(centres) != len(self._targets) or not self.alpha > 0:
-            raise ValueError("Intervals of a KernelRegressor need alpha > 0 and its training rows, which a model on "
-                             f"landmarks or of a linear or precomputed kernel does not keep. Got {kernel!r} with "
-                             f"{len(centres)} centres of {len(self._targets)} rows and alpha={self.alpha:g}. Use "
-                             "n_landmarks=None, RobustKernelRegressor or RobustLinearRegressor.")
-        ridge = GramRidge(kernel(centres, centres), equal_rows(centres))
+        n_rows = len(getattr(self, "_targets", ()))  # a loaded model has none
+        if isinstance(kernel, Linear | Precomputed) or len(centres) != n_rows:
+            raise ValueError(f"{what} needs the Gram matrix of the training rows, which a loaded model, one on "
+                             f"landmarks or one of a linear or precomputed kernel does not keep. Got {kernel!r} with "
+                             f"{len(centres)} centres of {n_rows} rows. Fit with n_landmarks=None, a kernel of rows, "
+                             "or use RobustKernelRegressor or RobustLinearRegressor.")
+        return kernel(centres, centres)
+
+    def _held_out_fits(self) -> HeldOutFits:
+        """Return the weighted ridge fits without a fold of rows each, weights as the risk has them at the solution."""
+        if not self.alpha > 0:
+            raise ValueError(f"Intervals of a KernelRegressor need alpha > 0. Got alpha={self.alpha:g}. Raise "
+                             "it, or use RobustKernelRegressor or RobustLinearRegressor.")
+        ridge = GramRidge(self._gram("predict_interval"), equal_rows(self.expansion_.centers))
         y = self._targets - self.intercept_
         fit = ridge.solve(y, self.weights_ * self._checked_risk().kept * self._row_weights.sum(), self.alpha)
         weight = self._row_weights * (np.count_nonzero(self._row_weights) / self._row_weights.sum())

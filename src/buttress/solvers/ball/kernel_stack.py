@@ -1,14 +1,17 @@
 """Several kernels on the same training rows, and the ball of any mixture of them."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from buttress._checks import TINY, Array
+from buttress._proof import SLACK, Near, U
+from buttress.gram.rounding import Product
 from buttress.gram.rows import Index, KernelRows
 from buttress.kernels import Kernel
-from buttress.solvers.ball.soft_ball import Ball, solve_ball
+from buttress.solvers.ball.soft_ball import Ball, recounted, solve_ball
 from buttress.solvers.qp.solve import Limits
 
 FETCHED_ROWS = 512  # rows of each kernel computed at a time: 4 kB of scratch memory for each column
@@ -80,17 +83,33 @@ class RowMixture(Kernel):
 
 
 class MixtureRows(KernelRows):
-    """Rows of one mixture. Its products with b are sums of the products that the stack stores for each kernel."""
+    """Rows of one mixture. Its products with b are sums of the products that the stack stores for each kernel.
 
-    def __init__(self, stack: "KernelStack", weights: Array):
+    Those gather errors from one b to the next. With ``anew``, products are proven from entries that are computed anew.
+    """
+
+    def __init__(self, stack: "KernelStack", weights: Array, *, anew: bool = False):
         numbers = np.arange(len(stack.weight), dtype=np.float64)[:, None]
         super().__init__(RowMixture(stack.sources, weights), numbers, stack.share)
         self.stack = stack
         self.weights = weights
+        self.anew = anew
 
     def times(self, b: Array) -> Array:
         """Return K b, shape (n,)."""
         return self.weights @ self.stack.products(b)
+
+    def proven_times(self, b: Array, wanted: Index | None = None) -> Product:
+        """Return K b, with a bound of its error where it is computed anew."""
+        none = np.zeros(len(b))
+        if not self.anew:
+            return Product(self.times(b), none, none, False)
+        parts = [source.rows.proven_times(b, wanted) for source in self.stack.sources]
+        f, diagonal = (Near(none), Near(none))
+        for weight, part, source in zip(self.weights, parts, self.stack.sources, strict=True):
+            f = f + Near(part.f, part.errors) * weight
+            diagonal = diagonal + Near(source.rows.diagonal, part.diagonal_errors) * weight
+        return Product(f.v, SLACK * f.e, SLACK * diagonal.e, all(part.proven for part in parts))
 
 
 @dataclass
@@ -138,6 +157,30 @@ class KernelStack:
             raise TimeoutError("No time is left for another ball.")
         self.n_solved += 1
         return Trial(eta, ball, self.variances(ball.a))
+
+    def proven(self, trial: Trial) -> Trial:
+        """Return the trial with bounds of its objectives that are proven, where the kernels allow it."""
+        rows = MixtureRows(self, trial.eta / self.scales, anew=True)
+        return replace(trial, ball=recounted(rows, self.weight, self.nu, trial.ball))
+
+    def least_variances(self, a: Array) -> tuple[Array, bool]:
+        """Return lower bounds (m,) of V at one dual point, near a, and whether they are proven.
+
+        That point is c / sum(c) with c the part of a between its bounds. It may leave them by a share, by which the
+        largest V of dual points is then too large.
+        """
+        share = self.weight / self.weight.sum()
+        c = np.clip(a, 0, share / self.nu)
+        total = math.fsum(c.tolist())
+        unit = Near(1 / total, 4 * U / total)
+        found = []
+        parts = [source.rows.proven_times(c) for source in self.sources]
+        for source, part, scale in zip(self.sources, parts, self.scales, strict=True):
+            square = (Near(part.f, part.errors) * c).sum() * unit * unit
+            mean = (Near(source.rows.diagonal, part.diagonal_errors) * c).sum() * unit
+            found.append(float(((mean + square * -1.0) * Near(1 / scale, U / scale)).low))
+        beyond = max(0.0, 1 / total - 1) + 8 * U
+        return np.array(found) / (1 + beyond), all(part.proven for part in parts)
 
     def variances(self, a: Array) -> Array:
         """Return V(a), shape (m,)."""

@@ -7,7 +7,9 @@ The weights are scaled so that sum_i w_i = n, and c = sum_i a_i phi(x_i). With b
 is the program of ``program.py`` with 0 <= b <= w.
 For any c the best R2 is a (1 - nu)-quantile of the squared distances d2, so any a gives a certificate:
 
-    gap = sum_i (w_i/(nu n) - a_i) [d2_i - R2]_+ + a_i [R2 - d2_i]_+ >= 0.
+    gap = sum_i (w_i/(nu n) - a_i) [d2_i - R2]_+ + a_i [R2 - d2_i]_+ >= 0,
+
+which is 2 / (nu n)^2 times that of b (``qp/certificate.py``) at the intercept nu n (R2 - |c|^2) / 2.
 
 Adding u_i + u_j to K_ij changes nothing, so conditionally positive definite kernels are solved exactly too.
 
@@ -19,8 +21,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from buttress._checks import Array
+from buttress._proof import U
 from buttress.gram.rows import KernelRows
 from buttress.solvers.qp.active_set import ACTIVE_SET_ROWS, exact_finish
+from buttress.solvers.qp.certificate import certificate
 from buttress.solvers.qp.program import QP, Point, violation
 from buttress.solvers.qp.smo import block_smo
 from buttress.solvers.qp.solve import TIGHTEST, Limits, follow, stall_limit
@@ -35,7 +39,10 @@ SAME_WEIGHT = 1e-12  # relative: cumulative weights this close to the total coun
 
 @dataclass
 class Ball:
-    """a (summing to 1), |c|^2 = a'Ka, d2, R2 and its possible error, both objectives, and how the run ended."""
+    """a (summing to 1), |c|^2 = a'Ka, d2, R2 and its possible error, both objectives with their gap, how the run ended.
+
+    Objectives and gap are bounds, proven or as computed (``qp/certificate.py``).
+    """
 
     a: Array
     norm2: float
@@ -44,17 +51,16 @@ class Ball:
     slack: float
     primal: float
     dual: float
+    gap: float
+    proven: bool
     outcome: Outcome
     converged: bool
-
-    @property
-    def gap(self) -> float:
-        return max(0.0, self.primal - self.dual)
 
     def times(self, unit: float) -> "Ball":
         """Return the ball of the kernel times ``unit``: same coefficients, all squared distances times ``unit``."""
         return replace(self, norm2=self.norm2 * unit, distance2=self.distance2 * unit, radius2=self.radius2 * unit,
-                       slack=self.slack * unit, primal=self.primal * unit, dual=self.dual * unit)
+                       slack=self.slack * unit, primal=outward(self.primal * unit), dual=-outward(-self.dual * unit),
+                       gap=outward(self.gap * unit))
 
 
 def solve_ball(
@@ -102,6 +108,13 @@ def ball_of(rows: KernelRows, weight: Array, nu: float, step: Step) -> Ball:
     return certified(qp, step.state.b, total, Outcome(None, "", 0, step.objective))
 
 
+def recounted(rows: KernelRows, weight: Array, nu: float, ball: Ball) -> Ball:
+    """Return the ball with its objectives computed anew from the products of ``rows``."""
+    total = nu * len(weight)
+    qp, _ = ball_program(rows, weight, total, ball.a)
+    return replace(certified(qp, np.minimum(qp.start, qp.hi), total, ball.outcome), converged=ball.converged)
+
+
 def ball_program(rows: KernelRows, weight: Array, total: float, start: Array | None) -> tuple[QP, float]:
     """Return the program of ``program.py`` for b, which sums to ``total``, and the mean squared distance."""
     weight = weight * (len(weight) / weight.sum())
@@ -130,18 +143,26 @@ def farthest(away: Array, weight: Array, total: float) -> Array:
 
 
 def certified(qp: QP, b: Array, total: float, outcome: Outcome) -> Ball:
-    """Return the ball of b, its radius and its two objectives, from distances computed in float64."""
+    """Return the ball of b, its radius, and bounds of its objectives, from distances computed in float64."""
     a = b / total
     diagonal = qp.rows.diagonal
-    product = (qp.rows.exact_times if qp.rows.real == np.float32 else qp.rows.times)(a)
+    found = qp.rows.proven_times(b)
+    product = found.f / total
     norm2 = float(a @ product)
     d2 = diagonal - 2 * product + norm2
     radius2 = quantile_radius(d2, qp.hi, total)
-    dual = float(diagonal @ a) - norm2
-    primal = radius2 + float(qp.hi @ np.maximum(0, d2 - radius2)) / total
     rounding = 64 * np.finfo(float).eps * (np.abs(diagonal).max() + 2 * np.abs(product).max() + abs(norm2))
     slack = max(float(rounding), violation(-d2, b, qp.lo, qp.hi))
-    return Ball(a, norm2, d2, radius2, slack, primal, dual, outcome, converged=False)
+    of_p = total / 2 * found.diagonal_errors + 2 * U * np.abs(qp.p)  # p = total / 2 diag(K) is rounded too
+    proof = certificate(qp, b, replace(found, errors=found.errors + 2 * of_p), total / 2 * (radius2 - norm2), total)
+    primal, gap = (outward(2 / total**2 * value) for value in (proof.primal, proof.gap))
+    dual = -outward(-2 / total**2 * proof.dual)
+    return Ball(a, norm2, d2, radius2, slack, primal, dual, gap, found.proven, outcome, converged=False)
+
+
+def outward(value: float) -> float:
+    """Return a little more than the value, by which a few multiplications may have been off."""
+    return value + 8 * U * abs(value)
 
 
 def quantile_radius(d2: Array, weight: Array, total: float) -> float:

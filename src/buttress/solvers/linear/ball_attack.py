@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import blas, cho_solve
 
 from buttress._checks import TINY, Array
+from buttress.solvers.linear.attacked_bounds import nearest_in_ball
 from buttress.solvers.linear.free_range import BoxMargins, balanced, factored, free_range_descent
 from buttress.solvers.linear.primal import hinge_intercept
 from buttress.solvers.run import Step, Steps
@@ -60,17 +61,7 @@ def distance_to_ball(v: Array, radius: float, norm: str) -> float:
     >>> [round(distance_to_ball(np.array([3.0, -4.0]), 1.0, norm), 3) for norm in ("l2", "linf", "l1")]
     [4.0, 3.606, 4.243]
     """
-    if norm == "l2":
-        return max(0.0, float(np.linalg.norm(v)) - radius)
-    size = np.abs(v)
-    if norm == "linf":
-        return float(np.linalg.norm(np.maximum(size - radius, 0)))
-    if size.sum() <= radius:
-        return 0.0
-    falling = np.sort(size)[::-1]  # the nearest point of an l_1 ball takes the same off each large entry
-    levels = (np.cumsum(falling) - radius) / np.arange(1, len(v) + 1)
-    level = levels[max(int(np.count_nonzero(falling > levels)) - 1, 0)]
-    return float(np.linalg.norm(np.minimum(size, level)))
+    return float(np.linalg.norm(v - nearest_in_ball(v, radius, norm)))
 
 
 @dataclass
@@ -167,15 +158,18 @@ def _barrier_descent(X: Array, y: Array, c: Array, eps: float, norm: str) -> Ste
     rows = np.column_stack([-y[:, None] * X, -y, np.full(len(y), eps)])
     program = Program(rows, y, c, eps, norm)
     point, mu = ConePoint(np.zeros(X.shape[1]), 0.0, 1.0), float(c.mean())
-    least, bound, state = np.inf, 0.0, (point.w, 0.0, np.zeros(len(y)))
+    least, plane = np.inf, (point.w, 0.0)
+    bound, proof = 0.0, np.zeros(len(y))
     while mu > LEAST_WEIGHT * float(c.mean()):
         gradient = program.gradient(point, mu)
         step, a = program.newton(point, mu, gradient)
         objective, b = program.primal(point.w)
         if objective < least:
-            least, state = objective, (point.w, b, a)
-        bound = max(bound, program.dual(a))
-        yield Step(state, gap=(least - bound) / max(least, TINY), objective=least)
+            least, plane = objective, (point.w, b)
+        below = program.dual(a)
+        if below > bound:
+            bound, proof = below, balanced(a, y)
+        yield Step((*plane, proof), gap=(least - bound) / max(least, TINY), objective=least)
         fall, length = -float(gradient @ step), 1.0
         while True:  # the objective is convex: where it does not rise steeply, the step was not too long
             ahead = point.moved(length, step)

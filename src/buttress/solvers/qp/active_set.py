@@ -30,21 +30,19 @@ DPOSV = scipy.linalg.lapack.dposv
 FEW = 64  # free variables: for more, LAPACK is faster than a compiled loop without blocks
 
 
-def at_once(qp: QP, tol: float, most: int) -> tuple[Point, Array, int]:
+def at_once(qp: QP, tol: float, most: int) -> tuple[Point, int]:
     """Solve a small program: pairs until the KKT violation is at most ``tol``, at most so many, then the finish.
 
-    Returns the point, K b, and the number of pairs. Where there are too many, or K curves downwards along one, there is
-    no finish.
+    Returns the point and the number of pairs. Where there are too many, or K curves downwards along one, there is no
+    finish.
     """
     gram = padded_gram(qp.rows, lasting=False)
     b = qp.start.copy()
     g = padded((_product(gram, b) if qp.start_f is None else qp.start_f) - qp.p)
     pairs, downwards = pair_updates(gram, g, b, qp.lo, qp.hi, qp.l1, tol, most)
     if pairs < most and not downwards:
-        b, f = _rounds(qp, gram, b, g[: len(b)], rounds_of(len(b)), lambda: None)
-    else:
-        f = _product(gram, b)
-    return Point(b, downwards=downwards), f, pairs
+        b = _rounds(qp, gram, b, g[: len(b)], rounds_of(len(b)), lambda: None)
+    return Point(b, downwards=downwards), pairs
 
 
 def exact_finish(
@@ -57,7 +55,7 @@ def exact_finish(
     """
     gram = padded_gram(qp.rows) if at.gram is None else at.gram
     most = rounds_of(len(at.b)) if rounds is None else rounds
-    b, _ = _rounds(qp, gram, at.b, _product(gram, at.b) - qp.p, most, left)
+    b = _rounds(qp, gram, at.b, _product(gram, at.b) - qp.p, most, left)
     return replace(at, b=b, stored=None, gram=gram)
 
 
@@ -120,16 +118,13 @@ def _product(gram: Array, b: Array) -> Array:
     return product
 
 
-def _rounds(
-    qp: QP, gram: Array, b: Array, g: Array, most: int, left: Callable[[], float | None]
-) -> tuple[Array, Array]:
+def _rounds(qp: QP, gram: Array, b: Array, g: Array, most: int, left: Callable[[], float | None]) -> Array:
     """Alternate between Newton steps on the free variables and pair updates, for at most ``most`` rounds.
 
-    ``g`` is K b - p. Returns b and K b.
+    ``g`` is K b - p. Returns b.
     """
     n = len(b)
     tiny = ROUNDED_VIOLATION * (np.abs(g).max() + np.abs(qp.p).max())
-    f = g + qp.p
     for _ in range(most):
         if not affords_step(left(), n):
             break
@@ -146,8 +141,8 @@ def _rounds(
         f = _product(gram, b)
         g = f - qp.p
         if not _rise(qp, before, before_f, b, f) < 0:
-            return before, before_f
-    return b, f
+            return before
+    return b
 
 
 def _rise(qp: QP, before: Array, before_f: Array, b: Array, f: Array) -> float:

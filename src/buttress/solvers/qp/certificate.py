@@ -1,89 +1,107 @@
-"""The certificate of the program of ``program.py`` with sum(b) = 0: a primal and a dual value around the optimum.
+"""The certificate of the program of ``program.py`` with sum(b) = c: bounds of the optimum that hold in real numbers.
 
 Its Lagrange dual in the intercept b0 is, with f = Kb and the residuals r = p - f - b0,
 
-    primal(b0) = 1/2 b'f + sum_i hi_i max(0, r_i - l1_i) + (-lo_i) max(0, -r_i - l1_i)
-    dual       = p'b - l1'|b| - 1/2 b'f
+    primal(b, b0) = 1/2 b'f + sum_i hi_i max(0, r_i - l1_i) + (-lo_i) max(0, -r_i - l1_i) + c b0
+    dual(b)       = p'b - l1'|b| - 1/2 b'f
 
 for lo <= 0 <= hi: the hinge losses of a classifier (p = y, one bound 0) and the epsilon-insensitive losses of a
-regressor (l1 = epsilon). primal(b0) >= dual for every b0 and every feasible b, with equality at the optimum only.
+regressor (l1 = epsilon). primal >= dual for every b0 and every feasible b, with equality at the optimum only.
+
+**The gap is a sum of terms that are each at least 0** for b between its bounds, and s = sum(b) - c is rounding:
+
+    primal - dual = sum_i h_i(r_i) - b0 s,
+    h_i(r) = hi_i max(0, r - l1_i) - lo_i max(0, -r - l1_i) + l1_i |b_i| - b_i r.
+
+h_i is convex. Where the residual as computed is wrong by e_i at most, h_i is at most the larger of its values at both
+ends of what r_i may be. A row at its bound, or without coefficient, whose residual is away from the kink by e_i adds
+nothing, however wrong it is: 1/2 b'f has cancelled. These are the terms of the bound, u = 2^-53:
+
+    e_i = E_i + 4 u (|p_i| + |f_i| + |b0|)       E_i: entries and sums of f (``gram/rounding.py``); p - f - b0
+    16 u sum_i (hi_i - lo_i) (|r_i| + e_i + l1_i) and the share n u of the sum: its evaluation
+    |b0 s| + off                                 s: moved to one b_j that has room for it, the dual falls by
+                                                 off = |s| (|p_j - f_j| + E_j + l1_j) + 1/2 s^2 |K_jj| at most
+    (n + 4) u (|p|'|b| + l1'|b| + 1/2 |b|'|f|) + 1/2 |b|'E   of the dual: its sums, and those of f
+
+The program is that of the numbers that are stored: bounds such as C_i, once rounded, count as they are.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from buttress._checks import Array
-from buttress._types import Mask
+from buttress._proof import SLACK, U
+from buttress.gram.rounding import Product
 from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.compiled import measures
-from buttress.solvers.qp.program import QP, Point
-
-# In the units of p, which for a classifier are those of the margin. Float32 rows have errors of about 1e-5 of the
-# largest entry. A row whose loss is 0 by this much in float32 is taken to have loss 0 in float64 too.
-CLEAR = 1e-2
-SUSPECT = CLEAR / 10  # if f from float32 rows is wrong by more than this, none of it is used
-EPS = float(np.finfo(float).eps)
+from buttress.solvers.qp.program import QP
 
 
-@dataclass
+@dataclass(frozen=True)
 class Certificate:
-    """Both objectives, f = Kb (see ``certify`` for its precision) and the KKT violation, all in float64."""
+    """Bounds of the objectives and of their gap at one intercept, from a product f = Kb.
+
+    ``primal`` and ``gap`` are at least what they stand for, ``dual`` at most. ``gap`` is sharper than the difference.
+    They are proven if the error of the product is (``product.proven``).
+    """
 
     primal: float
     dual: float
+    gap: float
     violation: float
-    f: Array
-    rounding: float  # what rounding alone may add to the gap
-
-    @property
-    def gap(self) -> float:
-        return self.primal - self.dual
+    product: Product
+    intercept: float
+    seen: float  # the gap as computed
+    rounding: float  # what the evaluation of its terms, apart from f, may have added
 
 
-def certify(qp: QP, at: Point) -> Certificate:
-    """Return the certificate of the point, with f from float64 entries of the kernel wherever f can move it.
-
-    Where the stored rows are float32, some rows keep f from them: those with b_i = 0 that are clear of any loss by
-    ``CLEAR`` and not far from the others. They enter neither b'f nor a loss. That such a row is as clear in float64 is
-    **an assumption**: that float32 errs by less than ``CLEAR`` there. It is checked on the rows that are computed in
-    float64: those with a coefficient, next to a loss, or far away, where rounding grows with the squared length. If
-    float32 is off by more than ``SUSPECT`` on any that is not far, every row is computed in float64.
-    """
-    b = at.b
-    if qp.rows.real != np.float32:
-        return whole_certificate(qp, b, qp.rows.exact_times(b))
-    rough = qp.rows.times(b) if at.stored is None else at.stored
-    far = qp.rows.cache.far[qp.rows.index]
-    exact = np.flatnonzero((b != 0) | far | ~lossless(qp, b, rough))
-    f = rough.copy()
-    f[exact] = qp.rows.exact_times(b, exact)[exact]
-    error = np.abs(f - rough)[~far]
-    if error.max(initial=0.0) > SUSPECT:
-        f = qp.rows.exact_times(b)
-    return whole_certificate(qp, b, f)
+def certify(qp: QP, b: Array) -> Certificate:
+    """Return the certificate of b with sum 0 at its best intercept, with f from float64 entries of the kernel."""
+    product = qp.rows.proven_times(b)
+    return certificate(qp, b, product, best_intercept(qp.p - product.f, qp.lo, qp.hi, qp.l1))
 
 
-def whole_certificate(qp: QP, b: Array, f: Array) -> Certificate:
-    """Return the certificate of b, for f = K b in float64."""
-    b0 = best_intercept(qp.p - f, qp.lo, qp.hi, qp.l1)
-    gap, dual, found, _ = measures(f, b, qp.p, qp.lo, qp.hi, qp.l1, b0)
-    rounding = 4 * EPS * float((qp.hi - qp.lo) @ np.abs(qp.p))
-    return Certificate(dual + gap, dual, found, f, rounding)
-
-
-def lossless(qp: QP, b: Array, f: Array) -> Mask:
-    """Return which rows have no loss at the best intercept for f, nor anywhere near it."""
-    _, _, b0 = objectives(f, b, qp.p, qp.lo, qp.hi, qp.l1)
+def certificate(qp: QP, b: Array, product: Product, b0: float, total: float = 0.0) -> Certificate:
+    """Return the certificate of b with sum ``total`` at the intercept b0, for its product with K."""
+    f, errors = product.f, product.errors
     r = qp.p - f - b0
-    above = (r - qp.l1 > -CLEAR) & (qp.hi > 0)
-    below = (-r - qp.l1 > -CLEAR) & (qp.lo < 0)
-    found: Mask = ~above & ~below
-    return found
+    size = np.abs(qp.p) + np.abs(f)
+    room = errors + 4 * U * (size + abs(b0))
+    evaluation = 16 * U * (qp.hi - qp.lo) * (np.abs(r) + room + qp.l1)
+    most = np.maximum(_terms(qp, b, r + room), _terms(qp, b, r - room)) + evaluation
+    excess, fall = _moved_to_sum(qp, b, product, total)
+    gap = float(most.sum()) * (1 + 2 * len(b) * U) + SLACK * abs(b0 * excess)
+    seen, dual, violation, _ = measures(f, b, qp.p, qp.lo, qp.hi, qp.l1, b0)
+    width = SLACK * float(np.abs(b) @ ((len(b) + 4) * U * (size + qp.l1) + 0.5 * errors))
+    inside = bool(((b >= qp.lo) & (b <= qp.hi)).all())
+    return Certificate(dual + width + gap, dual - width - fall if inside else -np.inf, gap + fall if inside else np.inf,
+                       violation, product, b0, seen, float(evaluation.sum()))
+
+
+def _terms(qp: QP, b: Array, r: Array) -> Array:
+    """Return the h_i (n,) at residuals r."""
+    loss = qp.hi * np.maximum(0, r - qp.l1) - qp.lo * np.maximum(0, -r - qp.l1)
+    terms: Array = loss + qp.l1 * np.abs(b) - b * r
+    return terms
+
+
+def _moved_to_sum(qp: QP, b: Array, product: Product, total: float) -> tuple[float, float]:
+    """Return by how much sum(b) is above ``total``, and by how much the dual falls at most when one b_j gives it up."""
+    excess = math.fsum([*b.tolist(), -total])
+    if excess == 0:
+        return 0.0, 0.0
+    room = b - qp.lo if excess > 0 else qp.hi - b
+    j = int(room.argmax())
+    if room[j] < 2 * abs(excess):
+        return excess, np.inf
+    slope = float(abs(qp.p[j] - product.f[j]) + product.errors[j] + qp.l1[j])
+    return excess, SLACK * (abs(excess) * slope + 0.5 * excess**2 * float(abs(qp.rows.diagonal[j])))
 
 
 def objectives(f: Array, b: Array, p: Array, lo: Array, hi: Array, l1: Array) -> tuple[float, float, float]:
-    """Return the primal value at its best intercept, the dual value, and that intercept."""
+    """Return the primal value at its best intercept, the dual value, and that intercept, as computed."""
     b0 = best_intercept(p - f, lo, hi, l1)
     gap, dual, *_ = measures(f, b, p, lo, hi, l1, b0)
     return dual + gap, dual, b0

@@ -20,7 +20,6 @@ import numpy as np
 from buttress._checks import TINY, Array, NotConvergedWarning, warn_user
 from buttress._threads import own_threads
 from buttress.gram.rows import KernelRows
-from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.active_set import (
     ACTIVE_SET_ROWS,
     affords_step,
@@ -28,7 +27,7 @@ from buttress.solvers.qp.active_set import (
     exact_finish,
     padded_gram,
 )
-from buttress.solvers.qp.certificate import Certificate, certify, objectives, whole_certificate
+from buttress.solvers.qp.certificate import Certificate, certificate, certify, objectives
 from buttress.solvers.qp.chunks import chunked_smo, suits
 from buttress.solvers.qp.interior_point import INTERIOR_ROWS, interior_point
 from buttress.solvers.qp.program import QP, Point, Start, bias, classifier_qp, snapped
@@ -39,6 +38,7 @@ SOLVERS = ("auto", "smo", "ipm")
 SINGLE_TARGET = 0.9  # of tol, or of the gap asked for: the target on float32 rows, so that float64 meets it too
 TIGHTEST = 1e-4  # of tol: the smallest violation that pairs are asked for
 MET = 1.01  # times tol: a certified violation up to this counts as met, because the run measured its own rounded g
+LITTLE = 0.1  # of the gap asked for: where no more is seen, a gap that is too large is the rounding of its proof
 FASTER = 0.5  # of the last violation: float32 rows are kept, and the target halved, if a phase brings it below this
 STALL_PAIRS = 100_000  # pair updates that every program gets before pairs count as stalled
 STALL_CUBE = 8000.0  # n^3 / this further ones: the interior-point method's time grows with n^3; runs not recorded
@@ -73,25 +73,38 @@ class Limits:
 
 @dataclass
 class SVMSolution:
-    """b, the intercept, both objectives (their difference is the certificate) and how the run ended.
+    """b, the certificate with its intercept, and how the run ended.
 
-    ``f`` is K b, of which most rows may be right to float32 only (see ``certificate.py``), and ``stored`` is K b from
-    the stored rows, where it is known; ``downwards`` counts the pair updates along which K has negative curvature.
+    ``stored`` is K b from the stored rows, where it is known; ``downwards`` counts the pair updates along which K has
+    negative curvature.
     """
 
     b: Array
-    intercept: float
-    primal: float
-    dual: float
+    proof: Certificate
     outcome: Outcome
     converged: bool
-    f: Array
     downwards: int = 0
     stored: Array | None = None
 
     @property
+    def intercept(self) -> float:
+        return self.proof.intercept
+
+    @property
+    def primal(self) -> float:
+        return self.proof.primal
+
+    @property
+    def dual(self) -> float:
+        return self.proof.dual
+
+    @property
     def gap(self) -> float:
-        return self.primal - self.dual
+        return self.proof.gap
+
+    @property
+    def f(self) -> Array:
+        return self.proof.product.f
 
 
 @dataclass(frozen=True)
@@ -132,12 +145,12 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
         best = _at_once(qp, plan, total)
         if _good_enough(best[1], plan, limits):
             return _solution(qp, *best, total, limits, converged=True)
-        point = replace(best[0], f=best[1].f)
+        point = replace(best[0], f=best[1].product.f)
         if total.status == "stalled":
             plan = _Plan("ipm", INTERIOR_TARGET * limits.gap_tol)
     while True:
         outcome, point = _phase(qp, point, limits, plan, left(), total)
-        proof = certify(qp, point)
+        proof = certify(qp, point.b)
         small = _good_enough(proof, plan, limits)
         done = outcome.status in ("converged", "exhausted")
         if (small if limits.convex else outcome.status == "converged") and done:
@@ -153,7 +166,7 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
             return _solution(qp, last, best[1], total, limits, converged=small and limits.convex and done)
         plan = following
         # Float32 rows then add only the changes to f. Float64 rows begin anew, for parts of f are from float32 ones.
-        point = replace(point, f=proof.f if qp.rows.real == real else None, stored=None)
+        point = replace(point, f=proof.product.f if qp.rows.real == real else None, stored=None)
 
 
 def _unfollowed(qp: QP, limits: Limits) -> bool:
@@ -167,10 +180,10 @@ def _at_once(qp: QP, plan: _Plan, total: Outcome) -> tuple[Point, Certificate]:
     """Solve the program without steps that others could follow, and record it as a run of one."""
     started = time.monotonic()
     most = stall_limit(len(qp.p))
-    point, f, pairs = at_once(qp, plan.target, most)
+    point, pairs = at_once(qp, plan.target, most)
     total.n_iter = pairs
     total.status = "stalled" if pairs == most else "converged"
-    proof = whole_certificate(qp, point.b, f)
+    proof = certify(qp, point.b)
     total.objective = -proof.dual
     total.history.append({"n_iter": pairs, "seconds": time.monotonic() - started, "violation": proof.violation,
                           "objective": -proof.dual})
@@ -179,8 +192,12 @@ def _at_once(qp: QP, plan: _Plan, total: Outcome) -> tuple[Point, Certificate]:
 
 def _good_enough(proof: Certificate, plan: _Plan, limits: Limits) -> bool:
     """Say whether the gap is small enough, and the violation too unless the interior-point method was used."""
-    gap = proof.gap <= limits.gap_tol * abs(proof.primal) + proof.rounding
-    return gap and (plan.solver == "ipm" or limits.by_gap or proof.violation <= MET * limits.tol)
+    return _small_gap(proof, limits) and (plan.solver == "ipm" or limits.by_gap or proof.violation <= MET * limits.tol)
+
+
+def _small_gap(proof: Certificate, limits: Limits) -> bool:
+    """Say whether the gap is small enough."""
+    return proof.gap <= limits.gap_tol * abs(proof.primal) + proof.rounding
 
 
 def _next(
@@ -192,6 +209,8 @@ def _next(
     """
     if plan.solver == "ipm" or outcome.status not in ("converged", "exhausted", "stalled") or not limits.convex:
         return None
+    if proof.seen <= LITTLE * limits.gap_tol * abs(proof.primal) and proof.violation <= MET * limits.tol:
+        return None  # the rest is rounding of f
     share = limits.gap_tol * abs(proof.primal) / max(proof.gap, TINY)
     goal = _Plan(plan.solver, min(FASTER * plan.target, FASTER * proof.violation * min(share, 1.0)))
     if outcome.status != "stalled" and qp.rows.real == np.float32:
@@ -310,12 +329,12 @@ def _solution(
                   f"> tol {limits.tol:.3g} or relative gap {proof.gap / max(abs(proof.primal), TINY):.3g} > "
                   f"{limits.gap_tol:.3g}. Raise the limit or tol, scale the columns of X, or lower C.",
                   NotConvergedWarning)
-    intercept = bias(proof.f - qp.p, point.b, qp.lo, qp.hi, qp.l1)
-    apart = limits.by_gap and proof.violation > MET * limits.tol
-    if apart or not converged:  # free variables do not agree on it yet, and the primal objective is that of the best
-        intercept = best_intercept(qp.p - proof.f, qp.lo, qp.hi, qp.l1)
-    return SVMSolution(point.b, intercept, proof.primal, proof.dual, total, converged, proof.f, point.downwards,
-                       point.stored)
+    agreed = converged and not (limits.by_gap and proof.violation > MET * limits.tol)
+    if agreed:  # free variables agree on the intercept, which is then stored if the gap allows it
+        f = proof.product.f
+        there = certificate(qp, point.b, proof.product, bias(f - qp.p, point.b, qp.lo, qp.hi, qp.l1))
+        proof = there if _small_gap(there, limits) else proof
+    return SVMSolution(point.b, proof, total, converged, point.downwards, point.stored)
 
 
 def solve_svm(

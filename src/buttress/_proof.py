@@ -1,0 +1,91 @@
+"""What it takes to call a number proven: values with bounds of their errors, and how a model says that it has them.
+
+A bound is proven if it holds in real numbers for the stored data and parameters, whatever they are: everything that
+floating point may have added is in it. It is measured if something is missing that only measurements speak for.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from buttress._state import Attribute
+from buttress._types import Array, DenseOrSparse
+
+U = 2.0**-53  # one rounding of float64
+SLACK = 1.01  # bounds of errors are multiplied by this, for their own rounding and for products of errors
+UNDERFLOW = 1e-300  # what a product may lose below the range of float64
+CHUNK = 4096  # rows of a matrix whose absolute values are held at a time
+
+PROOF = Attribute(
+    "proof_", "text",
+    meaning='Whether the stated bounds are "proven" in floating point, or "measured": they then take a kernel to be '
+            "definite, or its values to be right, for which there is no proof.")
+
+
+def proof_word(proven: Iterable[bool]) -> str:
+    """Return what a model says of its bounds."""
+    return "proven" if all(proven) else "measured"
+
+
+class Near:
+    """Values ``v`` and bounds ``e`` of their errors: a real number lies between ``low`` and ``high``.
+
+    >>> third = Near(1 / 3, 2.0**-54)
+    >>> sixth = third * 0.5
+    >>> bool(sixth.low < sixth.v < sixth.high)
+    True
+    """
+
+    def __init__(self, v: Any, e: Any = 0.0):
+        self.v: Array = np.asarray(v, dtype=np.float64)
+        self.e: Array = np.broadcast_to(np.asarray(e, dtype=np.float64) * SLACK, self.v.shape)
+
+    @property
+    def low(self) -> Array:
+        return self.v - self.e - 2 * U * (np.abs(self.v) + self.e)
+
+    @property
+    def high(self) -> Array:
+        return self.v + self.e + 2 * U * (np.abs(self.v) + self.e)
+
+    def __add__(self, other: "Near | Array | float") -> "Near":
+        other = _near(other)
+        v = self.v + other.v
+        return Near(v, self.e + other.e + U * np.abs(v))
+
+    def __mul__(self, other: "Near | Array | float") -> "Near":
+        other = _near(other)
+        v = self.v * other.v
+        return Near(v, self.e * (np.abs(other.v) + other.e) + np.abs(self.v) * other.e + U * np.abs(v) + UNDERFLOW)
+
+    def sum(self) -> "Near":
+        """Return the sum of all values."""
+        return Near(self.v.sum(), self.e.sum() + self.v.size * U * np.abs(self.v).sum())
+
+    def each(self, part: Callable[[Array], Array]) -> "Near":
+        """Return a function of each value whose slope is at most 1."""
+        return Near(part(self.v), self.e)
+
+
+def _near(value: "Near | Array | float") -> Near:
+    return value if isinstance(value, Near) else Near(value)
+
+
+def plus(values: Array) -> Array:
+    """Return max(0, values)."""
+    return np.maximum(values, 0)
+
+
+def products(X: DenseOrSparse, w: Near) -> Near:
+    """Return X w for X (n, d), dense or CSR, and w (d,)."""
+    size = np.concatenate([abs(X[top : top + CHUNK]) @ np.abs(w.v) for top in range(0, X.shape[0], CHUNK)])
+    lost = np.concatenate([abs(X[top : top + CHUNK]) @ w.e for top in range(0, X.shape[0], CHUNK)])
+    return Near(X @ w.v, lost + (X.shape[1] + 2) * U * size + X.shape[1] * UNDERFLOW)
+
+
+def sums_of_rows(X: DenseOrSparse, a: Array) -> Near:
+    """Return X'a for X (n, d), dense or CSR, of which entries, and those of a (n,), may be off by a rounding or two."""
+    size = sum((abs(X[top : top + CHUNK]).T @ np.abs(a[top : top + CHUNK]) for top in range(0, X.shape[0], CHUNK)),
+               np.zeros(X.shape[1]))
+    return Near(X.T @ a, (X.shape[0] + 8) * U * size + X.shape[0] * UNDERFLOW)

@@ -1,0 +1,138 @@
+"""What rounding can add to float64 sums f_i = sum_j b_j k(x_i, x_j): a bound E_i of |fl(f_i) - f_i| for any data.
+
+u = 2^-53, s_i is the squared length of row i as the entries see it (less a centre, which costs another u of each
+coordinate), d the number of its columns, gamma_m = m u the error of m roundings. The bounds of one entry are
+
+    |fl(k_ij) - k_ij| <= root_i root_j (share + own_i + own_j),     |k_ij| <= root_i root_j,
+
+so that with S = sum_j |b_j| root_j and m terms in a chain of sums
+
+    E_i = root_i ((share + gamma_m + own_i) S + sum_j |b_j| root_j own_j).
+
+**Distances.** r^2 = s_i + s_j - 2 z_i'z_j is off by at most c u (s_i + s_j), c = 2 d + 80: the two lengths and the
+product d each, the centre 4, their sum and difference 3, the scale of an exponent 6, and 64 where it is set to 0
+because it is below them. Where r^2 is at most ``CLOSE`` (s_i + s_j), the difference of the rows is taken instead,
+which is right to (d + 4) u. So r^2 is always right to the share eta = c u / CLOSE, and F(r^2) to ``swing`` eta, swing
+= sup r^2 |F'(r^2)|.
+
+**RBF.** As k <= 1, an error of the exponent is at least that of the value: gamma c u (s_i + s_j), and differences are
+taken only where gamma (s_i + s_j) > ``LONG`` = 1 / (e CLOSE). There eta / e = c u LONG bounds it, as t exp(-t) <= 1/e.
+So root = 1, own_i = c u min(gamma s_i, LONG), and share = 8 u is for the exponential.
+
+**Inner products.** x_i'x_j is off by gamma_d |x_i| |x_j|, and (gamma x_i'x_j + c)^p, p a whole number, by p (d + 6) +
+16 roundings of (gamma |x_i| |x_j| + |c|)^p, which is at most root_i root_j for root_i^2 = (gamma s_i + |c|)^p.
+
+exp, log and powers of numpy are taken to be right to 4 u. Bounds are known for the kernels written here, not for those
+that derive from them, and not where squares of rows or parameters come near the ends of float64's range.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress._proof import SLACK, U
+from buttress._types import Rows
+from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Kernel, Laplacian, Linear, Log, MultiscaleRBF, Polynomial
+
+PARAMETERS = (1e-50, 1e50)  # the range of parameters for which bounds hold
+LEAST = 1e-250  # the largest s_i is to be at least this
+UNDERFLOW = 1e-100  # what numbers below the range of float64 can then add to an entry
+# |x|^2 + |z|^2 - 2 x'z is off by a few roundings of |x|^2 + |z|^2. Closer pairs than this share of it are computed from
+# differences of their coordinates, which keeps 12 digits of the distance.
+CLOSE = 1e-4
+LONG = 1 / (np.e * CLOSE)  # gamma (|x|^2 + |z|^2): of the RBF kernel closer pairs are so only beyond this
+PROFILED = 64  # roundings of a function of a distance, at most
+MOST_WIDTHS = 50  # of a mean of kernels, so that it takes no more
+CHAIN = 1024  # roundings of a sum of entries, besides one for each ``PER`` of them
+PER = 256
+
+# sup over t of t |F'(t)|, F the kernel as a function of the squared distance t
+SWINGS: dict[type[Kernel], Callable[[Any], float]] = {
+    RBF: lambda kernel: 1 / np.e,
+    MultiscaleRBF: lambda kernel: 1 / np.e if len(kernel.gammas) <= MOST_WIDTHS else np.inf,
+    Laplacian: lambda kernel: 0.5 / np.e,
+    InverseMultiquadric: lambda kernel: 3**-1.5 / kernel.offset,
+    Cauchy: lambda kernel: 0.25,
+    Log: lambda kernel: kernel.degree / 2,
+}
+
+
+@dataclass(frozen=True)
+class Product:
+    """f = K b in float64, with bounds of its error and of that of diag(K), all (n,).
+
+    Where none are known they are 0, and nothing is ``proven``.
+    """
+
+    f: Array
+    errors: Array
+    diagonal_errors: Array
+    proven: bool
+
+
+@dataclass(frozen=True)
+class EntryErrors:
+    """Bounds of the errors of entries: see the module. ``root`` and ``own`` have shape (n,)."""
+
+    root: Array
+    own: Array
+    share: float
+
+    def times(self, weight: float, roundings: float) -> "EntryErrors":
+        """Return the bounds of ``weight`` times the entries, where that and a sum take so many roundings more."""
+        return EntryErrors(self.root * weight**0.5, self.own, self.share + roundings * U)
+
+    def of_sums(self, b: Array, index: Rows, chain: float) -> Array:
+        """Return E (m,) of the rows ``index`` (m,) with coefficients b, if a value passes through ``chain`` sums."""
+        root, own = self.root[index], self.own[index]
+        size = np.abs(b) * root
+        total = float(size.sum())
+        errors: Array = SLACK * root * ((self.share + chain * U + own) * total + float(size @ own))
+        return errors + UNDERFLOW * float(np.abs(b).sum())
+
+    def of_diagonal(self, index: Rows) -> Array:
+        """Return bounds (m,) of the errors of k(x_i, x_i), which no distance enters, of the rows ``index``."""
+        errors: Array = SLACK * self.share * self.root[index] ** 2 + UNDERFLOW
+        return errors
+
+
+def chain_of(n: int) -> float:
+    """Return how many sums a value can pass through where n entries are added up tile by tile."""
+    return min(n + 8, CHAIN + n / PER)
+
+
+def distance_errors(kernel: Kernel, squares: Array, d: int) -> list[EntryErrors] | None:
+    """Return the bounds of a function of the distance, None where none is known; ``squares`` are the s_i."""
+    kind = type(kernel)
+    if kind not in SWINGS or not _within_range(kernel, squares):
+        return None
+    c = SLACK * (2 * d + 80) * U
+    if kind is RBF:
+        own = c * np.minimum(float(kernel.gamma) * SLACK * squares, LONG)
+        return [EntryErrors(np.ones(len(squares)), own, 8 * U)]
+    swing = SWINGS[kind](kernel)
+    ends = np.abs(kernel.profile(np.array([0.0, 4 * SLACK * squares.max(initial=0.0)])))
+    largest = float(ends.max())
+    share = SLACK * (swing * (c / CLOSE + PROFILED * U) / largest + PROFILED * U) if largest > 0 else 0.0
+    return [EntryErrors(np.full(len(squares), largest**0.5), np.zeros(len(squares)), share)]
+
+
+def product_errors(kernel: Kernel, squares: Array, d: int) -> list[EntryErrors] | None:
+    """Return the bounds of a function of the inner product, None where none is known; ``squares`` are |x_i|^2."""
+    if type(kernel) not in (Linear, Polynomial) or not _within_range(kernel, squares):
+        return None
+    degree = float(getattr(kernel, "degree", 1))
+    if degree != int(degree):
+        return None
+    size = (float(getattr(kernel, "gamma", 1)) * SLACK * squares + abs(float(kernel.coef0))) ** degree
+    return [EntryErrors(np.sqrt(size), np.zeros(len(squares)), (degree * (d + 6) + 16) * U)]
+
+
+def _within_range(kernel: Kernel, squares: Array) -> bool:
+    """Say whether nothing that matters is lost below or above the range of float64."""
+    values = np.abs(np.concatenate([np.ravel(value) for value in kernel.get_params(deep=False).values()]).astype(float))
+    low, high = PARAMETERS
+    return bool(((values == 0) | ((values >= low) & (values <= high))).all() and squares.max(initial=0.0) >= LEAST)
