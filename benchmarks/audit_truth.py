@@ -200,8 +200,8 @@ KINDS: dict[str, tuple[Callable[[Columns, np.ndarray, np.random.Generator], Plan
     "leak": (leak, ("BUT001",)), "leak of part": (leak_of_part, ("BUT001",)), "drift": (drift, ("BUT002", "BUT021")),
     "copies": (copies, ("BUT003",)), "contradicting": (contradicting, ("BUT003",)),
     "near copies": (near_copies, ("BUT004",)), "scaled": (scaled, ("BUT009",)),
-    "swapped": (swapped, ("BUT009", "BUT022")), "sentinel": (sentinel, ("BUT009",)), "units": (units, ("BUT010",)),
-    "wrong": (wrong, ("BUT007",)), "of one kind": (of_one_kind, ("BUT007", "BUT008", "BUT023")),
+    "swapped": (swapped, ("BUT009",)), "sentinel": (sentinel, ("BUT009",)), "units": (units, ("BUT010",)),
+    "wrong": (wrong, ("BUT007",)), "of one kind": (of_one_kind, ("BUT007", "BUT008", "BUT022")),
 }
 OF_LABELS = ("wrong", "of one kind")  # which the judge's fit finds
 
@@ -215,7 +215,7 @@ def planted(name: str, kind: str) -> Planted | None:
     return KINDS[kind][0](X, y, np.random.default_rng(seed)) if numbers(X) else None
 
 
-def page(name: str, kind: str, columns_only: bool) -> dict | None:
+def page(name: str, kind: str, columns_only: bool, **options: str) -> dict | None:
     """Return what is said of one table with one fault, as plain values."""
     case = planted(name, kind)
     if case is None:
@@ -227,7 +227,7 @@ def page(name: str, kind: str, columns_only: bool) -> dict | None:
     else:
         import pandas as pd
 
-        result = buttress.audit(None, pd.DataFrame(case.X), case.y, random_state=0)
+        result = buttress.audit(None, pd.DataFrame(case.X), case.y, random_state=0, **options)
         found = result.findings
         told |= {"verdict": result.verdict, "recommended": result.recommended}
     told["seconds"] = time.process_time() - begun
@@ -272,7 +272,7 @@ def contradicted(told: dict) -> list[bool]:
     wrongs = told["share"] >= 0.05
     flatly_none = wrongs and "no " in labels and "looks wrong" in labels
     missed = wrongs and interval is not None and not interval[0] <= told["share"] <= interval[1]
-    unseen = told["kind"] not in (CLEAN, *OF_LABELS) and "nothing in the columns" in inputs
+    unseen = told["kind"] not in (CLEAN, *OF_LABELS) and "nothing" in inputs
     return [flatly_none or missed, unseen, is_near(told.get("scores")) is False]
 
 
@@ -323,7 +323,7 @@ def summary(pages: list[dict], half: str) -> Iterable[str]:
     yield f"| processor seconds a page | {np.mean([told['seconds'] for told in pages]):.1f} |"
 
 
-def measured(keep: Path, part: int, parts: int, columns_only: bool, show: bool) -> list[dict]:
+def measured(keep: Path, part: int, parts: int, columns_only: bool, show: bool, **options: str) -> list[dict]:
     """Return the pages kept in a folder, after those of a part that are missing were made."""
     name = "columns" if columns_only else "pages"
     pages = [json.loads(line) for file in sorted(keep.glob(f"{name}-*.jsonl")) for line in file.open()]
@@ -334,7 +334,7 @@ def measured(keep: Path, part: int, parts: int, columns_only: bool, show: bool) 
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            told = page(table, kind, columns_only)
+            told = page(table, kind, columns_only, **options)
         if told is not None:
             pages.append(told)
             with (keep / f"{name}-{part}-{parts}.jsonl").open("a") as file:
@@ -347,11 +347,13 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--keep", type=Path, required=True)
     parser.add_argument("--slice", default="1/1", help="PART/PARTS of the pages")
     parser.add_argument("--columns", action="store_true", help="findings alone")
+    parser.add_argument("--effort", default="", help="of whole pages, in place of the default")
     parser.add_argument("--show", action="store_true", help="measure nothing")
     given = parser.parse_args(arguments)
     given.keep.mkdir(parents=True, exist_ok=True)
     part, parts = (int(number) for number in given.slice.split("/"))
-    pages = measured(given.keep, part, parts, given.columns, given.show)
+    options = {"effort": given.effort} if given.effort else {}
+    pages = measured(given.keep, part, parts, given.columns, given.show, **options)
     order = list(AUDITED)
     for rest, half in ((0, "choosing"), (1, "judging")):
         mine = [told for told in pages if order.index(told["table"]) % 2 == rest]

@@ -69,7 +69,7 @@ def machines(rng):
     alpha = float(10 ** rng.uniform(-9, 6))
     kernel = str(rng.choice(["rbf", "linear", "poly"]))
     small = {"n_landmarks": 100, "random_state": 0}
-    rkhs = {"eps": 1e-3, "random_state": 0}
+    rkhs = {"eps": 1e-3}
     return {
         "SVC": bt.SVC(C=C, kernel=kernel),
         "SVC ovr, tol 1e-9": bt.SVC(C=C, kernel=kernel, multi_class="ovr", tol=1e-9),
@@ -80,13 +80,13 @@ def machines(rng):
         "SVDD": bt.SVDD(nu=float(rng.uniform(0.01, 0.9)), kernel=kernel),
         "MultiKernelSVDD": bt.MultiKernelSVDD(nu=float(rng.uniform(0.05, 0.9))),
         "LinearSVC": bt.LinearSVC(C=C, loss=str(rng.choice(["hinge", "squared_hinge"]))),
-        "LinearSVC gd": bt.LinearSVC(C=C, solver="gd", max_iter=-1),
-        "LinearSVC sgd": bt.LinearSVC(C=C, solver="sgd", max_iter=-1, random_state=0),
+        "LinearSVC dual": bt.LinearSVC(C=C, solver="dual", max_iter=None),
+        "StochasticLinearSVC": bt.StochasticLinearSVC(C=C, max_iter=None, random_state=0),
         "AdversarialSVC": bt.AdversarialSVC(C=C, eps=1e-3, **small),
         "CertifiedSVC": bt.CertifiedSVC(C=C, eps=1e-3, **small),
-        "AdvSVM exact": bt.AdvSVM(C=C, **rkhs),
-        "AdvSVM dsg": bt.AdvSVM(C=C, solver="dsg", n_features=256, n_passes=20, **rkhs),
-        "AdvSVM sgd": bt.AdvSVM(C=C, solver="sgd", n_passes=20, **rkhs),
+        "AdvSVM": bt.AdvSVM(C=C, **rkhs),
+        "StochasticAdvSVM": bt.StochasticAdvSVM(C=C, n_features=256, n_passes=20, random_state=0, **rkhs),
+        "StochasticAdvSVM, kernel": bt.StochasticAdvSVM(C=C, n_features=None, n_passes=20, random_state=0, **rkhs),
         "AdversarialLinearSVC ball": bt.AdversarialLinearSVC(C=C, attack="ball", eps=1e-3),
         "AdversarialLinearSVC range": bt.AdversarialLinearSVC(C=C, C_f=0.01),
         "KernelClassifier": bt.KernelClassifier(alpha=alpha),
@@ -94,10 +94,10 @@ def machines(rng):
         "RobustKernelClassifier": bt.RobustKernelClassifier(random_state=0),
         "RobustKernelRegressor": bt.RobustKernelRegressor(random_state=0),
         "RobustLinearRegressor": bt.RobustLinearRegressor(random_state=0),
-        "CRR": bt.CRR(contamination=0.1, max_iter=-1),
-        "STIR": bt.STIR(max_iter=-1),
-        "TrimmedLikelihoodClassifier": bt.TrimmedLikelihoodClassifier(contamination=0.1, max_iter=-1),
-        "TrimmedLikelihoodRegressor": bt.TrimmedLikelihoodRegressor(contamination=0.1, max_iter=-1),
+        "CRR": bt.CRR(contamination=0.1, max_iter=None),
+        "STIR": bt.STIR(max_iter=None),
+        "TrimmedLikelihoodClassifier": bt.TrimmedLikelihoodClassifier(contamination=0.1, max_iter=None),
+        "TrimmedLikelihoodRegressor": bt.TrimmedLikelihoodRegressor(contamination=0.1, max_iter=None),
         "RelationalLinearSVC": bt.RelationalLinearSVC(alpha=alpha, random_state=0),
     }
 

@@ -15,7 +15,7 @@ import numpy as np
 from attacks import ones_and_sevens
 from sklearn.datasets import make_classification
 
-from buttress import AdversarialLinearSVC, AdvSVM, FeatureNoiseWarning
+from buttress import AdversarialLinearSVC, FeatureNoiseWarning, StochasticAdvSVM
 
 
 def seconds(runs, repeat):
@@ -55,9 +55,9 @@ def main():
     common = {"norm": "l2", "C": 8.0, "random_state": 0, "fit_intercept": False}
     runs = {
         "products alone": lambda: floor(X, 500, 1024),
-        "natural dsg": lambda: AdvSVM(solver="dsg", eps=0, **common).fit(X, y),
-        "attacked dsg": lambda: AdvSVM(solver="dsg", eps=1e-3, **common).fit(X, y),
-        "attacked sgd": lambda: AdvSVM(solver="sgd", eps=1e-3, **common).fit(X, y),
+        "natural dsg": lambda: StochasticAdvSVM(eps=0, **common).fit(X, y),
+        "attacked dsg": lambda: StochasticAdvSVM(eps=1e-3, **common).fit(X, y),
+        "attacked sgd": lambda: StochasticAdvSVM(eps=1e-3, **{**common, "n_features": None}).fit(X, y),
         "free-range": lambda: AdversarialLinearSVC(C_f=0.1, attacked_class="both", tol=1e-4).fit(X, y),
     }
     took = seconds(runs, options.repeat)

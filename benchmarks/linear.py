@@ -22,7 +22,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import SGDClassifier
 from sklearn.preprocessing import scale
 
-from buttress import LinearSVC
+from buttress import LinearSVC, StochasticLinearSVC
 
 LAM = 1e-4
 
@@ -49,7 +49,7 @@ def peers(rows):
 
 def ours(rows):
     for tol in (0.01, 0.003, 0.002, 0.001, 3e-4):
-        yield LinearSVC(solver="sgd", C=1 / (LAM * rows), tol=tol, random_state=0)
+        yield StochasticLinearSVC(C=1 / (LAM * rows), tol=tol, random_state=0)
 
 
 def timed(model, X, y):

@@ -14,7 +14,7 @@ from sklearn.datasets import make_classification
 from sklearn.preprocessing import scale
 
 from buttress import LinearSVC
-from buttress.solvers.linear.primal import LinearProblem, Rate, best_rate, default_rate, gradient_descent
+from buttress.solvers.linear.primal import LinearProblem, Rate, best_rate, default_rate
 from buttress.solvers.linear.stochastic import stochastic_descent
 
 MU, NOISE, START, STEPS, CHAINS = 0.5, 1.0, 2.0, 10_000, 2_000
@@ -23,9 +23,12 @@ MU, NOISE, START, STEPS, CHAINS = 0.5, 1.0, 2.0, 10_000, 2_000
 def chains(rate):
     """Mean squared distance after each step."""
     rng = np.random.default_rng(0)
-    states = gradient_descent(lambda z: (0.0, np.inf, MU * z + NOISE**0.5 * rng.normal(size=CHAINS)),
-                              np.full(CHAINS, START), rate)
-    return np.array([np.mean(step.state**2) for step in islice(states, STEPS + 1)])
+    z = np.full(CHAINS, START)
+    squares = [np.mean(z**2)]
+    for t in range(STEPS):
+        z = z - rate(t) * (MU * z + NOISE**0.5 * rng.normal(size=CHAINS))
+        squares.append(np.mean(z**2))
+    return np.array(squares)
 
 
 def few(count):
@@ -61,7 +64,7 @@ def draw_svm(axis):
                 for seed in range(5)]
         shown = few(1600)
         axis.loglog(shown / 16, np.mean(runs, axis=0)[shown - 1], color=colour, label=label)
-    axis.set(title="LinearSVC(solver='sgd')", xlabel="passes over the rows", ylabel="relative excess of the objective")
+    axis.set(title="StochasticLinearSVC", xlabel="passes over the rows", ylabel="relative excess of the objective")
     axis.legend()
 
 

@@ -174,7 +174,7 @@ def detectors(seed):
         "MK minimax": MultiKernelSVDD(nu=0.1, tol=1e-3),
         "MK spread": MultiKernelSVDD(nu=0.1, objective="spread", tol=1e-3),
         "MK joint": MultiKernelSVDD(nu=0.1, objective="joint", tol=1e-3),
-        "MK uniform": MultiKernelSVDD(nu=0.1, weights="uniform"),
+        "MK uniform": MultiKernelSVDD(nu=0.1, objective="uniform"),
     }
     try:
         from pyod.models.ocsvm import OCSVM

@@ -29,10 +29,10 @@ from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, e
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge
 from buttress.relational.counting.rank_oracle import RankOracle
-from buttress.relational.plan.hypertree import decompose, width
+from buttress.relational.memory import needed_megabytes
 from buttress.relational.plan.prepare import prepare
+from buttress.relational.plan.tree import Decomposition, decompose
 from buttress.relational.sources.databases import one_snapshot
-from buttress.relational.sql.memory import needed_megabytes
 from buttress.relational.sql.oracle import SqlOracle
 
 SIZES = 5
@@ -323,7 +323,8 @@ def cycles(quick):
     sizes = (64, 144, 256) if quick else (100, 400, 1600)
     for name, edges in SHAPES.items():
         cycle_edges = [frozenset(edge) for edge in edges]
-        least = width(cycle_edges, decompose(cycle_edges, [np.log(sizes[-1])] * len(edges)))
+        covers = Decomposition(cycle_edges, [1.0] * len(edges))
+        least = max(map(covers.log_rows, decompose(cycle_edges, [np.log(sizes[-1])] * len(edges))))
         slopes = {}
         for kind in ("full", "hubs"):
             largest = [_largest_bag(edges, kind, n) for n in sizes]

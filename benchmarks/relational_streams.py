@@ -23,14 +23,13 @@ from relational import frames, in_postgres, in_spark, joins
 
 from buttress.relational import Join, RelationalLinearSVC, Table, explain
 from buttress.relational.counting.grid import grid_oracle
-from buttress.relational.counting.margins import FIRST_BINS, hinge
+from buttress.relational.counting.margins import hinge
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.dialects import POSTGRES, SPARK
-from buttress.relational.sql.listing import FINER, rows_by_bin
 from buttress.relational.sql.oracle import SqlOracle
 from buttress.relational.sql.text import counting_pass, ranges
-from buttress.relational.stream.build import streamed
+from buttress.relational.stream import streamed
 
 TURNS = 5
 
@@ -58,7 +57,7 @@ def speed(rows, engines, bins, streams):
                 prepared = time.perf_counter() - began
                 if streams:
                     began = time.perf_counter()
-                    rows_of = streamed(sql, 4000, 0)
+                    rows_of = streamed(sql, 4000)
                     read = time.perf_counter() - began
                     found = rows_of(beta, hinge(), bins)
                     assert abs(found.lower - seen.lower) <= found.upper - found.lower + seen.upper - seen.lower
@@ -82,26 +81,6 @@ def as_sql(sql, name, beta, bins, best):
                             ("the range of scores", ranges(sql.tree, parts))):
         took = least(lambda statement=statement: sql._select(statement), 2, pid)
         print(f"    {name}, as SQL, {what}: {took:.2f} s, {took / best:.1f} times", flush=True)
-
-
-def one_by_one(rows, engines):
-    """A pass over the rows of joins of low fan-out one by one, against going up the tree."""
-    for shape in ("chain", "star"):
-        for fan in (1, 2, 5, 10):
-            for name, place in (("DuckDB", in_duckdb), ("PostgreSQL", in_postgres), ("Spark", in_spark)):
-                there = place(joins(shape, frames(shape, rows, fan, 3))) if name in engines else None
-                if there is None:
-                    continue
-                with one_snapshot(there.connections):
-                    sql = SqlOracle(there)
-                    shares = sql._shares(np.random.default_rng(1).normal(size=sql.plan.width))
-                    took = []
-                    for select, bins in ((counting_pass, FIRST_BINS), (rows_by_bin, FINER * FIRST_BINS)):
-                        step = sql._step(np.random.default_rng(1).normal(size=sql.plan.width), bins)
-                        statement = select(sql.tree, shares, step)
-                        took.append(least(lambda s=statement, sql=sql: sql._select(s), 2, server_of(sql)))
-                print(f"  {name}, {shape} of 3, {fan} rows a key, {sql.plan.n_rows / sql._base_rows:.1f} rows of the "
-                      f"join a row: {took[0]:.2f} s up the tree, {took[1]:.2f} s one by one", flush=True)
 
 
 def passes(rows):
@@ -225,8 +204,6 @@ def main():
             fit(*part.split("-", 2)[1:], options.limit)
         elif part == "speed":
             speed(options.rows, options.engines.split(","), options.bins, not options.no_streams)
-        elif part == "rows":
-            one_by_one(options.rows, options.engines.split(","))
         elif part == "passes":
             passes(options.rows)
         else:

@@ -19,7 +19,7 @@ y = y.copy()
 y[[3, 40, 77]] = 1 - y[[3, 40, 77]]
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    result = buttress.audit(None, X[columns][:300], y[:300], rows=120, budget=5)
+    result = buttress.audit(None, X[columns][:300], y[:300], rows=120, effort="quick")
 for sentence in result.verdict:
     print(sentence)
 

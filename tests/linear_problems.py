@@ -1,5 +1,7 @@
 """The linear machine's objective, written out for the tests."""
 
+from itertools import count
+
 import numpy as np
 
 from buttress.solvers.linear.primal import LinearProblem
@@ -22,3 +24,10 @@ def objective(model, X, y, C=1.0):
 
 def problem_of(X, y, C=1.0, **options):
     return LinearProblem(X, signs(y), np.full(len(y), float(C)), **options)
+
+
+def gradient_descent(gradient, z, rate):
+    """Yield z, then z - rate(t) gradient(z) for t = 0, 1, ..."""
+    for t in count():
+        yield z
+        z = z - rate(t) * gradient(z)

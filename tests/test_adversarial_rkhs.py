@@ -6,8 +6,9 @@ import warnings
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from sklearn.base import clone
 
-from buttress import SVC, AdversarialSVC, AdvSVM, FeatureNoiseWarning, NotConvergedWarning
+from buttress import SVC, AdversarialSVC, AdvSVM, FeatureNoiseWarning, NotConvergedWarning, StochasticAdvSVM
 from buttress.features import feature_radius
 from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Laplacian
 from buttress.solvers.qp.rkhs_path import attacked, first_point, natural_path, path_search
@@ -149,11 +150,12 @@ def test_linf_radius_is_converted_by_the_root_of_the_width():
 
 
 @QUIET
-@pytest.mark.parametrize("solver", ["exact", "dsg", "sgd"])
-def test_three_classes_and_the_same_model_after_pickling(solver):
+@pytest.mark.parametrize("machine", [
+    AdvSVM(), StochasticAdvSVM(n_features=200, batch_size=10, n_passes=10, random_state=0),
+    StochasticAdvSVM(n_features=None, batch_size=10, n_passes=10, random_state=0)], ids=str)
+def test_three_classes_and_the_same_model_after_pickling(machine):
     X, y = iris()
-    model = AdvSVM(solver=solver, C=50.0, eps=0.01, norm="l2", n_features=200, batch_size=10,
-                           n_passes=10, step_size=1.0, random_state=0).fit(X, y)
+    model = clone(machine).set_params(C=50.0, eps=0.01, norm="l2").fit(X, y)
     scores = model.decision_function(X)
     assert scores.shape == (150, 3)
     assert model.score(X, y) > 0.8
@@ -163,9 +165,7 @@ def test_three_classes_and_the_same_model_after_pickling(solver):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"kernel": "linear"}, "RBF, Laplacian, Cauchy, InverseMultiquadric"),
-        ({"kernel": "log"}, "RBF, Laplacian, Cauchy, InverseMultiquadric"),
-        ({"solver": "dgs"}, "Did you mean"),
+        ({"kernel": "linear"}, "StochasticAdvSVM needs .* RBF, Laplacian, Cauchy, InverseMultiquadric"),
         ({"step": "decreasing"}, "step must be one of"),
         ({"step_size": 0}, "step_size must be in"),
         ({"n_features": 0}, "n_features must be a whole number"),
@@ -173,15 +173,34 @@ def test_three_classes_and_the_same_model_after_pickling(solver):
         ({"n_passes": 0}, "n_passes must be a whole number"),
     ],
 )
-def test_bad_parameters_are_named(parameters, message):
+def test_bad_parameters_of_steps_are_named(parameters, message):
     X, y = moons(20)
     with pytest.raises(ValueError, match=message):
-        AdvSVM(**parameters).fit(X, y)
+        StochasticAdvSVM(**parameters).fit(X, y)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "log"])
+def test_kernels_that_do_not_fall_with_the_distance_are_named(kernel):
+    with pytest.raises(ValueError, match=r"AdvSVM needs .* RBF, Laplacian, Cauchy, InverseMultiquadric"):
+        AdvSVM(kernel=kernel).fit(*moons(20))
+
+
+@pytest.mark.parametrize("name", ["step", "step_size", "n_features", "batch_size", "n_passes", "device",
+                                  "random_state"])
+def test_the_exact_machine_has_no_parameters_of_steps(name):
+    with pytest.raises(TypeError, match=f"AdvSVM has no parameter '{name}'. .*(StochasticAdvSVM|Remove it)"):
+        AdvSVM(**{name: None})
+
+
+@pytest.mark.parametrize("machine", [AdvSVM, StochasticAdvSVM])
+def test_the_old_word_for_the_algorithm_names_the_machine(machine):
+    with pytest.raises(TypeError, match=r"no parameter 'solver'.*StochasticAdvSVM takes doubly stochastic steps"):
+        machine(solver="dsg")
 
 
 def test_rows_beyond_single_precision_are_refused():
     with pytest.raises(ValueError, match="Scale the columns"):
-        AdvSVM(solver="dsg", eps=0).fit(1e60 * points(20, 2), np.arange(20) % 2)
+        StochasticAdvSVM(eps=0).fit(1e60 * points(20, 2), np.arange(20) % 2)
 
 
 def test_pixels_with_a_radius_below_one_are_warned_of():
@@ -191,18 +210,18 @@ def test_pixels_with_a_radius_below_one_are_warned_of():
         AdversarialSVC(eps=0.1, random_state=0, max_iter=10).fit(X, np.arange(40) % 2)
 
 
-def test_a_second_fit_keeps_nothing_of_another_solver_and_no_block_of_training():
+def test_a_second_fit_keeps_nothing_of_another_basis_and_no_block_of_training():
     X, y = moons(60)
-    common = {"eps": 0.01, "norm": "l2", "gamma": 1.0, "n_features": 64, "random_state": 0}
-    for first in ("exact", "dsg", "sgd"):
-        for second in ("exact", "dsg", "sgd"):
-            model = AdvSVM(solver=first, **common)
+    common = {"eps": 0.01, "norm": "l2", "gamma": 1.0, "random_state": 0}
+    for first in (64, None):
+        for second in (64, None):
+            model = StochasticAdvSVM(n_features=first, **common)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FeatureNoiseWarning)
-                model.fit(X, y).set_params(solver=second).fit(X, y)
-                fresh = AdvSVM(solver=second, **common).fit(X, y)
+                model.fit(X, y).set_params(n_features=second).fit(X, y)
+                fresh = StochasticAdvSVM(n_features=second, **common).fit(X, y)
             assert set(vars(model)) == set(vars(fresh))
-            if second == "dsg":
+            if second is not None:
                 assert {place.dtype for _, place in model.expansion_.features._kept} <= {"float64"}
 
 

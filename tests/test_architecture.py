@@ -8,6 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_persistence import write_unchecked
+
+from buttress import ModelFileError, kernels, load, save
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "buttress"
@@ -68,16 +71,33 @@ def test_files_and_functions_that_are_named_exist(text):
         assert not name or name in defined(file), f"{path} defines no {name}"
 
 
-def test_the_kernel_of_the_worked_example_is_one():
+def worked_example():
+    """The kernel that CONTRIBUTING.md adds, as a class of kernels/named.py."""
     code = re.search(r"^```python\n(class .*?)^```", GUIDE, flags=re.M | re.S).group(1)
     named = vars(importlib.import_module("buttress.kernels.named")).copy()
     exec(code, named)
-    kernel, r2, h = named["Matern"](gamma=0.5), np.linspace(0.1, 9, 50), 1e-6
+    return named["Matern"]
+
+
+def test_the_kernel_of_the_worked_example_is_one():
+    kernel, r2, h = worked_example()(gamma=0.5), np.linspace(0.1, 9, 50), 1e-6
     s = np.sqrt(1.5 * r2)
     np.testing.assert_allclose(kernel.profile(r2), (1 + s) * np.exp(-s), rtol=1e-12)
     np.testing.assert_allclose(kernel.slope(r2), (kernel.profile(r2 + h) - kernel.profile(r2 - h)) / (2 * h), atol=1e-8)
     X = np.random.default_rng(0).normal(size=(40, 2))
     assert np.linalg.eigvalsh(kernel(X, X))[0] > -1e-9
+
+
+def test_the_kernel_of_the_worked_example_is_checked_in_files(monkeypatch, tmp_path):
+    cls = worked_example()
+    monkeypatch.setattr(kernels, "Matern", cls, raising=False)
+    monkeypatch.setattr(kernels, "__all__", [*kernels.__all__, "Matern"])
+    save(cls(gamma=0.5), tmp_path / "kernel")
+    assert load(tmp_path / "kernel").gamma == 0.5
+    for gamma in (-1.0, 0.0, np.nan, np.inf, "wide", None):
+        write_unchecked(cls(gamma), tmp_path / "kernel")
+        with pytest.raises(ModelFileError, match=r"Matern\.gamma"):
+            load(tmp_path / "kernel")
 
 
 def defined(file):

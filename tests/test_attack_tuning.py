@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from buttress import SVC, AdversarialClassifier, AdversarialLinearSVC, AdversarialSVC, CertifiedSVC, attacks
 from buttress._checks import InterruptedWarning, warn_user
-from buttress.attacks.tuning import Tried, best_of, search
+from buttress.attacks.scoring import Tried, best_of, search
 from buttress.kernels import RBF
 
 from problems import moons

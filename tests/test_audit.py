@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris, make_classification
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -20,8 +20,9 @@ import buttress
 from buttress.audit.measurements import MEASUREMENTS
 from buttress.audit.measurements.moved import MOVED
 from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, rmse
-from buttress.audit.measuring.choosing import as_good, judged_by, simplest
+from buttress.audit.measuring.choosing import as_good, judged_by, recommended, simplest
 from buttress.audit.measuring.measurement import Measured
+from buttress.audit.measuring.split_table import Part
 from buttress.audit.measuring.suspicion import Verdicts, judge, suspects
 from buttress.audit.reading.source import kind_of, load, read_call
 from buttress.audit.reading.table import columns_of, make_table, settle_task
@@ -69,13 +70,17 @@ def test_columns_are_sorted_and_what_is_dropped_is_said(result):
 
 
 def test_every_cell_is_measured_with_an_interval_around_it(result):
-    assert set(result.columns) - {"novel"} == {"as_is", "attacked", "certified", "flipped_10", "flipped_30"}
+    assert set(result.columns) - {"novel"} == {"as_is", "balanced", "auc", "log_loss", "attacked", "certified",
+                                               "flipped_10", "flipped_30"}
     for name, cells in result.rows.items():
         for key, cell in cells.items():
             if (name, key) == ("gradient boosting", "certified"):  # of trees no proof is known
                 assert cell == Cell()
                 continue
-            assert 0 <= cell.low <= cell.value <= cell.high <= 1
+            if (name, key) == ("adversarial linear SVC", "log_loss"):  # it gives no probabilities
+                assert cell == Cell()
+                continue
+            assert 0 <= cell.low <= cell.value <= cell.high <= (np.inf if key == "log_loss" else 1)
         assert cells["attacked"].value <= cells["as_is"].value
         assert name == "gradient boosting" or cells["certified"].value <= cells["attacked"].value
 
@@ -260,7 +265,7 @@ def test_regression_measures_errors_and_finds_a_planted_row():
     y[7] = 40.0
     found = buttress.audit(None, X, y, rows=84, random_state=3)
     assert found.task == "regression"
-    assert set(found.columns) - {"novel"} == {"as_is", "r2", "median", "noise_10", "noise_30"}
+    assert set(found.columns) - {"novel"} == {"as_is", "r2", "mae", "median", "noise_10", "noise_30"}
     table, _ = make_table(columns_of(X), y, "y", "auto")
     rows = suspects(judge(X, table.target, "regression", held_out=0, seed=0)[0], table, np.arange(120))
     assert rows[0].row == 7
@@ -364,7 +369,14 @@ def test_planted_faults_count_only_where_they_were_found():
                                        (wrong, 0.1, ["as_is", "noise_30"])):
         measured.verdicts = Verdicts(none, none, probability, none, none > 0, np.zeros((9, 1), int), 0.1, 0, False,
                                      (low, 0.3))
-        assert judged_by(SimpleNamespace(classifies=False), measured) == expected
+        assert judged_by(SimpleNamespace(classifies=False, decides="as_is"), measured) == expected
+        measured.losses = {"ridge regression": np.full(30, 2.0), "robust": np.ones(30)}  # RMSE, as it is, of .9 each
+        cells["as_is"]["mean of the target"] = Cell(3.0)
+        cells["as_is"] |= {name: Cell(0.9, 0.8, 1.0) for name in measured.losses}
+        split = SimpleNamespace(classifies=False, test=Part(np.arange(30), *np.zeros((2, 30, 1)), np.zeros(30)),
+                                decides="as_is", metric="rmse", baseline="mean of the target",
+                                unfitted={"ridge regression": Ridge(), "robust": buttress.RobustKernelRegressor()})
+        assert recommended(split, measured) == ("robust" if "noise_30" in expected else "ridge regression")
 
 
 @pytest.mark.parametrize(

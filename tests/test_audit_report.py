@@ -20,10 +20,17 @@ from sklearn.ensemble import RandomForestClassifier
 
 import buttress
 from buttress._checks import warn_user
+from buttress.attacks import exact
+from buttress.audit.baselines import attacked_by_columns, baselines
 from buttress.audit.findings import Finding
-from buttress.audit.measurements.proven import certified
+from buttress.audit.measurements.as_is import AS_IS
+from buttress.audit.measurements.attacked import ATTACKED, certified
 from buttress.audit.measuring.cells import Cell, attacked_correct, median_error, number, shown
+from buttress.audit.measuring.measurement import measure
+from buttress.audit.measuring.split_table import split_table
 from buttress.audit.measuring.suspicion import Suspect, _order
+from buttress.audit.options import Options
+from buttress.audit.reading.table import columns_of, make_table
 from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.paste import _home
 from buttress.audit.writing.report import html, terminal_table
@@ -124,16 +131,15 @@ def test_cells_have_three_decimals_while_those_tell_something():
     assert Cell(0.1, 0.004, 0.3).interval() == ".00 to .30"
 
 
-def test_what_is_proven_is_the_distance_to_a_line_and_never_more_than_what_stands():
-    """A linear machine changes its class at |f(x)| / ||w||_1; of twenty rows the last six fell to the attack."""
+def test_what_is_proven_is_the_distance_to_a_line():
+    """A linear machine changes its class at |f(x)| / ||w||_1."""
     X = np.random.default_rng(0).normal(size=(20, 2))
     y = (X @ [1.0, -2.0] > 0.1).astype(int)
     model = buttress.LinearSVC(C=10.0).fit(X, y)
     clear = np.abs(model.decision_function(X)) / np.abs(model.coef_).sum() >= 0.25
     assert 0 < clear.sum() < 20
-    standing = np.arange(20) < 14
-    np.testing.assert_array_equal(certified(model, X, 0.25, standing), clear & standing)
-    assert certified(RandomForestClassifier(2).fit(X, y), X, 0.25, standing) is None
+    np.testing.assert_array_equal(certified(model, X, 0.25), clear)
+    assert certified(RandomForestClassifier(2).fit(X, y), X, 0.25) is None
 
 
 def test_what_was_measured_is_said_with_its_rows(regression):
@@ -299,3 +305,16 @@ def test_the_file_of_a_polars_frame_says_what_that_of_a_pandas_one_does(mislabel
         with (tmp_path / "suspicious.csv").open(newline="") as file:
             read.append([["" if entry == "nan" else entry for entry in line] for line in csv.reader(file)])
     assert read[0] == read[1]
+
+
+def test_what_is_said_of_boosting_under_attack_is_exact_at_any_effort():
+    """Trying leaves rows standing that a worst move turns; the oracle settles each row, however long it takes."""
+    X, y = make_classification(240, 6, random_state=0)
+    table, task = make_table(columns_of(X), y, "y", "auto")
+    split = split_table(table, task, baselines(table, task, 0), Options(effort="quick"))
+    found = measure((AS_IS, ATTACKED), split, lambda what, share: None, lambda line: None)
+    model, rows = found.models["gradient boosting"], (split.test.native, split.test.y)
+    stands = ~exact(model, *rows, eps=0.25, return_info=True)[1].success
+    tried = attacked_by_columns(model, *rows, 0.25, 6, 0)
+    assert found.cells["attacked"]["gradient boosting"].value == stands.mean() < tried.mean()
+    assert found.on["rows of gradient boosting of which the worst move is known"] == f"{len(stands)} of {len(stands)}"

@@ -28,9 +28,9 @@ from buttress import (
 )
 from buttress.datasets import contaminate
 from buttress.kernels import RBF
-from buttress.robust.published.gradients import gram_times, scores
 from buttress.robust.published.likelihood import FAMILIES, trimmed_likelihood
 from buttress.robust.published.linear import column_basis, crr, stir
+from buttress.robust.published.sever import gram_times, scores
 
 from problems import breast_cancer, iris, moons, points
 
@@ -103,8 +103,8 @@ def test_sever_classifier_keeps_every_class_and_names_a_lost_one():
 
 
 def test_sever_goes_over_features_beyond_the_exact_rows(monkeypatch):
-    monkeypatch.setattr("buttress.robust.published.gradients.GRAM_ROWS", 300)
-    monkeypatch.setattr("buttress.robust.published.gradients.AUTO_LANDMARKS", 200)
+    monkeypatch.setattr("buttress.robust.published.sever.GRAM_ROWS", 300)
+    monkeypatch.setattr("buttress.robust.published.sever.AUTO_LANDMARKS", 200)
     X = points(400, 2)
     v = points(400, 1, seed=1)
     exact = RBF(0.5)(X, X) @ v

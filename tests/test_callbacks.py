@@ -20,6 +20,8 @@ from buttress import (
     RobustKernelClassifier,
     RobustKernelRegressor,
     RobustLinearRegressor,
+    StochasticAdvSVM,
+    StochasticLinearSVC,
     Subquantile,
 )
 
@@ -138,17 +140,17 @@ CLASSIFIERS = [
     SVC(gamma=1.0, solver="ipm"),
     SVC(gamma=1.0, indefinite="flip", kernel="sigmoid"),
     LinearSVC(),
-    LinearSVC(solver="gd", max_iter=5),
-    LinearSVC(solver="sgd", max_iter=3, random_state=0),
+    LinearSVC(solver="dual", max_iter=50),
+    StochasticLinearSVC(max_iter=3, random_state=0),
     AdversarialLinearSVC(),
     AdversarialLinearSVC(attack="ball"),
     KernelClassifier(max_iter=5),
     KernelClassifier(kernel="linear", max_iter=5),
     AdversarialSVC(max_iter=20, n_landmarks=10, random_state=0),
     CertifiedSVC(max_iter=20, n_landmarks=10, random_state=0),
-    AdvSVM(random_state=0),
-    AdvSVM(solver="sgd", batch_size=20, random_state=0),
-    AdvSVM(solver="dsg", batch_size=20, n_features=64, random_state=0),
+    AdvSVM(),
+    StochasticAdvSVM(n_features=None, batch_size=20, random_state=0),
+    StochasticAdvSVM(batch_size=20, n_features=64, random_state=0),
     RobustKernelClassifier(random_state=0),
 ]
 REGRESSORS = [
@@ -193,7 +195,7 @@ def test_a_scoring_monitor_logs_a_score_of_each_step(model, data):
     LinearSVC(tol=1e-8), KernelClassifier(), KernelRegressor(risk=Subquantile(0.8)), AdversarialLinearSVC(),
     AdversarialSVC(max_iter=20, n_landmarks=10, random_state=0),
     CertifiedSVC(max_iter=20, n_landmarks=10, random_state=0),
-    AdvSVM(solver="sgd", batch_size=20, random_state=0),
+    StochasticAdvSVM(n_features=None, batch_size=20, random_state=0),
 ], ids=named)
 def test_the_last_step_of_a_run_is_the_model_where_it_is_the_best(model):
     X, y = wavy() if isinstance(model, KernelRegressor) else mislabelled()
@@ -266,7 +268,7 @@ def test_callbacks_hear_the_end_of_a_choice_of_C_and_of_none_of_its_trials():
 
 def test_no_limit_on_iterations_is_none_on_what_callbacks_hear():
     X, y = mislabelled()
-    for most in (-1, 2):
+    for most in (None, 2):
         counter = Counter()
         model = KernelClassifier(max_iter=most, tol=0.01).set_callbacks(counter).fit(X, y)
         assert counter.seen == len(model.history_)

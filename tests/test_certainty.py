@@ -23,6 +23,8 @@ from buttress import (
     KernelClassifier,
     LinearSVC,
     RobustKernelClassifier,
+    StochasticAdvSVM,
+    StochasticLinearSVC,
     load,
     save,
     svc_path,
@@ -37,15 +39,15 @@ from buttress.solvers.run import Budget
 from buttress.svm import classifier
 from buttress.svm.selection import CS, GAMMAS, left_out_error, left_out_risk, walk
 
-RKHS = {"C": 100.0, "eps": 1e-3, "random_state": 0}
+RKHS = {"C": 100.0, "eps": 1e-3}
 CLASSIFIERS = [
     SVC(),
     SVC(multi_class="ovr"),
     SVC(break_ties=True),
     LinearSVC(),
     LinearSVC(loss="squared_hinge"),
-    LinearSVC(solver="gd", max_iter=100),
-    LinearSVC(solver="sgd", random_state=0, max_iter=10),
+    LinearSVC(solver="dual"),
+    StochasticLinearSVC(random_state=0, max_iter=10),
     AdversarialSVC(random_state=0, max_iter=20),
     AdvSVM(**RKHS),
     KernelClassifier(),
@@ -354,11 +356,11 @@ def test_the_threshold_is_the_exact_conformal_one():
     assert lower_threshold(values, weight, 0.9) == lower_threshold(np.append(values, 0.0), np.ones(100), 0.9)
 
 
-@pytest.mark.parametrize("solver", ["exact", "dsg"])
-def test_some_rows_stand_for_all_in_the_curvature(solver, monkeypatch):
+@pytest.mark.parametrize("machine", [AdvSVM, StochasticAdvSVM])
+def test_some_rows_stand_for_all_in_the_curvature(machine, monkeypatch):
     """A drawn half of the rows has nearly the left-out scores that it has among all, and each class is in it."""
     X, y = make_blobs([400, 400, 2], centers=[[0, 0], [1, 1], [4, 0]], cluster_std=0.8, random_state=0)
-    model = AdvSVM(solver=solver, **RKHS)
+    model = machine(**RKHS) if machine is AdvSVM else machine(**RKHS, random_state=0)
     every = clone(model).fit(X, y)._certainty.held
     monkeypatch.setattr(held_out, "SCORED", 400)
     some = clone(model).fit(X, y)._certainty.held

@@ -135,6 +135,81 @@ def test_linear_models_get_their_exact_distances(problem):
         np.testing.assert_allclose(radius.linf, lead / np.abs(w).sum(), rtol=1e-8, atol=1e-12)
 
 
+def flipped_inside(model, X, w, norm, tries=40):
+    """Count rows that get another prediction at inputs whose exact distance is at most their radius."""
+    radius, predicted = getattr(certified_radius(model, X), norm), model.predict(X)
+    side = np.where(model.decision_function(X) > 0, -1.0, 1.0)[:, None]
+    unit = np.sign(w) if norm == "linf" else w / np.linalg.norm(w)
+    rng, flipped = np.random.default_rng(0), np.zeros(len(X), dtype=bool)
+    for trial in range(tries):
+        noise = (trial % 3) * rng.normal(size=X.shape) * 1e-12 * np.abs(X)
+        moved = (X + side * (1 - 10.0 ** -rng.uniform(2, 17)) * radius[:, None] * unit + noise).astype(X.dtype)
+        away = np.abs(moved.astype(np.longdouble) - X.astype(np.longdouble))
+        size = away.max(axis=1) if norm == "linf" else np.sqrt((away**2).sum(axis=1))
+        flipped |= (size <= radius) & (model.predict(moved) != predicted)
+    return flipped.sum()
+
+
+@pytest.mark.parametrize("real", [np.float64, np.float32])
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+@pytest.mark.parametrize("scaler", [None, StandardScaler(), MinMaxScaler()], ids=lambda s: type(s).__name__)
+def test_what_rounding_changes_in_linear_scores_is_allowed_for(scaler, offset, real):
+    rng = np.random.default_rng(1)
+    X = (rng.normal(size=(400, 5)) + offset).astype(real)
+    y = X[:, 0] + X[:, 1] - 2 * offset + 0.3 * rng.normal(size=400) > 0
+    model = make_pipeline(clone(scaler) if scaler else "passthrough", LogisticRegression()).fit(X, y)
+    w = model[-1].coef_[0]
+    if scaler is not None:
+        w = w * model[0].scale_ if isinstance(scaler, MinMaxScaler) else w / model[0].scale_
+    assert [flipped_inside(model, X, w, norm) for norm in ("l2", "linf")] == [0, 0]
+    if real is np.float64:
+        exact = np.abs(model.decision_function(X)) / np.linalg.norm(w)
+        np.testing.assert_allclose(certified_radius(model, X).l2, exact, atol=1e-12 + 1e-13 * offset)
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_machines_of_float32_rows_are_certified_for_the_scores_they_compute(norm):
+    X, y = moons()
+    single = X.astype(np.float32)
+    model = SVC(C=10.0).fit(single, y)
+    radius = getattr(certified_radius(model, single, norm=norm), norm)
+    wide = getattr(certified_radius(SVC(C=10.0).fit(X, y), X, norm=norm), norm)
+    assert (radius > 0.5 * wide).mean() > 0.8
+    assert (radius <= 1.01 * wide).all()
+    options = {"eps": float(np.median(radius)) * 0.999, "norm": norm, "random_state": 0}
+    moved = attacks.pgd(model, single, model.predict(single), **options)
+    held = radius >= np.median(radius)
+    np.testing.assert_array_equal(model.predict(moved)[held], model.predict(single)[held])
+
+
+class Reversed(SVC):
+    """A user's class whose scores are not those of its parent."""
+
+    def decision_function(self, X):
+        return -super().decision_function(X)
+
+    def predict(self, X):
+        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+
+
+class Named(SVC):
+    """One that only adds to its parent."""
+
+    title = "a machine"
+
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X, y, sample_weight)
+
+
+def test_what_a_subclass_computes_itself_is_not_certified():
+    X, y = moons()
+    with pytest.raises(ValueError, match="No certified radius is known for Reversed"):
+        certified_radius(Reversed().fit(X, y), X)
+    named = certified_radius(Named().fit(X, y), X).l2
+    np.testing.assert_array_equal(named, certified_radius(SVC().fit(X, y), X).l2)
+    assert attacks.pgd(Reversed().fit(X, y), X, y, eps=0.5, steps=3).shape == X.shape  # by differences
+
+
 @pytest.mark.parametrize("problem", [moons, noisy, breast_cancer], ids=lambda p: p.__name__)
 def test_the_radius_is_at_least_the_closed_form_of_the_norm_bound(problem):
     rows, y = problem()

@@ -19,7 +19,7 @@ def total(x):
 
 
 def made(function=total, signatures=SIGNATURES):
-    return Compiled(function, signatures, {"error_model": "numpy"})
+    return Compiled(function, signatures, fastmath=False)
 
 
 def test_each_signature_is_compiled_at_its_first_call():

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from buttress import SVC, SVR, AdversarialSVC, AdvSVM, CertifiedSVC, attacks
+from buttress import SVC, SVR, AdversarialSVC, CertifiedSVC, StochasticAdvSVM, attacks
 from buttress._arrays import Place, namespace, to_numpy
 from buttress.features import RandomExpansion, nystroem, random_features
 from buttress.kernels import RBF, Cauchy, Combination, Polynomial
@@ -135,8 +135,8 @@ def test_nystroem_features_agree(dtype):
 @pytest.mark.parametrize(
     ("machine", "parameters", "accuracy"),
     [
-        (AdvSVM, {"solver": "dsg", "n_features": 64, "batch_size": 20, "n_passes": 2}, 1e-5),
-        (AdvSVM, {"solver": "sgd", "batch_size": 20, "n_passes": 2}, 1e-10),
+        (StochasticAdvSVM, {"n_features": 64, "batch_size": 20, "n_passes": 2}, 1e-5),
+        (StochasticAdvSVM, {"n_features": None, "batch_size": 20, "n_passes": 2}, 1e-10),
         (CertifiedSVC, {"max_iter": 20, "n_landmarks": 30}, 1e-6),
         (CertifiedSVC, {"max_iter": 20, "n_landmarks": 30, "norm": "l2"}, 1e-6),
         # its steps follow signs: rounding is amplified a little
@@ -202,8 +202,7 @@ def test_single_precision_rows_on_a_device_meet_the_tolerance():
 
 def test_a_model_of_random_features_is_attacked_on_a_device():
     X, y = moons(60)
-    model = AdvSVM(solver="dsg", C=5.0, eps=0, gamma=0.5, n_features=256, batch_size=20,
-                           random_state=0).fit(X, y)
+    model = StochasticAdvSVM(C=5.0, eps=0, gamma=0.5, n_features=256, batch_size=20, random_state=0).fit(X, y)
     here, there = (attacks.pgd(model, X, y, eps=0.2, steps=5, device=device) for device in (None, "cpu"))
     np.testing.assert_allclose(there, here, atol=1e-10)
 
@@ -217,7 +216,7 @@ def test_a_model_of_random_features_is_attacked_on_a_device():
         (lambda X, y: attacks.pgd(SVC(kernel=Combination([RBF(1.0)])).fit(X, y), X, y, eps=0.1, device="cpu"),
          "a distance or an inner product"),
         (lambda X, y: AdversarialSVC(device="meta:").fit(X, y), "device must be None or one"),
-        (lambda X, y: AdvSVM(device="cpu").fit(X, y), "solver='exact' computes with numpy"),
+        (lambda X, y: StochasticAdvSVM(device="meta:").fit(X, y), "device must be None or one"),
         (lambda X, y: SVC(device="gpu").fit(X, y), "device must be None or one"),
         (lambda X, y: SVC(device="cpu").fit(csr_matrix(X), y), "dense rows"),
         (lambda X, y: SVC(device="cpu", kernel=Combination([RBF(1.0)])).fit(X, y), "a distance or an inner product"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from buttress import AdvSVM, FeatureNoiseWarning, attacks
+from buttress import AdvSVM, FeatureNoiseWarning, StochasticAdvSVM, attacks
 from buttress.features import RandomExpansion, landmarks, nystroem, random_features
 from buttress.gram.rows import KernelRows
 from buttress.kernels import RBF, Linear
@@ -164,8 +164,8 @@ def test_constant_steps_reach_a_floor_that_falls_with_the_step():
 @QUIET
 def test_large_steps_do_not_turn_the_model_around():
     X, y = moons(100)
-    model = AdvSVM(solver="sgd", step="constant", step_size=5.0, C=1.0, eps=0.05, norm="l2",
-                           gamma=1.0, batch_size=20, n_passes=3, fit_intercept=False, random_state=0).fit(X, y)
+    model = StochasticAdvSVM(n_features=None, step="constant", step_size=5.0, C=1.0, eps=0.05, norm="l2", gamma=1.0,
+                             batch_size=20, n_passes=3, fit_intercept=False, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.7
 
 
@@ -218,7 +218,7 @@ def test_without_a_limit_on_the_shrinkage_a_long_step_turns_the_model_around():
 @QUIET
 def test_features_are_never_stored():
     X, y = points(300, 200), np.arange(300) % 2
-    model = AdvSVM(solver="dsg", eps=0, batch_size=50, random_state=0).fit(X, y)
+    model = StochasticAdvSVM(eps=0, batch_size=50, random_state=0).fit(X, y)
     one_block = 200 * 1024 * 8
     assert len(pickle.dumps(model)) < one_block / 10
 
@@ -253,10 +253,8 @@ def test_noise_of_random_features_is_warned_of_where_it_is_large():
     X, y = breast_cancer()
     X = np.hstack([X, points(len(X), 70)])
     with pytest.warns(FeatureNoiseWarning, match="noise of l1 norm"):
-        noisy = AdvSVM(solver="dsg", C=8.0, eps=0, n_features=64, batch_size=100,
-                               random_state=0).fit(X, y)
+        noisy = StochasticAdvSVM(C=8.0, eps=0, n_features=64, batch_size=100, random_state=0).fit(X, y)
     assert (noisy.gradient_noise_ > noisy.gradient_signal_).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error", FeatureNoiseWarning)
-        AdvSVM(solver="dsg", C=8.0, eps=0, gamma=0.5, n_features=4096, batch_size=50,
-                       random_state=0).fit(*moons(400))
+        StochasticAdvSVM(C=8.0, eps=0, gamma=0.5, n_features=4096, batch_size=50, random_state=0).fit(*moons(400))

@@ -34,6 +34,7 @@ from buttress import (
     RobustLinearRegressor,
     SeverClassifier,
     SeverRegressor,
+    StochasticAdvSVM,
     TrimmedLikelihoodClassifier,
     TrimmedLikelihoodRegressor,
     load,
@@ -43,7 +44,7 @@ from buttress.kernels import RBF
 
 from problems import iris, moons
 
-RKHS = {"C": 100.0, "eps": 1e-3, "random_state": 0}
+RKHS = {"C": 100.0, "eps": 1e-3}
 ESTIMATORS = [
     SVC(),
     SVR(),
@@ -56,8 +57,8 @@ ESTIMATORS = [
     AdversarialSVC(max_iter=30, random_state=0),
     CertifiedSVC(max_iter=30, random_state=0),
     AdvSVM(**RKHS),
-    AdvSVM(**RKHS, solver="dsg", n_features=256, batch_size=20, n_passes=10),
-    AdvSVM(**RKHS, solver="sgd", batch_size=20, n_passes=10),
+    StochasticAdvSVM(**RKHS, n_features=256, batch_size=20, n_passes=10, random_state=0),
+    StochasticAdvSVM(**RKHS, n_features=None, batch_size=20, n_passes=10, random_state=0),
     AdversarialLinearSVC(C_f=0.01),
     AdversarialLinearSVC(attack="ball", eps=0.01),
     AdversarialLinearSVC(attack="ball", norm="l2", eps=0.01),
@@ -109,6 +110,14 @@ def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     assert search.best_estimator_[-1].kernel.gamma == 2.0
     again = pickle.loads(pickle.dumps(search.best_estimator_))
     np.testing.assert_array_equal(again.predict(X), search.predict(X))
+
+
+@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if "max_iter" in e.get_params()],
+                         ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("limit", [-1, 0, 1.5])
+def test_only_none_is_no_limit_of_iterations(estimator, limit):
+    with pytest.raises(ValueError, match="max_iter must be a whole number of at least 1"):
+        clone(estimator).set_params(max_iter=limit).fit(*data_for(estimator))
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)

@@ -72,6 +72,25 @@ def test_a_row_is_broken_if_and_only_if_some_cell_of_its_ball_is(model):
         assert info.proven.mean() > 0.8  # a tie of votes is left open
 
 
+def test_proofs_do_not_lean_on_a_gap_larger_than_the_leaves():
+    """HiGHS calls a program solved at a gap of 1e-6, whatever its costs are."""
+    X, y = moons(120)
+    for rate, seed in itertools.product((1e-7, 1e-9), range(2)):
+        model = GradientBoostingClassifier(n_estimators=12, learning_rate=rate, init="zero", subsample=0.6, max_depth=4,
+                                           random_state=seed).fit(X, y)
+        forest, info = read_forest(model, X), attacks.exact(model, X[:20], y[:20], eps=0.3, return_info=True)[1]
+        broken = [(model.predict(cells(forest, X[i] - 0.3, X[i] + 0.3)) != y[i]).any() for i in range(20)]
+        assert not (np.array(broken) & info.proven & ~info.success).any()
+        assert (info.proven & ~info.success).any()
+
+
+def test_boosting_that_starts_from_an_estimator_is_not_read_as_trees():
+    X, y = moons(80)
+    model = GradientBoostingClassifier(n_estimators=3, init=LogisticRegression()).fit(X, y)
+    with pytest.raises(ValueError, match="starts from LogisticRegression"):
+        attacks.exact(model, X, y, eps=0.1)
+
+
 def test_no_attack_breaks_what_is_proven():
     X, y = breast_cancer()
     model = RandomForestClassifier(10, max_depth=6, random_state=0).fit(X[:300], y[:300])

@@ -33,7 +33,7 @@ def clean(seed=0):
     return X, (X["b"] + X["c"] + rng.normal(size=ROWS) > 0).astype(int)
 
 
-def evidence_of(X, y, task="auto", wrong=(), cells=None, novel=()):
+def evidence_of(X, y, task="auto", wrong=(), cells=None, novel=(), interval=(0.02, 0.2)):
     """Evidence with verdicts and scores made up, so that no model need be fitted."""
     table, task = make_table(X, y, "y", task)
     classifies = task == "classification"
@@ -44,8 +44,10 @@ def evidence_of(X, y, task="auto", wrong=(), cells=None, novel=()):
     expected = table.target.copy()
     if classifies:
         expected[list(wrong)] = np.unique(y)[0]
+    else:  # on both sides of what is expected
+        expected[list(wrong)] += 9 * y.std() * np.where(np.arange(len(wrong)) % 2, 1, -1)
     verdicts = Verdicts(table.target, expected, probability, probability, np.zeros(len(table), bool),
-                        np.zeros((len(table), 1), int), float(probability.mean()), 0, classifies)
+                        np.zeros((len(table), 1), int), float(probability.mean()), 0, classifies, interval)
     guess = "majority class" if classifies else "mean of the target"
     score = Cell(0.9, 0.85, 0.95) if classifies else Cell(1.0, 0.9, 1.1)
     rows = {"model": {"as_is": score} | (cells or {}), guess: {"as_is": Cell(0.5) if classifies else Cell(3.0)}}
@@ -80,6 +82,7 @@ def far(value):
     ("BUT001", with_column("leak", lambda X, y: y + 0.15 * np.random.default_rng(9).normal(size=ROWS))),
     ("BUT002", with_column("", lambda X, y: np.argsort(np.argsort(X["a"])) * 3 + 7)),
     ("BUT002", with_column("id", lambda X, y: np.arange(ROWS))),
+    ("BUT021", with_column("b", lambda X, y: X["b"] + (np.arange(ROWS) >= ROWS // 2))),
     ("BUT003", lambda X, y: ({n: np.r_[v[:180], v[:20]] for n, v in X.items()}, np.r_[y[:180], y[:20]])),
     ("BUT004", lambda X, y: ({n: np.r_[v[:190], v[:10] + 1e-5 * np.arange(10)] if v.dtype.kind == "f"
                               else np.r_[v[:190], v[:10]] for n, v in X.items()}, np.r_[y[:190], y[:10]])),
@@ -143,12 +146,85 @@ def test_codes_are_found_among_counts_and_zeros_among_large_numbers():
     ([2.54 * 170, 2.54 * 168, 2.54 * 173], "2.54 times more than usual, another unit"),
     ([2.54 * 170, 2.54 * 170, 2.54 * 170], ""),  # one value three times is no unit
     ([17000.0, 17000.0, 17000.0], "100 times more"), ([600.0, 2000.0, 9000.0], ""),
+    ([170e3, 162e3, 190e3, 168e3, 174e3, 171e3, 169e3, 172e3], "1000 times more"),  # of 190 there are few
+    ([170e3, 600e3, 900e3, 400e3, 300e3, 171e3, 500e3, 200e3], ""),
 ])
 def test_a_cause_is_named_only_where_it_takes_all_entries_among_the_others(values, cause):
-    heights = np.r_[values, np.random.default_rng(0).normal(170, 7, 197)]
+    heights = np.r_[values, np.random.default_rng(0).normal(170, 7, ROWS - len(values))]
     named = find_all(evidence_of(clean()[0] | {"a": heights}, clean()[1]))
     titles = [finding.title for finding in named if finding.code == "BUT009"]
     assert [cause in title and (bool(cause) or title.endswith("in row 0.")) for title in titles] == [True]
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 1.3])
+def test_fifteen_entries_times_a_thousand_are_named_with_the_cause(spread):
+    """Of 200 entries they are more than a twentieth, and of a wide column they are not far out among the logarithms."""
+    X, y = clean()
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        sizes = rng.lognormal(3, spread, ROWS)
+        rows = np.sort(rng.permutation(ROWS)[:15])
+        sizes[rows] *= 1000
+        [one] = found_of("BUT009", X | {"a": sizes}, y)
+        assert "1000 times more" in one.title
+        assert set(one.evidence["rows"]) <= set(rows.tolist())
+        assert len(one.evidence["rows"]) >= 14
+
+
+def test_no_tail_of_a_power_is_taken_for_a_mistake_of_units():
+    for seed in range(200):
+        assert len(far_out(1 + np.random.default_rng(seed).pareto(1.0, 300))) < 3
+
+
+def test_codes_below_zero_are_found_where_others_are_larger_than_they():
+    X, y = clean()
+    careers = np.random.default_rng(0).gamma(1.0, 2000.0, ROWS).round()
+    careers[[3, 50, 120]] = -999.0
+    [one] = found_of("BUT009", X | {"a": careers}, y)
+    assert one.evidence["rows"] == [3, 50, 120]
+    assert "-999 looks like a code" in one.title
+    careers[[3, 50, 120]] = 5.0, 5.0, -1.0
+    assert found_of("BUT009", X | {"a": careers}, y) == []
+
+
+def test_columns_swapped_in_some_rows_are_named_and_what_rises_together_is_not():
+    rng = np.random.default_rng(0)
+    X, y = clean()
+    X |= {"a": rng.normal(175, 9, ROWS), "b": rng.normal(70, 10, ROWS)}
+    assert found_of("BUT009", X, y) == []
+    rows = [5, 60, 61, 150, 199]
+    X["a"][rows], X["b"][rows] = X["b"][rows], X["a"][rows].copy()
+    [one] = found_of("BUT009", X, y)
+    assert "'a' and 'b' look swapped in 5 rows, such as row 5" in one.title
+    assert one.evidence["rows"] == rows
+    X["a"] = X["b"] + 100 + rng.normal(size=ROWS)
+    assert not any("swapped" in one.title for one in found_of("BUT009", X, y))
+
+
+def test_one_repeated_target_is_named_and_counts_and_round_prices_are_not():
+    X, _ = clean()
+    rng = np.random.default_rng(0)
+    targets = X["b"].copy()
+    targets[rng.permutation(ROWS)[:20]] = 0.75
+    [one] = found_of("BUT022", X, targets)
+    assert one.evidence["value"] == 0.75
+    assert len(one.evidence["rows"]) == one.evidence["count"] == 20
+    assert one.title in verdict(evidence_of(X, targets), [one])[0]
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        prices = rng.lognormal(11, 0.4, ROWS)
+        for fine in (prices, np.round(prices, -4), rng.poisson(12, ROWS).astype(float), rng.normal(size=ROWS).round(1)):
+            assert found_of("BUT022", X, fine, task="regression") == []
+
+
+def test_the_index_of_a_sorted_frame_was_dropped_and_does_no_harm():
+    X, y = clean()
+    order = np.argsort(y, kind="stable")
+    X = {name: column[order] for name, column in X.items()}
+    [one] = found_of("BUT002", X | {"Unnamed: 0": np.arange(ROWS)}, y[order])
+    assert one.severity is Severity.note
+    [one] = found_of("BUT002", X | {"visit": np.arange(ROWS)}, y[order])
+    assert one.severity is Severity.error
 
 
 def test_what_was_measured_becomes_findings():
@@ -160,9 +236,14 @@ def test_what_was_measured_becomes_findings():
     assert "BUT007" not in codes(X, y, wrong=many, least=Severity.error)
     assert "BUT007" in codes(X, y, wrong=many, least=Severity.warning)
     ones = np.flatnonzero(y == 1)[:20]
-    assert "BUT008" in codes(X, y, wrong=ones)
+    assert "BUT008" in codes(X, y, wrong=ones, cells=good, least=Severity.warning)
+    assert "BUT008" not in codes(X, y, wrong=ones[:5])
+    weak = {"as_is": Cell(0.6, 0.55, 0.65)}  # most of its misses are right, and look the same
+    assert "BUT008" not in codes(X, y, wrong=ones, cells=weak, least=Severity.warning)
     assert codes(X, y, cells={"attacked": Cell(0.5)}, least=Severity.error) == {"BUT014"}
     assert codes(X, y, cells={"flipped_30": Cell(0.7)}) == {"BUT015"}
+    assert codes(X, y, cells={"flipped_30": Cell(0.7)}, least=Severity.warning) == set()
+    assert "BUT015" in codes(X, y, wrong=range(9), cells={"flipped_30": Cell(0.7)}, least=Severity.warning)
     assert codes(X, y, cells={"as_is": Cell(0.55, 0.45, 0.65)}) == {"BUT017"}
     assert codes(X, y, novel=range(9), least=Severity.warning) == {"BUT016"}
     assert codes({"b": X["b"], "c": X["c"]}, np.exp(2 * X["b"])) >= {"BUT013"}
@@ -217,6 +298,9 @@ def test_a_column_that_agrees_with_the_target_in_most_rows_gives_it_away():
     agreeing = np.where(rng.random(ROWS) < 0.03, 1 - y, y)
     for leak in (agreeing.astype(float), np.where(agreeing, "yes", "no").astype(object)):
         assert [one.evidence["columns"] for one in found_of("BUT001", X | {"leak": leak}, y)] == [["leak"]]
+    rare = (X["b"] + X["c"] + rng.normal(size=ROWS) > 1.5).astype(int)  # one in five: 3% are a sixth of its rows
+    agreeing = np.where(rng.random(ROWS) < 0.03, 1 - rare, rare).astype(float)
+    assert [one.evidence["columns"] for one in found_of("BUT001", X | {"leak": agreeing}, rare)] == [["leak"]]
     numbers = X["b"] + 0.3 * rng.normal(size=ROWS)
     mixed = np.where(rng.random(ROWS) < 0.03, rng.permutation(numbers), numbers)
     assert [one.evidence["columns"] for one in found_of("BUT001", X | {"leak": mixed}, numbers)] == [["leak"]]
@@ -272,14 +356,71 @@ def test_a_check_of_ones_own_joins():
 
 
 def test_the_verdict_is_three_sentences_on_labels_inputs_and_use():
-    evidence = evidence_of(*far(-999.0)(*clean()), wrong=range(9))
+    evidence = evidence_of(*far(-999.0)(*clean()), wrong=range(9), cells={"as_is": Cell(0.95, 0.9, 0.98)})
     said = verdict(evidence, find_all(evidence))
     assert [sentence.split(":")[0] for sentence in said] == ["Labels", "Inputs", "Use"]
-    assert "9 of the 200 labels judged look wrong, and between 0.0% and 100.0% are estimated to be; some" in said[0]
+    assert "9 of the 200 labels judged look wrong, and between 2.0% and 20.0% are estimated to be; few" in said[0]
     assert "-999" in said[1]
-    assert "90% right" in said[2]
+    assert "95% right" in said[2]
     evidence = evidence_of(*clean(), cells={"as_is": Cell(0.55, 0.45, 0.65)})
     assert "no model is clearly better than the majority class" in verdict(evidence, find_all(evidence))[2]
+
+
+def said_of(*arguments, **options):
+    evidence = evidence_of(*arguments, **options)
+    return verdict(evidence, find_all(evidence))
+
+
+def test_what_was_noted_of_the_columns_is_not_nothing():
+    X, y = clean()
+    assert said_of(X, y)[1] == "Inputs: nothing that was looked for was found in the columns."
+    drifting = X | {"b": X["b"] + (np.arange(ROWS) >= ROWS // 2)}
+    assert said_of(drifting, y)[1] == "Inputs: nothing worse than 1 note below was found in the columns."
+
+
+def test_how_many_targets_are_wrong_is_the_estimators_own_interval():
+    """The sum of p (1 - p) takes the fit for certain: nine rows of .99 would be 4.4% to 5.4%."""
+    [one] = found_of("BUT007", *clean(), wrong=range(9), interval=(0.013, 0.081))
+    assert (one.evidence["low"], one.evidence["high"]) == (0.013, 0.081)
+    assert "(1.3% to 8.1%)" in one.title
+
+
+def test_that_no_target_is_wrong_is_said_only_where_the_interval_says_it():
+    assert "no label of the 200 rows judged looks wrong" in said_of(*clean(), interval=(0.0, 0.004))[0]
+    unsure = said_of(*clean(), interval=(0.0, 0.15))[0]
+    assert "cannot tell" in unsure
+    assert "between 0% and 15% may be wrong" in unsure
+
+
+def test_of_targets_that_are_mostly_zero_nothing_can_be_told():
+    X, _ = clean()
+    X["b"] = np.abs(X["b"])
+    y = np.where(np.arange(ROWS) % 3 == 0, X["b"], 0.0)
+    evidence = evidence_of(X, y, wrong=np.flatnonzero(y > 0))
+    said = verdict(evidence, find_all(evidence))[0]
+    assert "cannot tell" in said
+    assert "of the targets are equal (0)" in said
+    assert [one.severity for one in find_all(evidence) if one.code == "BUT007"] == [Severity.warning]
+
+
+def test_the_verdict_on_models_follows_from_the_cells():
+    """A model at the majority's rate stands nothing; few rows are no fault of the columns; no model is no few rows."""
+    X, y = clean()
+    at_the_rate = {"as_is": Cell(0.9, 0.85, 0.95), "flipped_30": Cell(0.51, 0.45, 0.57)}
+    evidence = evidence_of(X, y, cells=at_the_rate)
+    evidence.rows |= {"plain SVC": {"as_is": Cell(0.9, 0.85, 0.95), "flipped_30": Cell(0.4, 0.3, 0.5)}}
+    evidence.rows["majority class"]["flipped_30"] = Cell(0.5, 0.44, 0.56)
+    assert "stands" not in verdict(evidence, [])[2]
+    evidence.rows["model"]["flipped_30"] = Cell(0.8, 0.75, 0.85)
+    assert "stands wrong labels better than the plain models" in verdict(evidence, [])[2]
+    evidence.recommended = None
+    assert "no model that was attacked is clearly better" in verdict(evidence, [])[2]
+    evidence.test = evidence.test[:10]
+    assert "too few rows" in verdict(evidence, [])[2]
+    weak = evidence_of(X, y, cells={"as_is": Cell(0.55, 0.45, 0.65)})
+    assert "BUT017" in {one.code for one in find_all(weak)}
+    weak.test = weak.test[:10]
+    assert "BUT017" not in {one.code for one in find_all(weak)}
 
 
 def test_moves_by_columns_find_the_worst_corner_of_a_linear_model():
@@ -296,7 +437,8 @@ def test_moves_by_columns_find_the_worst_corner_of_a_linear_model():
 def conforms(value, schema, top):
     """Check a value against the part of JSON Schema that audit.schema.json uses."""
     schema = top["$defs"][schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
-    kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "boolean": bool, "null": type(None)}
+    kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "boolean": bool, "null": type(None),
+             "integer": int}
     if "type" in schema:
         names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         assert isinstance(value, tuple(np.ravel([kinds[name] for name in names if name != "number"]).tolist())

@@ -25,7 +25,7 @@ from buttress.solvers.contamination.label_law import (
     label_likelihoods,
     label_margins,
 )
-from buttress.solvers.contamination.residual_law import Limits, explain, reweighted_steps
+from buttress.solvers.contamination.residual_law import LeftOutResiduals, Limits, explain, reweighted_steps
 from buttress.solvers.contamination.tuning import LABELS
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
 from buttress.solvers.run import Budget
@@ -153,10 +153,10 @@ def test_leave_one_out_scores_are_those_of_refits_to_the_relabelled_others():
     task = LabelTask(design, dirty, 3, share=None, alpha=1.0, max_iter=20, budget=Budget())
     found = with_directions(task, fit_labels(task))
     model = RobustKernelClassifier(alpha=1.0, random_state=0).fit(X, dirty)
-    margin = label_margins(found.scores, dirty)
+    margin = label_margins(found.last.scores, dirty)
     np.testing.assert_allclose(model.loo_score_, margin, atol=1e-6)
     fitted = model.predict(X)
-    targets = 2 * np.eye(3)[np.where(found.weights > 0, dirty, fitted)] - 1
+    targets = 2 * np.eye(3)[np.where(found.last.fitted == dirty, dirty, fitted)] - 1
     K = widths_gram(X, X) + 1
     for i in (0, 5, 71, 149):
         left = np.arange(150) != i
@@ -291,7 +291,7 @@ def test_reweighting_forgives_no_row_that_the_bisquare_rejected():
     y[:20] = X[:20] @ w + 5
     ridge, weight = FeatureRidge(X), (np.arange(200) >= 20).astype(float)
     fit = ridge.solve(y, weight, 1e-9)
-    known = explain(fit.loo, fit.spread, None, Limits(1e-6))
+    known = explain(LeftOutResiduals(fit.loo, fit.spread), Limits(1e-6))
     assert known.responsibility[:20].min() > 0.5
     for step in islice(reweighted_steps(ridge, y, fit, known, alpha=1e-9, limits=Limits(1e-6)), 3):
         fit = step.state[0]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from buttress.audit.findings.rows import NEAR, _near
+from buttress.audit.findings.copies import NEAR, _near
 from buttress.audit.measuring.judging import Jury
 from buttress.audit.measuring.suspicion import judge
 from buttress.audit.reading.texts import factorised, texts_of

@@ -138,7 +138,7 @@ def test_a_file_says_what_is_in_it(call):
     call("train", "data.csv", "--target", "y", "--estimator", "plain", "-o", "m.buttress")
     code, out, _ = call("inspect", "m.buttress")
     assert code == 0
-    for said in ("format 3", "buttress 0.", "plain SVC, classification of 'y'", f"{N} rows of data.csv", "no, yes",
+    for said in ("format 4", "buttress 0.", "plain SVC, classification of 'y'", f"{N} rows of data.csv", "no, yes",
                  "numbers: a, price", "categories: kind", "numbers in '£'", "held-out accuracy", "dual_gap_"):
         assert said in out
     save(SVC().fit(np.column_stack([A, B]), YES), "svc.buttress")

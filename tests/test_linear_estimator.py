@@ -1,4 +1,4 @@
-"""LinearSVC as an estimator: streams, classes, budgets and bad input."""
+"""LinearSVC and StochasticLinearSVC as estimators: streams, classes, budgets and bad input."""
 
 import pickle
 
@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from buttress import LinearSVC, NotConvergedWarning, attacks
+from buttress import LinearSVC, NotConvergedWarning, StochasticLinearSVC, attacks
 from buttress.expansion import winners
 from buttress.solvers.linear.primal import Rate
 from buttress.solvers.linear.stochastic import stochastic_descent
@@ -23,9 +23,9 @@ from problems import iris, noisy
 # --- partial_fit and the estimator ---
 
 
-def test_partial_fit_learns_from_a_stream_and_is_there_for_sgd_only():
+def test_partial_fit_learns_from_a_stream_and_is_there_for_the_stochastic_machine_only():
     X, y = noisy(4000)
-    model = LinearSVC(solver="sgd", C=0.02, random_state=0)
+    model = StochasticLinearSVC(C=0.02, random_state=0)
     for part in np.array_split(np.arange(4000), 20):
         model.partial_fit(X[part], y[part], classes=[0, 1])
     best = LinearSVC(C=0.02 * 200 / 4000, tol=1e-9).fit(X, y)  # 1/(mC) of the first 200 rows is the weight of the norm
@@ -36,7 +36,7 @@ def test_partial_fit_learns_from_a_stream_and_is_there_for_sgd_only():
 
 def test_partial_fit_goes_on_from_fit_and_takes_sparse_rows():
     X, y = iris()
-    model = LinearSVC(solver="sgd", C=0.1, random_state=0).fit(csr_matrix(X), y)
+    model = StochasticLinearSVC(C=0.1, random_state=0).fit(csr_matrix(X), y)
     before = model.score(X, y)
     model.partial_fit(csr_matrix(X), y)
     assert model.coef_.shape == (3, 4)
@@ -45,7 +45,7 @@ def test_partial_fit_goes_on_from_fit_and_takes_sparse_rows():
 
 @pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
 @parametrize_with_checks(
-    [LinearSVC(solver="sgd", tol=0.01), LinearSVC(solver="gd", tol=0.1), LinearSVC(loss="squared_hinge")],
+    [StochasticLinearSVC(tol=0.01), LinearSVC(loss="squared_hinge")],
 )
 def test_scikit_learn_checks(estimator, check):
     with np.errstate(all="ignore"):
@@ -84,7 +84,7 @@ def test_budgets_end_a_fit_with_a_warning_and_a_usable_model():
     X, y = noisy()
     for limit in ({"max_iter": 1}, {"max_time": 1e-9}):
         with pytest.warns(NotConvergedWarning, match="stopped at max_"):
-            model = LinearSVC(solver="gd", **limit).fit(X, y)
+            model = LinearSVC(solver="dual", **limit).fit(X, y)
         assert not model.converged_
         assert np.isfinite(model.dual_gap_)
         assert model.predict(X).shape == y.shape
@@ -103,11 +103,8 @@ def test_a_tolerance_below_rounding_ends_with_a_warning():
         ({"C": 0}, r"C must be in \(0, inf\)"),
         ({"loss": "hing"}, "Did you mean 'hinge'"),
         ({"solver": "adam"}, "solver must be one of"),
-        ({"schedule": "linear"}, "schedule must be one of"),
-        ({"solver": "sgd", "eta0": -1}, "eta0 must be in"),
-        ({"solver": "sgd", "eta0": 1e9}, "eta0 must be below nC"),
-        ({"solver": "sgd", "decay": -1}, "decay must be in"),
-        ({"solver": "sgd", "decay": 1, "schedule": "pegasos"}, "decay belongs to schedule='inverse'"),
+        ({"solver": "sgd"}, "LinearSVC has no solver 'sgd'. Use StochasticLinearSVC"),
+        ({"solver": "gd"}, "LinearSVC has no solver 'gd'. Use StochasticLinearSVC"),
         ({"tol": 0}, "tol must be in"),
         ({"max_iter": 0}, "max_iter must be"),
         ({"class_weight": {0: 0.0}}, r"class_weight of class 0 must be in \(0, inf\)"),
@@ -119,9 +116,36 @@ def test_bad_parameters_are_named(parameters, message):
         LinearSVC(**parameters).fit(X, y)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"schedule": "linear"}, "schedule must be one of"),
+        ({"eta0": -1}, "eta0 must be in"),
+        ({"eta0": 1e9}, "eta0 must be below nC"),
+        ({"decay": -1}, "decay must be in"),
+        ({"decay": 1, "schedule": "pegasos"}, "decay belongs to schedule='inverse'"),
+        ({"loss": "hing"}, "Did you mean 'hinge'"),
+    ],
+)
+def test_bad_parameters_of_stochastic_steps_are_named(parameters, message):
+    X, y = noisy()
+    with pytest.raises(ValueError, match=message):
+        StochasticLinearSVC(**parameters).fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        StochasticLinearSVC(**parameters).partial_fit(X, y, classes=[0, 1])
+
+
+@pytest.mark.parametrize("name", ["schedule", "eta0", "decay", "average"])
+def test_parameters_of_steps_are_those_of_the_stochastic_machine(name):
+    with pytest.raises(TypeError, match=f"LinearSVC has no parameter '{name}'. It is one of StochasticLinearSVC"):
+        LinearSVC(**{name: None})
+    with pytest.raises(TypeError, match=r"no parameter 'solver'\. It is one of LinearSVC"):
+        StochasticLinearSVC(solver="newton")
+
+
 def test_bad_data_is_named():
     X, y = noisy()
-    model = LinearSVC(solver="sgd")
+    model = StochasticLinearSVC()
     broken = csr_matrix(X)
     broken[3, 2] = np.nan
     with pytest.raises(ValueError, match=r"NaN in column 2 \(1 rows, the first is row 3"):
@@ -136,12 +160,12 @@ def test_bad_data_is_named():
     with pytest.raises(ValueError, match="classes must be those of the first call"):
         model.partial_fit(X, y, classes=[0, 2])
     with pytest.raises(ValueError, match="needs all rows at once"):
-        LinearSVC(solver="sgd", class_weight="balanced").partial_fit(X, y, classes=[0, 1])
+        StochasticLinearSVC(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
 
 
 def test_the_objective_falls_to_what_the_run_reports():
     X, y = noisy(500)
     outcome = run(stochastic_descent(problem_of(X, y, 0.01), Rate(0.02, 0.001), average=True,
                                      rng=np.random.RandomState(0)), tol=1e-4, max_iter=200)
-    w, b = outcome.state[:-1], outcome.state[-1]
+    w, b, *_ = outcome.state
     assert outcome.objective == pytest.approx(0.5 * w @ w + 0.01 * np.maximum(0, 1 - signs(y) * (X @ w + b)).sum())

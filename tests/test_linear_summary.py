@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import t as student
 
 from buttress import RobustLinearRegressor, load, save
-from buttress.solvers.contamination.mm import BREAKDOWN_BEND, m_scale, mm_estimate, psi_slope, rho, rho_slope, weight
+from buttress.solvers.contamination.mm import BREAKDOWN_BEND, bisquare, m_scale, mm_estimate, psi_slope, rho, rho_slope
 
 NAMES = ["Air.Flow", "Water.Temp", "Acid.Conc."]
 STACKLOSS = np.array([  # Brownlee 1965: air flow, water temperature, acid concentration, loss
@@ -54,7 +54,7 @@ def test_slopes_are_derivatives(bend):
     np.testing.assert_allclose(rho_slope(u, bend), (rho(u + h, bend) - rho(u - h, bend)) / (2 * h), atol=1e-8)
 
     def psi(u):
-        return u * weight(u, bend)
+        return u * bisquare(u, bend)
 
     np.testing.assert_allclose(psi_slope(u, bend), (psi(u + h) - psi(u - h)) / (2 * h), atol=1e-7)
     np.testing.assert_allclose(psi(u), rho_slope(u, bend) * bend**2 / 6, atol=1e-12)

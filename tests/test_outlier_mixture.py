@@ -48,8 +48,8 @@ def test_minimax_mixes_two_views_of_which_neither_suffices():
     assert model.primal_objective_ == pytest.approx(optimum, abs=1e-6)
     assert (model.kernel_weights_ > 0.1).all()
     np.testing.assert_allclose(model.kernel_variances_, model.kernel_variances_.mean(), rtol=1e-3)
-    slopes = [MultiKernelSVDD(kernels, weights=model.kernel_weights_ + h * np.array([1, -1])).fit(X).primal_objective_
-              for h in (-1e-3, 0, 1e-3)]
+    slopes = [SVDD(kernel=Combination(model.kernels_, (model.kernel_weights_ + [h, -h]) / model.kernel_scales_))
+              .fit(X).primal_objective_ for h in (-1e-3, 0, 1e-3)]
     assert slopes[1] <= min(slopes) + 1e-9
 
 
@@ -104,16 +104,24 @@ def test_spread_is_monotone_ends_at_its_closed_form_and_does_not_depend_on_the_s
         assert np.linalg.norm([np.diag(K) @ other - other @ K @ other for K in grams]) <= objective[-1] + 1e-9
 
 
-def test_weights_may_be_given_and_predict_is_that_of_the_combination():
+def test_predict_is_that_of_the_combination():
     X, new = points(60), points(20, seed=1)
     kernels = [RBF(0.5), Linear()]
-    for weights in ("uniform", [1.0, 3.0], None):
-        model = MultiKernelSVDD(kernels, weights=weights).fit(X)
+    for objective in ("uniform", "minimax", "spread"):
+        model = MultiKernelSVDD(kernels, objective=objective).fit(X)
         assert isinstance(model.kernel_, Combination)
         assert model.kernel_weights_.sum() == pytest.approx(1)
         direct = SVDD(kernel=model.kernel_).fit(X)
         np.testing.assert_allclose(model.decision_function(new), direct.decision_function(new), atol=1e-7)
-    np.testing.assert_allclose(MultiKernelSVDD(kernels, weights=[1.0, 3.0]).fit(X).kernel_weights_, [0.25, 0.75])
+    mean = MultiKernelSVDD(kernels, objective="uniform", normalize=None).fit(X)
+    assert mean.kernel_weights_.tolist() == [0.5, 0.5]
+    direct = SVDD(kernel=Combination(kernels)).fit(X)
+    np.testing.assert_allclose(mean.decision_function(new), direct.decision_function(new), atol=1e-7)
+
+
+def test_given_weights_are_those_of_a_combination():
+    with pytest.raises(TypeError, match=r"has no parameter 'weights'\..*objective='uniform'.*Combination"):
+        MultiKernelSVDD(weights=[1.0, 3.0])
 
 
 def test_normalising_makes_weights_independent_of_units():
@@ -134,7 +142,7 @@ def test_normalising_makes_weights_independent_of_units():
 def test_each_of_the_eight_kernels_serves_in_both(kernel):
     X, new = points(60), points(20, seed=1)
     single = SVDD(kernel=kernel, indefinite="clip").fit(X)
-    mixture = MultiKernelSVDD([kernel, RBF(0.3)], indefinite="clip", weights=[0.5, 0.5]).fit(X)
+    mixture = MultiKernelSVDD([kernel, RBF(0.3)], indefinite="clip", objective="uniform").fit(X)
     for model in (single, mixture, MultiKernelSVDD([kernel, RBF(0.3)], indefinite="clip").fit(X)):
         assert -1e-9 <= model.dual_gap_ <= 1e-4 * model.primal_objective_
         assert np.isfinite(model.decision_function(new)).all()
@@ -204,11 +212,11 @@ def test_a_fit_without_time_states_bounds_that_hold(objective):
     assert model.primal_objective_ - model.dual_gap_ <= best.primal_objective_ * (1 + 1e-6)
 
 
-def test_given_weights_without_time_are_not_called_converged():
+def test_equal_weights_without_time_are_not_called_converged():
     X = points(400)
     with pytest.warns(NotConvergedWarning, match="max_time"):
-        model = MultiKernelSVDD([RBF(0.5), RBF(5.0)], nu=0.5, weights="uniform", max_time=1e-9).fit(X)
-    whole = MultiKernelSVDD([RBF(0.5), RBF(5.0)], nu=0.5, weights="uniform").fit(X)
+        model = MultiKernelSVDD([RBF(0.5), RBF(5.0)], nu=0.5, objective="uniform", max_time=1e-9).fit(X)
+    whole = MultiKernelSVDD([RBF(0.5), RBF(5.0)], nu=0.5, objective="uniform").fit(X)
     assert not model.converged_
     assert whole.converged_
     assert model.primal_objective_ - model.dual_gap_ <= whole.primal_objective_ <= model.primal_objective_ * (1 + 1e-9)

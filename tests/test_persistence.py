@@ -32,20 +32,19 @@ from buttress import (
     CertifiedSVC,
     KernelClassifier,
     KernelRegressor,
-    LinearSVC,
     ModelFileError,
+    StochasticLinearSVC,
     Subquantile,
     Tilted,
     load,
     save,
 )
-from buttress.files.container import PREFIX, pack, unpack
+from buttress.files.container import PREFIX, VERSION, pack, unpack
 from buttress.files.values import Encoder
 from buttress.kernels import RBF, Combination, Laplacian, MultiscaleRBF
 from buttress.persistence import classes
-from buttress.persistence.classes import NAMED, PARTS, class_named, name_of, name_of_thing, thing_named
+from buttress.persistence.classes import NAMED, PARTS, SKLEARN, class_named, name_of, name_of_thing, thing_named
 from buttress.persistence.models import encoded
-from buttress.persistence.sklearn_classes import SKLEARN
 
 from problems import KERNELS, iris, moons, points
 
@@ -232,20 +231,20 @@ def test_files_cut_short_or_lengthened_are_refused(path):
             load(path)
 
 
-def sealed(header, data=b"", version=3, length=None):
+def sealed(header, data=b"", version=VERSION, length=None):
     """A file with a right SHA-256 around any header, as an attacker would make one."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     body = PREFIX.pack(b"BUTTRESS", version, len(text) if length is None else length) + text + data
     return body + hashlib.sha256(body).digest()
 
 
-def made(content, arrays=(), n_bytes=0):
+def made(content, arrays=(), n_bytes=0, grown=0):
     """The header of a file that states what it takes."""
     text = content if isinstance(content, str) else json.dumps(content)
     rest = f'"array_bytes": {n_bytes}, "signed": false, "model": {text}, "arrays": {json.dumps(list(arrays))}, '
     rest += '"written_by": {}, "written_at": ""}'
     nodes = sum(rest.count(sign) for sign in "[{,") + 3
-    return f'{{"nodes": {nodes}, "grown": 0, {rest}'.encode()
+    return f'{{"nodes": {nodes}, "grown": {grown}, {rest}'.encode()
 
 
 def instance(name, **state):
@@ -275,7 +274,8 @@ EIGHT = {"dtype": "<f8", "shape": [1]}
         (sealed(made({"lambda": 1})), "kind 'lambda', which this release does not know"),
         (sealed(made({"named": "os.system"})), "names 'os.system', which is not on the list"),
         (sealed(made({"named": "type"})), "not on the list"),
-        (sealed(made(instance("sklearn.CountVectorizer", vocabulary_={"dict": [["a", 7]]}))), "number its words"),
+        (sealed(made(instance("sklearn.CountVectorizer", vocabulary_={"dict": [["a"], [7]]}), grown=1)),
+         "number its words"),
         (sealed(made({"spline": [[0], [0], 3, True, 0]})), "not a well-formed|knots|least"),
         (sealed(made({"spline": [[0, 1, 2, 3, 4, 5, 6, 7], [[0, 1, 2, 3]], 3, True, 1]})), "axis 1"),
         (sealed(made({"dtype": "<M8"})), "dtype '<M8'"),
@@ -286,8 +286,8 @@ EIGHT = {"dtype": "<f8", "shape": [1]}
         (sealed(b"{"), "well-formed"),
         (sealed(made("[" * 90 + "]" * 90)), "nested too deeply"),
         (sealed(made("[" * 90_000 + "]" * 90_000)), "well-formed"),
-        (sealed(made(1), version=4), "format version 4.*Update buttress"),
-        (sealed(made(1), version=2), "format version 2, of an earlier release.*fit the model again"),
+        (sealed(made(1), version=VERSION + 1), f"format version {VERSION + 1}.*Update buttress"),
+        (sealed(made(1), version=3), "format version 3, of an earlier release.*fit the model again"),
         (sealed(made(1), version=1), "format version 1, of an earlier release"),
         (sealed(made(1), length=2**60), "cannot hold"),
         (sealed(made({"array": 0}, [{"dtype": "<f8", "shape": [10**12]}])), "does not hold"),
@@ -302,9 +302,14 @@ EIGHT = {"dtype": "<f8", "shape": [1]}
         (sealed(made({"array": 0}, [EIGHT], 7), b"12345678"), "states 7 bytes of arrays"),
         (sealed(made([{"array": 0}, {"array": -1}], [EIGHT], 8), b"12345678"), "an array -1, and has 1"),
         (sealed(made({"scalar": 0}, [EIGHT], 8), b"12345678"), "has a shape"),
-        (sealed(made({"dict": [[k * (2**61 - 1), 0] for k in range(100)]})), "collide"),
-        (sealed(made({"dict": [[{"tuple": [k, k * (2**61 - 1)]}, 0] for k in (1, 1)]})), "the same"),
-        (sealed(made({"dict": [[{"slice": [0, 1, 2]}, 0]]})), "Expected numbers and text|unhashable"),
+        (sealed(made({"dict": [[k * (2**61 - 1) for k in range(100)], [0] * 100]}, grown=100)), "collide"),
+        (sealed(made({"dict": [[{"tuple": [k, k * (2**61 - 1)]} for k in (1, 1)], [0, 0]]}, grown=2)), "the same"),
+        (sealed(made({"dict": [[{"slice": [0, 1, 2]}], [0]]}, grown=1)), "Expected numbers and text|unhashable"),
+        (sealed(made({"dict": [["a"], [0]]})), "than its header states"),
+        (sealed(made({"column": 0, "numpy": False}, [EIGHT], 8), b"12345678"), "than its header states"),
+        (sealed(made({"records": ["a"], "columns": [[1]]})), "than its header states"),
+        (sealed(made(instance("MultiscaleRBF", gammas={"column": 0, "numpy": False}),
+                     [{"dtype": "<f4", "shape": [1]}], 4, grown=1), np.float32([0.5]).tobytes()), "more, or other"),
         (sealed(made("[" + "[]," * 1_000_000 + "[]]")), "more memory"),
         (sealed(made('"é"')), "ASCII"),
         (sealed(made([1.0])), "no estimator and no kernel"),
@@ -398,7 +403,7 @@ def test_the_order_in_memory_is_kept(axes, path):
 
 def test_a_descent_goes_on_from_a_file_as_it_would_have(path):
     X, y = iris()
-    model = LinearSVC(solver="sgd", random_state=0).partial_fit(X, y, classes=[0, 1, 2])
+    model = StochasticLinearSVC(random_state=0).partial_fit(X, y, classes=[0, 1, 2])
     save(model, path)
     again = load(path).partial_fit(X, y)
     np.testing.assert_array_equal(again.coef_, model.partial_fit(X, y).coef_)

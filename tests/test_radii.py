@@ -35,10 +35,13 @@ def test_a_row_stands_where_no_attack_within_that_radius_or_less_has_broken_it(a
         np.testing.assert_array_equal(fallen.standing(eps), expected)
 
 
-def test_what_was_noted_elsewhere_counts_as_found_here():
+def test_no_attack_is_spent_on_what_is_proven_within_that_radius_or_more():
     fallen = Fallen(np.array([True, True, False]))
-    fallen.note(0.2, np.array([True, False, False]))
-    np.testing.assert_array_equal(fallen.radius, [np.inf, 0.2, 0.0])
+    fallen.prove(0.2, np.array([0]))
+    asked = []
+    for eps in (0.1, 0.2, 0.3):
+        fallen.attack(eps, lambda rows: asked.append(rows.tolist()) or np.ones(len(rows), dtype=bool))
+    assert asked == [[1], [1], [0, 1]]
 
 
 def lazy(model, X, y, eps, n_numeric, seed):
@@ -48,6 +51,7 @@ def lazy(model, X, y, eps, n_numeric, seed):
 
 def test_the_curve_of_an_audit_never_rises_and_its_table_agrees(monkeypatch):
     monkeypatch.setattr("buttress.audit.measurements.attacked.attacked_correct", lazy)
+    monkeypatch.setattr("buttress.audit.measurements.attacked.certified", lambda *_: None)
     X, y = moons(120)
     table, _ = make_table({"a": X[:, 0], "b": X[:, 1]}, y, "y", "classification")
     entries = {"majority class": DummyClassifier(), "plain SVC": SVC(), "logistic regression": LogisticRegression()}

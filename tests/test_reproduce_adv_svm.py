@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from buttress.adversarial import AdvSVM
+from buttress.adversarial import StochasticAdvSVM
 from buttress.attacks.targets import by_differences
 from reproduce.adv_svm.__main__ import figures_text, main
 from reproduce.adv_svm.data import SETS, deformation_fields, deformed, digits_pair, read_idx
@@ -94,7 +94,7 @@ def test_short_run_writes_every_row_and_attack(tmp_path, capsys):
 
 def test_figure_3_has_every_attack_at_every_stage():
     split = digits_pair(3, 8)
-    natural = AdvSVM(solver="dsg", eps=0, norm="l2", C=8.0, n_features=64, batch_size=100,
+    natural = StochasticAdvSVM(eps=0, norm="l2", C=8.0, n_features=64, batch_size=100,
                              fit_intercept=False)
     curves = figure_3(Candidate(natural), split, 10, 1)
     assert set(curves) == {"Normal", "FGSM", "PGD", "C&W", "C&W median l2", "ZOO", "ZOO median l2"}

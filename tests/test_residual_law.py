@@ -12,7 +12,15 @@ from scipy.integrate import quad
 from buttress import RobustKernelRegressor, RobustLinearRegressor
 from buttress._tuned import changed
 from buttress.robust.judged import what_they_share
-from buttress.solvers.contamination.residual_law import Law, Limits, em_rounds, explain, first_law, levels
+from buttress.solvers.contamination.residual_law import (
+    Law,
+    LeftOutResiduals,
+    Limits,
+    em_rounds,
+    explain,
+    first_law,
+    levels,
+)
 from buttress.solvers.contamination.tuning import GUARD
 from buttress.solvers.ridge.leave_one_out import Fit
 
@@ -35,7 +43,7 @@ def drawn(law, level, rng):
 @pytest.mark.parametrize("c", [0.5, 2.0])
 def test_the_density_of_good_residuals_integrates_to_one(c):
     def density(r):
-        return float(np.exp(SHAPED.log_inlier(np.array([r]), np.array([c]))[0]))
+        return float(np.exp(SHAPED.log_inlier(LeftOutResiduals(np.array([r]), np.array([c])))[0]))
 
     mode = SHAPED.mode * c
     assert quad(density, -np.inf, mode)[0] + quad(density, mode, np.inf)[0] == pytest.approx(1, abs=1e-7)
@@ -46,21 +54,21 @@ def test_without_a_shape_it_is_students_law():
 
     r, c = np.array([-2.0, 0.1, 5.0]), np.array([1.0, 2.0, 0.5])
     law = replace(SHAPED, mode=0.0, skew=0.0, growth=0.0)
-    np.testing.assert_allclose(law.log_inlier(r, c), t.logpdf(r, 8.0, scale=0.7 * c), rtol=1e-12)
+    np.testing.assert_allclose(law.log_inlier(LeftOutResiduals(r, c)), t.logpdf(r, 8.0, scale=0.7 * c), rtol=1e-12)
 
 
 def test_the_shape_is_recovered_and_no_other_is_likelier():
     rng = np.random.default_rng(0)
     level = rng.uniform(-2, 2, size=10_000)
     r = drawn(SHAPED, level, rng)
-    spread = np.ones(len(r))
+    seen = LeftOutResiduals(r, np.ones(len(r)), level=level)
     limits = Limits(1e-9, 0.0)
-    law = em_rounds(replace(first_law(r, spread, 8.0, limits), share=0.0), r, spread, None, limits, 80, level)
+    law = em_rounds(replace(first_law(seen, 8.0, limits), share=0.0), seen, limits, 80)
     found = np.array([law.scale, law.mode, law.skew, law.growth])
     np.testing.assert_allclose(found, [0.7, -0.4, 0.6, 0.3], atol=0.05)
 
     def likelihood(law):
-        return law.log_inlier(r, law.spread(spread, None, level)).sum()
+        return law.log_inlier(seen).sum()
 
     best = likelihood(law)
     for name in ("scale", "mode", "skew", "growth"):
@@ -72,12 +80,12 @@ def test_a_skewed_tail_is_good_and_a_second_group_is_not():
     rng = np.random.default_rng(1)
     level = rng.uniform(-1, 1, size=800)
     r = (rng.gamma(2.0, size=800) - 2) * np.exp(0.3 * level)
-    spread = np.ones(800)
-    assert np.mean(explain(r, spread, None, Limits(1e-6), level).responsibility < 0.5) < 0.01
-    assert np.mean(explain(r, spread, None, Limits(1e-6)).responsibility < 0.5) > 0.01
+    seen = LeftOutResiduals(r, np.ones(800), level=level)
+    assert np.mean(explain(seen, Limits(1e-6)).responsibility < 0.5) < 0.01
+    assert np.mean(explain(replace(seen, level=None), Limits(1e-6)).responsibility < 0.5) > 0.01
     bad = np.arange(800) < 160
     r[bad] = rng.normal(15, 2, size=160)
-    found = explain(r, spread, None, Limits(1e-6), level)
+    found = explain(seen, Limits(1e-6))
     np.testing.assert_array_equal(found.responsibility < 0.5, bad)
 
 
@@ -85,9 +93,9 @@ def test_where_targets_are_equal_no_scale_falls_below_the_floor():
     rng = np.random.default_rng(2)
     level = rng.uniform(-3, 3, size=500)
     r = np.where(level < 0.5, 0.0, rng.exponential(2.0, size=500))
-    law = first_law(r, np.ones(500), 8.0, Limits(0.3))
-    law = em_rounds(law, r, np.ones(500), None, Limits(0.3), 50, level)
-    _, side = law.sides(r, law.spread(np.ones(500), None, level))
+    seen = LeftOutResiduals(r, np.ones(500), level=level)
+    law = em_rounds(first_law(seen, 8.0, Limits(0.3)), seen, Limits(0.3), 50)
+    _, side = law.sides(seen)
     assert side.min() > 0.29
 
 

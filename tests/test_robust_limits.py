@@ -165,7 +165,8 @@ def test_a_gram_matrix_is_right_after_an_interrupt():
     ridge.gram(u)
     u[:20] = 0.5
     u[150:160] = 2.0  # weights up and weights down are taken in turn
-    ridge.gram.summed = raising_at_the_second_call(ridge.gram.summed)
+    features = ridge.gram.features
+    features.weighted_gram = raising_at_the_second_call(features.weighted_gram)
     with pytest.raises(KeyboardInterrupt):
         ridge.gram(u)
     np.testing.assert_allclose(ridge.gram(u), (Z.T * u) @ Z, atol=1e-10)
@@ -174,11 +175,11 @@ def test_a_gram_matrix_is_right_after_an_interrupt():
 def raising_at_the_second_call(function):
     calls = []
 
-    def called(*arguments):
+    def called(*arguments, **options):
         calls.append(arguments)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return function(*arguments)
+        return function(*arguments, **options)
 
     return called
 

@@ -62,7 +62,7 @@ def test_a_run_out_of_iterations_warns_and_ends_with_the_lowest_state():
 
 
 def test_minus_one_is_no_limit_of_iterations():
-    outcome = run(halving(), tol=2.0**-50, max_iter=-1)
+    outcome = run(halving(), tol=2.0**-50, max_iter=None)
     assert (outcome.n_iter, outcome.status) == (50, "converged")
 
 

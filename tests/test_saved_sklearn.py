@@ -126,8 +126,8 @@ from sklearn.utils.fixes import parse_version
 from buttress import SVC, KernelRegressor, ModelFileError, load, save
 from buttress.files.container import pack, unpack
 from buttress.files.values import Encoder
+from buttress.persistence.classes import SKLEARN
 from buttress.persistence.models import encoded
-from buttress.persistence.sklearn_classes import SKLEARN
 
 RNG = np.random.default_rng(0)
 X = np.abs(RNG.normal(size=(60, 4)))

@@ -9,9 +9,9 @@ from sklearn.datasets import make_blobs
 
 from buttress import RobustKernelClassifier, RobustKernelRegressor, RobustLinearRegressor
 from buttress.solvers.contamination.confusion_law import Confusion, learn_confusion
-from buttress.solvers.contamination.residual_law import Law, Limits
+from buttress.solvers.contamination.residual_law import Law, LeftOutResiduals, Limits
 from buttress.solvers.contamination.share_interval import (
-    Tried,
+    LawsTried,
     around,
     label_shares,
     residual_shares,
@@ -33,7 +33,7 @@ def test_rows_alike_give_the_shortest_interval_of_the_binomial_distribution(peak
     n = 300
     rho = np.linspace(0.002, 0.5, 40)
     uneven = -((rho - peak) ** 2) / 0.002
-    tried = Tried(uneven / POWER, n * rho, n * rho * (1 - rho) * POWER, np.ones(40))
+    tried = LawsTried(uneven / POWER, n * rho, n * rho * (1 - rho) * POWER, np.ones(40))
     weight = np.exp(uneven) / np.exp(uneven).sum()
     expected = np.array(shortest_by_trying_all(weight @ binom.pmf(np.arange(n + 1)[None], n, rho[:, None]))) / n
     assert np.abs(shortest(tried, n, POWER) - expected).max() <= 2 / n
@@ -52,8 +52,7 @@ def test_share_of_residuals_of_the_law_itself_is_held(share):
     held = []
     for _ in range(8):
         r, bad = residuals(rng, 300, share)
-        low, high = residual_shares(Law(1.0, 8.0, share, 3.0, 3.0), r, np.ones(300), None,
-                                    Limits(1e-6), None)
+        low, high = residual_shares(Law(1.0, 8.0, share, 3.0, 3.0), LeftOutResiduals(r, np.ones(300)), Limits(1e-6))
         held.append(low <= bad.mean() <= high)
         assert 0 <= low <= high <= 0.5
     assert np.mean(held) >= 0.75
@@ -65,7 +64,7 @@ def test_more_rows_give_a_narrower_interval():
     for n in (100, 1600):
         r, _ = residuals(rng, n, 0.2)
         law = Law(1.0, 8.0, 0.2, 3.0, 3.0)
-        widths.append(np.ptp(residual_shares(law, r, np.ones(n), None, Limits(1e-6), None)))
+        widths.append(np.ptp(residual_shares(law, LeftOutResiduals(r, np.ones(n)), Limits(1e-6))))
     assert widths[1] < 0.6 * widths[0]
 
 

@@ -129,7 +129,7 @@ def test_what_cannot_be_done_is_said():
         attacks.swaps(model, X, y, columns=["weight"])
     with pytest.raises(ValueError, match="ways to change"):
         attacks.swaps(model, X, y, columns=names, count=3, levels={name: range(100) for name in names})
-    with pytest.raises(ValueError, match="not fitted on"):
+    with pytest.raises(ValueError, match="not among the classes"):
         attacks.swaps(model, X, np.full(len(y), "maybe"), columns=names)
 
 

@@ -26,6 +26,7 @@ from buttress import (
     Nystroem,
     RelationalLinearSVC,
     SeverClassifier,
+    StochasticLinearSVC,
 )
 from buttress.relational import EntityFeatures, Join, Table
 
@@ -185,7 +186,7 @@ def instants(count):
 
 
 EVERY = [*ESTIMATORS, RelationalLinearSVC(alpha=0.01, random_state=0), EntityFeatures(visits(30, 0)[1]),
-         Nystroem(n_components=10, random_state=0)]
+         Nystroem(n_components=10, random_state=0), StochasticLinearSVC(tol=0.05, random_state=0)]
 NUMBERED = pytest.mark.parametrize("case", range(len(EVERY)), ids=[type(e).__name__ for e in EVERY])
 
 
@@ -219,11 +220,11 @@ def test_every_public_estimator_is_interrupted():
 
 def test_a_refused_partial_fit_leaves_the_model():
     X, y = data_for(LinearSVC())
-    model = LinearSVC(solver="sgd", random_state=0).partial_fit(X, y, classes=[0, 1])
+    model = StochasticLinearSVC(random_state=0).partial_fit(X, y, classes=[0, 1])
     coef, state = model.coef_.copy(), model._rng.get_state()[1].copy()
     with Interrupted() as whole:
         model.partial_fit(X, y)
-    again = LinearSVC(solver="sgd", random_state=0).partial_fit(X, y, classes=[0, 1])
+    again = StochasticLinearSVC(random_state=0).partial_fit(X, y, classes=[0, 1])
     for number in range(1, whole.calls + 1):
         with pytest.raises(KeyboardInterrupt), Interrupted(number):
             again.partial_fit(X, y)

@@ -1,6 +1,7 @@
 """The verifier: what it proves is true, it needs nothing of this package, and it rejects what was altered."""
 
 import ast
+import shutil
 import subprocess
 import sys
 import warnings
@@ -10,14 +11,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from fuzz import structures
 from sklearn import svm as libsvm
 from verify_cases import altered, held, models, rows, written
 
 from buttress import SVC, SVR, LinearSVC, NotConvergedWarning, certificates, save, verify
 from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.verify import Near
+from buttress.verify.command import read_columns
+from buttress.verify.kernels import kernel
 
-FILE = Path(verify.__file__)
+RUN = "import runpy, sys; sys.modules['buttress'] = None; runpy.run_module('verify', run_name='__main__')"
+FOLDER = Path(verify.__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +50,18 @@ def test_what_a_fit_that_was_cut_off_claims_is_proven_too(model, tmp_path):
 
 
 def test_it_needs_numpy_and_the_standard_library_only():
-    imports = [node for node in ast.walk(ast.parse(FILE.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
-    names = {(node.module if isinstance(node, ast.ImportFrom) else alias.name).split(".")[0]
-             for node in imports for alias in node.names}
-    assert names <= {"numpy", *sys.stdlib_module_names}
+    for file in FOLDER.glob("*.py"):
+        nodes = list(ast.walk(ast.parse(file.read_text())))
+        names = {alias.name.split(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        names |= {node.module.split(".")[0] for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+        assert names <= {"numpy", *sys.stdlib_module_names}
+        assert all(node.level <= 1 for node in nodes if isinstance(node, ast.ImportFrom))
 
 
-def test_it_is_short():
-    assert sum(1 for line in FILE.read_text().splitlines() if line.strip()) <= 300
+def test_its_files_are_short():
+    lengths = {file.name: len(file.read_text().splitlines()) for file in FOLDER.glob("*.py")}
+    assert lengths.pop("core.py") <= 250
+    assert max(lengths.values()) <= 300
 
 
 def test_errors_hold_the_exact_numbers():
@@ -69,7 +78,7 @@ def test_errors_hold_the_exact_numbers():
 @pytest.mark.parametrize("name", ["RBF", "Laplacian", "Cauchy"])
 def test_kernel_values_hold_those_of_more_digits(name):
     X = rows()[0]
-    found = verify.kernel({"class": name, "gamma": 0.7}, X, X[:9])
+    found = kernel({"class": name, "gamma": 0.7}, X, X[:9])
     wide = X.astype(np.longdouble)
     r2 = ((wide[:, None] - wide[None, :9]) ** 2).sum(axis=2)
     exact = {"RBF": np.exp(-np.longdouble(0.7) * r2), "Laplacian": np.exp(-np.longdouble(0.7) * np.sqrt(r2)),
@@ -105,6 +114,17 @@ def reject(cases, count):
         if held(changed, X, y, weight):
             accepted.append((model["class"], kind))
     assert accepted == []
+
+
+def test_no_forgery_of_what_surrounds_the_numbers_is_proven_for_the_honest_problem(tmp_path):
+    wrong, made = structures.accepted(tmp_path, 60)
+    assert wrong == []
+    assert len(made) > 15
+
+
+@pytest.mark.slow
+def test_no_forgery_of_a_thousand_is(tmp_path):
+    assert structures.accepted(tmp_path, 1_000, seed=1)[0] == []
 
 
 def test_multipliers_of_rows_without_weight_prove_nothing(tmp_path):
@@ -171,7 +191,7 @@ def join(tmp_path_factory):
 
 def test_the_interval_of_a_join_is_proven_and_a_narrower_one_is_not(join):
     model = verify.read_model(join / "model")
-    tables = {name: verify.read_columns(join / f"{name}.csv") for name in ("loan", "person")}
+    tables = {name: read_columns(join / f"{name}.csv") for name in ("loan", "person")}
     asked = (tables, [["loan.who", "person.id"]], "bad")
     assert all(holds for *_, holds in verify.relational(model, *asked))
     low, high = model["objective_interval_"]
@@ -180,22 +200,34 @@ def test_the_interval_of_a_join_is_proven_and_a_narrower_one_is_not(join):
         assert not all(holds for *_, holds in verify.relational({**model, **changed}, *asked))
 
 
-def test_the_command_says_what_is_proven(join, tmp_path, capsys):
+def test_the_command_says_what_is_proven_and_of_which_problem(join, tmp_path, capsys):
     X, y, _, _ = rows()
     frame = pd.DataFrame(X, columns=list("abcd")).assign(y=y)
     frame.to_csv(tmp_path / "data.csv", index=False)
     frame[:2].drop(columns="y").to_csv(tmp_path / "rows.csv", index=False)
     save(SVC().fit(X, y), tmp_path / "model")
     call = [str(tmp_path / "model"), str(tmp_path / "data.csv"), "--radii", str(tmp_path / "rows.csv")]
-    assert verify.main(call) == 0
-    assert "proven: radius of row 1" in capsys.readouterr().out
+    assert verify.main(call) == 3
+    said = capsys.readouterr().out
+    assert "proven: radius of row 1" in said
+    assert "proven for the problem that the file states" in said
+    stated = next(line.removeprefix("problem: ") for line in said.splitlines() if line.startswith("problem: "))
+    assert verify.main([*call, "--problem", stated]) == 0
+    (tmp_path / "problem.json").write_text(stated.replace('"C": 1.0', '"C": 2'))
+    assert verify.main([*call, "--problem", str(tmp_path / "problem.json")]) == 3
+    assert "differ or lack: C" in capsys.readouterr().out
     frame["a"] += frame["b"]
     frame.to_csv(tmp_path / "data.csv", index=False)
-    assert verify.main(call) == 1
+    assert verify.main([*call, "--problem", stated]) == 1
     assert "NOT PROVEN" in capsys.readouterr().out
     assert verify.main([str(tmp_path / "data.csv"), str(tmp_path / "data.csv")]) == 2
-    done = subprocess.run([sys.executable, str(FILE), str(join / "model"), "--table", f"loan={join / 'loan.csv'}",
-                           "--table", f"person={join / 'person.csv'}", "--on", "loan.who=person.id", "--target", "bad"],
-                          capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_copy_of_the_folder_runs_without_this_package(join, tmp_path):
+    shutil.copytree(FOLDER, tmp_path / "verify")
+    tables = ["--table", f"loan={join / 'loan.csv'}", "--table", f"person={join / 'person.csv'}"]
+    done = subprocess.run([sys.executable, "-S", "-c", RUN, str(join / "model"), *tables, "--on",
+                           "loan.who=person.id", "--target", "bad"], capture_output=True, text=True,
+                          cwd=tmp_path, env={"PYTHONPATH": str(Path(np.__file__).parents[1])})
+    assert done.returncode == 3, done.stdout + done.stderr
     assert "upper end of the interval" in done.stdout

@@ -31,10 +31,10 @@ def models():
         (SVC(kernel="log", class_weight={0: 2.0}), two, None), (SVC(kernel="cauchy", solver="ipm"), two, None),
         (SVR(), numbers, None), (SVR(kernel="imq", epsilon=0.0), numbers, weight),
         (LinearSVC(), y, weight), (LinearSVC(loss="squared_hinge"), two, None),
-        (LinearSVC(solver="gd", fit_intercept=False, max_iter=200), two, None),
+        (LinearSVC(solver="dual", fit_intercept=False), two, None),
         (SVDD(), None, None), (SVDD(kernel="poly", nu=0.3), None, weight), (SVDD(contamination=0.1), None, None),
         (MultiKernelSVDD(), None, None), (MultiKernelSVDD(objective="joint"), None, weight),
-        (MultiKernelSVDD(objective="spread"), None, None),
+        (MultiKernelSVDD(objective="spread"), None, None), (MultiKernelSVDD(objective="uniform"), None, weight),
     ]
 
 

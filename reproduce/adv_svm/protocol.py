@@ -19,7 +19,7 @@ from sklearn.model_selection import StratifiedKFold
 from buttress import attacks
 from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning
 from buttress._types import Predictor
-from buttress.adversarial import AdversarialLinearSVC, AdversarialSVC, AdvSVM
+from buttress.adversarial import AdversarialLinearSVC, AdversarialSVC, AdvSVM, StochasticAdvSVM
 from buttress.attacks import AttackInfo
 from buttress.features import input_radius
 from buttress.kernels import RBF
@@ -78,8 +78,8 @@ def rows_of_table(split: Split, eps: float, features: int) -> dict[str, list[Can
     radius = 0.5 * input_radius(kernel, first.norm / first.total)
 
     def dsg(step: str, attacked: float, sizes: list[float]) -> list[Candidate]:
-        return [Candidate(AdvSVM(solver="dsg", kernel=kernel, norm="l2", eps=attacked, C=C, step=step, step_size=size,
-                                 fit_intercept=False, n_features=features))
+        return [Candidate(StochasticAdvSVM(kernel=kernel, norm="l2", eps=attacked, C=C, step=step, step_size=size,
+                                           fit_intercept=False, n_features=features))
                 for C in POWERS for size in sizes]
 
     return {

@@ -34,6 +34,6 @@ def shares(f: KernelExpansion, X: Array, signs: Array) -> Array:
     angles = np.linspace(0, 2 * np.pi, 90, endpoint=False)
     lengths = EPS * np.linspace(0, 1, 21)
     moves = (lengths[:, None, None] * np.column_stack([np.cos(angles), np.sin(angles)])).reshape(-1, 2)
-    norm = np.sqrt(f.coef[:, 0] @ f.among_centers() @ f.coef[:, 0])
+    norm = np.sqrt(f.coef[:, 0] @ f.kernel(f.centers, f.centers) @ f.coef[:, 0])
     falls = [sign * f(x[None])[0, 0] - (sign * f(x + moves)[:, 0]).min() for x, sign in zip(X, signs, strict=True)]
     return np.array(falls) / (feature_radius(KERNEL, EPS) * norm)

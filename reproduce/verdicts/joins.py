@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress.relational import Join, Table, evaluate, explain
 from buttress.relational.counting.margins import hinge
-from buttress.relational.counting.rank_oracle import RankOracle
+from buttress.relational.counting.rank_oracle import RankOracle, sum_below, thresholds
 from buttress.relational.counting.schedule import gather_gradient
-from buttress.relational.counting.thresholds import sum_below, thresholds
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import prepare
 

@@ -48,6 +48,8 @@ _HOME = {
     "SeverClassifier": "buttress.robust",
     "SeverRegressor": "buttress.robust",
     "STIR": "buttress.robust",
+    "StochasticAdvSVM": "buttress.adversarial",
+    "StochasticLinearSVC": "buttress.stochastic_linear",
     "Subquantile": "buttress.risks",
     "SVC": "buttress.svm",
     "svc_path": "buttress.svm",

@@ -79,7 +79,7 @@ class Told:
         return bool(task.call_on_fit_task_end(estimator=self.estimator, X=self.X, y=self.y,
                                               reconstruction_attributes=made))
 
-    def _model(self, model_of: ModelOf, step: object) -> dict[str, object]:
+    def _model(self, model_of: ModelOf, step: object) -> Mapping[str, object]:
         return {**UNKNOWN, **self.known, **model_of(step)}
 
 
@@ -98,7 +98,7 @@ def step_callback(
     if not getattr(estimator, "_skl_callbacks", None):
         return None
     supported: Any = estimator
-    most = None if max_iter is None or max_iter < 0 else max_iter + 1  # the first step counts no iteration
+    most = None if max_iter is None else max_iter + 1  # the first step counts no iteration
     context = supported._init_callback_context(max_subtasks=most)
     context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
     return Told(estimator, context, X, y, known or {})

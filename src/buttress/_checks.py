@@ -26,7 +26,6 @@ from buttress._types import Array, BoundsLike, Estimator, Labels, MatrixLike, Ro
 
 MAJORITY = ("With half of the rows corrupt or more, nothing in the data says which half is the true one: "
             "set it below 0.5.")
-COUNTED = "biuU"  # kinds of numpy arrays whose entries are labels beyond doubt: no continuous target among them
 TINY = 1e-300  # stands for 0 in a divisor and in a logarithm
 # source files whose frames a warning passes over
 INNER = (str(Path(__file__).parent) + os.sep, str(Path(sklearn.__file__).parent) + os.sep)
@@ -101,10 +100,10 @@ def check_number(
     return number
 
 
-def check_count(name: str, value: object, low: int = 1) -> int:
-    """Return ``value`` as an int of at least ``low``, or raise."""
+def check_count(name: str, value: object, low: int = 1, fix: str = "") -> int:
+    """Return ``value`` as an int of at least ``low``, or raise, with the words of ``fix`` at the end."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
-        raise ValueError(f"{name} must be a whole number of at least {low}. Got {value!r}.")
+        raise ValueError(f"{name} must be a whole number of at least {low}. Got {value!r}. {fix}".rstrip())
     return int(value)
 
 
@@ -372,7 +371,7 @@ def check_classes(y: VectorLike, who: str) -> tuple[Labels, Rows]:
     if "str" in kinds and len(kinds) > 1:
         raise TypeError(f"{who} needs labels of one type in y. Got {' and '.join(kinds)}. Make all of them text: "
                         "[str(label) for label in y].")
-    if labels.ndim != 1 or labels.dtype.kind not in COUNTED:
+    if labels.ndim != 1 or labels.dtype.kind not in "biuU":  # of these, labels are no continuous target beyond doubt
         check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
@@ -383,16 +382,17 @@ def check_classes(y: VectorLike, who: str) -> tuple[Labels, Rows]:
 
 def check_known(y: Labels, classes: Labels) -> Rows:
     """Return the number of each label of y (m,) among the sorted ``classes``; refuse labels that are not there."""
-    codes = np.searchsorted(classes, y).clip(0, len(classes) - 1)
-    if not (classes[codes] == y).all():
-        raise ValueError(f"y holds labels that are not among the classes {classes}. "
-                         "Name every label in classes at the first call.")
-    return codes
+    known = np.isin(y, classes)
+    if not known.all():
+        raise ValueError(f"y holds the label {y[~known].tolist()[0]!r}, which is not among the classes of the model, "
+                         f"{classes.tolist()}. Leave it out, or fit a model that knows it; in batches, name it in "
+                         "classes at first.")
+    return np.searchsorted(classes, y)
 
 
 def check_limits(max_iter: int | None, max_time: float | None) -> None:
-    """Refuse iteration and time limits that are not positive (-1 and None mean none)."""
-    if max_iter is not None and max_iter != -1:
-        check_count("max_iter", max_iter)
+    """Refuse iteration and time limits that are not positive; None is no limit."""
+    if max_iter is not None:
+        check_count("max_iter", max_iter, fix="None is no limit.")
     if max_time is not None:
         check_number("max_time", max_time, 0)

@@ -24,7 +24,7 @@ from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic, typeof_impl
 
 _COMPILING = Lock()
-_SETTINGS: Any = numba.config
+_numba: Any = numba  # its types do not know all of its options
 
 
 class Compiled:
@@ -33,10 +33,10 @@ class Compiled:
     A numba function each, which other threads see once it is compiled and takes no other types.
     """
 
-    def __init__(self, function: Callable[..., Any], signatures: list[str], options: dict[str, Any]):
+    def __init__(self, function: Callable[..., Any], signatures: list[str], fastmath: bool | set[str]):
         update_wrapper(self, function)
         self.function = function
-        self.options = options
+        self.fastmath = fastmath
         self._left = list(signatures)
         self._done: set[tuple[Any, ...]] = set()
         self._ready: tuple[Any, ...] = ()  # numba's functions, the one called last first
@@ -82,10 +82,14 @@ class Compiled:
 
     def _made(self) -> Any:
         """Return numba's function, not yet compiled; it is cached on disk where that is possible."""
+        def made(cache: bool) -> Any:
+            return _numba.njit(cache=cache, error_model="numpy", nogil=True, no_cfunc_wrapper=True, no_rewrites=True,
+                               fastmath=self.fastmath)(self.function)
+
         try:
-            return numba.njit(cache=True, **self.options)(self.function)
+            return made(cache=True)
         except RuntimeError:  # no cache directory can be written
-            return numba.njit(**self.options)(self.function)
+            return made(cache=False)
 
 
 def _types(signature: str) -> tuple[Any, ...]:
@@ -106,9 +110,7 @@ def compile_kernel(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that compiles a function for its signatures, cached on disk where that is possible."""
     signatures = [signature] if isinstance(signature, str) else signature
-    options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True, "no_rewrites": True,
-                               "fastmath": fastmath}
-    return lambda function: function if _SETTINGS.DISABLE_JIT else Compiled(function, signatures, options)
+    return lambda function: function if _numba.config.DISABLE_JIT else Compiled(function, signatures, fastmath)
 
 
 def compile_inner(fastmath: bool | set[str] = False) -> Any:
@@ -116,9 +118,8 @@ def compile_inner(fastmath: bool | set[str] = False) -> Any:
 
     They may not allocate, and an integer written in a call is a type of its own, for which they are compiled again.
     """
-    options: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
-                               "no_rewrites": True, "_nrt": False, "fastmath": fastmath}
-    return numba.njit(**options)
+    return _numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, no_rewrites=True,
+                       _nrt=False, fastmath=fastmath)
 
 
 def _reduction(name: str) -> Any:

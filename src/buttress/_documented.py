@@ -77,15 +77,19 @@ _ATTACKED = {
     "degree": "Give a kernel object, such as kernels.Polynomial(degree, gamma, coef0).",
     "coef0": "Give a kernel object, such as kernels.Polynomial(degree, gamma, coef0).",
 }
-_OF_ADV_SVM = dict.fromkeys(
-    ("solver", "step", "step_size", "n_features", "batch_size", "n_passes", "fit_intercept"),
-    "It is one of AdvSVM, the machine against a ball in feature space.")
+_OF_STEPS = {
+    "solver": "AdvSVM is exact, StochasticAdvSVM takes doubly stochastic steps.",
+    **dict.fromkeys(("step", "step_size", "n_features", "batch_size", "n_passes"), "It is one of StochasticAdvSVM."),
+}
 _OF_INPUTS = {"n_landmarks": "It is one of AdversarialSVC and CertifiedSVC.",
               "bounds": "Features are moved, not inputs. It is one of AdversarialSVC and CertifiedSVC.",
               "attack_steps": "It is one of AdversarialSVC."}
-_TOLERANCE = {"tol": "Remove it: training ends after max_iter iterations."}
-ADV_SVM = {**_ATTACKED, **_OF_INPUTS}
-ATTACKED_INPUTS = {**_ATTACKED, **_OF_ADV_SVM, **_TOLERANCE}
+ADV_SVM = {**_ATTACKED, **_OF_INPUTS, **_OF_STEPS, "random_state": CLASSIFIER["random_state"],
+           "device": "It is one of StochasticAdvSVM."}
+STOCHASTIC_ADV_SVM = {**_ATTACKED, **_OF_INPUTS, "solver": _OF_STEPS["solver"],
+                      "tol": "Remove it: training ends after n_passes."}
+ATTACKED_INPUTS = {**_ATTACKED, **_OF_STEPS, "tol": "Remove it: training ends after max_iter iterations.",
+                   "fit_intercept": "It is one of AdvSVM, the machine against a ball in feature space."}
 CERTIFIED = {**ATTACKED_INPUTS, "attack_steps": _OF_INPUTS["attack_steps"]}
 CHOOSER = {
     **CERTIFIED,
@@ -98,10 +102,17 @@ ADVERSARIAL_LINEAR = {
     "probability": "Remove it: wrap the model in CalibratedClassifierCV for probabilities.",
     **REGRESSOR,
 }
-LINEAR = {
-    "dual": "Remove it: the primal is solved, and the dual bounds how far from optimal the fit is.",
+STOCHASTIC_LINEAR = {
     "intercept_scaling": "Remove it: the intercept is not penalised.",
     "multi_class": "Remove it: many classes are one problem a class.",
     "penalty": "Remove it: the norm is l2. For a sparse model use scikit-learn's LinearSVC(penalty='l1').",
+    "solver": "It is one of LinearSVC.",
     "verbose": REGRESSOR["verbose"],
 }
+LINEAR = {
+    **STOCHASTIC_LINEAR,
+    **dict.fromkeys(("schedule", "eta0", "decay", "average"), "It is one of StochasticLinearSVC."),
+    "dual": "Remove it: the primal is solved, and the dual bounds how far from optimal the fit is.",
+    "random_state": CLASSIFIER["random_state"],
+}
+LINEAR.pop("solver")

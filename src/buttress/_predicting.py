@@ -1,16 +1,17 @@
 """What estimators that hold an expansion have in common: their input tags, and how they predict."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable
 
+import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_X
-from buttress._types import Labels, MatrixLike, Rows
-from buttress.expansion import HasExpansion, KernelExpansion, winners
-from buttress.kernels import kernel_takes_sparse
+from buttress._state import Attribute, State
+from buttress._types import Labels, MatrixLike, Parameters, Rows
+from buttress.expansion import HasExpansion, KernelExpansion, binary_contrasts, rival_contrasts, winners
+from buttress.kernels import Linear, kernel_takes_sparse
 
 
 def sparse_or_dense(tags: Tags, pairwise: bool) -> Tags:
@@ -26,10 +27,15 @@ def rows_to_score(estimator: HasExpansion, X: MatrixLike, *, single: bool = Fals
     return check_X(estimator, X, sparse=takes, single=single)
 
 
-class ExpansionPredictions:
+class Mixed:
+    """What the classes below ask of the estimator that they are mixed into."""
+
+    get_params: Parameters
+
+
+class ExpansionPredictions(Mixed):
     """Scores and classes of a classifier from its ``expansion_``, ``contrasts_`` and ``classes_``."""
 
-    get_params: Callable[..., dict[str, Any]]  # of the estimator that this is mixed into
     expansion_: KernelExpansion
     contrasts_: Array
     classes_: Labels
@@ -52,10 +58,57 @@ class ExpansionPredictions:
         return scores, winners(scores, self.contrasts_)
 
 
-class ExpansionValues:
+class PlanePredictions(Mixed):
+    """Scores and classes of a linear classifier: those of its ``coef_`` and ``intercept_``, one row for two classes."""
+
+    _state = State(
+        Attribute("coef_", "finite", "n_scores, n_features", "One row for two classes, else one a class."),
+        Attribute("intercept_", "finite", "n_scores"))
+
+    coef_: Array
+    intercept_: Array
+    classes_: Labels
+
+    @property
+    def expansion_(self) -> KernelExpansion:
+        """The scores as an expansion in the linear kernel, for attacks."""
+        check_is_fitted(self)
+        return KernelExpansion(Linear(), self.coef_, np.eye(len(self.coef_)), self.intercept_)
+
+    @property
+    def contrasts_(self) -> Array:
+        """The contrasts of scores that decide, for attacks."""
+        check_is_fitted(self)
+        return binary_contrasts() if len(self.coef_) == 1 else rival_contrasts(len(self.classes_))
+
+    def decision_function(self, X: MatrixLike) -> Array:
+        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
+        check_is_fitted(self)
+        rows = check_X(self, X, sparse=issparse(X) and get_tags(self).input_tags.sparse)
+        scores = np.asarray(rows @ self.coef_.T) + self.intercept_
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: MatrixLike) -> Labels:
+        """Return the class of each row of X (n, d)."""
+        _, best = self._scores_of(X)
+        return self.classes_[best]
+
+    def _scores_of(self, X: MatrixLike) -> tuple[Array, Rows]:
+        """Return the scores (n, k) and the number of the class predicted (n,)."""
+        scores = self.decision_function(X)
+        two = scores.ndim == 1
+        return (scores[:, None], (scores > 0).astype(np.intp)) if two else (scores, scores.argmax(axis=1))
+
+
+def beside(planes: Iterable[tuple[Array, float]], w: Array, b: float) -> dict[str, Array]:
+    """Return the attributes of a plane w'x + b = 0 and those of the classes before it."""
+    every = [*planes, (w, b)]
+    return {"coef_": np.stack([w for w, _ in every]), "intercept_": np.array([b for _, b in every])}
+
+
+class ExpansionValues(Mixed):
     """Values of a regressor from its ``expansion_`` and ``intercept_``."""
 
-    get_params: Callable[..., dict[str, Any]]  # of the estimator that this is mixed into
     expansion_: KernelExpansion
     intercept_: float
 

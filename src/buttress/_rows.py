@@ -5,11 +5,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from buttress._checks import Array
 from buttress._tuned import tuned
+from buttress._types import Rows
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ COPIES = Copies()
 CACHED_ROWS = 2000  # summed at once, column by column, while they are in the processor's cache
 
 
-def drawn_rows(n: int, most: int | None = None) -> slice | NDArray[np.intp]:
+def drawn_rows(n: int, most: int | None = None) -> slice | Rows:
     """Return all of n rows, or ``most`` of them (``SAMPLES.rows``), drawn at random but always the same ones.
 
     Every k-th row would be a bad choice: rows often come in a repeating order, and some kinds would never be drawn.
@@ -51,8 +51,8 @@ def drawn_rows(n: int, most: int | None = None) -> slice | NDArray[np.intp]:
 
 
 def equal_rows(
-    X: Any, codes: NDArray[np.intp] | None = None, sums: Array | None = None
-) -> NDArray[np.intp] | None:
+    X: Any, codes: Rows | None = None, sums: Array | None = None
+) -> Rows | None:
     """Return the group number of each row of X (n, d), equal rows in one group, or None when no two rows are equal.
 
     With ``codes`` (n,), rows are equal that are so in X and in their code.
@@ -85,7 +85,7 @@ def equal_rows(
     return np.unique(groups, return_inverse=True)[1].astype(np.intp)
 
 
-def row_sums(X: Any, codes: NDArray[np.intp] | None = None) -> Array:
+def row_sums(X: Any, codes: Rows | None = None) -> Array:
     """Return a random combination (n,) of the columns of X (n, d) and of the codes, the same for equal rows."""
     *factors, of_codes = _factors(X.shape[1] + 1)
     if issparse(X):
@@ -121,7 +121,7 @@ def distinct_rows(X: Any) -> Any:
     return X[np.unique(_numbered(X), return_index=True)[1]]
 
 
-def _numbered(X: Any) -> NDArray[np.intp]:
+def _numbered(X: Any) -> Rows:
     """Return a number for each row of X (n, d), from 0, the same for equal rows."""
     if not issparse(X):
         return np.unique(X, axis=0, return_inverse=True)[1].reshape(-1).astype(np.intp)
@@ -133,7 +133,7 @@ def _numbered(X: Any) -> NDArray[np.intp]:
     return np.array([seen.setdefault(row, len(seen)) for row in rows], dtype=np.intp)
 
 
-def near_copies(X: Array) -> NDArray[np.intp]:
+def near_copies(X: Array) -> Rows:
     """Return the rows of X (n, d) that equal another row up to rounding; exactly equal rows do not count.
 
     Two rows are near if they are near in every column. The distance in a column is measured in units of its width. The
@@ -183,7 +183,7 @@ def _factors(d: int) -> Array:
     return factors
 
 
-def _near(X: Array, combined: Array, tol: float, width: Array, rounding: Array) -> NDArray[np.intp]:
+def _near(X: Array, combined: Array, tol: float, width: Array, rounding: Array) -> Rows:
     """Return the rows within ``tol`` widths of another one that is close to them in the order of ``combined``."""
     order = np.argsort(combined)
     reach = tol * _factors(X.shape[1]).sum()

@@ -61,10 +61,13 @@ Rng = np.random.RandomState | np.random.Generator
 RandomStateLike = int | np.random.RandomState | np.random.Generator | None
 
 
+Parameters = Callable[..., dict[str, Any]]  # what get_params is
+
+
 class Estimator(Protocol):
     """Anything with scikit-learn's parameters."""
 
-    get_params: Callable[..., dict[str, Any]]
+    get_params: Parameters
 
 
 class Predictor(Protocol):

@@ -14,7 +14,7 @@ from buttress._arrays import Place, namespace
 from buttress._checks import Array
 from buttress._state import Attribute, Lengths, State
 from buttress._threads import BLOCK_ENTRIES
-from buttress._types import Estimator, Labels
+from buttress._types import Estimator
 from buttress.gram.sums import Sums, weighted_sums
 from buttress.kernels import Combination, Kernel, Precomputed
 
@@ -41,14 +41,6 @@ class HasExpansion(Estimator, Protocol):
     """A fitted estimator that predicts with a kernel expansion."""
 
     expansion_: "KernelExpansion"
-
-
-class HasScores(Protocol):
-    """A fitted classifier whose scores and contrasts can be read."""
-
-    expansion_: Scores
-    contrasts_: Array
-    classes_: Labels
 
 
 def _by_number(kernel: Kernel) -> bool:
@@ -99,10 +91,6 @@ class KernelExpansion:
         else:
             scores = self._called(X) + self.intercept
         return scores if self.linear is None else scores + X @ self.linear
-
-    def among_centers(self) -> Array:
-        """Return k(centers, centers), shape (m, m)."""
-        return self.kernel(self.centers, self.centers)
 
     def gradient(self, X: Array, V: Array) -> Array:
         """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""
@@ -173,6 +161,16 @@ def rival_contrasts(n_classes: int) -> Array:
     """Contrasts of one score per class, where the largest score decides: shape (C, C-1, C)."""
     unit = np.eye(n_classes)
     return np.array([[unit[y] - unit[r] for r in range(n_classes) if r != y] for y in range(n_classes)])
+
+
+def class_contrasts(n_classes: int) -> Array:
+    """Contrasts of one score for two classes, of one a class for more."""
+    return binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+
+
+def pairs_of(n_classes: int) -> list[tuple[int, int]]:
+    """Return the pairs (i, j), i < j, in the order of their scores."""
+    return [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
 
 
 def pair_contrasts(pairs: list[tuple[int, int]], n_classes: int) -> Array:

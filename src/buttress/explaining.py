@@ -6,22 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_count
 from buttress._predicting import rows_to_score
 from buttress._types import Labels, MatrixLike, Rows
-from buttress.displays.axes import COLOURS, given_or_new
+from buttress.displays.axes import COLOURS, Display, given_or_new
 from buttress.expansion import HasExpansion, margins, winners
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SHOWN = 10  # centres in a plot
-
 
 @dataclass
-class Explanation:
+class Explanation(Display):
     """What each centre of a kernel model adds to one score: ``contribution.sum() + intercept == score``. A display.
 
     The score is a regressor's prediction, the decision of a two-class machine, or by how much the predicted class leads
@@ -63,7 +62,7 @@ class Explanation:
         """Return the columns as a DataFrame of ``"pandas"`` or ``"polars"``."""
         return importlib.import_module(library).DataFrame(self.columns())
 
-    def plot(self, ax: "Axes | None" = None, *, most: int = SHOWN) -> "Explanation":
+    def plot(self, ax: "Axes | None" = None, *, most: int = 10) -> "Explanation":
         """Draw the ``most`` largest contributions as bars on ``ax``, new axes by default, and the sum of the others.
 
         Returns self. Bars of what speaks against the prediction are hatched too.
@@ -84,18 +83,17 @@ class Explanation:
         ax.set_yticks(places, names)
         ax.axvline(0, color="grey", linewidth=0.8)
         ax.set(xlabel="contribution to the score", title=f"{self.prediction}: score {self.score:.3g}")
-        self.ax_ = ax
-        self.figure_ = ax.figure
-        return self
+        return self.drawn_on(ax)
 
 
-def explain(model: HasExpansion, x: MatrixLike, *, labels: ArrayLike | None = None) -> Explanation:
+def explain(model: HasExpansion | Pipeline, x: MatrixLike, *, labels: ArrayLike | None = None) -> Explanation:
     """Return what each support vector adds to the score of one row x, of shape (d,) or (1, d).
 
     Parameters
     ----------
     model : fitted kernel estimator
-        Any with an ``expansion_``: ``SVC``, ``SVR``, the kernel and robust kernel estimators.
+        Any with an ``expansion_``: ``SVC``, ``SVR``, the kernel and robust kernel estimators; or a Pipeline that ends
+        in one, which is given the row as it was before any step.
     x : the row, as the model takes it
     labels : array of shape (n,) or None
         Names of the training rows, such as the index of their frame, for models that know the rows of their centres.
@@ -118,6 +116,8 @@ def explain(model: HasExpansion, x: MatrixLike, *, labels: ArrayLike | None = No
     check_is_fitted(model)
     given: Any = x
     given = np.asarray(given)[None, :] if np.ndim(given) == 1 else given
+    if isinstance(model, Pipeline):
+        given, model = model[:-1].transform(given), model[-1]
     rows = rows_to_score(model, given)
     if rows.shape[0] != 1:
         raise ValueError(f"explain takes one row, of shape (d,) or (1, d). Got {rows.shape[0]} rows. Give one "

@@ -1,5 +1,6 @@
 """The least-squares classifier: a kernel machine whose predictions are linear in its labels."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ LOST = 0.02  # of the rows left out: how many fewer may be right for the sake of
 WIDEST = (1e-4, 1e1)  # of the largest eigenvalue: the least and the largest penalty tried
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LeastSquaresClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, BaseEstimator):
     """Kernel ridge regression on labels -1 and +1, one class against the rest, with an intercept.
 
@@ -77,16 +79,12 @@ class LeastSquaresClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
                   "Scores of the training rows that have weight, each without itself and the rows equal to it.",
                   when="after fit"))
 
-    def __init__(
-        self, *, kernel: KernelLike = "rbf", gamma: float | str = "scale", degree: int = 3, coef0: float = 0.0,
-        alpha: float | str = 1.0, flips: int = 0,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.alpha = alpha
-        self.flips = flips
+    kernel: KernelLike = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    alpha: float | str = 1.0
+    flips: int = 0
 
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), pairwise=False)

@@ -1,160 +1,96 @@
-"""The linear support vector classifier in the primal: exact, by gradient descent, or by stochastic gradient descent."""
+"""The linear support vector classifier: exact, and by stochastic gradient descent."""
 
-import copy
-from collections.abc import Callable, Mapping
+from abc import ABC
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
 from buttress._checks import (
     Array,
     NotConvergedWarning,
     check_classes,
-    check_known,
     check_limits,
     check_number,
     check_option,
-    check_X,
     check_X_y,
     warn_user,
 )
 from buttress._documented import LINEAR, advises
+from buttress._predicting import PlanePredictions, beside
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State, one_or_each
-from buttress._types import DenseOrSparse, Mask, MatrixLike
+from buttress._types import DenseOrSparse, Mask, MatrixLike, Rows, is_csr
 from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.left_out import left_out_scores
 from buttress.certainty.probabilities import Certainty, Probabilities
-from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
-from buttress.kernels import Linear
-from buttress.solvers.linear.one_machine import SOLVERS, Hyperplane, chosen_solver, course, hyperplane, machine_of
-from buttress.solvers.linear.primal import LinearProblem, Rate, chosen_rate, default_rate
-from buttress.solvers.linear.stochastic import SuffixMean, Walk, draws
-from buttress.solvers.run import all_or_nothing, countdown, run
+from buttress.solvers.linear.coordinates import coordinate_descent
+from buttress.solvers.linear.newton import multiplier_newton
+from buttress.solvers.linear.primal import LinearProblem, Plane
+from buttress.solvers.run import Outcome, Step, Steps, all_or_nothing, countdown, run
+
+SOLVERS = ("auto", "newton", "dual")
+MANY = 1000  # sparse rows and columns: with more of both, systems of equations cost more than passes over the entries
 
 
-class _HasSolver(Protocol):
-    solver: str
+class Course(NamedTuple):
+    """The steps of a solver on a problem, whose states are planes, and how many of them count as one iteration."""
+
+    problem: LinearProblem
+    steps: Steps
+    each: int = 1
 
 
-def _is_stochastic(estimator: _HasSolver) -> bool:
-    if estimator.solver != "sgd":
-        raise AttributeError(f"partial_fit needs solver='sgd'. Got solver={estimator.solver!r}.")
-    return True
+class Fit(NamedTuple):
+    """The plane that a run ended with."""
+
+    problem: LinearProblem
+    plane: Plane
+    outcome: Outcome
+
+    def bounds(self, multipliers: Array | None = None) -> tuple[float, float]:
+        """Return proven bounds: of its objective, and of the optimum from feasible multipliers."""
+        return self.problem.proven(self.plane.w, self.plane.b, multipliers)
 
 
-@advises(**LINEAR)
-@dataclass(kw_only=True, eq=False, repr=False)
-class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    """Linear support vector classifier with an intercept that is not penalised.
+@dataclass(frozen=True)
+class Task:
+    """Checked training data: the rows with a C_i, one problem a score, the seconds left, and who is told of steps.
 
-    Minimises 1/2 ||w||^2 + sum_i C_i l(1 - y_i (w'x_i + b)), C_i = C * class weight * sample weight, with l(u) =
-    max(0, u) ("hinge") or max(0, u)^2 ("squared_hinge"). Of more than two classes each is set against the rest.
-
-    Parameters
-    ----------
-    C : float, default=1.0
-        Weight of the losses against the norm, > 0. The strong convexity of the mean of the losses is 1/(nC).
-    loss : {"hinge", "squared_hinge"}, default="hinge"
-    solver : {"auto", "newton", "dual", "gd", "sgd"}, default="auto"
-        "newton" reaches the optimum to rounding. "dual" takes one multiplier at a time, for sparse rows of many columns
-        (text) of about one length: columns that differ much in scale make it slow. "gd" takes full (sub)gradient steps,
-        "sgd" steps on one row at a time. "auto" is "dual" for a sparse X of more than 1,000 rows and columns, else
-        "newton".
-    schedule : {"inverse", "constant", "pegasos"}, default="inverse"
-        Step lengths of "gd" and "sgd": eta0 / (1 + decay t), eta0, or eta0 / (1 + eta0 t / (nC)).
-    eta0, decay : float or None
-        First step length, < nC, and its decay, >= 0, in the scale of the mean of the losses. None chooses them from the
-        data by the lecture's formula for the best rate (see :func:`buttress.solvers.linear.primal.default_rate`).
-    average : bool, default=True
-        Return the mean of the later iterates of "sgd" instead of the last one.
-    fit_intercept : bool, default=True
-        Whether b is free, or 0.
-    class_weight : dict, "balanced" or None
-        As in scikit-learn.
-    tol : float, default=1e-4
-        "newton", "dual" and "gd" stop at this relative duality gap; "sgd" when the objective has changed by less than
-        this share of itself since half as many steps.
-    max_iter : int, default=1000
-        Most Newton steps, gradient steps, or passes over the rows (of "sgd", the distinct ones); per class.
-    max_time : float or None
-        Most seconds a fit.
-    random_state : int, RandomState or None
-        Of the order of the rows in "sgd".
-    progress : bool, default=False
-        Show a progress line.
-
-    Notes
-    -----
-    ``sample_weight`` multiplies C row by row, exactly, in every solver: a row of weight two is two equal rows. "sgd"
-    draws rows in proportion to their weight. In a ``fit`` of up to 10,000 rows it takes equal ones as one, and their
-    order does not matter; beyond, and in ``partial_fit``, weights and repetitions agree in law, not draw by draw.
-
-    References
-    ----------
-    Chapelle, Training a support vector machine in the primal, Neural Computation 19, 2007. Shalev-Shwartz, Singer,
-    Srebro & Cotter, Pegasos, Mathematical Programming 127, 2011. Hsieh et al., A dual coordinate descent method for
-    large-scale linear SVM, ICML 2008.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from buttress import LinearSVC
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = LinearSVC().fit(X, y)
-    >>> bool(model.dual_gap_ <= 1e-4 * model.primal_objective_)
-    True
+    ``counted`` says which of all rows these are.
     """
 
+    X: DenseOrSparse
+    codes: Rows
+    bound: Array
+    counted: Mask
+    problems: list[LinearProblem]
+    left: Callable[[], float | None]
+    report: Report
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearMachine(PlanePredictions, Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
+    """The parameters of both linear machines, documented at :class:`LinearSVC`, their fits, and how they predict."""
+
     _state = State(
-        Attribute("coef_", "finite", "n_scores, n_features", "One row for two classes, else one a class."),
-        Attribute("intercept_", "finite", "n_scores"),
         Attribute("primal_objective_", "real", "one or n_scores",
-                  "An upper bound of the objective as stated above; a number for two classes.",
-                  when="after fit"),
-        Attribute("dual_objective_", "real", "one or n_scores",
-                  'A lower bound of the optimum; minus infinity for "sgd".',
-                  when="after fit"),
-        Attribute("dual_gap_", "real", "one or n_scores", 'Their difference; infinity for "sgd", which has no dual '
-                                                          "point. Proven in floating point.",
-                  when="after fit"),
-        Attribute("dual_coef_", "finite", "n_scores, n_rows",
-                  "The dual point of ``dual_objective_``: y_i a_i of each row.", when='for solvers other than "sgd"'),
-        Attribute("converged_", "bool", meaning='Whether ``tol`` was met, which for "sgd" proves '
-                                                "nothing.", when="after fit"),
-        Attribute("n_iter_", "count",
-                  meaning="Newton steps, gradient steps or passes begun, of the class that took most."),
-        Attribute("history_", "history", when="after fit",
-                  meaning="After each step, of the last class. The gap is a certificate: the relative duality gap, "
-                          'which the distance to the optimum cannot exceed. "sgd" has instead the change of the '
-                          "objective since half as many steps, and its objective is that of at most 5,000 rows."),
-        Attribute("_walks", "part", of="Walk, SuffixMean", shares="n_features"),
-        Attribute("_rng", "any", when="after partial_fit"),
-        Attribute("_lam", "nonnegative", when="after partial_fit"),
-        Attribute("_steps", "part", of="Rate", when="after partial_fit"))
+                  "An upper bound of the objective as stated above; a number for two classes.", when="after fit"))
 
     C: float = 1.0
     loss: str = "hinge"
-    solver: str = "auto"
-    schedule: str = "inverse"
-    eta0: float | None = None
-    decay: float | None = None
-    average: bool = True
     fit_intercept: bool = True
     class_weight: Mapping[Any, float] | str | None = None
     tol: float = 1e-4
-    max_iter: int = 1000
+    max_iter: int | None = 1000
     max_time: float | None = None
-    random_state: int | np.random.RandomState | None = None
     progress: bool = False
 
     def __sklearn_tags__(self) -> Any:
@@ -162,52 +98,26 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         tags.input_tags.sparse = True
         return tags
 
-    @all_or_nothing
-    @with_callbacks
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "LinearSVC":
-        """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
+    def _check(self) -> None:
+        """Check the parameters above."""
+        check_number("C", self.C, 0)
+        check_option("loss", self.loss, ("hinge", "squared_hinge"))
+        check_number("tol", self.tol, 0)
+        check_limits(self.max_iter, self.max_time)
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
-        two classes, or negative weights.
-        """
-        self._check_parameters()
+    def _task(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Task:
+        """Return what is to be solved, and set ``classes_``."""
+        left = countdown(self.max_time)
         rows, labels = self._checked(X, y)
-        self.classes_, codes = check_classes(labels, "LinearSVC")
+        self.classes_, codes = check_classes(labels, type(self).__name__)
         weight = check_weights(sample_weight, rows)
         bound = self.C * weight * class_weights(self.class_weight, self.classes_, codes, weight)[codes]
         report = step_callback(self, rows, labels, None)
         counted = bound > 0
         if not counted.all():
             rows, codes, bound = rows[counted], codes[counted], bound[counted]
-        rng = check_random_state(self.random_state)
-        self._walks: list[tuple[Walk, SuffixMean]] = []
-        left = countdown(self.max_time)
         problems = [self._problem(rows, codes, bound, positive) for positive in self._positives()]
-        fits: list[Hyperplane] = []
-        for problem in problems:
-            fits.append(self._fit_class(problem, report, rng, left, fits, inner=problem is not problems[-1]))
-        self._set_solution(fits)
-        self._keep_dual(fits, problems, counted)
-        groups = equal_rows(rows, codes)
-        scores = [left_out_scores(problem, fit.w, fit.b, fit.multipliers, groups)
-                  for problem, fit in zip(problems, fits, strict=True)]
-        self._certainty = Certainty(HeldOut(np.stack(scores, axis=1), codes, bound / self.C, len(self.classes_)))
-        return self
-
-    def _check_parameters(self) -> None:
-        check_number("C", self.C, 0)
-        check_option("loss", self.loss, ("hinge", "squared_hinge"))
-        check_option("solver", self.solver, SOLVERS)
-        check_option("schedule", self.schedule, ("inverse", "constant", "pegasos"))
-        if self.eta0 is not None:
-            check_number("eta0", self.eta0, 0)
-        if self.decay is not None:
-            check_number("decay", self.decay, 0, closed="left")
-            if self.schedule != "inverse":
-                raise ValueError(f"decay belongs to schedule='inverse'. Got decay={self.decay!r} with "
-                                 f"schedule={self.schedule!r}. Leave decay=None.")
-        check_number("tol", self.tol, 0)
-        check_limits(self.max_iter, self.max_time)
+        return Task(rows, codes, bound, counted, problems, left, report)
 
     def _checked(
         self, X: MatrixLike, y: ArrayLike, *, min_rows: int = 2, reset: bool = True
@@ -224,141 +134,128 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         return LinearProblem(X, np.where(codes == positive, 1.0, -1.0), bound, self.loss == "squared_hinge",
                              bool(self.fit_intercept))
 
-    def _rate(self, problem: LinearProblem, rows: NDArray[np.intp] | None = None) -> Rate:
-        """Return the step lengths that the parameters name."""
-        return chosen_rate(default_rate(problem, rows), problem, self.schedule, self.eta0, self.decay)
-
-    def _fit_class(
-        self, problem: LinearProblem, report: Report, rng: np.random.RandomState,
-        left: Callable[[], float | None], before: list[Hyperplane], *, inner: bool,
-    ) -> Hyperplane:
-        """Solve one class against the rest; ``inner`` as in :func:`run`. The last is a model with those ``before``."""
-        solver = chosen_solver(self.solver, problem.X)
-        problem, steps, each = course(solver, problem, self._rate, average=self.average, rng=rng,
-                                     most=None if self.max_iter == -1 else self.max_iter)
-        if not inner:
-            report = showing(report, lambda step: _beside(before, *hyperplane(solver, problem, step.state)))
-        outcome = run(steps, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter * each,
-                      max_time=left(), callback=report, progress=self.progress, name=f"LinearSVC(solver={solver!r})",
-                      inner=inner)
-        if outcome.status == "exhausted":
-            warn_user(f"Newton's method stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: "
-                      "rounding leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning)
-        return machine_of(solver, problem, outcome)
-
-    def _set_solution(self, fits: list[Hyperplane]) -> None:
-        self.coef_ = np.stack([fit.w for fit in fits])
-        self.intercept_ = np.array([fit.b for fit in fits])
-        primal = np.array([fit.primal for fit in fits])
-        dual = np.array([fit.dual for fit in fits])
-        for name, values in (("primal_objective_", primal), ("dual_objective_", dual), ("dual_gap_", primal - dual)):
-            setattr(self, name, one_or_each(values))
+    def _solve(self, task: Task, course: Callable[[LinearProblem], Course]) -> list[Fit]:
+        """Solve each problem on its course, and set what was learned; the steps of the last one are models."""
+        fits: list[Fit] = []
+        for problem in task.problems:
+            made = course(problem)
+            last = problem is task.problems[-1]
+            report = showing(task.report, partial(_model, [*fits])) if last else task.report
+            most = None if self.max_iter is None else self.max_iter * made.each
+            outcome = run(made.steps, tol=self.tol, max_iter=most, max_time=task.left(), callback=report,
+                          progress=self.progress, name=type(self).__name__, inner=not last)
+            if outcome.status == "exhausted":
+                warn_user(f"Newton's method stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: "
+                          "rounding leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning)
+            fits.append(Fit(made.problem, outcome.state, outcome))
+        self.coef_ = np.stack([fit.plane.w for fit in fits])
+        self.intercept_ = np.array([fit.plane.b for fit in fits])
+        self.primal_objective_ = one_or_each(fit.bounds()[0] for fit in fits)
         self.converged_ = all(fit.outcome.converged for fit in fits)
         self.n_iter_ = max(fit.outcome.n_iter for fit in fits)
         self.history_ = fits[-1].outcome.history
+        return fits
 
-    def _keep_dual(self, fits: list[Hyperplane], problems: list[LinearProblem], counted: Mask) -> None:
-        """Keep y_i a_i of every row, with which anyone can prove the dual objectives again."""
-        self.__dict__.pop("dual_coef_", None)
-        signed = [problem.y * fit.multipliers for problem, fit in zip(problems, fits, strict=True)
-                  if fit.multipliers is not None]
-        if signed:
-            self.dual_coef_ = np.zeros((len(signed), len(counted)))
-            self.dual_coef_[:, counted] = signed
+    def _keep_left_out(self, task: Task, multipliers: Sequence[Array | None]) -> None:
+        """Keep the scores of rows left out, of which probabilities are made."""
+        groups = equal_rows(task.X, task.codes)
+        scores = [left_out_scores(problem, w, b, a, groups)
+                  for problem, w, b, a in zip(task.problems, self.coef_, self.intercept_, multipliers, strict=True)]
+        weight = task.bound / self.C
+        self._certainty = Certainty(HeldOut(np.stack(scores, axis=1), task.codes, weight, len(self.classes_)))
 
-    @available_if(_is_stochastic)
+
+@advises(**LINEAR)
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearSVC(LinearMachine):
+    """Linear support vector classifier with an intercept that is not penalised, exact, with an optimality gap.
+
+    Minimises 1/2 ||w||^2 + sum_i C_i l(1 - y_i (w'x_i + b)), C_i = C * class weight * sample weight, with l(u) =
+    max(0, u) ("hinge") or max(0, u)^2 ("squared_hinge"). Of more than two classes each is set against the rest.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the losses against the norm, > 0. The strong convexity of the mean of the losses is 1/(nC).
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+    solver : {"auto", "newton", "dual"}, default="auto"
+        "newton" reaches the optimum to rounding. "dual" takes one multiplier at a time, for sparse rows of many columns
+        (text) of about one length: columns that differ much in scale make it slow. "auto" is "dual" for a sparse X of
+        more than 1,000 rows and columns, else "newton".
+    fit_intercept : bool, default=True
+        Whether b is free, or 0.
+    class_weight : dict, "balanced" or None
+        As in scikit-learn.
+    tol : float, default=1e-4
+        Stop at this relative duality gap.
+    max_iter : int or None, default=1000
+        Most Newton steps, or passes over the rows; per class.
+    max_time : float or None
+        Most seconds a fit.
+    progress : bool, default=False
+        Show a progress line.
+
+    Notes
+    -----
+    ``sample_weight`` multiplies C row by row, exactly: a row of weight two is two equal rows.
+
+    References
+    ----------
+    Chapelle, Training a support vector machine in the primal, Neural Computation 19, 2007. Hsieh et al., A dual
+    coordinate descent method for large-scale linear SVM, ICML 2008.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from buttress import LinearSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LinearSVC().fit(X, y)
+    >>> bool(model.dual_gap_ <= 1e-4 * model.primal_objective_)
+    True
+    """
+
+    _state = State(
+        Attribute("dual_objective_", "real", "one or n_scores", "A lower bound of the optimum."),
+        Attribute("dual_gap_", "real", "one or n_scores", "Their difference. Proven in floating point."),
+        Attribute("dual_coef_", "finite", "n_scores, n_rows",
+                  "The dual point of ``dual_objective_``: y_i a_i of each row, with which anyone can prove it again."),
+        Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
+        Attribute("n_iter_", "count", meaning="Newton steps or passes begun, of the class that took most."),
+        Attribute("history_", "history",
+                  meaning="After each step, of the last class. The gap is a certificate: the relative duality gap, "
+                          "which the distance to the optimum cannot exceed."))
+
+    solver: str = "auto"
+
     @all_or_nothing
-    def partial_fit(
-        self, X: MatrixLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> "LinearSVC":
-        """Take one more pass of stochastic steps, over the rows X (m, d) with labels y (m,); returns self.
+    @with_callbacks
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "LinearSVC":
+        """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
 
-        The first call needs all ``classes`` (labels that may come), and sets the step lengths and the weight 1/(mC) of
-        the norm against the mean loss for all calls to come. After ``fit`` it goes on from the fitted model.
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
+        two classes, or negative weights.
         """
-        self._check_parameters()
-        first = not getattr(self, "_walks", None)
-        checked, labels = self._checked(X, y, min_rows=1, reset=not hasattr(self, "coef_"))
-        codes = self._known_classes(labels, classes, first)
-        weight = check_weights(sample_weight, checked)
-        if isinstance(self.class_weight, str):
-            raise ValueError("class_weight='balanced' needs all rows at once. Give partial_fit a dict of weights.")
-        n_classes = len(self.classes_)
-        per_class = class_weights(self.class_weight, self.classes_, np.arange(n_classes), np.ones(n_classes))
-        bound = self.C * weight * per_class[codes]
-        if first:
-            self._start(self._problem(checked, codes, bound, 0))
-        bound *= 1 / (self._lam * bound.sum())
-        for name in ("coef_", "intercept_", "_walks", "_rng"):  # changed in place below
-            setattr(self, name, copy.deepcopy(getattr(self, name)))
-        self.__dict__.pop("_certainty", None)  # the rows it was made from are not these
-        rows = next(draws(bound / bound.sum(), self._rng, whole=True))
-        for column, positive in enumerate(self._positives()):
-            walk, mean = self._walks[column]
-            problem = self._problem(checked, codes, bound, positive)
-            mean.add(walk.steps(problem, self._steps, rows), len(rows))
-            z = mean.value if self.average else walk.iterate
-            self.coef_[column] = z[:-1]
-            self.intercept_[column] = z[-1]
-        self.n_iter_ += 1
+        self._check()
+        if self.solver in ("gd", "sgd"):
+            raise ValueError(f"LinearSVC has no solver {self.solver!r}. Use StochasticLinearSVC, or another solver.")
+        check_option("solver", self.solver, SOLVERS)
+        task = self._task(X, y, sample_weight)
+        fits = self._solve(task, lambda problem: Course(problem, self._steps(problem)))
+        multipliers = [fit.problem.feasible(fit.outcome.state.multipliers) for fit in fits]
+        self._keep_left_out(task, multipliers)
+        bounds = [fit.bounds(a) for fit, a in zip(fits, multipliers, strict=True)]
+        self.dual_objective_ = one_or_each(dual for _, dual in bounds)
+        self.dual_gap_ = one_or_each(primal - dual for primal, dual in bounds)
+        self.dual_coef_ = np.zeros((len(fits), len(task.counted)))
+        self.dual_coef_[:, task.counted] = [fit.problem.y * a for fit, a in zip(fits, multipliers, strict=True)]
         return self
 
-    def _known_classes(self, y: NDArray[Any], classes: ArrayLike | None, first: bool) -> NDArray[np.intp]:
-        """Return the class numbers of y; the first call learns the classes."""
-        if first and not (classes is None and hasattr(self, "coef_")):
-            if classes is None:
-                raise ValueError("The first call of partial_fit needs classes, all labels that may come. Got None.")
-            self.classes_, _ = check_classes(np.asarray(classes), "LinearSVC")
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes must be those of the first call, {self.classes_}. Got {classes!r}.")
-        return check_known(y, self.classes_)
-
-    def _start(self, problem: LinearProblem) -> None:
-        """Set what all calls of ``partial_fit`` share."""
-        d, columns = problem.X.shape[1], len(self._positives())
-        self._rng, self._lam = check_random_state(self.random_state), problem.lam
-        self._steps = self._rate(problem, np.arange(len(problem.y)))
-        if not hasattr(self, "coef_"):
-            self.coef_ = np.zeros((columns, d))
-            self.intercept_ = np.zeros(columns)
-            self.n_iter_ = 0
-        starts = zip(self.coef_, self.intercept_, strict=True)
-        self._walks = [(Walk.start(w, b), SuffixMean(d + 1)) for w, b in starts]
-
-    @property
-    def expansion_(self) -> KernelExpansion:
-        """The scores as an expansion in the linear kernel, for attacks."""
-        check_is_fitted(self)
-        return KernelExpansion(Linear(), self.coef_, np.eye(len(self.coef_)), self.intercept_)
-
-    @property
-    def contrasts_(self) -> Array:
-        """The contrasts of scores that decide, for attacks."""
-        check_is_fitted(self)
-        return binary_contrasts() if len(self.coef_) == 1 else rival_contrasts(len(self.classes_))
-
-    def decision_function(self, X: MatrixLike) -> Array:
-        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
-        check_is_fitted(self)
-        rows = check_X(self, X, sparse=True)
-        scores = np.asarray(rows @ self.coef_.T) + self.intercept_
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """Return the class of each row of X (n, d)."""
-        _, best = self._scores_of(X)
-        return self.classes_[best]
-
-    def _scores_of(self, X: MatrixLike) -> tuple[Array, NDArray[np.intp]]:
-        """Return the scores (n, k) and the number of the class predicted (n,)."""
-        scores = self.decision_function(X)
-        two = scores.ndim == 1
-        return (scores[:, None], (scores > 0).astype(np.intp)) if two else (scores, scores.argmax(axis=1))
+    def _steps(self, problem: LinearProblem) -> Steps:
+        automatic = "dual" if is_csr(problem.X) and min(problem.X.shape) > MANY else "newton"
+        solver = automatic if self.solver == "auto" else self.solver
+        return multiplier_newton(problem) if solver == "newton" else coordinate_descent(problem, self.max_iter)
 
 
-def _beside(before: list[Hyperplane], w: Array, b: float) -> dict[str, Array]:
-    """Return the attributes of a hyperplane beside those of the classes before it."""
-    return {
-        "coef_": np.stack([*(fit.w for fit in before), w]),
-        "intercept_": np.array([*(fit.b for fit in before), b]),
-    }
+def _model(before: list[Fit], step: Step) -> dict[str, Array]:
+    """Return the attributes of the model of a step of the last class."""
+    return beside([(fit.plane.w, fit.plane.b) for fit in before], step.state.w, step.state.b)

@@ -23,7 +23,7 @@ from sklearn.svm import SVC, NuSVC
 from buttress._arrays import Place
 from buttress._checks import Array
 from buttress._types import Labels, MatrixLike, Predictor, ProbabilisticClassifier, ScoredClassifier, SparseMatrix
-from buttress.expansion import KernelExpansion, Scores, binary_contrasts, pair_contrasts, rival_contrasts
+from buttress.expansion import KernelExpansion, Scores, binary_contrasts, class_contrasts, pair_contrasts, pairs_of
 from buttress.kernels import RBF, Kernel, Linear, Polynomial, Sigmoid
 
 # models that attacks and certificates take; a regressor is used as a classifier by the sign of its prediction
@@ -44,12 +44,18 @@ class ScoreFunction:
         ``contrasts[c, r] @ scores`` is the lead of class c over its r-th rival.
     shift, scale : array of shape (d,) or float
         Of the scalers before the classifier.
+    origin : array of shape (d,) or float
+        The sizes of all that these subtract, one after the other, and of what squared distances are not centred by.
+    sizes : array of shape (m, k) or None
+        Sizes of the coefficients as the model sums them, where it has others than the expansion: behind features.
     """
 
     expansion: Scores
     contrasts: Array
     shift: Array | float = 0.0
     scale: Array | float = 1.0
+    origin: Array | float = 0.0
+    sizes: Array | None = None
 
     def inner(self, X: Array) -> Array:
         """Return the shifted and scaled rows, which the expansion takes."""
@@ -110,6 +116,8 @@ def read_scores(model: Scorable) -> ScoreFunction | None:
     if isinstance(model, Pipeline):
         return _pipeline(model)
     if hasattr(model, "expansion_") and hasattr(model, "contrasts_"):
+        if _scores_otherwise(type(model)):
+            return None
         return ScoreFunction(_dense_centers(model.expansion_), model.contrasts_)
     if type(model) in (SVC, NuSVC):
         return _svc(model)
@@ -119,6 +127,13 @@ def read_scores(model: Scorable) -> ScoreFunction | None:
     if own and isinstance(model, LinearClassifierMixin) and hasattr(model, "coef_"):
         return _linear(model)
     return None
+
+
+def _scores_otherwise(cls: type) -> bool:
+    """Say whether a user's subclass of an estimator of this package replaces anything of it but its ``fit``."""
+    ours = next((part for part in cls.__mro__ if part.__module__.startswith("buttress.")), object)
+    theirs = {name for part in cls.__mro__[: cls.__mro__.index(ours)] for name in vars(part)}
+    return any(hasattr(ours, name) for name in theirs if name != "fit" and not name.startswith(("__", "set_")))
 
 
 def _pipeline(model: Pipeline) -> ScoreFunction | None:
@@ -150,7 +165,7 @@ def _behind_scaler(scaler: BaseEstimator, score: ScoreFunction) -> ScoreFunction
         b = scaler.scale_
     else:
         return None
-    return replace(score, shift=a + score.shift / b, scale=b * score.scale)
+    return replace(score, shift=a + score.shift / b, scale=b * score.scale, origin=np.abs(a) + score.origin / np.abs(b))
 
 
 def _behind_nystroem(features: Nystroem, score: ScoreFunction) -> ScoreFunction | None:
@@ -161,8 +176,10 @@ def _behind_nystroem(features: Nystroem, score: ScoreFunction) -> ScoreFunction 
         return None
     weights = (linear.centers * score.scale).T @ linear.coef
     intercept = linear(np.atleast_2d(score.inner(np.zeros(len(features.components_)))))[0]
-    expansion = KernelExpansion(kernel, _dense(features.components_), features.normalization_.T @ weights, intercept)
-    return ScoreFunction(expansion, score.contrasts)
+    landmarks = _dense(features.components_)
+    expansion = KernelExpansion(kernel, landmarks, features.normalization_.T @ weights, intercept)
+    sizes = np.abs(features.normalization_.T) @ np.abs(weights)
+    return ScoreFunction(expansion, score.contrasts, origin=_middle(landmarks), sizes=sizes)
 
 
 def _svc(model: SVC | NuSVC) -> ScoreFunction | None:
@@ -175,7 +192,7 @@ def _svc(model: SVC | NuSVC) -> ScoreFunction | None:
         coef = dual.T
         contrasts = binary_contrasts()
     else:
-        pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+        pairs = pairs_of(n_classes)
         codes = np.repeat(np.arange(n_classes), model.n_support_)
         coef = np.zeros((len(codes), len(pairs)))
         contrasts = pair_contrasts(pairs, n_classes)
@@ -191,7 +208,8 @@ def _kernel_ridge(model: KernelRidge) -> ScoreFunction | None:
     coef = model.dual_coef_.reshape(len(model.X_fit_), -1)
     if kernel is None or coef.shape[1] != 1:
         return None
-    return ScoreFunction(KernelExpansion(kernel, _dense(model.X_fit_), coef, np.zeros(1)), binary_contrasts())
+    rows = _dense(model.X_fit_)
+    return ScoreFunction(KernelExpansion(kernel, rows, coef, np.zeros(1)), binary_contrasts(), origin=_middle(rows))
 
 
 def _linear(model: LinearClassifierMixin) -> ScoreFunction | None:
@@ -199,8 +217,7 @@ def _linear(model: LinearClassifierMixin) -> ScoreFunction | None:
     coef = np.atleast_2d(_dense(model.coef_)).astype(np.float64)
     n_classes = len(model.classes_)
     intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), len(coef))
-    contrasts = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
-    return ScoreFunction(KernelExpansion(Linear(), coef, np.eye(len(coef)), intercept), contrasts)
+    return ScoreFunction(KernelExpansion(Linear(), coef, np.eye(len(coef)), intercept), class_contrasts(n_classes))
 
 
 def _kernel(
@@ -234,6 +251,12 @@ def _dense_centers(expansion: Scores) -> Scores:
                          f"{centers.shape[0]} centres of {centers.shape[1]} columns would take {entries / 1.25e8:.0f} "
                          "GB. Fit it to fewer columns (TruncatedSVD), or with fewer landmarks.")
     return replace(expansion, centers=centers.toarray())
+
+
+def _middle(rows: Array) -> Array:
+    """Return how far the median of rows is from 0 in each column: scikit-learn's distances are not centred by it."""
+    sizes: Array = np.abs(np.median(rows, axis=0))
+    return sizes
 
 
 def _dense(array: Array | SparseMatrix) -> Array:

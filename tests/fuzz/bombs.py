@@ -2,7 +2,7 @@
 
 import json
 
-from .forgeries import PREFIX, sealed
+from .forgeries import PREFIX, VERSION, sealed
 
 GROWN = 1_000_000  # units of growth that each states, as many as small files may
 
@@ -19,17 +19,16 @@ def bombs(megabytes):
     entries = [{"dtype": "<f8", "shape": [count // 16]}] * 20_000
     yield "many arrays over the same bytes", _of([{"array": i} for i in range(20_000)], entries, bytes(count // 2))
     yield "one array in many places", _of([{"array": 0}] * 20_000, [{"dtype": "<f8", "shape": [1]}], bytes(8))
-    yield "keys of one hash", _of({"dict": [[k * (2**61 - 1), 0] for k in range(count // 30)]})
-    yield "keys of one place", _of({"dict": [[k << 45, 0] for k in range(count // 30)]})
-    words = {"numbered": [str(k) for k in range(count // 12)], "numbers": 0}
+    yield "keys of one hash", _of({"dict": [[k * (2**61 - 1) for k in range(count // 30)], [0] * (count // 30)]})
+    yield "keys of one place", _of({"dict": [[k << 45 for k in range(count // 30)], [0] * (count // 30)]})
+    words = {"dict": [[str(k) for k in range(count // 12)], {"column": 0, "numpy": True}]}
     yield "a vocabulary", _of(words, [{"dtype": "|u1", "shape": [count // 12]}], bytes(count // 12))
     columns = [{"dtype": "<f2", "shape": [count // 8]} for _ in range(4)]
-    records = {"records": list("abcd"), "columns": [["float", i] for i in range(4)]}
+    records = {"records": list("abcd"), "columns": [{"column": i, "numpy": False} for i in range(4)]}
     yield "records", _of(records, columns, bytes(count // 8 * 8))
-    again = [{"records": list("abcd"), "columns": [["float", i] for i in range(4)]}] * 1_000
-    yield "records in many places", _of(again, columns, bytes(count // 8 * 8))
+    yield "records in many places", _of([records] * 1_000, columns, bytes(count // 8 * 8))
     yield "texts without characters", _of({"array": 0}, [{"dtype": "<U0", "shape": [10**12]}])
-    yield "a stated header", PREFIX.pack(b"BUTTRESS", 3, 2**60) + bytes(count)
+    yield "a stated header", PREFIX.pack(b"BUTTRESS", VERSION, 2**60) + bytes(count)
 
 
 def _of(model, arrays=(), data=b""):

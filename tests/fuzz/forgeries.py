@@ -8,14 +8,17 @@ import struct
 from contextlib import suppress
 
 PREFIX = struct.Struct("<8sIQ")
+VERSION = 4
 HOSTILE = (
     None, True, -1, 0, 1, 2**31, 2**63, 10**400, -(10**9), 0.5, 1e308, "", "os:system", "array", "nan", "\ud800",
     "x" * 300,
     [], {}, [[]], {"array": 0}, {"array": -1}, {"array": 10**9}, {"scalar": 0}, {"float": "nan"}, {"float": "-inf"},
-    {"tuple": []}, {"dict": []}, {"dict": [[0, 0], [0, 1]]}, {"objects": [1, 2], "shape": [2, 10**9]},
+    {"tuple": []}, {"dict": []}, {"dict": [[0, 0], [0, 1]]}, {"dict": [["a"], {"column": 0, "numpy": True}]},
+    {"objects": [1, 2], "shape": [2, 10**9]},
     {"slice": [0, 1, 2]}, {"dtype": "<f8"}, {"dtype": "O"}, {"type": "<M8"}, {"named": "numpy.exp"},
-    {"named": "os.system"}, {"named": "object"}, {"bunch": []}, {"numbered": ["a"], "numbers": 0},
-    {"records": ["a"], "columns": [["float", 0]]}, {"spline": [0, 0, 0, 0, 0]},
+    {"named": "os.system"}, {"named": "object"}, {"bunch": []}, {"column": 0, "numpy": False}, {"column": 0},
+    {"records": ["a"], "columns": [{"column": 0, "numpy": False}]}, {"records": [], "columns": []},
+    {"spline": [0, 0, 0, 0, 0]},
     {"random_state": {"tuple": ["MT19937", {"array": 0}, 700, 0, 0.0]}}, {"csr_matrix": [1, 2, 3], "shape": [2, 2]},
     {"class": "RBF", "state": {"gamma": 0.5}}, {"class": "Precomputed", "state": {}},
     {"class": "Combination", "state": {"kernels": [], "weights": []}}, {"class": "SVC", "state": {}},
@@ -48,7 +51,7 @@ def _change(header, data, rng):
         _change_part(header, rng)
 
 
-def sealed(header, data, version=3, *, honest=True):
+def sealed(header, data, version=VERSION, *, honest=True):
     """Return a file of this header and data with a right checksum; an honest one states what it has."""
     if honest and isinstance(header, dict) and {"nodes", "array_bytes"} <= header.keys():
         header["array_bytes"] = len(data)

@@ -20,13 +20,13 @@ def fitted():
     X, y = X[::2], y[::2]
     words = np.array(["a wall", "a buttress", "one wall more"] * 25, dtype=object)
     levels = np.column_stack([X[:, 0], y, np.array(y) % 2])
-    stochastic = buttress.LinearSVC(solver="sgd", random_state=0)
+    stochastic = buttress.StochasticLinearSVC(random_state=0)
     models = [
         (buttress.SVC(), X, y), (buttress.SVC(kernel="poly"), csr_matrix(X), y), (buttress.SVR(), X, X[:, 0]),
         (buttress.LinearSVC(), X, y), (buttress.SVDD(), X, None),
         (buttress.MultiKernelSVDD(["linear", "rbf"]), X, None),
         (buttress.AdversarialSVC(max_iter=3, random_state=np.random.RandomState(0)), X, y),
-        (buttress.AdvSVM(solver="dsg", n_features=16, random_state=0), X, y),
+        (buttress.StochasticAdvSVM(n_features=16, random_state=0), X, y),
         (buttress.KernelClassifier(), X, y), (buttress.KernelRegressor(), X, X[:, 0]),
         (buttress.RobustKernelClassifier(random_state=0), X, y),
         (buttress.RobustLinearRegressor(random_state=0), X, X[:, 0]),

@@ -57,7 +57,8 @@ def followed(folder: Path, files: Sequence[str], tests: Sequence[str]) -> Where:
     sources = "\n    ".join(files)
     settings.write_text(f"[run]\ndynamic_context = test_function\ninclude =\n    {sources}\ncore = ctrace\n")
     data = folder / "followed.coverage"
-    _in_fork(folder, _follow, tests, str(settings), str(data), seconds=3600)
+    if _in_fork(folder, _follow, tests, str(settings), str(data), seconds=3600):
+        raise RuntimeError(f"Without a mutant these must pass, and did not: {' '.join(tests)}")
     coverage = importlib.import_module("coverage")
     read = coverage.CoverageData(basename=str(data))
     read.read()

@@ -9,9 +9,8 @@ from scipy.optimize import minimize
 
 from buttress.relational import Join
 from buttress.relational.counting.margins import hinge
-from buttress.relational.counting.rank_oracle import RankOracle
+from buttress.relational.counting.rank_oracle import RankOracle, sum_below, thresholds
 from buttress.relational.counting.schedule import node_scores
-from buttress.relational.counting.thresholds import sum_below, thresholds
 from buttress.relational.optimum.paper import pseudo_gradient_descent
 from buttress.relational.plan.prepare import prepare
 from buttress.solvers.run import run
@@ -94,7 +93,7 @@ def folded(plan, scores):
     """The scores of the blocks, in the order of the schedule."""
     from buttress.relational.counting.schedule import block_values, schedule
 
-    return [block_values(block, scores) for block in schedule(plan, root_lists=1).blocks]
+    return [block_values(block, scores) for block in schedule(plan).blocks]
 
 
 def exact_counts(plan, scores):

@@ -11,10 +11,9 @@ from scipy.optimize import linprog
 from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, evaluate, explain
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge
-from buttress.relational.plan.hypertree import decompose, width
 from buttress.relational.plan.leapfrog import join_keys
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.plan.tree import spanning_tree
+from buttress.relational.plan.tree import Decomposition, decompose, spanning_tree
 from buttress.relational.sql.oracle import SqlOracle
 
 
@@ -77,6 +76,11 @@ def test_bags_have_the_known_fractional_hypertree_width(edges, known):
     assert width(edges, bags) == pytest.approx(known, abs=1e-6)
     assert all(any(edge <= bag for bag in bags) for edge in edges)
     assert spanning_tree(bags) is not None
+
+
+def width(edges, bags):
+    """The largest fractional edge cover of a bag, its tables projected on it: the exponent of n."""
+    return max(Decomposition(edges, [1.0] * len(edges)).log_rows(bag) for bag in bags)
 
 
 def least_width(edges):

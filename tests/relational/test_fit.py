@@ -18,9 +18,8 @@ from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge, margin_loss
 from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.counting.schedule import gather_gradient
-from buttress.relational.optimum.certified import Climber
+from buttress.relational.optimum.certified import Climber, PlanePool
 from buttress.relational.optimum.paper import averaged_descent, ball_radius, pseudo_gradient_descent, step_size
-from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.plan.prepare import prepare
 from buttress.solvers.run import run
 
@@ -347,7 +346,7 @@ def test_theorem_15_bounds_the_regret_of_projected_descent(sharp):
     plan, rows = prepare(join), materialise(join)
     X, y, weight = design(join, plan, rows)
     alpha, T, d = 0.05, 80, plan.width
-    oracle = grid_oracle(plan, rows=None)
+    oracle = grid_oracle(plan)
     best = minimize(lambda b: objective(X, y, weight, b, alpha), np.zeros(d), method="Powell").x
     from buttress.solvers.gradient.sent import projected_descent
 

@@ -11,12 +11,12 @@ from relational_storage import in_database, in_spark, store
 from buttress.relational import EntityFeatures, Join, RelationalLinearSVC, Table
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import logistic
+from buttress.relational.plan.plan import weigh
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.plan.weighting import weigh
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 from buttress.relational.sql.oracle import SqlOracle
 from buttress.relational.sql.text import own_prefix
-from buttress.relational.stream.build import streamed
+from buttress.relational.stream import streamed
 
 ALIKE = [("age", "Age"), ('a "b"', 'A "B"'), ("two words", "Two Words"), ("é", "É"), ("it's", "It's"),
          ("x", "X", "X_1"), ("c0", "C0", "c1"), ("ſ", "s", "S")]
@@ -180,13 +180,13 @@ def check_pass(join, there):
     beta = np.random.default_rng(0).normal(size=plan.width)
     wanted = grid_oracle(plan, fold=False).at_step(beta, logistic(), 0.0371)
     sql = SqlOracle(there, per_label_row=True)
-    for oracle in (sql, streamed(sql, 100, 0)):
+    for oracle in (sql, streamed(sql, 100)):
         found = oracle.at_step(beta, logistic(), 0.0371)
         assert found.a == pytest.approx(wanted.a, abs=1e-12)
         np.testing.assert_allclose(found.b, wanted.b, atol=1e-12)
     assert sql.listed().total == pytest.approx(sql.total, rel=1e-12)
     known = set(map(tuple, np.column_stack([X, y]).round(9)))
-    X_drawn, y_drawn, _ = sql.sample(100)
+    X_drawn, y_drawn, _ = sql.sample(100, None)
     assert set(map(tuple, np.column_stack([X_drawn, y_drawn]).round(9))) <= known
 
 

@@ -16,9 +16,9 @@ from buttress.relational.counting.queries import root_lists
 from buttress.relational.counting.rank_oracle import RankOracle, group_entries
 from buttress.relational.counting.schedule import node_scores, schedule
 from buttress.relational.counting.semiring import COUNTING
-from buttress.relational.optimum.planes import PlanePool
+from buttress.relational.optimum.certified import PlanePool
+from buttress.relational.plan.plan import weigh
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.plan.weighting import weigh
 
 VARIANTS = [{}, {"weights": True}, {"left": True}]
 

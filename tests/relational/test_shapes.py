@@ -13,7 +13,7 @@ from buttress.relational.counting.margins import hinge
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 from buttress.relational.sql.oracle import SqlOracle
-from buttress.relational.stream.build import streamed
+from buttress.relational.stream import streamed
 
 ALPHA = 1e-2
 MEGABYTES = 100
@@ -57,7 +57,7 @@ def check_engines(join, there):
     check_pass(grid_oracle(rows.plan), rows)
     sql = SqlOracle(there)
     check_pass(sql, rows)
-    check_pass(streamed(sql, MEGABYTES, 0), rows)
+    check_pass(streamed(sql, MEGABYTES), rows)
     return rows
 
 

@@ -15,8 +15,8 @@ from buttress import InterruptedWarning, NotConvergedWarning
 from buttress.relational import Join, RelationalLinearSVC, SourceLostError, Table
 from buttress.relational.counting.grid import GridOracle, grid_oracle
 from buttress.relational.counting.margins import logistic
+from buttress.relational.plan.plan import weigh
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.plan.weighting import weigh
 from buttress.relational.sources.databases import select
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 from buttress.relational.sql.oracle import SqlOracle
@@ -60,7 +60,7 @@ def test_balanced_classes_weigh_the_same():
     weigh(plan, "join", "balanced")
     oracle = grid_oracle(plan)
     assert oracle.total == pytest.approx(len(y))
-    weight = oracle.nodes[0].parts[0].weight if len(oracle.nodes) == 1 else plan.root_weight()
+    weight = oracle.nodes[0].parts[0].weight if len(oracle.nodes) == 1 else plan.weights()[0]
     by_label = [(weight * plan.counts[0].astype(float))[plan.y == label].sum() for label in (-1, 1)]
     np.testing.assert_allclose(by_label, len(y) / 2)
 
@@ -141,7 +141,7 @@ def check_sample(join, there, n, how):
     X, y, weight = design(join, plan, rows)
     if how == "label_row":
         weight = weight / rows.groupby("t0.#")["t0.#"].transform("size").to_numpy()
-    X_drawn, y_drawn, often = oracle.sample(n)
+    X_drawn, y_drawn, often = oracle.sample(n, None)
     assert often.sum() == pytest.approx(n, rel=0.2)
     known = set(map(tuple, np.column_stack([X, y])[weight > 0].round(9)))
     assert set(map(tuple, np.column_stack([X_drawn, y_drawn]).round(9))) <= known
@@ -181,7 +181,7 @@ def test_spark_counts_a_random_schema_and_draws_from_it(spark):
     join = random_schema(176).join
     there = in_spark(join, spark, "r ")
     check_weighing(join, there, "label_row", "balanced")
-    X, y, often = SqlOracle(there).sample(200)
+    X, y, often = SqlOracle(there).sample(200, None)
     assert 100 < often.sum() < 300
     assert len(X) == len(y)
 
@@ -225,7 +225,7 @@ def test_a_duckdb_of_our_own_spills_to_a_folder_that_goes_with_it():
 def test_lists_that_do_not_fit_are_refused_or_not_refined():
     join = chain(2000, 50, 3)
     with pytest.raises(MemoryError, match="Raise memory_limit"):
-        RelationalLinearSVC(memory_limit=0.1, n_samples=1000, random_state=0).fit(join)
+        RelationalLinearSVC(memory_limit=0.02, n_samples=1000, random_state=0).fit(join)
     oracle = grid_oracle(prepare(join), memory=2.0)
     oracle(np.ones(oracle.width), logistic(), 1024)
     assert not oracle.can_refine
@@ -366,7 +366,7 @@ def test_text_that_is_different_in_every_row_is_refused_before_it_is_encoded_or_
 
 def test_a_sample_of_a_database_may_be_empty():
     oracle = SqlOracle(joined(1, rows=12))
-    drawn = [oracle.sample(1) for _ in range(40)]
+    drawn = [oracle.sample(1, None) for _ in range(40)]
     assert min(len(y) for _, y, _ in drawn) == 0 < max(len(y) for _, y, _ in drawn)
     assert all(X.shape == (len(y), oracle.plan.width) for X, y, _ in drawn)
     join = joined(1, rows=12)

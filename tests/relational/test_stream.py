@@ -15,33 +15,30 @@ from relational_storage import in_database
 from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning
-from buttress.relational import Join, RelationalLinearSVC, SourceChangedError, Table, explain
+from buttress.relational import Join, RelationalLinearSVC, SourceChangedError, Table, explain, memory, stream
 from buttress.relational.counting import grid as grid_module
-from buttress.relational.counting.grid import grid_oracle
+from buttress.relational.counting.grid import GridOracle, grid_oracle
 from buttress.relational.counting.margins import hinge, logistic
+from buttress.relational.plan.plan import weigh
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.plan.weighting import weigh
 from buttress.relational.sources import blocks as sources_blocks
 from buttress.relational.sources import deadline
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
 from buttress.relational.sql.oracle import SqlOracle
-from buttress.relational.stream import memory as stream_memory
-from buttress.relational.stream import store
-from buttress.relational.stream.build import streamed
-from buttress.relational.stream.oracle import StreamedOracle
+from buttress.relational.stream import streamed
 
 MEGABYTES = 100
 WEIGHINGS = [("join", None), ("label_row", "balanced")]
 
 
 def small_chunks(monkeypatch, rows):
-    monkeypatch.setattr(store, "LEAST_ROWS", 1)
-    monkeypatch.setattr(store, "MOST_ROWS", rows)
+    monkeypatch.setattr(stream, "LEAST_ROWS", 1)
+    monkeypatch.setattr(stream, "MOST_ROWS", rows)
 
 
 def stream_of(join, row_weight="join", class_weight=None, memory=MEGABYTES):
     sql = SqlOracle(join, per_label_row=row_weight == "label_row", class_weight=class_weight)
-    return streamed(sql, memory, 0)
+    return streamed(sql, memory)
 
 
 def check_pass(join, there, row_weight="join", class_weight=None):
@@ -65,7 +62,7 @@ def test_a_pass_is_that_of_rows_in_memory(seed, rows, monkeypatch):
     join = joined(seed, **({}, {"weights": True}, {"left": True})[seed // 2])
     oracle = check_pass(join, join, *WEIGHINGS[seed % 2])
     if rows == 1:
-        assert all(rows == 1 for node in oracle.store.nodes for _, rows in node.places)  # keys span chunks, too
+        assert all(rows == 1 for node in oracle.nodes for _, rows in node.places)  # keys span chunks, too
 
 
 def test_a_key_of_many_chunks_takes_the_memory_of_one_list(monkeypatch):
@@ -76,7 +73,7 @@ def test_a_key_of_many_chunks_takes_the_memory_of_one_list(monkeypatch):
     join = Join([Table(f"t{i}", frame, features=[f"x{i}"], label=None if i else "y") for i, frame in enumerate(made)],
                 [("t0.k", "t1.k")])
     oracle = stream_of(join)
-    assert len(oracle.store.nodes[0].places) == 200
+    assert len(oracle.nodes[0].places) == 200
     oracle.memory = 0.05  # a list of 600 entries takes .012
     assert oracle(np.ones(oracle.width), hinge(), 1 << 10).lower > 0
 
@@ -91,7 +88,7 @@ def test_a_full_disk_is_said(monkeypatch):
     def full(self, *rows):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store.StoredNode, "_append", full)
+    monkeypatch.setattr(stream.StoredNode, "_append", full)
     with pytest.raises(OSError, match=r"No space left on device. Set TMPDIR"):
         stream_of(joined(1))
 
@@ -100,7 +97,7 @@ def test_time_that_is_up_while_rows_are_read_is_not_a_full_disk(monkeypatch):
     def late(self, *rows):
         raise TimeoutError("max_time was spent")
 
-    monkeypatch.setattr(store.StoredNode, "_append", late)
+    monkeypatch.setattr(stream.StoredNode, "_append", late)
     with pytest.raises(TimeoutError, match=r"^max_time was spent$"):
         stream_of(joined(1))
 
@@ -125,14 +122,14 @@ def test_a_fit_whose_time_ends_within_a_streamed_pass_keeps_its_best_model(monke
     join = joined(1, rows=12)
     calls = []
     late = []
-    call = StreamedOracle.at_step
+    call = GridOracle.at_step
 
     def counted(self, *arguments):
         calls.append(1)
         late.extend([1e6] if len(calls) == 3 else [])
         return call(self, *arguments)
 
-    monkeypatch.setattr(StreamedOracle, "at_step", counted)
+    monkeypatch.setattr(GridOracle, "at_step", counted)
     monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=lambda: sum(late)))
     model = RelationalLinearSVC(alpha=0.05, tol=1e-9, n_samples=1, engine="stream", max_time=100, random_state=0)
     with pytest.warns(NotConvergedWarning, match="max_time"):
@@ -179,7 +176,7 @@ def test_a_file_that_is_written_to_while_it_is_streamed_is_told(tmp_path):
     with path.open("a") as file:
         file.write(row + "\n")
     with pytest.raises(SourceChangedError, match="written to while it was read"):
-        streamed(oracle, 100, 0)
+        streamed(oracle, 100)
 
 
 @pytest.mark.parametrize("rows", [2, 50_000])
@@ -248,14 +245,14 @@ def test_rows_are_drawn_by_weight(seed, monkeypatch):
         plan, rows = prepare(join), materialise(join)
         X, y, weight = design(join, plan, rows)
         oracle = stream_of(join)
-        drawn, label, often = oracle.sample(4000)
+        drawn, label, often = oracle.sample(4000, np.random.RandomState(0))
         assert often.sum() == 4000
         known = set(map(tuple, np.column_stack([X, y])[weight > 0].round(9)))
         assert set(map(tuple, np.column_stack([drawn, label]).round(9))) <= known
         mean, found = (weight * y) @ X / weight.sum(), label @ drawn / 4000
         error = np.sqrt((weight @ X**2) / weight.sum() / 4000)
         assert (np.abs(mean - found) <= 5 * error + 1e-12).all()
-        np.testing.assert_array_equal(drawn, oracle.sample(4000)[0])
+        np.testing.assert_array_equal(drawn, oracle.sample(4000, np.random.RandomState(0))[0])
 
 
 def test_a_streamed_fit_holds_the_optimum(tmp_path, monkeypatch):
@@ -286,7 +283,7 @@ def test_a_streamed_fit_holds_the_optimum(tmp_path, monkeypatch):
     assert "in memory; streamed where" in explain(there, needed * 1.1).text
     assert "streamed from files; streamed where" in explain(there, needed * 0.9).text
     auto = RelationalLinearSVC(memory_limit=needed * 0.9, **few).fit(there)
-    assert isinstance(made[0], StreamedOracle)
+    assert isinstance(made[0].nodes[0], stream.StoredNode)
     assert auto.dual_bound_ <= high
     assert low <= auto.objective_interval_[1]
     RelationalLinearSVC(memory_limit=needed * 1.1, max_iter=1, tol=1.0, **few).fit(there)
@@ -302,8 +299,8 @@ def test_the_rows_and_lists_of_a_stream_are_known_before(monkeypatch):
     join = chain(120, 10, 3)
     oracle = stream_of(join)
     plan = prepare(Join([Table(t.name, t.source) for t in join.tables], join.on))
-    for i, node in enumerate(oracle.store.nodes[::-1]):  # the plan's root comes first
-        assert stream_memory._row_bytes(join, plan, plan.nodes[i], i) == node.layout.row_bytes
+    for i, node in enumerate(oracle.nodes[::-1]):  # the plan's root comes first
+        assert memory._node_bytes(join, plan.nodes[i], i) == node.layout.row_bytes
     entries = []
     up = grid_module._Pass.up
 
@@ -313,7 +310,7 @@ def test_the_rows_and_lists_of_a_stream_are_known_before(monkeypatch):
 
     monkeypatch.setattr(grid_module._Pass, "up", counted)
     oracle.at_step(np.random.default_rng(0).normal(size=oracle.width), hinge(), 1e-6)
-    assert stream_memory._entries(plan) == pytest.approx(sum(entries), rel=0.05)  # by mean lengths
+    assert memory._entries(plan) == pytest.approx(sum(entries), rel=0.05)  # by mean lengths
     few, many = (explain(join, limit).stream_megabytes for limit in (200, 1e6))
     assert few <= many
     with pytest.raises(ValueError, match="memory_limit"):
@@ -328,7 +325,7 @@ def test_the_estimate_of_a_stream_grows_no_more_than_its_limit():
         node.members = [(t, np.broadcast_to(0, 10**9)) for t, _ in node.members]
     huge.base_rows = [10**9] * 3
     for limit in (1000, 4000):
-        assert stream_memory.streamed_megabytes(chain(40, 10, 3), huge, limit) <= stream_memory.LIBRARIES + limit
+        assert memory.streamed_megabytes(chain(40, 10, 3), huge, limit) <= memory.LIBRARIES + limit
 
 
 def write_parquet(frame, path):
@@ -340,7 +337,7 @@ def write_parquet(frame, path):
 def test_files_go_with_the_oracle_and_lists_are_limited():
     join = chain(2000, 100, 3)
     oracle = stream_of(join)
-    folder = Path(oracle.store.nodes[0].path).parent
+    folder = Path(oracle.nodes[0].path).parent
     assert folder.exists()
     beta = np.ones(oracle.width)
     oracle.memory = 1e-3

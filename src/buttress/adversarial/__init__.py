@@ -5,5 +5,8 @@ from buttress.adversarial.chooser import AdversarialClassifier
 from buttress.adversarial.feature_ball import AdvSVM
 from buttress.adversarial.linear import AdversarialLinearSVC
 from buttress.adversarial.moved_inputs import AdversarialSVC
+from buttress.adversarial.stochastic import StochasticAdvSVM
 
-__all__ = ["AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC"]
+__all__ = [
+    "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC", "StochasticAdvSVM",
+]

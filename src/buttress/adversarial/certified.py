@@ -1,10 +1,12 @@
 """The kernel classifier trained on its certificate, from the exact linear machine."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from buttress._arrays import Place, to_numpy
 from buttress._callbacks import showing, with_callbacks
-from buttress._checks import Array, check_limits
+from buttress._checks import Array, check_count
 from buttress._documented import CERTIFIED, advises
 from buttress._state import Attribute, State
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, VectorLike
@@ -16,7 +18,7 @@ from buttress.certificates.region import Attacker
 from buttress.certificates.relaxation import can_relax, radial_lines
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks
-from buttress.kernels import KernelLike, Radial
+from buttress.kernels import Radial
 from buttress.solvers.gradient.certified_hinge import Regions, SplitMachine, bounds_of, certified_descent
 from buttress.solvers.run import all_or_nothing, run
 
@@ -24,6 +26,8 @@ BATCH = 250  # rows of one Adam iteration
 START_TOL = 1e-3  # relative duality gap of the linear machine at which training starts
 
 
+@advises(**CERTIFIED)
+@dataclass(kw_only=True, eq=False, repr=False)
 class CertifiedSVC(AttackedMachine):
     """Kernel support vector classifier trained on what can be proven of it within a radius.
 
@@ -79,35 +83,11 @@ class CertifiedSVC(AttackedMachine):
         Attribute("converged_", "bool", meaning="Whether all iterations were made."),
         Attribute("history_", "history", meaning="The objective is divided by C n."))
 
-    @advises(**CERTIFIED)
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        eps: float = 0.1,
-        norm: str = "linf",
-        kernel: KernelLike = "rbf",
-        gamma: float | str = "scale",
-        n_landmarks: int | None = MOST_CENTRES,
-        bounds: BoundsLike | None = None,
-        max_iter: int = 300,
-        max_time: float | None = None,
-        random_state: RandomStateLike = None,
-        device: str | None = None,
-        progress: bool = False,
-    ):
-        self.C = C
-        self.eps = eps
-        self.norm = norm
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_landmarks = n_landmarks
-        self.bounds = bounds
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.random_state = random_state
-        self.device = device
-        self.progress = progress
+    n_landmarks: int | None = MOST_CENTRES
+    bounds: BoundsLike | None = None
+    max_iter: int = 300
+    random_state: RandomStateLike = None
+    device: str | None = None
 
     @all_or_nothing
     @with_callbacks
@@ -117,9 +97,9 @@ class CertifiedSVC(AttackedMachine):
         Raises ValueError for parameters out of range, a kernel without such lines, NaN, inf or entries beyond 1e100
         (naming the column), or fewer than two classes.
         """
-        check_limits(self.max_iter, self.max_time)
+        check_count("max_iter", self.max_iter)
         check_landmarks(self.n_landmarks)
-        problem = self._problem(X, y)
+        problem = self._problem(X, y, self.random_state, self.device)
         kernel = problem.kernel
         if not (isinstance(kernel, Radial) and can_relax(kernel) and kernel.definiteness == "pd"):
             raise ValueError(f"CertifiedSVC needs lines below its kernel's values. Got {kernel!r}. Use 'rbf', "

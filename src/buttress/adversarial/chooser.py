@@ -1,5 +1,6 @@
 """The classifier that chooses between machines trained against attacks, by what they keep on held-out rows."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,7 @@ from buttress._types import BoundsLike, Labels, MatrixLike, RandomStateLike, Row
 from buttress.adversarial.certified import CertifiedSVC
 from buttress.adversarial.machine import MOST_CENTRES, box_of
 from buttress.adversarial.moved_inputs import AdversarialSVC
-from buttress.attacks.scoring import AttackedAccuracy
-from buttress.attacks.tuning import Tried, best_of, movable, search, trial
+from buttress.attacks.scoring import AttackedAccuracy, Tried, best_of, movable, search, trial
 from buttress.solvers.run import all_or_nothing, countdown
 
 TUNING_FITS = 6  # most fits a candidate that choose its C and gamma
@@ -29,6 +29,8 @@ MOST_WORK = 1e10
 MOST_LINES = 3e7
 
 
+@advises(**CHOOSER)
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Classifier for inputs that may be moved within a radius: it fits candidates, attacks them, and keeps the best.
 
@@ -74,27 +76,14 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         Attribute("chosen_", "text", meaning="The name of its class."),
         Attribute("tuned_params_", "any", meaning="C and gamma that ``tune`` chose, else empty."))
 
-    @advises(**CHOOSER)
-    def __init__(
-        self,
-        candidates: list[Any] | None = None,
-        *,
-        eps: float = 0.1,
-        norm: str = "linf",
-        bounds: BoundsLike | None = None,
-        tune: str | None = None,
-        max_time: float | None = None,
-        random_state: RandomStateLike = None,
-        progress: bool = False,
-    ):
-        self.candidates = candidates
-        self.eps = eps
-        self.norm = norm
-        self.bounds = bounds
-        self.tune = tune
-        self.max_time = max_time
-        self.random_state = random_state
-        self.progress = progress
+    candidates: list[Any] | None = field(default=None, kw_only=False)
+    eps: float = 0.1
+    norm: str = "linf"
+    bounds: BoundsLike | None = None
+    tune: str | None = None
+    max_time: float | None = None
+    random_state: RandomStateLike = None
+    progress: bool = False
 
     @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialClassifier":

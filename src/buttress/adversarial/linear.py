@@ -1,6 +1,7 @@
 """The linear classifier trained against attackers whose worst move is known: in a ball, or over a free range."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,14 +20,12 @@ from buttress._checks import (
     warn_user,
 )
 from buttress._documented import ADVERSARIAL_LINEAR, Documented, advises
-from buttress._predicting import ExpansionPredictions
+from buttress._predicting import PlanePredictions, beside
 from buttress._rows import counted_once
 from buttress._state import Attribute, State, one_or_each
 from buttress._suggest import LARGEST
 from buttress._types import BoundsLike, MatrixLike, Rows, VectorLike
 from buttress._weights import check_weights
-from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
-from buttress.kernels import Linear
 from buttress.solvers.linear.attacked_bounds import BallMoves, BoxMoves, Moves, attacked_bounds
 from buttress.solvers.linear.ball_attack import ball_descent
 from buttress.solvers.linear.free_range import free_range_descent, free_range_margins
@@ -44,7 +43,9 @@ class Fit(NamedTuple):
     outcome: Outcome
 
 
-class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
+@advises(**ADVERSARIAL_LINEAR)
+@dataclass(kw_only=True, eq=False, repr=False)
+class AdversarialLinearSVC(Documented, CallbackSupportMixin, PlanePredictions, ClassifierMixin, BaseEstimator):
     """Linear support vector classifier against attackers whose worst move is known exactly.
 
     Minimises 1/2 ||w||^2 + C sum_i max(0, 1 - y_i (w'x_i + b) + t_i), where t_i is the loss of margin by the worst
@@ -85,8 +86,8 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         of each feature.
     tol : float, default=1e-6
         Largest duality gap, relative to the objective.
-    max_iter : int, default=200
-        Most interior-point steps per class; 15 to 30 are usual, for "ball" in l2 and l1 40 to 100.
+    max_iter : int or None, default=200
+        Most interior-point steps per class, None for no limit; 15 to 30 are usual, for "ball" in l2 and l1 40 to 100.
     max_time : float or None
         Most seconds a fit.
     progress : bool, default=False
@@ -114,12 +115,6 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
 
     _state = State(
         Attribute("classes_", "label", "n_classes", "The labels, sorted."),
-        Attribute("coef_", "finite", "n_scores, n_features", "w; one row for two classes."),
-        Attribute("intercept_", "finite", "n_scores"),
-        Attribute("contrasts_", "finite", "n_classes, *, n_scores",
-                  "``contrasts_[c] @ scores`` are the leads of class c over its rivals."),
-        Attribute("expansion_", "part", of="KernelExpansion", shares="n_features, n_scores",
-                  meaning="The scores as a function of rows, for attacks."),
         Attribute("primal_objective_", "real", "one or n_scores", "An upper bound of the objective as stated above."),
         Attribute("dual_gap_", "real", "one or n_scores",
                   "How far above the optimum it can be at most. Proven in floating point."),
@@ -127,33 +122,17 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         Attribute("n_iter_", "count", meaning="Interior-point steps, plus one."),
         Attribute("history_", "history", meaning="Of the last class, in the solver's own scaling."))
 
-    @advises(**ADVERSARIAL_LINEAR)
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        attack: str = "free-range",
-        norm: str = "linf",
-        eps: float = 0.1,
-        C_f: float = 0.1,
-        attacked_class: str = "positive",
-        bounds: BoundsLike | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        max_time: float | None = None,
-        progress: bool = False,
-    ):
-        self.C = C
-        self.attack = attack
-        self.norm = norm
-        self.eps = eps
-        self.C_f = C_f
-        self.attacked_class = attacked_class
-        self.bounds = bounds
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.progress = progress
+    C: float = 1.0
+    attack: str = "free-range"
+    norm: str = "linf"
+    eps: float = 0.1
+    C_f: float = 0.1
+    attacked_class: str = "positive"
+    bounds: BoundsLike | None = None
+    tol: float = 1e-6
+    max_iter: int | None = 200
+    max_time: float | None = None
+    progress: bool = False
 
     @all_or_nothing
     @with_callbacks
@@ -181,8 +160,8 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         for c in positives:
             fits.append(self._fit_column(X, np.where(codes == c, 1.0, -1.0), weight, low, high, report, clock, fits,
                                          inner=c < n_classes - 1))
-        for name, value in _described([(fit.w, fit.b) for fit in fits]).items():
-            setattr(self, name, value)
+        self.coef_ = np.stack([fit.w for fit in fits])
+        self.intercept_ = np.array([fit.b for fit in fits])
         self._prove(X, codes, weight, low, high, fits)
         self.converged_ = all(fit.outcome.converged for fit in fits)
         self.n_iter_ = sum(fit.outcome.n_iter + 1 for fit in fits)
@@ -206,7 +185,7 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
 
     def _warn_if_flat(self, X: Array) -> None:
         """Warn where the radius leaves next to nothing of some machine."""
-        reach = np.ptp(self.expansion_(X), axis=0)
+        reach = np.ptp(X @ self.coef_.T, axis=0)
         if (reach < FLAT).any():
             warn_user(f"eps={self.eps:g} is so large that the coefficients of {int((reach < FLAT).sum())} of "
                       f"{len(reach)} machines are next to 0: their scores vary by less than {FLAT:g} over the rows. "
@@ -262,7 +241,7 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         units = _Units(X.shape[1], varying, centre, unit)
         if not inner:
             known = [(fit.w, fit.b) for fit in before]
-            report = showing(report, lambda step: _described([*known, units.of_X(step.state)]))
+            report = showing(report, lambda step: beside(known, *units.of_X(step.state)))
         try:
             outcome = run(steps, tol=self.tol, max_iter=self.max_iter, max_time=clock(), callback=report,
                           progress=self.progress, name=f"{self.attack} machine", inner=inner)
@@ -286,15 +265,3 @@ class _Units(NamedTuple):
         w = np.zeros(self.d)
         w[self.varying] = state[0] / self.unit
         return w, float(state[1] - w[self.varying] @ self.centre)
-
-
-def _described(planes: list[tuple[Array, float]]) -> dict[str, Array | KernelExpansion]:
-    """Return the attributes of a model of these hyperplanes, one for two classes, else one a class."""
-    coef = np.stack([w for w, _ in planes])
-    intercept = np.array([b for _, b in planes])
-    return {
-        "coef_": coef,
-        "intercept_": intercept,
-        "expansion_": KernelExpansion(Linear(), coef, np.eye(len(planes)), intercept),
-        "contrasts_": binary_contrasts() if len(planes) == 1 else rival_contrasts(len(planes)),
-    }

@@ -14,6 +14,7 @@ from buttress._checks import (
     check_box,
     check_classes,
     check_count,
+    check_limits,
     check_number,
     check_option,
     check_X_y,
@@ -53,6 +54,7 @@ class Problem:
         return np.where(self.codes[:, None] == ([1] if k == 1 else range(k)), 1.0, -1.0)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
     """A kernel machine for a radius ``eps`` of perturbations in a norm, in the units of X."""
 
@@ -62,22 +64,26 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
         Attribute("expansion_", "part", of="KernelExpansion, RandomExpansion", shares="n_features, n_scores",
                   meaning="The scores as a function of rows, for attacks."))
 
-    C: float
-    eps: float
-    norm: str
-    kernel: KernelLike
-    gamma: float | str
-    max_time: float | None
-    random_state: RandomStateLike
-    device: str | None
+    C: float = 1.0
+    eps: float = 0.1
+    norm: str = "linf"
+    kernel: KernelLike = "rbf"
+    gamma: float | str = "scale"
+    max_time: float | None = None
+    progress: bool = False
 
-    def _problem(self, X: MatrixLike, y: VectorLike) -> Problem:
+    max_iter: int | None
+
+    def _problem(
+        self, X: MatrixLike, y: VectorLike, random_state: RandomStateLike, device: str | None
+    ) -> Problem:
         """Return the checked problem, and set ``classes_`` and ``contrasts_``; ValueError for what fits share."""
         clock = countdown(self.max_time)
         check_number("C", self.C, 0)
         check_number("eps", self.eps, 0, closed="left", fix="It is a radius in the units of X; 0 is natural training.")
         check_option("norm", self.norm, ("linf", "l2"))
-        check_device(self.device)
+        check_limits(self.max_iter, self.max_time)
+        check_device(device)
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, type(self).__name__)
         warn_of_units(X, self.eps)
@@ -85,7 +91,7 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
         self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
         report = step_callback(self, X, y, None, {"classes_": self.classes_, "contrasts_": self.contrasts_})
         kernel = as_kernel(self.kernel, gamma=self.gamma, X=X)
-        return Problem(X, codes, self.contrasts_, kernel, check_random_state(self.random_state), report, clock)
+        return Problem(X, codes, self.contrasts_, kernel, check_random_state(random_state), report, clock)
 
 
 def check_landmarks(n_landmarks: int | None) -> None:

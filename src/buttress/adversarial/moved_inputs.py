@@ -8,7 +8,7 @@ from scipy.linalg import solve
 
 from buttress._arrays import Place, namespace, place_of, to_numpy
 from buttress._callbacks import showing, with_callbacks
-from buttress._checks import Array, check_count, check_limits, check_option, warn_user
+from buttress._checks import Array, check_count, check_option, warn_user
 from buttress._documented import ATTACKED_INPUTS, advises
 from buttress._state import Attribute, State
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rows, VectorLike
@@ -19,8 +19,8 @@ from buttress.attacks.gradient import REACH
 from buttress.certainty.probabilities import Certainty
 from buttress.expansion import KernelExpansion, winners
 from buttress.features import NystroemMap, landmarks, nystroem
-from buttress.kernels import KernelLike, Radial
-from buttress.kernels.named import can_stretch
+from buttress.kernels import Radial
+from buttress.kernels.named import Scaled
 from buttress.solvers.gradient.worst_inputs import StretchedMachine, Trained, joint_descent, kernel_of, score_slopes
 from buttress.solvers.run import all_or_nothing, run
 
@@ -34,6 +34,8 @@ UNIFORM_FROM = 100_000
 NO_BETTER = 0.01  # share of the rows by which a machine must be more often right than one class for all
 
 
+@advises(**ATTACKED_INPUTS)
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdversarialSVC(AttackedMachine):
     """Kernel support vector classifier trained on the worst inputs within a radius that gradient steps find.
 
@@ -100,37 +102,13 @@ class AdversarialSVC(AttackedMachine):
         Attribute("converged_", "bool", meaning="Whether all iterations were made."),
         Attribute("history_", "history", meaning="The objective is divided by C n, on at most 250 rows."))
 
-    @advises(**ATTACKED_INPUTS)
-    def __init__(
-        self,
-        *,
-        C: float = 10.0,
-        eps: float = 0.1,
-        norm: str = "linf",
-        kernel: KernelLike = "rbf",
-        gamma: float | str = "scale",
-        n_landmarks: int | str | None = "auto",
-        bounds: BoundsLike | None = None,
-        attack_steps: int = 5,
-        max_iter: int = 400,
-        max_time: float | None = None,
-        random_state: RandomStateLike = None,
-        device: str | None = None,
-        progress: bool = False,
-    ):
-        self.C = C
-        self.eps = eps
-        self.norm = norm
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_landmarks = n_landmarks
-        self.bounds = bounds
-        self.attack_steps = attack_steps
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.random_state = random_state
-        self.device = device
-        self.progress = progress
+    C: float = 10.0
+    n_landmarks: int | str | None = "auto"
+    bounds: BoundsLike | None = None
+    attack_steps: int = 5
+    max_iter: int = 400
+    random_state: RandomStateLike = None
+    device: str | None = None
 
     @all_or_nothing
     @with_callbacks
@@ -140,9 +118,9 @@ class AdversarialSVC(AttackedMachine):
         Raises ValueError for parameters out of range, a kernel that is not positive definite, NaN, inf or entries
         beyond 1e100 (naming the column), or fewer than two classes.
         """
-        check_limits(self.max_iter, self.max_time)
-        problem = self._problem(X, y)
+        check_count("max_iter", self.max_iter)
         check_count("attack_steps", self.attack_steps)
+        problem = self._problem(X, y, self.random_state, self.device)
         phi = nystroem(problem.kernel, self._centres(problem))
         start = ridge_start(phi, problem.X, problem.codes, problem.contrasts)
         self._train(problem, start)
@@ -167,7 +145,7 @@ class AdversarialSVC(AttackedMachine):
         attack = attack_of(self, problem, place)
         steps = joint_descent(kernel, attack.X, attack.V, StretchedMachine(*map(place, vars(start).values())), C=self.C,
                               worst=attack, batch=BATCH, iterations=self.max_iter,
-                              trained=Trained(isinstance(kernel, Radial), can_stretch(kernel)), rng=problem.rng,
+                              trained=Trained(isinstance(kernel, Radial), isinstance(kernel, Scaled)), rng=problem.rng,
                               left=problem.clock)
 
         def expansion(machine: StretchedMachine) -> KernelExpansion:

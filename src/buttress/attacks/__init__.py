@@ -27,10 +27,9 @@ from buttress.attacks.gradient import fgsm, pgd
 from buttress.attacks.nearest import carlini_wagner, zoo
 from buttress.attacks.poisoning import Poisoned, poison_labels, poison_rows
 from buttress.attacks.problem import AttackInfo
-from buttress.attacks.scoring import AttackedAccuracy
+from buttress.attacks.scoring import AttackedAccuracy, tuned
 from buttress.attacks.settled import ExactInfo, exact
 from buttress.attacks.swaps import swaps
-from buttress.attacks.tuning import tuned
 
 __all__ = [
     "AttackInfo", "AttackedAccuracy", "ExactInfo", "Poisoned", "carlini_wagner", "exact", "fgsm", "pgd",

@@ -1,12 +1,12 @@
 """Our models as estimators of the Adversarial Robustness Toolbox (ART), so that its whole suite runs on them."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress._types import BoundsLike, VectorLike
+from buttress._types import BoundsLike, Rows, VectorLike
 from buttress.attacks.targets import Target, as_target
 from buttress.scores import Scorable, as_classifier
 
@@ -66,7 +66,7 @@ def _margin_classifier(base: Any) -> Any:
             raise NotImplementedError("Fit the model before to_art(model).")
 
         def predict(self, x: Any, **options: Any) -> Any:
-            return self.margins(np.asarray(x, dtype=np.float64))[0].astype(np.float32)
+            return self.margins.leads(np.asarray(x, dtype=np.float64)).min(axis=2).astype(np.float32)
 
         def class_gradient(self, x: Any, label: Any = None, **options: Any) -> Any:
             x = np.asarray(x, dtype=np.float64)
@@ -84,18 +84,17 @@ def _margin_classifier(base: Any) -> Any:
     return MarginClassifier
 
 
+@dataclass
 class Margins:
-    """By how much each class beats its best rival, (n, n_classes), and the gradients of that."""
+    """By how much each class beats its rivals, and the gradients of the least of that."""
 
-    def __init__(self, target: Target):
-        self.target = target
+    target: Target
 
-    def __call__(self, X: Array) -> tuple[Array, Array]:
-        """Return the margins of every class, (n, C), and the rivals that attain them, (n, C)."""
-        leads = np.einsum("crk,ik->icr", self.target.contrasts, self.target.scores(X))
-        return leads.min(axis=2), leads.argmin(axis=2)
+    def leads(self, X: Array) -> Array:
+        """Return by how much every class beats each of its rivals, (n, C, C - 1)."""
+        return np.einsum("crk,ik->icr", self.target.contrasts, self.target.scores(X))
 
-    def gradient(self, X: Array, codes: NDArray[np.intp]) -> Array:
-        """Return the gradients of the margins of the classes ``codes`` (n,), shape (n, d)."""
-        rivals = self(X)[1][np.arange(len(X)), codes]
+    def gradient(self, X: Array, codes: Rows) -> Array:
+        """Return the gradients (n, d) of the leads of the classes ``codes`` over their best rivals."""
+        rivals = self.leads(X).argmin(axis=2)[np.arange(len(X)), codes]
         return self.target.linearise(X).gradient(self.target.contrasts[codes, rivals])

@@ -20,58 +20,51 @@ class Ball:
     radius : float
         That of the widest column.
     norm : {"linf", "l2"}
-    columns : array of shape (1, d) or None
-        Radii as shares of the widest, in [0, 1], in the place of the problem; None where all columns have one radius.
+    columns : array of shape (1, d), or a number
+        Radii as shares of the widest, in [0, 1], in the place of the problem; 1 where all columns have one radius.
     """
 
     radius: float
     norm: str
-    columns: Array | None = None
+    columns: Array | float = 1.0
 
     def shrunk(self, share: float) -> "Ball":
         """Return the ball of a share of the radius."""
         return replace(self, radius=share * self.radius)
 
-    def reach(self, X: Array) -> Array | float:
-        """Return how far each column can move, to be broadcast to X."""
-        return self.radius if self.columns is None else self.radius * self.columns
+    @property
+    def reach(self) -> Array | float:
+        """How far each column can move, to be broadcast to rows."""
+        return self.radius * self.columns
 
     def project(self, delta: Array) -> Array:
         """Bring each row of ``delta`` into the ball."""
-        if self.columns is None:
-            return into_ball(delta, self.radius, self.norm)
         if self.norm == "linf":
-            return namespace(delta).clip(delta, -self.radius * self.columns, self.radius * self.columns)
+            return namespace(delta).clip(delta, -self.reach, self.reach)
         return into_ball(self.measured(delta), self.radius, self.norm) * self.columns
 
     def measured(self, delta: Array) -> Array:
         """Return moves in units of their columns, 0 in columns that stay."""
-        if self.columns is None:
-            return delta
-        xp = namespace(delta)
-        return xp.where(self.columns > 0, delta / xp.where(self.columns > 0, self.columns, 1.0), 0.0)
+        columns = self.columns
+        return delta / (columns + (columns == 0)) * (columns > 0)
 
-    def step(self, g: Array, length: float, out: Array | None = None) -> Array:
+    def step(self, g: Array, length: float) -> Array:
         """Return the steps along which g rises most, of this length in the ball's norm; length is the widest column's.
 
-        With d = columns u the slope in u is columns g. ``out`` may be written to, g itself where it is of no more use.
+        With d = columns u the slope in u is columns g.
         """
-        if self.columns is None:
-            step = direction(g, self.norm, out)
-            step *= length
-            return step
-        return length * self.columns * direction(self.columns * g, self.norm)
+        step = direction(self.columns * g, self.norm)
+        step *= length * self.columns
+        return step
 
     def steepest(self, g: Array) -> Array:
         """Return how fast each g'd rises along its steepest direction in the ball, a unit of radius."""
-        xp = namespace(g)
-        g = g if self.columns is None else self.columns * g
-        return abs(g).sum(axis=1) if self.norm == "linf" else xp.linalg.norm(g, axis=1)
+        g = self.columns * g
+        return abs(g).sum(axis=1) if self.norm == "linf" else namespace(g).linalg.norm(g, axis=1)
 
     def draw(self, rng: Rng, shape: tuple[int, ...], place: Place) -> Array:
         """Draw one move a row, uniformly in the ball."""
-        moves = place(random_in_ball(rng, shape, self.radius, self.norm))
-        return moves if self.columns is None else moves * self.columns
+        return place(random_in_ball(rng, shape, self.radius, self.norm)) * self.columns
 
 
 def ball_of(eps: ArrayLike, norm: str, width: int, place: Place) -> Ball:
@@ -119,11 +112,11 @@ def into_ball(delta: Array, eps: float, norm: str) -> Array:
     return delta * xp.clip(eps / xp.clip(size, xp.finfo(delta.dtype).tiny, None), None, 1)
 
 
-def direction(g: Array, norm: str, out: Array | None = None) -> Array:
-    """Return the steepest unit step of each row of g: its signs (in ``out`` if given), or its direction."""
+def direction(g: Array, norm: str) -> Array:
+    """Return the steepest unit step of each row of g: its signs, or its direction."""
     xp = namespace(g)
     if norm == "linf":
-        return xp.sign(g, out=out)
+        return xp.sign(g)
     return g / xp.clip(xp.linalg.norm(g, axis=1, keepdims=True), xp.finfo(g.dtype).tiny, None)
 
 

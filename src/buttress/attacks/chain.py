@@ -8,13 +8,12 @@ A function is a :data:`Smooth`: of rows X (n, d) it returns its values (n, k) an
 (n, d) of sum_c V_ic value_ic.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.calibration import CalibratedClassifierCV, _SigmoidCalibration
 from sklearn.compose import ColumnTransformer
@@ -27,11 +26,13 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from buttress._checks import Array
-from buttress.expansion import binary_contrasts, pair_contrasts, rival_contrasts
+from buttress._types import Rows
+from buttress.expansion import class_contrasts, pair_contrasts, pairs_of
 from buttress.scores import read_scores
 
 Pullback = Callable[[Array], Array]
 Smooth = Callable[[Array], tuple[Array, Pullback]]
+Columns = Any  # what picks columns of an array: numbers or a slice
 
 AFFINE = (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler, PCA, IncrementalPCA, TruncatedSVD, FastICA,
           FactorAnalysis, SelectKBest, SelectPercentile, VarianceThreshold, GaussianRandomProjection,
@@ -47,74 +48,80 @@ class Chain:
     contrasts: Array
 
 
+class Unknown(Exception):
+    """Some part of a model is not known here."""
+
+
 def read_chain(model: Any) -> Chain | None:
     """Return the scores of a fitted classifier, None where some part is not known.
 
     One score for two classes, one a class for more, or of machines that vote one a pair (i, j), positive for i.
     """
+    try:
+        return _chain(model)
+    except Unknown:
+        return None
+
+
+def _chain(model: Any) -> Chain:
     model = getattr(model, "best_estimator_", model)
     if isinstance(model, Pipeline):
-        last = read_chain(model.steps[-1][1])
-        if last is None:
-            return None
-        whole = _composed([*(read_transformer(step) for _, step in model.steps[:-1]), last.scores])
-        return None if whole is None else Chain(whole, last.contrasts)
+        last = _chain(model.steps[-1][1])
+        return Chain(_composed([*(_transformer(step) for _, step in model.steps[:-1]), last.scores]), last.contrasts)
     score = read_scores(model)
     if score is not None:
         known = score
         return Chain(lambda X: (known(X), lambda V: known.gradient(X, V)), known.contrasts)
-    scores = _read_scores(model)
-    if scores is None:
-        return None
+    scores = _scores(model)
     n_classes = len(model.classes_)
     if type(model) is OneVsOneClassifier and n_classes > 2:
-        pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
-        return Chain(scores, -pair_contrasts(pairs, n_classes))  # of a pair, scikit-learn's score is positive for j
-    return Chain(scores, binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes))
+        # of a pair, scikit-learn's score is positive for the second
+        return Chain(scores, -pair_contrasts(pairs_of(n_classes), n_classes))
+    return Chain(scores, class_contrasts(n_classes))
 
 
-def _read_scores(model: Any) -> Smooth | None:
+def _scores(model: Any) -> Smooth:
     """Return the scores of a classifier that is no kernel expansion."""
-    if isinstance(model, MLPClassifier) and _scores_as(model, MLPClassifier):
+    if isinstance(model, MLPClassifier) and all(getattr(type(model), name, None) is getattr(MLPClassifier, name, None)
+                                                for name in ANSWERING):  # a subclass may fit in another way
         return _network(model)
     if type(model) is CalibratedClassifierCV:
         return _calibrated(model)
     if type(model) is OneVsOneClassifier or (type(model) is OneVsRestClassifier and not model.multilabel_):
-        return _side_by_side([_one_a_class(each, 2) for each in model.estimators_])
-    return None
+        parts = [_one_a_class(each, 2) for each in model.estimators_]
+        return _side_by_side([(slice(None), [j], part) for j, part in enumerate(parts)], len(parts))
+    raise Unknown
 
 
-def _one_a_class(model: Any, n_classes: int) -> Smooth | None:
-    """Return the scores of a classifier if they are one for two classes, or one a class."""
-    chain = read_chain(model)
-    expected = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
-    return chain.scores if chain is not None and np.array_equal(chain.contrasts, expected) else None
+def _one_a_class(model: Any, n_classes: int) -> Smooth:
+    """Return the scores of a classifier whose scores are one for two classes, or one a class."""
+    chain = _chain(model)
+    if not np.array_equal(chain.contrasts, class_contrasts(n_classes)):
+        raise Unknown
+    return chain.scores
 
 
-def read_transformer(step: Any) -> Smooth | None:
-    """Return a fitted transformer as a smooth function, None for one that is not known."""
+def _transformer(step: Any) -> Smooth:
+    """Return a fitted transformer as a smooth function."""
     if step is None or step == "passthrough":
-        return _linear(1.0)
+        return lambda X: (X, lambda V: V)
     if isinstance(step, Pipeline):
-        return _composed([read_transformer(each) for _, each in step.steps])
+        return _composed([_transformer(each) for _, each in step.steps])
     if type(step) in AFFINE and not getattr(step, "clip", False):
         return _affine(step)
     if type(step) is PolynomialFeatures:
         return _polynomial(step)
     if type(step) is ColumnTransformer:
         return _columns(step)
-    return None
+    raise Unknown
 
 
-def _composed(parts: list[Smooth | None]) -> Smooth | None:
+def _composed(parts: list[Smooth]) -> Smooth:
     """Return one function after another."""
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
-        return None
 
     def forward(X: Array) -> tuple[Array, Pullback]:
         pullbacks = []
-        for part in known:
+        for part in parts:
             X, pullback = part(X)
             pullbacks.append(pullback)
 
@@ -128,26 +135,24 @@ def _composed(parts: list[Smooth | None]) -> Smooth | None:
     return forward
 
 
-def _side_by_side(parts: list[Smooth | None]) -> Smooth | None:
-    """Return functions of one value each as one function of several."""
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
-        return None
+def _side_by_side(parts: Sequence[tuple[Columns, Columns, Smooth]], width: int) -> Smooth:
+    """Return one function of ``width`` values from parts: which columns each takes, which values it gives, itself."""
 
     def forward(X: Array) -> tuple[Array, Pullback]:
-        both = [part(X) for part in known]
+        out, pulls = np.empty((len(X), width)), []
+        for taken, given, part in parts:
+            out[:, given], pull = part(X[:, taken])
+            pulls.append(pull)
 
         def back(V: Array) -> Array:
-            total: Array = sum((pull(V[:, [j]]) for j, (_, pull) in enumerate(both)), np.zeros_like(X))
-            return total
+            G = np.zeros_like(X)
+            for (taken, given, _), pull in zip(parts, pulls, strict=True):
+                G[:, taken] += pull(V[:, given])
+            return G
 
-        return np.column_stack([values.reshape(len(X)) for values, _ in both]), back
+        return out, back
 
     return forward
-
-
-def _linear(factor: float) -> Smooth:
-    return lambda X: (factor * X, lambda V: factor * V)
 
 
 def _affine(step: Any) -> Smooth:
@@ -159,17 +164,12 @@ def _affine(step: Any) -> Smooth:
 
 
 def _dense(step: Any, X: Array) -> Array:
-    names = getattr(step, "feature_names_in_", None)
-    made = (step if names is None else _nameless(step)).transform(X)
-    return np.asarray(made.toarray() if hasattr(made, "toarray") else made, dtype=np.float64)
-
-
-def _nameless(step: Any) -> Any:
-    """Return a shallow copy that does not ask for column names."""
+    """Return what a transformer makes of rows without column names."""
     nameless = copy(step)
     for name in ("feature_names_in_", "_sklearn_output_config"):
         nameless.__dict__.pop(name, None)
-    return nameless
+    made = nameless.transform(X)
+    return np.asarray(made.toarray() if hasattr(made, "toarray") else made, dtype=np.float64)
 
 
 def _polynomial(step: PolynomialFeatures) -> Smooth:
@@ -194,38 +194,16 @@ def _polynomial(step: PolynomialFeatures) -> Smooth:
     return forward
 
 
-def _columns(step: ColumnTransformer) -> Smooth | None:
+def _columns(step: ColumnTransformer) -> Smooth:
     """Return transformers of some columns each, by name or number."""
     names = list(getattr(step, "feature_names_in_", range(step.n_features_in_)))
-    parts: list[tuple[NDArray[np.intp], slice, Smooth]] = []
-    for name, part, columns in step.transformers_:
-        chosen = _numbers(columns, names)
-        if (isinstance(part, str) and part == "drop") or not len(chosen):
-            continue
-        inner = read_transformer(part)
-        if inner is None:
-            return None
-        parts.append((chosen, step.output_indices_[name], inner))
-    width = max((where.stop for _, where, _ in parts), default=0)
-
-    def forward(X: Array) -> tuple[Array, Pullback]:
-        out, pulls = np.empty((len(X), width)), []
-        for chosen, where, inner in parts:
-            out[:, where], pull = inner(X[:, chosen])
-            pulls.append((chosen, where, pull))
-
-        def back(V: Array) -> Array:
-            G = np.zeros_like(X)
-            for chosen, where, pull in pulls:
-                G[:, chosen] += pull(V[:, where])
-            return G
-
-        return out, back
-
-    return forward
+    parts = [(_numbers(columns, names), step.output_indices_[name], part)
+             for name, part, columns in step.transformers_ if not (isinstance(part, str) and part == "drop")]
+    known = [(taken, given, _transformer(part)) for taken, given, part in parts if len(taken)]
+    return _side_by_side(known, max((given.stop for _, given, _ in known), default=0))
 
 
-def _numbers(columns: Any, names: list[Any]) -> NDArray[np.intp]:
+def _numbers(columns: Any, names: list[Any]) -> Rows:
     """Return the numbers of columns that a column transformer was given by name, number, slice or mask."""
     listed = [columns] if isinstance(columns, str) else columns
     if not isinstance(listed, slice) and len(listed) and all(isinstance(column, str) for column in listed):
@@ -240,11 +218,6 @@ ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]
     "tanh": (np.tanh, lambda h: 1 - h**2),
     "logistic": (expit, lambda h: h * (1 - h)),
 }
-
-
-def _scores_as(model: object, kind: type) -> bool:
-    """Say whether a model answers by the methods of ``kind``: a subclass of it may fit in another way, for instance."""
-    return all(getattr(type(model), name, None) is getattr(kind, name, None) for name in ANSWERING)
 
 
 def _network(model: MLPClassifier) -> Smooth:
@@ -268,17 +241,16 @@ def _network(model: MLPClassifier) -> Smooth:
     return forward
 
 
-def _calibrated(model: CalibratedClassifierCV) -> Smooth | None:
+def _calibrated(model: CalibratedClassifierCV) -> Smooth:
     """Return the logarithms of the mean probabilities, for two classes their difference; sigmoid calibration only."""
     n_classes = len(model.classes_)
     members = [(_one_a_class(each.estimator, n_classes), each.calibrators) for each in model.calibrated_classifiers_]
     scored = all(hasattr(each.estimator, "decision_function") for each in model.calibrated_classifiers_)
-    for inner, calibrators in members:
-        if inner is None or not scored or any(type(each) is not _SigmoidCalibration for each in calibrators):
-            return None
+    if not scored or any(type(each) is not _SigmoidCalibration for _, some in members for each in some):
+        raise Unknown
 
     def forward(X: Array) -> tuple[Array, Pullback]:
-        parts = [_member(inner, calibrators, X) for inner, calibrators in members if inner is not None]
+        parts = [_member(inner, calibrators, X) for inner, calibrators in members]
         logs = np.stack([part for part, _ in parts])
         mean = np.logaddexp.reduce(logs, axis=0)
         shares = np.exp(logs - mean)

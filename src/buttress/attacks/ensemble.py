@@ -4,11 +4,11 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from buttress._arrays import to_numpy
 from buttress._checks import check_count
-from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, Rows, VectorLike
 from buttress.attacks.ball import Ball, ball_of, direction
 from buttress.attacks.gradient import REACH, descend, generator, starts_at_others, walk_to_rivals
 from buttress.attacks.nearest import carlini_wagner, zoo
@@ -94,24 +94,21 @@ def worst_case(
     _try_nearest(worst, y, ball, bounds, rng)
     if radius > 0:
         worst.warn_if_flat()
-    found, info = worst.report(ball)
-    return (found, info) if return_info else found
+    return worst.report(ball, return_info)
 
 
 def _descend_standing(
-    worst: Worst, rows: NDArray[np.intp], ball: Ball, steps: int, length: float, rng: Rng | None
+    worst: Worst, rows: Rows, ball: Ball, steps: int, length: float, rng: Rng | None
 ) -> None:
     """Descend on the rows not yet wrong, from a random point with ``rng``."""
     problem, rows = worst.problem, rows[~worst.wrong[rows]]
-    if not len(rows):
-        return
     moved = problem.X[rows]
     if rng is not None:
         moved = problem.clip(rows, moved + ball.draw(rng, tuple(moved.shape), problem.place))
     descend(worst, rows, moved, ball, steps, length)
 
 
-def _try_others(worst: Worst, rows: NDArray[np.intp], ball: Ball, steps: int) -> None:
+def _try_others(worst: Worst, rows: Rows, ball: Ball, steps: int) -> None:
     """Start at the points of the balls nearest to rows of another class; walk on from the first where that is cheap."""
     problem, rows = worst.problem, rows[~worst.wrong[rows]]
     if not len(rows):
@@ -126,14 +123,13 @@ def _try_others(worst: Worst, rows: NDArray[np.intp], ball: Ball, steps: int) ->
             worst.see(rows[standing], moved[standing], problem.target.scores(moved[standing]))
 
 
-def _jump(worst: Worst, rows: NDArray[np.intp], ball: Ball, rng: Rng) -> None:
+def _jump(worst: Worst, rows: Rows, ball: Ball, rng: Rng) -> None:
     """Score one random point on the border of the ball around each row that is still classified correctly."""
     problem, rows = worst.problem, rows[~worst.wrong[rows]]
     if not len(rows):
         return
     X = problem.X[rows]
-    delta = ball.radius * direction(rng.normal(size=X.shape), ball.norm)
-    delta = problem.place(delta) if ball.columns is None else problem.place(delta) * ball.columns
+    delta = problem.place(ball.radius * direction(rng.normal(size=X.shape), ball.norm)) * ball.columns
     moved = problem.clip(rows, X + delta)
     worst.see(rows, moved, problem.target.scores(moved))
 

@@ -6,11 +6,11 @@ gradients of narrow kernels vanish before they point anywhere, and those of neig
 Sources: Goodfellow, Shlens & Szegedy (ICLR 2015) for FGSM, Madry et al. (ICLR 2018) for PGD.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 from buttress._arrays import to_numpy
@@ -134,11 +134,10 @@ def pgd(
                 walk_shorter(worst, rows, ball, steps, length)
     if ball.radius > 0:
         worst.warn_if_flat()
-    found, info = worst.report(ball)
-    return (found, info) if return_info else found
+    return worst.report(ball, return_info)
 
 
-def _start(problem: Problem, rows: NDArray[np.intp], start: int, ball: Ball, rng: Rng) -> Array:
+def _start(problem: Problem, rows: Rows, start: int, ball: Ball, rng: Rng) -> Array:
     """Return where the first, the second or a later descent starts."""
     X = problem.X[rows]
     if start == 0:
@@ -174,87 +173,72 @@ def starts_at_others(problem: Problem, rows: Rows, ball: Ball, count: int) -> It
 
 def _apart(X: Array, others: Array, ball: Ball) -> Array:
     """Return the distances of rows from others in the ball's norm, columns that stay left out."""
-    if ball.columns is not None:
-        columns = to_numpy(ball.columns)[0]
-        moving = columns > 0
-        X, others = (rows[:, moving] / columns[moving] for rows in (X, others))
+    columns = np.broadcast_to(to_numpy(cast(Array, ball.columns)), (1, X.shape[1]))[0]
+    moving = columns > 0
+    X, others = (rows[:, moving] / columns[moving] for rows in (X, others))
     return cdist(X, others, "chebyshev" if ball.norm == "linf" else "euclidean")
 
 
 def _candidates(problem: Problem) -> Array:
-    """Return rows of the model and of the batch, (c, d)."""
-    own, batch = _rows_of(problem), to_numpy(problem.X).astype(np.float64)
-    if own is None:
-        return batch[:MOST_ROWS]
-    return np.vstack([own[: MOST_ROWS // 2], batch[: MOST_ROWS // 2]])
-
-
-def _rows_of(problem: Problem) -> Array | None:
-    """Return the rows that a model keeps, in the units of X: centres of an expansion or rows of a neighbours model."""
-    target = problem.target
-    width = problem.X.shape[1]
+    """Return rows to start at, (c, d): those that the model keeps, in the units of X, and those of the batch."""
+    target, batch = problem.target, to_numpy(problem.X).astype(np.float64)
     if isinstance(target, ExpansionTarget):
         scale, shift = (np.asarray(to_numpy(part)) for part in (target.exact.scale, target.exact.shift))
-        rows: Array = to_numpy(target.expansion.centers) / scale + shift
+        own: Any = to_numpy(target.expansion.centers) / scale + shift
     else:
-        rows = getattr(problem.model, "_fit_X", np.empty(0))
-    known = isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] == width and len(rows) > 0
-    return rows.astype(np.float64) if known else None
+        own = getattr(problem.model, "_fit_X", None)  # of a neighbours model
+    if not (isinstance(own, np.ndarray) and own.ndim == 2 and own.shape[1] == batch.shape[1] and len(own)):
+        return batch[:MOST_ROWS]
+    return np.vstack([own[: MOST_ROWS // 2].astype(np.float64), batch[: MOST_ROWS // 2]])
 
 
-def walk_to_rivals(worst: Met, rows: NDArray[np.intp], ball: Ball, steps: int, length: float) -> None:
+def walk_to_rivals(worst: Met, rows: Rows, ball: Ball, steps: int, length: float) -> None:
     """Descend from the rows on the lead over each rival in turn, as long as they are classified correctly."""
     problem = worst.problem
     rivals = problem.target.contrasts.shape[1]
     for rival in range(rivals if rivals > 1 else 0):
         rows = rows[~worst.wrong[rows]]
-        if not len(rows):
-            return
         lead = problem.target.contrasts[problem.codes[rows], rival]
-
-        def aim(contrast: Array, lead: Array = lead) -> Array:
-            return lead
-
-        descend(worst, rows, problem.X[rows], ball, steps, length, aim)
+        descend(worst, rows, problem.X[rows], ball, steps, length, lead)
 
 
-def walk_shorter(worst: Met, rows: NDArray[np.intp], ball: Ball, steps: int, length: float) -> None:
+def walk_shorter(worst: Met, rows: Rows, ball: Ball, steps: int, length: float) -> None:
     """Descend within smaller radii from rows that stand although the slope at them says that a fraction would do.
 
     Steps that are a share of a wide ball leap over the border, to where the model may be flat.
     """
     for share in (SHRINK ** -float(turn) for turn in range(1, MOST_SHRINKS + 1)):
         rows = rows[~worst.wrong[rows] & (worst.near[rows] < share * ball.radius)]
-        if not len(rows):
-            return
         descend(worst, rows, worst.problem.X[rows], ball.shrunk(share), steps, share * length)
 
 
 def descend(
-    met: Met, rows: NDArray[np.intp], moved: Array, ball: Ball, steps: int, length: float,
-    aim: Callable[[Array], Array] | None = None,
+    met: Met, rows: Rows, moved: Array, ball: Ball, steps: int, length: float,
+    lead: Array | None = None,
 ) -> None:
     """Walk ``steps`` steps down the margin from ``moved``, projecting on the ball around the rows and the box.
 
-    ``aim`` turns the contrasts (b, k) that attain the margins into those to walk down instead.
+    ``lead`` are contrasts (b, k) to walk down in place of those that attain the margins.
     """
+    if not len(rows):
+        return
     problem = met.problem
     xp = problem.place.xp
     X = problem.X[rows]
     low = problem.low[rows]
     high = problem.high[rows]
     if ball.norm == "linf":  # the ball is a box too
-        low = xp.maximum(low, X - ball.reach(X))
-        high = xp.minimum(high, X + ball.reach(X))
+        low = xp.maximum(low, X - ball.reach)
+        high = xp.minimum(high, X + ball.reach)
     for step in range(steps):
         at = problem.target.linearise(moved)
         margin, contrast, _ = met.see(rows, moved, at.scores)
-        g = at.gradient(contrast if aim is None else aim(contrast))
+        g = at.gradient(contrast if lead is None else lead)
         met.slope(rows, g)
         if step == 0:
             met.look(rows, margin, g, ball)
         met.queries += len(g) * problem.target.gradient_cost
-        moved -= ball.step(g, length, out=g)
+        moved -= ball.step(g, length)
         if ball.norm == "l2":
             moved = X + ball.project(moved - X)
         xp.maximum(moved, low, out=moved)  # numpy's clip to arrays takes six times as long

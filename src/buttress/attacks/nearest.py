@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buttress._arrays import namespace
 from buttress._checks import Array, check_count, check_number, check_option
-from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
+from buttress._types import BoundsLike, Mask, MatrixLike, RandomStateLike, Rng, Rows, VectorLike
 from buttress.attacks.ball import Ball
 from buttress.attacks.gradient import generator
 from buttress.attacks.problem import Closest, pose
@@ -36,16 +35,13 @@ LINE_HALVINGS = 20  # of the line back to the row: to a millionth of its length
 INSIDE = 0.999999  # of the half width: the ends of the box have no arctanh
 ANYWHERE = Ball(np.inf, "l2")
 LEAST = 1e-12  # margin and squared slope that count as none
-# Adam's usual constants: what running means keep and take, and the least size to divide by
+# Adam's usual constants: what the running means keep, and the least size to divide by
 MEAN_KEPT = 0.9
-MEAN_NEW = 0.1
 SQUARE_KEPT = 0.999
-SQUARE_NEW = 0.001
 LEAST_SIZE = 1e-8
 
-Rows = NDArray[np.intp]
 # (point, contrasts, rows still in the way of success) -> columns (b, B) or None for all, and the margin's slope there
-Slope = Callable[[Linearised, Array, NDArray[np.bool_]], tuple[Rows | None, Array]]
+Slope = Callable[[Linearised, Array, Mask], tuple[Rows | None, Array]]
 
 
 def carlini_wagner(
@@ -105,7 +101,7 @@ def carlini_wagner(
     problem = pose(model, X, y, bounds, device)
     closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
 
-    def slope(at: Linearised, contrast: Array, active: NDArray[np.bool_]) -> tuple[None, Array]:
+    def slope(at: Linearised, contrast: Array, active: Mask) -> tuple[None, Array]:
         g = at.gradient(contrast)
         closest.queries += len(g) * problem.target.gradient_cost
         return None, g
@@ -113,8 +109,7 @@ def carlini_wagner(
     _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, variable,
             generator(random_state))
     closest.warn_if_flat()
-    found, info = closest.report(ANYWHERE)
-    return (found, info) if return_info else found
+    return closest.report(ANYWHERE, return_info)
 
 
 def zoo(
@@ -168,7 +163,7 @@ def zoo(
     width = problem.width * 0 + check_number("h", h, 0) if h is not None else BOX_DIFFERENCE * problem.width
     count = min(d, check_count("coordinates", coordinates))
 
-    def slope(at: Linearised, contrast: Array, active: NDArray[np.bool_]) -> tuple[Rows, Array]:
+    def slope(at: Linearised, contrast: Array, active: Mask) -> tuple[Rows, Array]:
         shared = np.tile(rng.permutation(d)[:count], (len(contrast), 1))  # the model sees few columns move
         columns = problem.place(shared)
         g = _differences(at, contrast, columns, width, active)
@@ -178,12 +173,11 @@ def zoo(
     _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, variable, rng,
             per_row=1 if problem.target.separable else 2 * count)
     closest.warn_if_flat()
-    found, info = closest.report(ANYWHERE)
-    return (found, info) if return_info else found
+    return closest.report(ANYWHERE, return_info)
 
 
 def _differences(
-    at: Linearised, contrast: Array, columns: Rows, width: Array, active: NDArray[np.bool_]
+    at: Linearised, contrast: Array, columns: Rows, width: Array, active: Mask
 ) -> Array:
     """Return the slopes (b, B) of the contrasted scores along the columns, 0 for rows that are not active."""
     xp, count = namespace(width), columns.shape[1]
@@ -237,8 +231,8 @@ class _Adam:
         """Move w (b, d) against the gradient g of its columns (b, B), all of them for None."""
         xp = namespace(w)
         at: Any = (slice(None),) if columns is None else (xp.arange(len(w))[:, None], columns)
-        mean = self.mean[at] = MEAN_KEPT * self.mean[at] + MEAN_NEW * g
-        square = self.square[at] = SQUARE_KEPT * self.square[at] + SQUARE_NEW * g**2
+        mean = self.mean[at] = MEAN_KEPT * self.mean[at] + (1 - MEAN_KEPT) * g
+        square = self.square[at] = SQUARE_KEPT * self.square[at] + (1 - SQUARE_KEPT) * g**2
         count = self.count[at] = self.count[at] + 1
         size = xp.sqrt(square / (1 - SQUARE_KEPT**count)) + LEAST_SIZE
         w[at] -= self.rate[at] * (mean / (1 - MEAN_KEPT**count)) / size
@@ -274,7 +268,7 @@ def _search(
 
 def _round(
     closest: Closest, rows: Rows, start: Array, slope: Slope, steps: int, rate: Array, tanh: bool, c: Array | None
-) -> tuple[Array, NDArray[np.bool_]]:
+) -> tuple[Array, Mask]:
     """Descend from ``start`` with weights c (None: those of a linear model); return c and who succeeded."""
     problem = closest.problem
     X = problem.X[rows]
@@ -292,7 +286,8 @@ def _round(
         hit |= ~active
         columns, g = slope(at, contrast, active)
         closest.slope(rows, g)
-        c = _linear_weight(margin, g, X.shape[1]) if c is None else c
+        if c is None:  # 2 margin / |gradient|^2 would just do for a linear model; g may hold some of its slopes only
+            c = 2 * margin.clip(LEAST, None) / ((g**2).sum(axis=1) * X.shape[1] / g.shape[1]).clip(LEAST, None)
         if step % max(1, steps // LOOKS) == 0:
             total = ((x - X) ** 2).sum(axis=1) + c * margin.clip(-closest.kappa, None)
             stalls += total > BETTER * lowest
@@ -303,12 +298,6 @@ def _round(
         adam.step(w, columns, g)
     assert c is not None  # steps >= 1
     return c, hit
-
-
-def _linear_weight(margin: Array, g: Array, d: int) -> Array:
-    """Return 2 margin / |gradient|^2, the c that would just do for a linear model; g (b, B) holds B of d slopes."""
-    square = (g**2).sum(axis=1) * d / g.shape[1]
-    return 2 * margin.clip(LEAST, None) / square.clip(LEAST, None)
 
 
 def _pick(values: Array, columns: Rows | None) -> Array:

@@ -10,9 +10,8 @@ itself, beside the labels that it is surest of, those it is least sure of, and l
 learner is returned.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -23,6 +22,7 @@ from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_classes, check_count, check_rows
 from buttress._types import BoundsLike, Labels, MatrixLike, RandomStateLike, Rows, Trainable, VectorLike
+from buttress.attacks.swaps import rivals_of
 from buttress.kernels import RBF, resolve_gamma
 
 PENALTIES = (0.1, 1.0, 10.0)  # of the surrogates: different ones find different sets
@@ -84,14 +84,8 @@ def poison_labels(
     """
     posed = _Learner.of(model, X, y, X_test, y_test)
     k = min(check_count("flips", flips, 0), len(posed.codes))
-    sets = _sets_of_labels(posed, k, check_random_state(random_state)) if k else iter(())
-    best = posed.unharmed()
-    for rows, truth in sets:
-        codes = posed.codes.copy()
-        codes[rows] = truth
-        found = posed.poisoned(posed.X, codes, rows)
-        best = found if found.accuracy < best.accuracy or not len(best.rows) else best
-    return best
+    sets = _sets_of_labels(posed, k, check_random_state(random_state)) if k else ()
+    return posed.worst((posed.X, _with(posed.codes, rows, truth), rows) for rows, truth in sets)
 
 
 def poison_rows(
@@ -116,13 +110,17 @@ def poison_rows(
     posed = _Learner.of(model, X, y, X_test, y_test)
     low, high = _box((posed.X.min(axis=0), posed.X.max(axis=0)) if bounds is None else bounds, posed.X.shape[1])
     k, rng = check_count("rows", rows, 0), check_random_state(random_state)
-    best = posed.unharmed()
     new = np.arange(len(posed.codes), len(posed.codes) + k)
-    for Z, codes in _sets_of_rows(posed, k, rng) if k else ():
-        inside = np.clip(Z, low, high)
-        found = posed.poisoned(np.vstack([posed.X, inside]), np.concatenate([posed.codes, codes]), new)
-        best = found if found.accuracy < best.accuracy or not len(best.rows) else best
-    return best
+    sets = _sets_of_rows(posed, k, rng) if k else ()
+    return posed.worst((np.vstack([posed.X, np.clip(Z, low, high)]), np.concatenate([posed.codes, codes]), new)
+                       for Z, codes in sets)
+
+
+def _with(codes: Rows, rows: Rows, truth: Rows) -> Rows:
+    """Return the classes with others in some rows."""
+    changed = codes.copy()
+    changed[rows] = truth
+    return changed
 
 
 def _box(bounds: BoundsLike, width: int) -> tuple[Array, Array]:
@@ -162,17 +160,13 @@ class _Learner:
         return cls(model, rows.astype(np.float64), codes, classes, asked.astype(np.float64),
                    np.searchsorted(classes, truth))
 
-    def poisoned(self, X: Array, codes: Rows, rows: Rows) -> Poisoned:
-        """Fit to poisoned data and say what that does."""
-        return Poisoned(X, self.classes[codes], rows, self.clean, self._accuracy(X, codes))
-
-    def unharmed(self) -> Poisoned:
-        """Return the data as they are."""
-        return Poisoned(self.X, self.classes[self.codes], np.zeros(0, dtype=int), self.clean, self.clean)
-
-    @cached_property
-    def clean(self) -> float:
-        return self._accuracy(self.X, self.codes)
+    def worst(self, poisons: Iterable[tuple[Array, Rows, Rows]]) -> Poisoned:
+        """Return the poison, (X, codes, rows that are poisoned), that the learner does worst with; none if none is met.
+        """
+        clean = self._accuracy(self.X, self.codes)
+        found = (Poisoned(X, self.classes[codes], rows, clean, self._accuracy(X, codes)) for X, codes, rows in poisons)
+        unharmed = Poisoned(self.X, self.classes[self.codes], np.zeros(0, dtype=int), clean, clean)
+        return min(found, key=lambda one: one.accuracy, default=unharmed)
 
     def _accuracy(self, X: Array, codes: Rows) -> float:
         """Return the accuracy of the learner fitted to other data; with one class left nothing is fitted."""
@@ -180,6 +174,11 @@ class _Learner:
             return float(np.mean(self.truth == codes[0]))
         fitted = cast(Any, clone(self.model)).fit(X, self.classes[codes])
         return float(np.mean(fitted.predict(self.Z) == self.classes[self.truth]))
+
+    @property
+    def signs(self) -> Array:
+        """The labels of the surrogates, (n, n_classes): 1 for the class of each row, else -1."""
+        return np.where(self.codes[:, None] == np.arange(len(self.classes)), 1.0, -1.0)
 
     def weights(self, penalty: float, X: Array) -> Array:
         """Return the weights h_i(x) of the surrogate's labels for rows of X (m, d), shape (m, n)."""
@@ -191,30 +190,17 @@ class _Learner:
 
 def _sets_of_labels(posed: _Learner, k: int, rng: np.random.RandomState) -> Iterator[tuple[Rows, Rows]]:
     """Yield sets of k rows and the classes that their labels change to."""
-    count = len(posed.classes)
-    signs = np.where(posed.codes[:, None] == np.arange(count), 1.0, -1.0)
     for penalty in PENALTIES:
-        H = posed.weights(penalty, posed.Z)
-        yield _most_lost(H, signs, posed, k)
-    scores = posed.weights(1.0, posed.X) @ signs
-    others = np.where(posed.codes[:, None] == np.arange(count), -np.inf, scores)
-    rival = others.argmax(axis=1)
-    lead = scores[np.arange(len(rival)), posed.codes] - others.max(axis=1)
-    for order in (np.argsort(lead), np.argsort(-lead)):
+        yield _most_lost(posed.weights(penalty, posed.Z), posed, k)
+    rival, lead = rivals_of(posed.weights(1.0, posed.X) @ posed.signs, posed.codes)
+    orders = [np.argsort(lead), np.argsort(-lead), *(rng.permutation(len(rival)) for _ in range(DRAWS))]
+    for order in orders:
         yield order[:k], rival[order[:k]]
-    for _ in range(DRAWS):
-        rows = rng.permutation(len(rival))[:k]
-        yield rows, rival[rows]
 
 
-def _most_lost(H: Array, signs: Array, posed: _Learner, k: int) -> tuple[Rows, Rows]:
+def _most_lost(H: Array, posed: _Learner, k: int) -> tuple[Rows, Rows]:
     """Return the labels that, one after another, take most test rows from the surrogate, nearest to be lost first."""
-    rows = np.arange(len(posed.Z))
-    scores = H @ signs
-    own = scores[rows, posed.truth].copy()
-    scores[rows, posed.truth] = -np.inf
-    rival = scores.argmax(axis=1)
-    left = own - scores[rows, rival]
+    rival, left = rivals_of(H @ posed.signs, posed.truth)
     drop = _drops(H, posed, rival)  # (n_classes, m, n): label i turned into class c lowers the lead of row t by that
     chosen: list[int] = []
     truth: list[int] = []
@@ -241,17 +227,11 @@ def _drops(H: Array, posed: _Learner, rival: Rows) -> Array:
 
 def _sets_of_rows(posed: _Learner, k: int, rng: np.random.RandomState) -> Iterator[tuple[Array, Rows]]:
     """Yield k rows to put in and their false classes: test rows with a rival's label, those of most effect or any."""
-    count = len(posed.classes)
-    signs = np.where(posed.codes[:, None] == np.arange(count), 1.0, -1.0)
-    scores = posed.weights(1.0, posed.Z) @ signs
-    rows = np.arange(len(posed.Z))
-    others = np.where(posed.truth[:, None] == np.arange(count), -np.inf, scores)
-    rival = others.argmax(axis=1)
-    lead = scores[rows, posed.truth] - others.max(axis=1)
+    rival, lead = rivals_of(posed.weights(1.0, posed.Z) @ posed.signs, posed.truth)
     near: NDArray[Any] = RBF(resolve_gamma("scale", posed.X))(posed.Z, posed.Z)
     crowd = near.sum(axis=1)
     orders = [np.argsort(np.where(lead > 0, lead, np.inf)), np.argsort(-crowd), np.argsort(-np.abs(lead))]
-    orders += [rng.permutation(len(rows)) for _ in range(DRAWS)]
+    orders += [rng.permutation(len(rival)) for _ in range(DRAWS)]
     for order in orders:
         taken = np.resize(order, k)
         yield posed.Z[taken], rival[taken]

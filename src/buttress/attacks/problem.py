@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buttress._arrays import NUMPY, Place, check_device, namespace, to_numpy
 from buttress._checks import Array, check_box, check_rows, warn_user
-from buttress._types import BoundsLike, Classifier, MatrixLike, VectorLike
+from buttress._types import BoundsLike, Classifier, Mask, MatrixLike, Rows, VectorLike
 from buttress.attacks.ball import Ball
 from buttress.attacks.targets import AsFitted, Target, as_target, label_codes
 from buttress.expansion import margins, winners
@@ -39,11 +38,11 @@ class AttackInfo:
         Whether a row stands near which no score changed, so that the attack learned nothing there.
     """
 
-    success: NDArray[np.bool_]
+    success: Mask
     margin: Array
     distance: Array
     queries: int
-    blind: NDArray[np.bool_]
+    blind: Mask
 
 
 @dataclass
@@ -58,18 +57,18 @@ class Problem:
     target: Target
     place: Place
     X: Array
-    codes: NDArray[np.intp]
+    codes: Rows
     low: Array
     high: Array
     as_fitted: AsFitted
     as_given: Callable[[Array], Any]
 
-    def blocks(self, per_row: int = 1) -> list[NDArray[np.intp]]:
+    def blocks(self, per_row: int = 1) -> list[Rows]:
         """Return the row numbers in blocks that the target works on at a time, with ``per_row`` queries a row."""
         rows, size = self.place(np.arange(len(self.X))), max(1, self.target.block // per_row)
         return [rows[start : start + size] for start in range(0, len(rows), size)]
 
-    def clip(self, rows: NDArray[np.intp], X: Array) -> Array:
+    def clip(self, rows: Rows, X: Array) -> Array:
         """Return X (of these rows) moved into the box."""
         return self.place.xp.clip(X, self.low[rows], self.high[rows])
 
@@ -81,12 +80,7 @@ class Problem:
         width = xp.where(xp.isfinite(width), width, xp.amax(self.X, axis=0) - xp.amin(self.X, axis=0))
         return xp.where(width > 0, width, 1.0)
 
-    @property
-    def settled(self) -> bool:
-        """Whether the scores that the attack saw settle which rows are wrong."""
-        return self.place == NUMPY and self.target.decides is None
-
-    def judged(self, rows: NDArray[np.intp], X: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def judged(self, rows: Rows, X: Array) -> tuple[Array, Mask]:
         """Return the margins of numpy versions X of the rows in float64, and which the model itself gets wrong."""
         if not len(rows):
             return np.zeros(0), np.zeros(0, dtype=bool)
@@ -135,7 +129,7 @@ def frames_like(X: MatrixLike) -> Callable[[Array], Any]:
 
 def warn_of_units(problem: Problem, ball: Ball) -> None:
     """Warn of a radius that looks meant for another scale than the box's: below 1 where the box is 100 wide or more."""
-    if ball.columns is not None:  # somebody has looked at the columns
+    if np.ndim(ball.columns):  # somebody has looked at the columns
         return
     width = float((problem.high - problem.low).max())
     if 0 < ball.radius < 1 and WIDE_BOX <= width < np.inf:
@@ -157,10 +151,10 @@ class Met(ABC):
         self.near = problem.place(np.full(n, np.nan))  # the radius within which a row falls as far as its slope says
 
     @abstractmethod
-    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> NDArray[np.bool_]:
+    def better(self, rows: Rows, X: Array, wrong: Mask, margin: Array) -> Mask:
         """Say which of these versions X of the rows are to be kept instead."""
 
-    def see(self, rows: NDArray[np.intp], X: Array, scores: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
+    def see(self, rows: Rows, X: Array, scores: Array) -> tuple[Array, Array, Mask]:
         """Keep what is better than before; return margins (b,), the contrasts (b, k) to walk down, and who is wrong.
 
         Those are the contrasts that attain the margins; where a vote stands although a pair is lost already, that of
@@ -186,11 +180,11 @@ class Met(ABC):
         self.wrong[rows] = wrong[keep]
         return margin, contrast, wrong
 
-    def slope(self, rows: NDArray[np.intp], g: Array) -> None:
+    def slope(self, rows: Rows, g: Array) -> None:
         """Note at which rows a gradient ever pointed anywhere."""
         self.sloped[rows] |= (g != 0).any(axis=1)
 
-    def look(self, rows: NDArray[np.intp], margin: Array, g: Array, ball: Ball) -> None:
+    def look(self, rows: Rows, margin: Array, g: Array, ball: Ball) -> None:
         """Note the radius within which the margin would fall to 0 if it were as steep as g everywhere, at first sight.
         """
         xp = self.problem.place.xp
@@ -208,14 +202,14 @@ class Met(ABC):
                 f"{int(stand.sum())} rows it gets right, so this attack was blind there: that it failed says nothing "
                 "about robustness. Scores of trees and constant models are flat; worst_case also tries points far off.")
 
-    def blind(self) -> NDArray[np.bool_]:
+    def blind(self) -> Mask:
         """Say which rows stand near which no score changed."""
         return ~self.wrong & ~self.sloped & (self.X == self.problem.X).all(axis=1)
 
-    def report(self, ball: Ball) -> tuple[Any, AttackInfo]:
+    def report(self, ball: Ball, return_info: bool = True) -> Any:
         """Return the rows met, as they were given, and what was achieved, in numpy arrays, judged by the model.
 
-        A row that the model classified wrongly from the start counts at distance 0.
+        Without ``return_info`` the rows alone. One that the model classified wrongly from the start is at distance 0.
         """
         problem = self.problem
         blind = to_numpy(self.blind())
@@ -223,7 +217,7 @@ class Met(ABC):
         found = to_numpy(self.X)
         margin = to_numpy(self.margin)
         wrong = to_numpy(self.wrong)
-        if not problem.settled:
+        if problem.place != NUMPY or problem.target.decides is not None:  # the attack saw other scores than the model
             seen, rows = wrong, np.arange(len(found))
             margin, wrong = problem.judged(rows, found)
             doubted = rows[~wrong & (seen | (problem.target.decides is not None))]
@@ -235,13 +229,13 @@ class Met(ABC):
             self.queries += (len(found) + len(doubted)) * (1 if problem.target.decides is None else 2)
         far = distances(to_numpy(ball.measured(problem.place(found - start))), ball.norm)
         info = AttackInfo(wrong, margin, far, self.queries, blind & ~wrong)
-        return problem.as_given(found), info
+        return (problem.as_given(found), info) if return_info else problem.as_given(found)
 
 
 class Worst(Met):
     """Keeps a wrongly classified version of a row, then the one of least margin: for attacks within a ball."""
 
-    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> NDArray[np.bool_]:
+    def better(self, rows: Rows, X: Array, wrong: Mask, margin: Array) -> Mask:
         same = wrong == self.wrong[rows]
         return (wrong & ~self.wrong[rows]) | (same & (margin < self.margin[rows]))
 
@@ -257,7 +251,7 @@ class Closest(Met):
             self.queries += len(problem.X)
         self.distance = problem.place(np.zeros(len(problem.X)))
 
-    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> NDArray[np.bool_]:
+    def better(self, rows: Rows, X: Array, wrong: Mask, margin: Array) -> Mask:
         was = self.wrong[rows] & (self.margin[rows] <= -self.kappa)
         hit = wrong & (margin <= -self.kappa)
         distance = distances(X - self.problem.X[rows], "l2")

@@ -1,15 +1,24 @@
-"""What attacks leave standing: a score for model selection, and who has fallen within which radius."""
+"""What attacks leave standing: a score for model selection, C and gamma chosen by it, and who fell at which radius."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.model_selection import train_test_split
 
-from buttress._checks import Array
-from buttress._types import BoundsLike, Mask, MatrixLike, Rows, VectorLike
+from buttress._checks import Array, check_count, check_number, silent
+from buttress._types import BoundsLike, Mask, MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress.attacks.gradient import pgd
+from buttress.kernels import resolve_gamma
 from buttress.scores import Scorable
+
+GAMMA_FACTOR = 3.0  # from one gamma tried to the next
+C_FACTOR = 10.0
+FEWEST_A_CLASS = 2  # rows that a class must have to be held out in its share
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,8 @@ class Fallen:
     ----------
     radius : array of shape (n,)
         0 where a row is wrong as it is, inf where none is known.
+    proven : array of shape (n,)
+        The largest radius within which each row is proven to stand; no attack is spent on it there.
 
     Examples
     --------
@@ -86,18 +97,164 @@ class Fallen:
 
     def __init__(self, right: Mask):
         self.radius: Array = np.where(right, np.inf, 0.0)
+        self.proven: Array = np.zeros(len(right))
 
     def standing(self, eps: float) -> Mask:
         """Say which rows are not known to fall within ``eps``."""
         return np.asarray(self.radius > eps)
 
+    def prove(self, eps: float, rows: Rows) -> None:
+        """Note that these rows are proven to stand within ``eps``."""
+        self.proven[rows] = np.maximum(self.proven[rows], eps)
+
     def attack(self, eps: float, survives: Callable[[Rows], Mask]) -> Mask:
         """Attack those rows, and say which still stand; ``survives(rows)`` says who of them stays right within eps."""
-        rows = np.flatnonzero(self.standing(eps))
+        rows = np.flatnonzero(self.standing(eps) & (self.proven < eps))
         if eps > 0 and len(rows):
             self.radius[rows[~survives(rows)]] = eps
         return self.standing(eps)
 
-    def note(self, eps: float, survived: Mask) -> None:
-        """Take over which of all rows, (n,), an attack within ``eps`` has left standing."""
-        self.radius = np.where(survived, self.radius, np.minimum(self.radius, eps))
+
+@dataclass
+class Tried:
+    """One fit of a search: its parameters, and which of the rows held out it keeps under attack."""
+
+    parameters: dict[str, float]
+    kept: Mask
+
+    @property
+    def accuracy(self) -> float:
+        """The share of the rows that it keeps."""
+        return float(self.kept.mean())
+
+
+def tuned(
+    estimator: Any,
+    X: MatrixLike,
+    y: VectorLike,
+    *,
+    eps: ArrayLike,
+    norm: str = "linf",
+    bounds: BoundsLike | None = None,
+    fits: int = 8,
+    held_out: float = 0.25,
+    random_state: RandomStateLike = 0,
+    return_info: bool = False,
+) -> Any:
+    """Choose C and gamma of a classifier by its accuracy under attack on rows held out, and fit it to all rows.
+
+    The C and gamma that are best on clean rows are seldom best under attack. The search starts at those of the
+    estimator. It moves gamma by factors of 3 as long as that helps, then C by factors of 10, then both once more, until
+    no step helps or the fits are spent. Of equals the one met first is kept.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With a parameter C: a machine of this package or of scikit-learn, or a pipeline that ends in one. It is not
+        changed. A gamma is moved too, where the kernel is given by name.
+    X, y : array of shape (n, d), array of shape (n,)
+    eps, norm, bounds
+        What the attacker may do, as in :func:`pgd`; the ends of ``bounds`` are numbers or one number a column. A
+        machine that is trained against attacks has an ``eps`` of its own.
+    fits : int
+        Most fits of the search; one more is to all rows.
+    held_out : float
+        Share of the rows, in (0, 1), that is attacked and not fitted, in the proportions of the classes.
+    random_state : int, RandomState or None
+        Of the rows held out.
+    return_info : bool
+        Return ``(model, list of Tried)``. The accuracies chose the model, so they flatter it: judge it on other rows.
+
+    Raises
+    ------
+    ValueError
+        For an estimator without C, or parameters out of range. Ctrl-C leaves no model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import scale
+    >>> from buttress import SVC, attacks
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model, tried = attacks.tuned(SVC(), scale(X), y, eps=0.5, return_info=True)
+    >>> len(tried) <= 8, max(each.accuracy for each in tried) >= tried[0].accuracy
+    (True, True)
+    """
+    check_count("fits", fits)
+    check_number("held_out", held_out, 0, 1, closed="neither")
+    names, start = movable(estimator, X, y)
+    if not names:
+        raise ValueError(f"tuned chooses the C and gamma of a classifier. Got {estimator!r}, which has no C. Use "
+                         "GridSearchCV with scoring=attacks.AttackedAccuracy(eps) for other parameters.")
+    y = np.asarray(y)
+    enough = np.unique(y, return_counts=True)[1].min() >= FEWEST_A_CLASS
+    parts = train_test_split(X, y, test_size=held_out, random_state=random_state, stratify=y if enough else None)
+    score = AttackedAccuracy(eps=eps, norm=norm, bounds=bounds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of machines of scikit-learn that are only tried
+        tried = search(lambda parameters: trial(estimator, parameters, score, *parts), names, start, fits)
+    model = clone(estimator).set_params(**best_of(tried).parameters).fit(X, y)
+    return (model, tried) if return_info else model
+
+
+def trial(
+    estimator: Any, parameters: dict[str, float], score: AttackedAccuracy, X: Any, X_held: Any, y: Any, y_held: Any
+) -> Tried:
+    """Fit a copy with these parameters to X and y, and attack the rows held out; Ctrl-C in the fit is passed on."""
+    model = clone(estimator).set_params(**parameters)
+    with silent(UserWarning, pass_on=True):
+        model.fit(X, y)
+    with silent(UserWarning):
+        return Tried(parameters, score.kept(model, X_held, y_held))
+
+
+def best_of(tried: list[Tried]) -> Tried:
+    """Return the fit that kept most rows, the first of equals."""
+    return max(tried, key=lambda each: each.accuracy)
+
+
+def search(
+    try_at: Callable[[dict[str, float]], Tried], names: list[tuple[str, float]], start: dict[str, float], fits: int
+) -> list[Tried]:
+    """Return what was tried: from the start, each name in turn is moved by its factor up, else down, while that helps.
+
+    A pass over all names without a better point ends the search, as do ``fits`` fits.
+    """
+    tried = [try_at(start)]
+    best = tried[0]
+    improved = True
+    while improved:
+        improved = False
+        for name, factor in names:
+            for step in (factor, 1 / factor):
+                moved = True
+                while moved and len(tried) < fits:
+                    point = {**best.parameters, name: best.parameters[name] * step}
+                    known = any(_same(point, each.parameters) for each in tried)
+                    now = best if known else try_at(point)
+                    tried += [] if known else [now]
+                    moved = now.accuracy > best.accuracy
+                    best = now if moved else best
+                    improved |= moved
+    return tried
+
+
+def _same(one: dict[str, float], other: dict[str, float]) -> bool:
+    return all(np.isclose(one[name], other[name]) for name in one)
+
+
+def movable(estimator: Any, X: MatrixLike, y: VectorLike) -> tuple[list[tuple[str, float]], dict[str, float]]:
+    """Return which of C and gamma can be moved, with their factors, and where they start; none without a C."""
+    steps = getattr(estimator, "steps", None)
+    prefix = "" if steps is None else f"{steps[-1][0]}__"
+    parameters = estimator.get_params()
+    if prefix + "C" not in parameters:
+        return [], {}
+    names = [(prefix + "C", C_FACTOR)]
+    start = {prefix + "C": check_number("C", parameters[prefix + "C"], 0)}
+    kernel = parameters.get(prefix + "kernel", "linear")
+    if isinstance(kernel, str) and kernel not in ("linear", "precomputed") and prefix + "gamma" in parameters:
+        inner = X if steps is None or len(steps) == 1 else clone(estimator[:-1]).fit_transform(X, y)
+        start[prefix + "gamma"] = resolve_gamma(parameters[prefix + "gamma"], np.asarray(inner, dtype=np.float64))
+        names.insert(0, (prefix + "gamma", GAMMA_FACTOR))
+    return names, start

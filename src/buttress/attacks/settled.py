@@ -31,9 +31,8 @@ from buttress.attacks.trees import NAMES, Forest, Tree, read_forest
 from buttress.kernels import Linear
 from buttress.scores import Scorable
 
-TOLERANCE = 1e-6  # of HiGHS, on whole numbers and constraints; leads are proven beyond what it can hide
+TOLERANCE = 1e-6  # of HiGHS, on whole numbers, constraints and the gap, in the units of the largest cost
 HALVINGS = 100
-SOLVED = 0  # of milp: optimal
 
 
 @dataclass
@@ -173,13 +172,13 @@ def _trees(worst: Worst, forest: Forest, ball: Ball, limits: _Limits) -> Array:
     """Return lower bounds of the leads, (n,): tree by tree, and by a program a rival where that proves nothing."""
     problem = worst.problem
     bound = np.where(worst.wrong, -np.inf, np.inf)
-    reach = np.broadcast_to(ball.reach(problem.X), (1, problem.X.shape[1]))[0]
+    reach = np.broadcast_to(ball.reach, (1, problem.X.shape[1]))[0]
     lows, highs = np.maximum(problem.X - reach, problem.low), np.minimum(problem.X + reach, problem.high)
     for code in np.unique(problem.codes[~worst.wrong]):
         rows = np.flatnonzero(~worst.wrong & (problem.codes == code))
         for contrast in forest.contrasts[code]:
-            slack = TOLERANCE * sum(float(np.abs(tree.value @ contrast).max()) for tree in forest.trees)
-            bound[rows] = np.minimum(bound[rows], forest.least(lows[rows], highs[rows], contrast) - slack)
+            proven = forest.least(lows[rows], highs[rows], contrast) - _hidden(forest, contrast)
+            bound[rows] = np.minimum(bound[rows], proven)
     for row in np.flatnonzero(~worst.wrong & (bound <= 0)):
         if limits.work <= 0:
             break
@@ -256,7 +255,11 @@ class _Program:
                 self.high.append(0.0)
 
     def solve(self, limits: _Limits, seconds: float) -> tuple[float, Array | None]:
-        """Return a lower bound of the least cost and the splits of the best solution met, None if there is none."""
+        """Return a lower bound of the least cost and the splits of the best solution met, None if there is none.
+
+        The solver closes its gap to an absolute tolerance, so costs are put in units of the largest.
+        """
+        unit = max(map(abs, self.costs), default=0.0) or 1.0
         count, leaves = len(self.splits), len(self.costs)
         rows, kinds, numbers, coefs = (np.array(part) for part in zip(*self.entries, strict=True))
         columns = np.where(kinds, numbers, count + numbers)
@@ -265,11 +268,12 @@ class _Program:
         options = {"time_limit": seconds, "mip_rel_gap": 0.0}
         if limits.work < np.inf:
             options["node_limit"] = 1 + int(max(limits.work, 0.0) / leaves)
-        solved = milp(np.concatenate([np.zeros(count), self.costs]), integrality=whole, bounds=Bounds(0, 1),
+        costs = np.concatenate([np.zeros(count), self.costs]) / unit
+        solved = milp(costs, integrality=whole, bounds=Bounds(0, 1),
                       constraints=LinearConstraint(matrix, np.array(self.low), np.array(self.high)), options=options)
         limits.work -= leaves * max(1, solved.mip_node_count or 1)
-        bound = solved.fun if solved.status == SOLVED else solved.mip_dual_bound
-        return -np.inf if bound is None else float(bound), None if solved.x is None else solved.x[:count]
+        bound = solved.mip_dual_bound
+        return -np.inf if bound is None else float(bound) * unit, None if solved.x is None else solved.x[:count]
 
 
 def _least_lead(
@@ -277,17 +281,20 @@ def _least_lead(
 ) -> tuple[float, Array | None]:
     """Return a lower bound of the lead over the box, and the input at which it is least, None if none was met."""
     program = _Program()
-    hidden = 0.0
     for tree in forest.trees:
-        values = tree.value @ contrast
-        hidden += TOLERANCE * float(np.abs(values).max())
-        leaves = program.walk(tree, values, box)
+        leaves = program.walk(tree, tree.value @ contrast, box)
         program.constrain(leaves, None, 0.0, 1.0, 1.0)
     program.order()
     bound, splits = program.solve(limits, seconds)
-    if splits is None:
-        return bound + float(forest.offset @ contrast) - hidden, None
-    return bound + float(forest.offset @ contrast) - hidden, _point(program, splits > 0.5, forest, box)
+    bound += float(forest.offset @ contrast) - _hidden(forest, contrast)
+    return bound, None if splits is None else _point(program, splits > 0.5, forest, box)
+
+
+def _hidden(forest: Forest, contrast: Array) -> float:
+    """Return what a lead may be off by: the solver's tolerances, and the rounding of the model's own sums."""
+    largest = [float(np.abs(tree.value @ contrast).max()) for tree in forest.trees]
+    size = float(np.abs(forest.offset) @ np.abs(contrast)) + sum(largest)
+    return TOLERANCE * (sum(largest) + max(largest)) + (len(largest) + 4) * float(np.finfo(float).eps) * size
 
 
 def _point(program: _Program, below: Mask, forest: Forest, box: _Box) -> Array:

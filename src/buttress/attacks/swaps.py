@@ -172,7 +172,7 @@ class _Asked:
             return wrong, np.where(codes == 1, scores, -scores)
         if scores.shape[1] != len(model.classes_):  # votes in pairs
             return wrong, None
-        return wrong, lead_of(scores, codes)
+        return wrong, rivals_of(scores, codes)[1]
 
 
 def _with(X: Any, rows: Rows, cells: dict[Column, Labels]) -> Any:
@@ -264,12 +264,13 @@ def harm_done(wrong: Mask, margin: Array | None) -> Array:
     return np.asarray(2.0 * wrong - bounded / (1 + np.abs(bounded)))
 
 
-def lead_of(scores: Array, codes: Rows) -> Array:
-    """Return by how much the score of each row's class leads over its best rival; scores (n, k), codes (n,)."""
+def rivals_of(scores: Array, codes: Rows) -> tuple[Rows, Array]:
+    """Return the best rival of each row's class, and by how much that leads; scores (n, k), codes (n,)."""
     rows = np.arange(len(codes))
-    rivals = np.array(scores, dtype=np.float64)
-    rivals[rows, codes] = -np.inf
-    return np.asarray(scores[rows, codes] - rivals.max(axis=1))
+    others = np.array(scores, dtype=np.float64)
+    others[rows, codes] = -np.inf
+    rival = others.argmax(axis=1)
+    return rival, np.asarray(scores[rows, codes] - others[rows, rival])
 
 
 def same(first: Array, second: Array) -> Mask:

@@ -1,19 +1,19 @@
 """What an attack sees of a model: scores of rows, their gradients, and scores of steps along coordinates."""
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._arrays import NUMPY, Place, namespace
-from buttress._checks import Array, check_values
-from buttress._types import Classifier, MatrixLike, ProbabilisticClassifier, ScoredClassifier, VectorLike
+from buttress._checks import Array, check_known, check_values
+from buttress._types import Classifier, MatrixLike, ProbabilisticClassifier, Rows, ScoredClassifier, VectorLike
 from buttress.attacks.chain import Chain, read_chain
-from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
+from buttress.expansion import KernelExpansion, class_contrasts, pair_contrasts, pairs_of
 from buttress.features import RandomExpansion, WavePoint
 from buttress.kernels import RBF
 from buttress.kernels.points import Columns, centred, nudge, weighted
@@ -31,24 +31,6 @@ PHASES = 4_000_000  # phases of random features of one block of rows, 32 MB
 ENTRIES = 500_000  # kernel values of one block of rows, 4 MB: they stay in the cache between steps
 
 
-class Target(Protocol):
-    """Scores (n, k), their contrasts between classes, and input gradients of weighted scores."""
-
-    contrasts: Array
-    gradient_cost: int  # rows scored for the gradient at one row
-    block: int  # rows to work on at a time
-    separable: bool  # whether steps along coordinates cost no more memory than the rows
-    decides: Any  # labels of rows, where they need not be the winners of the scores; None where they are
-    place: Place  # of all arrays
-    exact: Any  # the function of the scores in float64 on numpy
-
-    def scores(self, X: Array) -> Array:
-        """Return the scores of X (n, d), shape (n, k)."""
-
-    def linearise(self, X: Array) -> "Linearised":
-        """Return the scores of X with their gradients, at less than the cost of asking for both."""
-
-
 @dataclass
 class Linearised:
     """Scores (n, k) at some rows; ``gradient(V)`` of V-weighted scores there, shape (n, d); ``nudged(rows, columns,
@@ -60,14 +42,31 @@ class Linearised:
     nudged: Callable[[Columns, Columns, Array, Array], Array]
 
 
-class ExpansionTarget:
+class Target(ABC):
+    """Scores (n, k), their contrasts between classes, and input gradients of weighted scores."""
+
+    contrasts: Array
+    exact: Any  # the function of the scores in float64 on numpy
+    decides: Any = None  # labels of rows, where they need not be the winners of the scores; None where they are
+    gradient_cost = 1  # rows scored for the gradient at one row
+    block = QUERIED_BLOCK  # rows to work on at a time
+    separable = False  # whether steps along coordinates cost no more memory than the rows
+    place = NUMPY  # of all arrays
+
+    @abstractmethod
+    def scores(self, X: Array) -> Array:
+        """Return the scores of X (n, d), shape (n, k)."""
+
+    @abstractmethod
+    def linearise(self, X: Array) -> Linearised:
+        """Return the scores of X with their gradients, at less than the cost of asking for both."""
+
+
+class ExpansionTarget(Target):
     """A kernel expansion of (x - shift) * scale: exact gradients, coordinate steps without new distances."""
 
-    gradient_cost = 1
-    decides: Any = None
-
     def __init__(self, score: ScoreFunction, place: Place):
-        self.exact: Any = score
+        self.exact = score
         self.place = place
         there = score.moved(place)
         expansion = self.expansion = cast(KernelExpansion, there.expansion)
@@ -131,30 +130,25 @@ def by_differences(scores: Callable[[Array], Array], X: Array, V: Array) -> Arra
     return G
 
 
-class QueryTarget:
+class QueryTarget(Target):
     """Anything with scores: gradients by central differences, unless the model has ``input_gradient(X, V)``.
 
     The model, for gradients too, is asked with ``as_fitted(rows)``, rows of the type that it was fitted on.
     """
 
-    block = QUERIED_BLOCK
-    separable = False
-    place = NUMPY
-
     def __init__(self, model: Scored, as_fitted: AsFitted = np.asarray):
         ask = _score_function(model)
         self.query: Callable[[Array], Array] = lambda X: ask(as_fitted(X))
-        self.decides: Any = lambda X: model.predict(as_fitted(X))
-        self.exact: Any = self.scores
+        self.decides = lambda X: model.predict(as_fitted(X))
+        self.exact = self.scores
         self.as_fitted = as_fitted
         self.own = getattr(model, "input_gradient", None) if hasattr(model, "decision_function") else None
         self.gradient_cost = 2 * getattr(model, "n_features_in_", 1) if self.own is None else 1
         n_classes = len(model.classes_)
-        if _votes_in_pairs(model):
-            pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
-            self.contrasts = pair_contrasts(pairs, n_classes)
+        if getattr(_last_step(model), "decision_function_shape", "ovr") == "ovo" and n_classes > 2:
+            self.contrasts = pair_contrasts(pairs_of(n_classes), n_classes)
         else:
-            self.contrasts = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+            self.contrasts = class_contrasts(n_classes)
 
     def scores(self, X: Array) -> Array:
         with warnings.catch_warnings():
@@ -206,15 +200,13 @@ class ChainTarget(QueryTarget):
         return Linearised(scores, back, self._nudged(X))
 
 
-class WaveTarget:
+class WaveTarget(Target):
     """Sums of random features of (x - shift) * scale: they know their gradient, and short steps along coordinates."""
 
-    gradient_cost = 1
     separable = True
-    decides: Any = None
 
     def __init__(self, score: ScoreFunction, place: Place):
-        self.exact: Any = score
+        self.exact = score
         self.place, self.there = place, score.moved(place)
         self.contrasts = self.there.contrasts
         self.block = max(1, PHASES // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
@@ -261,11 +253,6 @@ def _score_function(model: Scored) -> Callable[[MatrixLike], Array]:
     return log_odds
 
 
-def _votes_in_pairs(model: Classifier) -> bool:
-    """Say whether the scores of a model, or of the last step of its pipeline, are of pairs of more than two classes."""
-    return getattr(_last_step(model), "decision_function_shape", "ovr") == "ovo" and len(model.classes_) > 2
-
-
 def _last_step(model: Classifier) -> Any:
     """Return the classifier at the end of a pipeline, inside a fitted search or inside one of our meta-estimators."""
     last: Any = getattr(model, "best_estimator_", model)
@@ -303,13 +290,9 @@ def as_target(model: Scorable, place: Place = NUMPY, as_fitted: AsFitted = np.as
     return WaveTarget(score, place)
 
 
-def label_codes(model: Scorable, y: VectorLike, n: int) -> NDArray[np.intp]:
+def label_codes(model: Scorable, y: VectorLike, n: int) -> Rows:
     """Return the class numbers of labels y (n,); ValueError for one the model was not fitted on."""
     y, classes = np.asarray(y), as_classifier(model).classes_
     if y.shape != (n,):
         raise ValueError(f"y must have one label for each of the {n} rows of X. Got shape {y.shape}.")
-    known = np.isin(y, classes)
-    if not known.all():
-        raise ValueError(f"y holds the label {y[~known].tolist()[0]!r}, which the model was not fitted on. "
-                         f"Its classes are {np.asarray(classes).tolist()}.")
-    return np.searchsorted(classes, y)
+    return check_known(y, np.asarray(classes))

@@ -18,7 +18,7 @@ from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.scores import Scorable
 
 Nodes = NDArray[np.intp]
-AVERAGED = (RandomForestClassifier, ExtraTreesClassifier)
+AVERAGED = (DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier)
 NAMES = "DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier, GradientBoostingClassifier or " \
         "HistGradientBoostingClassifier"
 
@@ -96,14 +96,16 @@ class Forest:
 def read_forest(classifier: Scorable, X: Array) -> Forest | None:
     """Return the trees of a fitted classifier, None for another kind of model; X (n, d) are rows to read an offset at.
 
-    ValueError for histogram boosting with categorical columns.
+    ValueError for histogram boosting with categorical columns, and for boosting that starts from another estimator,
+    whose predictions are no constant.
     """
     model: Any = getattr(classifier, "best_estimator_", classifier)
-    if type(model) is DecisionTreeClassifier:
-        return _averaged([model], len(model.classes_))
     if type(model) in AVERAGED:
-        return _averaged(model.estimators_, len(model.classes_))
+        return _averaged(getattr(model, "estimators_", [model]), len(model.classes_))
     if type(model) is GradientBoostingClassifier:
+        if model.init is not None and model.init != "zero":
+            raise ValueError(f"Boosting that starts from {model.init!r} is not read as trees. Fit it with init=None or "
+                             "init='zero'.")
         shape = model.estimators_.shape
         trees = [_tree(model.estimators_[i, k].tree_, model.learning_rate, k, shape[1])
                  for i in range(shape[0]) for k in range(shape[1])]

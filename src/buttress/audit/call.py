@@ -1,9 +1,10 @@
 """The call: from arrays, frames or a table that was read to the result of a study of it."""
 
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence, Sized
+from time import monotonic
 
+import numpy as np
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
@@ -21,6 +22,7 @@ from buttress.audit.measuring.measurement import measure, seconds_of
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.options import Options
 from buttress.audit.protocols import Frame, Report, is_frame
+from buttress.audit.reading.split import set_apart, with_rows_to_test
 from buttress.audit.reading.table import Table, columns_of, kind_of_frame, labels_of, make_table
 from buttress.audit.result import AuditResult
 
@@ -43,6 +45,10 @@ def audit(
     checks: Sequence[Check] = (),
     ignore: Sequence[str] = (),
     against: ArrayLike | Frame | None = None,
+    groups: str | None = None,
+    time: str | None = None,
+    test: tuple[ArrayLike | Frame, ArrayLike] | None = None,
+    metric: str = "auto",
     checkpoint: str | None = None,
     report: Report | None = None,
 ) -> AuditResult:
@@ -83,6 +89,16 @@ def audit(
     against : array or frame or None
         Newer rows with the columns of X, and perhaps one called ``target_name``: the result then says which columns
         drifted, which rows are novel, and whether a model of (X, y) can be trusted on them.
+    groups : str or None
+        The column of X (x0, x1, ... of an array) whose equal entries belong together, such as the patient: groups stay
+        whole in every split, and intervals are over groups. It is no feature then.
+    time : str or None
+        The column that says when rows were: the latest 30% are held out. It is no feature then.
+    test : (X, y) or None
+        Rows that models are tested on, in place of some held out; suspicious rows are looked for among both.
+    metric : {"auto", "accuracy", "balanced_accuracy", "rmse", "mae"}
+        By what models are compared. "auto" is accuracy, or balanced accuracy where a class has less than a tenth of the
+        rows; of numbers it is the RMSE.
     checkpoint : str or None
         Folder in which finished stages are kept, so that the same call after a kill goes on from them;
         ``max_time`` then counts anew. Emptied at the end.
@@ -109,12 +125,20 @@ def audit(
     >>> result.columns["as_is"], bool(result.rows["plain SVC"]["as_is"].value > 0.8)
     ('accuracy on held-out rows as they are', True)
     """
-    started = time.monotonic()
-    options = Options(task, eps, effort, max_time, rows, random_state, tuple(ignore), swaps)
+    started = monotonic()
+    options = Options(task, eps, effort, max_time, rows, random_state, tuple(ignore), swaps, groups, time, metric)
     options.check()
-    columns = columns_of(X)
+    columns, labels, to_test = columns_of(X), labels_of(X, y), None
     _check_lengths(X, y)
-    table, settled = make_table(columns, y, target_name, task, labels_of(X, y))
+    target: object = y
+    if test is not None:
+        _check_lengths(*test)
+        more = labels_of(*test)
+        labels = None if labels is None or more is None else np.concatenate([labels, more])
+        columns, target, to_test = with_rows_to_test(
+            columns, y, {**columns_of(test[0]), target_name: test[1]}, target_name)
+    table, settled = make_table(columns, target, target_name, task, labels)
+    table.to_test = None if to_test is None else to_test[table.places]
     table.by_number = not is_frame(X)
     table.origin = "", kind_of_frame(X)
     newer = None if against is None else (columns_of(against), kind_of_frame(against))
@@ -140,6 +164,7 @@ def audit_table(
     thing that is known early.
     """
     options.check()
+    set_apart(table, options.groups, options.time)
     entries: dict[str, Predictor] = {}
     entries |= contenders(task, options.eps, options.seed) | baselines(table, task, options.seed)
     if estimator is not None:
@@ -173,4 +198,4 @@ def audit_table(
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     report("writing", 0.97)
-    return conclude(split, measured, source, checks, comparison, time.monotonic() - started)
+    return conclude(split, measured, source, checks, comparison, monotonic() - started)

@@ -9,6 +9,7 @@ from typing import Any
 from buttress._suggest import agreeing
 from buttress.audit.baselines import NAMES
 from buttress.audit.findings import Finding
+from buttress.audit.measurements.gained import Gain
 from buttress.audit.measuring.cells import Cell
 from buttress.audit.measuring.suspicion import Suspect, Suspicion
 from buttress.audit.sheet import Sheet
@@ -17,6 +18,18 @@ from buttress.audit.sheet import Sheet
 REMADE = ("sheet", "suspicion", "suspects", "rows", "findings", "seconds")
 SCHEMA = "buttress.audit/3"
 DIGITS = 6  # of numbers in the file: what is beyond may change with a processor or a library
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """Of one class, among the held-out rows as they are: how many there are, and which share of them is found.
+
+    ``precision`` is the share that is right of the rows said to be of the class.
+    """
+
+    rows: int
+    recall: Cell
+    precision: Cell
 
 
 @dataclass(repr=False)
@@ -40,6 +53,8 @@ class AuditData:
     baseline: str
     sheet: Sheet
     against: dict[str, Any] | None = None
+    by_class: dict[str, ClassScore] = field(default_factory=dict)
+    gain: Gain | None = None
     measured: dict[str, str] = field(default_factory=dict)
     cut: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -50,6 +65,8 @@ class AuditData:
         from buttress import __version__
 
         plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in REMADE}
+        plain["gain"] = None if self.gain is None else asdict(self.gain)
+        plain["by_class"] = {label: asdict(score) for label, score in self.by_class.items()}
         estimators = {name: {key: asdict(cell) for key, cell in cells.items()} for name, cells in self.rows.items()}
         found = {**plain, "estimators": estimators, "suspicion": asdict(self.suspicion),
                  "suspicious": [asdict(suspect) for suspect in self.suspects],
@@ -58,8 +75,12 @@ class AuditData:
 
     @property
     def suspicious(self) -> Any:
-        """The rows that look wrong or are borderline, as they came, as a frame like the user's, the worst first."""
-        return frame(self.sheet.suspicious(), self.data["source"])
+        """The rows that look wrong or are borderline, as they came, as a frame like the user's, the worst first.
+
+        A pandas frame has the index of those rows.
+        """
+        columns = self.sheet.suspicious()
+        return frame(columns, self.data["source"], columns["row"])
 
     @property
     def table(self) -> Any:
@@ -81,9 +102,14 @@ class AuditData:
         all_of = "all" if found.judged == found.rows else f"{found.judged} of the"
         alone = found.isolated
         resembling = f" {alone} {agreeing(alone, 'resembles', 'resemble')} no other row." if alone else ""
+        between = f"{found.share_low:.1%} to {found.share_high:.1%}"
         return (f"{all_of} {found.rows} rows were judged, held-out ones too: {found.above_half} "
                 f"{agreeing(found.above_half, 'is', 'are')} more likely wrong than right, and about "
-                f"{found.share:.1%} are estimated to be wrong.{resembling}").capitalize()
+                f"{found.share:.1%} are estimated to be wrong ({between}).{resembling}").capitalize()
+
+    def higher(self, key: str) -> bool:
+        """Say whether more is better in a column of the table."""
+        return key != "log_loss" if self.metric == "accuracy" else key == "r2"
 
     def missed(self, floors: dict[str, float]) -> list[str]:
         """Return a sentence for each column of the recommended estimator that is worse than its floor, or was skipped.
@@ -95,7 +121,7 @@ class AuditData:
         sentences = []
         for key, floor in floors.items():
             value = self.rows[name].get(key, Cell()).value
-            higher = self.metric == "accuracy" or key == "r2"
+            higher = self.higher(key)
             worse = value is None or (value < floor if higher else value > floor)
             if worse:
                 found = "was not measured" if value is None else f"is {value:.3f}"
@@ -120,11 +146,14 @@ def rounded(found: Any) -> Any:
     return float(f"{found:.{DIGITS}g}") if isinstance(found, float) else found
 
 
-def frame(columns: dict[str, list[Any]], source: str) -> Any:
-    """Return columns as a frame: pandas if the data came so, else polars, or whichever is installed; else a dict."""
+def frame(columns: dict[str, list[Any]], source: str, index: list[Any] | None = None) -> Any:
+    """Return columns as a frame: pandas if the data came so, else polars, or whichever is installed; else a dict.
+
+    ``index`` is that of a pandas frame.
+    """
     libraries = ("pandas", "polars") if source.startswith("pandas") else ("polars", "pandas")
     for library in libraries:
         if find_spec(library):
-            extra = {"strict": False} if library == "polars" else {}
+            extra: dict[str, object] = {"strict": False} if library == "polars" else {"index": index}
             return import_module(library).DataFrame(columns, **extra)
     return columns

@@ -6,6 +6,16 @@ from enum import StrEnum
 from buttress._checks import check_count, check_number, check_option
 
 
+class Metric(StrEnum):
+    """By what the verdict is: of classes, or of numbers."""
+
+    auto = "auto"
+    accuracy = "accuracy"
+    balanced_accuracy = "balanced_accuracy"
+    rmse = "rmse"
+    mae = "mae"
+
+
 class Effort(StrEnum):
     """How much is measured: the plan that a table gets."""
 
@@ -26,11 +36,17 @@ class Options:
     seed: int = 0
     ignore: tuple[str, ...] = ()  # codes of findings to leave out
     swaps: int = 1  # most categories of a row that are swapped
+    groups: str | None = None  # the column whose equal entries belong together
+    time: str | None = None  # the column that says when rows were
+    metric: str = Metric.auto
 
     def check(self) -> None:
         check_option("task", self.task, ("auto", "classification", "regression"))
         check_number("eps", self.eps, 0, fix="It is a radius in standard deviations.")
         check_option("effort", self.effort, tuple(Effort))
+        check_option("metric", self.metric, tuple(Metric))
+        if self.groups is not None and self.time is not None:
+            raise ValueError("Give groups or time, not both: rows are held out by whole groups, or the latest are.")
         if self.max_time is not None:
             check_number("max_time", self.max_time, 0)
         check_count("random_state", self.seed, 0)

@@ -5,14 +5,17 @@ A sentence follows from complete columns and their intervals only: nothing is sa
 
 from collections.abc import Sequence
 
-from buttress._suggest import agreeing
+from buttress._suggest import agreeing, counted
 from buttress.audit.baselines import BOOSTING, LINEAR, OF_LOG, RIDGE
 from buttress.audit.findings import Evidence, Finding, Severity
 from buttress.audit.findings.models import nothing_better
-from buttress.audit.findings.rows import MANY
-from buttress.audit.measuring.cells import beats, number
+from buttress.audit.findings.rows import doubt_of
+from buttress.audit.measuring.cells import ENOUGH, beats, number
+from buttress.audit.writing.words import in_words
 
-INPUTS = ("BUT001", "BUT002", "BUT003", "BUT004", "BUT006", "BUT009", "BUT010", "BUT014", "BUT016")
+INPUTS = ("BUT001", "BUT002", "BUT003", "BUT004", "BUT006", "BUT009", "BUT010", "BUT014", "BUT016", "BUT021", "BUT023",
+          "BUT024")
+TARGETS = ("BUT011", "BUT022")
 FEW = 30  # rows that can be looked at one by one
 SURELY_RIGHT = 0.01  # of the targets at most, by the upper end of the interval, may be wrong where none is said to be
 WITHSTANDS = {"attacked": "moved inputs", "flipped_30": "wrong labels", "noise_30": "wrong targets"}
@@ -32,9 +35,7 @@ def _labels(evidence: Evidence, findings: Sequence[Finding]) -> str:
     judged = len(verdicts.given)
     if not judged:
         return f"Labels: the {kind}s were not judged."
-    words = [finding for finding in findings if finding.code == "BUT011" and finding.severity is Severity.error]
-    count = sum(finding.evidence["count"] for finding in words)
-    extra = f" {count} {'is a word' if count == 1 else 'are words'} for a missing value." if words else ""
+    extra = "".join(f" {finding.title}" for finding in findings if finding.code in TARGETS)
     wrong = int(verdicts.wrong.sum())
     low, high = verdicts.interval
     if not wrong and high <= SURELY_RIGHT:
@@ -42,20 +43,20 @@ def _labels(evidence: Evidence, findings: Sequence[Finding]) -> str:
     if not wrong:
         return (f"Labels: cannot tell: no single {kind} of the {judged} judged stands out, but between {low:.0%} and "
                 f"{high:.0%} may be wrong.{extra}")
-    tail = "few enough to look at one by one" if wrong <= FEW else "correct the first of them before you tune a model"
-    if any(finding.code == "BUT007" and finding.evidence.get("doubtful") for finding in findings):
-        tail = "some of them may be right, as the columns do not tell everything"
-    if verdicts.share >= MANY:
-        tail = f"so many may also mean that the columns do not tell the {kind}s"
-    return (f"Labels: {wrong} of the {judged} {kind}s judged {agreeing(wrong, 'looks', 'look')} wrong, and between "
-            f"{low:.1%} and {high:.1%} are estimated to be; {tail}.{extra}")
+    sure = "few enough to look at one by one" if wrong <= FEW else "correct the first of them before you tune a model"
+    tail = doubt_of(evidence) or sure
+    return (f"Labels: {'cannot tell: ' * (tail != sure)}{wrong} of the {judged} {kind}s judged "
+            f"{agreeing(wrong, 'looks', 'look')} wrong, and between {low:.1%} and {high:.1%} are estimated to be; "
+            f"{tail}.{extra}")
 
 
 def _inputs(findings: Sequence[Finding], cut: Sequence[str]) -> str:
-    bad = [finding for finding in findings if finding.code in INPUTS and finding.severity is not Severity.note]
+    found = [finding for finding in findings if finding.code in INPUTS]
+    bad = [finding for finding in found if finding.severity is not Severity.note]
     if not bad:
         unseen = f"; not measured: {', '.join(cut)}" if cut else ""
-        return f"Inputs: nothing in the columns looks wrong{unseen}."
+        noted = f"nothing worse than {counted(len(found), 'note')} below" if found else "nothing that was looked for"
+        return f"Inputs: {noted} was found in the columns{unseen}."
     more = f" ({len(bad) - 1} more below)" if len(bad) > 1 else ""
     return f"Inputs: {bad[0].title.rstrip('.')}{more}."
 
@@ -64,33 +65,39 @@ def _use(evidence: Evidence, cut: Sequence[str]) -> str:
     name = evidence.recommended
     if cut:
         return f"Use: no model is recommended, for want of time. Not measured: {', '.join(cut)}."
+    if len(evidence.test) < ENOUGH:
+        return "Use: there are too few rows to tell which model is best."
     if nothing_better(evidence):
         return (f"Use: no model is clearly better than the {evidence.baseline}; look for better columns before better "
                 "models.")
     if name is None:
-        return "Use: there are too few rows to tell which model is best."
-    score = evidence.cell(name, "as_is")
-    says = f"{score.value or 0.0:.0%} right" if evidence.classifies else f"RMSE {number(score.value or 0.0)}"
+        return f"Use: no model that was attacked is clearly better than the {evidence.baseline}."
+    kinds = {"as_is": "{} right" if evidence.classifies else "RMSE {}", "mae": "mean error {}",
+             "balanced": "{} right of each class on average"}
+    says = kinds[evidence.decides].format(_score(evidence, name))
     r2 = evidence.cell(name, "r2").value
     says += f", R² {r2:.2f}" if r2 is not None else ""
-    says += f" on held-out rows; the {evidence.baseline} has {_baseline(evidence)}"
-    return f"Use: {name} ({says}). {_why(name, evidence)}"
+    says += f" on held-out rows; the {evidence.baseline} has {_score(evidence, evidence.baseline)}"
+    task = "classification" if evidence.classifies else "regression"
+    return f"Use: {in_words(name, task)}: {says}. {_why(name, evidence)}"
 
 
-def _baseline(evidence: Evidence) -> str:
-    value = evidence.cell(evidence.baseline, "as_is").value or 0.0
+def _score(evidence: Evidence, name: str) -> str:
+    """Return a model's score by the metric that decides."""
+    value = evidence.cell(name, evidence.decides).value or 0.0
     return f"{value:.0%}" if evidence.classifies else number(value)
 
 
 def _why(name: str, evidence: Evidence) -> str:
     """Return why it was chosen: it is the simplest that none clearly beats, or it withstands what simpler ones do not.
     """
-    plain = [other for other in evidence.rows if _is_plain(other) and other != evidence.baseline]
+    plain = [other for other in evidence.rows if _is_plain(other)]
     if name in plain:
         kind = "A linear model, the easiest to explain: none" if name in LINEAR or name == RIDGE + OF_LOG else "None"
         return f"{kind} is clearly better here."
-    better = [says for key, says in WITHSTANDS.items() if plain and evidence.cell(name, key).value is not None and all(
-        beats(evidence.cell(name, key), evidence.cell(other, key), evidence.classifies) for other in plain)]
+    better = [says for key, says in WITHSTANDS.items() if plain and all(
+        beats(evidence.cell(name, key), evidence.cell(other, key), evidence.classifies)
+        for other in (*plain, evidence.baseline))]
     if better:
         return f"As it is none is clearly better, and it stands {' and '.join(better)} better than the plain models."
     return "None is clearly better here."

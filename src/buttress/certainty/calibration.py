@@ -19,6 +19,7 @@ from scipy.special import expit, logit, softmax
 from buttress._checks import Array
 from buttress._state import Attribute, State
 from buttress._types import Rows
+from buttress.expansion import pairs_of
 
 LEAST_SLOPE = 1e-6  # in deviations of the score: scores that point the wrong way, as of noise, say next to nothing
 LEAD = 1e-9  # by how much the predicted class leads the others where calibration alone would put it behind
@@ -107,11 +108,6 @@ class Calibration:
         return leads[used], held.weight[used]
 
 
-def pairs_of(n_classes: int) -> list[tuple[int, int]]:
-    """Return the pairs (i, j), i < j, in the order of their scores."""
-    return [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
-
-
 def calibrate(held: HeldOut) -> Calibration:
     """Return the calibration of scores of left-out rows."""
     C = held.n_classes
@@ -121,18 +117,18 @@ def calibrate(held: HeldOut) -> Calibration:
     weight = held.weight[used]
     rows = float(weight.sum())
     true = None if held.true is None else held.true[used]
-    if C == 2:
-        slope, shift = _one_score(scores[:, 0], codes, weight, true)
-        return Calibration(np.array([slope]), np.array([shift]), C, False, rows)
-    if not held.pairs:
+    in_pairs = held.pairs and C > 2
+    if in_pairs:
+        curves = []
+        for column, (i, j) in enumerate(pairs_of(C)):
+            here = (codes == i) | (codes == j)
+            curves.append(_one_score(scores[here, column], (codes[here] == i).astype(np.intp), weight[here]))
+        slopes, shifts = np.array(curves).T
+    elif C == 2:
+        slopes, shifts = np.array([_one_score(scores[:, 0], codes, weight, true)]).T
+    else:
         slopes, shifts = _score_a_class(scores, codes, weight, true)
-        return Calibration(slopes, shifts, C, False, rows)
-    curves = []
-    for column, (i, j) in enumerate(pairs_of(C)):
-        here = (codes == i) | (codes == j)
-        curves.append(_one_score(scores[here, column], (codes[here] == i).astype(np.intp), weight[here]))
-    slopes, shifts = np.array(curves).T
-    return Calibration(slopes, shifts, C, True, rows)
+    return Calibration(slopes, shifts, C, in_pairs, rows)
 
 
 def _totals(codes: Rows, weight: Array, C: int) -> Array:

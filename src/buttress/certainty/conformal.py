@@ -69,10 +69,8 @@ def threshold(left_out: Array, weight: Array, contamination: float) -> float:
     if total < needed:
         raise ValueError(f"contamination={contamination:g} needs at least {needed} rows, to tell so rare a row "
                          f"from the others. Got {total:.4g}. Use a larger contamination or more rows.")
-    order = np.argsort(-left_out, kind="stable")
-    p = (1 + np.cumsum(weight[order])) / (1 + total)
-    kept = p > contamination * (1 + 1e-12)
-    return float(left_out[order[kept.argmax()]]) if kept.any() else -np.inf
+    kept = p_values(left_out, left_out, weight) > contamination * (1 + 1e-12)
+    return float(left_out[kept].max(initial=-np.inf))
 
 
 def rejected(p: Array, fdr: object, *, adaptive: bool) -> Mask:

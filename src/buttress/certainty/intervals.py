@@ -15,9 +15,7 @@ A support vector machine has the values of rows left out, and no fits without th
 the jackknife, which covers as the jackknife+ does where no row moves the fit much elsewhere (shown there too).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -28,7 +26,7 @@ from buttress._predicting import rows_to_score
 from buttress._rows import drawn_rows, equal_rows
 from buttress._state import Attribute, State
 from buttress._tuned import tuned
-from buttress._types import DenseOrSparse, MatrixLike, Rows
+from buttress._types import DenseOrSparse, MatrixLike, Parameters, Rows
 from buttress.certainty.conformal import check_coverage
 from buttress.certainty.left_out import landmark_root
 from buttress.expansion import KernelExpansion
@@ -245,7 +243,7 @@ def upper_ends(
 class ExpansionIntervals:
     """Intervals of a regressor that predicts with its ``expansion_`` and holds fits without its rows."""
 
-    get_params: Callable[..., dict[str, Any]]  # of the estimator that this is mixed into
+    get_params: Parameters  # of the estimator that this is mixed into
     expansion_: KernelExpansion
     held_out_: HeldOutFits
 

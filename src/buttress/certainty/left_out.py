@@ -36,6 +36,7 @@ from buttress._checks import Array
 from buttress._types import DenseOrSparse, Mask, Rows, is_csr
 from buttress.kernels import Kernel
 from buttress.solvers.linear.primal import LinearProblem
+from buttress.solvers.ridge.leave_one_out import group_sums
 
 MOST_LANDMARKS = 1000  # rows that span the features of a kernel
 MOST_FEATURES = 2000  # columns whose curvature is factored; of more, that of so many rows is
@@ -76,7 +77,7 @@ def squared_hinge_slopes(y: Array, u: Array) -> Slopes:
 
 def one_step(scores: Array, slopes: Slopes, weight: Array, h: Array, groups: Rows | None) -> Array:
     """Return the scores (n,) of each row left out with its equals, from their leverages h."""
-    together = weight if groups is None else np.bincount(groups, weight)[groups]
+    together = group_sums(groups, weight)
     return scores + h * together * slopes.first / np.maximum(1 - h * together * slopes.second, LEAST_FREE)
 
 
@@ -135,7 +136,7 @@ def _by_rows(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool, 
     out = np.maximum(out, 0.0)
     own = curvature.copy()  # of rows that were left out above
     own[active] = 0.0
-    together = own if groups is None else np.bincount(groups, own)[groups]
+    together = group_sums(groups, own)
     return np.asarray(out / (1 + together * out))
 
 
@@ -152,9 +153,8 @@ def left_out_scores(
     slopes = squared_hinge_slopes(problem.y, u) if problem.squared else hinge_slopes(problem.y, u, problem.bound)
     h = leverages(problem.X, problem.bound * slopes.second, 1.0, intercept=problem.intercept, groups=groups)
     if multipliers is not None and not problem.squared:
-        pull = multipliers if groups is None else np.bincount(groups, multipliers)[groups]
-        bound = problem.bound if groups is None else np.bincount(groups, problem.bound)[groups]
-        slopes = replace(slopes, first=-problem.y * pull / bound)
+        pull = group_sums(groups, multipliers) / group_sums(groups, problem.bound)
+        slopes = replace(slopes, first=-problem.y * pull)
     return one_step(scores, slopes, problem.bound, h, groups)
 
 

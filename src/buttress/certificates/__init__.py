@@ -24,19 +24,23 @@ from buttress._checks import Array, check_box, check_columns, check_number, chec
 from buttress._types import BoundsLike, MatrixLike
 from buttress.certificates.leads import Leads, Rival
 from buttress.certificates.radius import CLOSE
+from buttress.certificates.training.conclusions import TrainingConclusions, training_conclusions
 from buttress.certificates.training.flips import TrainingFlips, training_flips
-from buttress.certificates.training.moves import TrainingInterval, training_moves, training_removals
+from buttress.certificates.training.moves import TrainingInterval, training_moves
+from buttress.certificates.training.removals import training_removals
 from buttress.certificates.training.together import TrainingAccuracy, training_accuracy
 from buttress.scores import Scorable, SignOf, as_classifier, read_scores
 
 __all__ = [
     "CertifiedRadius",
     "TrainingAccuracy",
+    "TrainingConclusions",
     "TrainingFlips",
     "TrainingInterval",
     "certified_radius",
     "certified_within",
     "training_accuracy",
+    "training_conclusions",
     "training_flips",
     "training_moves",
     "training_removals",
@@ -218,17 +222,18 @@ def _posed(
                          "estimator of this package, SVC, a linear classifier, or one behind scalers or Nystroem.")
     names = getattr(model, "feature_names_in_", None)
     rows = check_rows(X, getattr(model, "n_features_in_", None), "A certificate", names)
+    real = rows.dtype.name
     rows = rows.astype(np.float64, copy=False)
     columns = None if scale is None else check_columns("scale", scale, rows.shape[1])
     if bounds is None and (columns is None or columns.all()):
-        return Leads(score, rows.shape[1], columns), rows, None
+        return Leads(score, rows.shape[1], columns, real), rows, None
     low, high = check_box((-np.inf, np.inf) if bounds is None else bounds, rows)
     if columns is not None:
         low, high = (np.where(columns > 0, side, rows) for side in (low, high))
         least = columns[columns > 0].min(initial=1.0)
         columns = np.where(columns > 0, columns, STILL * least)
     box = np.broadcast_to(low, rows.shape), np.broadcast_to(high, rows.shape)
-    return Leads(score, rows.shape[1], columns), rows, box
+    return Leads(score, rows.shape[1], columns, real), rows, box
 
 
 def _blocks(leads: Leads, n: int) -> list[NDArray[np.intp]]:

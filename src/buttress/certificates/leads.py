@@ -1,23 +1,21 @@
 """The leads of every class over every rival, and what the best of all bounds proves of them."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.certificates.branch import Verdict, prove, stretched
-from buttress.certificates.norm_bound import Fall, LinearTerm, certified_terms, summands
+from buttress.certificates.norm_bound import Fall, LinearTerm, RadialTerm, Rounding, certified_terms, summands
 from buttress.certificates.radius import largest_by_norm, largest_that_holds
 from buttress.certificates.region import Attacker
 from buttress.certificates.relaxation import Lead, can_relax, relaxed
 from buttress.certificates.second_order import SecondOrder, second_order
-from buttress.expansion import KernelExpansion, winners
+from buttress.expansion import KernelExpansion, Scores, winners
 from buttress.kernels import RBF, Kernel, Polynomial
 from buttress.scores import ScoreFunction
-
-ROUNDING = 1e-13  # share of the sum of all terms that a computed score may be off by
 
 Rows = NDArray[np.intp]
 
@@ -41,16 +39,23 @@ class Leads:
     """The leads of every class over every rival as expansions; ValueError for a kernel without any bound.
 
     ``columns`` (1, d) are the units in which moves of each column are measured, positive; None where they are 1.
+    ``real`` is the type of the rows that the model is given, in which it computes.
     """
 
-    def __init__(self, score: ScoreFunction, width: int, columns: Array | None = None):
+    def __init__(self, score: ScoreFunction, width: int, columns: Array | None = None, real: str = "float64"):
+        score = replace(score, expansion=in_double(score.expansion))
         self.score, expansion = score, score.expansion
         signed = np.broadcast_to(np.asarray(score.scale, dtype=np.float64), width)
         self.scale = np.abs(signed) if columns is None else np.abs(signed) * columns[0]
-        self.origin = float(np.linalg.norm(np.broadcast_to(score.shift, width) * signed))
-        self.terms = certified_terms(expansion)
+        origin = np.abs(np.broadcast_to(score.origin, width) * signed)
+        self.rounding = Rounding(float(np.finfo(real).eps), origin)
+        sizes = np.abs(expansion.coef) if score.sizes is None else score.sizes
+        self.terms = certified_terms(expansion, sizes)
         self.linear = self.terms is not None and all(isinstance(term, LinearTerm) for term in self.terms)
         self.relaxing = None if self.linear or not isinstance(expansion, KernelExpansion) else _Relaxing.of(expansion)
+        radial = bool(self.terms) and all(isinstance(term, RadialTerm) for term in self.terms or ())
+        if score.sizes is not None and not radial:
+            self.relaxing = None  # its lines are not lowered by what rounding of features may add
         if self.terms is None and self.relaxing is None:
             kernel = expansion.kernel if isinstance(expansion, KernelExpansion) else expansion
             raise ValueError(f"No certified radius is known for {kernel!r}. Use a stationary kernel (RBF, Laplacian, "
@@ -66,14 +71,18 @@ class Leads:
 
     def _rival(self, Z: Array, V: Array, scores: Array) -> Rival:
         expansion = self.score.expansion
+        share = self.rounding.share(Z.shape[1] + len(expansion.coef))
         size = np.abs(V) @ np.abs(expansion.intercept)
         if self.terms is not None:
-            size = size + sum(term.size(V) for term in self.terms)
-        margin = np.einsum("ik,ik->i", V, scores) - ROUNDING * size
-        falls = None if self.terms is None else [term.fall(Z, V, self.scale) for term in self.terms]
+            size = size + sum(term.size(Z, V, self.rounding.origin) for term in self.terms)
+        margin = np.einsum("ik,ik->i", V, scores) - share * size
+        moves = self.scale * (1 + share)
+        falls = None if self.terms is None else [term.fall(Z, V, moves, self.rounding) for term in self.terms]
         if self.relaxing is None:
             return Rival(margin, falls, None, None, {})
-        lead = self.relaxing.lead(V, self.origin)
+        lead = self.relaxing.lead(V, self.rounding)
+        if self.score.sizes is not None:
+            lead.bias = lead.bias - 2 * share * size
         g = lead.gradient(Z) * self.scale
         steep = {"l2": np.linalg.norm(g, axis=1), "linf": np.abs(g).sum(axis=1)}
         first = {norm: np.maximum(margin, 0) / np.maximum(size, 1e-300) for norm, size in steep.items()}
@@ -165,6 +174,14 @@ class Leads:
         return found
 
 
+def in_double(expansion: Scores) -> Scores:
+    """Return a kernel expansion whose numbers are float64; another as it is."""
+    if not isinstance(expansion, KernelExpansion):
+        return expansion
+    centers, coef = (np.asarray(part, dtype=np.float64) for part in (expansion.centers, expansion.coef))
+    return replace(expansion, centers=centers, coef=coef)
+
+
 @dataclass
 class _Relaxing:
     """A kernel expansion in kernels whose values have lines below them.
@@ -190,12 +207,13 @@ class _Relaxing:
             gram = share**2 * coef.T @ values
         return cls(expansion, kernels, gram)
 
-    def lead(self, V: Array, origin: float) -> Lead:
+    def lead(self, V: Array, rounding: Rounding) -> Lead:
         """Return the leads that the contrasts V (n, k) make of the scores."""
         square = np.einsum("ik,kl,il->i", V, self.gram, V)
         weights, bias = V @ self.expansion.coef.T, V @ self.expansion.intercept
         tilt = None if self.expansion.linear is None else V @ self.expansion.linear.T
-        return Lead(self.kernels, self.expansion.centers, weights, bias, square, origin, tilt)
+        origin = float(np.linalg.norm(rounding.origin))
+        return Lead(self.kernels, self.expansion.centers, weights, bias, square, origin, tilt, rounding.unit)
 
 
 def _cover(Z: Array, attacker: Attacker) -> Array:

@@ -15,9 +15,14 @@ without f(x) or without g. For l_inf, g'd is bounded by the l1 norm of g, and r 
 
 Linear parts have their exact radii |f| / ||w||, and a sum of kernels loses no more than its terms do. Sums of random
 features, which lie in no such space, get theirs from their gradient and the largest derivatives they have anywhere.
+
+What rounding can change in the scores that the model itself computes, in the precision of the rows it is given, counts
+as a part of the fall (:class:`Rounding`). A squared distance that is off by s moves a convex profile that falls by
+F(0) - F(s) at most, and F(0) - F(s + t) <= F(0) - F(s) + F(0) - F(t).
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -39,8 +44,35 @@ STEEPEST_TOL = 1e-7
 Fall = Callable[[Array, str], Array]
 
 
-def certified_terms(expansion: Scores) -> "list[LinearTerm | RadialTerm | WaveTerm] | None":
-    """Split an expansion into terms of one kernel; None where a kernel has no norm to bound it by."""
+@dataclass(frozen=True)
+class Rounding:
+    """How exactly a model computes: the unit of its floating point numbers, and what its scalers subtract.
+
+    Parameters
+    ----------
+    unit : float
+        That of the rows it is given: of float32 rows scores are computed in float32.
+    origin : array of shape (d,)
+        Sizes of all that the scalers subtract, behind them.
+    """
+
+    unit: float
+    origin: Array
+
+    def share(self, count: int) -> float:
+        """Return by which share of its terms' sizes a sum of ``count`` of them may be off."""
+        return self.unit * (count + 16)
+
+    def squares(self, lengths: Array, width: int) -> Array:
+        """Return by how much a squared distance may be off that is computed from these squared lengths."""
+        return 4 * self.share(width) * (lengths + self.origin @ self.origin)
+
+
+def certified_terms(expansion: Scores, sizes: Array) -> "list[LinearTerm | RadialTerm | WaveTerm] | None":
+    """Split an expansion into terms of one kernel; None where a kernel has no norm to bound it by.
+
+    ``sizes`` are those of its coefficients, as the model sums them.
+    """
     if isinstance(expansion, RandomExpansion):
         return [WaveTerm(expansion)]
     if not isinstance(expansion, KernelExpansion):
@@ -49,14 +81,14 @@ def certified_terms(expansion: Scores) -> "list[LinearTerm | RadialTerm | WaveTe
     for kernel, weight in summands(expansion.kernel):
         part = KernelExpansion(kernel, expansion.centers, weight * expansion.coef, np.zeros(expansion.coef.shape[1]))
         if isinstance(kernel, Linear):
-            terms.append(LinearTerm(part))
+            terms.append(LinearTerm(part, weight * sizes))
         elif isinstance(kernel, Radial) and kernel.definiteness in ("pd", "cpd"):
-            terms.append(RadialTerm(part))
+            terms.append(RadialTerm(part, weight * sizes))
         else:
             return None
     if expansion.linear is not None:
         k = expansion.coef.shape[1]
-        terms.append(LinearTerm(KernelExpansion(Linear(), expansion.linear.T, np.eye(k), np.zeros(k))))
+        terms.append(LinearTerm(KernelExpansion(Linear(), expansion.linear.T, np.eye(k), np.zeros(k)), np.eye(k)))
     return terms
 
 
@@ -72,13 +104,16 @@ def summands(kernel: Kernel) -> list[tuple[Kernel, float]]:
 class LinearTerm:
     """w'x: falls by exactly ||w|| times the radius, in the dual norm."""
 
-    def __init__(self, part: KernelExpansion):
+    def __init__(self, part: KernelExpansion, sizes: Array):
         self.weights = part.centers.T @ part.coef  # (d, k)
+        self.sizes = np.abs(part.centers).T @ sizes
 
-    def size(self, V: Array) -> Array:
-        return np.zeros(len(V))
+    def size(self, Z: Array, V: Array, origin: Array) -> Array:
+        """Return the sum of the sizes of the terms, and of what the scalers subtract from them."""
+        sizes: Array = np.einsum("il,il->i", np.abs(V) @ self.sizes.T, np.abs(Z) + 2 * origin)
+        return sizes
 
-    def fall(self, Z: Array, V: Array, scale: Array) -> Fall:
+    def fall(self, Z: Array, V: Array, scale: Array, rounding: Rounding) -> Fall:
         W = (V @ self.weights.T) * scale
         dual = {"l2": np.linalg.norm(W, axis=1), "linf": np.abs(W).sum(axis=1), "l1": np.abs(W).max(axis=1)}
         return lambda radius, norm: dual[norm] * radius
@@ -93,6 +128,8 @@ class WaveTerm:
     def __init__(self, expansion: RandomExpansion):
         self.expansion = expansion
         self.unit = expansion.features.amplitude / np.sqrt(expansion.features.size)
+        blocks = range(len(expansion.coef))
+        self.longest = max(float(np.linalg.norm(expansion.features.waves(b)[0], axis=0).max()) for b in blocks)
         self.stretching = np.sqrt(_top_eigenvalue(self._spread(np.ones(expansion.coef.shape[:2]))))
 
     def _spread(self, weights: Array) -> Array:
@@ -101,12 +138,12 @@ class WaveTerm:
         total: Array = sum((W * w) @ W.T for W, w in zip(waves, weights, strict=True))
         return total
 
-    def size(self, V: Array) -> Array:
-        """Return the sum of the sizes of the terms."""
+    def size(self, Z: Array, V: Array, origin: Array) -> Array:
+        """Return the sum of the sizes of the terms, and of how far rounding may turn their angles."""
         total: Array = self.unit * np.abs(V) @ np.abs(self.expansion.coef).sum(axis=(0, 1))
-        return total
+        return total * (1 + self.longest * (np.linalg.norm(Z, axis=1) + np.linalg.norm(origin)))
 
-    def fall(self, Z: Array, V: Array, scale: Array) -> Fall:
+    def fall(self, Z: Array, V: Array, scale: Array, rounding: Rounding) -> Fall:
         kinds, which = np.unique(V, axis=0, return_inverse=True)
         coefs = [self.expansion.coef @ v for v in kinds]
         steepest = self.unit * self.stretching * np.array([np.linalg.norm(c) for c in coefs])[which.ravel()]
@@ -128,8 +165,8 @@ def _top_eigenvalue(matrix: Array) -> float:
 class RadialTerm:
     """sum_j c_j F(|x - z_j|^2): falls by the least of the bounds (1) and (2) of the module."""
 
-    def __init__(self, part: KernelExpansion):
-        self.part, kernel = part, part.kernel
+    def __init__(self, part: KernelExpansion, sizes: Array):
+        self.part, self.sizes, kernel = part, sizes, part.kernel
         self.profile: Callable[[Array], Array] = kernel.profile
         self.slope: Callable[[Array], Array] = kernel.slope
         zero = np.zeros(1)
@@ -140,17 +177,38 @@ class RadialTerm:
         panel = KernelExpansion(kernel, part.centers, part.coef, np.zeros(part.coef.shape[1]))
         self.gram = part.coef.T @ panel(part.centers)  # (k, k): <f_a, f_b>
 
-    def size(self, V: Array) -> Array:
+    def size(self, Z: Array, V: Array, origin: Array) -> Array:
         """Return the sum of the sizes of the terms, up to the kernel's largest value."""
-        total: Array = np.abs(V) @ np.abs(self.part.coef).sum(axis=0)
+        total: Array = np.abs(V) @ self.sizes.sum(axis=0)
         return total * max(self.top, 1.0)
 
-    def fall(self, Z: Array, V: Array, scale: Array) -> Fall:
-        """Return the bound on the fall of the V-contrasted scores at the inner rows Z."""
+    def fall(self, Z: Array, V: Array, scale: Array, rounding: Rounding) -> Fall:
+        """Return the bound on the fall of the V-contrasted scores at the inner rows Z, with what rounding adds."""
+        exact, doubt, stretch = self._exact_fall(Z, V, scale), self._doubt(Z, V, rounding), _stretch(scale)
+        return lambda radius, norm: exact(radius, norm) + doubt(stretch[norm] * radius)
+
+    def _doubt(self, Z: Array, V: Array, rounding: Rounding) -> Callable[[Array], Array]:
+        """Return what rounding of the squared distances may change in the leads (n,), within lengths r (n,).
+
+        Lengths are those from the median, which predictions centre by, or lie within what the model's origin says.
+        """
+        middle, weight = np.median(self.part.centers, axis=0), np.abs(V) @ self.sizes.T
+        own, others = (((rows - middle) ** 2).sum(axis=1) for rows in (Z, self.part.centers))
+        off = rounding.squares(2 * own[:, None] + others, Z.shape[1])
+        still, total = (weight * (self.top - self.profile(off))).sum(axis=1), weight.sum(axis=1)
+
+        def doubt(r: Array) -> Array:
+            moved: Array = still + total * (self.top - self.profile(rounding.squares(2 * r**2, Z.shape[1])))
+            return moved
+
+        return doubt
+
+    def _exact_fall(self, Z: Array, V: Array, scale: Array) -> Fall:
         square = np.maximum(np.einsum("ik,kl,il->i", V, self.gram, V), 0) * (1 + NORM_ROUNDING)
         if not self.definite:  # only coefficients that sum to zero have a norm
             sums = np.abs(V @ self.part.coef.sum(axis=0))
-            square = np.where(sums <= SUMS_TO_0 * self.size(V), square, np.inf)
+            sizes = np.abs(V) @ np.abs(self.part.coef).sum(axis=0) * max(self.top, 1.0)
+            square = np.where(sums <= SUMS_TO_0 * sizes, square, np.inf)
         if not self.smooth:
             return self._cusp_fall(Z, V, scale, square)
         stretch = _stretch(scale)

@@ -69,6 +69,8 @@ class Lead:
         Largest length that the scalers subtract, for the rounding.
     tilt : array of shape (n, d) or None
         Of the linear part, where there is one.
+    unit : float
+        Of the floating point numbers in which the model computes.
     """
 
     kernels: list[tuple[Kernel, float]]
@@ -78,11 +80,12 @@ class Lead:
     square: Array
     origin: float = 0.0
     tilt: Array | None = None
+    unit: float = UNIT
 
     def __getitem__(self, rows: Rows) -> "Lead":
         tilt = None if self.tilt is None else self.tilt[rows]
         return Lead(self.kernels, self.centers, self.weights[rows], self.bias[rows], self.square[rows], self.origin,
-                    tilt)
+                    tilt, self.unit)
 
     def __call__(self, X: Array) -> Array:
         """Return the lead of each row at its own x, shape (n,)."""
@@ -99,7 +102,7 @@ class Lead:
     def slack(self, anchor: Array) -> Array:
         """Return what rounding may change in a squared distance, shape (n, m)."""
         squares = (anchor**2).sum(axis=1)[:, None] + (self.centers**2).sum(axis=1)
-        return 4 * UNIT * (anchor.shape[1] + 16) * (squares + self.origin**2)
+        return 4 * self.unit * (anchor.shape[1] + 16) * (squares + self.origin**2)
 
 
 @dataclass
@@ -160,9 +163,10 @@ def _refined(below: Lines, lead: Lead, region: Region) -> tuple[Array, Array]:
 def _all_below(lead: Lead, region: Region, spans: Spans, guess: Array) -> Below:
     """Add up the lines of every kernel."""
     n = len(guess)
-    total = Below(lead.bias, np.zeros_like(guess), np.zeros(n), 8 * UNIT * np.abs(lead.bias))
+    total = Below(lead.bias, np.zeros_like(guess), np.zeros(n), 8 * lead.unit * np.abs(lead.bias))
     for kernel, share in lead.kernels:
-        one = Lead([(kernel, 1.0)], lead.centers, share * lead.weights, lead.bias, lead.square, lead.origin)
+        one = Lead([(kernel, 1.0)], lead.centers, share * lead.weights, lead.bias, lead.square, lead.origin,
+                   unit=lead.unit)
         total += _kernel_below(kernel, one, region, spans, guess)
     return total if lead.tilt is None else total + _linear_below(lead, region)
 
@@ -172,7 +176,7 @@ def _linear_below(lead: Lead, region: Region) -> Below:
     assert lead.tilt is not None
     const = np.einsum("ij,ij->i", lead.tilt, region.anchor)
     far = np.abs(region.anchor) + region.half + lead.origin
-    doubt = 4 * UNIT * (far.shape[1] + 16) * np.einsum("ij,ij->i", np.abs(lead.tilt), far)
+    doubt = 4 * lead.unit * (far.shape[1] + 16) * np.einsum("ij,ij->i", np.abs(lead.tilt), far)
     return Below(const, lead.tilt, np.zeros(len(const)), doubt)
 
 
@@ -184,8 +188,8 @@ def _kernel_below(kernel: Kernel, lead: Lead, region: Region, spans: Spans, gues
     assert isinstance(kernel, Linear)
     products = region.anchor @ lead.centers.T
     const = np.einsum("ij,ij->i", lead.weights, products + kernel.coef0)
-    size = np.abs(lead.weights) * (np.abs(products) + lead.slack(region.anchor) / UNIT + abs(kernel.coef0))
-    return Below(const, lead.weights @ lead.centers, np.zeros(len(guess)), 4 * UNIT * size.sum(axis=1))
+    size = np.abs(lead.weights) * (np.abs(products) + lead.slack(region.anchor) / lead.unit + abs(kernel.coef0))
+    return Below(const, lead.weights @ lead.centers, np.zeros(len(guess)), 4 * lead.unit * size.sum(axis=1))
 
 
 @dataclass
@@ -228,7 +232,7 @@ def _radial_below(kernel: Radial, lead: Lead, region: Region, spans: Spans, gues
     C = W * np.where(W > 0, lines.below_slope, lines.above_slope)
     const = (W * np.where(W > 0, lines.below_value, lines.above_value)).sum(axis=1)
     slope = 2 * (C.sum(axis=1)[:, None] * anchor - C @ Z)
-    doubt = (np.abs(C) * slack + UNIT * (len(Z) + 16) * np.abs(W) * lines.extent).sum(axis=1)
+    doubt = (np.abs(C) * slack + lead.unit * (len(Z) + 16) * np.abs(W) * lines.extent).sum(axis=1)
     return Below(const, slope, C.sum(axis=1), 2 * doubt)
 
 
@@ -247,14 +251,14 @@ def _factored_below(lead: Lead, region: Region, spans: Spans, guess: Array) -> B
     C = W * steep
     const = (W * np.where(tangent, E_at, E_low) - C * touch).sum(axis=1)
     slope = rate * (C @ Z - C.sum(axis=1)[:, None] * anchor)
-    share_lost = UNIT * (len(Z) + 16) + kernel.gamma * lead.slack(anchor)
+    share_lost = lead.unit * (len(Z) + 16) + kernel.gamma * lead.slack(anchor)
     doubt = (np.abs(W) * E_high * share_lost).sum(axis=1)
     largest = region.longest() ** 2
     if lead.tilt is not None:
         rest = _grown_linear(lead, region, kernel.gamma * largest)
         return Below(const, slope, np.zeros(len(const)), 2 * doubt) + rest
     more, bend = _grown_bias(lead.bias, kernel.gamma, largest, (guess**2).sum(axis=1))
-    return Below(const + more, slope, bend, 2 * doubt + 8 * UNIT * np.abs(more))
+    return Below(const + more, slope, bend, 2 * doubt + 8 * lead.unit * np.abs(more))
 
 
 def _grown_linear(lead: Lead, region: Region, largest: Array) -> Below:
@@ -263,7 +267,7 @@ def _grown_linear(lead: Lead, region: Region, largest: Array) -> Below:
     assert lead.tilt is not None
     least = line.const + lead.bias + region.least(lead.tilt, np.zeros(len(largest)))[0]
     grown = np.exp(largest)
-    doubt = grown * (line.doubt + 8 * UNIT * (np.abs(lead.bias) + np.abs(least)))
+    doubt = grown * (line.doubt + 8 * lead.unit * (np.abs(lead.bias) + np.abs(least)))
     return Below(line.const + lead.bias + np.minimum(least, 0) * np.expm1(largest), lead.tilt, line.bend, doubt)
 
 
@@ -280,7 +284,7 @@ def _polynomial_below(kernel: Polynomial, lead: Lead, region: Region, guess: Arr
     Z, W, anchor = lead.centers, lead.weights, region.anchor
     degree, gamma = int(kernel.degree), kernel.gamma
     middle = gamma * (anchor @ Z.T) + kernel.coef0
-    slack = gamma * lead.slack(anchor) + 8 * UNIT * abs(kernel.coef0)
+    slack = gamma * lead.slack(anchor) + 8 * lead.unit * abs(kernel.coef0)
     low, high = _product_span(Z, region)
     low, high = middle + gamma * low - slack, middle + gamma * high + slack
     at = np.clip(middle + gamma * (guess @ Z.T), low, high)
@@ -290,7 +294,7 @@ def _polynomial_below(kernel: Polynomial, lead: Lead, region: Region, guess: Arr
     const = (W * touch**degree + C * (middle - touch)).sum(axis=1)
     extent = np.maximum(np.abs(low), np.abs(high))
     lost = np.abs(C) * slack + np.abs(W) * (degree * extent ** (degree - 1) * slack
-                                            + UNIT * (len(Z) + 16) * extent**degree)
+                                            + lead.unit * (len(Z) + 16) * extent**degree)
     return Below(const, gamma * (C @ Z), np.zeros(len(guess)), 2 * lost.sum(axis=1))
 
 

@@ -141,7 +141,7 @@ def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
     diagonal = np.einsum("ijj->ij", matrix)
     entries = np.abs(matrix).sum(axis=(1, 2)) - np.maximum(diagonal, 0).sum(axis=1)
     turned = np.einsum("ijk,ij->ik", vectors, slope)
-    sizes = sizes + lead.slack(X).max(axis=1)[:, None] * sizes / UNIT * 2 * kernel.gamma
+    sizes = sizes * (1 + lead.slack(X).max(axis=1)[:, None] / lead.unit * 2 * kernel.gamma) * lead.unit / UNIT
     return SecondOrder(value, lead.bias, slope, spectrum, turned, entries, left, sizes, kernel, scale)
 
 

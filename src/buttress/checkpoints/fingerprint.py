@@ -6,7 +6,6 @@ What a fit or a call is given becomes a digest, equal for what it cannot tell ap
 import hashlib
 import platform
 import sys
-import zlib
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -96,18 +95,6 @@ def digest(value: object) -> str:
     state = hashlib.sha256()
     _feed(value, state.update)
     return state.hexdigest()
-
-
-def summary(value: object) -> str:
-    """Return a short digest that is quick to compute: enough to see that two calls in the same place differ."""
-    state = 0
-
-    def update(part: Any) -> None:
-        nonlocal state
-        state = zlib.crc32(part, state)
-
-    _feed(value, update)
-    return f"{state:08x}"
 
 
 def _feed(value: Any, update: Update) -> None:

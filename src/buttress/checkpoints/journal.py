@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from buttress._checks import warn_user
-from buttress.checkpoints.fingerprint import summary
+from buttress.checkpoints.fingerprint import digest
 from buttress.checkpoints.folder import Folder
 from buttress.checkpoints.memory import Memory
 
@@ -66,7 +66,7 @@ class Journal:
     def saved(self, number: int, question: str) -> Memory | None:
         """Return what is kept of a run or call, None if there is nothing.
 
-        ``question`` tells whether it is the same: the objective of the first step, or a summary of the arguments.
+        ``question`` tells whether it is the same: the objective of the first step, or a digest of the arguments.
         """
         entry = self._known.pop(number, None)
         if entry is None:
@@ -161,7 +161,7 @@ def kept(question: object, compute: Callable[[], Memory]) -> Memory:
     journal = _CURRENT.get()
     if journal is None:
         return compute()
-    number, asked = journal.enter(), summary(question)
+    number, asked = journal.enter(), digest(question)
     value = journal.saved(number, asked)
     if value is None:
         value = compute()

@@ -16,7 +16,6 @@ from buttress.checkpoints.memory import rng_state, set_rng_state
 F = TypeVar("F", bound=Callable[..., Any])
 
 FIT = "fit"  # the name of what is kept of the fit itself
-RESUME = (False, True, "approximately")
 
 
 def resumable(fit: F) -> F:
@@ -30,7 +29,7 @@ def resumable(fit: F) -> F:
 
     @functools.wraps(fit)
     def recorded(model: Any, *args: Any, **kwargs: Any) -> Any:
-        check_option("resume", model.resume, RESUME)
+        check_option("resume", model.resume, (False, True, "approximately"))
         if model.checkpoint is None:
             if model.resume:
                 raise ValueError(f"resume={model.resume!r} needs a checkpoint. Got checkpoint=None. Name a folder.")

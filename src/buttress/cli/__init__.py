@@ -5,11 +5,10 @@ import sys
 import typer
 
 # the commands join the application as they are imported
-from buttress.cli import audit, joins, models
-from buttress.cli.app import app
-from buttress.cli.terminal import stop
+from buttress.cli import audit, models
+from buttress.cli.terminal import app, stop
 
-__all__ = ["app", "audit", "joins", "main", "models"]
+__all__ = ["app", "audit", "main", "models"]
 
 
 def main() -> None:

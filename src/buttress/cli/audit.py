@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from buttress._suggest import counted, near
-from buttress.audit.options import Effort
+from buttress.audit.options import Effort, Metric, Options
 from buttress.audit.writing.words import HEADINGS, WITHOUT_JINJA, columns_of_task
-from buttress.cli.app import STARTED, app
-from buttress.cli.terminal import check_file, check_input, ctrl_c, progress
+from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, number_in, progress
 
 if TYPE_CHECKING:
     from buttress.audit.reading.table import Table
     from buttress.audit.result import AuditResult
     from buttress.relational import EntityFeatures
 
-
 PICKLES = (".pkl", ".pickle", ".joblib", ".skops")  # how files that can run code when they are read are called
-
-
 CUT_SHORT = 3  # the exit code of an audit that --max-time ended
 
 
@@ -33,8 +29,16 @@ class Task(StrEnum):
     classification = "classification"
     regression = "regression"
 
+
+Format = Annotated[str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")]
 Trust = Annotated[bool, typer.Option(
     "--trust-pickle", help="Read --model from a pickle, joblib or skops file, which can run code of its maker.")]
+Seconds = Annotated[float | None, typer.Option(
+    help="Seconds after which the run is cut short: exit code 3, and no model is recommended.")]
+Groups = Annotated[str | None, typer.Option(
+    help="A column whose equal entries belong together, such as the patient: groups are held out whole.")]
+FailUnder = Annotated[list[str] | None, typer.Option(
+    help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")]
 FailOn = Annotated[list[str] | None, typer.Option(
     help="error, warning or a code such as BUT007: exit with 1 if that, or a worse one, is found.")]
 Kept = Annotated[str | None, typer.Option(
@@ -46,23 +50,23 @@ def audit(
     data: Annotated[str, typer.Argument(help="A CSV or Parquet file, a join in a TOML file, or a bundled set such "
                                        "as breast_cancer.")],
     target: Annotated[str | None, typer.Option(help="The column to predict; of a join, table.column.")] = None,
-    file_format: Annotated[
-        str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
+    file_format: Format = None,
     task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
     eps: Annotated[float, typer.Option(help="Attack radius in standard deviations of each numeric feature.")] = 0.25,
     swaps: Annotated[int, typer.Option(min=1, help="Most categories of a row that are swapped, with --model.")] = 1,
     effort: Annotated[Effort, typer.Option(help="How much is measured.")] = Effort.standard,
-    max_time: Annotated[float | None, typer.Option(
-        help="Seconds after which the run is cut short: exit code 3, and no model is recommended.")] = None,
+    max_time: Seconds = None,
     rows: Annotated[int | None, typer.Option(help="Training rows to use instead of as many as are planned.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     output: Annotated[Path, typer.Option(help="Folder for audit.json, audit.html and suspicious.csv.")] = Path(),
     against: Annotated[Path | None, typer.Option(help="A file of newer rows: what drifted, what is novel.")] = None,
-    model: Annotated[Path | None, typer.Option(
-        help="A model file, of buttress train or save, as one more row.")] = None,
+    groups: Groups = None,
+    time: Annotated[str | None, typer.Option(help="A column of times: the latest rows are held out.")] = None,
+    test: Annotated[Path | None, typer.Option(help="A file of rows to test on, in place of some held out.")] = None,
+    metric: Annotated[Metric, typer.Option(help="By what models are compared.")] = Metric.auto,
+    model: Annotated[Path | None, typer.Option(help="A model file, of train or save, as one more row.")] = None,
     trust_pickle: Trust = False,
-    fail_under: Annotated[list[str] | None, typer.Option(
-        help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")] = None,
+    fail_under: FailUnder = None,
     fail_on: FailOn = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Code of a finding to leave out, such as BUT005.")] = None,
     checkpoint: Kept = None,
@@ -71,13 +75,13 @@ def audit(
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
     _check_output(output)
     check_numbers(eps, max_time, rows, seed)
-    _check_files(against, model, trust_pickle)
-    table, settled, made = _table(data, target, file_format, task.value)
+    _check_files({"against": against, "model": model, "test": test}, trust_pickle)
+    table, settled, made = _table(data, target, file_format, task.value, test)
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
-    from buttress.audit.options import Options
 
-    options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps)
+    options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
+                      metric)
     with ctrl_c(), progress() as watch:
         result = audit_table(_fitted(model), table, settled, options, watch.report, STARTED, data,
                              newer=_newer(against, made), checkpoint=checkpoint, tell=watch.tell)
@@ -86,17 +90,26 @@ def audit(
 
 
 def _table(
-    data: str, target: str | None, file_format: str | None, task: str,
+    data: str, target: str | None, file_format: str | None, task: str, test: Path | None = None,
 ) -> tuple["Table", str, "EntityFeatures | None"]:
     """Return the table of DATA, the task, and of a join the features that were learned."""
     if is_join(data):
+        if test is not None:
+            raise ValueError("--test is for tables in one file. Declare the rows of a join with as_of, and use --time.")
         from buttress.audit.reading.entities import read_entities
 
         return read_entities(data, target, task)
-    from buttress.audit.reading.source import kind_of, load
+    from buttress.audit.reading.source import kind_of, load, read_file
     from buttress.audit.reading.table import make_table
 
-    table, settled = make_table(*load(data, target, file_format), task)
+    columns, y, name = load(data, target, file_format)
+    to_test = None
+    if test is not None:
+        from buttress.audit.reading.split import with_rows_to_test
+
+        columns, y, to_test = with_rows_to_test(columns, y, read_file(str(test), None), name)
+    table, settled = make_table(columns, y, name, task)
+    table.to_test = None if to_test is None else to_test[table.places]
     table.origin = data, str(kind_of(data, file_format))
     return table, settled, None
 
@@ -143,9 +156,10 @@ def _show(result: "AuditResult", paths: list[Path]) -> None:
         console.print(WITHOUT_JINJA, soft_wrap=True, markup=False, highlight=False)
 
 
-def _check_files(against: Path | None, model: Path | None, trusted: bool) -> None:
+def _check_files(files: dict[str, Path | None], trusted: bool) -> None:
     """Refuse files that are not there, and a pickle that the user did not say they trust, before it is opened."""
-    for option, path in (("against", against), ("model", model)):
+    model = files["model"]
+    for option, path in files.items():
         if path is not None and not path.is_file():
             raise ValueError(f"--{option} {str(path)!r} is not a file.")
     if model is not None and model.suffix.lower() in PICKLES and not trusted:
@@ -194,10 +208,7 @@ def _from_skops(path: Path) -> Any:
 
 def _floor(text: str) -> tuple[str, float]:
     name, _, value = text.partition("=")
-    try:
-        floor = float(value)
-    except ValueError:
-        raise ValueError(f"--fail-under must look like attacked=0.7. Got {text!r}.") from None
+    floor = number_in(value, f"--fail-under must look like attacked=0.7. Got {text!r}.")
     if name.startswith(("attacked", "certified", "flipped")) and not 0 <= floor <= 1:
         raise ValueError(f"--fail-under {name} is a share of the rows, in [0, 1]. Got {value}.")
     return name, floor

@@ -1,4 +1,4 @@
-"""The commands on models: ``buttress train``, ``predict``, ``attack`` and ``inspect``."""
+"""The commands on joins, ``explain`` and ``fit``, and on models: ``train``, ``predict``, ``attack``, ``inspect``."""
 
 import math
 from enum import StrEnum
@@ -9,9 +9,8 @@ import typer
 
 from buttress._suggest import counted
 from buttress.audit.options import Effort
-from buttress.cli.app import STARTED, app
-from buttress.cli.audit import Task, check_numbers
-from buttress.cli.terminal import check_file, check_input, ctrl_c, progress
+from buttress.cli.audit import Format, Task, check_numbers
+from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, number_in, progress
 
 if TYPE_CHECKING:
     from buttress.audit.models.attacking import Robustness
@@ -37,6 +36,44 @@ class Family(StrEnum):
     boosting_log = "boosting-log"
 
 
+@app.command(short_help="Show how a join of tables is counted.")
+def explain(
+    joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational/declaring.md.")],
+    target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
+) -> None:
+    """Show how a join is counted: its tree, rows, exact size, and which edges are exact."""
+    from buttress.relational.command import explain_file
+
+    typer.echo(explain_file(joins, target))
+
+
+@app.command(short_help="Train a linear SVM over a join of tables.")
+def fit(
+    joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational/declaring.md.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
+    target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
+    alpha: Annotated[float, typer.Option(help="Weight of the squared norm against the mean hinge loss.")] = 1e-3,
+    tol: Annotated[float, typer.Option(help="Relative width of the interval around the optimum to stop at.")] = 1e-3,
+    missing: Annotated[str, typer.Option(help="NULL in features: raise, or fill with zero or mean.")] = "raise",
+    engine: Annotated[str, typer.Option(help="Where rows are counted: auto, memory, stream or sql.")] = "auto",
+    memory_limit: Annotated[float, typer.Option(help="Megabytes that the fit may take.")] = 4000,
+    max_time: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the sample it starts from.")] = 0,
+    all_coefficients: Annotated[bool, typer.Option("--all-coefficients", help="Print every coefficient.")] = False,
+) -> None:
+    """Train a linear SVM over a join that is never materialised, and write it with its interval."""
+    from buttress.persistence import save
+    from buttress.relational.command import fit_file, summary
+
+    check_file(output)
+    with ctrl_c():
+        model = fit_file(joins, target, alpha=alpha, tol=tol, missing=missing, engine=engine, memory_limit=memory_limit,
+                         max_time=max_time, random_state=seed, progress=True)
+    save(model, output)
+    typer.echo(summary(model, all_coefficients))
+    typer.echo(f"Written: {output}")
+
+
 @app.command(short_help="Train a model on a table, and write it to a file.")
 def train(
     data: Annotated[str, typer.Argument(help="A CSV or Parquet file, or a bundled set such as breast_cancer.")],
@@ -44,8 +81,7 @@ def train(
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     estimator: Annotated[Family, typer.Option(help="What to train; by default what an audit recommends.")] = (
         Family.recommended),
-    file_format: Annotated[
-        str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
+    file_format: Format = None,
     task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
     eps: Annotated[float, typer.Option(help="Radius the audit attacks at, and adversarial training is for.")] = 0.25,
     effort: Annotated[Effort, typer.Option(help="How much the audit measures that recommends.")] = Effort.standard,
@@ -109,8 +145,7 @@ def predict(
     model: Annotated[Path, typer.Argument(help="A model file, of buttress train, fit or save.")],
     data: Annotated[Path, typer.Argument(help="CSV or Parquet of new rows; for a model over a join, the join's TOML.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the predictions, CSV or Parquet.")],
-    file_format: Annotated[
-        str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
+    file_format: Format = None,
 ) -> None:
     """Write a prediction for every row of DATA: its number, the prediction, and the probability if there is one."""
     check_file(output)
@@ -158,8 +193,7 @@ def attack(
     rows: Annotated[int, typer.Option(help="Most rows to attack; of more they are drawn.")] = 500,
     fail_under: Annotated[float | None, typer.Option(
         help="Exit with 1 if the accuracy at the largest radius is lower.")] = None,
-    file_format: Annotated[
-        str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
+    file_format: Format = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
 ) -> None:
     """Show the accuracy that is left when somebody moves the numbers of DATA within each radius."""
@@ -185,10 +219,7 @@ def attack(
 
 
 def _radius(text: str) -> float:
-    try:
-        radius = float(text)
-    except ValueError:
-        raise ValueError(f"--eps must look like 0.1,0.25. Got {text!r}.") from None
+    radius = number_in(text, f"--eps must look like 0.1,0.25. Got {text!r}.")
     if not 0 <= radius < math.inf:
         raise ValueError(f"--eps must be at least 0. Got {text}.")
     return radius

@@ -1,17 +1,39 @@
-"""What all commands share at the terminal: a progress bar, Ctrl-C, the line they fail with, checks of output files."""
+"""What commands share: the application that they join, progress, Ctrl-C, the line they fail with, checks of files."""
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 if TYPE_CHECKING:
     from buttress.audit.protocols import Report
+
+
+STARTED = time.monotonic()  # the budget of an audit runs from here
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, no_args_is_help=True,
+                  help="Robust kernel machines: what breaks a plain SVM on your data, and what a robust one recovers.")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from buttress import __version__
+
+        typer.echo(f"buttress {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def buttress(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)] = False,
+) -> None:
+    """Robust kernel machines."""
 
 
 def check_file(path: Path) -> None:
@@ -32,6 +54,14 @@ def check_input(path: Path, output: Path | None = None) -> None:
         raise ValueError(f"There is no file {str(path)!r}. Check the path.")
     if output is not None and output.exists() and output.resolve() == path.resolve():
         raise ValueError(f"--output {str(output)!r} is one of the files that are read. Name another.")
+
+
+def number_in(text: str, otherwise: str) -> float:
+    """Return the number that a text is; ValueError with these words for another text."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(otherwise) from None
 
 
 @contextmanager

@@ -1,6 +1,6 @@
-"""Axes to draw on, and colours that print and that the colour-blind tell apart (Okabe & Ito 2008)."""
+"""What displays share: axes, and colours that print and that the colour-blind tell apart (Okabe & Ito 2008)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,3 +23,13 @@ def given_or_new(ax: "Axes | None") -> "Axes":
     except ImportError:
         raise ImportError("Plots need matplotlib. Install it with: pip install buttress[report]") from None
     return pyplot.subplots()[1] if ax is None else ax
+
+
+class Display:
+    """A picture that is computed once and drawn as often as needed."""
+
+    def drawn_on(self, ax: "Axes") -> Self:
+        """Note where it is drawn; returns self."""
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        return self

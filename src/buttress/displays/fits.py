@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from buttress._checks import Array, check_count
 from buttress._types import Estimator, MatrixLike, ProbabilisticClassifier
-from buttress.displays.axes import COLOURS, given_or_new, next_colour
+from buttress.displays.axes import COLOURS, Display, given_or_new, next_colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,7 @@ class WeighsKernels(Estimator, Protocol):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ConvergenceDisplay:
+class ConvergenceDisplay(Display):
     """The objective after each iteration, how far from optimal it was known to be, and where the optimum had to be.
 
     The optimum is between the objective and ``lower``, two curves that meet. Only fits that bound the optimum at every
@@ -117,13 +117,11 @@ class ConvergenceDisplay:
         ax.set(xlabel="iteration", ylabel="objective", title=self.estimator_name or "")
         right.set_ylabel(self.measure)
         ax.legend(handles=self.lines_)
-        self.ax_ = ax
-        self.figure_ = ax.figure
-        return self
+        return self.drawn_on(ax)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelWeightsDisplay:
+class KernelWeightsDisplay(Display):
     """The weights of a mixture of kernels, as bars.
 
     Parameters
@@ -166,17 +164,11 @@ class KernelWeightsDisplay:
         ax.barh(places, self.weights, color=COLOURS[0])
         ax.set_yticks(places, self.names)
         ax.set(xlabel="weight in the mixture", xlim=(0, 1))
-        self.ax_ = ax
-        self.figure_ = ax.figure
-        return self
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+        return self.drawn_on(ax)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ReliabilityDisplay:
+class ReliabilityDisplay(Display):
     """The share of rows predicted rightly against the probability stated for the prediction, in bins of equal counts.
 
     Of predictions made with probability p, about the share p should be right: points on the diagonal. Below it the
@@ -252,6 +244,4 @@ class ReliabilityDisplay:
         (self.line_,) = ax.plot(self.stated, self.right, **{**options, **line_options})
         ax.set(xlabel="probability stated for the prediction", ylabel="share of rows predicted rightly")
         ax.legend(loc="upper left")
-        self.ax_ = ax
-        self.figure_ = ax.figure
-        return self
+        return self.drawn_on(ax)

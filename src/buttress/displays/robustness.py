@@ -14,7 +14,7 @@ from buttress._types import BoundsLike, Labels, Mask, MatrixLike, Rows, ScoredCl
 from buttress.attacks import pgd, worst_case
 from buttress.attacks.scoring import Fallen
 from buttress.certificates import certified_radius
-from buttress.displays.axes import COLOURS, given_or_new, next_colour
+from buttress.displays.axes import COLOURS, Display, given_or_new, next_colour
 from buttress.scores import as_classifier
 
 if TYPE_CHECKING:
@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 ATTACKS = {"pgd": pgd, "worst_case": worst_case}
 POINTS = 11  # radii of a curve
 MARGIN = 0.1  # of the range of the rows, added on each side of the picture
-GRID = 120  # points of the grid, along each axis
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RobustnessCurveDisplay:
+class RobustnessCurveDisplay(Display):
     """Accuracy against the radius of perturbations: attacked from above, certified from below.
 
     The true accuracy under the worst perturbations of each radius lies between the two curves: above what is proven,
@@ -69,7 +68,7 @@ class RobustnessCurveDisplay:
     certified_accuracy: Array | None = None
     norm: str = "linf"
     estimator_name: str | None = None
-    blind: NDArray[np.bool_] | None = None
+    blind: Mask | None = None
 
     @classmethod
     def from_estimator(
@@ -137,14 +136,13 @@ class RobustnessCurveDisplay:
                                         color=attacked.get_color(), linewidth=0)
         ax.set(xlabel=f"radius of perturbations ({self.norm})", ylabel="accuracy", ylim=(-0.02, 1.02))
         ax.legend(loc="lower left")  # accuracies fall to the right
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self.drawn_on(ax)
 
 
 def _attacked(
-    attack: str, estimator: BaseEstimator, X: MatrixLike, y: NDArray[Any], right: NDArray[np.bool_], radii: Array,
+    attack: str, estimator: BaseEstimator, X: MatrixLike, y: NDArray[Any], right: Mask, radii: Array,
     bounds: BoundsLike | None, options: Mapping[str, Any],
-) -> tuple[Array, NDArray[np.bool_]]:
+) -> tuple[Array, Mask]:
     """Return the accuracy after an attack within each radius, and where it was blind; a row that fell stays fallen."""
     fallen = Fallen(right)
     shape = np.shape(X)
@@ -165,7 +163,7 @@ def _attacked(
     return np.array(shares), np.array(blind)
 
 
-def _certified(right: NDArray[np.bool_], radius: Array | None, radii: Array) -> Array | None:
+def _certified(right: Mask, radius: Array | None, radii: Array) -> Array | None:
     """Return the accuracy proven within each radius; nothing needs a proof at radius 0."""
     if radius is None:
         return None
@@ -199,7 +197,7 @@ def _checked_eps(given: ArrayLike) -> Array:
     return eps
 
 
-def _of_rows(bounds: BoundsLike | None, rows: NDArray[np.intp], shape: tuple[int, ...]) -> BoundsLike | None:
+def _of_rows(bounds: BoundsLike | None, rows: Rows, shape: tuple[int, ...]) -> BoundsLike | None:
     """Return the box of some of the rows."""
     if bounds is None:
         return None
@@ -212,12 +210,8 @@ def _name(estimator: BaseEstimator) -> str:
     return type(last).__name__
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class CertifiedBoundaryDisplay:
+class CertifiedBoundaryDisplay(Display):
     """The classes that a model of two features predicts, and around each row the region in which a proof holds.
 
     No region crosses the boundary: within it no input, found by an attack or not, is of another class.
@@ -262,11 +256,12 @@ class CertifiedBoundaryDisplay:
     @classmethod
     def from_estimator(
         cls, estimator: ScoredClassifier, X: MatrixLike, y: ArrayLike | None = None, *, norm: str = "linf",
-        resolution: int = GRID, ax: "Axes | None" = None, plot: bool = True,
+        resolution: int = 120, ax: "Axes | None" = None, plot: bool = True,
     ) -> "CertifiedBoundaryDisplay":
         """Ask a fitted classifier on a grid, certify the rows X (n, 2), and plot.
 
-        Raises ValueError for rows of another width than 2, and for models without certified radii.
+        ``resolution`` are the points of the grid along each axis. Raises ValueError for rows of another width than 2,
+        and for models without certified radii.
         """
         check_option("norm", norm, ("linf", "l2"))
         check_count("resolution", resolution, 2)
@@ -299,9 +294,7 @@ class CertifiedBoundaryDisplay:
                        label=f"class {name}")
         ax.set_aspect("equal")
         ax.legend()
-        self.ax_ = ax
-        self.figure_ = ax.figure
-        return self
+        return self.drawn_on(ax)
 
     def _draw_certificates(self, ax: "Axes") -> None:
         from matplotlib.collections import PatchCollection

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAGIC = b"BUTTRESS"
-VERSION = 3  # what is written and read
+VERSION = 4  # what is written and read
 PREFIX = struct.Struct("<8sIQ")  # magic, format version, bytes of the header
 DIGEST = hashlib.sha256().digest_size
 LARGEST_HEADER = 2**25  # bytes: 32 MB of JSON describe a million parts, a model has hundreds
@@ -164,9 +164,8 @@ def _checked_prefix(name: str, content: bytes) -> int:
         raise ModelFileError(f"{name} was changed or cut short after it was written: its SHA-256 is wrong.")
     _, version, length = PREFIX.unpack_from(content)
     if version < VERSION:
-        raise ModelFileError(f"{name} has format version {version}, of an earlier release, whose attributes were not "
-                             f"declared and cannot be checked. This release reads version {VERSION} only: fit the "
-                             "model again and save it.")
+        raise ModelFileError(f"{name} has format version {version}, of an earlier release. This release reads version "
+                             f"{VERSION} only: fit the model again and save it.")
     if version > VERSION:
         raise ModelFileError(f"{name} has format version {version}. This release reads version {VERSION}. Update "
                              "buttress.")

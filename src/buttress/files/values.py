@@ -4,10 +4,10 @@ A value is JSON as it is, or one of these:
 
 ==================================================  =======================================================
 ``{"float": text}``                                 infinite, or not a number
-``{"tuple": [...]}``, ``{"dict": [[key, value]]}``
+``{"tuple": [...]}``, ``{"dict": [keys, values]}``  of what they hold
 ``{"array": i}``, ``{"scalar": i}``                 the i-th array, or its only entry as a numpy number
-``{"numbered": [...], "numbers": i}``               a dict from text to numpy numbers, the entries of the i-th array
-``{"records": [...], "columns": [[kind, i]]}``      a list of dicts with the same keys; the i-th array is a column
+``{"column": i, "numpy": bool}``                    a list of numbers of one type, numpy's or Python's: the i-th array
+``{"records": keys, "columns": [...]}``             a list of dicts with the same keys, a list of entries a key
 ==================================================  =======================================================
 
 Of anything else, whoever encodes and decodes says what it becomes: ``other``. An array that stands in several places is
@@ -15,7 +15,7 @@ written once.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,15 +24,10 @@ from buttress.files.container import NUMBERS_AND_TEXT, AnyArray, Content, Json, 
 
 DEPTH = 50  # levels of nesting; a pipeline of pipelines with fitted kernels in it has about 15
 SAME_HASH = 16  # keys of one dict that may have the same hash; those of equal numbers are one key
-KINDS: dict[str, type] = {"float": float, "int": int, "numpy": np.float64}  # of the numbers in a column of records
-LARGEST_INT = 2**63 - 1
+PLAIN = {bool: "b", int: "i", float: "f"}  # numbers of Python, and the kind of their arrays
+OF_RECORD = 2  # growth of a dict in a list: one of four floats takes 330 bytes
 InnerEncoder = Callable[[object, str], object]  # encodes a part, given what to call it in messages
 InnerDecoder = Callable[[object], Any]
-
-
-def growth_of_records(count: int, columns: int) -> int:
-    """Return the growth of a list of dicts, in units of the container: a dict of four floats takes 330 bytes."""
-    return count * (2 + columns)
 
 
 def refused(value: object, where: str, inner: InnerEncoder) -> object:
@@ -64,15 +59,14 @@ class Encoder:
         if (type(value) is np.ndarray or isinstance(value, np.generic)) and value.dtype.kind in NUMBERS_AND_TEXT:
             return {"array": self._place(value)} if isinstance(value, np.ndarray) else {
                 "scalar": self._place(np.asarray(value))}
-        if type(value) is dict and _is_numbered(value):
-            self.grown += len(value)
-            return {"numbered": list(value), "numbers": self._place(np.array(list(value.values())))}
         if type(value) is list:
-            return self._records(value) or [inner(entry, f"[{i}]") for i, entry in enumerate(value)]
+            return self._column(value) or self._records(value, inner) or [
+                inner(entry, f"[{i}]") for i, entry in enumerate(value)]
         if type(value) is tuple:
             return {"tuple": [inner(entry, f"[{i}]") for i, entry in enumerate(value)]}
         if type(value) is dict:
-            return {"dict": [[inner(key, " key"), inner(entry, f"[{key!r}]")] for key, entry in value.items()]}
+            self.grown += len(value)
+            return {"dict": [inner(list(value), " key"), inner(list(value.values()), ".values()")]}
         return self._other(value, where, inner)
 
     def _place(self, array: AnyArray) -> int:
@@ -82,33 +76,26 @@ class Encoder:
             self._places[id(array)] = (array, len(self.arrays) - 1)
         return self._places[id(array)][1]
 
-    def _records(self, value: list[Any]) -> object:
-        """Encode a list of dicts with the same keys and numbers of one type a key, as histories are; None for others.
-        """
-        if len(value) < 2 or not all(type(entry) is dict and entry.keys() == value[0].keys() for entry in value):
+    def _column(self, value: list[Any]) -> object:
+        """Encode a list of numbers of one type as an array; None for others."""
+        kinds = {type(entry) for entry in value}
+        kind = kinds.pop() if len(kinds) == 1 else object
+        if kind not in PLAIN and not issubclass(kind, np.number):
             return None
-        keys = list(value[0])
-        columns = [[entry[key] for entry in value] for key in keys]
-        kinds = [_kind_of(column) for column in columns]
-        alike = all(type(key) is str for key in keys) and all(list(entry) == keys for entry in value)
-        if not (keys and alike) or None in kinds:
+        column = np.array(value)
+        if column.dtype.kind != PLAIN.get(kind, column.dtype.kind):  # whole numbers that no array holds
             return None
-        self.grown += growth_of_records(len(value), len(keys))
-        return {"records": keys, "columns": [[kind, self._place(np.array(column))]
-                                             for kind, column in zip(kinds, columns, strict=True)]}
+        self.grown += len(value)
+        return {"column": self._place(column), "numpy": kind not in PLAIN}
 
-
-def _kind_of(column: Sequence[Any]) -> str | None:
-    """Return the name of the one type of the numbers in a column, None where there are several or another."""
-    kinds = {type(entry) for entry in column}
-    name = next((name for name, known in KINDS.items() if kinds == {known}), None)
-    return None if name == "int" and any(abs(entry) > LARGEST_INT for entry in column) else name
-
-
-def _is_numbered(value: dict[object, object]) -> bool:
-    """Say whether a dict maps texts to numpy numbers of one type, as a vocabulary does, of which there are many."""
-    kinds = {type(entry) for entry in value.values()}
-    return len(kinds) == 1 and issubclass(kinds.pop(), np.number) and all(type(key) is str for key in value)
+    def _records(self, value: list[Any], inner: InnerEncoder) -> object:
+        """Encode a list of dicts with the same keys, texts, as histories are; None for others."""
+        keys = list(value[0]) if value and type(value[0]) is dict else []
+        if not keys or any(type(key) is not str for key in keys) or any(
+                type(entry) is not dict or list(entry) != keys for entry in value):
+            return None
+        self.grown += OF_RECORD * len(value)
+        return {"records": keys, "columns": [inner([entry[key] for entry in value], f"[:][{key!r}]") for key in keys]}
 
 
 class Decoder:
@@ -146,15 +133,20 @@ class Decoder:
             return self._array(value["array"])
         if "scalar" in value:
             return _only_entry(self._array(value["scalar"]))
-        if "numbered" in value:
-            self._spend(len(value["numbered"]))
-            return dict(zip(value["numbered"], self._array(value["numbers"]), strict=True))
+        if "column" in value:
+            column = self._array(value["column"])
+            self._spend(column.size)
+            return list(column) if value["numpy"] else column.tolist()
         if "records" in value:
-            return self._records(value["records"], value["columns"])
+            columns = [inner(column) for column in value["columns"]]
+            self._spend(OF_RECORD * len(columns[0]))
+            return [dict(zip(value["records"], entries, strict=True)) for entries in zip(*columns, strict=True)]
         if "tuple" in value:
             return tuple(inner(entry) for entry in value["tuple"])
         if "dict" in value:
-            return _dict([inner(key) for key, _ in value["dict"]], [inner(entry) for _, entry in value["dict"]])
+            keys, entries = (inner(part) for part in value["dict"])
+            self._spend(len(keys))
+            return _dict(keys, entries)
         if self._other is None:
             raise ModelFileError(f"The file holds {set(value)}, which is not data.")
         return self._other(value, inner)
@@ -174,17 +166,6 @@ class Decoder:
         self._left -= units
         if self._left < 0:
             raise ModelFileError("Its parts take more memory than its header states.")
-
-    def _records(self, keys: list[str], columns: list[tuple[str, int]]) -> list[Mapping[str, object]]:
-        """Return a list of dicts from a column of numbers a key."""
-        found = []
-        for kind, number in columns:
-            column = self._array(number)
-            if column.ndim != 1 or column.dtype.kind != ("i" if kind == "int" else "f") or kind not in KINDS:
-                raise ModelFileError("A column of records in the file holds other numbers than it states.")
-            self._spend(growth_of_records(len(column), len(columns)) // len(columns))
-            found.append(list(column) if kind == "numpy" else column.tolist())
-        return [dict(zip(keys, entries, strict=True)) for entries in zip(*found, strict=True)]
 
 
 def _only_entry(array: AnyArray) -> object:

@@ -22,9 +22,8 @@ from buttress.gram.compiled import rbf_entries, rbf_in_place, rbf_sums
 from buttress.gram.rounding import CLOSE, LONG, EntryErrors, distance_errors, product_errors, single_errors
 from buttress.gram.sparse import Numbers, SparseProducts
 from buttress.kernels import RBF, Combination, DotProduct, Kernel, Radial, centers
-from buttress.kernels.device import OnDevice
 from buttress.kernels.kernel import clear_rounding, middle, plain, squared_lengths
-from buttress.kernels.points import centred
+from buttress.kernels.points import OnDevice, centred
 
 Index = NDArray[np.intp]
 Sums = Callable[[Index], Array]

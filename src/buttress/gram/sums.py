@@ -18,9 +18,8 @@ from buttress._threads import BLOCK_ENTRIES, own_threads, share
 from buttress.gram.compiled import rbf_entries, rbf_in_place
 from buttress.gram.entries import PROFILE
 from buttress.kernels import RBF, Kernel
-from buttress.kernels.device import OnDevice
 from buttress.kernels.kernel import Centred
-from buttress.kernels.points import centred
+from buttress.kernels.points import OnDevice, centred
 
 HEIGHT = 512  # rows of a panel, at most
 LEAST_HEIGHT = 64

@@ -1,6 +1,7 @@
 """Composed kernels: a weighted sum of kernels, a Gram matrix given in advance, a user's function."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from buttress.kernels.kernel import Kernel
 CENTRAL_STEP = 6e-6  # step of a central difference: the cube root of the machine epsilon balances its two errors
 
 
+@dataclass(eq=False, repr=False)
 class Combination(Kernel):
     """k(x, z) = sum_p weights[p] * kernels[p](x, z) with weights >= 0 (default: equal, summing to 1)."""
 
@@ -18,9 +20,8 @@ class Combination(Kernel):
         Attribute("kernels", "part", "n_kernels", of="Kernel"),
         Attribute("weights", "nonnegative", "n_kernels or none"))
 
-    def __init__(self, kernels: Sequence[Kernel], weights: Sequence[float] | None = None):
-        self.kernels = kernels
-        self.weights = weights
+    kernels: Sequence[Kernel]
+    weights: Sequence[float] | None = None
 
     @property
     def definiteness(self) -> str:
@@ -69,11 +70,11 @@ class Precomputed(Kernel):
         raise ValueError("A precomputed kernel has no gradient in the inputs. Use a kernel object such as RBF(gamma).")
 
 
+@dataclass(eq=False, repr=False)
 class Custom(Kernel):
     """A user's function of two arrays (n, d) and (m, d) that returns (n, m); its gradient is by central differences."""
 
-    def __init__(self, function: Callable[[Array, Array], Array]):
-        self.function = function
+    function: Callable[[Array, Array], Array]
 
     @property
     def definiteness(self) -> str:

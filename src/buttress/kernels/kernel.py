@@ -26,7 +26,7 @@ def _check_sound(kernel: "Kernel", lengths: Lengths) -> None:
 class Kernel(BaseEstimator, ABC):
     """A function k(x, z) with its diagonal and its gradient in x.
 
-    Every class of kernels declares its parameters in a ``_state`` of its own.
+    The parameters of a class of kernels are fields, which it declares in a ``_state`` of its own.
     """
 
     _state = State(together=_check_sound)

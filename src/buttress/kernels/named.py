@@ -4,6 +4,7 @@ A new kernel is one class here, one row in ``NAMES`` and one row in the table of
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,13 +17,13 @@ from buttress.kernels.kernel import DotProduct, Kernel, Radial
 LARGEST_COSH = 350.0  # for larger arguments the square of the hyperbolic cosine overflows
 
 
+@dataclass(eq=False, repr=False)
 class Linear(DotProduct):
     """k(x, z) = x'z + coef0. Positive definite for coef0 >= 0, conditionally positive definite for any coef0."""
 
     _state = State(Attribute("coef0", "finite"))
 
-    def __init__(self, coef0: float = 0.0):
-        self.coef0 = coef0
+    coef0: float = 0.0
 
     @property
     def definiteness(self) -> str:
@@ -35,15 +36,15 @@ class Linear(DotProduct):
         return namespace(s).ones_like(s)
 
 
+@dataclass(eq=False, repr=False)
 class Polynomial(DotProduct):
     """k(x, z) = (gamma x'z + coef0)^degree. Positive definite for coef0 >= 0 and a whole degree."""
 
     _state = State(Attribute("degree", "positive"), Attribute("gamma", "positive"), Attribute("coef0", "finite"))
 
-    def __init__(self, degree: float = 3, gamma: float = 1.0, coef0: float = 0.0):
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
+    degree: float = 3
+    gamma: float = 1.0
+    coef0: float = 0.0
 
     @property
     def definiteness(self) -> str:
@@ -66,14 +67,14 @@ class Polynomial(DotProduct):
         return self.gamma * self.degree * self._base(s) ** (self.degree - 1)
 
 
+@dataclass(eq=False, repr=False)
 class Sigmoid(DotProduct):
     """k(x, z) = tanh(gamma x'z + coef0). Not positive definite for any parameters used in practice."""
 
     _state = State(Attribute("gamma", "positive"), Attribute("coef0", "finite"))
 
-    def __init__(self, gamma: float = 1.0, coef0: float = 0.0):
-        self.gamma = gamma
-        self.coef0 = coef0
+    gamma: float = 1.0
+    coef0: float = 0.0
 
     @property
     def definiteness(self) -> str:
@@ -89,18 +90,28 @@ class Sigmoid(DotProduct):
         return self.gamma / xp.cosh(xp.clip(self.gamma * s + self.coef0, -LARGEST_COSH, LARGEST_COSH)) ** 2
 
 
-class RBF(Radial):
-    """k(x, z) = exp(-gamma r^2), positive definite."""
+@dataclass(eq=False, repr=False)
+class Scaled(Radial):
+    """A positive definite function of gamma r^(2 power), gamma > 0; subclasses may have another power."""
 
-    _state = State(Attribute("gamma", "positive"))
+    power = 1.0
 
-    def __init__(self, gamma: float = 1.0):
-        self.gamma = gamma
+    gamma: float = 1.0
 
     @property
     def definiteness(self) -> str:
         check_number("gamma", self.gamma, 0)
         return "pd"
+
+    def stretched(self, factor: float) -> "Scaled":
+        """Return the kernel as it is after all squared distances are multiplied by ``factor``: one of another gamma."""
+        return type(self)(float(self.gamma * factor**self.power))
+
+
+class RBF(Scaled):
+    """k(x, z) = exp(-gamma r^2), positive definite."""
+
+    _state = State(Attribute("gamma", "positive"))
 
     def profile(self, r2: Array) -> Array:
         return namespace(r2).exp(-self.gamma * r2)
@@ -109,6 +120,7 @@ class RBF(Radial):
         return -self.gamma * namespace(r2).exp(-self.gamma * r2)
 
 
+@dataclass(eq=False, repr=False)
 class MultiscaleRBF(Radial):
     """k(x, z) = mean over gammas of exp(-gamma r^2), positive definite.
 
@@ -120,8 +132,7 @@ class MultiscaleRBF(Radial):
 
     _state = State(Attribute("gammas", "positive", "n_kernels"))
 
-    def __init__(self, gammas: Sequence[float] = (1.0, 0.3, 0.1, 0.03)):
-        self.gammas = gammas
+    gammas: Sequence[float] = (1.0, 0.3, 0.1, 0.03)
 
     @property
     def definiteness(self) -> str:
@@ -145,21 +156,14 @@ class MultiscaleRBF(Radial):
         return sum(terms[1:], terms[0]) / len(terms)
 
 
-class Laplacian(Radial):
+class Laplacian(Scaled):
     """k(x, z) = exp(-gamma r) with r the L2 distance, positive definite.
 
     scikit-learn's ``laplacian_kernel`` has the L1 distance in place of r: a different kernel.
     """
 
     _state = State(Attribute("gamma", "positive"))
-
-    def __init__(self, gamma: float = 1.0):
-        self.gamma = gamma
-
-    @property
-    def definiteness(self) -> str:
-        check_number("gamma", self.gamma, 0)
-        return "pd"
+    power = 0.5
 
     def profile(self, r2: Array) -> Array:
         xp = namespace(r2)
@@ -171,13 +175,13 @@ class Laplacian(Radial):
         return -self.gamma * xp.exp(-self.gamma * r) / xp.where(r > 0, 2 * r, np.inf)
 
 
+@dataclass(eq=False, repr=False)
 class InverseMultiquadric(Radial):
     """k(x, z) = (r^2 + offset^2)^(-1/2), positive definite."""
 
     _state = State(Attribute("offset", "positive"))
 
-    def __init__(self, offset: float = 1.0):
-        self.offset = offset
+    offset: float = 1.0
 
     @property
     def definiteness(self) -> str:
@@ -191,14 +195,14 @@ class InverseMultiquadric(Radial):
         return -0.5 * (r2 + self.offset**2) ** -1.5
 
 
+@dataclass(eq=False, repr=False)
 class Log(Radial):
     """k(x, z) = -log(1 + (gamma r^2)^(degree/2)), conditionally positive definite for 0 < degree <= 2."""
 
     _state = State(Attribute("degree", "positive"), Attribute("gamma", "positive"))
 
-    def __init__(self, degree: float = 2, gamma: float = 1.0):
-        self.degree = degree
-        self.gamma = gamma
+    degree: float = 2
+    gamma: float = 1.0
 
     @property
     def definiteness(self) -> str:
@@ -215,39 +219,16 @@ class Log(Radial):
         return -self.gamma * power * base ** (power - 1) / (1 + scaled**power)
 
 
-class Cauchy(Radial):
+class Cauchy(Scaled):
     """k(x, z) = 1 / (1 + gamma r^2), positive definite (gamma = 1/sigma)."""
 
     _state = State(Attribute("gamma", "positive"))
-
-    def __init__(self, gamma: float = 1.0):
-        self.gamma = gamma
-
-    @property
-    def definiteness(self) -> str:
-        check_number("gamma", self.gamma, 0)
-        return "pd"
 
     def profile(self, r2: Array) -> Array:
         return 1 / (1 + self.gamma * r2)
 
     def slope(self, r2: Array) -> Array:
         return -self.gamma / (1 + self.gamma * r2) ** 2
-
-
-# kernels whose gamma multiplies this power of the squared distance
-STRETCHED: dict[type[Kernel], float] = {RBF: 1.0, Cauchy: 1.0, Laplacian: 0.5}
-
-
-def can_stretch(kernel: Kernel) -> bool:
-    """Say whether :func:`stretched` knows the kernel."""
-    return type(kernel) in STRETCHED
-
-
-def stretched(kernel: Kernel, factor: float) -> Kernel:
-    """Return the kernel as it is after all squared distances are multiplied by ``factor``: one with another gamma."""
-    assert isinstance(kernel, RBF | Cauchy | Laplacian)
-    return type(kernel)(float(kernel.gamma * factor ** STRETCHED[type(kernel)]))
 
 
 # name -> kernel from scikit-learn's (gamma, degree, coef0)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array
 from buttress._types import Estimator, MatrixLike
-from buttress.certainty.calibration import pairs_of
+from buttress.expansion import pairs_of
 from buttress.onnx.graph import Nodes, add_diagonal, add_scores
 from buttress.robust import TrimmedLikelihoodRegressor
 from buttress.svm import SVC
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 MODELS = {
     "buttress.adversarial": (
-        "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC"),
+        "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC",
+        "StochasticAdvSVM"),
     "buttress.linear": ("LinearSVC",),
+    "buttress.stochastic_linear": ("StochasticLinearSVC",),
     "buttress.outlier": ("MultiKernelSVDD", "SVDD"),
     "buttress.robust": (
         "CRR", "KernelClassifier", "KernelRegressor", "RobustKernelClassifier", "RobustKernelRegressor",
@@ -115,8 +117,7 @@ def _parse(scope: Any, model: Any, inputs: list[Any], custom_parsers: Any = None
     types = importlib.import_module("skl2onnx.common.data_types")
     operator = scope.declare_local_operator(alias_of(type(model)), model)
     operator.inputs = inputs
-    judged = is_classifier(model) or is_outlier_detector(model)
-    if judged:
+    if is_classifier(model) or is_outlier_detector(model):
         whole = is_outlier_detector(model) or model.classes_.dtype.kind in "iub"
         label = types.Int64TensorType if whole else types.StringTensorType
         operator.outputs.append(scope.declare_local_variable("label", label()))
@@ -144,11 +145,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
                         "estimator_ by skl2onnx.")
     add = Nodes(scope, container)
     X = add.cast(operator.inputs[0].full_name, np.float64)
-    add_outputs(add, model, X, [output.full_name for output in operator.outputs])
-
-
-def add_outputs(add: Nodes, model: Any, X: str, outputs: list[str]) -> None:
-    """Add the outputs of a fitted model, named as the graph wants them, for rows X (n, d) of doubles."""
+    outputs = [output.full_name for output in operator.outputs]
     if is_outlier_detector(model):
         add_ball(add, model, X, *outputs)
     elif is_classifier(model):
@@ -204,12 +201,8 @@ def _winner(add: Nodes, scores: str, contrasts: Array) -> str:
 
 def _add_votes(add: Nodes, model: SVC, scores: str, label: str, score: str) -> None:
     """Add the class with most votes of the pairs; the first of equals, or by their scores with ``break_ties``."""
-    pairs = pairs_of(len(model.classes_))
-    first = np.zeros((len(pairs), len(model.classes_)))
-    second = np.zeros_like(first)
-    for row, (i, j) in enumerate(pairs):
-        first[row, i] = 1
-        second[row, j] = 1
+    numbers = np.eye(len(model.classes_))
+    first, second = (numbers[list(side)] for side in zip(*pairs_of(len(numbers)), strict=True))
     wins = add.cast(add("Greater", scores, 0.0), np.float64)
     counts = add("Add", add("MatMul", wins, first), add("MatMul", add("Sub", 1.0, wins), second))
     confidence = add("MatMul", scores, first - second)

@@ -80,59 +80,26 @@ class Nodes:
         self("Gather", table, index, output=output, axis=0)
 
 
-Profile = Callable[[Nodes, Kernel, str], str]  # of squared distances, or of inner products
-
-
-def _rbf(add: Nodes, kernel: RBF, r2: str) -> str:
-    return add("Exp", add("Mul", r2, -float(kernel.gamma)))
-
-
-def _multiscale(add: Nodes, kernel: MultiscaleRBF, r2: str) -> str:
-    terms = [add("Exp", add("Mul", r2, -float(gamma))) for gamma in kernel.gammas]
-    return add("Div", add("Sum", *terms), float(len(terms)))
-
-
-def _laplacian(add: Nodes, kernel: Laplacian, r2: str) -> str:
-    return add("Exp", add("Mul", add("Sqrt", r2), -float(kernel.gamma)))
-
-
-def _inverse_multiquadric(add: Nodes, kernel: InverseMultiquadric, r2: str) -> str:
-    return add("Div", 1.0, add("Sqrt", add("Add", r2, float(kernel.offset) ** 2)))
-
-
-def _log(add: Nodes, kernel: Log, r2: str) -> str:
-    power = add("Pow", add("Mul", r2, float(kernel.gamma)), float(kernel.degree) / 2)
-    return add("Neg", add("Log", add("Add", power, 1.0)))
-
-
-def _cauchy(add: Nodes, kernel: Cauchy, r2: str) -> str:
-    return add("Div", 1.0, add("Add", add("Mul", r2, float(kernel.gamma)), 1.0))
-
-
-def _linear(add: Nodes, kernel: Linear, inner: str) -> str:
-    return add("Add", inner, float(kernel.coef0))
-
-
-def _polynomial(add: Nodes, kernel: Polynomial, inner: str) -> str:
-    base = add("Add", add("Mul", inner, float(kernel.gamma)), float(kernel.coef0))
-    return add("Pow", base, float(kernel.degree))
-
-
-def _sigmoid(add: Nodes, kernel: Sigmoid, inner: str) -> str:
-    return add("Tanh", add("Add", add("Mul", inner, float(kernel.gamma)), float(kernel.coef0)))
-
-
-PROFILES: dict[type[Kernel], Callable[..., str]] = {
-    RBF: _rbf,
-    MultiscaleRBF: _multiscale,
-    Laplacian: _laplacian,
-    InverseMultiquadric: _inverse_multiquadric,
-    Log: _log,
-    Cauchy: _cauchy,
-    Linear: _linear,
-    Polynomial: _polynomial,
-    Sigmoid: _sigmoid,
+# the values of each kernel from squared distances, of the radial ones, or from inner products
+PROFILES: dict[type[Kernel], Callable[[Nodes, Any, str], str]] = {
+    RBF: lambda add, kernel, r2: add("Exp", add("Mul", r2, -float(kernel.gamma))),
+    MultiscaleRBF: lambda add, kernel, r2: add(
+        "Div", add("Sum", *[add("Exp", add("Mul", r2, -float(gamma))) for gamma in kernel.gammas]),
+        float(len(kernel.gammas))),
+    Laplacian: lambda add, kernel, r2: add("Exp", add("Mul", add("Sqrt", r2), -float(kernel.gamma))),
+    InverseMultiquadric: lambda add, kernel, r2: add(
+        "Div", 1.0, add("Sqrt", add("Add", r2, float(kernel.offset) ** 2))),
+    Log: lambda add, kernel, r2: add("Neg", add("Log", add(
+        "Add", add("Pow", add("Mul", r2, float(kernel.gamma)), float(kernel.degree) / 2), 1.0))),
+    Cauchy: lambda add, kernel, r2: add("Div", 1.0, add("Add", add("Mul", r2, float(kernel.gamma)), 1.0)),
+    Linear: lambda add, kernel, inner: add("Add", inner, float(kernel.coef0)),
+    Polynomial: lambda add, kernel, inner: add("Pow", _affine(add, kernel, inner), float(kernel.degree)),
+    Sigmoid: lambda add, kernel, inner: add("Tanh", _affine(add, kernel, inner)),
 }
+
+
+def _affine(add: Nodes, kernel: Polynomial | Sigmoid, inner: str) -> str:
+    return add("Add", add("Mul", inner, float(kernel.gamma)), float(kernel.coef0))
 
 
 def refusal(kernel: Kernel) -> NotImplementedError:

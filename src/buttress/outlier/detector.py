@@ -55,7 +55,7 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
     tol: float = 1e-3
     indefinite: str = "warn"
     cache_size: float = 200
-    max_iter: int = -1
+    max_iter: int | None = None
     max_time: float | None = None
     progress: bool = False
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from buttress._callbacks import showing, step_callback, with_callbacks
 from buttress._checks import Array, check_option, check_values, check_X, warn_user
+from buttress._documented import advises
 from buttress._proof import PROOF, U, proof_word
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
@@ -28,12 +29,13 @@ from buttress.solvers.ball.kernel_weights import Found, alternate, fixed, harmon
 from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
 
 METHODS: dict[str, Callable[[KernelStack, Array], Steps]] = {
-    "minimax": level_cuts, "joint": joint_cuts, "spread": alternate,
+    "minimax": level_cuts, "joint": joint_cuts, "spread": alternate, "uniform": fixed,
 }
 # The kernels of Liu's note that are positive definite, or conditionally so. The sigmoid is neither.
 DEFAULT_KERNELS = ("linear", "poly", "rbf", "laplacian", "imq", "log", "cauchy")
 
 
+@advises(weights="Use objective='uniform', or SVDD(kernel=Combination(kernels, weights)).")
 @dataclass(kw_only=True, eq=False, repr=False)
 class MultiKernelSVDD(BallDetector):
     """Support vector data description in a mixture of kernels whose weights are learned, with an optimality gap.
@@ -48,6 +50,8 @@ class MultiKernelSVDD(BallDetector):
     - ``objective="joint"``: min over gamma >= 0 of sum 1 of max_a sum_p gamma_p^2 V_p(a), the ball of the feature map
       sum_p gamma_p phi_p / sqrt(s_p), with eta = gamma^2. It is convex and solved to a stated gap. gamma_p is
       proportional to 1/V_p: every kernel gets a weight, and kernels with a small variance get more.
+    - ``objective="uniform"``: all weights are 1/m, the mean to compare others with. For other weights use SVDD with
+      ``Combination(kernels, weights)``.
 
     Parameters
     ----------
@@ -59,13 +63,10 @@ class MultiKernelSVDD(BallDetector):
     contamination : float in (0, 1) or None, default=None
         Share of rows like the training rows that may be judged novel: the threshold is then the distance whose p-value
         it is (:meth:`p_values`), and not the radius of the ball, from which nothing follows for new rows.
-    objective : {"minimax", "spread", "joint"}, default="minimax"
+    objective : {"minimax", "spread", "joint", "uniform"}, default="minimax"
     normalize : {"variance", None}, default="variance"
         ``"variance"`` divides each kernel by s_p, its variance tr(H K_p H)/n over the rows. None does not; the weights
         then depend on the units of the kernels.
-    weights : None, "uniform" or array of shape (m,)
-        None learns the weights. Weights that are given are divided by their sum and kept; they are eta, or gamma for
-        "joint".
     degree, gamma, coef0
         Parameters of kernels given by name, as in scikit-learn; coef0 is 1 here.
     tol : float, default=1e-4
@@ -75,8 +76,8 @@ class MultiKernelSVDD(BallDetector):
         As in :class:`SVDD`, for each kernel.
     cache_size : float, default=800
         Megabytes of kernel rows to keep, for all kernels together.
-    max_iter : int, default=100
-        Most rounds, -1 for no limit.
+    max_iter : int or None, default=100
+        Most rounds; None is no limit.
     max_time : float or None
         Most seconds, checked between rounds.
     progress : bool, default=False
@@ -109,7 +110,7 @@ class MultiKernelSVDD(BallDetector):
         Attribute("kernels_", "part", "n_kernels", "The fitted kernels.", of="Kernel"),
         Attribute("bound_coef_", "nonnegative", "n_rows", "The dual point that proves the lower bound of "
                                                           "``dual_gap_``.",
-                  when='under "minimax" and "joint" with learned weights'),
+                  when='under "minimax" and "joint"'),
         Attribute("primal_objective_", "finite",
                   meaning="Objective of the ball for the weights found; under \"joint\" the value of Liu's Eq. 3."),
         Attribute("dual_objective_", "finite", meaning="A lower bound of the optimum of the ball for these weights."),
@@ -127,11 +128,10 @@ class MultiKernelSVDD(BallDetector):
     kernels: Sequence[KernelLike] | str | None = field(default=None, kw_only=False)
     objective: str = "minimax"
     normalize: str | None = "variance"
-    weights: ArrayLike | None = None
     coef0: float = 1.0
     tol: float = 1e-4
     cache_size: float = 800
-    max_iter: int = 100
+    max_iter: int | None = 100
 
     def _stacked(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
@@ -147,19 +147,21 @@ class MultiKernelSVDD(BallDetector):
         (named), NaN, inf or entries beyond 1e100 (naming the column), fewer than two rows, or negative weights.
         """
         self._check()
+        check_option("objective", self.objective, tuple(METHODS))
+        check_option("normalize", self.normalize, ("variance", None))
         clock = countdown(self.max_time)
         parts, kernels, weight = self._parts(X, sample_weight)
-        eta, steps = self._method(len(kernels))
+        steps = METHODS[self.objective]
         self._fit_diagonal = np.stack([np.diagonal(part) for part in parts]) if self._stacked() else None
         settled = [settle(kernel, part, weight, self.indefinite) for kernel, part in zip(kernels, parts, strict=True)]
         stack = self._stack(parts, settled, weight, clock)
         self.kernels_ = [kernel for kernel, _, _ in settled]
         report = showing(step_callback(self, X, y, None),
                          lambda step: self._of_trial(parts, stack, step.state.trial, weight))
+        start = np.full(len(kernels), 1 / len(kernels))
         seen: list[Array] = []
-        outcome = run(noting_weights(steps(stack, eta), seen), tol=self.tol, max_time=clock(), callback=report,
-                      progress=self.progress, max_iter=None if self.max_iter == -1 else self.max_iter,
-                      name="MultiKernelSVDD")
+        outcome = run(noting_weights(steps(stack, start), seen), tol=self.tol, max_iter=self.max_iter, max_time=clock(),
+                      callback=report, progress=self.progress, name="MultiKernelSVDD")
         self._set_solution(parts, stack, outcome, all(sure for _, _, sure in settled), weight)
         sign = -1 if steps is alternate else 1
         self.history_ = [{**entry, "objective": sign * entry["objective"], "weights": weights}
@@ -179,15 +181,6 @@ class MultiKernelSVDD(BallDetector):
             for kernel in listed(self.kernels)
         ]
         return [rows] * len(kernels), kernels, weight
-
-    def _method(self, m: int) -> tuple[Array, Callable[[KernelStack, Array], Steps]]:
-        """Return the first weights and the algorithm."""
-        check_option("objective", self.objective, tuple(METHODS))
-        check_option("normalize", self.normalize, ("variance", None))
-        if self.weights is None:
-            return np.full(m, 1 / m), METHODS[self.objective]
-        given = given_weights(self.weights, m)
-        return given**2 if self.objective == "joint" else given, fixed
 
     def _stack(
         self, parts: list[Array], settled: list[Settling], weight: Array, clock: Callable[[], float | None],
@@ -295,21 +288,6 @@ def listed(kernels: Sequence[KernelLike] | str | None) -> list[KernelLike]:
         raise ValueError("kernels must not hold 'precomputed' beside others. Use kernels='precomputed' with X a stack "
                          "of Gram matrices of shape (m, n, n).")
     return list(kernels)
-
-
-def given_weights(weights: ArrayLike, m: int) -> Array:
-    """Return the weights that the user gave, divided by their sum."""
-    if isinstance(weights, str):
-        check_option("weights", weights, ("uniform",))
-        return np.full(m, 1 / m)
-    array = np.asarray(weights, dtype=np.float64)
-    if array.shape != (m,):
-        raise ValueError(f"weights must be None, 'uniform' or an array of shape ({m},), one for each kernel. Got shape "
-                         f"{array.shape}.")
-    check_values(array[:, None], ["weights"])
-    if (array < 0).any() or not array.any():
-        raise ValueError(f"weights must not be negative, and not all zero. Got {weights!r}.")
-    return np.asarray(array / array.sum())
 
 
 def checked_stack(X: MatrixLike, fitted: tuple[int, int] | None = None) -> Array:

@@ -58,8 +58,8 @@ class SVDD(BallDetector):
         are shifted to at least 0 (``"shift"``).
     cache_size : float, default=200
         Megabytes of kernel rows to keep.
-    max_iter : int, default=-1
-        Most pair updates, -1 for no limit.
+    max_iter : int or None, default=None
+        Most pair updates.
     max_time : float or None
         Most seconds.
     progress : bool, default=False
@@ -130,7 +130,7 @@ class SVDD(BallDetector):
             return self._described(kernel, rows, Z, weight, ball.times(unit))
 
         gram_rows = KernelRows(trained, part, self.cache_size, real=np.float64 if given else None)
-        limits = Limits(tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter, max_time=self.max_time,
+        limits = Limits(tol=self.tol, max_iter=self.max_iter, max_time=self.max_time,
                         callback=showing(step_callback(self, rows, y, None), at), progress=self.progress)
         ball = solve_ball(gram_rows, weight[keep], self.nu, limits).times(unit)
         for name, value in self._described(kernel, rows, Z, weight, ball).items():

@@ -34,17 +34,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sklearn
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+import buttress
 from buttress._checks import check_count
 from buttress._state import StateError
-from buttress.files.container import MAGIC, VERSION, AnyArray, Content, ModelFileError, Part, check_key, pack, unpack
+from buttress.files.container import MAGIC, VERSION, AnyArray, Content, ModelFileError, check_key, pack, unpack
 from buttress.files.disk import read_bytes, write_bytes
 from buttress.files.values import Decoder, Encoder
-from buttress.persistence.classes import name_of
+from buttress.persistence.classes import WITHOUT_FIT, name_of
 from buttress.persistence.models import decoded, encoded
-from buttress.persistence.sklearn_classes import WITHOUT_FIT
 
 __all__ = ["FileContent", "ModelFileError", "load", "read", "save"]
 
@@ -74,7 +75,7 @@ def save(model: object, path: StrPath, *, key: bytes | None = None) -> None:
     model : estimator or kernel
         Of this package; also scikit-learn's whose state is arrays and plain values: pipelines, preprocessing, text and
         column selectors, feature selection, PCA, calibration, linear models and others, the list being
-        ``persistence/sklearn_classes.py``. Of a search such as GridSearchCV the best estimator is saved.
+        ``persistence/classes.py``. Of a search such as GridSearchCV the best estimator is saved.
     path : str or path
         Replaced if it exists; its mode is kept, and a symbolic link goes on pointing where it did. A device or a pipe
         is written to.
@@ -89,23 +90,19 @@ def save(model: object, path: StrPath, *, key: bytes | None = None) -> None:
         message names where.
     """
     _check_fitted(model)
-    parts = _packed(model, check_key(key))
-    write_bytes(Path(path), parts)
-
-
-def _packed(model: object, key: bytes | None) -> Sequence[Part]:
-    """Return the parts of the model's file; ModelFileError unless a model that holds the same comes back."""
+    check_key(key)
     name = type(model).__name__
     written = Encoder(encoded)
     content = written.encode(model, name)
     if not (isinstance(content, dict) and "class" in content):
         raise ModelFileError(f"Only estimators and kernels can be saved. Got {name}.")
-    parts = pack(content, written.arrays, _versions(), grown=written.grown, key=key)
+    releases = {"buttress": buttress.__version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
+    parts = pack(content, written.arrays, releases, grown=written.grown, key=key)
     held = unpack(name, b"".join(parts), key)
     _decoded(name, held)
     if held.model != content or not _same_arrays(written.arrays, held.arrays):
         raise ModelFileError(f"{name} does not come back from a file as it is. Please report this with the model.")
-    return parts
+    write_bytes(Path(path), parts)
 
 
 def load(
@@ -135,25 +132,27 @@ def load(
         short or changed anywhere, is not signed with ``key``, states other arrays or more parts than it has, or names a
         class, or an attribute of it, that models are not made of.
     """
-    path = Path(path)
-    check_key(key)
-    content = read_bytes(path, check_count("max_bytes", max_bytes))
-    if not content.startswith(MAGIC):
-        if not pickle_can_run_any_code_and_i_trust_this_file or key is not None:
-            raise ModelFileError(_foreign_file(path.name, content))
-        return pickle.loads(content)
-    return _decoded(path.name, unpack(path.name, content, key))
+    if pickle_can_run_any_code_and_i_trust_this_file and key is None:
+        content = read_bytes(Path(path), check_count("max_bytes", max_bytes))
+        if not content.startswith(MAGIC):
+            return pickle.loads(content)
+    return read(path, max_bytes=max_bytes, key=key).model
 
 
 def read(path: StrPath, *, max_bytes: int = LARGEST_FILE, key: bytes | None = None) -> FileContent:
     """Return a model with what its file says beside it, as :func:`load` returns the model."""
     path = Path(path)
+    check_key(key)
     content = read_bytes(path, check_count("max_bytes", max_bytes))
+    if content.startswith(PICKLED):
+        raise ModelFileError(f"{path.name} looks like a pickle, which can run any code when it is read. Save the model "
+                             "with buttress.save instead; if you made this file yourself, "
+                             "load(path, pickle_can_run_any_code_and_i_trust_this_file=True) reads it.")
     if not content.startswith(MAGIC):
-        raise ModelFileError(_foreign_file(path.name, content))
-    held = unpack(path.name, content, check_key(key))
-    model = _decoded(path.name, held)
-    return FileContent(model, VERSION, dict(held.written_by), held.written_at, len(content))
+        raise ModelFileError(f"{path.name} is not a model file: it does not begin with {MAGIC.decode()}, or its "
+                             "beginning was changed.")
+    held = unpack(path.name, content, key)
+    return FileContent(_decoded(path.name, held), VERSION, dict(held.written_by), held.written_at, len(content))
 
 
 def _decoded(name: str, held: Content) -> Any:
@@ -196,20 +195,3 @@ def _check_fitted(model: object) -> None:
     except (NotFittedError, TypeError, AttributeError, ValueError, LookupError):  # of what are no steps, or of none
         raise ModelFileError(f"{type(model).__name__} is not fitted: there is nothing to save but its parameters. Call "
                              "fit first.") from None
-
-
-def _foreign_file(name: str, content: bytes) -> str:
-    if content.startswith(PICKLED):
-        return (f"{name} looks like a pickle, which can run any code when it is read. Save the model with "
-                "buttress.save instead; if you made this file yourself, "
-                "load(path, pickle_can_run_any_code_and_i_trust_this_file=True) reads it.")
-    return f"{name} is not a model file: it does not begin with {MAGIC.decode()}, or its beginning was changed."
-
-
-def _versions() -> dict[str, str]:
-    """Return which releases wrote a file; nothing reads it back, people do."""
-    import sklearn
-
-    import buttress
-
-    return {"buttress": buttress.__version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}

@@ -30,13 +30,10 @@ from buttress._state import attributes_of, check_attributes, check_state, parame
 from buttress.files.container import NUMBERS_AND_TEXT, AnyArray, Json, ModelFileError, named_dtype
 from buttress.files.values import InnerDecoder, InnerEncoder
 from buttress.persistence.boosting import BOOSTED, flattened, regrow
-from buttress.persistence.classes import class_named, name_of, name_of_thing, thing_named
-from buttress.persistence.sklearn_classes import OF_TRAINING, STATE_OF_SKLEARN
+from buttress.persistence.classes import LEFT_OUT, STATE_OF_SKLEARN, class_named, name_of, name_of_thing, thing_named
 
 WORDS_OF_STATE = 624  # of a Mersenne Twister
 UNSAVED = ("_sklearn_version", "_skl_callbacks")  # attributes scikit-learn adds to what it copies or runs
-DATA = {"Table": ("source",)}  # a model holds what a table is called and what of it is used, never its rows
-REBUILT = {"sklearn.IsotonicRegression": ("f_",)}  # a function that follows from the thresholds beside it
 SPLINE = ("t", "c", "k", "extrapolate", "axis")  # what its constructor takes, in this order
 
 
@@ -88,7 +85,7 @@ def _encoded_instance(value: object, where: str, inner: InnerEncoder) -> object:
     elif is_dataclass(value) and not isinstance(value, BaseEstimator):
         state = {field.name: getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")}
     else:
-        left_out = (*UNSAVED, *OF_TRAINING.get(name, ()), *DATA.get(name, ()), *REBUILT.get(name, ()))
+        left_out = (*UNSAVED, *LEFT_OUT.get(name, ()))
         state = {key: entry for key, entry in vars(value).items() if key not in left_out}
     return {"class": name, "state": {key: inner(entry, f".{key}") for key, entry in state.items()}}
 
@@ -132,7 +129,7 @@ def _add_defaults(cls: Any, state: Json) -> None:
     """
     own = cls.__module__.startswith("buttress.") and (issubclass(cls, BaseEstimator) or is_dataclass(cls))
     for name, parameter in parameters_of(cls).items() if own else ():
-        if name in state or name.startswith("_") or name in DATA.get(cls.__name__, ()):
+        if name in state or name.startswith("_") or name in LEFT_OUT.get(cls.__name__, ()):
             continue
         if parameter.default is Parameter.empty or not isinstance(parameter.default, bool | int | float | str | None):
             raise ModelFileError(f"The file has no {name!r} of {cls.__name__}.")

@@ -19,7 +19,7 @@ _HOME = {
     "Table": "declare",
     "alpha_path": "path",
     "cross_validate": "path",
-    "entity_table": "entities.table",
+    "entity_table": "entities.transformer",
     "evaluate": "evaluation",
     "explain": "explanation",
     "read_join": "command",

@@ -34,40 +34,23 @@ from buttress.relational.sources.files import is_files, matching, scanned
 from buttress.relational.sources.tables import Source, connect
 from buttress.relational.svm import RelationalLinearSVC
 
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(part, str) for part in value)
-
-
-def _are_tables(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(part, dict) for part in value)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _is_anything(value: object) -> bool:
-    """Leave an entry to the Join that is made of it."""
-    return True
-
-
-Kinds = Mapping[str, tuple[Callable[[object], bool], str]]  # of entries: what they must be, and that in words
-_OF_JOINS: Kinds = {
-    "on": (_is_anything, ""),
-    "using": (_are_texts, "a list of columns, such as ['id']"),
-    "table": (_are_tables, "tables, each under [[table]]"),
-    "max_bag_rows": (_is_count, "a whole number of at least 1"),
-    "as_of": (_is_text, "'table.column'"),
+Kinds = Mapping[str, tuple[Callable[[Any], bool], str]]  # of entries: what they must be, and that in words
+TEXT = (lambda value: isinstance(value, str), "text")
+OF_JOINS: Kinds = {
+    "on": (lambda value: True, ""),  # left to the Join
+    "using": (lambda value: _all_are(value, str), "a list of columns, such as ['id']"),
+    "table": (lambda value: _all_are(value, dict), "tables, each under [[table]]"),
+    "max_bag_rows": (lambda value: type(value) is int and value >= 1, "a whole number of at least 1"),
+    "as_of": (TEXT[0], "'table.column'"),
 }
-_OF_TABLES: Kinds = {
-    **dict.fromkeys(("name", "source", "database", "table", "label", "weights", "time"), (_is_text, "text")),
-    "features": (_are_texts, "a list of columns, such as ['amount']"),
+OF_TABLES: Kinds = {
+    **dict.fromkeys(("name", "source", "database", "table", "label", "weights", "time"), TEXT),
+    "features": (lambda value: _all_are(value, str), "a list of columns, such as ['amount']"),
 }
+
+
+def _all_are(values: object, kind: type) -> bool:
+    return isinstance(values, list) and all(isinstance(value, kind) for value in values)
 
 
 def _check_entries(entries: Mapping[str, Any], kinds: Kinds, where: str) -> None:
@@ -93,7 +76,7 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
         raise ValueError(f"There is no file {str(path)!r}.") from None
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path.name} is not valid TOML: {error}.") from None
-    _check_entries(content, _OF_JOINS, path.name)
+    _check_entries(content, OF_JOINS, path.name)
     entries = content.pop("table", [])
     if not entries:
         raise ValueError(f"{path.name} declares no [[table]]. Add one for each table of the join.")
@@ -109,7 +92,7 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
 
 
 def _table(entry: Mapping[str, Any], path: Path, connections: dict[str, Any]) -> Table:
-    _check_entries(entry, _OF_TABLES, f"a [[table]] of {path.name}")
+    _check_entries(entry, OF_TABLES, f"a [[table]] of {path.name}")
     if "name" not in entry:
         raise ValueError(f"A [[table]] of {path.name} has no name. Add name = '...'.")
     if ("source" in entry) == ("database" in entry) or ("database" in entry) != ("table" in entry):

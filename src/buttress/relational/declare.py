@@ -338,7 +338,10 @@ def _check_date(as_of: object, table: str) -> None:
 def _check_once(column: str, table: Table, columns: Sequence[str]) -> None:
     """Refuse a column that is not among those of a table, or there twice."""
     if column not in columns:
-        raise missing(column, table, columns)
+        plain = column.removeprefix(f"{table.name}.")
+        hint = f" Use {plain!r}, without the table's name." if plain != column and plain in columns else \
+            f"{near(column, columns)} It has: {', '.join(columns)}."
+        raise ValueError(f"Table {table.name!r} has no column {column!r}.{hint}")
     if columns.count(column) > 1:
         raise ValueError(f"Table {table.name!r} has {columns.count(column)} columns called {column!r}. Rename one.")
 
@@ -354,12 +357,3 @@ def _check_case(used: Collection[str], table: Table, columns: Sequence[str]) -> 
         if other != name and not {name, other}.isdisjoint(used):
             raise ValueError(f"{dialect.name} takes columns {other!r} and {name!r} of table {table.name!r} for one. "
                              "Rename one of them, in a view.")
-
-
-def missing(column: str, table: Table, columns: Sequence[str]) -> ValueError:
-    """Return the error for a column that is not there, with the nearest name."""
-    plain = column.removeprefix(f"{table.name}.")
-    if plain != column and plain in columns:
-        return ValueError(f"Table {table.name!r} has no column {column!r}. Use {plain!r}, without the table's name.")
-    return ValueError(f"Table {table.name!r} has no column {column!r}.{near(column, columns)} "
-                      f"It has: {', '.join(columns)}.")

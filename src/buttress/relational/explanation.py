@@ -6,12 +6,11 @@ import numpy as np
 
 from buttress._checks import check_number
 from buttress.relational.counting.margins import FIRST_BINS
-from buttress.relational.counting.schedule import Product, is_exact, schedule
+from buttress.relational.counting.schedule import is_exact, schedule
 from buttress.relational.declare import Join, Table
+from buttress.relational.memory import needed_megabytes, streamed_megabytes
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.sql.memory import needed_megabytes
-from buttress.relational.stream.memory import streamed_megabytes
 
 
 @dataclass(frozen=True)
@@ -92,18 +91,14 @@ def _tree_lines(plan: Plan, names: list[str], edges: dict[str, str], root: str, 
     return lines
 
 
-def _cost(plan: Plan, bins: int = FIRST_BINS) -> float:
+def _cost(plan: Plan) -> float:
     """Estimate the additions of one oracle call: rows times the length of the lists they consult, up and down."""
     lengths: list[float] = []
     total = 0.0
-    for operation in schedule(plan).operations:
-        if isinstance(operation, Product):
-            pairs = len(operation.keys[0])
-            length = lengths[operation.left] * lengths[operation.right]
-            total += 2 * pairs * length
-            lengths.append(min(length, bins))
-            continue
-        consulted = float(np.prod([lengths[op] for op, _ in operation.lists[:1]] or [1.0]))
-        total += 2 * operation.n_rows * consulted
-        lengths.append(min(operation.n_rows / max(len(operation.start) - 1, 1) * consulted, bins))
+    *others, root = schedule(plan, products=False).blocks
+    for block in (*others, root):
+        lists = block.lists if block is not root else block.lists[:-1] or block.lists  # two are met without a product
+        consulted = float(np.prod([lengths[op] for op, _ in lists]))
+        total += 2 * block.n_rows * consulted
+        lengths.append(min(block.n_rows / max(len(block.start) - 1, 1) * consulted, FIRST_BINS))
     return total

@@ -9,15 +9,13 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_count
-from buttress.relational.checks import check_parameters
-from buttress.relational.choice import bare, choose_oracle, encoding_of, memory_oracle
-from buttress.relational.counting.listed import label_means
-from buttress.relational.counting.queries import class_accuracy
+from buttress.relational.choice import choose_oracle, memory_oracle
+from buttress.relational.counting.queries import class_accuracy, label_means
 from buttress.relational.declare import Join
-from buttress.relational.optimum.planes import PlanePool
-from buttress.relational.plan.plan import Plan
+from buttress.relational.optimum.certified import PlanePool
+from buttress.relational.parameters import check_parameters
+from buttress.relational.plan.plan import Plan, weigh
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.plan.weighting import weigh
 from buttress.relational.sources.deadline import time_limit
 from buttress.relational.svm import RelationalLinearSVC
 
@@ -65,7 +63,7 @@ def cross_validate(
     model = RelationalLinearSVC() if model is None else model
     check_count("n_folds", n_folds, 2)
     check_parameters(model, join, None)
-    plan = prepare(join, intercept=model.fit_intercept, encoding=encoding_of(model))
+    plan = prepare(join, intercept=model.fit_intercept, encoding=model._encoding())
     place = next(rows for t, rows in plan.nodes[0].members if t == plan.label_table)
     whole = []
     for class_weight in (model.class_weight, None):  # to train with, and to score with
@@ -90,7 +88,7 @@ def _fold_scores(
     scores = []
     for alpha in alphas:
         plan.row_weight = training
-        start = clone(model).set_params(alpha=alpha, C=None)._fit_plan(bare(plan, model), oracle, pool, start).beta_
+        start = clone(model).set_params(alpha=alpha, C=None)._fit_plan(plan, oracle, pool, start).beta_
         plan.row_weight = held_out
         scores.append(_accuracy(plan, model, start))
     return scores

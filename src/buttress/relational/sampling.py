@@ -3,6 +3,7 @@
 Source: Zhao, Christensen, Li, Hu & Yi, Random sampling over joins revisited, SIGMOD 2018 (exact weights).
 """
 
+import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_count
+from buttress.relational.counting.rows import drawn, memory_nodes
 from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.plan.rows import draw, scaled_design, table_rows, unrank
+from buttress.relational.plan.rows import scaled_design, table_rows, unrank
 
 Numbers = Iterable[int] | NDArray[np.integer]
 
@@ -78,7 +80,15 @@ class JoinSampler:
     def sample(self, n: int) -> tuple[Array, NDArray[Any]]:
         """Return n rows drawn with repetition: features (n, d) in original units and labels (n,)."""
         check_count("n", n)
-        return self._design(draw(self.plan_, n, self._rng, weighted=self.weighted))
+        plan = self.plan_
+        if self.weighted:
+            return self._original(*drawn(memory_nodes(plan, fold=True, listed=0), plan.width, n, self._rng))
+        if self.n_rows_ < 2**62:
+            numbers = self._rng.randint(0, self.n_rows_, size=n, dtype=np.int64)
+        else:
+            source = random.Random(int(self._rng.randint(2**31)))
+            numbers = np.array([source.randrange(self.n_rows_) for _ in range(n)], dtype=object)
+        return self._design(unrank(plan, numbers))
 
     def batches(self, batch_size: int = 1000, n_batches: int | None = None) -> Iterator[tuple[Array, NDArray[Any]]]:
         """Yield ``n_batches`` samples (without end when None), for ``partial_fit`` and the like."""
@@ -89,9 +99,12 @@ class JoinSampler:
             done += 1
 
     def _design(self, rows: list[Index]) -> tuple[Array, NDArray[Any]]:
+        return self._original(scaled_design(self.plan_, rows), self.plan_.y[rows[0]])
+
+    def _original(self, X: Array, y: Array) -> tuple[Array, NDArray[Any]]:
+        """Return scaled features in original units, and labels -1/+1 as classes."""
         plan = self.plan_
-        X = scaled_design(plan, rows) * np.concatenate([table.scale for table in plan.tables])
-        y = plan.y[rows[0]]
+        X = X * np.concatenate([table.scale for table in plan.tables])
         return X, y if plan.classes is None else plan.classes[(y > 0).astype(int)]
 
 

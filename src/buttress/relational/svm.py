@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
@@ -17,24 +16,24 @@ from buttress._state import Attribute, State
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.journal import kept
 from buttress.checkpoints.resumable import resumable
-from buttress.relational.checks import check_parameters, used_columns
+from buttress.relational.checks import used_columns
 from buttress.relational.choice import choose_oracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import class_accuracy, mean_scores
 from buttress.relational.declare import Join, key_columns
-from buttress.relational.optimum.planes import PlanePool
-from buttress.relational.optimum.solve import Settings, kept_start, sampled_scores, solve
+from buttress.relational.optimum.certified import PlanePool
+from buttress.relational.optimum.solve import kept_start, sampled_scores, solve
+from buttress.relational.parameters import Parameters, check_parameters
 from buttress.relational.plan.plan import Encoding, Plan
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.plan.weighting import ClassWeight
 from buttress.relational.predict import joined_features, plan_beta
 from buttress.relational.sources.databases import one_snapshot
-from buttress.relational.sources.deadline import seconds_left, time_limit
+from buttress.relational.sources.deadline import time_limit
 from buttress.relational.sql.scoring import scoring
 from buttress.solvers.run import all_or_nothing
 
 
-class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Linear support vector classifier over a join that is never materialised, with a certified optimum.
 
     Minimises (1/W) sum over rows x of the join of w(x) max(0, 1 - y(x) beta.x) + alpha ||beta||^2, W the sum of the
@@ -151,59 +150,6 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         Attribute("n_iter_", "count", meaning="Steps of the solver."),
         Attribute("history_", "history", meaning="After each oracle call."))
 
-    def __init__(
-        self,
-        alpha: float = 1e-3,
-        C: float | None = None,
-        *,
-        loss: str = "hinge",
-        tol: float = 1e-3,
-        solver: str = "auto",
-        sketch: str = "grid",
-        objective: str = "rows",
-        row_weight: str = "label_row",
-        class_weight: ClassWeight = None,
-        fit_intercept: bool = True,
-        missing: str = "raise",
-        scaling: str = "max",
-        unmatched: str = "intercept",
-        n_samples: int = 100_000,
-        sketch_error: float = 0.1,
-        step_rule: str = "theorem",
-        engine: str = "auto",
-        memory_limit: float = 4000,
-        max_iter: int | None = 500,
-        max_time: float | None = None,
-        random_state: RandomState | int | None = None,
-        progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
-    ):
-        self.alpha = alpha
-        self.C = C
-        self.loss = loss
-        self.tol = tol
-        self.solver = solver
-        self.sketch = sketch
-        self.objective = objective
-        self.row_weight = row_weight
-        self.class_weight = class_weight
-        self.fit_intercept = fit_intercept
-        self.missing = missing
-        self.scaling = scaling
-        self.unmatched = unmatched
-        self.n_samples = n_samples
-        self.sketch_error = sketch_error
-        self.step_rule = step_rule
-        self.engine = engine
-        self.memory_limit = memory_limit
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.random_state = random_state
-        self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
-
     @all_or_nothing
     @resumable
     @with_callbacks
@@ -226,17 +172,14 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         """Solve for a plan with an oracle and a pool that may hold planes of other values of alpha."""
         report = step_callback(self, None, None, self.max_iter)
         alpha = self.alpha if self.C is None else 1 / (2 * self.C * oracle.total)
-        seconds = self.max_time if seconds_left() is None else seconds_left()
-        settings = Settings(alpha, self.loss, self.tol, self.solver, self.n_samples, self.sketch_error, self.step_rule,
-                            self.max_iter, seconds, self.progress, report)
         rng = check_random_state(self.random_state)
 
         def begin() -> Array:
-            return kept_start(plan, oracle, settings, rng) if start is None else start
+            return kept_start(oracle, self, alpha, rng) if start is None else start
 
-        outcome = solve(oracle, pool, settings, begin, plan)
+        outcome = solve(oracle, plan, pool, self, alpha, begin, report)
         found = outcome.state
-        self.alpha_ = settings.alpha
+        self.alpha_ = alpha
         self.classes_ = np.asarray(plan.classes)
         self._set_coefficients(plan, found.beta)
         self.objective_interval_ = (found.low, found.high)
@@ -253,9 +196,11 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
             self._certainty = Certainty(missing="Ctrl-C came before rows for them were drawn. Call fit again.")
             return self
         try:
-            held, spread = sampled_scores(plan, oracle, found.beta, check_random_state(self.random_state))
+            held, spread = sampled_scores(oracle, found.beta, check_random_state(self.random_state))
             self._certainty = Certainty(held)
-            self.coef_per_deviation_ = _of_features(plan, found.beta * spread)[None, :]
+            moved = found.beta * spread
+            self.coef_per_deviation_ = np.concatenate([moved[part][: len(table.scale)]
+                                                       for table, part in zip(plan.tables, plan.slices)])[None, :]
         except TimeoutError:  # the model is whole, but cannot say how sure it is
             self._certainty = Certainty(missing="the time was up before rows for them were drawn. Raise max_time and "
                                                 "call fit again.")
@@ -382,8 +327,3 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         counted: Sequence[Any] = list(class_accuracy(plan, beta).values())
         total = sum(weight for _, weight in counted)
         return (sum(right.low for right, _ in counted) / total, sum(right.high for right, _ in counted) / total)
-
-
-def _of_features(plan: Plan, values: Array) -> Array:
-    """Return the values of all columns but the constant one, in table then feature order."""
-    return np.concatenate([values[part][: len(table.scale)] for table, part in zip(plan.tables, plan.slices)])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -122,11 +123,7 @@ class PairedBatches:
 
     def total(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Array:
         """Return the sum of these."""
-        results = self._each(function, rowwise)
-        found = next(results)
-        for result in results:
-            found = found + result
-        return found
+        return reduce(np.add, self._each(function, rowwise))
 
     def _each(self, function: Callable[..., Array], rowwise: tuple[NDArray[Any], ...]) -> Iterator[Array]:
         sizes = []

@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
-from buttress._checks import Array, check_contamination_or_auto, check_count, check_limits, check_number, warn_user
+from buttress._checks import Array, check_count, warn_user
 from buttress._rows import distinct_rows, drawn_rows, equal_rows, near_copies, row_sums
 from buttress._threads import own_threads, threads_for
 from buttress.expansion import KernelExpansion
@@ -25,8 +25,7 @@ from buttress.gram.entries import entries
 from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_precomputed, warn_of_scale
 from buttress.robust.tuning import DESIGN
 from buttress.solvers.ridge.landmarks import LandmarkRidge
-from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, Ridge, pivoted_cholesky
-from buttress.solvers.ridge.spectrum import spectral
+from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, Ridge, pivoted_cholesky, spectral
 from buttress.solvers.ridge.tuning import LEVERAGES
 
 LANDMARK_SECONDS = 2e-9  # times n m^2: what a fit takes that is soon cut short, one thread of a common machine of 2026
@@ -40,14 +39,6 @@ class Regime(Enum):
     EXACT = "no landmarks: every row is a centre"
     FEW = "few rows a landmark"
     MANY = "many rows a landmark: what landmarks cannot follow outweighs the noise"
-
-    @property
-    def exact(self) -> bool:
-        return self is Regime.EXACT
-
-    @property
-    def many(self) -> bool:
-        return self is Regime.MANY
 
 
 @dataclass
@@ -129,27 +120,9 @@ def affordable(n: int, seconds: float) -> int | str:
     return "auto" if n <= FEW_ROWS or most >= (n if n <= DESIGN.exact_rows else DESIGN.landmarks) else most
 
 
-def check_robust_parameters(estimator: Any) -> float | None:
-    """Raise ValueError for parameters out of range; return the share of corrupt rows, None if "auto"."""
-    share = check_contamination_or_auto(estimator.contamination)
-    if estimator.alpha != "auto":
-        check_number("alpha", estimator.alpha, 0)
-    check_gamma(estimator.gamma)
-    check_count("max_iter", estimator.max_iter)
-    check_limits(None, estimator.max_time)
-    return share
-
-
 def given(value: float | str) -> float | None:
     """Return a parameter as a number, None for "auto"."""
     return None if isinstance(value, str) else value
-
-
-def check_gamma(gamma: Any) -> None:
-    """Raise ValueError for ``gamma="scale"``, which depends on a variance that one outlier can change."""
-    if isinstance(gamma, str) and gamma == "scale":
-        raise ValueError("gamma must be a positive number or 'auto' (1/d) here. Got 'scale', which is one over the "
-                         "variance of X, and corrupt rows move that. Scale with RobustScaler and use 'auto'.")
 
 
 def default_kernel(estimator: Any, X: Any) -> Kernel:

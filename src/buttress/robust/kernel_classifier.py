@@ -1,41 +1,34 @@
 """Kernel classification that finds the wrong labels by itself: concentration, or on many rows a likelihood."""
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 
-from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
-from buttress._checks import Array, check_classes, check_X_y, warn_user
-from buttress._predicting import ExpansionPredictions, sparse_or_dense
+from buttress._callbacks import Report, showing
+from buttress._checks import Array, check_classes, check_contamination_or_auto, warn_user
+from buttress._predicting import ExpansionPredictions
 from buttress._state import Attribute, State
+from buttress._types import Labels
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import is_precomputed
-from buttress.robust.batches import batched_table
-from buttress.robust.design import (
-    Design,
-    Setting,
-    check_robust_parameters,
-    fit_setting,
-    given,
-)
+from buttress.robust.design import Design, Regime, Setting, fit_setting, given
 from buttress.robust.judged import chosen_inliers
+from buttress.robust.kernel_machine import RobustKernelMachine
 from buttress.robust.label_fit import LabelFit, LabelTask, fit_labels, fit_many_labels, with_directions
-from buttress.robust.report import OF_ROWS, row_keys
 from buttress.robust.tuning import DESIGN, RELABEL
 from buttress.solvers.contamination.confusion_law import one_rate
 from buttress.solvers.contamination.label_law import label_margins
 from buttress.solvers.contamination.share_interval import around, label_shares
-from buttress.solvers.run import Budget, all_or_nothing
+from buttress.solvers.run import Budget
 
 
-class RobustKernelClassifier(
-    Probabilities, CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator
-):
+@dataclass(kw_only=True, eq=False, repr=False)
+class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, RobustKernelMachine):
     """Kernel classification fitted to the rows whose labels are right, without being given which or how many.
 
     One score a class, fitted by least squares to +1 and -1 with ridge alpha. The rate of wrong labels is the one that
@@ -91,7 +84,6 @@ class RobustKernelClassifier(
     """
 
     _state = State(
-        *OF_ROWS,
         Attribute("loo_score_", "real", "n_rows",
                   "Margin of the given label under the fit without the row: negative when another class wins."),
         Attribute("loo_proba_", "real", "n_rows, n_classes",
@@ -101,91 +93,18 @@ class RobustKernelClassifier(
         Attribute("confusion_", "real", "n_classes, n_classes",
                   "Share of the rows of each true class (row) that is given each label (column). Unless labels wrong "
                   "in some directions only explain the data decisively better, all directions are alike."),
-        Attribute("alpha_", "nonnegative", meaning="The ridge."),
         Attribute("expansion_", "part", of="KernelExpansion", shares="n_features, n_scores",
                   meaning="The scores as a function of rows, for attacks."),
         Attribute("contrasts_", "finite", "n_classes, *, n_scores",
                   "``contrasts_[c] @ scores`` are the leads of class c over its rivals."))
 
-    def __init__(
-        self,
-        *,
-        contamination: float | str = "auto",
-        alpha: float | str = "auto",
-        kernel: Any = "rbf",
-        degree: float = 3,
-        gamma: float | str = "auto",
-        coef0: float = 0.0,
-        n_landmarks: int | str = "auto",
-        max_iter: int = 20,
-        max_time: float | None = None,
-        progress: bool = False,
-        random_state: Any = None,
-    ):
-        self.contamination = contamination
-        self.alpha = alpha
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.n_landmarks = n_landmarks
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.progress = progress
-        self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Any:
-        return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
-
-    @all_or_nothing
-    @with_callbacks
-    def fit(self, X: Any, y: Any) -> "RobustKernelClassifier":
-        """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
-
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
-        two classes, or a class too small to be trimmed by the number given. Warns of dense rows that all but repeat
-        another, and of many that resemble none.
-        """
-        budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
-        share = check_robust_parameters(self)
-        X, y = check_X_y(self, X, y, sparse=True)
+    def _targets(self, y: Labels) -> Labels:
         self.classes_, codes = check_classes(y, type(self).__name__)
-        check_class_sizes(self.classes_, codes, share)
-        self.row_keys_ = row_keys(X, codes.astype(np.float64))
-        return self._fit_rows(X, codes, share, budget, step_callback(self, X, y, None))
+        check_class_sizes(self.classes_, codes, check_contamination_or_auto(self.contamination))
+        return codes
 
-    @all_or_nothing
-    def fit_batches(self, batches: Any, y: Any = None) -> "RobustKernelClassifier":
-        """Fit on landmarks to rows that come in batches, which are never all in memory; returns self.
-
-        The model is the one that :meth:`fit` gives for the same rows in one array, up to the order of sums. Several
-        passes are made over the batches, since whether a label is wrong depends on all rows. What is kept of each row
-        are numbers: class, scores, probabilities, and landmark features where all of them take up to 1 GB. With more,
-        or with Dask, each step of the logistic fit is a pass. Up to 3,000 rows, or as many as landmarks, are collected
-        and fitted in memory. Near copies are not searched for.
-
-        Parameters
-        ----------
-        batches : iterable of (X, y), function without arguments that returns one, or Dask array or data frame
-            It must give the same batches each time. X has shape (n_k, d), dense, and y shape (n_k,). An iterator, which
-            ends after one pass, is refused. With Dask each worker sums the Gram matrices of its blocks.
-        y : Dask array or series, with a Dask collection only
-            Its blocks must be those of ``batches``.
-
-        Raises ValueError as :meth:`fit`, naming the batch, and where batches change between passes.
-        """
-        budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
-        share = check_robust_parameters(self)
-        table = batched_table(self, batches, y)
-        self.classes_, codes = check_classes(table.y, type(self).__name__)
-        check_class_sizes(self.classes_, codes, share)
-        self.row_keys_ = table.keys + codes
-        return self._fit_rows(table.rows(self.n_landmarks), codes, share, budget)
-
-    def _fit_rows(
-        self, X: Any, codes: NDArray[np.intp], share: float | None, budget: Budget, report: Report = None
-    ) -> "RobustKernelClassifier":
-        """Fit to checked rows X, an array, CSR or in batches, and class numbers codes (n,)."""
+    def _fit_rows(self, X: Any, y: Labels, budget: Budget, report: Report = None) -> Self:
+        share = check_contamination_or_auto(self.contamination)
         budget.report = showing(report, lambda step: _described(*step.state))
         setting = fit_setting(self, X, alike=True)
         with setting.threads():
@@ -194,11 +113,11 @@ class RobustKernelClassifier(
             if isolated.all():  # then none is an exception
                 setting.warn_of_scale(design)
                 isolated[:] = False
-            warn_of_isolated(self.classes_, codes, isolated)
+            warn_of_isolated(self.classes_, y, isolated)
             rows = np.flatnonzero(~isolated)
-            if len(rows) < len(codes):
+            if len(rows) < len(y):
                 design = setting.design(rows)
-            task = LabelTask(design, codes[rows], len(self.classes_), share_left(share, isolated), given(self.alpha),
+            task = LabelTask(design, y[rows], len(self.classes_), share_left(share, isolated), given(self.alpha),
                              self.max_iter, budget)
             found = fit_labels(task)
             if self._worth_comparing(design, rows) and not (budget.interrupted or budget.spent()):
@@ -209,13 +128,13 @@ class RobustKernelClassifier(
                 lambda: with_directions(task, found), otherwise=lambda: found,
                 message="The fit was interrupted. It was not compared with one whose labels are wrong in some "
                         "directions.")
-            self._keep(task.design, found, isolated, codes, share)
+            self._keep(task.design, found, isolated, y, share)
         budget.tell(self.n_iter_)
         return self
 
     def _worth_comparing(self, design: Design, rows: NDArray[np.intp]) -> bool:
         """Say whether there are rows enough for a fit on landmarks to keep more detail, and none was excluded."""
-        return (design.regime.exact and len(rows) >= RELABEL.compared_from
+        return (design.regime is Regime.EXACT and len(rows) >= RELABEL.compared_from
                 and self.alpha == self.n_landmarks == "auto" and not is_precomputed(self.kernel))
 
     def _keep(
@@ -232,14 +151,14 @@ class RobustKernelClassifier(
             out[rows] = values
             return out
 
-        self.__dict__.update(_described(design, found.coef))
+        self.__dict__.update(_described(design, found.last.coef))
         wrong = found.flips.wrong
-        margin = label_margins(found.scores, codes[rows])
+        margin = label_margins(found.last.scores, codes[rows])
         self.isolated_ = isolated
-        self.alpha_ = found.alpha
+        self.alpha_ = found.last.alpha
         self.clean_ = found.clean
         self.n_iter_ = found.n_iter
-        self.weights_ = of_all(found.weights, 0.0)
+        self.weights_ = of_all((found.last.fitted == codes[rows]).astype(np.float64), 0.0)
         self.loo_score_ = of_all(margin, 0.0)
         self.loo_proba_ = of_all(found.flips.classes, 1 / C)
         # No other row supports or contradicts the label of an isolated row: it is as likely wrong as any.
@@ -252,7 +171,7 @@ class RobustKernelClassifier(
         self.contamination_interval_ = np.full(2, share) if share is not None else around(
             self.contamination_, label_shares(found.first, codes[rows], found.directed), none_too=False)
         self.agreement_ = of_all(np.mean(found.votes == self.inlier_mask_[rows], axis=0), 1.0)
-        scores = of_all(found.scores[:, 1:] if C == 2 else found.scores, 0.0)
+        scores = of_all(found.last.scores[:, 1:] if C == 2 else found.last.scores, 0.0)
         self._certainty = Certainty(HeldOut(scores, codes, (~isolated).astype(np.float64), C,
                                             true=of_all(found.true, 1 / C)))
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.features.made import FeaturesOfRows
-from buttress.robust.design import Design
+from buttress.robust.design import Design, Regime
 from buttress.robust.tuning import RELABEL
 from buttress.solvers.contamination.confusion_law import Confusion, confusion_steps, learn_confusion, one_rate
 from buttress.solvers.contamination.label_law import (
@@ -66,7 +66,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class LabelFit:
-    """A fit: coefficients, scores (n, C) of each row left out, ridge, row weights, law of the labels, starts' votes.
+    """The last fit to all rows, the law of the labels, and the starts' votes.
 
     ``likelihood`` is the log likelihood per row of labels before any was changed, so that fits can be compared.
     ``first`` holds the leave-one-out scores (n, C) of the fit to them, and ``true`` the probabilities (n, C) of the
@@ -75,10 +75,7 @@ class LabelFit:
     learned from ``first``, taken or not, None where none was.
     """
 
-    coef: Array
-    scores: Array
-    alpha: float
-    weights: Array
+    last: Scored
     flips: Flips
     votes: NDArray[np.bool_]
     clean: bool
@@ -122,9 +119,8 @@ def _label_fit(
     task: LabelTask, plain: Scored, last: Scored, first: Flips, votes: NDArray[np.bool_], n_iter: int = 1
 ) -> LabelFit:
     """Return what the last fit says, beside the plain one and the law ``first`` of its scores."""
-    weights = (last.fitted == task.codes).astype(np.float64)
-    return LabelFit(last.coef, last.scores, last.alpha, weights, first, votes, clean=last is plain, n_iter=n_iter,
-                    likelihood=first.likelihood, first=plain.scores, true=first.true_chances(task.codes))
+    return LabelFit(last, first, votes, clean=last is plain, n_iter=n_iter, likelihood=first.likelihood,
+                    first=plain.scores, true=first.true_chances(task.codes))
 
 
 def _relabelled(task: LabelTask, plain: Scored, tried: "Ridges", first: Flips) -> LabelFit:
@@ -139,7 +135,7 @@ def _relabelled(task: LabelTask, plain: Scored, tried: "Ridges", first: Flips) -
     if not _nothing_to_trim(task, rate):
         scores, n_iter = _concentrated(task, plain.scores, max(1 - rate, RELABEL.least_kept), task.max_iter)
         last, flips = _alternated(task, plain.alpha, explain_labels(scores, codes, rate), rate)
-    if task.design.regime.exact:
+    if task.design.regime is Regime.EXACT:
         wrong, classes = judge_labels(tried.scores, tried.likelihoods, last.scores, codes, task.share)
         flips = replace(flips, wrong=wrong, classes=classes)
     return replace(_label_fit(task, plain, last, first, votes, n_iter), flips=flips)
@@ -151,7 +147,7 @@ def _nothing_to_trim(task: LabelTask, rate: float) -> bool:
     Where rows are many, errors of the labels average out in the plain fit, and trimming blurs its detail.
     """
     slight = RELABEL.slight if task.share is None else 0
-    return not task.design.regime.exact or rate <= slight or len(task.codes) < 4
+    return task.design.regime is not Regime.EXACT or rate <= slight or len(task.codes) < 4
 
 
 def _alternated(task: LabelTask, alpha: float, flips: Flips, rate: float) -> tuple[Scored, Flips]:
@@ -235,7 +231,7 @@ def _concentrated(task: LabelTask, scores: Array, kept: float, max_iter: int) ->
     """Return the leave-one-out scores (n, C) after concentration on the share ``kept``, and how many steps it took."""
     alpha = RELABEL.smooth * feature_variance(task.design) if task.alpha is None else task.alpha
     # So smooth a fit needs few features.
-    ridge = task.design.coarse if task.alpha is None and task.design.regime.exact else task.design.ridge
+    ridge = task.design.coarse if task.alpha is None and task.design.regime is Regime.EXACT else task.design.ridge
     steps = concentrate_classes(ridge, task.targets[task.codes], task.codes, label_margins(scores, task.codes),
                                 alpha=alpha, kept=kept)
     outcome = task.budget.run(steps, max_iter=max_iter)
@@ -247,7 +243,8 @@ def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
 
     A share given is taken at its word: labels are then wrong in all directions alike.
     """
-    if task.share is not None or not task.design.regime.exact or task.budget.interrupted or task.budget.spent():
+    exact = task.design.regime is Regime.EXACT
+    if task.share is not None or not exact or task.budget.interrupted or task.budget.spent():
         return found
     codes = task.codes
     law = learn_confusion(found.first, codes)
@@ -262,8 +259,7 @@ def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
     last, final = directed
     wrong = 1 - final.true_chances(last.scores, codes)[np.arange(n), codes]
     likelihood = float(np.log(final.joint(last.scores, codes).sum(axis=1)).mean())
-    return replace(found, coef=last.coef, scores=last.scores, alpha=last.alpha, clean=False,
-                   weights=(last.fitted == codes).astype(np.float64), n_iter=found.n_iter + RELABEL.rounds,
+    return replace(found, last=last, clean=False, n_iter=found.n_iter + RELABEL.rounds,
                    flips=Flips(float(wrong.mean()), wrong, final.classes(last.scores), likelihood),
                    likelihood=likelihood, confusion=final, true=law.true_chances(found.first, codes))
 

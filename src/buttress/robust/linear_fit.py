@@ -13,9 +13,11 @@ from buttress.solvers.contamination.residual_law import (
     MAD,
     Explained,
     Fitted,
+    LeftOutResiduals,
     Limits,
     explain,
     gains_enough,
+    residuals_of,
     reweighted_steps,
 )
 from buttress.solvers.contamination.trimmed import concentrate, lts_scale, m_steps, smallest, within
@@ -27,7 +29,7 @@ EVEN = 0.5  # probability from which a row is likelier good than corrupt
 
 
 @dataclass(frozen=True)
-class Rows:
+class LinearTask:
     """Rows of features and their targets, the ridge that suits their number, how many are trusted, and limits."""
 
     ridge: FeatureRidge
@@ -36,11 +38,11 @@ class Rows:
     h: int
     limits: Limits
 
-    def drawn(self, part: NDArray[np.intp]) -> "Rows":
+    def drawn(self, part: NDArray[np.intp]) -> "LinearTask":
         """Return the numbered rows."""
         Z = self.ridge.Z[part]
-        return Rows(FeatureRidge(Z, groups=equal_rows(Z)), self.y[part], self.alpha * len(part) / len(self.y),
-                    trimmed_size(len(part), self.limits.share), self.limits)
+        return LinearTask(FeatureRidge(Z, groups=equal_rows(Z)), self.y[part], self.alpha * len(part) / len(self.y),
+                          trimmed_size(len(part), self.limits.share), self.limits)
 
     def trimmed(self, fit: Fit) -> Fit:
         """Return the fit to the rows that ``fit`` leaves the smallest residuals."""
@@ -48,10 +50,10 @@ class Rows:
 
     def explained(self, fit: Fit) -> Explained:
         """Return the leave-one-out residuals of a fit explained."""
-        return explain(fit.loo, fit.spread, None, self.limits)
+        return explain(residuals_of(fit, self.ridge), self.limits)
 
 
-def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomState, budget: Budget) -> Found:
+def linear_fit(rows: LinearTask, n_starts: int, max_iter: int, rng: np.random.RandomState, budget: Budget) -> Found:
     """Fit plain ridge and the robust fit, and keep one of them; with many rows, a part of them chooses the start.
 
     ====================  ==========================  ================================================
@@ -67,7 +69,7 @@ def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomSt
     """
     plain = rows.ridge.solve(rows.y, np.ones(len(rows.y)), rows.alpha)
     share = rows.limits.share
-    known = explain(plain.loo, plain.spread, None, Limits(rows.limits.floor, share or None))
+    known = explain(residuals_of(plain, rows.ridge), Limits(rows.limits.floor, share or None))
     if share == 0 or not rows.y.any():
         ones = np.ones(len(rows.y))
         return Found(plain, replace(known, responsibility=ones), 1, rows.alpha, clean=True, votes=ones[None, :] > 0)
@@ -106,7 +108,7 @@ def looked_again(fit: Fit, known: Explained, limits: Limits) -> Explained:
     law = known.law
     good = responsibility > EVEN
     while limits.share is None and not good.all() and 2 * good.sum() > len(good):
-        rest = explain(fit.loo[good], fit.spread[good], None, limits)
+        rest = explain(LeftOutResiduals(fit.loo[good], fit.spread[good]), limits)
         if rest.law.share == 0:
             break
         responsibility[good] = np.minimum(responsibility[good], rest.responsibility)
@@ -118,7 +120,7 @@ def looked_again(fit: Fit, known: Explained, limits: Limits) -> Explained:
     return replace(known, law=law, responsibility=responsibility)
 
 
-def _efficient(rows: Rows, part: Rows, fits: list[Fit], max_iter: int, budget: Budget) -> Fitted:
+def _efficient(rows: LinearTask, part: LinearTask, fits: list[Fit], max_iter: int, budget: Budget) -> Fitted:
     """Return the M-fit to all rows from fits to some, of which the last is the cautious one."""
     cautious = _m_fit(part, fits[-1], max_iter, budget)
     others = [_m_fit(part, fit, max_iter, budget) for fit in fits[:-1] if not budget.spent()]
@@ -129,7 +131,7 @@ def _efficient(rows: Rows, part: Rows, fits: list[Fit], max_iter: int, budget: B
     return best if rows is part else _m_fit(rows, rows.trimmed(best.fit), max_iter, budget)
 
 
-def _m_fit(rows: Rows, start: Fit, max_iter: int, budget: Budget) -> Fitted:
+def _m_fit(rows: LinearTask, start: Fit, max_iter: int, budget: Budget) -> Fitted:
     """Return the M-fit from a trimmed fit, its scale corrected for the degrees of freedom the h rows paid for."""
     residual = rows.y - start.values
     spent = min(float(np.sum(1 - 1 / start.spread**2)), TRIMMING.most_spent * rows.h)
@@ -164,7 +166,7 @@ def needed_gain(spread: Array) -> float:
 
 
 def least_trimmed(
-    rows: Rows, *, n_starts: int, rng: np.random.RandomState, budget: Budget
+    rows: LinearTask, *, n_starts: int, rng: np.random.RandomState, budget: Budget
 ) -> tuple[list[Fit], list[Array]]:
     """Return the three fits of least trimmed objective and one of least absolute deviations; and each start's end."""
     absolute = _absolute(rows.ridge, rows.y, rows.alpha)
@@ -177,7 +179,7 @@ def least_trimmed(
     return [*best, bounded], [end.state[0].coef for end in ends]
 
 
-def _starts(rows: Rows, absolute: Array, n_starts: int, rng: np.random.RandomState) -> list[Array]:
+def _starts(rows: LinearTask, absolute: Array, n_starts: int, rng: np.random.RandomState) -> list[Array]:
     """Return the weights to start from, each of h rows.
 
     They are the h targets nearest their middle, the smallest residuals of least absolute deviations, and those of fits

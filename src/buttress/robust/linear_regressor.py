@@ -23,14 +23,14 @@ from buttress._documented import Documented
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State
 from buttress._threads import threads_for
-from buttress._types import Labels, MatrixLike
+from buttress._types import Labels, MatrixLike, RandomStateLike
 from buttress.certainty.intervals import hold_out, interval
 from buttress.robust.design import warn_of_near_copies
 from buttress.robust.judged import keep_rows, least_residual_scale, scaled_targets, warn_of_misleading
-from buttress.robust.linear_fit import ColumnUnits, Rows, linear_fit, robust_columns, trimmed_size
+from buttress.robust.linear_fit import ColumnUnits, LinearTask, linear_fit, robust_columns, trimmed_size
 from buttress.robust.report import OF_ROWS, row_keys
 from buttress.solvers.contamination.mm import MMEstimate, mm_estimate
-from buttress.solvers.contamination.residual_law import Limits
+from buttress.solvers.contamination.residual_law import Limits, residuals_of
 from buttress.solvers.contamination.share_interval import residual_shares
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
 from buttress.solvers.run import Budget, all_or_nothing
@@ -74,6 +74,7 @@ class LinearSummary:
         return "\n".join([head, *rows, end])
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, BaseEstimator):
     """Linear regression with high breakdown and high efficiency: multi-start LTS, an M-step, then reweighting.
 
@@ -135,26 +136,14 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
                   meaning="Fits without a tenth of the rows each, for :meth:`predict_interval`."),
         Attribute("mm_", "part", "one or none", of="MMEstimate", meaning="The estimate that :meth:`summary` shows."))
 
-    def __init__(
-        self,
-        *,
-        contamination: float | str = "auto",
-        alpha: float = 1.0,
-        fit_intercept: bool = True,
-        n_starts: int = 10,
-        max_iter: int = 100,
-        max_time: float | None = None,
-        progress: bool = False,
-        random_state: Any = None,
-    ):
-        self.contamination = contamination
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.n_starts = n_starts
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.progress = progress
-        self.random_state = random_state
+    contamination: float | str = "auto"
+    alpha: float = 1.0
+    fit_intercept: bool = True
+    n_starts: int = 10
+    max_iter: int = 100
+    max_time: float | None = None
+    progress: bool = False
+    random_state: RandomStateLike = None
 
     @all_or_nothing
     @with_callbacks
@@ -179,7 +168,7 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         scaled, middle, unit = scaled_targets(y, intercept)
         ridge = FeatureRidge(Z, groups=equal_rows(X))
         limits = Limits(least_residual_scale(scaled), share)
-        rows = Rows(ridge, scaled, self.alpha, trimmed_size(len(scaled), share), limits)
+        rows = LinearTask(ridge, scaled, self.alpha, trimmed_size(len(scaled), share), limits)
         columns = ColumnUnits(centre, width, unit, intercept)
         budget.report = showing(step_callback(self, X, y, None),
                                 lambda step: _described(columns, step.state[0].coef, middle))
@@ -191,9 +180,10 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         budget.tell(found.n_iter)
         self.__dict__.update(_described(columns, found.fit.coef, middle))
         self.held_out_ = held.times(unit, middle, *columns.original(held.coef))
-        shares = None if share is not None else residual_shares(
-            found.known.law, found.fit.loo, found.fit.spread, None, limits, None)
-        keep_rows(self, found, found.known.law.sigma(found.fit), share, unit, shares)
+        seen = residuals_of(found.fit, ridge)
+        law = found.known.law
+        shares = None if share is not None else residual_shares(law, seen, limits)
+        keep_rows(self, found, law.sigma(seen), share, unit, shares)
         if share is None:
             warn_of_misleading(y, self.loo_residual_, ~self.inlier_mask_, together=False)
         return self

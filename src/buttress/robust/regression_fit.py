@@ -6,7 +6,6 @@ another. The guard decides between that fit and plain kernel ridge (:func:`guard
 has spread 1.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,19 +14,20 @@ from numpy.typing import NDArray
 from buttress._checks import Array, warn_user
 from buttress._rows import drawn_rows
 from buttress._threads import own_threads
-from buttress.robust.design import Design
+from buttress.robust.design import Design, Regime
 from buttress.robust.judged import Found
 from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.residual_law import (
     Explained,
     Fitted,
+    LeftOutResiduals,
     Limits,
     Schedule,
     em_rounds,
     explain,
     gains_enough,
-    levels,
     mixture,
+    residuals_of,
     shape_cost,
 )
 from buttress.solvers.contamination.trimmed import concentrate, smallest, within
@@ -39,7 +39,7 @@ NO_OUTLIERS = 1e-9  # outlier share of data known to be clean: its logarithm mus
 
 
 @dataclass(frozen=True)
-class Task:
+class RegressionTask:
     """Targets y (n,) on a design, the limits of the law, the ridge (None: choose it), and the budget."""
 
     design: Design
@@ -52,30 +52,21 @@ class Task:
     budget: Budget
 
     @property
-    def missed(self) -> Array | None:
-        """The part of each row that the features miss, as in :class:`Ridge`."""
-        return self.design.ridge.missed
-
-    @property
     def shaped(self) -> bool:
         """Whether a law with a shape is tried: what landmarks miss has a law of its own."""
-        return self.design.regime.exact
+        return self.design.regime is Regime.EXACT
 
     @property
     def rounds(self) -> int:
         """The number of EM rounds of the law between two fits; it depends on the cost of a fit."""
-        return MIXTURE.rounds if self.design.regime.exact else MIXTURE.rounds_of_many
+        return MIXTURE.rounds if self.design.regime is Regime.EXACT else MIXTURE.rounds_of_many
 
-    def levels(self, fit: Fit) -> Array | None:
-        """Return the levels (n,) of a law with a shape; None where none is tried."""
-        return levels(self.y, fit) if self.shaped else None
-
-    def sigma(self, found: Fitted) -> Array:
-        """Return the leave-one-out residuals (n,) in standard deviations."""
-        return found.known.law.sigma(found.fit, self.missed, self.levels(found.fit))
+    def residuals(self, fit: Fit) -> LeftOutResiduals:
+        """Return the residuals of rows left out, with levels where a law with a shape is tried."""
+        return residuals_of(fit, self.design.ridge, self.y if self.shaped else None)
 
 
-def robust_fit(task: Task) -> Found:
+def robust_fit(task: RegressionTask) -> Found:
     """Fit plain kernel ridge and the mixture, and return the fit that the guard decides for.
 
     After Ctrl-C, once the search has found good rows, the model is a fit to them.
@@ -91,9 +82,9 @@ def robust_fit(task: Task) -> Found:
                 "with plain kernel ridge.")
 
 
-def _fit_and_guard(task: Task, start: Fitted, votes: NDArray[np.bool_] | None) -> Found:
+def _fit_and_guard(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_] | None) -> Found:
     """Fit the mixture from the rows found; the guard decides unless the share of corrupt rows is known."""
-    if task.design.regime.many:
+    if task.design.regime is Regime.MANY:
         mixed, alpha = mixed_of_many(task, start)
         fit = mixed.fit
     else:
@@ -107,7 +98,7 @@ def _fit_and_guard(task: Task, start: Fitted, votes: NDArray[np.bool_] | None) -
         message="The fit was interrupted. The robust fit stays; it was not compared with plain kernel ridge.")
 
 
-def _of_rows_found(task: Task, start: Fitted, votes: NDArray[np.bool_] | None) -> Found:
+def _of_rows_found(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_] | None) -> Found:
     """Return a fit of one EM step to the rows that the search took as good."""
     alpha = task.design.unit if task.alpha is None else task.alpha
     schedule = Schedule(MIXTURE.degrees, task.rounds, 1, RESIDUALS.settled)
@@ -115,14 +106,14 @@ def _of_rows_found(task: Task, start: Fitted, votes: NDArray[np.bool_] | None) -
     return Found(mixed.fit, mixed.known, 1, alpha, clean=False, votes=votes)
 
 
-def guarded(task: Task, mixed: Fit, robust: Found) -> Found:
+def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
     """Return the robust fit where it predicts rows it has not seen better, else the plain one.
 
     The plain fit leaves rows with a huge error out: one of 1e9 would make any fit better than the plain one. Where bad
     rows lie together in X and a fit to all rows predicts them, as beside a step of the function, that fit stays, with a
     warning.
     """
-    sigma = np.abs(task.sigma(robust))
+    sigma = np.abs(robust.known.law.sigma(task.residuals(robust.fit)))
     used = np.where((sigma > GUARD.gross) & (np.abs(robust.fit.loo) > GUARD.gross), 0.0, 1.0)
     plain = _plain_beside(task, used, robust)
     gains = _gains(task, plain.known, mixed)
@@ -142,14 +133,14 @@ def guarded(task: Task, mixed: Fit, robust: Found) -> Found:
     return unsuspecting
 
 
-def _plain_beside(task: Task, used: Array, robust: Found) -> Found:
+def _plain_beside(task: RegressionTask, used: Array, robust: Found) -> Found:
     """Return kernel ridge on the rows without a huge error, its ridge chosen by absolute error."""
-    no_choice = task.design.regime.many or task.budget.spent()
-    fit, alpha = _plain(task, used, robust.alpha if no_choice else task.alpha, _absolute)
+    no_choice = task.design.regime is Regime.MANY or task.budget.spent()
+    fit, alpha = _plain(task, used, robust.alpha if no_choice else task.alpha, power=1)
     return replace(robust, fit=fit, known=_explained(task, fit), alpha=alpha, clean=bool(used.all()))
 
 
-def _gains(task: Task, plain: Explained, mixed: Fit) -> bool:
+def _gains(task: RegressionTask, plain: Explained, mixed: Fit) -> bool:
     """Say whether the fit of the mixture gains enough over the plain one.
 
     Where an outlier density explains the robust fit's own residuals best, though good ones may be skewed, scatter more
@@ -162,8 +153,8 @@ def _gains(task: Task, plain: Explained, mixed: Fit) -> bool:
     return gains_enough(plain, robust)
 
 
-def _explained(task: Task, fit: Fit) -> Explained:
-    return explain(fit.loo, fit.spread, task.missed, Limits(task.limits.floor), task.levels(fit))
+def _explained(task: RegressionTask, fit: Fit) -> Explained:
+    return explain(task.residuals(fit), Limits(task.limits.floor))
 
 
 def lie_together(design: Design, bad: NDArray[np.bool_]) -> bool:
@@ -185,33 +176,28 @@ def place_explains(design: Design, bad: NDArray[np.bool_]) -> bool:
     return bool(fit.loo @ fit.loo < GUARD.unexplained * target @ target)
 
 
-def _without_suspicion(task: Task, used: Array) -> Found:
+def _without_suspicion(task: RegressionTask, used: Array) -> Found:
     """Return kernel ridge regression on all rows except those of weight 0 in ``used`` (n,)."""
-    plain, alpha = _plain(task, used, task.alpha, _squared)
-    known = explain(plain.loo, plain.spread, task.missed, Limits(MIXTURE.least_scale, NO_OUTLIERS))
+    plain, alpha = _plain(task, used, task.alpha, power=2)
+    known = explain(residuals_of(plain, task.design.ridge), Limits(MIXTURE.least_scale, NO_OUTLIERS))
     return Found(plain, replace(known, responsibility=used), 1, alpha, clean=bool(used.all()), votes=used[None, :] > 0)
 
 
-def _plain(task: Task, used: Array, alpha: float | None, size: Callable[[Array], float]) -> tuple[Fit, float]:
-    """Return kernel ridge on the rows of weight 1; an ``alpha`` of None is chosen by ``size`` of left-out errors."""
+def _plain(task: RegressionTask, used: Array, alpha: float | None, power: int) -> tuple[Fit, float]:
+    """Return kernel ridge on the rows of weight 1; an ``alpha`` of None is chosen by this power of left-out errors.
+
+    If rows may be corrupt the power is 1: with squares a few large errors would decide.
+    """
     ridge = task.design.ridge
     if alpha is None:
         rows = task.design.searched
         alphas = MIXTURE.ridges * task.design.unit
-        alpha = float(alphas[np.argmin([size(fit.loo * used[rows]) for fit in ridge.path(task.y, used, alphas, rows)])])
+        errors = [np.abs(fit.loo * used[rows]) for fit in ridge.path(task.y, used, alphas, rows)]
+        alpha = float(alphas[np.argmin([np.sum(error**power) for error in errors])])
     return ridge.solve(task.y, used, alpha), alpha
 
 
-def _absolute(r: Array) -> float:
-    """Return the size of errors if rows may be corrupt; with squares a few large errors would decide."""
-    return float(np.abs(r).sum())
-
-
-def _squared(r: Array) -> float:
-    return float(r @ r)
-
-
-def mixed_of_few(task: Task, start: Fitted) -> tuple[Fitted, float]:
+def mixed_of_few(task: RegressionTask, start: Fitted) -> tuple[Fitted, float]:
     """Fit the mixture to all rows from the rows found, then again at the ridge that is best for the rows it kept.
 
     A law with a shape is taken only where it gains by Schwarz's criterion and judges otherwise how many rows are
@@ -238,7 +224,7 @@ def mixed_of_few(task: Task, start: Fitted) -> tuple[Fitted, float]:
     return replace(last, n_iter=state.n_iter + last.n_iter), _best_alpha(task, last)
 
 
-def mixed_of_many(task: Task, start: Fitted) -> tuple[Fitted, float]:
+def mixed_of_many(task: RegressionTask, start: Fitted) -> tuple[Fitted, float]:
     """Fit the mixture on many rows a landmark at the steady ridge, then once nearer to the best ridge of the rows kept.
 
     With many rows per landmark, the residuals of good rows are not noise but the part of the function that landmarks
@@ -257,16 +243,15 @@ def mixed_of_many(task: Task, start: Fitted) -> tuple[Fitted, float]:
         best = (design.unit if task.budget.spent()
                 else best_alpha_of_many(design, task.y, state.known.responsibility))
     fit = ridge.solve(task.y, state.known.responsibility, float(np.sqrt(best * design.steady)))
-    part = drawn_rows(len(task.y))
-    missed = None if ridge.missed is None else ridge.missed[part]
-    law = em_rounds(state.known.law, fit.loo[part], fit.spread[part], missed, task.limits, task.rounds)
-    responsibility, total = law.e_step(fit.loo, law.spread(fit.spread, ridge.missed))
+    seen = task.residuals(fit)
+    law = em_rounds(state.known.law, seen.drawn(), task.limits, task.rounds)
+    responsibility, total = law.e_step(seen)
     fit = ridge.solve(task.y, responsibility, best)
-    law = law.m_step(fit.loo[part], fit.spread[part], responsibility[part], task.limits, missed)
+    law = law.m_step(task.residuals(fit).drawn(), responsibility[drawn_rows(len(task.y))], task.limits)
     return Fitted(fit, Explained(law, responsibility, total / len(task.y)), state.n_iter + 1), best
 
 
-def mixed_at(task: Task, responsibility: Array, first: float, alpha: float, schedule: Schedule) -> Fitted:
+def mixed_at(task: RegressionTask, responsibility: Array, first: float, alpha: float, schedule: Schedule) -> Fitted:
     """Fit the mixture at ridge ``alpha`` from the responsibilities of the searched rows, fitted at ridge ``first``."""
     weights = np.zeros(len(task.y))
     weights[task.design.searched] = responsibility
@@ -295,20 +280,18 @@ def best_alpha_of_many(design: Design, y: Array, responsibility: Array) -> float
     return float(alphas[best])
 
 
-def _best_alpha(task: Task, state: Fitted) -> float:
+def _best_alpha(task: RegressionTask, state: Fitted) -> float:
     """Return the ridge with the least bounded leave-one-out error of the good rows, with fixed weights.
 
     If the weights changed with the ridge, each ridge would keep only the rows that it fits well.
     """
     rows = task.design.searched
     law = state.known.law
-    missed = None if task.missed is None else task.missed[rows]
     weight = state.known.responsibility[rows]
-    level = task.levels(state.fit)
-    level = None if level is None else level[rows]
+    seen = task.residuals(state.fit).of(rows)
 
     def error(fit: Fit) -> float:
-        bound = MIXTURE.bounded_at * law.scale * law.spread(fit.spread, missed, level)
+        bound = MIXTURE.bounded_at * law.scale * law.spread(replace(seen, spread=fit.spread))
         return float(weight @ np.minimum(np.abs(fit.loo), bound) ** 2)
 
     alphas = MIXTURE.ridges * task.design.unit
@@ -316,7 +299,7 @@ def _best_alpha(task: Task, state: Fitted) -> float:
     return float(alphas[np.argmin([error(fit) for fit in fits])])
 
 
-def search(task: Task) -> tuple[Fitted, NDArray[np.bool_] | None]:
+def search(task: RegressionTask) -> tuple[Fitted, NDArray[np.bool_] | None]:
     """Concentrate from several starts on coarse features; of the three best, return the most likely mixture.
 
     The second result, (starts, n), says which rows each start classified as good; None on landmarks, where the
@@ -326,7 +309,7 @@ def search(task: Task) -> tuple[Fitted, NDArray[np.bool_] | None]:
     y = task.y[design.searched]
     ends = _concentrated(task, y)
     votes = None
-    if design.regime.exact:
+    if design.regime is Regime.EXACT:
         votes = np.array([within(end.state[0].loo / end.state[0].spread, TRIMMING.good_within, task.limits.floor)
                           for end in ends])
     best = sorted(ends, key=lambda end: end.objective)[: TRIMMING.followed]
@@ -336,7 +319,7 @@ def search(task: Task) -> tuple[Fitted, NDArray[np.bool_] | None]:
     return max(states, key=lambda state: state.known.likelihood), votes
 
 
-def _concentrated(task: Task, y: Array) -> list[Outcome]:
+def _concentrated(task: RegressionTask, y: Array) -> list[Outcome]:
     """Return the end of concentration from each start; random starts are skipped once the time is used up."""
     h = max(int(TRIMMING.trusted * len(y)), min(len(y), 2))
     ends: list[Outcome] = []

@@ -16,18 +16,30 @@ from buttress._threads import slices
 from buttress._types import Labels, MatrixLike, VectorLike
 from buttress.kernels import is_precomputed
 from buttress.robust.cells import deviating_cells
+from buttress.solvers.run import Outcome
 
 SAME = 1e-6  # share of a row's size by which its key may differ, enough for float32
 EVEN = 0.5  # probability from which a row is likelier corrupt than right
 NEEDED = "RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier"
 
 
-# what the Robust estimators say of each training row, and of all
+# what those of published methods say of their run
 OF_RUN = (
     Attribute("objective_", "real", meaning="What was reached of the objective."),
     Attribute("n_iter_", "count", meaning="Iterations."),
     Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
     Attribute("history_", "history", meaning="After each iteration."))
+
+
+def keep_run(model: Any, outcome: Outcome) -> None:
+    """Set what is kept of a run, as ``OF_RUN`` says."""
+    model.objective_ = outcome.objective
+    model.n_iter_ = outcome.n_iter
+    model.history_ = outcome.history
+    model.converged_ = outcome.converged
+
+
+# what the Robust estimators say of each training row, and of all
 OF_ROWS = (
     Attribute("inlier_mask_", "bool", "n_rows", "Training rows taken as good."),
     Attribute("outlier_proba_", "share", "n_rows", "Probability that a row is corrupt."),
@@ -98,8 +110,8 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
     Returns
     -------
     DataFrame or dict
-        A pandas or polars frame if X, or else y, is one; otherwise a dict of NumPy arrays, which any frame library
-        takes as it is.
+        A pandas or polars frame if X, or else y, is one, a pandas one with the index of its rows; otherwise a dict of
+        NumPy arrays, which any frame library takes as it is.
 
     Raises
     ------
@@ -246,8 +258,10 @@ def _library(data: object) -> str:
 
 def _framed(columns: dict[str, Labels], X: MatrixLike, y: VectorLike) -> Any:
     for data in (X, y):
-        if _library(data) in ("pandas", "polars"):
-            return importlib.import_module(_library(data)).DataFrame(columns)
+        if _library(data) == "pandas":  # rows keep their labels, so that X.loc[report.index] is these rows
+            return importlib.import_module("pandas").DataFrame(columns, index=columns["row"])
+        if _library(data) == "polars":
+            return importlib.import_module("polars").DataFrame(columns)
     return columns
 
 

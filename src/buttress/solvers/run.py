@@ -55,7 +55,7 @@ def run(
     tol : float
         Stop once a step's gap, or its change, is at most this.
     max_iter : int or None
-        Most iterations, None or -1 for no limit.
+        Most iterations, None for no limit.
     max_time : float or None
         Most seconds, None for no limit; checked between steps.
     callback : function of a Step or None
@@ -78,7 +78,7 @@ def run(
     Outcome
         A converged run ends with its last state.
     """
-    watch = Watch(tol, None if max_iter == -1 else max_iter, max_time, callback, keep)
+    watch = Watch(tol, max_iter, max_time, callback, keep)
     keeper = Keeper(steps, watch)
     try:
         # closed here, because a Ctrl-C while Python drops a generator is swallowed

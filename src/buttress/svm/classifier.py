@@ -67,8 +67,8 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, KernelMachine):
         Megabytes of kernel rows to keep (the n^2 kernel values are never held unless they fit).
     class_weight : dict, "balanced" or None
         As in scikit-learn.
-    max_iter : int, default=-1
-        Most pair updates per problem; -1 for libsvm's guard of max(10 million, 100 n).
+    max_iter : int or None, default=None
+        Most pair updates per problem; None for libsvm's guard of max(10 million, 100 n).
     max_time : float or None
         Most seconds of the whole fit.
     solver : {"auto", "smo", "ipm"}, default="auto"

@@ -17,7 +17,7 @@ from buttress._types import DenseOrSparse, MatrixLike, Rows
 from buttress.expansion import KernelExpansion
 from buttress.gram.rows import KernelRows
 from buttress.kernels import DotProduct, Kernel, KernelLike, Radial, fitted_kernel, is_precomputed
-from buttress.kernels.device import OnDevice
+from buttress.kernels.points import OnDevice
 from buttress.solvers.qp.solve import SOLVERS, Limits, SVMSolution
 from buttress.svm.indefinite import MACHINE_POLICIES, Settled, settled_on
 from buttress.svm.left_out import Solved, left_out, left_out_scores
@@ -64,7 +64,7 @@ class KernelMachine(BaseEstimator):
     tol: float = 1e-3
     gap: float | None = None
     cache_size: float = 200
-    max_iter: int = -1
+    max_iter: int | None = None
     max_time: float | None = None
     solver: str = "auto"
     indefinite: str = "warn"
@@ -129,7 +129,7 @@ class KernelMachine(BaseEstimator):
 
     def _limits(self, **others: Any) -> Limits:
         """Return the limits that the parameters ask for, and others."""
-        return Limits(tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter, progress=self.progress,
+        return Limits(tol=self.tol, max_iter=self.max_iter, progress=self.progress,
                       solver=self.solver, gap_tol=GAP if self.gap is None else self.gap, by_gap=self.gap is not None,
                       **others)
 

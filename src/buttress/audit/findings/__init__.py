@@ -3,14 +3,16 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from buttress._suggest import near
+from buttress.audit.findings.belonging import Groups, Times
 from buttress.audit.findings.columns import Constants, FarOut, Indexes, MissingValues, MixedUnits
 from buttress.audit.findings.copies import Duplicates, NearDuplicates
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
 from buttress.audit.findings.leaks import Leaks
 from buttress.audit.findings.models import FragileToLabels, FragileToMoves, NoBetter, Novel
-from buttress.audit.findings.newer import Drifted, NovelRows, Untrusted
+from buttress.audit.findings.newer import AlongTheFile, Drifted, NovelRows, Untrusted
 from buttress.audit.findings.rows import (
     Imbalance,
+    RepeatedTarget,
     Skew,
     TargetWords,
     WrongLabels,
@@ -22,7 +24,7 @@ __all__ = ["CHECKS", "Check", "Evidence", "Finding", "Severity", "check_codes", 
 CHECKS: tuple[Check, ...] = (
     Leaks(), Indexes(), Duplicates(), NearDuplicates(), Constants(), MissingValues(), WrongLabels(), WrongOfOneKind(),
     FarOut(), MixedUnits(), TargetWords(), Imbalance(), Skew(), FragileToMoves(), FragileToLabels(), Novel(),
-    NoBetter(), Drifted(), NovelRows(), Untrusted(),
+    NoBetter(), Drifted(), NovelRows(), Untrusted(), AlongTheFile(), RepeatedTarget(), Groups(), Times(),
 )
 _WORST_FIRST = list(Severity)
 

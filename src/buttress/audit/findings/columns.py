@@ -1,16 +1,16 @@
 """Checks of columns: indexes, constants, missing values, entries far out, units."""
 
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations, islice
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2_contingency
+from scipy.stats import binom, chi2_contingency
 
 from buttress._suggest import column_called
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
 from buttress.audit.findings.leaks import association
-from buttress.audit.reading.cautions import counts
+from buttress.audit.reading.cautions import LOOKED, counts
 from buttress.audit.reading.table import MISSING
 from buttress.audit.reading.texts import factorised
 
@@ -19,12 +19,14 @@ FEW_ROWS = 0.01  # share of entries that differ in a column that is nearly const
 LEAST_RANK_INDEX = 0.3  # rank correlation with the target from which a number of the row says something about it
 LEVEL = 0.001  # of tests: a thousand tables without a fault give one false alarm a test
 MUCH_MISSING = 0.2  # share of a column's entries
+GAP = 1.0  # in logarithms, from which it may part entries that are a hundred times too large from the tail
 REACH = 8.0  # robust deviations from which an entry is far out
 NINES = (99.0, 999.0, 9999.0, 99999.0)  # codes for a missing value; one and two less say why it is missing
 SENTINELS = (0.0, -1.0, -9.0, *(sign * (nines - less) for nines in NINES for less in range(3) for sign in (1, -1)))
 POWERS = (10.0, 100.0, 1000.0)  # factors of a misplaced decimal comma, and of units
 UNITS = (2.54, 3.281, 2.205, 60.0, 1.8, 4.186, 18.0)  # factors between common units
-FEWEST_OF_UNIT = 3  # different entries that a factor between units has to fit
+FEWEST = 3  # entries on which a cause rests: a unit, a gap, rows in which columns are swapped
+TOGETHER = 0.8  # of the entries that stray into the other column's range, those in rows where both do
 SHOWN = 5  # columns or rows that a sentence names
 
 
@@ -49,7 +51,8 @@ class Indexes(Check):
             rank = association(column.astype(np.float64), evidence.target, evidence.classifies)
             dropped = "was dropped" if name in table.indexes else "is used as a feature"
             predicts = rank >= max(LEAST_RANK_INDEX, 4 / np.sqrt(len(table)))
-            severity = Severity.error if predicts else Severity.warning if name in kept else Severity.note
+            severity = (Severity.note if name in table.indexes else  # dropped, it does no harm
+                        Severity.error if predicts else Severity.warning)
             says = f", and predicts the target (rank correlation {rank:.2f}): the file is sorted" if predicts else ""
             advice = "" if name in table.indexes else "Drop it, unless it means more than the order of the rows."
             yield self.finding(f"{column_called(name)} numbers the rows and {dropped}{says}.", advice, severity,
@@ -133,25 +136,52 @@ def _p_value(gap: NDArray[np.bool_], evidence: Evidence) -> float:
 
 
 class FarOut(Check):
-    """Entries far from all others of their column, with the likely cause: a sentinel, a sign, a unit, a comma."""
+    """Entries far from all others of their column, with the likely cause: a sentinel, a sign, a unit, a comma, a swap.
+    """
 
     code = "BUT009"
     title = "entries lie far out"
     of_columns = True
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
-        for name, column in evidence.table.numeric.items():
-            far = far_out(column)
-            if not len(far) or len(far) > max(1, 0.05 * len(column)):
-                continue
-            value = float(np.median(column[far]))
-            cause = _cause(column, far)
-            rows = evidence.labels(far)
+        explained: dict[str, NDArray[np.intp]] = {}
+        for first, second, rows in swapped(evidence.table.numeric):
+            labels = evidence.labels(rows)
             yield self.finding(
-                f"{column_called(name)}: {len(far)} entr{'y lies' if len(far) == 1 else 'ies lie'} far out, such as "
-                f"{column[far[0]]:.6g} in row {rows[0]}{f': {cause}' if cause else ''}.",
-                "Correct them or leave them empty: they stretch the scale of the column.",
-                columns=[name], rows=rows, count=len(far), value=value, cause=cause)
+                f"Columns {first!r} and {second!r} look swapped in {len(rows)} rows, such as row {labels[0]}: each "
+                "lies where the other usually does.", "Look at these rows, and swap them back.",
+                columns=[first, second], rows=labels, count=len(rows), cause="swapped")
+            explained |= {first: rows, second: rows}
+        for name, column in evidence.table.numeric.items():
+            codes = negative_codes(column)
+            others = column.copy()
+            others[codes] = np.nan
+            others[explained.get(name, codes)] = np.nan
+            for far in (codes, far_out(others)):
+                if len(far):
+                    yield from self._of(evidence, name, column if far is codes else others, far)
+
+    def _of(
+        self, evidence: Evidence, name: str, column: NDArray[np.float64], far: NDArray[np.intp]
+    ) -> Iterable[Finding]:
+        value = float(np.median(column[far]))
+        cause = _cause(column, far)
+        rows = evidence.labels(far)
+        yield self.finding(
+            f"{column_called(name)}: {len(far)} entr{'y lies' if len(far) == 1 else 'ies lie'} far out, such as "
+            f"{column[far[0]]:.6g} in row {rows[0]}{f': {cause}' if cause else ''}.",
+            "Correct them or leave them empty: they stretch the scale of the column.",
+            columns=[name], rows=rows, count=len(far), value=value, cause=cause)
+
+
+def negative_codes(column: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the entries below 0, if there are several and all are codes for a missing value, as -999 among sizes.
+
+    A lone -1 may well be a number.
+    """
+    below = np.flatnonzero(column < 0)
+    are_codes = len(below) > 1 and column[below].max() < -1 and _are_codes(column[below])
+    return below if are_codes else below[:0]
 
 
 def far_out(column: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -160,15 +190,39 @@ def far_out(column: NDArray[np.float64]) -> NDArray[np.intp]:
     Of a column with a heavy tail, such as incomes or counts, the far entries are no mistakes: they thin out, and a gap
     parts a mistake from the rest. So entries count only beyond the widest gap, if it is as wide as the quartiles are
     apart. A zero has no logarithm, and codes for a missing value, as 98 and 99, are no sizes: both count as they are.
+    Entries that a gap parts from any tail, and that one factor brings back among the others, are mistakes too.
     """
     known = column[~np.isnan(column)]
     if len(known) < 20 or len(np.unique(known)) < 10:
         return np.empty(0, dtype=np.intp)
     far = _beyond(column)
-    if not len(far) or known.min() < 0 or (len(far) > 1 and _are_codes(column[far])):
-        return far
-    logs = _beyond(np.log(column, out=np.full(len(column), np.nan), where=column > 0))
-    return far[np.isin(far, logs) | (column[far] == 0)]
+    if known.min() >= 0 and len(far) + (known.max() > POWERS[1] * np.median(known)):
+        logs = np.log(column, out=np.full(len(column), np.nan), where=column > 0)
+        parted = _parted(logs)
+        if len(parted) and _factor(column[parted], np.delete(column, parted), POWERS[1:]):
+            return parted
+        if len(far) == 1 or not _are_codes(column[far]):
+            far = far[np.isin(far, _beyond(logs)) | (column[far] == 0)]
+    return far if len(far) <= max(1, 0.05 * len(column)) else far[:0]
+
+
+def _parted(logs: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the largest entries, given by their logarithms, if a gap parts them from the tail below.
+
+    In a tail that thins out as a power, the slowest there is, m times the gap below the m largest is exponential, with
+    the mean excess of the tail (Renyi 1953; Hill, Annals of Statistics 1975): the gap is one of a thousand columns'.
+    """
+    order = np.argsort(-np.nan_to_num(logs, nan=-np.inf), kind="stable")[: len(logs) // 4]
+    top = logs[order]
+    top = top[~np.isnan(top)]
+    size = np.arange(FEWEST, len(top) // 2)
+    gap = top[size - 1] - top[size]
+    size = size[gap >= GAP]
+    if not len(size):
+        return order[:0]
+    widest = int(size[gap[gap >= GAP].argmax()])
+    excess = float(np.mean(top[widest:] - top[-1]))
+    return order[:widest] if widest * gap.max() > excess * np.log(len(top) / LEVEL) else order[:0]
 
 
 def _are_codes(values: NDArray[np.float64]) -> bool:
@@ -210,24 +264,58 @@ def _cause(column: NDArray[np.float64], far: NDArray[np.intp]) -> str:
     low, high = np.quantile(rest, [0.05, 0.95])
     if np.all(values < 0) and rest.min() >= 0 and np.all((-values >= low / 2) & (-values <= 2 * high)):
         return "the sign is wrong"
-    return _factor(values, rest[rest > 0]) if min(values.min(), rest.min()) >= 0 else ""
+    return _factor(values, rest) if min(values.min(), rest.min()) >= 0 else ""
 
 
-def _factor(values: NDArray[np.float64], rest: NDArray[np.float64]) -> str:
-    """Return by what factor entries are too large or too small, if one takes all of them among the others.
+def _factor(values: NDArray[np.float64], rest: NDArray[np.float64], powers: Sequence[float] = POWERS) -> str:
+    """Return by what factor entries are too large or too small, if one takes them among the others.
 
-    That says something only where the others differ by less than the factor. A factor between units takes three
-    different entries, a misplaced decimal comma one.
+    Of those nine in ten lie between their outer twentieths, and of more than a few entries, brought back by a power of
+    ten, as many up to chance. That says something only where the others differ by less than the factor. A factor
+    between units takes three different entries, a misplaced decimal comma one.
     """
+    rest = rest[rest > 0]
     if not len(rest):
         return ""
     low, high = np.quantile(rest, [0.05, 0.95])
-    for factor in (*POWERS, *(UNITS if len(np.unique(values)) >= FEWEST_OF_UNIT else ())):
+    enough = max(min(len(values), FEWEST), binom.ppf(LEVEL, len(values), 0.9))
+    units = UNITS if powers is POWERS and len(np.unique(values)) >= FEWEST else ()
+    for factor in (*powers, *units):
         for size, how in ((factor, "more"), (1 / factor, "less")):
-            if high / low < factor and np.all((values / size >= low) & (values / size <= high)):
+            inside = int(np.sum((values / size >= low) & (values / size <= high)))
+            if high / low < factor and inside >= (enough if factor in POWERS else len(values)):
                 cause = "a decimal comma or a unit" if factor in POWERS else "another unit"
                 return f"about {factor:g} times {how} than usual, {cause}"
     return ""
+
+
+def swapped(numeric: Mapping[str, NDArray[np.float64]]) -> Iterable[tuple[str, str, NDArray[np.intp]]]:
+    """Yield pairs of columns whose usual ranges are apart, and the rows in which each strays into the other's range.
+
+    Entries that were swapped stray in pairs; where most stray alone, nothing was.
+    """
+    some = {name: column[:: -(-len(column) // LOOKED)] for name, column in numeric.items()}
+    ranges = {name: _usual(column) for name, column in some.items()}
+    for first, second in combinations(numeric, 2):
+        lower, upper = sorted((ranges[first], ranges[second]))
+        if lower[1] < upper[0]:
+            strays = _within(some[first], ranges[second]), _within(some[second], ranges[first])
+            both = int(np.sum(strays[0] & strays[1]))
+            if both >= FEWEST and both >= TOGETHER * max(np.sum(stray) for stray in strays):
+                middle = (lower[1] + upper[0]) / 2
+                crossed = [(numeric[name] > middle) == (ranges[name] == lower) for name in (first, second)]
+                known = ~np.isnan(numeric[first] + numeric[second])
+                yield first, second, np.flatnonzero(crossed[0] & crossed[1] & known)
+
+
+def _usual(column: NDArray[np.float64]) -> tuple[float, float]:
+    """Return between what nine in ten entries lie."""
+    low, high = np.nanquantile(column, [0.05, 0.95])
+    return float(low), float(high)
+
+
+def _within(column: NDArray[np.float64], ends: tuple[float, float]) -> NDArray[np.bool_]:
+    return np.asarray((column >= ends[0]) & (column <= ends[1]))
 
 
 class MixedUnits(Check):

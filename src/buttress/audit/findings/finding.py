@@ -45,7 +45,7 @@ class Evidence:
     ``table`` holds all rows in use; ``train`` and ``test`` number those of them that were trained on and held out;
     ``verdicts`` is about the rows ``judged``. ``rows`` are the cells of the table, by estimator and column;
     ``recommended`` and ``baseline`` name two of the estimators (None where there are too few rows to tell). ``against``
-    is what was found of newer rows, if there are any.
+    is what was found of newer rows, if there are any. ``decides`` is the column by which models are compared.
     """
 
     table: Table
@@ -60,6 +60,7 @@ class Evidence:
     eps: float
     novel: list[Any] = field(default_factory=list)
     against: Comparison | None = None
+    decides: str = "as_is"
 
     @property
     def target(self) -> Labels:

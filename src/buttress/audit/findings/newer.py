@@ -1,10 +1,15 @@
-"""Checks of newer rows against the table: drifted columns, novel rows, a model that may fail on them."""
+"""Checks of newer rows against the table, and of later ones in it: drifted columns, novel rows, models that may fail.
+"""
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from buttress._suggest import agreeing, counted
-from buttress.audit.findings.columns import listed
+from buttress.audit.against.tests import discoveries, same_categories, same_numbers
+from buttress.audit.findings.columns import LEVEL, listed
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.reading.cautions import LOOKED
 
 
 class Drifted(Check):
@@ -23,6 +28,29 @@ class Drifted(Check):
                 f"{listed(found.drifted)}. {first!r}: {says[first]}.",
                 "Find out why before a model is used on the new rows.", columns=found.drifted,
                 p_values={one.column: one.p for one in found.columns if one.drifted})
+
+
+class AlongTheFile(Check):
+    """Columns whose entries in the latter half of the file come from another distribution than those in the former."""
+
+    code = "BUT021"
+    title = "columns change along the file"
+    severity = Severity.note
+    of_columns = True
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        table = evidence.table
+        step = -(-len(table) // LOOKED)
+        columns = {**table.numeric, **table.categorical, table.target_name: evidence.target}
+        halves = {name: np.array_split(column[::step], 2) for name, column in columns.items()}
+        p = [same_numbers(*half) if half[0].dtype.kind == "f" else same_categories(*half) for half in halves.values()]
+        found = [name for name, is_found in zip(columns, discoveries(np.array(p), LEVEL), strict=True) if is_found]
+        if found:
+            yield self.finding(
+                f"The latter half of the file differs from the former in {len(found)} of {len(columns)} columns: "
+                f"{listed(found)}.",
+                "If the rows are in order of time, hold out the last; if the file was sorted, nothing is wrong.",
+                columns=found)
 
 
 class NovelRows(Check):

@@ -14,10 +14,10 @@ from buttress.audit.reading.entries import MISSING_WORDS
 FEW = 20  # rows of a class below which it is rare
 IMBALANCE = 10.0  # rows of the largest class to one of the smallest
 LEVEL = 0.001  # of tests
+REPEATED = 3.0  # times as often as any other is a number that stands out
 SHARE = 0.02  # of the targets estimated wrong from which that is a finding, with rows named
-MANY = 0.2  # share of targets from which wrong ones look like columns that do not tell
 EXPLAINED = 0.5  # share of the misses of the best model that wrong labels explain, for them to be an error
-ONE_KIND = 5  # wrong labels of one kind, at least
+MOSTLY = 0.5  # share of the labels that look wrong, by the lower end of its interval, from which they are of one kind
 
 
 class WrongLabels(Check):
@@ -32,38 +32,35 @@ class WrongLabels(Check):
         n = len(verdicts.given)
         if not len(wrong):
             return
-        # by the fit's probabilities, rows independent; an interval for how many of these rows are wrong
-        mean = float(verdicts.probability.sum())
-        deviation = float(np.sqrt((verdicts.probability * (1 - verdicts.probability)).sum()))
-        low, high = max(0.0, mean - 1.96 * deviation) / n, min(float(n), mean + 1.96 * deviation) / n
+        low, high = verdicts.interval
         kind = "labels" if evidence.classifies else "targets"
-        doubt = self._doubt(evidence, mean / n)
+        doubt = doubt_of(evidence)
         clear = len(wrong) >= SHARE * n and low > SHARE / 2 and not doubt
         yield self.finding(
-            f"{len(wrong)} of {n} {kind} {agreeing(len(wrong), 'looks', 'look')} wrong; an estimated {mean / n:.1%} "
-            f"are ({low:.1%} to {high:.1%}).{doubt}",
+            f"{len(wrong)} of {n} {kind} {agreeing(len(wrong), 'looks', 'look')} wrong; an estimated "
+            f"{verdicts.share:.1%} are ({low:.1%} to {high:.1%}){'; ' * bool(doubt)}{doubt}.",
             "Look at the rows that suspicious.csv calls wrong, correct there those that are, and run buttress apply.",
             Severity.error if clear else Severity.warning,
             rows=evidence.labels(evidence.judged[wrong[np.argsort(-verdicts.probability[wrong], kind="stable")]]),
-            count=len(wrong), judged=n, rate=mean / n, low=low, high=high, doubtful=bool(doubt))
+            count=len(wrong), judged=n, rate=verdicts.share, low=low, high=high, doubt=doubt)
 
-    def _doubt(self, evidence: Evidence, rate: float) -> str:
-        """Return why rows that look wrong may be right, empty if nothing says so: the columns do not tell the target.
 
-        A wrong label is a miss of the best model; where less than half of its misses can be wrong labels, the others
-        are right and look the same.
-        """
-        if rate >= MANY:
-            return " So many may also mean that the columns do not tell the targets."
-        score = evidence.cell(evidence.recommended, "as_is").value
-        if not evidence.classifies or score is None or 1 - score <= rate / EXPLAINED:
-            return ""
-        return (f" The best model misses {1 - score:.0%} of the held-out rows: most misses are not wrong labels, and "
-                "some of these rows may be right.")
+def doubt_of(evidence: Evidence) -> str:
+    """Return why targets that look wrong may be right, empty if nothing says so.
+
+    The verdicts themselves may say it. A wrong label is a miss of the best model, too; where less than half of its
+    misses can be wrong labels, the others are right and look the same.
+    """
+    score, share = evidence.cell(evidence.recommended, "as_is").value, evidence.verdicts.share
+    misleading = evidence.verdicts.misleading()
+    if misleading or not evidence.classifies or score is None or 1 - score <= share / EXPLAINED:
+        return misleading
+    return (f"the best model misses {1 - score:.0%} of the held-out rows, so that most misses are not wrong labels, "
+            "and some of these may be right")
 
 
 class WrongOfOneKind(Check):
-    """Wrong labels that are mostly class a given as class b."""
+    """Wrong labels that are mostly class a given as class b; no surer than that they are wrong."""
 
     code = "BUT008"
     title = "wrong labels are of one kind"
@@ -78,13 +75,14 @@ class WrongOfOneKind(Check):
         for (given, expected), count in zip(kinds.T.tolist(), counts.tolist(), strict=True):
             # by chance a wrong label falls on a class as its rows do, and is expected to be one of the others
             share = float(np.mean(verdicts.given.astype(str) == given)) / max(1, len(np.unique(verdicts.given)) - 1)
-            if count >= ONE_KIND and binom.sf(count - 1, int(wrong.sum()), share) < LEVEL:
+            low = float(beta.ppf(0.025, count, int(wrong.sum()) - count + 1))
+            if low > MOSTLY and binom.sf(count - 1, int(wrong.sum()), share) < LEVEL:
                 rate = count / max(1, int((verdicts.given.astype(str) == given).sum()))
-                low = float(beta.ppf(0.025, count, max(1, int(wrong.sum()) - count + 1)))
                 yield self.finding(
                     f"{count} of the {int(wrong.sum())} labels that look wrong are {expected!r} given as {given!r} "
                     f"({rate:.0%} of all {given!r}).",
                     "A rule or a person may mix the two up: look how they were told apart.",
+                    Severity.note if doubt_of(evidence) else Severity.warning,
                     given=given, expected=expected, count=count, share_low=low)
 
 
@@ -132,6 +130,28 @@ class Imbalance(Check):
                 "Accuracy says little here: look at each class, and weight the rare one.",
                 counts={str(label): int(count) for label, count in zip(labels, counts, strict=True)},
                 ratio=float(ratio))
+
+
+class RepeatedTarget(Check):
+    """One number that is the target of many rows, while the others differ."""
+
+    code = "BUT022"
+    title = "one target is repeated"
+    of_columns = True
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        if evidence.classifies:
+            return
+        values, counts = np.unique(evidence.target, return_counts=True)
+        place = int(counts.argmax())
+        most, next_most = int(counts[place]), int(np.delete(counts, place).max())
+        if most >= REPEATED * next_most and binom.sf(most - 1, most + next_most, 0.5) < LEVEL:
+            yield self.finding(
+                f"{most} of {len(evidence.target)} targets are {number(float(values[place]))}, no other number is more "
+                f"than {next_most} times.",
+                "Find out whether it stands for a missing, a rounded or a cut off number: such rows follow no column.",
+                rows=evidence.labels(np.flatnonzero(evidence.target == values[place])), value=float(values[place]),
+                count=most, next=next_most)
 
 
 class Skew(Check):

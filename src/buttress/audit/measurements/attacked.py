@@ -1,8 +1,9 @@
 """What small moves of the inputs do: every classifier attacked within each radius, on the held-out rows that stand.
 
-What falls within a small radius falls within the larger ones too, so that no curve rises, and the column of the table
-is taken when all radii have been attacked. Gradient boosting on numbers without gaps is attacked exactly up to the
-radius of the table: what trying leaves standing is settled by a program each, as far as the planned work goes.
+Of a row that is proven to stand nothing is tried: the share of those is a column of its own. What falls within a small
+radius falls within the larger ones too, so that no curve rises, and the column of the table is taken when all radii
+have been attacked. Gradient boosting on numbers without gaps is attacked exactly up to the radius of the table: what
+trying leaves standing is settled by a program each, as far as the planned work goes.
 """
 
 import warnings
@@ -10,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buttress._types import Mask, Predictor, Rows
 from buttress.attacks import exact
@@ -17,9 +19,10 @@ from buttress.attacks.scoring import Fallen
 from buttress.audit.baselines import GUESSES, NAMES, attacked_by_columns, reads_columns
 from buttress.audit.keeping import kept_stage
 from buttress.audit.measurements.as_is import AS_IS
-from buttress.audit.measuring.cells import accuracy, attacked_correct, has_gradients, has_scores, queries_a_row
+from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, has_gradients, has_scores, queries_a_row
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
+from buttress.certificates import certified_within
 from buttress.checkpoints.memory import Memory
 
 FEWEST = 30  # rows attacked by queries: of fewer an interval of an accuracy is wider than .35
@@ -29,21 +32,32 @@ SOLVER_SECONDS = 1e6  # a program: it ends by its own size, never by the clock
 def _take(split: SplitTable, measured: Measured) -> Course:
     eps = split.options.eps
     radii = [share * eps for share in split.plan.radii]
-    found = Measured(columns={"attacked": f"accuracy, numbers moved by {eps:g} standard deviations to do harm"})
-    found.cells["attacked"] = {}
+    found = Measured(columns={"attacked": f"accuracy, numbers moved by {eps:g} standard deviations to do harm",
+                              "certified": "accuracy no attack within eps can lower, proven"})
+    found.cells = {key: {} for key in found.columns}
     attacked = {name: rows for name in measured.models if (rows := _rows(split, name, measured.models[name], found))}
     found.fallen = {name: Fallen(measured.losses[name][:rows] == 0) for name, rows in attacked.items()}
     order = sorted(radii, key=lambda radius: (radius != eps, -radius))  # the table's, the widest, then between
     for k, radius in enumerate(order):
         for name in attacked:
             yield f"{name}: attacked at eps {radius:g}", k / len(radii)
-            _attack(split, name, measured.models[name], radius, found)
+            known = _attack(split, name, measured.models[name], radius, found)
+            if known and radius == eps:
+                found.cells["certified"][name] = _share(split, found.fallen[name].proven >= eps)
     curve: dict[str, list[Any]] = {"x": [0.0, *radii]}
     for name, fallen in found.fallen.items():
-        found.cells["attacked"][name] = accuracy(fallen.standing(eps))
-        curve[name] = [accuracy(fallen.standing(radius)).value for radius in (0.0, *radii)]
+        found.cells["attacked"][name] = _share(split, fallen.standing(eps))
+        curve[name] = [float(fallen.standing(radius).mean()) for radius in (0.0, *radii)]
     found.curves["eps"] = curve
+    for name in filter(reads_columns, found.cells["certified"]):
+        decided = (found.fallen[name].proven >= eps) | ~found.fallen[name].standing(eps)
+        found.on[f"rows of {name} of which the worst move is known"] = f"{decided.sum()} of {len(decided)}"
     return found
+
+
+def _share(split: SplitTable, rows: Mask) -> Cell:
+    """Return the share of the first held-out rows that are so."""
+    return accuracy(rows, None if split.test.together is None else split.test.together[: len(rows)])
 
 
 def _rows(split: SplitTable, name: str, model: Predictor, found: Measured) -> int:
@@ -71,28 +85,48 @@ def _rows(split: SplitTable, name: str, model: Predictor, found: Measured) -> in
     return 0
 
 
-def _attack(split: SplitTable, name: str, model: Predictor, eps: float, found: Measured) -> None:
-    """Attack the rows that stand, and keep who of them is proven to."""
+def _attack(split: SplitTable, name: str, model: Predictor, eps: float, found: Measured) -> bool:
+    """Prove of the rows that stand what can be proven, and attack the others; say whether any proof is known."""
+    fallen = found.fallen[name]
 
     def attacked() -> Memory:
-        proven = np.zeros(len(found.fallen[name].radius), dtype=bool)
         with warnings.catch_warnings():
             if eps != split.options.eps:  # the table's attack says what there is to say
                 warnings.simplefilter("ignore", UserWarning)
-            survived = found.fallen[name].attack(eps, partial(_survives, split, name, model, eps, proven))
-        return {"survived": survived, "proven": proven}
+            known = _prove(split, name, model, eps, fallen)
+            fallen.attack(eps, partial(_survives, split, name, model, eps, fallen))
+        return {"radius": fallen.radius, "proven": fallen.proven, "known": known}
 
-    known = kept_stage(["attacked", name, eps], attacked)
-    found.fallen[name].note(eps, known["survived"])
-    if eps == split.options.eps and _is_settled(split, name):
-        found.settled[name] = known["proven"]
+    kept = kept_stage(["attacked", name, eps], attacked)
+    fallen.radius, fallen.proven = kept["radius"], kept["proven"]
+    return bool(kept["known"])
 
 
-def _survives(split: SplitTable, name: str, model: Predictor, eps: float, proven: Mask, rows: Rows) -> Mask:
-    """Say which of some held-out rows a fitted model gets right after an attack; note who is ``proven`` to."""
+def _prove(split: SplitTable, name: str, model: Predictor, eps: float, fallen: Fallen) -> bool:
+    """Note who of the rows that stand is proven to, before any attack; say whether proofs of the model are known."""
+    rows = np.flatnonzero(fallen.standing(eps))
+    if name in GUESSES:  # a constant cannot be moved
+        fallen.prove(np.inf, rows)
+        return True
+    if reads_columns(name):  # what tries leave standing is settled after them
+        return _is_settled(split, name)
+    proven = certified(model, split.test.X[rows], eps)
+    if proven is not None:
+        fallen.prove(eps, rows[proven])
+    return proven is not None
+
+
+def certified(model: Predictor, X: NDArray[np.float64], eps: float) -> Mask | None:
+    """Say of which rows no move within eps can change the class; None where no proof is known of such a model."""
+    try:
+        return certified_within(model, X, eps=eps) if len(X) else np.zeros(0, dtype=bool)
+    except ValueError:
+        return None
+
+
+def _survives(split: SplitTable, name: str, model: Predictor, eps: float, fallen: Fallen, rows: Rows) -> Mask:
+    """Say which of some held-out rows a fitted model gets right after an attack; note who is proven to."""
     X, y, numbers = split.test.taken_by(name)[rows], split.test.y[rows], len(split.table.numeric)
-    if name in GUESSES:
-        return np.asarray(model.predict(X) == y)
     if not reads_columns(name):
         return attacked_correct(model, X, y, eps, numbers, split.options.seed)
     stands = attacked_by_columns(model, X, y, eps, numbers, split.options.seed)
@@ -101,7 +135,7 @@ def _survives(split: SplitTable, name: str, model: Predictor, eps: float, proven
         info = exact(model, X[left], y[left], eps=eps, max_time=SOLVER_SECONDS, max_work=split.plan.programs,
                      return_info=True)[1]
         stands[left] = ~info.success
-        proven[rows[left]] = info.proven & ~info.success
+        fallen.prove(eps, rows[left[info.proven & ~info.success]])
     return stands
 
 
@@ -111,14 +145,5 @@ def _is_settled(split: SplitTable, name: str) -> bool:
     return reads_columns(name) and not split.table.categorical and not np.isnan(split.test.native).any()
 
 
-def standing(split: SplitTable, name: str, measured: Measured) -> Mask:
-    """Say which held-out rows no attack within eps has turned, as far as they were attacked."""
-    stands = measured.losses[name] == 0
-    fallen = measured.fallen.get(name)
-    if fallen is not None:
-        stands[: len(fallen.radius)] = fallen.standing(split.options.eps)
-    return stands
-
-
-ATTACKED = Measurement("moved inputs", _take, Cost(12.0, rows=1.0), (AS_IS.name,), lambda split: split.classifies)
+ATTACKED = Measurement("moved inputs", _take, Cost(15.0, rows=1.0), (AS_IS.name,), lambda split: split.classifies)
 

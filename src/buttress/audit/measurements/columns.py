@@ -7,7 +7,7 @@ from buttress.audit.findings import Evidence, find_first
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.measuring.suspicion import none_judged
-from buttress.audit.reading.cautions import cautions
+from buttress.audit.reading.cautions import stretched
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:
@@ -19,7 +19,7 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     told = [f"{finding.severity} {finding.code} {finding.title}" for findings in known.values() for finding in findings]
     yours = split.yours.notes if split.yours is not None else []
     return Measured(
-        known=known, notes=[*cautions(table, split.classifies), *([split.note] if split.note else []), *yours],
+        known=known, notes=[*stretched(table), *([split.note] if split.note else []), *yours],
         told=told or [f"{counted(len(table.numeric) + len(table.categorical), 'column')}: nothing looks wrong so far."])
 
 

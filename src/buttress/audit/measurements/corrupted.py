@@ -52,7 +52,8 @@ def _scored(
     def scored() -> Memory:
         fit = fitted(split, name, estimator, dirty, quiet=True)
         predicted, y = fit.model.predict(split.test.taken_by(name)), split.test.y
-        cell = accuracy(predicted == y) if split.classifies else rmse(predicted - y, split.options.seed)
+        cell = (accuracy(predicted == y, split.test.together) if split.classifies
+                else rmse(predicted - y, split.options.seed, split.test.together))
         return {"cell": vars(cell), "converged": fit.converged}
 
     known = kept_stage(["corrupted", name, share], scored)

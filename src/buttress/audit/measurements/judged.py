@@ -47,7 +47,9 @@ def _told(split: SplitTable, wrong: Mask, jury: Jury, fitted: Places) -> str:
     kind = "label" if split.classifies else "target"
     places = np.flatnonzero(wrong)
     if not len(places):
-        return f"No {kind} of the first {len(fitted)} rows judged looks wrong."
+        low, high = jury.first.interval
+        return (f"No single {kind} of the first {len(fitted)} rows judged stands out; between {low:.0%} and {high:.0%} "
+                "may be wrong.")
     verdicts = jury.first
     worst = places[verdicts.probability[places].argmax()]
     given, expected = (plain(labels[worst]) for labels in (verdicts.given, verdicts.expected))

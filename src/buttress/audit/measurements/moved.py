@@ -84,7 +84,8 @@ def _search(split: SplitTable, yours: Yours, asked: Asked, key: str, count: int)
 
 
 def _cell(harms: NDArray[np.float64], split: SplitTable) -> Cell:
-    return accuracy(harms < WRONG) if split.classifies else rmse(harms, split.options.seed)
+    together = None if split.test.together is None else split.test.together[: len(harms)]
+    return accuracy(harms < WRONG, together) if split.classifies else rmse(harms, split.options.seed, together)
 
 
 MOVED = Measurement("moves of the columns as they came", _take, Cost(60.0), (AS_IS.name,),

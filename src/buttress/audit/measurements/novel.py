@@ -20,10 +20,11 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     found.novel = [plain(row) for row in split.table.row_numbers[split.test.places[outside]]]
     if found.novel:
         what = "accuracy" if split.classifies else "RMSE"
+        together = None if split.test.together is None else split.test.together[outside]
         found.columns["novel"] = f"{what} on the {len(found.novel)} novel held-out rows"
         found.cells["novel"] = {
-            name: accuracy(loss[outside] == 0) if split.classifies else root_mean(loss[outside], split.options.seed)
-            for name, loss in measured.losses.items()}
+            name: accuracy(loss[outside] == 0, together) if split.classifies
+            else root_mean(loss[outside], split.options.seed, together) for name, loss in measured.losses.items()}
     return found
 
 

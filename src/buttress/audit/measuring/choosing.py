@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress.audit.baselines import GUESSES, SIMPLER
-from buttress.audit.measuring.cells import beats
+from buttress.audit.contenders import for_wrong_targets
+from buttress.audit.measuring.cells import ENOUGH, Together, beats, class_weights, standard_error
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import SplitTable
+from buttress.audit.options import Metric
 
-# Two estimators differ beyond chance (sign test, 5%) when six rows or more are right with one of them only; of fewer
-# than twenty rows that would be a difference of .3, and the interval of no error at all reaches from .83 to 1.
-ENOUGH = 20
 ALIKE = 0.01  # accuracy, or share of an RMSE, by which two scores differ without that it matters
 FAR = {True: 0.02, False: 0.05}  # by how much a score may be worse, however uncertain: accuracy, or share of an RMSE
 PLANTED = ("flipped_10", "flipped_30", "noise_10", "noise_30")  # faults that count only where they were found
@@ -26,40 +25,59 @@ def recommended(split: SplitTable, measured: Measured) -> str | None:
 
     Nor is one recommended where something was cut short that would have had a say.
     """
-    as_is = measured.cells.get("as_is", {})
-    if len(split.test) < ENOUGH or measured.cut or not as_is:
+    scores = measured.cells.get(split.decides, {})
+    if len(split.test) < ENOUGH or measured.cut or not scores:
         return None
-    guess = as_is[split.baseline]
-    able = [name for name in split.unfitted if name not in measured.unattacked and name not in GUESSES
-            and beats(as_is[name], guess, split.classifies)]
-    good = as_good({name: measured.losses[name] for name in able}, split.classifies)
+    guess, wrong = scores[split.baseline], found_wrong(measured)
+    able = [name for name, estimator in split.unfitted.items()
+            if name not in measured.unattacked and name not in GUESSES and (wrong or not for_wrong_targets(estimator))
+            and beats(scores[name], guess, split.classifies)]
+    good = as_good({name: _losses(split, measured, name) for name in able}, split.classifies, split.test.together,
+                   2.0 if split.metric == Metric.rmse else 1.0)
     return simplest(good, measured, judged_by(split, measured), split.classifies) if good else None
 
 
-def as_good(losses: dict[str, NDArray[np.float64]], classifies: bool) -> list[str]:
+def _losses(split: SplitTable, measured: Measured, name: str) -> NDArray[np.float64]:
+    """Return the losses (n,) of a model on the held-out rows whose mean its metric is, but for a square root."""
+    loss = measured.losses[name]
+    if split.metric == Metric.balanced_accuracy:
+        return loss * class_weights(split.test.y)
+    return np.sqrt(loss) if split.metric == Metric.mae else loss
+
+
+def as_good(
+    losses: dict[str, NDArray[np.float64]], classifies: bool, together: Together = None, power: float = 2.0
+) -> list[str]:
     """Return those whose losses (n,) on the rows as they are none clearly beats: 0 or 1 of classes, squared of numbers.
 
-    Clearly is by more than a standard error of the difference; but what is worse by two points of accuracy, or 5% of
-    the RMSE, is worse, and what is so by one point, or 1%, is not.
+    Clearly is by more than a standard error of the difference, over rows or the groups they belong to ``together``; but
+    what is worse by two points of accuracy, or 5% of the RMSE, is worse, and what is so by one point, or 1%, is not. A
+    loss of numbers is the error to this ``power``.
     """
     if not losses:
         return []
     best = min(losses.values(), key=lambda loss: float(loss.mean()))
-    unit = 1.0 if classifies else max(2 * float(best.mean()), np.finfo(np.float64).tiny)  # an RMSE's share is half
+    unit = 1.0 if classifies else max(power * float(best.mean()), np.finfo(np.float64).tiny)  # an RMSE's share is half
     good = []
     for name, loss in losses.items():
         behind = (loss - best) / unit
-        error = float(behind.std() / np.sqrt(len(behind)))
+        error = standard_error(behind, together)
         if behind.mean() <= max(ALIKE, min(error, FAR[classifies])):
             good.append(name)
     return good
 
 
+def found_wrong(measured: Measured) -> bool:
+    """Say whether wrong targets were found, so that what is made for them has a say."""
+    verdicts = measured.verdicts
+    return verdicts is not None and bool(verdicts.wrong.any()) and (
+        verdicts.interval[0] >= LEAST_SHARE and not verdicts.misleading())
+
+
 def judged_by(split: SplitTable, measured: Measured) -> list[str]:
     """Return the columns that count among equals: scores as they are and moved, and planted faults that were found."""
-    wrong = measured.verdicts is not None and bool(measured.verdicts.wrong.any()) and (
-        measured.verdicts.interval[0] >= LEAST_SHARE)
-    counted = ["as_is", *(["attacked"] if split.classifies else []), *(PLANTED if wrong else ())]
+    planted = PLANTED if found_wrong(measured) else ()
+    counted = [split.decides, *(["attacked"] if split.classifies else []), *planted]
     return [key for key in counted if key in measured.columns]
 
 

@@ -102,5 +102,5 @@ class Jury:
             self.target[rows][order], np.concatenate([first.expected, *(one.expected for one in self.found)])[order],
             probability[order], np.concatenate([first.score, *(one.score for one in self.found)])[order], alone[order],
             place[np.concatenate([first.near, *self.near])[order]],
-            float(probability.mean()), len(held_out), first.classifies, first.interval)
+            first.share, len(held_out), first.classifies, first.interval)
         return all_of, rows[order]

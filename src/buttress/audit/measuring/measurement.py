@@ -39,10 +39,10 @@ class Measured:
     known: dict[str, list[Finding]] = field(default_factory=dict)  # what needed no model, by code
     models: dict[str, Predictor] = field(default_factory=dict)
     losses: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    answers: dict[str, NDArray[Any]] = field(default_factory=dict)  # of the models on the held-out rows as they are
     unfinished: list[str] = field(default_factory=list)
     unattacked: list[str] = field(default_factory=list)
     fallen: dict[str, Fallen] = field(default_factory=dict)
-    settled: dict[str, NDArray[np.bool_]] = field(default_factory=dict)  # rows of which an attack has proven the worst
     verdicts: Verdicts | None = None
     judged: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     novel: list[Any] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Measured:
 class Cost:
     """Seconds on one core: ``seconds`` at 1,000 rows trained on, 500 held out, 50 columns and two classes.
 
-    They grow with these powers of the rows trained on, the columns and the classes; ``audit_seconds.py`` in the
+    They grow with these powers of the rows trained on, the columns and the classes; ``audit_plan.py`` in the
     benchmarks measures them. They say beforehand how long an audit takes, and decide nothing.
     """
 

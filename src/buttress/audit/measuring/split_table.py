@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 from buttress._types import Predictor, Supervised
 from buttress.audit.baselines import GUESSES, reads_columns
 from buttress.audit.fitted import is_fitted
+from buttress.audit.measuring.cells import Together
 from buttress.audit.measuring.plan import Plan, plan_of
 from buttress.audit.moves.yours import Yours, yours_of
-from buttress.audit.options import Options
+from buttress.audit.options import Metric, Options
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.split import draw, split
 from buttress.audit.reading.table import Table
 
 Places = NDArray[np.intp]  # of rows in the table
+RARE = 0.1  # of the rows: where a class has fewer, the majority is right in most of them, and accuracy says little
 
 
 class Features:
@@ -46,6 +48,7 @@ class Part:
     X: NDArray[np.float64]
     native: NDArray[np.float64]
     y: Labels
+    together: Together = None  # the groups that the rows belong to, where the user named some
 
     def __len__(self) -> int:
         return len(self.y)
@@ -85,6 +88,21 @@ class SplitTable:
         return {name: cast(Supervised, model) for name, model in self.entries.items() if not is_fitted(model)}
 
     @property
+    def metric(self) -> str:
+        """By what models are compared: by default accuracy, of classes one of which is rare balanced accuracy; RMSE."""
+        if self.options.metric != Metric.auto:
+            return self.options.metric
+        if not self.classifies:
+            return Metric.rmse
+        rarest = np.unique(self.table.target, return_counts=True)[1].min()
+        return Metric.balanced_accuracy if rarest < RARE * len(self.table) else Metric.accuracy
+
+    @property
+    def decides(self) -> str:
+        """The column of the table that holds the metric."""
+        return {Metric.balanced_accuracy: "balanced", Metric.mae: "mae"}.get(Metric(self.metric), "as_is")
+
+    @property
     def baseline(self) -> str:
         """The estimator that every other has to beat."""
         return next(name for name in self.entries if name in GUESSES)
@@ -111,13 +129,17 @@ class SplitTable:
 def split_table(table: Table, task: str, entries: dict[str, Predictor], options: Options) -> SplitTable:
     """Plan what is measured of a table, split it and prepare its columns."""
     plan, classifies, seed = plan_of(table, task, options), task == "classification", options.seed
+    if options.metric in ((Metric.rmse, Metric.mae) if classifies else (Metric.accuracy, Metric.balanced_accuracy)):
+        raise ValueError(f"The metric {options.metric} does not suit a {task} task. Leave it out, or use "
+                         f"{'accuracy or balanced_accuracy' if classifies else 'rmse or mae'}.")
     train, test, note = split(table, classifies, seed)
     features = Features(table, _at_most(table, train, plan.prepared_by, classifies, seed))
 
     def part(places: Places, size: int) -> Part:
         chosen = _at_most(table, places, size, classifies, seed)
         raw = features.raw[chosen]
-        return Part(chosen, features.prepared(raw), features.native(raw), table.target[chosen])
+        return Part(chosen, features.prepared(raw), features.native(raw), table.target[chosen],
+                    None if table.groups is None else table.groups[chosen])
 
     parts = part(train, plan.trained), part(test, plan.held_out)
     yours = yours_of(table, classifies, entries, options, features.raw, *(one.places for one in parts))

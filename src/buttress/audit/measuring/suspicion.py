@@ -10,6 +10,7 @@ from sklearn.neighbors import NearestNeighbors
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import Table
 from buttress.robust import RobustKernelClassifier, RobustKernelRegressor
+from buttress.robust.judged import what_they_share
 
 NEIGHBOURS = 10
 COMPARED = 10_000  # rows among which the nearest of a row are looked for
@@ -19,6 +20,7 @@ Robust = RobustKernelClassifier | RobustKernelRegressor
 Plain = bool | int | float | str | None
 WRONG = 0.5  # probability from which a row is called wrong
 BORDERLINE = 0.25  # and from which it is worth a look
+MANY = 0.2  # share of targets from which wrong ones look like columns that do not tell
 SHOWN_NEIGHBOURS = 3  # rows that contradict one
 UNUSUAL = 3  # columns named for a row, at most
 ALIKE = 20  # rows of the nearest targets that a row of a regression is compared with, at least
@@ -119,6 +121,17 @@ class Verdicts:
     def borderline(self) -> NDArray[np.bool_]:
         """The rows that are probably right, but worth a look."""
         return (self.probability >= BORDERLINE) & (self.probability < WRONG) & ~self.alone
+
+    def misleading(self) -> str:
+        """Return why targets that look wrong may be right, as far as the verdicts say, empty if they do not.
+
+        So many may follow no column; or they share what genuine targets do, as where many are equal.
+        """
+        shared = None if self.classifies else what_they_share(self.given, self.given - self.expected, self.wrong,
+                                                              together=False)
+        if shared:
+            return f"but {shared[0]}"
+        return "so many may also mean that the columns do not tell the targets" if self.share >= MANY else ""
 
     def kinds(self) -> list[str]:
         """Return the verdict on each row in a word or two."""

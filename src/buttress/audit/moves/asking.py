@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._types import MatrixLike, Predictor
-from buttress.attacks.swaps import harm_done, lead_of
+from buttress.attacks.swaps import harm_done, rivals_of
 from buttress.audit.measuring.cells import has_scores
 from buttress.audit.models.table_model import TableModel
-from buttress.audit.moves.space import Rows, Space, chosen, names_of
+from buttress.audit.moves.space import Space, SpaceRows, chosen, names_of
 from buttress.audit.protocols import Labels
 
-Harm = Callable[[Rows], NDArray[np.float64]]  # of moved rows, as many as were given, in their order
+Harm = Callable[[SpaceRows], NDArray[np.float64]]  # of moved rows, as many as were given, in their order
 TRIED = 5  # rows on which a model of the user's is tried before any work is done
 
 
@@ -26,8 +26,8 @@ class Asked:
     labels only, and of a regression.
     """
 
-    predict: Callable[[Rows], Labels]
-    scores: Callable[[Rows], NDArray[np.float64]] | None
+    predict: Callable[[SpaceRows], Labels]
+    scores: Callable[[SpaceRows], NDArray[np.float64]] | None
     classes: Labels
     classifies: bool
 
@@ -37,19 +37,19 @@ class Asked:
         Of classes that is ``WRONG`` and more where the row is wrong; below that, scores say how near it is to it.
         ``target`` holds the targets of all rows of the table.
         """
-        def targets(rows: Rows) -> Labels:
+        def targets(rows: SpaceRows) -> Labels:
             return target[rows[:, 0].astype(np.intp)]
 
         if self.classifies:
             return [lambda rows: self._from_right(rows, targets(rows))]
         return [lambda rows: self.predict(rows) - targets(rows), lambda rows: targets(rows) - self.predict(rows)]
 
-    def _from_right(self, rows: Rows, y: Labels) -> NDArray[np.float64]:
+    def _from_right(self, rows: SpaceRows, y: Labels) -> NDArray[np.float64]:
         wrong = np.asarray(self.predict(rows) != y)
         if self.scores is None:
             return harm_done(wrong, None)
         places = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
-        return harm_done(wrong, lead_of(self.scores(rows), places))
+        return harm_done(wrong, rivals_of(self.scores(rows), places)[1])
 
 
 class InPlace:
@@ -80,7 +80,7 @@ class InPlace:
         order = np.argsort(own)
         return Asked(self.predict, lambda rows: self._proba(rows)[:, order], own[order], True)
 
-    def try_rows(self, rows: Rows, name: str) -> None:
+    def try_rows(self, rows: SpaceRows, name: str) -> None:
         """Ask for a few rows; ValueError says what the model made of them."""
         data_names = list(self.space.table.given)
         lacking = [column for column in self.names or [] if column not in data_names]
@@ -97,7 +97,7 @@ class InPlace:
             raise ValueError(f"{name} predicts {found.tolist()[0]!r}, which is no class of the target "
                              f"{self.space.table.target_name!r}: {np.unique(self.target).tolist()}.")
 
-    def fails_on(self, rows: Rows) -> bool:
+    def fails_on(self, rows: SpaceRows) -> bool:
         """Say whether the model raises an error on rows, whatever error it is."""
         try:
             self.predict(rows)
@@ -105,12 +105,12 @@ class InPlace:
             return True
         return False
 
-    def _data(self, rows: Rows) -> Any:
+    def _data(self, rows: SpaceRows) -> Any:
         if isinstance(self.model, TableModel):
             return self.space.columns(rows)
         return chosen(self.space.data(rows), self.names if self.space.library != "array" else None)
 
-    def _proba(self, rows: Rows) -> NDArray[np.float64]:
+    def _proba(self, rows: SpaceRows) -> NDArray[np.float64]:
         return np.asarray(self.model.predict_proba(self._data(rows)), dtype=np.float64)
 
     def _gives_proba(self) -> bool:
@@ -136,13 +136,13 @@ def on_prepared_rows(
     model: Predictor, prepare: Callable[[NDArray[np.float64]], NDArray[np.float64]], target: Labels, classifies: bool
 ) -> Asked:
     """Return a model of prepared features as a search asks it; ``prepare`` makes them of the columns."""
-    def predict(rows: Rows) -> Labels:
+    def predict(rows: SpaceRows) -> Labels:
         return np.asarray(model.predict(prepare(rows[:, 1:])))
 
-    def probabilities(rows: Rows) -> NDArray[np.float64]:
+    def probabilities(rows: SpaceRows) -> NDArray[np.float64]:
         return np.asarray(model.predict_proba(prepare(rows[:, 1:])))  # type: ignore[attr-defined]
 
-    def decisions(rows: Rows) -> NDArray[np.float64]:
+    def decisions(rows: SpaceRows) -> NDArray[np.float64]:
         found = np.asarray(model.decision_function(prepare(rows[:, 1:])))  # type: ignore[attr-defined]
         return np.column_stack([-found, found]) if found.ndim == 1 else found
 

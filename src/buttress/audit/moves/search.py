@@ -3,19 +3,19 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from buttress._types import Array, Rows
 from buttress.attacks.swaps import Cells, Change, WorstCells
 from buttress.audit.moves.asking import Harm
-from buttress.audit.moves.space import Axis, Rows
+from buttress.audit.moves.space import Axis, SpaceRows
 
 CORNERS = 10  # of the box of all moves, tried at random before the columns one by one
 SWEEPS = 2  # over the columns
 
 
 def worst_numbers(
-    harm: Harm, rows: Rows, axes: Sequence[Axis], radii: Sequence[float], seed: int
-) -> list[NDArray[np.float64]]:
+    harm: Harm, rows: SpaceRows, axes: Sequence[Axis], radii: Sequence[float], seed: int
+) -> list[Array]:
     """Return the harm (n,) of the worst move found within each of the rising radii, in robust deviations.
 
     Random corners, then column by column; the worst of a smaller radius is where the search of the next one starts.
@@ -37,7 +37,7 @@ def worst_numbers(
     return found
 
 
-def _trials(rows: Rows, worst: Rows, reach: NDArray[np.float64], rng: np.random.Generator) -> Iterator[Rows]:
+def _trials(rows: SpaceRows, worst: SpaceRows, reach: Array, rng: np.random.Generator) -> Iterator[SpaceRows]:
     """Yield rows to try; ``worst`` changes between one and the next."""
     for _ in range(CORNERS):
         yield rows + reach * rng.choice([-1.0, 1.0], size=rows.shape)
@@ -50,14 +50,14 @@ def _trials(rows: Rows, worst: Rows, reach: NDArray[np.float64], rng: np.random.
 
 
 def worst_changes(
-    harm: Harm, rows: Rows, changes: Sequence[Change], count: int, enough: float = np.inf
-) -> list[NDArray[np.float64]]:
+    harm: Harm, rows: SpaceRows, changes: Sequence[Change], count: int, enough: float = np.inf
+) -> list[Array]:
     """Return the harm (n,) of the worst rows found with at most 1, 2, ..., ``count`` cells changed.
 
     All changes of one cell are tried; each further one is the worst that can be added to those before. Rows whose harm
     reaches ``enough`` are settled.
     """
-    def harm_of(numbers: NDArray[np.intp], cells: Cells) -> NDArray[np.float64]:
+    def harm_of(numbers: Rows, cells: Cells) -> Array:
         trial = rows[numbers]
         for place, values in cells.items():
             trial[:, place] = values

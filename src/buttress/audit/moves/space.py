@@ -19,7 +19,7 @@ from buttress.audit.reading.texts import is_missing
 
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 UNSEEN = -1.0  # the code of an empty cell in a column of categories without any
-Rows = NDArray[np.float64]  # (n, 1 + d): the place in the table, then the features
+SpaceRows = NDArray[np.float64]  # (n, 1 + d): the place in the table, then the features
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,18 @@ class Space:
         self.library = _library(table)
         self._entries: dict[str, dict[int, object]] = {}
 
-    def rows(self, places: NDArray[np.intp]) -> Rows:
+    def rows(self, places: NDArray[np.intp]) -> SpaceRows:
         """Return rows of the table."""
         return np.column_stack([places.astype(np.float64), self.raw[places]])
 
-    def columns(self, rows: Rows) -> dict[str, object]:
+    def columns(self, rows: SpaceRows) -> dict[str, object]:
         """Return rows as columns of the types that came: pandas or polars series, or arrays."""
         places = self.table.places[rows[:, 0].astype(np.intp)]
         axes = {axis.name: axis for axis in self.axes}
         return {name: self._written(axes[name], given, rows) if name in axes else _taken(given, places)
                 for name, given in self.table.given.items()}
 
-    def data(self, rows: Rows) -> Any:
+    def data(self, rows: SpaceRows) -> Any:
         """Return rows as the data came: a frame, or an array of numbers, or of objects where some are none."""
         columns = self.columns(rows)
         if self.library == "array":
@@ -87,7 +87,7 @@ class Space:
             axes.append(Axis(name, place, levels=levels, gap=float(found[0]) if len(found) else UNSEEN))
         return axes
 
-    def _written(self, axis: Axis, given: object, rows: Rows) -> object:
+    def _written(self, axis: Axis, given: object, rows: SpaceRows) -> object:
         """Return one moved column in the type that came, as far as that holds what it was moved to."""
         moved = rows[:, axis.place]
         if axis.name in self.table.categorical:

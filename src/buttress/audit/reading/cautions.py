@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._suggest import column_called
 from buttress.audit.reading.table import Table
 from buttress.audit.reading.texts import factorised
 
@@ -15,26 +14,7 @@ LOOKED = 20_000  # rows at which a column is looked at before all are
 FEW = 4  # a value stands for at least so many rows on average, if knowing its class is to say anything
 
 
-def cautions(table: Table, classifies: bool) -> list[str]:
-    """Return a sentence for each column that counts the rows, is stretched by a few or tells the target, all kept."""
-    notes = _stretched(table)
-    for name, column in table.numeric.items():
-        if counts(column):
-            notes.append(f"{column_called(name)} counts the rows: all its entries are different whole numbers in "
-                         f"sequence, from {column.min():.0f}. It was kept; drop it if it only numbers them.")
-    columns: dict[str, NDArray[Any]] = {**table.numeric, **table.categorical}
-    for name, column in columns.items():
-        how = tells(column, table.target, table.target_codes() if classifies else None)
-        if how:
-            notes.append(f"{column_called(name)} {how} the target {table.target_name!r}. It was kept; check that it is "
-                         "not made from it, and would be known before it.")
-    if not classifies and skewed(table.target):
-        notes.append(f"The target {table.target_name!r} is skewed, and of skewed targets some on the long side look "
-                     "wrong that are not. Logarithms, or square roots of counts, prevent that.")
-    return notes
-
-
-def _stretched(table: Table) -> list[str]:
+def stretched(table: Table) -> list[str]:
     """Return a sentence on the columns of which a few entries make the standard deviation, if there are any."""
     far = {name: found for name, column in table.numeric.items() if len(found := _far_out(column))}
     if not far:

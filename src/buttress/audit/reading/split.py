@@ -1,5 +1,7 @@
 """Which rows are for training and which are held out, and which of them are drawn when all are too many."""
 
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -7,37 +9,135 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
-from buttress._suggest import counted
-from buttress.audit.reading.table import Table
-from buttress.audit.reading.texts import factorised
+from buttress._suggest import column_called, counted
+from buttress.audit.reading.table import Table, as_array, given_column
+from buttress.audit.reading.texts import factorised, texts_of
 
 HELD_OUT = 0.3  # of the rows
+FEWEST_TRAINED = 20  # rows
 ROWS_A_CLASS = 4  # so that about one is held out and three are trained on
 Rows = NDArray[np.intp]
 
 
 def split(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
-    """Return the numbers of the training rows (70%) and of those held out, stratified by class, and a note if any.
+    """Return the numbers of the training rows (70%) and of those held out, and a note if any.
 
-    Rows of equal features stay on one side, so that none is scored by having learned its copy; where most rows are
-    copies, as with a few columns of few values, they cannot.
+    Rows to test on are held out, where the user gave some; else the latest, where times are known; else whole groups.
+    Without any of these rows are held out at random, stratified by class: rows of equal features stay on one side, so
+    that none is scored by having learned its copy; where most rows are copies, as with a few columns of few values,
+    they cannot.
     """
     y = table.target
     if classifies:
         _check_classes(y, table.target_name)
-    group = groups(table)
+    if table.to_test is not None:
+        parts = np.flatnonzero(~table.to_test), np.flatnonzero(table.to_test)
+        note = f"Models are trained on {len(parts[0])} rows and tested on the {len(parts[1])} given to test them."
+    elif table.times is not None:
+        later = table.times >= np.sort(table.times)[int((1 - HELD_OUT) * len(y))]
+        parts = np.flatnonzero(~later), np.flatnonzero(later)
+        note = "The latest rows are held out, the earlier trained on."
+    elif table.groups is not None:
+        parts = _by_groups(table.groups, y, classifies, seed)
+        note = f"Groups stay whole: {int(table.groups.max()) + 1} of them, each on one side of the split."
+    else:
+        return _at_random(table, classifies, seed)
+    _check_sides(table, classifies, *parts)
+    return *parts, note
+
+
+def _at_random(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
+    y, group = table.target, groups(table)
     firsts = np.unique(group, return_index=True)[1]
     copies = len(y) - len(firsts)
     note = ""
     if copies and (len(firsts) < len(y) / 2 or (classifies and not _enough(y[firsts], y))):
-        firsts = group = np.arange(len(y))
-        note = f"Rows that repeat the features of another: {copies}, so many that some are on both sides of the split."
+        group, copies = np.arange(len(y)), 0
+        note = (f"Rows that repeat the features of another: {len(y) - len(firsts)}, so many that some are on both "
+                "sides of the split.")
     elif copies:
         note = f"Rows that repeat the features of another: {copies}; they were kept on one side of the split."
-    held = train_test_split(np.arange(len(firsts)), test_size=HELD_OUT, random_state=seed,
-                            stratify=y[firsts] if classifies else None)
-    train, test = (part if not copies else _members(group, part) for part in held)
-    return train, test, note
+    return *_by_groups(group if copies else None, y, classifies, seed), note
+
+
+def _by_groups(group: Rows | None, y: NDArray[Any], classifies: bool, seed: int) -> tuple[Rows, Rows]:
+    """Return the rows of 70% of the groups and of the others, stratified by the class of each group's first row.
+
+    Without groups each row is one. Classes of too few groups are not stratified.
+    """
+    firsts = np.arange(len(y)) if group is None else np.unique(group, return_index=True)[1]
+    classes = y[firsts]
+    stratified = classifies and _enough(classes, classes)
+    train, test = train_test_split(np.arange(len(firsts)), test_size=HELD_OUT, random_state=seed,
+                                   stratify=classes if stratified else None)
+    return (train, test) if group is None else (_members(group, train), _members(group, test))
+
+
+def _check_sides(table: Table, classifies: bool, train: Rows, test: Rows) -> None:
+    """Refuse sides that nothing can be learned from, or tested on."""
+    if len(train) < FEWEST_TRAINED or not len(test):
+        raise ValueError(f"{len(train)} rows are left to train on and {len(test)} to test on. At least "
+                         f"{FEWEST_TRAINED} and 1 are needed: give other groups, times or rows to test on.")
+    unknown = np.setdiff1d(table.target[test], table.target[train]) if classifies else np.empty(0)
+    if len(unknown) or (classifies and len(np.unique(table.target[train])) < 2):
+        what = repr(unknown.tolist()[0]) if len(unknown) else "any other"
+        raise ValueError(f"Class {what} of {table.target_name!r} is in no row that models would be trained on. Drop or "
+                         "merge it, or give other groups, times or rows to test on.")
+
+
+def with_rows_to_test(
+    columns: Mapping[str, object], target: object, more: Mapping[str, object], target_name: str
+) -> tuple[dict[str, object], object, NDArray[np.bool_]]:
+    """Return the columns and the target with rows to test on below them, and which rows those are."""
+    lacking = [name for name in (*columns, target_name) if name not in more]
+    if lacking:
+        raise ValueError(f"The rows to test on lack the columns {lacking}. They have {list(more)}.")
+    below = _joined(target, more[target_name])
+    first = len(as_array(target))
+    return {name: _joined(column, more[name]) for name, column in columns.items()}, below, np.arange(
+        len(as_array(below))) >= first
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Return two columns as one: of the library they both came from, else an array."""
+    library = type(first).__module__.partition(".")[0]
+    if library in ("polars", "pandas") and type(first) is type(second) and first.dtype == second.dtype:
+        return import_module(library).concat([first, second])
+    return np.concatenate([as_array(first), as_array(second)])
+
+
+def set_apart(table: Table, by_groups: str | None, by_time: str | None) -> None:
+    """Take the column that says which rows belong together, or when they were, out of the features and note it.
+
+    Raises ValueError where there is none of that name, no feature is left, or times are missing or no times.
+    """
+    if by_groups is not None:
+        given = texts_of(given_column(table, by_groups, "--groups"))
+        alone = given.codes.max() + 1 + np.arange(len(table))  # a row without a group is one
+        table.groups = np.unique(np.where(given.codes < 0, alone, given.codes), return_inverse=True)[1].ravel()
+    if by_time is not None:
+        table.times = moments(by_time, given_column(table, by_time, "--time"), table)
+    for name in (by_groups, by_time):
+        table.numeric.pop(name or "", None)
+        table.categorical.pop(name or "", None)
+    if not table.numeric and not table.categorical:
+        raise ValueError(f"No feature column is left beside {by_groups or by_time!r}.")
+
+
+def moments(name: str, values: NDArray[Any], table: Table) -> NDArray[np.float64]:
+    """Return when each row was, as numbers: of dates and times, of numbers, or of texts such as 2024-03-31."""
+    if values.dtype.kind in "OUST":
+        texts = texts_of(values)
+        try:
+            values = texts.spread(np.array(texts.distinct, dtype="datetime64[ns]"), np.datetime64("NaT"))
+        except ValueError:
+            raise ValueError(f"{column_called(name)} holds texts such as {texts.distinct[0]!r}. Times must be numbers, "
+                             "or dates such as 2024-03-31 or 2024-03-31T12:00.") from None
+    missing = np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values.astype(np.float64))
+    if missing.any():
+        raise ValueError(f"{column_called(name)} has no time in {counted(int(missing.sum()), 'row')}, such as row "
+                         f"{table.row_numbers[missing][0]}. Fill in the times, or drop such rows.")
+    return values.astype(np.int64 if values.dtype.kind in "mM" else np.float64).astype(np.float64)
 
 
 def groups(table: Table) -> Rows:

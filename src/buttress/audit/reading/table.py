@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from buttress._suggest import LARGEST, column_called, counted
+from buttress._suggest import LARGEST, column_called, counted, near
 from buttress.audit.protocols import Frame, Labels, is_frame
 from buttress.audit.reading.entries import (
     MISSING_WORDS,
@@ -40,7 +40,9 @@ class Table:
     among them; ``origin`` is the file or bundled set it was read from and its kind, None for data given as objects.
     ``given`` and ``given_target`` are the columns as they came, all rows of them; ``places`` (n,) says which of those
     rows are in use. ``indexes`` are dropped columns that only number the rows, ``units`` the units of columns that have
-    several, ``target_words`` the entries of the target that mean, or may mean, that it is missing.
+    several, ``target_words`` the entries of the target that mean, or may mean, that it is missing. ``identifiers`` and
+    ``dates`` are columns that were dropped as such. Where the user said so, ``groups`` (n,) numbers the rows that
+    belong together, ``times`` (n,) says when they were, and ``to_test`` (n,) marks those that models are tested on.
     """
 
     numeric: dict[str, NDArray[np.float64]]
@@ -59,6 +61,11 @@ class Table:
     constant: list[str] = field(default_factory=list)
     units: dict[str, dict[str, int]] = field(default_factory=dict)
     target_words: dict[str, int] = field(default_factory=dict)
+    identifiers: list[str] = field(default_factory=list)
+    dates: list[str] = field(default_factory=list)
+    groups: NDArray[np.intp] | None = None
+    times: NDArray[np.float64] | None = None
+    to_test: NDArray[np.bool_] | None = None
     _factors: dict[str, tuple[Labels, NDArray[np.intp]]] = field(default_factory=dict, repr=False)
     _target_codes: NDArray[np.intp] | None = field(default=None, repr=False)
 
@@ -180,6 +187,14 @@ def make_table(
     return table, task
 
 
+def given_column(table: Table, name: str, option: str) -> NDArray[Any]:
+    """Return a column as it came, of the rows in use; ValueError where there is none of that name."""
+    if name not in table.given:
+        raise ValueError(f"{option} names the column {name!r}, which is not there.{near(name, list(table.given))} The "
+                         f"columns are {', '.join(map(repr, table.given))}.")
+    return as_array(table.given[name])[table.places]
+
+
 def as_array(column: object) -> NDArray[Any]:
     """Return a column of a frame, or a sequence, as an array."""
     return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
@@ -280,9 +295,11 @@ def _dropped(name: str, values: NDArray[Any], texts: Texts, reading: Reading, ta
         table.constant.append(name)
     elif are_dates(texts):
         table.notes.append(f"{column_called(name)} holds dates and was dropped: {TIMES}")
+        table.dates.append(name)
     elif levels > MAX_LEVELS:
         why = f" {reading.culprits(name, table.row_numbers)}." if reading.share > 0.5 else ""
         table.notes.append(f"{column_called(name)} has {levels} different texts and was dropped as an identifier.{why}")
+        table.identifiers.append(name)
     else:
         return False
     return True
@@ -296,6 +313,7 @@ def _drop_times(name: str, values: NDArray[Any], table: Table) -> None:
         table.constant.append(name)
     else:
         kind = "durations" if values.dtype.kind == "m" else "dates"
+        table.dates += [name] if kind == "dates" else []
         table.notes.append(f"{column_called(name)} holds {kind} and was dropped: {TIMES}")
 
 

@@ -3,7 +3,8 @@
 WITHOUT_JINJA = "The page audit.html needs jinja2. Install it with: pip install 'buttress[report]'"
 
 HEADINGS = {
-    "as_is": "as it is", "r2": "R²", "median": "median error", "attacked": "moved inputs", "certified": "proven",
+    "as_is": "as it is", "balanced": "balanced", "auc": "ROC AUC", "log_loss": "log loss", "r2": "R²",
+    "mae": "mean error", "median": "median error", "attacked": "moved inputs", "certified": "proven",
     "flipped_10": "10% wrong labels", "flipped_30": "30% wrong labels", "noise_10": "10% wrong targets",
     "noise_30": "30% wrong targets", "moved": "numbers moved", "swapped": "categories swapped",
     "blanked": "a cell left empty", "novel": "novel rows",
@@ -14,6 +15,26 @@ GLOSSARY = {
         "As it is",
         "The score on rows the model was not trained on, taken as they came. Of classes it is the accuracy (share "
         "predicted right), of numbers the RMSE (typical error, in the units of the target).",
+    ),
+    "balanced": (
+        "Balanced",
+        "Balanced accuracy: the share predicted right of each class, averaged over the classes. Always saying the "
+        "majority gets one over the number of classes, however rare the others are. It decides where a class has less "
+        "than a tenth of the rows, unless --metric says otherwise.",
+    ),
+    "auc": (
+        "ROC AUC",
+        "The area under the ROC curve: how often a row of a class scores higher for it than a row of another class. .5 "
+        "is chance, 1 perfect. Of several classes it is the mean of each against the rest.",
+    ),
+    "log_loss": (
+        "Log loss",
+        "The mean of -log of the probability that the model gave the true class: lower is better. One sure mistake "
+        "costs much. A dash means that the model gives no probabilities.",
+    ),
+    "mae": (
+        "Mean error",
+        "The mean of the absolute errors, in the units of the target.",
     ),
     "r2": (
         "R²",
@@ -27,8 +48,10 @@ GLOSSARY = {
     "attacked": (
         "Moved inputs",
         "Every number of a row is moved by at most eps standard deviations, in the direction that does most harm; "
-        "a row counts if it is right before and after. It shows how far small errors of measurement, or somebody's"
-        " intent, change predictions. Models with known gradients are attacked along them (projected gradient "
+        "a row counts if it is right before and after. eps is what may be wrong with a number without that "
+        "anybody notices: an error of measurement (a height of 171 cm in place of 170 is .1 deviations off), rounding "
+        "(a year of age is about .05), or what a person could falsify (an income that is a tenth higher may be .2)."
+        " Models with known gradients are attacked along them (projected gradient "
         "descent, PGD: 40 steps, 2 starts), others by trying.",
     ),
     "certified": (
@@ -68,8 +91,8 @@ GLOSSARY = {
     ),
     "interval": (
         "Interval",
-        "If other rows had been held out, the score would be in this range in 95 of 100 cases. Two models whose "
-        "intervals overlap widely may be equally good.",
+        "Of a hundred audits of such tables, the intervals of about 95 hold the score that the model would have on "
+        "all rows of this kind. Two models whose intervals overlap widely may be equally good.",
     ),
     "baseline": (
         "Majority class, mean of the target",
@@ -118,6 +141,26 @@ GLOSSARY = {
 }
 
 
+# what the page calls an estimator of the table, and the class that it is
+PLAIN = {
+    "plain SVC": ("kernel machine", "SVC"),
+    "adversarial linear SVC": ("linear model trained against moved inputs", "AdversarialLinearSVC"),
+    "certified SVC": ("kernel machine trained to be proven against moved inputs", "CertifiedSVC"),
+    "adversarial SVC": ("the better of two kernel machines trained against moved inputs", "AdversarialClassifier"),
+    "subquantile, class-balanced": ("kernel machine of the 70% of the rows it fits best", "KernelClassifier"),
+    "subquantile": ("kernel regression of the 70% of the rows it fits best", "KernelRegressor"),
+    "robust, contamination unknown": ("kernel machine that finds wrong targets itself", "RobustKernel{}"),
+    "plain kernel ridge": ("kernel ridge regression", "KernelRegressor"),
+}
+
+
+def in_words(name: str, task: str) -> str:
+    """Return what an estimator of the table is in plain words, with its class; its name where that is plain."""
+    said, known_as = PLAIN.get(name, (name, ""))
+    kind = "Classifier" if task == "classification" else "Regressor"
+    return f"{said} ({known_as.format(kind)})" if known_as else said
+
+
 # how an estimator's name begins, and the paragraph on it
 _TERMS = {
     "majority": "baseline", "mean": "baseline", "logistic": "linear", "ridge": "linear", "gradient": "boosting",
@@ -128,8 +171,8 @@ _TERMS = {
 
 def columns_of_task(task: str) -> list[str]:
     """Return the columns that the table of a task can have."""
-    of_numbers = ("r2", "median", "noise_10", "noise_30")
-    of_classes = ("attacked", "certified", "flipped_10", "flipped_30")
+    of_numbers = ("r2", "mae", "median", "noise_10", "noise_30")
+    of_classes = ("balanced", "auc", "log_loss", "attacked", "certified", "flipped_10", "flipped_30")
     left_out = of_numbers if task == "classification" else of_classes
     return [key for key in HEADINGS if key not in left_out]
 

@@ -1,18 +1,7 @@
-"""What wrong targets and missing rows can do to the predictions of squared losses.
+"""What wrong targets can do to the predictions of squared losses.
 
 Targets that may each be off by ``by``: f(x) moves by sum_S h_i d_i, |d_i| <= by_i, so k of them move it by the sum of
 the k largest |h_i| by_i at most, which some do: exact.
-
-Rows left out (Freund & Hopkins 2023; Cook & Weisberg 1982 for k = 1), with H the hat matrix and e the residuals:
-
-    f_S(x) - f(x) = -h_S' (I - H_SS)^-1 e_S,   so that
-    |f_S(x) - f(x)| <= top_k (+-h_i e_i)_+ + |h|_top_k |e|_top_k mu / (1 - mu),   mu = max_i (H_ii + the k - 1 largest
-    |H_ij|),
-
-if mu < 1, where |.|_top_k is the Euclidean norm of the k largest; nothing is proven otherwise. For k = 1 the left side
-itself is taken. The columns and the kernel's width are held fixed.
-
-The attack that would make it false: a row with h_ii near 1, or near copies that hold each other up.
 """
 
 from dataclasses import dataclass
@@ -80,7 +69,7 @@ def training_moves(
     >>> found.low.round(6), found.high.round(6)  # a mean of five, of which two are off by one
     (array([1.6]), array([2.4]))
     """
-    found, y, prediction, away = _predicted(model, X_train, y_train, X, sample_weight)
+    found, y, prediction, away = predicted(model, X_train, y_train, X, sample_weight)
     reach = np.asarray(by, dtype=np.float64)
     if reach.shape not in ((), y.shape) or not (np.isfinite(reach) & (reach >= 0)).all():
         raise ValueError(f"by must be a number >= 0, or one for each of the {len(y)} training rows. Got {by!r}.")
@@ -90,63 +79,7 @@ def training_moves(
     return TrainingInterval(prediction, prediction - size - slack, prediction + size + slack)
 
 
-def training_removals(
-    model: Predictor, X_train: MatrixLike, y_train: VectorLike, X: MatrixLike, *, rows: int,
-) -> TrainingInterval:
-    """Return an interval that holds each prediction if at most ``rows`` training rows are left out.
-
-    Parameters
-    ----------
-    model, X_train, y_train, X
-        As in :func:`training_moves`, fitted without weights. The columns that steps of a pipeline prepare, and a
-        kernel's width, are held fixed.
-    rows : int
-        Most rows that are left out, >= 0.
-
-    Returns
-    -------
-    TrainingInterval
-        Exact for one row; infinite where nothing is proven.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
-    >>> from buttress import certificates
-    >>> X, y = np.arange(5.0)[:, None], np.array([0.0, 1.0, 2.0, 3.0, 9.0])
-    >>> model = LinearRegression().fit(X, y)
-    >>> certificates.training_removals(model, X, y, [[4.0]], rows=1).low.round(6)  # without the last row
-    array([4.])
-    """
-    found, y, prediction, away = _predicted(model, X_train, y_train, X, None)
-    if getattr(found.last, "normalize_y", False):
-        raise ValueError("normalize_y=True scales the targets anew without a row, which this proof does not cover. "
-                         "Scale "
-                         "the targets first, and fit with normalize_y=False.")
-    H, error = found.smoother(found.training)
-    e = y - H @ y
-    doubt = error * np.linalg.norm(y) + len(y) * EPS * (np.abs(H) @ np.abs(y))
-    e_most = np.abs(e) + doubt
-    k = min(check_count("rows", rows, 0), len(y))
-    h_most = np.abs(found.weights) + found.error[:, None]
-    mu = float(_influence(H, error, k).max()) if k else 0.0
-    if k == 1:
-        leverage = np.diagonal(H)
-        gain = found.weights * (e / (1 - leverage))
-        slack = (h_most * (e_most / np.maximum(1 - leverage - error, 0)) - np.abs(gain)).max(axis=1)
-        spread = np.zeros(len(prediction))
-    else:
-        gain = found.weights * e
-        slack = k * (h_most * e_most - np.abs(gain)).max(axis=1)
-        spread = norm_of_top(h_most, k) * norm_of_top(e_most, k) * (mu / (1 - mu) if mu < 1 else 1.0)
-    slack = away + slack + 8 * len(y) * EPS * np.abs(gain).sum(axis=1)
-    if mu >= 1:
-        slack = np.full(len(prediction), np.inf)
-    low, high = (top(sign * gain, k) + spread + slack for sign in (1.0, -1.0))
-    return TrainingInterval(prediction, prediction - low, prediction + high)
-
-
-def _predicted(
+def predicted(
     model: Predictor, X_train: MatrixLike, y_train: VectorLike, X: MatrixLike, sample_weight: VectorLike | None
 ) -> tuple[Refit, Array, Array, Array]:
     """Return the refit, the targets, the model's predictions, and how far the refit is from them."""
@@ -163,22 +96,9 @@ def _predicted(
     return found, y, prediction, away + found.error * np.linalg.norm(y)
 
 
-def _influence(H: Array, error: Array, k: int) -> Array:
-    """Return H_ii plus the k - 1 largest |H_ij| of each row."""
-    off = np.abs(H) + error[:, None]
-    own = np.diagonal(off).copy()
-    np.fill_diagonal(off, 0.0)
-    return own + top(off, k - 1)
-
-
 def top(values: Array, k: int) -> Array:
     """Return the sum of the k largest positive entries along the last axis."""
     if k == 0:
         return np.zeros(values.shape[:-1])
     k = min(k, values.shape[-1])
     return np.maximum(np.partition(values, -k, axis=-1)[..., -k:], 0).sum(axis=-1)
-
-
-def norm_of_top(values: Array, k: int) -> Array:
-    """Return the Euclidean norm of the k largest of non-negative entries along the last axis."""
-    return np.sqrt(top(values**2, k))

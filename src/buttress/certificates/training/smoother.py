@@ -154,3 +154,11 @@ class ColumnSmoother:
         G, error = self.solved((X - self.middle).T)
         rounding = len(G) * EPS * np.linalg.norm(G, axis=0)
         return _with_mean((self.weighted @ G).T, self.size * (error + rounding), self.mean)
+
+    def coefficients(self) -> tuple[Array, Array]:
+        """Return the weights of the targets in every coefficient, (d, n), and bounds (d,) of the error of each."""
+        G, error = self.solved(np.eye(len(self.middle)))
+        mean = np.zeros(len(self.weighted)) if self.mean is None else self.mean
+        rounding = len(G) * EPS * np.linalg.norm(G, axis=0)
+        V, wider = _with_mean((self.weighted @ G).T, self.size * (error + rounding), mean)
+        return V - mean, wider + EPS * (np.linalg.norm(V, axis=1) + np.linalg.norm(mean))

@@ -13,8 +13,6 @@ from buttress._compiling import compile_kernel, prefetch
 from buttress.relational.plan.plan import Index
 
 FETCHED_ENTRIES = 64  # entries at the start of a list that are asked for ahead of time
-WEIGHTS_PER_LINE = 8  # 64-bit weights in a cache line of 64 bytes
-BINS_PER_LINE = 16  # 32-bit bins in such a line
 ROWS_AHEAD = 4  # rows ahead of the one in work whose lists are asked for
 
 # of functions that are called for each key or row: a call counts references to its arrays, which would cost more
@@ -26,9 +24,9 @@ _LISTS = "int64[::1], int64[::1], int32[::1], float64[::1]"
 def _fetch_list(begin: Index, end: Index, bins: Index, mass: Array, k: int) -> None:
     """Ask for the start of list k: lists that follow in random order are not in the processor's cache."""
     first = begin[k]
-    for e in range(first, min(end[k], first + FETCHED_ENTRIES), WEIGHTS_PER_LINE):
+    for e in range(first, min(end[k], first + FETCHED_ENTRIES), 8):  # 64-bit weights in a cache line of 64 bytes
         prefetch(mass, (e,))
-    for e in range(first, min(end[k], first + FETCHED_ENTRIES), BINS_PER_LINE):
+    for e in range(first, min(end[k], first + FETCHED_ENTRIES), 16):  # 32-bit bins in such a line
         prefetch(bins, (e,))
 
 

@@ -5,19 +5,21 @@ Rows come in chunks, and a node's whole rows in memory are one chunk. Only lists
 Source: our own derivation on top of message passing (see docs/relational/counting.md); guarantees G1 and G3 there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 
 from buttress._checks import Array
 from buttress.relational.counting import compiled
 from buttress.relational.counting.lists import Lists, joined_lists, product_lists, summed_lists, unit_lists
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
-from buttress.relational.counting.rows import Node, Rows, memory_nodes
+from buttress.relational.counting.rows import Features, MemoryNode, Node, Rows, memory_nodes, sampled
 from buttress.relational.counting.schedule import Product, multiplied
 from buttress.relational.plan.plan import Index, Plan, total_weight
+from buttress.relational.sources.deadline import check_time
 
 FINEST_STEP = 1e-9  # share of the largest score; finer steps would be lost in the rounding of 64-bit sums
 REFINABLE_SHARE = 1 / 4  # of the memory: a call that took more could not be repeated on a grid four times as fine
@@ -37,6 +39,10 @@ class GridOracle:
         self.total = total
         self.memory = memory
         self.can_refine = True
+
+    def sample(self, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
+        """Return about n rows drawn by weight, or all where they are few, as :func:`sampled` does."""
+        return sampled(self.nodes, self.width, n, rng)
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = FIRST_BINS) -> Evaluation:
         """Return the plane and bounds at ``beta``, shape (width,): one reading of the root, two of other nodes."""
@@ -59,26 +65,39 @@ class GridOracle:
 
     def _exact(self, beta: Array, loss: MarginLoss) -> Evaluation:
         parts = []
-        for rows in self.nodes[-1].chunks():
+        for rows in in_time(self.nodes[-1]):
             label = 2.0 * rows.side - 1.0
             z = label * rows.scores(beta)
             mass = rows.weight / self.total
             b = np.zeros(self.width)
-            for features in rows.features:
-                features.add(mass * label * loss.slope(z), b)
+            rows.add(mass * label * loss.slope(z), b)
             parts.append(evaluation(loss, beta, b, z, mass, 0.0))
         return Evaluation(beta, sum(part.a for part in parts), np.sum([part.b for part in parts], axis=0),
                           *(sum(getattr(part, name) for part in parts)
                             for name in ("lower", "upper", "smooth", "active")))
 
 
-def grid_oracle(plan: Plan, *, fold: bool = True, rows: list[Index] | None = None,
-                memory: float = np.inf) -> GridOracle:
-    """Return the oracle of a join in memory; ``rows`` are the nodes' rows of its rows, where they are few enough.
+def in_time(node: Node) -> Iterator[Rows]:
+    """Yield the rows of a node; TimeoutError when the time of the fit is up."""
+    for rows in node.chunks():
+        check_time()
+        yield rows
+
+
+def grid_oracle(plan: Plan, *, fold: bool = True, listed: int = 0, memory: float = np.inf) -> GridOracle:
+    """Return the oracle of a join in memory, which lists its rows where there are at most ``listed`` of them.
 
     ``fold`` makes children with unique keys part of their parents, where nothing is rounded.
     """
-    return GridOracle(memory_nodes(plan, fold, rows), plan.width, total_weight(plan), memory)
+    return GridOracle(memory_nodes(plan, fold, listed), plan.width, total_weight(plan), memory)
+
+
+def listed_oracle(X: Array, y: Array, weight: Array) -> GridOracle:
+    """Return the oracle of rows that are all here: scaled features (n, width), labels -1/+1, weights. It is exact."""
+    one_key = np.zeros(1, dtype=np.int64)
+    rows = Rows([Features(np.arange(X.shape[1]), X)], weight, np.array([0, len(y)]), one_key, [],
+                (y > 0).astype(np.int64))
+    return GridOracle([MemoryNode([], [rows])], X.shape[1], float(weight.sum()))
 
 
 @dataclass(frozen=True)
@@ -132,7 +151,7 @@ class _Pass:
         numbers = []
         before = self.free
         off = 0.0
-        for rows in node.chunks():
+        for rows in in_time(node):
             q, low, rounding = self._bins(rows)
             off = max(off, rounding)
             part = self._consulted(node, rows, messages, most=1)
@@ -149,7 +168,7 @@ class _Pass:
     def root(self, node: Node, messages: list[Message]) -> None:
         """Meet the root's rows with its children's lists: histograms, the gradient and what each entry is worth."""
         off = 0.0
-        for rows in node.chunks():
+        for rows in in_time(node):
             q, low, rounding = self._bins(rows)
             off = max(off, rounding)
             part = self._consulted(node, rows, messages, most=2)
@@ -157,7 +176,7 @@ class _Pass:
             count = np.empty(len(q))
             count[order] = self._met(q[order], rows.weight[order], rows.side[order], part, order, low + part.low)
             part.spread()
-            self._add(rows, count)
+            rows.add(count, self.gradient)
         self.error += off
 
     def _met(self, q: Index, weight: Array, side: Index, part: Consulted, order: Any, low: int) -> Array:
@@ -180,7 +199,7 @@ class _Pass:
     def down(self, node: Node, message: Message, messages: list[Message]) -> None:
         """Bring what a node's lists are worth to its rows and to its children's lists."""
         lists = message.lists
-        for rows in node.chunks():
+        for rows in in_time(node):
             q, low, _ = self._bins(rows)
             part = self._consulted(node, rows, messages, most=1)
             q += low + part.low - message.low
@@ -190,7 +209,7 @@ class _Pass:
                                 lists.begin[rows.numbers], lists.end[rows.numbers], lists.bins, lists.mass,
                                 message.worth, worth, count)
             part.spread()
-            self._add(rows, count)
+            rows.add(count, self.gradient)
 
     def _bins(self, rows: Rows) -> tuple[Index, int, float]:
         """Return the bins of rows' scores, counted from the least; the least; and how far off the scores are then."""
@@ -212,10 +231,6 @@ class _Pass:
             worth.append(np.zeros(len(lists[-1].mass)))
             free -= lists[-1].megabytes
         return Consulted(lists, worth, keys, products, sum(messages[c].low for c in node.children))
-
-    def _add(self, rows: Rows, count: Array) -> None:
-        for features in rows.features:
-            features.add(count, self.gradient)
 
     def margins(self) -> tuple[Array, Array]:
         """Return the margins that occur and their weights."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.random import RandomState
 from scipy.special import expit
 
 from buttress._checks import Array, check_option
@@ -123,10 +124,6 @@ class MarginOracle(Protocol):
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = ..., /) -> Evaluation: ...
 
-
-class SamplingOracle(MarginOracle, Protocol):
-    """A margin oracle whose rows are in a database, which draws the sample that a fit starts from."""
-
-    def sample(self, n: int) -> tuple[Array, Array, Array]:
+    def sample(self, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
         """Return about n rows drawn by weight: scaled features, labels -1/+1, and how often each was drawn."""
         ...

@@ -1,6 +1,6 @@
-"""Questions about the rows of a join under one additive inequality on their score: how many, how much, the least.
+"""Questions about the rows of a join: how many, how much, the least under one additive inequality; and means.
 
-One evaluator serves them all: ``root_lists`` gives, per label, the scores that occur among the join's rows and the
+One evaluator serves the first: ``root_lists`` gives, per label, the scores that occur among the join's rows and the
 annotations of the rows with each score.
 """
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from buttress._checks import Array
 from buttress.relational.counting.schedule import Product, node_scores, schedule
@@ -20,7 +21,7 @@ from buttress.relational.counting.semiring import (
     merge,
     times,
 )
-from buttress.relational.plan.plan import Plan, count_rows, group_sums
+from buttress.relational.plan.plan import Index, Plan, count_rows
 
 EXACT_SCORE = 1e-12  # how far the scores of lists that were not rounded to a grid may be off: rounding of their sums
 GRIDS = (1 << 14, 1 << 11, 1 << 8, 1 << 5)  # steps of the grids tried in turn, until the lists fit in memory
@@ -44,7 +45,7 @@ def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations:
     ``scores`` holds each node's rows' shares of the score, ``annotations`` arrays (n_rows, semiring.width).
     Raises TooManyEntriesError when the scores that occur are too many to list.
     """
-    work = schedule(plan, root_lists=1, fold=False)
+    work = schedule(plan, fold=False)
     made: list[Entries] = []
     for number, operation in enumerate(work.operations):
         if isinstance(operation, Product):
@@ -103,18 +104,45 @@ def class_accuracy(plan: Plan, beta: Array) -> dict[int, tuple[Interval, float]]
 
 
 def mean_scores(plan: Plan, beta: Array) -> Array:
-    """Return for each row of the root the mean score of the join rows that extend it, by one pass of (count, sum)."""
-    scores = node_scores(plan, beta)
-    weights = plan.weights()
-    counts = count_rows(plan.nodes, weights)
-    means: list[Any] = [None] * len(plan.nodes)
-    for i in reversed(range(len(plan.nodes))):
-        total = scores[i]
-        for child, key in plan.nodes[i].down.items():
-            below = plan.nodes[child]
-            mass = group_sums(counts[child], below)
-            part = np.divide(group_sums(counts[child] * means[child], below), mass, out=np.zeros(below.n_keys),
-                             where=mass > 0)
-            total = total + part[key]
-        means[i] = total
-    return np.asarray(means[0])
+    """Return for each row of the root the mean score of the join rows that extend it."""
+    counts = count_rows(plan.nodes, plan.weights())
+    return np.sum([_at_root(plan, i, score, counts) for i, score in enumerate(node_scores(plan, beta))], axis=0)
+
+
+def label_means(plan: Plan) -> tuple[Array, Array, Array]:
+    """Return a row for each row of the label's table that takes part in the join.
+
+    Returns the mean scaled features of its join rows (n, plan.width), its label -1/+1, and their total weight.
+
+    A score is linear in the features, so the mean score of an entity's join rows is the score of their mean features.
+    These are found by one pass up the tree per table, a row a key at a time.
+    """
+    counts = count_rows(plan.nodes, plan.weights())
+    place = next(rows for t, rows in plan.nodes[0].members if t == plan.label_table)
+    entity, place = np.unique(place, return_inverse=True)
+    blocks: list[Any] = [None] * len(plan.tables)
+    for i, node in enumerate(plan.nodes):
+        for t, rows in node.members:
+            means = _means(_at_root(plan, i, plan.tables[t].X[rows], counts), place, counts[0], len(entity))
+            blocks[t] = means.toarray() if sparse.issparse(means) else means
+    y = np.zeros(len(entity))
+    y[place] = plan.y
+    weight: Array = np.bincount(place, counts[0].astype(np.float64), len(entity)).astype(np.float64)
+    return np.hstack(blocks), y, weight
+
+
+def _at_root(plan: Plan, i: int, values: Any, counts: list[Any]) -> Any:
+    """Return for each row of the root the mean of the values of a node's rows over the join rows that extend it."""
+    while i > 0:
+        node = plan.nodes[i]
+        values = _means(values, node.key, counts[i], node.n_keys)[plan.nodes[node.parent].down[i]]
+        i = node.parent
+    return values
+
+
+def _means(values: Any, group: Index, weight: Array, n_groups: int) -> Any:
+    """Return the weighted mean of rows of each group, 0 where all weights are."""
+    weight = weight.astype(np.float64)
+    mass = np.bincount(group, weight, n_groups)
+    share = np.divide(weight, mass[group], out=np.zeros(len(weight)), where=mass[group] > 0)
+    return sparse.csr_array((share, (group, np.arange(len(group)))), shape=(n_groups, len(group))) @ values

@@ -11,8 +11,10 @@ e = (1 + error)^(1/k) - 1, about error / k, and its lists have about k times as 
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.random import RandomState
 
 from buttress._checks import Array
+from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import Evaluation, MarginLoss
 from buttress.relational.counting.schedule import (
     Block,
@@ -23,10 +25,11 @@ from buttress.relational.counting.schedule import (
     schedule,
 )
 from buttress.relational.counting.semiring import TooManyEntriesError, expand
-from buttress.relational.counting.thresholds import sum_below, thresholds
 from buttress.relational.plan.plan import Index, Plan, total_weight
 
 SHORT_LIST = 32  # entries; a list of no more is kept as it is, not grouped
+
+ROUNDING = 1e-12  # relative: a weight this near to (1 + error)^k has reached it
 
 
 @dataclass
@@ -104,7 +107,7 @@ class RankOracle:
         self.error = error
         self.guard = guard
         self.mean = mean
-        self.schedule = schedule(plan, root_lists=1)
+        self.schedule = schedule(plan)
         self.weights = [block_values(block, plan.weights(), product=True) for block in self.schedule.blocks]
         self.total = total_weight(plan)
         self.ratio = 1 + error
@@ -122,6 +125,10 @@ class RankOracle:
         except TooManyEntriesError as error:
             raise MemoryError(f"{error} With sketch='rank', raise sketch_error (now {self.error:g}), or use "
                               "sketch='grid'.") from None
+
+    def sample(self, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
+        """Return about n rows drawn by weight, or all where they are few, as the grid's oracle does."""
+        return grid_oracle(self.plan, listed=n).sample(n, rng)
 
     def _evaluate(self, beta: Array) -> Evaluation:
         scores = node_scores(self.plan, beta)
@@ -229,3 +236,32 @@ class RankOracle:
 def _absolute(plan: Plan) -> Plan:
     """Return the plan with every feature replaced by its magnitude."""
     return replace(plan, tables=[replace(table, X=abs(table.X)) for table in plan.tables])
+
+
+def thresholds(value: Array, mass: Array, error: float, least: float = 1.0) -> tuple[Array, Array]:
+    """Return the thresholds H_0 >= H_1 >= ... that are positive, and the weights least (1 + error)^k they stand for.
+
+    H_k is the largest H such that the rows with a value of at least H weigh at least (1 + error)^k. The sum of the
+    positive values is the integral over h > 0 of the weight of the rows with a value of at least h. Between H_{k+1} and
+    H_k that weight lies in [(1 + error)^k, (1 + error)^(k+1)), which gives equation 6 and Lemma 9 of Abo-Khamis, Im,
+    Moseley, Pruhs & Samadian (APOCS 2021). The paper asks H_k for floor((1 + error)^k) rows only, but counts
+    (1 + error)^k of them: its F-hat can be almost twice F. Here neither is rounded down, so both sides of Lemma 9 hold,
+    also for weights.
+
+    ``value`` and ``mass`` have shape (n,); ``least`` is the smallest positive weight of a row.
+    """
+    keep = (value > 0) & (mass > 0)
+    order = np.argsort(-value[keep], kind="stable")
+    if not len(order):
+        return np.zeros(0), np.zeros(0)
+    descending = value[keep][order]
+    reached = np.cumsum(mass[keep][order])
+    top = int(np.floor(np.log(reached[-1] / least * (1 + ROUNDING)) / np.log1p(error)))
+    weight: Array = least * (1.0 + error) ** np.arange(max(top, 0) + 1, dtype=np.float64)
+    first = np.searchsorted(reached, weight * (1 - ROUNDING))
+    return descending[np.minimum(first, len(reached) - 1)], weight
+
+
+def sum_below(H: Array, weight: Array) -> float:
+    """Return equation 6: sum_k weight_k (H_k - H_{k+1}) with H = 0 after the last."""
+    return float(weight @ (H - np.append(H[1:], 0.0))) if len(H) else 0.0

@@ -1,15 +1,17 @@
-"""Rows of a node of the join tree, all of them in memory or some of them from a file: what the grid oracle counts."""
+"""Rows of a node of the join tree, in memory or from a file, as the grid oracle counts them and samples draw them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.random import RandomState
+from scipy import sparse
 
 from buttress._checks import Array
-from buttress.relational.counting.schedule import Block, listed, schedule
+from buttress.relational.counting.schedule import Block, schedule
 from buttress.relational.plan.plan import Index, Plan
-from buttress.relational.sources.deadline import check_time
+from buttress.relational.plan.rows import unrank
 
 PRODUCT_ROWS = 10_000  # rows whose lists are multiplied at once: a product takes memory for every row
 
@@ -18,9 +20,14 @@ PRODUCT_ROWS = 10_000  # rows whose lists are multiplied at once: a product take
 class Features:
     """Features that rows get from one table: those of its row ``place``, or of the same row."""
 
-    columns: Any  # slice or numbers of the coefficients
+    columns: Index  # numbers of the coefficients
     X: Any
     place: Index | None = None
+
+    def of(self, rows: Index) -> Array:
+        """Return the features of some rows as an array."""
+        found = self.X[rows if self.place is None else self.place[rows]]
+        return found.toarray() if sparse.issparse(found) else found
 
     def scores(self, beta: Array) -> Array:
         own = np.asarray(self.X @ beta[self.columns])
@@ -58,6 +65,11 @@ class Rows:
             self.last = asked, total
         return self.last[1]
 
+    def add(self, count: Array, gradient: Array) -> None:
+        """Add the sum of the rows' features, each row times its count, to the gradient."""
+        for part in self.features:
+            part.add(count, gradient)
+
 
 class Node(Protocol):
     """A node whose rows come in chunks."""
@@ -68,7 +80,7 @@ class Node(Protocol):
         ...
 
     def chunks(self) -> Iterator[Rows]:
-        """Yield the rows; TimeoutError when the time of the fit is up."""
+        """Yield the rows; of a file TimeoutError when the time of the fit is up."""
         ...
 
     def span(self, beta: Array) -> tuple[float, float]:
@@ -84,23 +96,26 @@ class MemoryNode:
     parts: Sequence[Rows]
 
     def chunks(self) -> Iterator[Rows]:
-        for rows in self.parts:
-            check_time()
-            yield rows
+        return iter(self.parts)
 
     def span(self, beta: Array) -> tuple[float, float]:
         scores = [rows.scores(beta) for rows in self.parts]
         return min(float(score.min()) for score in scores), max(float(score.max()) for score in scores)
 
 
-def memory_nodes(plan: Plan, fold: bool, rows: list[Index] | None) -> list[MemoryNode]:
+def memory_nodes(plan: Plan, fold: bool, listed: int) -> list[MemoryNode]:
     """Return the nodes of a plan, children before their parents.
 
-    With ``fold`` children with unique keys are part of their parents' rows, and with ``rows``, the nodes' rows of every
-    row of the join, there is one node.
+    With ``fold`` children with unique keys are part of their parents' rows. A join of at most ``listed`` rows is one
+    node, which has them all.
     """
-    blocks = (schedule(plan, root_lists=None, fold=fold) if rows is None else listed(rows)).blocks
-    side = ((plan.y if rows is None else plan.y[rows[0]]) > 0).astype(np.int64)
+    if plan.n_rows <= listed:
+        rows = unrank(plan, np.arange(plan.n_rows))
+        blocks = [Block(list(enumerate(rows)), np.array([0, plan.n_rows]))]
+        side = (plan.y[rows[0]] > 0).astype(np.int64)
+    else:
+        blocks = schedule(plan, products=False, fold=fold).blocks
+        side = (plan.y > 0).astype(np.int64)
     weights = plan.weights()
     *others, root = blocks
     made = [MemoryNode([op for op, _ in block.lists], [_rows(plan, block, weights, side[:0])]) for block in others]
@@ -113,9 +128,86 @@ def memory_nodes(plan: Plan, fold: bool, rows: list[Index] | None) -> list[Memor
 
 def _rows(plan: Plan, block: Block, weights: list[Array], side: Index) -> Rows:
     weight = np.ones(block.n_rows)
+    columns = np.arange(plan.width)
     features = []
     for node, at in block.parts:
         weight *= weights[node] if at is None else weights[node][at]
         for table, place in plan.nodes[node].members:
-            features.append(Features(plan.slices[table], plan.tables[table].X, place if at is None else place[at]))
+            features.append(Features(columns[plan.slices[table]], plan.tables[table].X,
+                                     place if at is None else place[at]))
     return Rows(features, weight, block.start, np.arange(len(block.start) - 1), [key for _, key in block.lists], side)
+
+
+def sampled(nodes: Sequence[Node], width: int, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
+    """Return rows by weight: what :func:`drawn` does, and ones.
+
+    Where the only node has no more than n rows, all of positive weight, and their weights.
+    """
+    if len(nodes) > 1 or sum(len(rows.weight) for rows in nodes[0].chunks()) > n:
+        return *drawn(nodes, width, n, rng), np.ones(n)
+    parts = []
+    for rows in nodes[0].chunks():
+        kept = np.flatnonzero(rows.weight > 0)
+        X = np.zeros((len(kept), width))
+        _fill(X, rows, np.arange(len(kept)), kept)
+        parts.append((X, 2.0 * rows.side[kept] - 1.0, rows.weight[kept]))
+    X, y, weight = (np.concatenate(part) for part in zip(*parts))
+    return X, y, weight
+
+
+def _fill(X: Array, rows: Rows, here: Index, row: Index) -> None:
+    """Write the features of some rows where they belong."""
+    for part in rows.features:
+        X[np.ix_(here, part.columns)] = part.of(row)
+
+
+def drawn(nodes: Sequence[Node], width: int, n: int, rng: RandomState) -> tuple[Array, Array]:
+    """Return n rows drawn with repetition by weight: scaled features (n, width) and labels -1/+1."""
+    totals, n_chunks = _key_weights(nodes)
+    X = np.zeros((n, width))
+    y = np.zeros(n)
+    keys: list[Index] = [np.zeros(n, dtype=np.int64) for _ in nodes]
+    for i in reversed(range(len(nodes))):
+        base = np.cumsum(totals[i]) - totals[i]
+        point = base[keys[i]] + rng.uniform(size=n) * totals[i][keys[i]]  # within the weights of the row's key
+        before = 0.0
+        for number, rows in enumerate(nodes[i].chunks(), start=1):
+            ends = before + np.cumsum(_mass(rows, nodes[i], totals))
+            here = np.flatnonzero((point >= before) & ((point < ends[-1]) | (number == n_chunks[i])))
+            row = _row_at(ends - before, point[here] - before)
+            _fill(X, rows, here, row)
+            for child, key in zip(nodes[i].children, rows.down):
+                keys[child][here] = key[row]
+            if i == len(nodes) - 1:
+                y[here] = 2.0 * rows.side[row] - 1.0
+            before = float(ends[-1])
+    return X, y
+
+
+def _key_weights(nodes: Sequence[Node]) -> tuple[list[Array], list[int]]:
+    """Return for each node the weight of the rows of its subtree, a key (in the root that of all), and its chunks."""
+    totals: list[Array] = []
+    n_chunks = []
+    for node in nodes:
+        numbers = []
+        sums = []
+        for rows in node.chunks():
+            numbers.append(rows.numbers)
+            sums.append(np.add.reduceat(_mass(rows, node, totals), rows.start[:-1]))
+        totals.append(np.bincount(np.concatenate(numbers), np.concatenate(sums)).astype(np.float64))
+        n_chunks.append(len(numbers))
+    return totals, n_chunks
+
+
+def _mass(rows: Rows, node: Node, totals: list[Array]) -> Array:
+    """Return the weight of the rows of the join that extend each row of a chunk, down the tree."""
+    mass = rows.weight.copy()
+    for key, child in zip(rows.down, node.children):
+        mass *= totals[child][key]
+    return mass
+
+
+def _row_at(ends: Array, point: Array) -> Index:
+    """Return the row at each point of the running totals, never one of weight 0."""
+    positive = np.flatnonzero(np.diff(ends, prepend=0.0) > 0)
+    return positive[np.minimum(np.searchsorted(ends[positive], point, side="right"), len(positive) - 1)]

@@ -68,7 +68,6 @@ class Schedule:
         return [operation for operation in self.operations if isinstance(operation, Block)]
 
 
-
 def multiplied(
     lists: list[tuple[int, Index]], most: int, first: int
 ) -> tuple[list[Product], list[tuple[int, Index]]]:
@@ -88,11 +87,8 @@ def is_exact(plan: Plan, child: int) -> bool:
     return plan.nodes[child].n_rows == plan.nodes[child].n_keys
 
 
-def schedule(plan: Plan, *, root_lists: int | None = 2, fold: bool = True) -> Schedule:
-    """Return the operations for a plan; the root consults at most ``root_lists`` lists, other blocks one.
-
-    With None there are no products: blocks consult the lists of all their children.
-    """
+def schedule(plan: Plan, *, products: bool = True, fold: bool = True) -> Schedule:
+    """Return the operations for a plan; with ``products`` rows consult one list at most, else those of all children."""
     operations: list[Block | Product] = []
 
     def gather(i: int) -> tuple[list[Part], list[tuple[int, Index]]]:
@@ -106,23 +102,18 @@ def schedule(plan: Plan, *, root_lists: int | None = 2, fold: bool = True) -> Sc
             else:
                 node = plan.nodes[child]
                 start = np.searchsorted(node.key, np.arange(node.n_keys + 1))
-                lists.append((emit(below, consulted, start, None if root_lists is None else 1), key))
+                lists.append((emit(below, consulted, start), key))
         return parts, lists
 
-    def emit(parts: list[Part], lists: list[tuple[int, Index]], start: Index, most: int | None) -> int:
-        products, lists = multiplied(lists, len(lists) if most is None else most, len(operations))
-        operations.extend(products)
+    def emit(parts: list[Part], lists: list[tuple[int, Index]], start: Index) -> int:
+        made, lists = multiplied(lists, 1 if products else len(lists), len(operations))
+        operations.extend(made)
         operations.append(Block(parts, start, lists))
         return len(operations) - 1
 
     parts, lists = gather(0)
-    emit(parts, lists, np.array([0, plan.nodes[0].n_rows]), root_lists)
+    emit(parts, lists, np.array([0, plan.nodes[0].n_rows]))
     return Schedule(operations)
-
-
-def listed(rows: list[Index]) -> Schedule:
-    """Return the schedule of a join whose rows are listed: one block, a part for every node."""
-    return Schedule([Block(list(enumerate(rows)), np.array([0, len(rows[0])]))])
 
 
 def node_scores(plan: Plan, beta: Array) -> list[Array]:

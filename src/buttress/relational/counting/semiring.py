@@ -43,12 +43,14 @@ def _product_rule(a: Array, b: Array) -> Array:
 
 COUNTING = Semiring("counting", np.add, np.multiply)
 SUM = Semiring("sum", np.add, _product_rule, 2)  # (count, sum of a quantity that adds up over the tables)
-SUM_PRODUCT = Semiring("sum-product", np.add, np.multiply)
-MIN_PLUS = Semiring("min-plus", np.minimum, np.add, zero=np.inf, one=0.0, idempotent=True)
-MAX_PLUS = Semiring("max-plus", np.maximum, np.add, zero=-np.inf, one=0.0, idempotent=True)
-MAX_PRODUCT = Semiring("max-product", np.maximum, np.multiply, idempotent=True)
-BOOLEAN = Semiring("boolean", np.maximum, np.multiply, idempotent=True)
-DECLARED = {ring.name: ring for ring in (COUNTING, SUM_PRODUCT, MIN_PLUS, MAX_PLUS, MAX_PRODUCT, BOOLEAN)}
+DECLARED = {ring.name: ring for ring in (
+    COUNTING,
+    Semiring("sum-product", np.add, np.multiply),
+    Semiring("min-plus", np.minimum, np.add, zero=np.inf, one=0.0, idempotent=True),
+    Semiring("max-plus", np.maximum, np.add, zero=-np.inf, one=0.0, idempotent=True),
+    Semiring("max-product", np.maximum, np.multiply, idempotent=True),
+    Semiring("boolean", np.maximum, np.multiply, idempotent=True),
+)}
 
 
 @dataclass

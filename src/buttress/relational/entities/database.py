@@ -1,7 +1,6 @@
 """Features of entities where the tables are: one SELECT, sent to the database that holds them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,30 +10,13 @@ from buttress.relational.declare import Join
 from buttress.relational.entities.features import Feature, statistics_of
 from buttress.relational.entities.memory import check_size
 from buttress.relational.entities.paths import Hop, root_keys, used
-from buttress.relational.entities.text import Path, SqlTable, expression, own_expression, path_size, whole
-from buttress.relational.plan.keys import check_exact, check_kinds
+from buttress.relational.entities.text import Path, Place, SqlTable, expression, own_expression, path_size, whole
+from buttress.relational.plan.keys import check_exact, check_kinds, largest
 from buttress.relational.sources.columns import Column
-from buttress.relational.sources.databases import Connection, Item, pinned_tables, select
+from buttress.relational.sources.databases import Item, pinned_tables
 from buttress.relational.sources.dialects import POSTGRES, SPARK, Dialect
 from buttress.relational.sql.plan import column_sample, home_of, typed_sample
-from buttress.relational.sql.text import as_number, own_prefix
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where tables of a join are: a connection, its dialect, the tables by number, and up to some rows of each."""
-
-    connection: Connection
-    dialect: Dialect
-    tables: Mapping[int, SqlTable]
-    samples: Mapping[int, dict[str, Column]]
-
-    @property
-    def prefix(self) -> str:
-        return own_prefix([table.item for table in self.tables.values()])
-
-    def select(self, statement: str) -> list[tuple[Any, ...]]:
-        return select(self.connection, statement, self.dialect)
+from buttress.relational.sql.text import as_number
 
 
 def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int], memory: float,
@@ -109,8 +91,8 @@ class InDatabase:
     def mean_and_largest(self, t: int, name: str) -> tuple[float, float]:
         """Return the mean and the largest magnitude of a column of numbers, of what the latest entity sees."""
         value = self.place.tables[t].values[name]
-        mean, largest = self._from(t, f"AVG({value}), MAX(ABS({value}))")[0]
-        return float(mean or 0), float(largest or 0)
+        mean, most = self._from(t, f"AVG({value}), MAX(ABS({value}))")[0]
+        return float(mean or 0), float(most or 0)
 
     def most_frequent(self, t: int, name: str, limit: int) -> list[str]:
         """Return the most frequent values of text, of what the latest entity sees."""
@@ -168,8 +150,7 @@ class InDatabase:
 
     def _magnitude(self, t: int, name: str) -> float:
         if t == self.join.root:
-            column = self.asked[name]
-            return float(np.abs(column.values[~column.null].astype(np.float64)).max(initial=0.0))
+            return largest(self.asked[name])
         key = self.place.tables[t].keys[name]
         return float(self.place.select(f"SELECT MAX(ABS({key})) FROM {self.place.tables[t].item} b")[0][0] or 0)
 
@@ -208,8 +189,7 @@ def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feat
         mine = [feature for feature in features if feature.table == name]
         if mine:
             asked = [f"a{keys.index(key)}" for key in hops[0].above]
-            found[name] = Path(hops, asked, statistics_of(mine, centers), place.tables, join.as_of is not None,
-                               place.dialect)
+            found[name] = Path(hops, asked, statistics_of(mine, centers), place, join.as_of is not None)
     return found
 
 

@@ -7,9 +7,12 @@ then over the dates by a window. Identifiers are always quoted by the dialect.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from buttress.relational.entities.features import ROWS, SQL, Feature, Statistic, letters_of, share_name
 from buttress.relational.entities.paths import Hop
+from buttress.relational.sources.columns import Column
+from buttress.relational.sources.databases import Connection, select
 from buttress.relational.sources.dialects import Dialect
 from buttress.relational.sql.text import own_prefix
 
@@ -27,8 +30,25 @@ class SqlTable:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where tables of a join are: a connection, its dialect, the tables by number, and up to some rows of each."""
+
+    connection: Connection
+    dialect: Dialect
+    tables: Mapping[int, SqlTable]
+    samples: Mapping[int, dict[str, Column]]
+
+    @property
+    def prefix(self) -> str:
+        return own_prefix([table.item for table in self.tables.values()])
+
+    def select(self, statement: str) -> list[tuple[Any, ...]]:
+        return select(self.connection, statement, self.dialect)
+
+
+@dataclass(frozen=True)
 class Path:
-    """One table's path: its hops, its statistics, the tables by number, and whether entities have a date.
+    """One table's path: its hops, its statistics, where the tables are, and whether entities have a date.
 
     ``asked`` are the columns of "asked" that hold the keys of the first hop.
     """
@@ -36,9 +56,8 @@ class Path:
     hops: Sequence[Hop]
     asked: Sequence[str]
     statistics: Sequence[Statistic]
-    tables: Mapping[int, SqlTable]
+    place: Place
     dated: bool
-    dialect: Dialect
 
     @property
     def number(self) -> int:
@@ -49,14 +68,9 @@ class Path:
         """Names of the columns of statistics: s0, s1, ..."""
         return [f"s{j}" for j in range(len(self.statistics))]
 
-    @property
-    def prefix(self) -> str:
-        """What the names of our common table expressions begin with, and no table's of the join."""
-        return own_prefix([table.item for table in self.tables.values()])
-
     def time_of(self, table: int) -> str | None:
         """Return the expression of when rows of a table became known, None where that does not matter."""
-        return self.tables[table].time if self.dated else None
+        return self.place.tables[table].time if self.dated else None
 
 
 def path_parts(path: Path) -> tuple[list[str], bool]:
@@ -68,7 +82,7 @@ def path_parts(path: Path) -> tuple[list[str], bool]:
     keys = _numbered(len(path.asked))
     t = path.number
     same = " AND ".join(f"a.{name} = r.{key}" for name, key in zip(path.asked, keys))
-    our = path.prefix
+    our = path.place.prefix
     wanted = f"SELECT r.* FROM {our}r{t} r WHERE EXISTS (SELECT 1 FROM {our}asked a WHERE {same})"
     parts.append(f"{our}w{t} AS ({wanted})")
     if not timed:
@@ -81,12 +95,12 @@ def path_parts(path: Path) -> tuple[list[str], bool]:
 def _up_the_path(path: Path) -> tuple[list[str], bool]:
     """Return the expressions that end in r<number>: rows next to the label's table, and whether they have a time."""
     t = path.number
-    last = path.tables[t]
+    last = path.place.tables[t]
     chosen = _keys(last, path.hops[-1].below)
     time = path.time_of(t)
     own = [f"{_of_row(path, statistic)} AS {name}" for statistic, name in zip(path.statistics, path.names)]
     chosen += [f"{time} AS t"] if time else []
-    our = path.prefix
+    our = path.place.prefix
     parts = [f"{our}r{t}_{len(path.hops)} AS (SELECT {', '.join([*chosen, *own])} FROM {last.item} b"
              f"{_known(last, path.hops[-1].below, time)})"]
     for level in range(len(path.hops) - 1, 0, -1):
@@ -96,7 +110,7 @@ def _up_the_path(path: Path) -> tuple[list[str], bool]:
             listed = ", ".join(keys)
             parts.append(f"{our}m{t}_{level} AS (SELECT {listed}, {_merged(path)} FROM {below} w GROUP BY {listed})")
             below = f"{our}m{t}_{level}"
-        table = path.tables[path.hops[level].parent]
+        table = path.place.tables[path.hops[level].parent]
         up = path.hops[level - 1].below
         above = path.time_of(path.hops[level].parent)
         times = [part for part in ("m.t" if time else None, above) if part]
@@ -116,7 +130,7 @@ def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
     ``seg`` counts the dates of a key from the latest one back to a row: the first date that may see the row.
     """
     t = path.number
-    our = path.prefix
+    our = path.place.prefix
     listed = ", ".join(keys)
     dates = ", ".join(f"a.{name} AS {key}" for name, key in zip(path.asked, keys))
     there = " AND ".join(f"a.{name} IS NOT NULL" for name in path.asked)
@@ -126,7 +140,7 @@ def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
     total = ", ".join(f"{AGGREGATE[s.merge]}({name}) {forward} AS {name}"
                       for s, name in zip(path.statistics, path.names))
     return [
-        f"{our}e{t} AS (SELECT {listed}, t, 1 AS later, CAST(NULL AS {path.dialect.double}) AS due, "
+        f"{our}e{t} AS (SELECT {listed}, t, 1 AS later, CAST(NULL AS {path.place.dialect.double}) AS due, "
         f"{', '.join(path.names)} FROM {our}w{t} w UNION ALL SELECT {listed}, t, 0, t, {empty} "
         f"FROM (SELECT DISTINCT {dates}, a.t FROM {our}asked a WHERE {there}) q)",
         f"{our}n{t} AS (SELECT e.*, SUM(1 - later) {back} AS seg FROM {our}e{t} e)",
@@ -139,7 +153,7 @@ def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
 def path_size(path: Path) -> str:
     """Return the SELECT of the number of rows next to the label's table on a path."""
     parts, _ = _up_the_path(path)
-    return f"WITH {', '.join(parts)} SELECT COUNT(*) FROM {path.prefix}r{path.number}"
+    return f"WITH {', '.join(parts)} SELECT COUNT(*) FROM {path.place.prefix}r{path.number}"
 
 
 def _numbered(n: int) -> list[str]:
@@ -162,19 +176,19 @@ def _merged(path: Path) -> str:
 
 def _of_row(path: Path, statistic: Statistic) -> str:
     """Return the expression of a statistic of one row."""
-    one = path.dialect.number(1.0)
+    one = path.place.dialect.number(1.0)
     if statistic.of == "row":
         return one
-    table = path.tables[path.number]
+    table = path.place.tables[path.number]
     value = table.values[statistic.column]
     if statistic.of == "category":
-        return _is(value, statistic.category, path.dialect)
+        return _is(value, statistic.category, path.place.dialect)
     if statistic.of == "known":
-        return f"CASE WHEN {value} IS NOT NULL THEN {one} ELSE {path.dialect.number(0.0)} END"
+        return f"CASE WHEN {value} IS NOT NULL THEN {one} ELSE {path.place.dialect.number(0.0)} END"
     if statistic.merge == "LAST":
-        pair = path.dialect.pair.format(table.time, value)
+        pair = path.place.dialect.pair.format(table.time, value)
         return f"CASE WHEN {value} IS NOT NULL AND {table.time} IS NOT NULL THEN {pair} END"
-    less = f"({value} - {path.dialect.number(statistic.center)})"
+    less = f"({value} - {path.place.dialect.number(statistic.center)})"
     return {"value": value, "centred": less, "square": f"{less} * {less}"}[statistic.of]
 
 
@@ -187,8 +201,8 @@ def expression(feature: Feature, path: Path) -> str:
     read = {s.name: f"f{path.number}.{name}" for s, name in zip(path.statistics, path.names)}
     of = {letter: read[f"{letter}:{feature.column}"] for letter in letters_of(feature)}
     if "p" in of:
-        of["p"] = path.dialect.second.format(of["p"])
-    number = path.dialect.number
+        of["p"] = path.place.dialect.second.format(of["p"])
+    number = path.place.dialect.number
     return SQL[feature.function][1].format(rows=read[ROWS.name], share=read.get(share_name(feature)),
                                            zero=number(0.0), one=number(1.0), **of)
 

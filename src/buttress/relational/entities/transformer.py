@@ -1,6 +1,8 @@
-"""The transformer from rows of the label's table to one row of features each."""
+"""The transformer from rows of the label's table to one row of features each, and that table with its features."""
 
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,13 +33,14 @@ from buttress.relational.entities.paths import (
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.files import is_files
-from buttress.relational.sources.tables import row_count
+from buttress.relational.sources.tables import read_columns, row_count
 from buttress.relational.sql.plan import VALUE_MEGABYTES
 from buttress.solvers.run import all_or_nothing
 
 Aggregates = InProcess | InDatabase
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     """Turn rows of the label's table into rows of features: their own, and aggregates of the rows that belong to them.
 
@@ -94,14 +97,12 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
                   meaning='By "table.column" of numbers: the mean that is subtracted before squares are added up.'),
         Attribute("fills_", "real", "*", "What stands for missing values."))
 
-    def __init__(self, join: Join, functions: Sequence[str] = FUNCTIONS, *, max_categories: int = 20,
-                 missing: str = "mean", engine: str = "auto", memory_limit: float = 4000):
-        self.join = join
-        self.functions = functions
-        self.max_categories = max_categories
-        self.missing = missing
-        self.engine = engine
-        self.memory_limit = memory_limit
+    join: Join = field(kw_only=False)
+    functions: Sequence[str] = field(default=FUNCTIONS, kw_only=False)
+    max_categories: int = 20
+    missing: str = "mean"
+    engine: str = "auto"
+    memory_limit: float = 4000
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> "EntityFeatures":
@@ -170,7 +171,9 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
                 features += features_of(other.name, other.features, self.categories_, self.functions,
                                         other.time is not None)
             values = self._with_own(features, own, aggregates.values(features, self.centers_))
-        left = kept(features, self.functions, _single(features, values))
+        single = [feature.table for j, feature in enumerate(features)
+                  if feature.function == "count" and values[:, j].max(initial=0) <= 1]
+        left = kept(features, self.functions, single)
         if not left:
             raise ValueError("No table of the join has features, and count is not among the functions. Name features.")
         values = values[:, [features.index(feature) for feature in left]]
@@ -274,14 +277,86 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         return tags
 
 
-def _single(features: Sequence[Feature], values: Array) -> list[str]:
-    """Return the tables of which no entity has more than one row."""
-    return [feature.table for j, feature in enumerate(features)
-            if feature.function == "count" and values[:, j].max(initial=0) <= 1]
-
-
 def _fills(values: Array, missing: str) -> Array:
     known = ~np.isnan(values)
     if missing != "mean":
         return np.zeros(values.shape[1])
     return np.where(known, values, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+
+
+@dataclass(frozen=True)
+class EntityTable:
+    """Rows of the label's table.
+
+    ``columns`` are arrays (n,) by name: the table's own features, text as it is, and the aggregates that ``made`` has
+    learned; a missing number is NaN, a missing text None. ``label`` is None where the join has none. ``names`` are the
+    values of a key that no two rows share, None where there is no such key.
+    """
+
+    columns: dict[str, NDArray[Any]]
+    label: NDArray[Any] | None
+    names: NDArray[Any] | None
+    made: EntityFeatures
+
+
+def entity_table(join: Join, made: EntityFeatures | None = None) -> EntityTable:
+    """Return the rows of the label's table of a join with their features, for models and reports that take frames.
+
+    Parameters
+    ----------
+    join : Join
+        With ``as_of``, each row has only what was known before its date.
+    made : EntityFeatures or None
+        Learned on another copy of the tables, whose aggregates are to be made of these; None learns them here.
+
+    Raises
+    ------
+    ValueError
+        For everything :class:`EntityFeatures` refuses.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from buttress.relational import Join, Table, entity_table
+    >>> loans = pd.DataFrame({"id": [1, 2], "kind": ["car", "house"], "bad": [0, 1]})
+    >>> visits = pd.DataFrame({"loan": [1, 1, 2], "minutes": [4.0, 6.0, 5.0]})
+    >>> rows = entity_table(Join([Table("loans", loans, features=["kind"], label="bad"), Table("visits", visits)],
+    ...                          on=[("loans.id", "visits.loan")]))
+    >>> rows.columns
+    {'loans.kind': array(['car', 'house'], dtype=object), 'visits.count': array([2., 1.])}
+    >>> rows.label, rows.names
+    (array([0, 1]), array([1, 2]))
+    """
+    table = join.tables[join.root]
+    with one_snapshot(join.connections):
+        paths = find_paths(join, join.check())
+        read = list(dict.fromkeys([*asked_names(join, paths), *filter(None, [table.label])]))
+        own = read_columns(table.source, read)
+        if made is None:
+            made = EntityFeatures(join, missing="nan")
+            values = made.fit_transform(own)
+        else:
+            made = copy(made).set_params(join=join)
+            values = made.transform(own)
+    columns = {f"{table.name}.{name}": _plain(own[name]) for name in table.features}
+    columns |= {str(name): values[:, j] for j, name in enumerate(made.get_feature_names_out())
+                if made.features_[j][0] != table.name}
+    label = None if table.label is None else _plain(own[table.label])
+    return EntityTable(columns, label, _names([own[name] for name in root_keys(paths)]), made)
+
+
+def _plain(column: Column) -> NDArray[Any]:
+    """Return a column with its missing values as NaN, None or NaT."""
+    if not column.null.any() or column.kind == "time":
+        return column.values
+    if column.kind == "number":
+        return np.where(column.null, np.nan, column.values.astype(np.float64))
+    words = column.values.astype(object)
+    words[column.null] = None
+    return words
+
+
+def _names(keys: list[Column]) -> NDArray[Any] | None:
+    """Return the first column that tells the rows apart."""
+    return next((key.values for key in keys if not key.null.any() and key.kind in ("number", "text")
+                 and len(np.unique(key.values)) == len(key.values)), None)

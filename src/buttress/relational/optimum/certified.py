@@ -12,21 +12,64 @@ from buttress._checks import Array
 from buttress.checkpoints.journal import kept
 from buttress.checkpoints.memory import Memory
 from buttress.relational.counting.margins import FIRST_BINS, HINGE_WIDTHS, Evaluation, MarginOracle, margin_loss
-from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.sources.databases import SourceChangedError
 from buttress.solvers.gradient.sent import lbfgs_points
+from buttress.solvers.qp.active_set import simplex_minimiser
 from buttress.solvers.run import Step, Steps
+
+MOST_PLANES = 200  # planes kept: time and memory of the bound's quadratic program grow with them
+ACTIVE = 1e-6  # weight in the bound above which a plane counts as used
 
 # An oracle call is the expensive part; each of these trades calls of one kind for calls of another.
 MOST_BINS = 1 << 20  # steps of the finest grid: a step is then 1e-6 of the range of the scores
 REFINEMENT = 4  # factor by which a grid is refined: its error falls with the square where margins are spread out
 ROUNDING_SHARE = 1 / 3  # of tol: a rounding error above it keeps the interval open, so the grid is refined
 POLISH_CALLS = 25  # oracle calls of L-BFGS for each width of the rounded hinge
-SMOOTH_POLISH_CALLS = 10 * POLISH_CALLS  # the same for a loss that is smooth already, which has one stage only
 POLISH_SHARE = 0.2  # of tol: a rounded problem solved this well leaves the rest to the next width
 ROUNDING = 1e-9  # how far the bounds may cross: sums of 64-bit floats and the bound's program are off by less
 SAME = 1e-9  # how far sums over the same rows may differ where a database adds them in another order
 BUNDLE_STEP = 0.3  # share of the way from the best point to the least of the model that is evaluated as well
+
+
+class PlanePool:
+    """Cutting planes of one mean loss, and the lower bound of the optimum that they prove.
+
+        L(beta) >= a_k - b_k . beta for every k and beta, hence for every v in the simplex
+        min over beta of L + alpha ||beta||^2  >=  v.a - ||B'v||^2 / (4 alpha),      equal at beta = B'v / (2 alpha).
+
+    They do not depend on alpha, so one pool serves a whole path of them. ``age`` counts the bounds each was of no use
+    to.
+    """
+
+    def __init__(self, width: int):
+        self.a = np.zeros(0)
+        self.B = np.zeros((0, width))
+        self.age = np.zeros(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+    def add(self, a: float, b: Array) -> None:
+        """Add the plane a - b . beta, dropping the one unused for longest when there are too many."""
+        if len(self) >= MOST_PLANES:
+            keep = np.sort(np.argsort(self.age, kind="stable")[: MOST_PLANES - 1])
+            self.a = self.a[keep]
+            self.B = self.B[keep]
+            self.age = self.age[keep]
+        self.a = np.append(self.a, a)
+        self.B = np.vstack([self.B, b])
+        self.age = np.append(self.age, 0)
+
+    def bound(self, alpha: float) -> tuple[float, Array]:
+        """Return the best lower bound the planes prove and the point where their model is least."""
+        v = simplex_minimiser(self.B / np.sqrt(2 * alpha), self.a)
+        self.age = np.where(v > ACTIVE, 0, self.age + 1)
+        combined = self.B.T @ v
+        return float(v @ self.a - combined @ combined / (4 * alpha)), combined / (2 * alpha)
+
+    def model(self, beta: Array) -> float:
+        """Return the largest plane at beta, a lower bound of the mean loss there."""
+        return float((self.a - self.B @ beta).max())
 
 
 @dataclass(frozen=True)
@@ -122,7 +165,7 @@ def certify(climb: Climber, start: Array) -> Steps:
 def polish(climb: Climber) -> Steps:
     """Minimise the smoothed loss by L-BFGS from the best point, one width of the rounded hinge after the other."""
     if climb.loss != "hinge":
-        yield from _polish_smoothed(climb, 0.0, SMOOTH_POLISH_CALLS)
+        yield from _polish_smoothed(climb, 0.0, 10 * POLISH_CALLS)  # a loss that is smooth has one stage only
         climb.refine()
         return
     for width in HINGE_WIDTHS:

@@ -13,8 +13,7 @@ import numpy as np
 from buttress._checks import Array
 from buttress.relational.counting.margins import hinge
 from buttress.relational.counting.rank_oracle import RankOracle
-from buttress.relational.optimum.certified import Climber
-from buttress.relational.optimum.planes import PlanePool
+from buttress.relational.optimum.certified import Climber, PlanePool
 from buttress.solvers.gradient.sent import projected_descent
 from buttress.solvers.run import Step, Steps
 

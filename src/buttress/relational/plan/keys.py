@@ -20,7 +20,7 @@ def encode(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]
     Raises ValueError when the columns are of different kinds.
     """
     check_kinds(join, attribute, columns)
-    check_exact(join, attribute, columns, lambda table, name: _largest(columns[table][name]))
+    check_exact(join, attribute, columns, lambda table, name: largest(columns[table][name]))
     places = _columns_of(attribute)
     codes = _codes([columns[table][name] for table, name in places])
     result: dict[int, Index] = {}
@@ -65,13 +65,14 @@ def check_exact(join: Join, attribute: Attribute, columns: Sequence[dict[str, Co
     if "f" not in held.values():
         return
     for table, name in held:
-        largest = magnitude(table, name)
-        if largest >= LARGEST_EXACT:
-            raise ValueError(f"Key {join.tables[table].name}.{name} holds {largest:.17g}, and floats beyond 2^53 do "
+        most = magnitude(table, name)
+        if most >= LARGEST_EXACT:
+            raise ValueError(f"Key {join.tables[table].name}.{name} holds {most:.17g}, and floats beyond 2^53 do "
                              "not tell neighbouring whole numbers apart. Make all columns of the key BIGINT, or text.")
 
 
-def _largest(column: Column) -> float:
+def largest(column: Column) -> float:
+    """Return the largest magnitude of a column of numbers."""
     return float(np.abs(column.values[~column.null].astype(np.float64)).max(initial=0.0))
 
 

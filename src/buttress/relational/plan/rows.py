@@ -1,18 +1,16 @@
-"""Rows of a join by number or drawn at random, by exact counts along the join tree.
+"""Rows of a join by number, by exact counts along the join tree.
 
 Source: Zhao, Christensen, Li, Hu & Yi, Random sampling over joins revisited, SIGMOD 2018 (exact weights).
 """
 
-import random
 from typing import Any
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import NDArray
 from scipy import sparse
 
 from buttress._checks import Array
-from buttress.relational.plan.plan import Index, Node, Plan, count_rows
+from buttress.relational.plan.plan import Index, Node, Plan
 
 
 def unrank(plan: Plan, ranks: NDArray[Any]) -> list[Index]:
@@ -46,32 +44,6 @@ def _locate(ends: NDArray[Any], position: NDArray[Any]) -> tuple[Index, NDArray[
     row = np.searchsorted(ends, position, side="right")
     start = np.where(row > 0, ends[row - 1], 0)
     return row, position - start
-
-
-def draw(plan: Plan, n: int, rng: RandomState, *, weighted: bool) -> list[Index]:
-    """Return the nodes' rows of n join rows drawn with repetition, uniformly or by weight."""
-    if not weighted and plan.n_rows < 2**62:
-        return unrank(plan, rng.randint(0, plan.n_rows, size=n, dtype=np.int64))
-    if not weighted:
-        source = random.Random(int(rng.randint(2**31)))
-        return unrank(plan, np.array([source.randrange(plan.n_rows) for _ in range(n)], dtype=object))
-    counts = count_rows(plan.nodes, plan.weights())
-    rows: list[Any] = [None] * len(plan.nodes)
-    ends = np.cumsum(counts[0])
-    rows[0] = _pick(ends, rng.uniform(size=n) * ends[-1], counts[0])
-    for i, node in enumerate(plan.nodes):
-        for child, key in node.down.items():
-            ends = np.cumsum(counts[child])
-            total, base = _groups(plan.nodes[child], ends)
-            groups = key[rows[i]]
-            rows[child] = _pick(ends, base[groups] + rng.uniform(size=n) * total[groups], counts[child])
-    return rows
-
-
-def _pick(ends: Array, position: Array, counts: Array) -> Index:
-    """Return the row at each position of the running totals, never one of weight zero."""
-    positive = np.flatnonzero(counts > 0)
-    return positive[np.minimum(np.searchsorted(ends[positive], position, side="right"), len(positive) - 1)]
 
 
 def table_rows(plan: Plan, rows: list[Index]) -> list[Index]:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from buttress.relational.declare import Join, Pair
-from buttress.relational.plan.hypertree import decompose
-from buttress.relational.plan.tree import Edges, Tree, connected, cyclic_core, spanning_tree
+from buttress.relational.plan.tree import Edges, Tree, connected, cyclic_core, decompose, spanning_tree
 
 Attribute = dict[int, list[str]]
 Unique = Callable[[int, frozenset[int]], bool]  # (table, attributes): no two of its rows agree in all of them

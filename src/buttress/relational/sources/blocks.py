@@ -16,10 +16,6 @@ from buttress.relational.sources.deadline import heard
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, Dialect
 
 BLOCK_ROWS = 50_000  # rows of a block, about: each is a few megabytes
-VECTOR_ROWS = 2048  # rows in which DuckDB counts what it hands over
-HEADER_BYTES = 19  # of PostgreSQL's binary format: its signature, flags and the length of what else comes first
-END_BYTES = 2  # of the same: a row of -1 columns
-FLOAT_BYTES = 8
 
 
 def blocks(connection: Connection, statement: str, dialect: Dialect, width: int) -> Iterator[Array]:
@@ -45,33 +41,35 @@ def _duckdb_blocks(connection: Connection, statement: str) -> Iterator[Array]:
         while rows := heard(lambda: result.fetchmany(BLOCK_ROWS), connection.interrupt):
             yield np.array(rows, dtype=np.float64)
         return
-    while len(frame := heard(lambda: result.fetch_df_chunk(BLOCK_ROWS // VECTOR_ROWS), connection.interrupt)):
+    # DuckDB counts what it hands over in vectors of 2048 rows
+    while len(frame := heard(lambda: result.fetch_df_chunk(BLOCK_ROWS // 2048), connection.interrupt)):
         yield frame.to_numpy(dtype=np.float64)
 
 
 def _postgres_blocks(connection: Connection, statement: str, width: int) -> Iterator[Array]:
-    """Read PostgreSQL's binary format, in which rows of 64-bit floats all have one length."""
+    """Read PostgreSQL's binary format, in which rows of 64-bit floats have one length, up to a row of -1 columns."""
     columns = [("n", ">i2")] + [(f"{part}{j}", kind) for j in range(width) for part, kind in (("l", ">i4"),
                                                                                          ("v", ">f8"))]
     row = np.dtype(cast(Any, columns))
     with postgres_cursor(connection) as cursor, cursor.copy(f"COPY ({statement}) TO STDOUT (FORMAT BINARY)") as copy:
         held = bytearray()
-        skip = HEADER_BYTES
+        skip = 19  # signature, flags and the length of what else comes first
+        end = 2
         for part in copy:
             held += part
             if len(held) >= BLOCK_ROWS * row.itemsize:
-                whole = (len(held) - skip - END_BYTES) // row.itemsize  # the last bytes may be the end of the rows
+                whole = (len(held) - skip - end) // row.itemsize  # the last bytes may be the end of the rows
                 yield _floats(held, row, skip, whole, width)
                 del held[:skip + whole * row.itemsize]
                 skip = 0
-        whole = (len(held) - skip - END_BYTES) // row.itemsize
+        whole = (len(held) - skip - end) // row.itemsize
         if whole > 0:
             yield _floats(held, row, skip, whole, width)
 
 
 def _floats(held: bytearray, row: Any, skip: int, whole: int, width: int) -> Array:
     found = np.frombuffer(bytes(held[skip:skip + whole * row.itemsize]), dtype=row)
-    if any((found[f"l{j}"] != FLOAT_BYTES).any() for j in range(width)):
+    if any((found[f"l{j}"] != 8).any() for j in range(width)):
         raise ValueError("PostgreSQL gave NULL for a number of the join. Fill it, or use missing='mean'.")
     return np.column_stack([found[f"v{j}"].astype(np.float64) for j in range(width)])
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-NESTED = (list, tuple, dict, set, bytes, bytearray, np.ndarray)  # types of values that are no single number or word
-
 
 @dataclass(frozen=True)
 class Column:
@@ -30,7 +28,7 @@ def make_column(values: ArrayLike, null: ArrayLike | None = None, zoned: bool = 
     missing = np.zeros(len(array), dtype=bool) if null is None else np.asarray(null, dtype=bool)
     if array.dtype.kind == "O":
         types = set(map(type, array.tolist()))
-        if any(issubclass(one, NESTED) for one in types):
+        if any(issubclass(one, (list, tuple, dict, set, bytes, bytearray, np.ndarray)) for one in types):
             return Column(array, missing | np.array([value is None for value in array]), "nested")
         zoned = zoned or any(getattr(value, "tzinfo", None) is not None for value in array[~missing][:1])
         array, missing = _from_objects(array, missing, types)

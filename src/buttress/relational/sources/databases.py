@@ -18,9 +18,6 @@ from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, Dialec
 
 LONGEST_LINE = 300  # characters of a line of a database's error that are shown
 READ_ONLY = "TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
-REAL = 700  # PostgreSQL's number of the type real, a 32-bit float
-PADDED = 1042  # of char(n), whose trailing blanks mean nothing
-
 
 Connection = Any  # of DuckDB or psycopg, or a Spark session: none need be installed, and dialect_of tells them apart
 
@@ -336,9 +333,9 @@ def _postgres_rows(connection: Connection, statement: str) -> list[tuple[Any, ..
     with postgres_cursor(connection) as cursor:
         cursor.execute(statement, prepare=False)  # a plan that the server keeps fails once a table is altered
         rows = cursor.fetchall()
-        changed: dict[int, Callable[[Any], Any]] = {
-            j: np.float32 if column.type_code == REAL else lambda text: text.rstrip(" ")
-            for j, column in enumerate(cursor.description or ()) if column.type_code in (REAL, PADDED)}
+        read: dict[int, Callable[[Any], Any]] = {700: np.float32, 1042: lambda text: text.rstrip(" ")}  # real, char(n)
+        changed = {j: read[column.type_code] for j, column in enumerate(cursor.description or ())
+                   if column.type_code in read}
     if not changed:
         return list(rows)
     return [tuple(changed[j](value) if j in changed and value is not None else value

@@ -16,8 +16,7 @@ class Dialect:
     value as text, and ``quantile`` that quantile of numbers, between two of them by interpolation. ``moment`` makes of
     a date or time the microseconds since 1970, ``pair`` makes of two numbers an array, which is ordered by the first
     and then by the second, and ``second`` reads the second of them. ``local`` is a date and time without a time zone,
-    ``instant`` one with it. ``keeps_order`` says that rows come out of a join in the order in which they went in, and
-    ``shares_parts`` that a common table expression which is named twice is computed once.
+    ``instant`` one with it. ``keeps_order`` says that rows come out of a join in the order in which they went in.
     """
 
     name: str
@@ -36,7 +35,6 @@ class Dialect:
     local: str = "TIMESTAMP"
     instant: str = "TIMESTAMP WITH TIME ZONE"
     keeps_order: bool = False
-    shares_parts: bool = True
 
     def quote(self, identifier: str) -> str:
         """Return the identifier quoted, whatever characters it has; a NUL character is refused.
@@ -106,7 +104,7 @@ SPARK = Dialect("Spark", "`", "DOUBLE", "spark", "rand()", backslash=True, text_
                 quantile="percentile({1}, {0})",
                 moment="CAST(timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', "
                        "CAST({} AS TIMESTAMP_NTZ)) AS DOUBLE)", pair="array({}, {})", second="({})[1]",
-                split="split({}, '{}')", local="TIMESTAMP_NTZ", instant="TIMESTAMP", shares_parts=False)
+                split="split({}, '{}')", local="TIMESTAMP_NTZ", instant="TIMESTAMP")
 UNBOUNDED = {"character": "bpchar", "bit": "bit varying"}  # PostgreSQL's types that cut a literal without a length
 
 

@@ -45,7 +45,6 @@ def scanned(path: FileSource, statement: Callable[[str], str], fetch: str = "fet
 
 
 SCAN = "SELECT * FROM "
-RENAMED = re.compile(r"_\d+$")  # how the name ends that DuckDB gives a column whose own it has seen
 GLOB = re.compile(r"[*?[]")  # characters that stand for others in the patterns of DuckDB and of Python
 
 
@@ -78,8 +77,8 @@ def file_columns(path: FileSource) -> list[str]:
     files = matching(path)
     if files[0].suffix.lower() == ".parquet":
         headers = [_parquet_header(file) for file in files]
-    elif any(RENAMED.search(name) for name in found):
-        headers = [_text_header(file) for file in files]
+    elif any(re.search(r"_\d+$", name) for name in found):
+        headers = [_text_header(file) for file in files]  # DuckDB renames a column whose name it has seen
     else:
         headers = []
     for file, header in zip(files, headers):

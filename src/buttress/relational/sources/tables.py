@@ -162,8 +162,6 @@ def _connection(place: Any) -> Any:
     return place
 
 
-OTHER_DATABASE = (" Read tables of another database into frames, such as by pandas.read_sql, and give these as "
-                  "sources.")
 _ENGINES: "WeakKeyDictionary[Any, Any]" = WeakKeyDictionary()  # the connection of an SQLAlchemy engine
 
 
@@ -183,7 +181,8 @@ def connect(address: str, folder: Path | None = None) -> Any:
     path = (folder or Path()) / address
     if not path.exists():
         raise ValueError(f"database must be a postgresql:// address or a DuckDB file. There is no file {address!r}."
-                         + (OTHER_DATABASE if "://" in address else ""))
+                         + (" Read tables of another database into frames, such as by pandas.read_sql, and give these "
+                            "as sources." if "://" in address else ""))
     return connect_duckdb(str(path), read_only=True)
 
 
@@ -213,9 +212,6 @@ def _of_arrays(
     return result
 
 
-_FILE_LIKE = re.compile(r"[./\\*?:]")  # signs of a path, an address or a pattern of names
-
-
 def _apart(name: str, there: Sequence[str]) -> str:
     """Return what to write for "schema.table", where there is such a table; else nothing."""
     *schema, table = name.split(".")
@@ -235,7 +231,7 @@ class _Query:
 
     def names(self) -> list[str]:
         """Return the columns; a table that is not there is named, with the nearest that is."""
-        if self.dialect is DUCKDB and isinstance(self.name, str) and _FILE_LIKE.search(self.name):
+        if self.dialect is DUCKDB and isinstance(self.name, str) and re.search(r"[./\\*?:]", self.name):
             self._check_no_file(self.name)
         try:
             return self._names()

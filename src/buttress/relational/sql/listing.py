@@ -1,55 +1,38 @@
-"""SELECTs over the rows of a join one by one: all of a small one, sums over those of a larger, means of label rows."""
+"""SELECTs of rows of a join one by one: all of a small one, some at random, means of label rows, numbered rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from buttress._checks import Array
+import numpy as np
+
 from buttress.relational.sql.text import (
     SqlTree,
-    bin_of,
+    base,
+    fan_out,
     feature_columns,
     joins,
     keys_of,
     own_weight,
+    reduced,
     rows_of,
     same,
-    score,
 )
-
-# Rows of the join for each row of its tables up to which sums over them one by one take less time than going up the
-# tree: see docs/relational/counting.md
-PLAIN_ROWS = 10
-FINER = 16  # times as many steps of the grid there, which cost nothing
 
 
 def every_row(tree: SqlTree) -> str:
     """Return the SELECT of the join's rows: label side, weight, features in the order of ``tree.columns``."""
-    parts, joined, mass = _joined(tree, {})
+    parts, joined, mass = _joined(tree)
     names = [f"{_alias(tree, i)}.x{j}" for i in tree.below(tree.root) for j in range(len(tree.nodes[i].features))]
     return f"WITH {', '.join(parts)} SELECT {', '.join(['w.side', mass, *names])} FROM {joined}"
-
-
-def rows_by_bin(tree: SqlTree, betas: Sequence[Array], step: float) -> str:
-    """Return what ``counting_pass`` does, by a sum over the rows of the join; the score of each is rounded once."""
-    number = tree.dialect.number
-    parts, joined, mass = _joined(tree, {i: [f"{score(tree, i, beta)} AS s"] for i, beta in enumerate(betas)})
-    shares = [f"COALESCE({_alias(tree, i)}.s, {number(0.0)})" for i in tree.order]
-    names = [f"{_alias(tree, i)}.x{j}" for i in tree.below(tree.root) for j in range(len(tree.nodes[i].features))]
-    listed = ", ".join(["w.side AS side", f"{mass} AS c", f"{bin_of(' + '.join(shares), step, tree.dialect)} AS bin",
-                        *(f"{name} AS x{j}" for j, name in enumerate(names))])
-    sums = [f"COALESCE(SUM(t.c * t.x{j}), {number(0.0)}) AS g{j}" for j in range(len(names))]
-    return (f"WITH {', '.join(parts)} SELECT {', '.join(['t.side', 't.bin', 'SUM(t.c) AS c', *sums])} "
-            f"FROM (SELECT {listed} FROM {joined}) t GROUP BY t.side, t.bin")
 
 
 def _alias(tree: SqlTree, i: int) -> str:
     return "w" if i == tree.root else f"t{i}"
 
 
-def _joined(tree: SqlTree, more: Mapping[int, Sequence[str]]) -> tuple[list[str], str, str]:
-    """Return the expressions of the nodes' rows (with ``more`` columns of each), their join, and a row's weight."""
+def _joined(tree: SqlTree) -> tuple[list[str], str, str]:
+    """Return the expressions of the nodes' rows, their join, and a row's weight."""
     our = tree.prefix
-    parts = [part for i in reversed(tree.order)
-             for part in rows_of(tree, i, [*feature_columns(tree, i), *more.get(i, ())])]
+    parts = [part for i in reversed(tree.order) for part in rows_of(tree, i, feature_columns(tree, i))]
     weight, fans = own_weight(tree, tree.root)
     parts.append(f"{our}w AS (SELECT t.*, {weight} AS mass FROM {our}t{tree.root} t {fans})")
     joined = [f"{our}w w"]
@@ -94,3 +77,115 @@ def _values(tree: SqlTree, i: int) -> list[str]:
     own = [f"t.x{j}" for j in range(len(tree.nodes[i].features))]
     _, read = joins(tree, i, "m")
     return own + [column.format(f"g{j}", 0) for c, column in read.items() for j in range(len(tree.columns(c)))]
+
+
+def numbered(tree: SqlTree, i: int) -> str:
+    """Return the SELECT of a node's rows that take part in the join, as 64-bit floats.
+
+    Its columns are the number of the row's key among those of the node (but for the root), that of its key in each
+    child (-1 where a left join finds none), its weight, in the root also the label's side, and its features. Rows come
+    in the order of the first column. The database compares the keys, so that equal ones have one number.
+    """
+    rows = base(tree, i, ", ".join(feature_columns(tree, i)))  # those that the joins leave are in r<i>
+    our = tree.prefix
+    parts = [f"{our}x{i} AS ({rows})", *reduced(tree)]
+    if tree.per_label_row and i == tree.root:
+        parts += [f"{our}f{c} AS ({fan_out(tree, c)})" for c in reversed(tree.order) if c != tree.root]
+    edges = [*([i] if i != tree.root else []), *tree.nodes[i].children]
+    parts += [f"{our}n{c} AS ({_numbers(tree, c)})" for c in edges]
+    weight, more = own_weight(tree, i)
+    text = " ".join([more, *(_join(tree, i, c) for c in edges)])
+    return f"WITH {', '.join(parts)} SELECT {', '.join(_chosen(tree, i, edges, weight))} FROM {our}x{i} t {text}" \
+           + (" ORDER BY 1" if i != tree.root else "")
+
+
+def _chosen(tree: SqlTree, i: int, edges: Sequence[int], weight: str) -> list[str]:
+    none = tree.dialect.number(-1.0)
+    codes = [f"COALESCE({_double(tree, f'n{c}.code')}, {none})" for c in edges]
+    side = [_double(tree, "t.side")] if i == tree.root else []
+    features = [_double(tree, f"t.x{j}") for j in range(len(tree.nodes[i].features))]
+    return [f"{value} AS v{j}" for j, value in enumerate([*codes, _double(tree, weight), *side, *features])]
+
+
+def _double(tree: SqlTree, value: str) -> str:
+    return f"CAST({value} AS {tree.dialect.double})"
+
+
+def _numbers(tree: SqlTree, c: int) -> str:
+    """Return the SELECT of a node's distinct keys and their numbers from 0."""
+    keys = ", ".join(f"k{a}" for a in tree.nodes[c].shared)
+    found = f"SELECT DISTINCT {keys} FROM {tree.prefix}r{c}"
+    return f"SELECT {keys}, ROW_NUMBER() OVER (ORDER BY {keys}) - 1 AS code FROM ({found}) q"
+
+
+def _join(tree: SqlTree, i: int, c: int) -> str:
+    """Return the JOIN of the numbers of the keys of node c, which is the node itself or a child."""
+    how = "LEFT JOIN" if c != i and tree.nodes[c].optional else "JOIN"
+    return f"{how} {tree.prefix}n{c} n{c} ON {same('t', f'n{c}', tree.nodes[c].shared)}"
+
+
+def sample_rows(tree: SqlTree, n: int, total: float, repeats: int) -> str:
+    """Return the SELECT of about n rows drawn by weight: label side, how often, features as ``tree.columns`` has them.
+
+    ``total`` is the weight of all rows of the join. A row of the root is offered ``repeats`` times, each time accepted
+    floor(expected number + a random number) times, so that the numbers are right on average; each child's row is found
+    by a random point of its key's total weight (Zhao, Christensen, Li, Hu & Yi, SIGMOD 2018, with running sums as
+    windows).
+    """
+    parts = []
+    our = tree.prefix
+    for i in reversed(tree.order):
+        parts += [*rows_of(tree, i, feature_columns(tree, i)), *_weighed(tree, i)]
+    parts += _drawn(tree, n, total, repeats)
+    names = [f"s.x{i}_{j}" for i in tree.below(tree.root) for j in range(len(tree.nodes[i].features))]
+    return f"WITH {', '.join(parts)} SELECT {', '.join(['s.side', 's.copies', *names])} FROM {our}s{tree.order[-1]} s"
+
+
+def _weighed(tree: SqlTree, i: int) -> list[str]:
+    """Return w<i>, a node's rows with the weight c of their part of the join, and per key totals and running sums."""
+    text, read = joins(tree, i, "d")
+    weight, more = own_weight(tree, i)
+    mass = " * ".join([weight, *(column.format("c", 1) for column in read.values())])
+    our = tree.prefix
+    parts = [f"{our}w{i} AS (SELECT t.*, {mass} AS c FROM {our}t{i} t {text} {more})"]
+    if i != tree.root:
+        by = ", ".join(keys_of(tree, i))
+        parts += [f"{our}d{i} AS (SELECT {by}, SUM(t.c) AS c FROM {our}w{i} t GROUP BY {by})",
+                  f"{our}h{i} AS (SELECT t.*, SUM(t.c) OVER (PARTITION BY {by} ORDER BY t.c ROWS UNBOUNDED PRECEDING) "
+                  f"AS e FROM {our}w{i} t)"]
+    return parts
+
+
+def _drawn(tree: SqlTree, n: int, total: float, repeats: int) -> list[str]:
+    """Return s<i> for every node in tree order: the rows drawn, with the columns of the nodes so far."""
+    dialect = tree.dialect
+    root = tree.root
+    our = tree.prefix
+    share = dialect.number(n / total / repeats)
+    digits = int(np.ceil(np.log10(repeats))) if repeats > 1 else 0
+    offers = " CROSS JOIN ".join([f"{our}w{root} t", *(f"{our}digit d{p}" for p in range(digits))])
+    number = " + ".join(["0", *(f"{10**p} * d{p}.d" for p in range(digits))])
+    listed = ", ".join(f"({d})" for d in range(10))  # not by UNION ALL, whose plan Spark fails to send to its workers
+    parts = [f"{our}digit AS (SELECT v.d FROM (VALUES {listed}) AS v(d))"] if digits else []
+    parts.append(f"{our}offered AS (SELECT t.*, FLOOR({share} * t.c + {dialect.random}) AS copies FROM {offers} "
+                 f"WHERE {number} < {repeats})")
+    parts.append(f"{our}s{root} AS (SELECT {', '.join(['t.side', 't.copies', *_named(tree, root, 't')])} "
+                 f"FROM {our}offered t WHERE t.copies > 0)")
+    before = root
+    for i in tree.order[1:]:
+        shared = tree.nodes[i].shared
+        match = " AND ".join(f"s.k{tree.nodes[i].parent}_{a} = {{0}}.k{a}" for a in shared)
+        how = "LEFT JOIN" if tree.nodes[i].optional else "JOIN"
+        parts.append(f"{our}p{i} AS (SELECT s.*, {dialect.random} * d.c AS at{i} FROM {our}s{before} s {how} {our}d{i} "
+                     f"d ON {match.format('d')})")
+        parts.append(f"{our}s{i} AS (SELECT {', '.join(['s.*', *_named(tree, i, 'h')])} FROM {our}p{i} s {how} "
+                     f"{our}h{i} h ON {match.format('h')} AND s.at{i} < h.e AND s.at{i} >= h.e - h.c)")
+        before = i
+    return parts
+
+
+def _named(tree: SqlTree, i: int, alias: str) -> list[str]:
+    """Return the features and keys of node i under names that tell them from those of other nodes."""
+    node = tree.nodes[i]
+    features = [f"{alias}.x{j} AS x{i}_{j}" for j in range(len(node.features))]
+    return features + [f"{alias}.k{a} AS k{i}_{a}" for a in sorted(node.keys)]

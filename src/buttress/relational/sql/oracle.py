@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from buttress._checks import Array
@@ -22,15 +23,13 @@ from buttress.relational.checks import (
     check_weights,
     check_weights_kind,
 )
-from buttress.relational.counting.grid import step_of
-from buttress.relational.counting.listed import ListedOracle
+from buttress.relational.counting.grid import GridOracle, listed_oracle, step_of
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
 from buttress.relational.declare import Join
 from buttress.relational.plan.features import ROBUST_QUANTILE, Statistics, encoded
 from buttress.relational.plan.keys import check_exact, check_kinds
-from buttress.relational.plan.plan import Encoding, Plan, TableData
+from buttress.relational.plan.plan import ClassWeight, Encoding, Plan, TableData, class_factors
 from buttress.relational.plan.shape import attributes
-from buttress.relational.plan.weighting import ClassWeight, class_factors
 from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import (
     Item,
@@ -43,13 +42,10 @@ from buttress.relational.sources.deadline import heard
 from buttress.relational.sources.dialects import SPARK
 from buttress.relational.sources.files import is_files, marks_of
 from buttress.relational.sql import text
-from buttress.relational.sql.listing import FINER, PLAIN_ROWS, every_row, label_means, rows_by_bin
+from buttress.relational.sql.listing import every_row, label_means, sample_rows
 from buttress.relational.sql.plan import column_sample, sql_home, sql_tree
-from buttress.relational.sql.sample import sample_rows
 
-OFFERS = 2  # times as many rows as are asked for that the root offers to the sample, so that few are accepted twice
 MOST_REPEATS = 1000  # times that each row of the root is offered to a sample, at most
-BOUND_ROUNDING = 1e-9  # share by which a bound grows, so that rounding in the database cannot bring it below the truth
 
 
 class SqlOracle:
@@ -85,14 +81,14 @@ class SqlOracle:
         self.can_refine = True
         self.join = join
         self.encoding = encoding or Encoding()
-        self._base_rows = 0
         self.connection, self.dialect, items = sql_home(join, pairs, memory)
         self._marks = self._files()
         if self.dialect is SPARK:
             items = pinned_tables(self, self.connection, items)
         self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
                                                          per_label_row)
-        samples = [self._sample(i, item) for i, item in enumerate(items)]
+        samples = [column_sample(self.connection, self.dialect, item, [name for t, name in self.columns if t == i])
+                   for i, item in enumerate(items)]
         for attribute in attributes(pairs):
             check_kinds(join, attribute, samples)
             check_exact(join, attribute, samples, lambda i, name: self._magnitude(items[i], name))
@@ -137,14 +133,19 @@ class SqlOracle:
 
     def _count(self) -> tuple[int, tuple[float, float]]:
         """Return the number of rows of the join and the total weight of each class."""
-        zeros = [np.zeros(len(node.features)) for node in self.tree.nodes]
-        counted = self._select(text.counting_pass(self.tree, zeros, 1.0, sums=False))
-        weight = {int(row[0]): float(row[1]) for row in counted}
-        n_rows = int(sum(float(row[2]) for row in counted))
+        weighed = replace(self.tree, nodes=[replace(node, features=[], columns=[]) for node in self.tree.nodes])
+        ones = replace(weighed, nodes=[replace(node, weights=[]) for node in weighed.nodes], per_label_row=False)
+        n_rows = int(sum(self._class_weights(ones).values()))
         check_rows(n_rows)
+        weight = self._class_weights(weighed)
         check_sides(len(weight))
         check_total(sum(weight.values()))
         return n_rows, (weight.get(0, 0.0), weight.get(1, 0.0))
+
+    def _class_weights(self, tree: text.SqlTree) -> dict[int, float]:
+        """Return the weight of the rows of the join by label side, of a tree without features."""
+        counted = self._select(text.counting_pass(tree, [np.zeros(0) for _ in tree.nodes], 1.0))
+        return {int(side): float(weight) for side, _, weight in counted}
 
     def _weigh_classes(self, class_weight: ClassWeight, classes: NDArray[Any], totals: tuple[float, float]) -> float:
         """Multiply the root's weights by the factors of the classes; return the weight of all rows with them."""
@@ -174,25 +175,24 @@ class SqlOracle:
         """
         asked = beta.tobytes(), bins
         if self._kept is None or self._kept[0] != asked:
-            few = self.plan.n_rows <= PLAIN_ROWS * self._base_rows
-            self._kept = asked, self._counted(beta, self._step(beta, bins * (FINER if few else 1)), few)
+            self._kept = asked, self._counted(beta, self._step(beta, bins))
         return self._evaluation(beta, loss, *self._kept[1])
 
-    def at_step(self, beta: Array, loss: MarginLoss, step: float, *, one_by_one: bool = False) -> Evaluation:
-        """Evaluate with a given step of the grid, by tables or over the rows of the join ``one_by_one``."""
-        return self._evaluation(beta, loss, *self._counted(beta, step, one_by_one))
+    def at_step(self, beta: Array, loss: MarginLoss, step: float) -> Evaluation:
+        """Evaluate with a given step of the grid."""
+        return self._evaluation(beta, loss, *self._counted(beta, step))
 
     def _step(self, beta: Array, bins: int) -> float:
         """Return the step of a grid of ``bins`` over the range of scores."""
         rows = self._select(text.ranges(self.tree, self._shares(beta))) if self._columns else []
         return step_of([(float(row[1] or 0), float(row[2] or 0)) for row in rows], bins)
 
-    def _counted(self, beta: Array, step: float, one_by_one: bool) -> tuple[Array, Array, float]:
+    def _counted(self, beta: Array, step: float) -> tuple[Array, Array, float]:
         """Return (side, weight, sums) of the join's rows by bin, the bins' scores, and how far these may be off."""
-        rounded = 1 if one_by_one else text.rounded_shares(self.tree)
-        statement = rows_by_bin if one_by_one else text.counting_pass
-        found = _floats(self._select(statement(self.tree, self._shares(beta), step)))
-        return np.delete(found, 1, axis=1), step * found[:, 1], rounded * step / 2 * (1 + BOUND_ROUNDING)
+        rounded = sum(bool(node.features) or node.parent < 0 for node in self.tree.nodes)
+        found = _floats(self._select(text.counting_pass(self.tree, self._shares(beta), step)))
+        off = rounded * step / 2 * (1 + 1e-9)  # rounding in the database cannot bring it below the truth
+        return np.delete(found, 1, axis=1), step * found[:, 1], off
 
     def _evaluation(self, beta: Array, loss: MarginLoss, found: Array, score: Array, error: float) -> Evaluation:
         label = np.where(found[:, 0] == 1, 1.0, -1.0)
@@ -200,25 +200,25 @@ class SqlOracle:
         b[self._columns] = (label * loss.slope(label * score) / self.total) @ found[:, 2:]
         return evaluation(loss, beta, b, label * score, found[:, 1] / self.total, error)
 
-    def sample(self, n: int) -> tuple[Array, Array, Array]:
+    def sample(self, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
         """Return about n rows drawn by weight: scaled features (k, plan.width), labels -1/+1, and how often each.
 
-        The database draws, so the rows differ from call to call.
+        The database draws, not ``rng``, so the rows differ from call to call.
         """
         offered = float(self.label_rows())
-        repeats = int(min(max(np.ceil(OFFERS * n / max(offered, 1.0)), 1), MOST_REPEATS))
+        repeats = int(min(max(np.ceil(2 * n / max(offered, 1.0)), 1), MOST_REPEATS))  # few are accepted twice then
         return self._design(sample_rows(self.tree, n, self.total, repeats))
 
-    def listed(self) -> ListedOracle:
+    def listed(self) -> GridOracle:
         """Return the exact oracle of all rows of the join, which are read into this process: they must be few."""
-        return ListedOracle(*self._design(every_row(self.tree)))
+        return listed_oracle(*self._design(every_row(self.tree)))
 
-    def label_means(self) -> ListedOracle:
+    def label_means(self) -> GridOracle:
         """Return the exact oracle of the mean features of the join rows of each label row, read into this process."""
         if self.node_of.count(self.node_of[self.join.root]) > 1:
             raise ValueError("objective='mean' inside a database needs the label's table outside the join's cycle. Use "
                              "engine='memory'.")
-        return ListedOracle(*self._design(label_means(self.tree)))
+        return listed_oracle(*self._design(label_means(self.tree)))
 
     def label_rows(self) -> int:
         """Return the number of rows of the label's table."""
@@ -239,9 +239,6 @@ class SqlOracle:
     def _select(self, statement: str) -> list[tuple[Any, ...]]:
         return select(self.connection, statement, self.dialect)
 
-    def _sample(self, i: int, item: Item) -> dict[str, Column]:
-        return column_sample(self.connection, self.dialect, item, [name for t, name in self.columns if t == i])
-
     def _features(self, i: int, sample: dict[str, Column], intercept: bool, first: int) -> TableData:
         """Add a table's feature expressions to its node, coefficients from ``first`` on; return what they are."""
         table = self.join.tables[i]
@@ -254,7 +251,6 @@ class SqlOracle:
         more = ["AVG({0})", far_off if self.encoding.scaling == "robust" else "MAX(ABS({0}))"]
         found = self._select(text.statistics(self.tree, self.node_of[i], read, more))[0]
         n_rows = int(found[0] or 0)
-        self._base_rows += n_rows
         features = []
         for j, name in enumerate(table.features):
             statistics = Statistics(*(float(value or 0) for value in found[1 + 4 * j : 5 + 4 * j]))

@@ -173,11 +173,6 @@ def score(tree: SqlTree, i: int, beta: Array) -> str:
     return " + ".join(terms) or number(0.0)
 
 
-def bin_of(value: str, step: float, dialect: Dialect) -> str:
-    """Return the expression of the bin of a score on a grid."""
-    return f"CAST(FLOOR(({value}) / {dialect.number(step)} + {dialect.number(0.5)}) AS BIGINT)"
-
-
 def ranges(tree: SqlTree, betas: Sequence[Array]) -> str:
     """Return one SELECT of (node, least share of the score, largest) of every node with features."""
     parts = []
@@ -188,18 +183,17 @@ def ranges(tree: SqlTree, betas: Sequence[Array]) -> str:
     return " UNION ALL ".join(parts)
 
 
-def counting_pass(tree: SqlTree, betas: Sequence[Array], step: float, sums: bool = True) -> str:
+def counting_pass(tree: SqlTree, betas: Sequence[Array], step: float) -> str:
     """Return the SELECT of (label side, bin, weight, weighted feature sums) of the join's rows.
 
-    The sums are in the order of ``tree.columns``. With ``sums`` False: (label side, weight, number of rows).
+    The sums are in the order of ``tree.columns``.
     """
     parts = []
+    number = tree.dialect.number
     for i in reversed(tree.order):
-        columns = weight_columns(tree, i)
-        if sums:
-            columns = [*feature_columns(tree, i), f"{bin_of(score(tree, i, betas[i]), step, tree.dialect)} AS bin"]
-        parts += rows_of(tree, i, columns, _clustered(tree, i) if sums else "")
-        parts.append(f"{tree.prefix}m{i} AS ({_message(tree, i, sums)})")
+        share = f"CAST(FLOOR(({score(tree, i, betas[i])}) / {number(step)} + {number(0.5)}) AS BIGINT) AS bin"
+        parts += rows_of(tree, i, [*feature_columns(tree, i), share], _clustered(tree, i))
+        parts.append(f"{tree.prefix}m{i} AS ({_message(tree, i)})")
     return f"WITH {', '.join(parts)} SELECT * FROM {tree.prefix}m{tree.root}"
 
 
@@ -251,10 +245,10 @@ def join_of(tree: SqlTree, c: int, kind: str) -> str:
     return f"{how} {tree.prefix}{kind}{c} {kind}{c} ON {same('t', f'{kind}{c}', tree.nodes[c].shared)}"
 
 
-def keys_of(tree: SqlTree, i: int, alias: str = "t") -> list[str]:
+def keys_of(tree: SqlTree, i: int) -> list[str]:
     """Return the columns that a node's rows are grouped by: its keys, or the label's side in the root."""
     shared = tree.nodes[i].shared
-    return [f"{alias}.k{a}" for a in shared] if tree.nodes[i].parent >= 0 else [f"{alias}.side"]
+    return [f"t.k{a}" for a in shared] if tree.nodes[i].parent >= 0 else ["t.side"]
 
 
 def fan_out(tree: SqlTree, i: int) -> str:
@@ -273,7 +267,7 @@ def own_weight(tree: SqlTree, i: int) -> tuple[str, str]:
     return f"(t.w / ({' * '.join(column.format('n', 1) for column in read.values())}))", text
 
 
-def _message(tree: SqlTree, i: int, sums: bool) -> str:
+def _message(tree: SqlTree, i: int) -> str:
     """Return the SELECT of a message: group rows times children's messages by key (label side at the root) and bin.
 
     One child after the other is joined and its key summed out, so that rows meet the last one in groups of equal bins:
@@ -281,40 +275,31 @@ def _message(tree: SqlTree, i: int, sums: bool) -> str:
     """
     children = tree.nodes[i].children
     if not children:
-        return _step(tree, i, None, keys_of(tree, i), sums)
+        return _step(tree, i, None, keys_of(tree, i))
     source = ""
     for place, child in enumerate(children):
         left = sorted({a for c in children[place + 1:] for a in tree.nodes[c].shared})
         by = list(dict.fromkeys([*keys_of(tree, i), *(f"t.k{a}" for a in left)]))
-        source = _step(tree, i, child, by, sums, source)
+        source = _step(tree, i, child, by, source)
     return source
 
 
-def _step(tree: SqlTree, i: int, child: int | None, by: Sequence[str], sums: bool, source: str = "") -> str:
+def _step(tree: SqlTree, i: int, child: int | None, by: Sequence[str], source: str = "") -> str:
     """Return the SELECT of a node's rows, or of the ``source`` of them and some children, times a child's message.
 
-    Its columns are those of ``by`` and the weight c; with ``sums`` also the bin and the weighted sums so far of the
-    features, each named after its place in the owners of the node, and without them the number of rows n.
+    Its columns are those of ``by``, the bin, the weight c and the weighted sums so far of the features, each named
+    after its place in the owners of the node.
     """
     started = bool(source)
     _, read = joins(tree, i, "m")
     weight, more = ("t.c", "") if started else own_weight(tree, i)
-    rows = "t.n" if started else tree.dialect.number(1.0)
     text = "" if child is None else join_of(tree, child, "m")
     mass = "" if child is None else " * " + read[child].format("c", 1)
-    many = "" if child is None else " * " + read[child].format("n", 1)
-    chosen = [f"{key} AS {key[2:]}" for key in by]
-    groups = list(by)
-    counts = [f"SUM({weight}{mass}) AS c"]
-    if not sums:
-        counts.append(f"SUM({rows}{many}) AS n")
-    else:
-        at = "t.bin" if child is None else f"t.bin + {read[child].format('bin', 0)}"
-        chosen.append(f"{at} AS bin")
-        groups.append(at)
-        counts += _sums(tree, i, child, started, weight, mass)
+    at = "t.bin" if child is None else f"t.bin + {read[child].format('bin', 0)}"
+    chosen = [*(f"{key} AS {key[2:]}" for key in by), f"{at} AS bin", f"SUM({weight}{mass}) AS c",
+              *_sums(tree, i, child, started, weight, mass)]
     item = f"({source})" if started else f"{tree.prefix}t{i}"
-    return f"SELECT {', '.join(chosen + counts)} FROM {item} t {text} {more} GROUP BY {', '.join(groups)}"
+    return f"SELECT {', '.join(chosen)} FROM {item} t {text} {more} GROUP BY {', '.join([*by, at])}"
 
 
 def _sums(tree: SqlTree, i: int, child: int | None, started: bool, weight: str, mass: str) -> list[str]:
@@ -331,8 +316,3 @@ def _sums(tree: SqlTree, i: int, child: int | None, started: bool, weight: str, 
             sums += [f"SUM(t.g{place + j}{mass}) AS g{place + j}" for j in range(wide)]
         place += wide
     return sums
-
-
-def rounded_shares(tree: SqlTree) -> int:
-    """Return how many nodes' shares of the score are rounded."""
-    return int(np.sum([bool(node.features) or node.parent < 0 for node in tree.nodes]))

@@ -1,6 +1,7 @@
 """The common part of kernel machines under a risk: their parameters, the space of the fit, and the descent."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from buttress._checks import (
     warn_user,
 )
 from buttress._documented import Documented
+from buttress._state import Attribute, State
 from buttress._types import RandomStateLike, Rows, Targets
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks, nystroem
@@ -35,6 +37,7 @@ from buttress.kernels import (
 )
 from buttress.losses import Loss
 from buttress.risks import PerClass, Risk, Subquantile, Tilted
+from buttress.robust.report import OF_RUN, keep_run
 from buttress.solvers.gradient.descent import STEP_RULES, StepLike, descent
 from buttress.solvers.gradient.space import Dual, Primal, Space
 from buttress.solvers.run import Outcome, Steps, run
@@ -45,45 +48,36 @@ LEAST_EFFECTIVE = 0.1  # a tilted risk warns if its effective number of rows is 
 INLIER = 0.5  # a row counts as kept from this share of the heaviest row's weight on
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
     """The parameters, checks and descent of :class:`KernelRegressor` and :class:`KernelClassifier`."""
 
-    def __init__(
-        self,
-        *,
-        risk: Risk | None = None,
-        alpha: float = 1.0,
-        kernel: KernelLike = "rbf",
-        degree: float = 3,
-        gamma: float | str = "auto",
-        coef0: float = 0.0,
-        acceleration: str | float | None = "nesterov",
-        step: StepLike = "spectral",
-        radius: float | None = None,
-        init: str = "zero",
-        n_landmarks: int | str | None = "auto",
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        random_state: RandomStateLike = None,
-        progress: bool = False,
-    ):
-        self.risk = risk
-        self.alpha = alpha
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.acceleration = acceleration
-        self.step = step
-        self.radius = radius
-        self.init = init
-        self.n_landmarks = n_landmarks
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.random_state = random_state
-        self.progress = progress
+    _state = State(
+        Attribute("dual_coef_", "finite", "n_centers or n_centers, *",
+                  "Coefficients, a column a class beyond two; of a linear kernel ``coef_``, with one more for a coef0 "
+                  "> 0, in its place."),
+        Attribute("inlier_mask_", "bool", "n_rows",
+                  "Training rows that are kept: those with at least half the weight of the heaviest."),
+        Attribute("weights_", "nonnegative", "n_rows",
+                  "Weight of each training row at the solution, summing to 1."),
+        *OF_RUN)
+
+    risk: Risk | None = None
+    alpha: float = 1.0
+    kernel: KernelLike = "rbf"
+    degree: float = 3
+    gamma: float | str = "auto"
+    coef0: float = 0.0
+    acceleration: str | float | None = "nesterov"
+    step: StepLike = "spectral"
+    radius: float | None = None
+    init: str = "zero"
+    n_landmarks: int | str | None = "auto"
+    tol: float = 1e-4
+    max_iter: int | None = 1000
+    max_time: float | None = None
+    random_state: RandomStateLike = None
+    progress: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -133,10 +127,7 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
         self.weights_ = risk.weights(loss.value(y, space.point(outcome.state).f), weight)
         self.inlier_mask_ = kept_rows(self.weights_, weight, codes)
         warn_of_few(self.weights_, risk, len(X))
-        self.objective_ = outcome.objective
-        self.n_iter_ = outcome.n_iter
-        self.history_ = outcome.history
-        self.converged_ = outcome.converged
+        keep_run(self, outcome)
         return outcome
 
     def _run(self, steps: Steps, report: Report) -> Outcome:

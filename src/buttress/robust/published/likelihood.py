@@ -34,7 +34,6 @@ from buttress._types import Labels, MatrixLike, VectorLike
 from buttress.expansion import KernelExpansion, binary_contrasts
 from buttress.kernels import Linear
 from buttress.robust.published.linear import LinearModel
-from buttress.robust.report import OF_RUN
 from buttress.solvers.contamination.trimmed import smallest, trimming
 from buttress.solvers.run import Steps, all_or_nothing
 
@@ -72,17 +71,14 @@ FAMILIES = {
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TrimmedLikelihood(LinearModel):
     """The parameters and the alternation of the two trimmed-likelihood estimators."""
 
-    def __init__(self, *, contamination: float = 0.2, radius: float | None = None, fit_intercept: bool = True,
-                 max_iter: int = 100, max_time: float | None = None, progress: bool = False):
-        self.contamination = contamination
-        self.radius = radius
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.progress = progress
+    _state = State(Attribute("inlier_mask_", "bool", "n_rows", "Rows kept at the end."))
+
+    contamination: float = 0.2
+    radius: float | None = None
 
     def _alternate(self, X: Array, y: Array, family: str, report: Report) -> None:
         """Trim to (1 - 2 contamination) n of the (1 - contamination) n rows of least |y|, and set the coefficients."""
@@ -101,6 +97,7 @@ class TrimmedLikelihood(LinearModel):
         self.intercept_ += middle
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
     """Trimmed maximum likelihood of a linear model of normal or Poisson targets.
 
@@ -118,7 +115,7 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
         Largest norm of the coefficients (the intercept among them), > 0; None for no limit.
     fit_intercept : bool, default=True
     max_iter, max_time : int, float or None
-        Most alternations (-1 for no limit) and seconds; few are needed.
+        Most alternations (None for no limit) and seconds; few are needed.
     progress : bool, default=False
         Show a progress line.
 
@@ -139,18 +136,9 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
     array([3.])
     """
 
-    _state = State(
-        *OF_RUN,
-        Attribute("coef_", "finite", "n_features"),
-        Attribute("intercept_", "finite"),
-        Attribute("inlier_mask_", "bool", "n_rows", "Rows kept at the end."))
+    _state = State()  # that of TrimmedLikelihood, listed above
 
-    def __init__(self, *, contamination: float = 0.2, family: str = "normal", radius: float | None = None,
-                 fit_intercept: bool = True, max_iter: int = 100, max_time: float | None = None,
-                 progress: bool = False):
-        super().__init__(contamination=contamination, radius=radius, fit_intercept=fit_intercept, max_iter=max_iter,
-                         max_time=max_time, progress=progress)
-        self.family = family
+    family: str = "normal"
 
     @all_or_nothing
     @with_callbacks
@@ -195,12 +183,7 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
     True
     """
 
-    _state = State(
-        Attribute("classes_", "label", "2"),
-        *OF_RUN,
-        Attribute("coef_", "finite", "n_features"),
-        Attribute("intercept_", "finite"),
-        Attribute("inlier_mask_", "bool", "n_rows", "Rows kept at the end."))
+    _state = State(Attribute("classes_", "label", "2"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -18,6 +18,8 @@ deviations.
 Source: Mukhoty, Gopakumar, Jain & Kar (2019), algorithm 1.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
@@ -38,7 +40,7 @@ from buttress._rows import counted_once
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights, weighted_median
-from buttress.robust.report import OF_RUN
+from buttress.robust.report import OF_RUN, keep_run
 from buttress.robust.scoring import NORMAL_MEDIAN
 from buttress.solvers.run import Outcome, Step, Steps, all_or_nothing, run
 
@@ -50,8 +52,19 @@ RIDGE = 1e-12  # of columns scaled to norm 1: keeps the normal equations solvabl
 NO_RESIDUAL = 1e-12  # in units of the targets: a smaller residual is rounding
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinearModel(Documented, CallbackSupportMixin, BaseEstimator):
     """The common part of the linear baselines: a column of ones, the run and the linear prediction."""
+
+    _state = State(
+        *OF_RUN,
+        Attribute("coef_", "finite", "n_features"),
+        Attribute("intercept_", "finite"))
+
+    fit_intercept: bool = True
+    max_iter: int | None = 100
+    max_time: float | None = None
+    progress: bool = False
 
     def _columns(self, X: Array) -> Array:
         return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
@@ -64,10 +77,7 @@ class LinearModel(Documented, CallbackSupportMixin, BaseEstimator):
     def _run(self, steps: Steps, report: Report, tol: float) -> Outcome:
         outcome = run(steps, tol=tol, max_iter=self.max_iter,
                       max_time=self.max_time, callback=report, progress=self.progress, name=type(self).__name__)
-        self.objective_ = outcome.objective
-        self.n_iter_ = outcome.n_iter
-        self.history_ = outcome.history
-        self.converged_ = outcome.converged
+        keep_run(self, outcome)
         return outcome
 
     def _set_coef(self, w: Array) -> None:
@@ -80,6 +90,7 @@ class LinearModel(Documented, CallbackSupportMixin, BaseEstimator):
         return check_X(self, X) @ self.coef_ + self.intercept_
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CRR(RegressorMixin, LinearModel):
     """Consistent robust regression: least squares that ignores the k largest residuals.
 
@@ -94,7 +105,7 @@ class CRR(RegressorMixin, LinearModel):
     tol : float, default=1e-6
         Stop when b changes by at most this share of the norm of y - b.
     max_iter, max_time : int, float or None
-        Most iterations (-1 for no limit) and seconds.
+        Most iterations (None for no limit) and seconds.
     progress : bool, default=False
         Show a progress line.
 
@@ -114,20 +125,12 @@ class CRR(RegressorMixin, LinearModel):
     """
 
     _state = State(
-        *OF_RUN,
-        Attribute("coef_", "finite", "n_features"),
-        Attribute("intercept_", "finite"),
         Attribute("inlier_mask_", "bool", "n_rows", "Rows whose target was not corrected."),
         Attribute("correction_", "finite", "n_rows", "b, what was subtracted from the targets."))
 
-    def __init__(self, *, contamination: float = 0.2, fit_intercept: bool = True, tol: float = 1e-6,
-                 max_iter: int = 10_000, max_time: float | None = None, progress: bool = False):
-        self.contamination = contamination
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.progress = progress
+    contamination: float = 0.2
+    tol: float = 1e-6
+    max_iter: int | None = 10_000
 
     @all_or_nothing
     @with_callbacks
@@ -151,6 +154,7 @@ class CRR(RegressorMixin, LinearModel):
         return self
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class STIR(RegressorMixin, LinearModel):
     """Stagewise-truncated reweighted least squares: weights 1/|r|, truncated at a level that grows by stages.
 
@@ -167,7 +171,7 @@ class STIR(RegressorMixin, LinearModel):
     tol : float, default=1e-6
         Stop when the fitted values change by at most this share of the norm of y.
     max_iter, max_time : int, float or None
-        Most iterations (-1 for no limit) and seconds.
+        Most iterations (None for no limit) and seconds.
     progress : bool, default=False
         Show a progress line.
 
@@ -188,22 +192,14 @@ class STIR(RegressorMixin, LinearModel):
     """
 
     _state = State(
-        *OF_RUN,
-        Attribute("coef_", "finite", "n_features"),
-        Attribute("intercept_", "finite"),
         Attribute("scale_", "nonnegative",
                   meaning="Median absolute residual / 0.6745, the standard deviation if the residuals are normal."),
         Attribute("inlier_mask_", "bool", "n_rows", "Rows with a residual of at most 3 ``scale_``."))
 
-    def __init__(self, *, truncation: float = 10.0, growth: float = 1.5, fit_intercept: bool = True, tol: float = 1e-6,
-                 max_iter: int = 1000, max_time: float | None = None, progress: bool = False):
-        self.truncation = truncation
-        self.growth = growth
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.progress = progress
+    truncation: float = 10.0
+    growth: float = 1.5
+    tol: float = 1e-6
+    max_iter: int | None = 1000
 
     @all_or_nothing
     @with_callbacks

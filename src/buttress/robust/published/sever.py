@@ -1,13 +1,21 @@
 """SEVER for any estimator: fit, score each row by its gradient, drop the worst, and repeat.
 
 Source: Diakonikolas, Kamath, Kane, Li, Steinhardt & Stewart (2019), algorithms 1 and 2.
+
+The gradient of row i is g_i = sum_c R_ic k(x_i, .) e_c, R_i the derivative of its loss in the scores. Let the centred
+gradients be the rows of G and v its first right singular vector. The score is tau_i = (G_i v)^2. It is computed without
+features: the Gram matrix of the gradients is (R R') * K, centred on both sides, and tau_i = lmax u_i^2 with u its first
+eigenvector. A penalty adds the same term to every gradient, which centring removes.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import hstack, issparse
+from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import expit, softmax
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
@@ -28,9 +36,11 @@ from buttress._checks import (
     silent,
 )
 from buttress._documented import Documented, advises
+from buttress._rows import distinct_rows
 from buttress._state import Attribute, State
 from buttress._types import (
     Labels,
+    Mask,
     MatrixLike,
     ProbabilisticClassifier,
     RandomStateLike,
@@ -38,43 +48,41 @@ from buttress._types import (
     Trainable,
     VectorLike,
 )
-from buttress.kernels import Kernel, KernelLike, as_kernel, is_precomputed, warn_of_scale
+from buttress.features import landmarks, nystroem
+from buttress.kernels import Kernel, KernelLike, Linear, as_kernel, is_precomputed, kernel_takes_sparse, warn_of_scale
 from buttress.risks import Mean
-from buttress.robust.published.descent import KernelRisk
-from buttress.robust.published.gradients import Mask, below_random_cut, gram_times, scores, without_worst
+from buttress.robust.published.descent import AUTO_LANDMARKS, GRAM_ROWS, KernelRisk
 from buttress.robust.published.under_risk import KernelClassifier, KernelRegressor
 from buttress.solvers.contamination.trimmed import trimming
 from buttress.solvers.run import all_or_nothing, run
 
+CHI_SQUARE_MEDIAN = 0.4549364  # of the square of a standard normal number
+EIGEN_TOL = 1e-8  # relative error of the top eigenvalue; scores are only compared with one another
+FEWEST = 3  # with fewer rows no direction stands out, and the eigenvalue solver needs more than two
+Gram = Callable[[Array], Array]  # multiplication by a kernel matrix
 Model = TypeVar("Model")
 renamed = advises(rule="Give tolerance=4.0 for the random rule.",
                   **dict.fromkeys(("gamma", "degree", "coef0"), "Give a kernel that has it, such as kernels.RBF(0.1)."))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
     """The parameters and the loop of :class:`SeverRegressor` and :class:`SeverClassifier`."""
 
-    _machine: Callable[..., KernelRegressor | KernelClassifier]  # what is fitted where no estimator is given
+    _state = State(
+        Attribute("estimator_", "part", of="BaseEstimator", shares="n_features", meaning="The last model."),
+        Attribute("inlier_mask_", "bool", "n_rows", "Training rows it was fitted on."),
+        Attribute("n_iter_", "count", meaning="Rounds run."),
+        Attribute("converged_", "bool", meaning="Whether the last round found no row to leave out."))
+    _machine: ClassVar[Callable[..., KernelRegressor | KernelClassifier]]  # what is fitted where no estimator is given
 
-    @renamed
-    def __init__(
-        self,
-        estimator: Trainable | None = None,
-        *,
-        contamination: float = 0.2,
-        share: float | None = None,
-        tolerance: float | None = None,
-        n_rounds: int = 4,
-        kernel: KernelLike | None = None,
-        random_state: RandomStateLike = None,
-    ):
-        self.estimator = estimator
-        self.contamination = contamination
-        self.share = share
-        self.tolerance = tolerance
-        self.n_rounds = n_rounds
-        self.kernel = kernel
-        self.random_state = random_state
+    estimator: Trainable | None = field(default=None, kw_only=False)
+    contamination: float = 0.2
+    share: float | None = None
+    tolerance: float | None = None
+    n_rounds: int = 4
+    kernel: KernelLike | None = None
+    random_state: RandomStateLike = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -168,6 +176,8 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         return self.estimator_.predict(check_X(self, X, sparse=self._takes_sparse()))
 
 
+@renamed
+@dataclass(kw_only=True, eq=False, repr=False)
 class SeverRegressor(RegressorMixin, Sever):
     """A regressor refitted without the rows whose squared-loss gradients stand out (SEVER).
 
@@ -211,11 +221,7 @@ class SeverRegressor(RegressorMixin, Sever):
     0
     """
 
-    _state = State(
-        Attribute("estimator_", "part", of="BaseEstimator", shares="n_features", meaning="The last model."),
-        Attribute("inlier_mask_", "bool", "n_rows", "Training rows it was fitted on."),
-        Attribute("n_iter_", "count", meaning="Rounds run."),
-        Attribute("converged_", "bool", meaning="Whether the last round found no row to leave out."))
+    _state = State()  # that of Sever, listed above
 
     @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverRegressor":
@@ -242,6 +248,8 @@ class SeverRegressor(RegressorMixin, Sever):
         return KernelRegressor(acceleration=None, step="preconditioned", **params)
 
 
+@renamed
+@dataclass(kw_only=True, eq=False, repr=False)
 class SeverClassifier(ClassifierMixin, Sever):
     """A classifier refitted without the rows whose logistic-loss gradients stand out (SEVER).
 
@@ -273,31 +281,10 @@ class SeverClassifier(ClassifierMixin, Sever):
     True
     """
 
-    _state = State(
-        Attribute("classes_", "label", "n_classes"),
-        Attribute("estimator_", "part", of="BaseEstimator", shares="n_features", meaning="The last model."),
-        Attribute("inlier_mask_", "bool", "n_rows", "Training rows it was fitted on."),
-        Attribute("n_iter_", "count", meaning="Rounds run."),
-        Attribute("converged_", "bool", meaning="Whether the last round found no row to leave out."))
-
+    _state = State(Attribute("classes_", "label", "n_classes"))
     _machine = KernelClassifier
 
-    @renamed
-    def __init__(
-        self,
-        estimator: Trainable | None = None,
-        *,
-        contamination: float = 0.2,
-        share: float | None = None,
-        tolerance: float | None = None,
-        n_rounds: int = 4,
-        balanced: bool = True,
-        kernel: KernelLike | None = None,
-        random_state: RandomStateLike = None,
-    ):
-        super().__init__(estimator, contamination=contamination, share=share, tolerance=tolerance, n_rounds=n_rounds,
-                         kernel=kernel, random_state=random_state)
-        self.balanced = balanced
+    balanced: bool = True
 
     @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverClassifier":
@@ -344,3 +331,57 @@ def probabilities(model: ScoredClassifier | ProbabilisticClassifier, X: Array) -
         return softmax(f, axis=1)
     p = expit(f)
     return np.column_stack([1 - p, p])
+
+
+def scores(R: Array, gram: Gram) -> Array:
+    """Return tau (n,) from the derivatives R (n, C) and multiplication by the kernel matrix of the same rows."""
+
+    def times(v: Array) -> Array:
+        u = v - v.mean()
+        u = np.sum(R * gram(R * u[:, None]), axis=1)
+        return u - u.mean()
+
+    if len(R) < FEWEST:
+        return np.zeros(len(R))
+    start = np.random.default_rng(0).normal(size=len(R))  # any vector that is not orthogonal to u
+    if not np.any(times(start)):
+        return np.zeros(len(R))
+    value, u = eigsh(LinearOperator((len(R), len(R)), matvec=lambda v: times(np.ravel(v)), dtype=np.float64), k=1,
+                     v0=start, tol=EIGEN_TOL)
+    return value[0] * u[:, 0] ** 2
+
+
+def without_worst(tau: Array, share: float) -> Mask:
+    """Return the rows without the ``share`` of highest scores, rounded down (the published code)."""
+    mask = np.ones(len(tau), dtype=bool)
+    mask[np.argsort(-tau, kind="stable")[: int(share * len(tau))]] = False
+    return mask
+
+
+def below_random_cut(tau: Array, tolerance: float, rng: np.random.RandomState) -> Mask:
+    """Return the rows with scores below a uniform draw from (0, max tau) (the published theory).
+
+    All rows stay if the mean score is at most ``tolerance`` sigma^2. sigma^2 is the variance of normal gradients
+    with this median score: median / 0.4549, the median of chi^2_1.
+    """
+    if len(tau) == 0 or tau.mean() <= tolerance * np.median(tau) / CHI_SQUARE_MEDIAN:
+        return np.ones(len(tau), dtype=bool)
+    return np.asarray(tau < rng.uniform(0, tau.max()))
+
+
+def gram_times(kernel: Kernel, X: Array) -> Gram:
+    """Return a function that multiplies by the kernel matrix of the rows of X, by features if those are smaller."""
+    if isinstance(kernel, Linear) and kernel.definiteness == "pd":
+        constant = np.full((X.shape[0], 1), np.sqrt(kernel.coef0))
+        Z: Any = hstack([X, constant], format="csr") if issparse(X) else np.hstack([X, constant])
+    elif X.shape[0] > GRAM_ROWS and kernel.definiteness == "pd":
+        rng = np.random.RandomState(0)
+        points = (distinct_rows(X[rng.choice(X.shape[0], AUTO_LANDMARKS, replace=False)]) if issparse(X)
+                  else landmarks(X, AUTO_LANDMARKS, rng=rng, method="uniform"))
+        Z = nystroem(kernel, points)(X)
+    else:
+        if issparse(X) and not kernel_takes_sparse(kernel):
+            raise ValueError(f"{kernel!r} takes no sparse X. Use X.toarray(), or a kernel by name for the gradients.")
+        K = kernel(X, X)
+        return lambda v: K @ v
+    return lambda v: Z @ (Z.T @ v)

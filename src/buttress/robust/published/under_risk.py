@@ -1,5 +1,6 @@
 """Kernel regression and classification under a risk: functional gradient descent that can trim corrupt rows."""
 
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -11,7 +12,7 @@ from buttress._checks import Array, check_classes, check_number, check_X_y
 from buttress._predicting import ExpansionPredictions, ExpansionValues
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State
-from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
+from buttress._types import MatrixLike, Rows, VectorLike
 from buttress._weights import check_weights, weighted_median
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.conformal import check_coverage
@@ -19,12 +20,11 @@ from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_o
 from buttress.certainty.left_out import Slopes, kernel_features, kernel_leverages, one_step
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.kernels import KernelLike, Linear, Precomputed
+from buttress.kernels import Linear, Precomputed
 from buttress.losses import Logistic, Multinomial, Squared
 from buttress.risks import PerClass, Risk
 from buttress.robust.published.descent import KernelRisk
-from buttress.robust.report import OF_RUN
-from buttress.solvers.gradient.descent import EnvelopeGradient, StepLike, envelope_gradient
+from buttress.solvers.gradient.descent import EnvelopeGradient, envelope_gradient
 from buttress.solvers.gradient.space import Dual
 from buttress.solvers.ridge.leave_one_out import GramRidge
 from buttress.solvers.run import all_or_nothing
@@ -32,6 +32,7 @@ from buttress.solvers.run import all_or_nothing
 LEAST_RIDGE = 1e-9  # of the heaviest row's weight, where alpha is 0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, KernelRisk):
     """Kernel regression under a risk of the squared losses.
 
@@ -67,7 +68,7 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
     tol : float, default=1e-4
         Stop when the norm of the gradient has fallen to this share of its first value.
     max_iter, max_time : int, float or None
-        Most iterations (-1 for no limit) and seconds.
+        Most iterations (None for no limit) and seconds.
     random_state : int, RandomState or None
         For ``init="glorot"``, ``"normal"`` and the landmarks.
     progress : bool, default=False
@@ -90,14 +91,6 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
     """
 
     _state = State(
-        Attribute("dual_coef_", "finite", "n_centers or n_centers, *",
-                  "Coefficients, a column a class beyond two; of a linear kernel ``coef_``, with one more for a coef0 "
-                  "> 0, in its place."),
-        Attribute("inlier_mask_", "bool", "n_rows",
-                  "Training rows that are kept: those with at least half the weight of the heaviest."),
-        Attribute("weights_", "nonnegative", "n_rows",
-                  "Weight of each training row at the solution, summing to 1."),
-        *OF_RUN,
         Attribute("intercept_", "finite"),
         Attribute("expansion_", "part", of="KernelExpansion", shares="n_features",
                   meaning="The prediction as a function of rows, for attacks."),
@@ -106,31 +99,7 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         Attribute("_targets", "finite", "n_rows"),
         Attribute("_row_weights", "nonnegative", "n_rows"))
 
-    def __init__(
-        self,
-        *,
-        risk: Risk | None = None,
-        alpha: float = 1.0,
-        fit_intercept: bool = True,
-        kernel: KernelLike = "rbf",
-        degree: float = 3,
-        gamma: float | str = "auto",
-        coef0: float = 0.0,
-        acceleration: str | float | None = "nesterov",
-        step: StepLike = "spectral",
-        radius: float | None = None,
-        init: str = "zero",
-        n_landmarks: int | str | None = "auto",
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        random_state: RandomStateLike = None,
-        progress: bool = False,
-    ):
-        super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0,
-                         acceleration=acceleration, step=step, radius=radius, init=init, n_landmarks=n_landmarks,
-                         tol=tol, max_iter=max_iter, max_time=max_time, random_state=random_state, progress=progress)
-        self.fit_intercept = fit_intercept
+    fit_intercept: bool = True
 
     @all_or_nothing
     @with_callbacks
@@ -189,30 +158,31 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         risk = self._checked_risk()
         if lam is not None:
             check_number("lam", lam, 0, fix="Leave it out to take half of 1 / beta.")
-        centres = self.expansion_.centers
-        kernel = self.expansion_.kernel
-        n_rows = len(getattr(self, "_targets", ()))  # a loaded model has none
-        if isinstance(kernel, Linear | Precomputed) or len(centres) != n_rows:
-            raise ValueError("stationarity needs the Gram matrix of the training rows, which a loaded model, one on "
-                             f"landmarks or one of a linear or precomputed kernel does not keep. Got {kernel!r} with "
-                             f"{len(centres)} centres of {n_rows} rows. Fit with n_landmarks=None, a kernel of rows.")
         weight = self._row_weights
-        space = Dual(kernel(centres, centres), weight / weight.sum())
+        space = Dual(self._gram("stationarity"), weight / weight.sum())
         ridge = self.alpha / (risk.kept * weight.sum())
         beta = 2 * space.largest(self.weights_) + 2 * ridge
         return envelope_gradient(space, self._targets - self.intercept_, risk, self.dual_coef_, ridge=ridge,
                                  sample_weight=weight, lam=1 / (2 * beta) if lam is None else lam)
 
-    def _held_out_fits(self) -> HeldOutFits:
-        """Return the weighted ridge fits without a fold of rows each, weights as the risk has them at the solution."""
+    def _gram(self, what: str) -> Array:
+        """Return the Gram matrix of the training rows, which ``what`` needs."""
         centres = self.expansion_.centers
         kernel = self.expansion_.kernel
-        if isinstance(kernel, Linear | Precomputed) or len(centres) != len(self._targets) or not self.alpha > 0:
-            raise ValueError("Intervals of a KernelRegressor need alpha > 0 and its training rows, which a model on "
-                             f"landmarks or of a linear or precomputed kernel does not keep. Got {kernel!r} with "
-                             f"{len(centres)} centres of {len(self._targets)} rows and alpha={self.alpha:g}. Use "
-                             "n_landmarks=None, RobustKernelRegressor or RobustLinearRegressor.")
-        ridge = GramRidge(kernel(centres, centres), equal_rows(centres))
+        n_rows = len(getattr(self, "_targets", ()))  # a loaded model has none
+        if isinstance(kernel, Linear | Precomputed) or len(centres) != n_rows:
+            raise ValueError(f"{what} needs the Gram matrix of the training rows, which a loaded model, one on "
+                             f"landmarks or one of a linear or precomputed kernel does not keep. Got {kernel!r} with "
+                             f"{len(centres)} centres of {n_rows} rows. Fit with n_landmarks=None, a kernel of rows, "
+                             "or use RobustKernelRegressor or RobustLinearRegressor.")
+        return kernel(centres, centres)
+
+    def _held_out_fits(self) -> HeldOutFits:
+        """Return the weighted ridge fits without a fold of rows each, weights as the risk has them at the solution."""
+        if not self.alpha > 0:
+            raise ValueError(f"Intervals of a KernelRegressor need alpha > 0. Got alpha={self.alpha:g}. Raise "
+                             "it, or use RobustKernelRegressor or RobustLinearRegressor.")
+        ridge = GramRidge(self._gram("predict_interval"), equal_rows(self.expansion_.centers))
         y = self._targets - self.intercept_
         fit = ridge.solve(y, self.weights_ * self._checked_risk().kept * self._row_weights.sum(), self.alpha)
         weight = self._row_weights * (np.count_nonzero(self._row_weights) / self._row_weights.sum())
@@ -220,6 +190,7 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         return held.times(1.0, self.intercept_, held.coef, held.intercept)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, KernelRisk):
     """Kernel logistic classification under a risk of the losses.
 
@@ -254,44 +225,13 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
     """
 
     _state = State(
-        Attribute("dual_coef_", "finite", "n_centers or n_centers, *",
-                  "Coefficients, a column a class beyond two; of a linear kernel ``coef_``, with one more for a coef0 "
-                  "> 0, in its place."),
-        Attribute("inlier_mask_", "bool", "n_rows",
-                  "Training rows that are kept: those with at least half the weight of the heaviest."),
-        Attribute("weights_", "nonnegative", "n_rows",
-                  "Weight of each training row at the solution, summing to 1."),
-        *OF_RUN,
         Attribute("expansion_", "part", of="KernelExpansion", shares="n_features, n_scores",
                   meaning="The scores as a function of rows, for attacks."),
         Attribute("contrasts_", "finite", "n_classes, *, n_scores",
                   "``contrasts_[c] @ scores`` are the leads of class c over its rivals."))
 
-    def __init__(
-        self,
-        *,
-        risk: Risk | None = None,
-        alpha: float = 0.1,
-        balanced: bool = True,
-        kernel: KernelLike = "rbf",
-        degree: float = 3,
-        gamma: float | str = "auto",
-        coef0: float = 0.0,
-        acceleration: str | float | None = "nesterov",
-        step: StepLike = "spectral",
-        radius: float | None = None,
-        init: str = "zero",
-        n_landmarks: int | str | None = "auto",
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        random_state: RandomStateLike = None,
-        progress: bool = False,
-    ):
-        super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0,
-                         acceleration=acceleration, step=step, radius=radius, init=init, n_landmarks=n_landmarks,
-                         tol=tol, max_iter=max_iter, max_time=max_time, random_state=random_state, progress=progress)
-        self.balanced = balanced
+    alpha: float = 0.1
+    balanced: bool = True
 
     @all_or_nothing
     @with_callbacks

@@ -88,7 +88,7 @@ def learn_confusion(
         best = max(best, law, key=lambda tried: tried.criterion)
         if not law.directions():
             return best
-        law = _without_rarest(law, law.joint(some, labels), labels)
+        law = _without_rarest(law, law.true_chances(some, labels), labels)
 
 
 def confusion_steps(scores: Array, codes: NDArray[np.intp], law: Confusion) -> Steps:
@@ -165,9 +165,9 @@ def _calibration(law: Confusion, scores: Array, chances: Array) -> float:
     return float((chances * log_softmax(logits, axis=1)).sum() - law.bias @ law.bias / 2)
 
 
-def _without_rarest(law: Confusion, joint: Array, codes: NDArray[np.intp]) -> Confusion:
+def _without_rarest(law: Confusion, chances: Array, codes: NDArray[np.intp]) -> Confusion:
     """Return the law with the rarest half of its directions set to 0, or only the rarest if there are few."""
-    rows = _expected(joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300), codes)
+    rows = _expected(chances, codes)
     off = np.where(np.eye(len(rows), dtype=bool), 0.0, law.rates)
     at = np.flatnonzero(off)
     rarest = at[np.argsort(rows.flat[at], kind="stable")[: 1 if len(at) <= 6 else len(at) // 2]]

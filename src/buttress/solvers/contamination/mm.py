@@ -28,7 +28,6 @@ HALF = 0.5  # mean of chi at the scale
 SETTLED = 1e-8  # scales: change of the residuals that ends either descent
 STEPS = 500  # most steps of either
 SEARCHED = 1000  # rows, drawn from more, that it is searched on
-FOLLOWED = 3  # starts of least scale that go on
 SCALE_STEPS = 60  # most steps to a scale; each at least halves what is left
 WELL_APART = 1e-4  # of the largest pivot of X'UX: normal equations then lose at most half of the digits
 DEPENDENT = 1e-10  # of the largest singular value: a smaller one means columns that depend on others
@@ -62,8 +61,8 @@ def rho_slope(u: Array, bend: float) -> Array:
     return np.asarray(6 * u / bend**2 * np.clip(1 - (u / bend) ** 2, 0, None) ** 2)
 
 
-def weight(u: Array, bend: float) -> Array:
-    """Return psi(u) / u with psi(u) = u (1 - (u / bend)^2)^2 within the bend."""
+def bisquare(u: Array, bend: float) -> Array:
+    """Return Tukey's weights psi(u) / u, with psi(u) = u (1 - (u / bend)^2)^2 within the bend."""
     return np.asarray(np.clip(1 - (u / bend) ** 2, 0, None) ** 2)
 
 
@@ -95,20 +94,21 @@ def mm_estimate(X: Array, y: Array, starts: Array) -> MMEstimate | None:
     n, p = X.shape
     if n <= p + 1:
         return None
-    s_residual, s = _s_residuals(X, y, best_start(X, y, starts))
+    found = _s_estimate(X, y, best_start(X, y, starts))
+    s = found.scale
     if not s > DEPENDENT * float(np.abs(y).max()):
         return None
-    b, r = _descended(X, y, s_residual, s)
-    u = r / s
+    last = _reweighted(X, y, found, TRIMMING.tukey)
+    u = last.residual / s
     M = X.T @ (X * psi_slope(u, TRIMMING.tukey)[:, None]) / n
     values = np.linalg.eigvalsh(M)
     if not values[0] > DEPENDENT * values[-1]:
         return None
-    v = s_residual / s
+    v = found.residual / s
     if not np.mean(rho_slope(v, BREAKDOWN_BEND) * v) > 0:  # no row lies between fitted exactly and rejected
         return None
     covariance = _covariance(X, u, v, s, M)
-    return MMEstimate(b, covariance, s, weight(u, TRIMMING.tukey), n - p)
+    return MMEstimate(last.coef, covariance, s, bisquare(u, TRIMMING.tukey), n - p)
 
 
 def best_start(X: Array, y: Array, starts: Array) -> Array:
@@ -118,42 +118,46 @@ def best_start(X: Array, y: Array, starts: Array) -> Array:
     (Salibian-Barrera & Yohai, A fast algorithm for S-regression estimates, 2006).
     """
     rows = np.arange(len(X))[drawn_rows(len(X), SEARCHED)]
-    Z = X[rows]
-    aim = y[rows]
-    near = [_s_residuals(Z, aim, b, steps=2) for b in starts]
-    best = [near[k][0] for k in np.argsort([s for _, s in near])[:FOLLOWED]]
-    ends = [_s_residuals(Z, aim, _weighted(Z, aim - r, np.ones(len(aim)))) for r in best]
-    least, _ = min(ends, key=lambda end: end[1])
-    return _weighted(Z, aim - least, np.ones(len(aim)))
+    near = [_s_estimate(X[rows], y[rows], b, steps=2) for b in starts]
+    best = sorted(near, key=lambda found: found.scale)[: TRIMMING.followed]
+    ends = [_s_estimate(X[rows], y[rows], found.coef) for found in best]
+    return min(ends, key=lambda found: found.scale).coef
 
 
-def _s_residuals(X: Array, y: Array, start: Array, steps: int = STEPS) -> tuple[Array, float]:
-    """Return the residuals of the S estimate that reweighting from ``start`` leads to in so many steps, and scale."""
+@dataclass(frozen=True)
+class Reweighted:
+    """Coefficients (p,), their residuals (n,), and the scale of these."""
+
+    coef: Array
+    residual: Array
+    scale: float
+
+
+def _s_estimate(X: Array, y: Array, start: Array, steps: int = STEPS) -> Reweighted:
+    """Return the S estimate that reweighting from ``start`` leads to in so many steps."""
     r = y - X @ start
     s = m_scale(r, X.shape[1], float(np.median(np.abs(r))) or float(np.abs(r).mean()))
+    return _reweighted(X, y, Reweighted(start, r, s), BREAKDOWN_BEND, steps, fixed=False)
+
+
+def _reweighted(
+    X: Array, y: Array, start: Reweighted, bend: float, steps: int = STEPS, *, fixed: bool = True
+) -> Reweighted:
+    """Return where least squares with Tukey's weights leads to, with the scale of ``start`` or, not ``fixed``, S's."""
+    b = start.coef
+    r = start.residual
+    s = start.scale
     for _ in range(steps):
         if not s > 0:
             break
-        step = y - X @ _weighted(X, y, weight(r / s, BREAKDOWN_BEND))
-        moved = float(np.abs(step - r).max()) / s
-        r = step
-        s = m_scale(r, X.shape[1], s)
-        if moved < SETTLED:
-            break
-    return r, s
-
-
-def _descended(X: Array, y: Array, r: Array, s: float) -> tuple[Array, Array]:
-    """Return the coefficients and residuals where psi has no moment left, from residuals r."""
-    b = np.zeros(X.shape[1])
-    for _ in range(STEPS):
-        b = _weighted(X, y, weight(r / s, TRIMMING.tukey))
+        b = _weighted(X, y, bisquare(r / s, bend))
         step = y - X @ b
         moved = float(np.abs(step - r).max()) / s
         r = step
+        s = s if fixed else m_scale(r, X.shape[1], s)
         if moved < SETTLED:
             break
-    return b, r
+    return Reweighted(b, r, s)
 
 
 def _weighted(X: Array, y: Array, u: Array) -> Array:
@@ -174,7 +178,7 @@ def _covariance(X: Array, u: Array, v: Array, s: float, M: Array) -> Array:
     """
     n = len(X)
     bend = TRIMMING.tukey
-    psi = weight(u, bend) * u
+    psi = bisquare(u, bend) * u
     chi = rho(v, BREAKDOWN_BEND)
     inverse = s * np.linalg.inv(M)
     by_scale = inverse @ (X.T @ (psi_slope(u, bend) * u)) / n / np.mean(rho_slope(v, BREAKDOWN_BEND) * v)

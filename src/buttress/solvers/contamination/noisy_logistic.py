@@ -38,7 +38,7 @@ from buttress.solvers.run import Budget, Step, Steps
 
 
 @dataclass(frozen=True)
-class Tried:
+class AtRidge:
     """A fit at one ridge: coefficients (m, C), scores (n, C), the law of the held-out rows, ridge, number of steps."""
 
     coef: Array
@@ -49,7 +49,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Logistic(Tried):
+class LogisticFit(AtRidge):
     """The final fit: ``scores`` leave each row out, and ``flips`` is the law of all rows.
 
     ``votes`` (ridges tried, n) says whether a row's own label has the highest score at each ridge.
@@ -81,7 +81,7 @@ class NoisyLogistic:
         """Whether to skip the remaining work, after Ctrl-C or because the time is used up."""
         return self._late or self.budget.interrupted
 
-    def fit(self, alphas: Array, rate: float | None, rival: Array | None = None) -> Logistic | None:
+    def fit(self, alphas: Array, rate: float | None, rival: Array | None = None) -> LogisticFit | None:
         """Return the fit with the ridge, of these from large to small, under which held-out labels are most likely.
 
         A fifth of the rows is held out, equal rows together. Each fit starts from the one before, until the likelihood
@@ -94,7 +94,7 @@ class NoisyLogistic:
         fold = (shuffled % NOISY_LABELS.folds)[number]
         held = fold == 0
         message = "The fit was interrupted. The model holds what was known before."
-        path: list[Tried] = []
+        path: list[AtRidge] = []
         self.used = np.where(held, 0.0, 1.0)
         self.budget.attempt(lambda: self._follow(path, alphas, rate, held), otherwise=lambda: None,
                             message=message, known=lambda: bool(path))
@@ -110,9 +110,9 @@ class NoisyLogistic:
             steps += 0 if last is best else last.n_iter
         flips = explain_labels(last.scores, self.codes, rate)
         votes = np.array([label_margins(fit.scores, self.codes) > 0 for fit in path])
-        return Logistic(last.coef, last.scores, flips, best.alpha, steps, votes)
+        return LogisticFit(last.coef, last.scores, flips, best.alpha, steps, votes)
 
-    def _follow(self, path: list[Tried], alphas: Array, rate: float | None, held: NDArray[np.bool_]) -> None:
+    def _follow(self, path: list[AtRidge], alphas: Array, rate: float | None, held: NDArray[np.bool_]) -> None:
         """Append to ``path`` the fits to the rows not ``held``, one per ridge, until these rows' likelihood falls."""
         coef = self._start()
         rho = 0.1 if rate is None else rate
@@ -120,12 +120,12 @@ class NoisyLogistic:
             coef, steps = self._rounds(coef, float(alpha), rho)
             scores = self._scores(coef)
             flips = explain_labels(scores[held], self.codes[held], rate)
-            path.append(Tried(coef, scores, flips, float(alpha), steps))
+            path.append(AtRidge(coef, scores, flips, float(alpha), steps))
             rho = flips.rate
             if self.stopped or (len(path) > 1 and flips.likelihood <= path[-2].flips.likelihood):
                 return
 
-    def _of_all_rows(self, fold: NDArray[np.intp], best: Tried) -> Tried:
+    def _of_all_rows(self, fold: NDArray[np.intp], best: AtRidge) -> AtRidge:
         """Return the fit to all rows; with few rows, the scores are those of fits to the other folds unless stopped."""
         rho = best.flips.rate
         self.used = np.ones(len(fold))
@@ -136,7 +136,7 @@ class NoisyLogistic:
         if scores is None:
             self.used = np.ones(len(fold))
             scores = self.left_out(coef, best.alpha, rho)
-        return Tried(coef, scores, best.flips, best.alpha, steps)
+        return AtRidge(coef, scores, best.flips, best.alpha, steps)
 
     def _crossed(self, fold: NDArray[np.intp], alpha: float, rho: float) -> Array | None:
         """Return the scores (n, C) of each row under the fit to the other folds, None if stopped."""

@@ -20,8 +20,10 @@ The two steps of expectation and maximisation alternate:
 
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from buttress._checks import TINY, Array
@@ -41,6 +43,31 @@ class Limits:
 
     floor: float
     share: float | None = None
+
+
+@dataclass(frozen=True)
+class LeftOutResiduals:
+    """Residuals r (n,) of rows under fits without them, their spread a, what features miss q, and levels z, (n,) each.
+
+    q is None where features are exact, and z where no law with a shape is asked for.
+    """
+
+    r: Array
+    spread: Array
+    missed: Array | None = None
+    level: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.r)
+
+    def of(self, rows: slice | NDArray[Any]) -> "LeftOutResiduals":
+        """Return those of some rows."""
+        missed, level = (None if values is None else values[rows] for values in (self.missed, self.level))
+        return LeftOutResiduals(self.r[rows], self.spread[rows], missed, level)
+
+    def drawn(self) -> "LeftOutResiduals":
+        """Return those that a law is learned from: of more than 10,000 rows a random part."""
+        return self.of(drawn_rows(len(self)))
 
 
 @dataclass(frozen=True)
@@ -77,42 +104,46 @@ class Law:
         """Whether good residuals are skewed, or scatter more where more is expected."""
         return bool(self.mode or self.skew or self.growth)
 
-    def spread(self, spread: Array, missed: Array | None, level: Array | None = None) -> Array:
+    def spread(self, seen: LeftOutResiduals) -> Array:
         """Return c, shape (n,), from a, q and z."""
-        c = spread if missed is None or self.stray == 0 else np.sqrt(spread**2 + self.stray * missed)
-        return c if level is None or self.growth == 0 else c * np.exp(self.growth * level)
+        c = seen.spread
+        if seen.missed is not None and self.stray != 0:
+            c = np.sqrt(c**2 + self.stray * seen.missed)
+        return c if seen.level is None or self.growth == 0 else c * np.exp(self.growth * seen.level)
 
-    def sides(self, r: Array, c: Array) -> tuple[Array, Array]:
+    def sides(self, seen: LeftOutResiduals) -> tuple[Array, Array]:
         """Return how far the residuals lie from the mode, and the inlier scale on their side of it, both (n,)."""
-        off = r - self.mode * c
+        c = self.spread(seen)
+        off = seen.r - self.mode * c
         return off, self.scale * np.exp(np.where(off > 0, self.skew, -self.skew)) * c
 
-    def sigma(self, fit: Fit, missed: Array | None = None, level: Array | None = None) -> Array:
-        """Return the leave-one-out residuals of a fit in standard deviations, shape (n,)."""
-        off, side = self.sides(fit.loo, self.spread(fit.spread, missed, level))
+    def sigma(self, seen: LeftOutResiduals) -> Array:
+        """Return the residuals in standard deviations, shape (n,)."""
+        off, side = self.sides(seen)
         return off / side
 
-    def log_inlier(self, r: Array, c: Array) -> Array:
-        """Return the log densities of r under the inlier density, shape (n,)."""
-        off, side = self.sides(r, c)
+    def log_inlier(self, seen: LeftOutResiduals) -> Array:
+        """Return the log densities of the residuals under the inlier density, shape (n,)."""
+        off, side = self.sides(seen)
+        c = self.spread(seen)
         return _log_student(off, side, self.nu) + np.log(side / (self.scale * c)) - np.log(np.cosh(self.skew))
 
-    def log_parts(self, r: Array, c: Array) -> tuple[Array, Array]:
-        """Return the log densities of r under the inlier and the outlier density, each times its share."""
-        inlier = self.log_inlier(r, c) + np.log1p(-self.share)
-        z = (r - self.location) / self.width
+    def log_parts(self, seen: LeftOutResiduals) -> tuple[Array, Array]:
+        """Return the log densities of the residuals under the inlier and the outlier density, each times its share."""
+        inlier = self.log_inlier(seen) + np.log1p(-self.share)
+        z = (seen.r - self.location) / self.width
         normal = np.log(1 - RESIDUALS.cauchy_share) - 0.5 * np.log(2 * np.pi) - 0.5 * z * z
         cauchy = np.log(RESIDUALS.cauchy_share) - np.log(np.pi) - np.log1p(z * z)
         with np.errstate(divide="ignore"):
             return inlier, np.log(self.share) + np.logaddexp(normal, cauchy) - np.log(self.width)
 
-    def e_step(self, r: Array, c: Array) -> tuple[Array, float]:
+    def e_step(self, seen: LeftOutResiduals) -> tuple[Array, float]:
         """Return the responsibilities P(inlier | r_i), shape (n,), and the log likelihood of all."""
-        inlier, outlier = self.log_parts(r, c)
+        inlier, outlier = self.log_parts(seen)
         total = np.logaddexp(inlier, outlier)
         return np.exp(inlier - total), float(total.sum())
 
-    def weights(self, r: Array, c: Array, responsibility: Array) -> Array:
+    def weights(self, seen: LeftOutResiduals, responsibility: Array) -> Array:
         """Return the weights of a least squares fit: responsibilities, times Student's weight if nu <= 2.
 
         For nu > 2 a good row with a large residual keeps its full weight. Residuals of real data are mostly misfit with
@@ -120,40 +151,34 @@ class Law:
         """
         if self.nu > 2:
             return responsibility
-        off, side = self.sides(r, c)
-        return responsibility * np.minimum((self.nu + 1) / (self.nu + (off / side) ** 2), 1)
+        return responsibility * np.minimum((self.nu + 1) / (self.nu + self.sigma(seen) ** 2), 1)
 
-    def m_step(
-        self, r: Array, spread: Array, responsibility: Array, limits: Limits, missed: Array | None = None,
-        level: Array | None = None,
-    ) -> "Law":
-        """Return the law of greatest likelihood given the responsibilities; with levels z (n,), one with a shape."""
-        if level is None:
-            good = self._scaled(r, spread, responsibility, limits, missed)
-        else:
-            good = self._shaped(r, spread, responsibility, limits, level)
+    def m_step(self, seen: LeftOutResiduals, responsibility: Array, limits: Limits) -> "Law":
+        """Return the law of greatest likelihood given the responsibilities; with levels one with a shape."""
+        learned = self._scaled if seen.level is None else self._shaped
+        good = learned(seen, responsibility, limits)
         if limits.share == 0:
             return good
         bad = 1 - responsibility
-        location, width = _outliers(r, bad)
-        least = 0.5 / len(r)
+        location, width = _outliers(seen.r, bad)
+        least = 0.5 / len(seen)
         share = float(np.clip(bad.mean(), least, RESIDUALS.most_bad)) if limits.share is None else limits.share
         return replace(good, share=share, location=location, width=max(width, RESIDUALS.least_width * good.scale))
 
-    def _scaled(
-        self, r: Array, spread: Array, responsibility: Array, limits: Limits, missed: Array | None
-    ) -> "Law":
-        c = self.spread(spread, missed)
-        square = (self.nu + 1) / (self.nu + (r / (self.scale * c)) ** 2) * r**2
-        variance, beyond = _variance(square, spread, missed, responsibility, c)
+    def _scaled(self, seen: LeftOutResiduals, responsibility: Array, limits: Limits) -> "Law":
+        c = self.spread(seen)
+        square = (self.nu + 1) / (self.nu + (seen.r / (self.scale * c)) ** 2) * seen.r**2
+        variance, beyond = _variance(square, seen, responsibility, c)
         scale = max(float(np.sqrt(variance)), limits.floor)
         return replace(self, scale=scale, stray=beyond / scale**2)
 
-    def _shaped(self, r: Array, spread: Array, responsibility: Array, limits: Limits, level: Array) -> "Law":
+    def _shaped(self, seen: LeftOutResiduals, responsibility: Array, limits: Limits) -> "Law":
         """Return the law with the likeliest mode, then the two scales, then a step of Fisher scoring for the growth."""
-        c = self.spread(spread, None, level)
-        x = r / c
-        off, side = self.sides(r, c)
+        level = seen.level
+        assert level is not None, "a shape is learned from levels"
+        c = self.spread(seen)
+        x = seen.r / c
+        off, side = self.sides(seen)
         weight = responsibility * (self.nu + 1) / (self.nu + (off / side) ** 2)
         precise = weight * (c / side) ** 2
         mode = float(precise @ x / max(float(precise.sum()), TINY))
@@ -161,8 +186,7 @@ class Law:
         scale, skew = _two_scales(x - mode, weight, n, limits.floor)
         z = level - responsibility @ level / n
         law = replace(self, scale=scale, mode=mode, skew=skew)
-        off, side = law.sides(r, c)
-        excess = weight * (off / side) ** 2 - responsibility
+        excess = weight * law.sigma(seen) ** 2 - responsibility
         information = 2 * self.nu / (self.nu + 3) * float(responsibility @ z**2)
         step = float(excess @ z) / max(information, TINY)
         most = min(RESIDUALS.most_shape, float(np.log(scale / limits.floor)) / RESIDUALS.far_level)
@@ -194,6 +218,11 @@ def levels(y: Array, fit: Fit) -> Array | None:
     return np.clip(expected / width, -RESIDUALS.far_level, RESIDUALS.far_level) if width > 0 else None
 
 
+def residuals_of(fit: Fit, ridge: Ridge, y: Array | None = None) -> LeftOutResiduals:
+    """Return the residuals of rows left out of a fit of ``ridge``, with levels where targets y (n,) are given."""
+    return LeftOutResiduals(fit.loo, fit.spread, ridge.missed, None if y is None else levels(y, fit))
+
+
 def _outliers(r: Array, bad: Array) -> tuple[float, float]:
     """Return the location and width of residuals r (n,) weighted by ``bad`` (n,), robust to a few residuals of 1e9."""
     location = weighted_median(r, bad)
@@ -202,15 +231,14 @@ def _outliers(r: Array, bad: Array) -> tuple[float, float]:
     return location, float(np.sqrt((bad * clipped**2).sum() / max(bad.sum(), 1e-12)))
 
 
-def _variance(
-    square: Array, spread: Array, missed: Array | None, responsibility: Array, c: Array
-) -> tuple[float, float]:
+def _variance(square: Array, seen: LeftOutResiduals, responsibility: Array, c: Array) -> tuple[float, float]:
     """Return s^2 and s^2 b, both >= 0, by regressing the squares of inliers on a^2 and q with weights 1 / c^4.
 
     This is a step of Fisher scoring for the likelihood of the two.
     """
     weight = responsibility / c**4
-    level = spread**2
+    level = seen.spread**2
+    missed = seen.missed
     one = float(weight @ (level * square)) / max(float(weight @ level**2), TINY)
     if missed is None or not missed.any():
         return one, 0.0
@@ -226,10 +254,10 @@ def _variance(
     return max(float(near), 1e-3 * one), float(far)
 
 
-def first_law(r: Array, spread: Array, nu: float, limits: Limits) -> Law:
+def first_law(seen: LeftOutResiduals, nu: float, limits: Limits) -> Law:
     """Return the law to start from: the scale of the smaller half of residuals, and a wide outlier density around 0."""
-    scale = max(0.8 * lts_scale(r / spread, len(r) // 2 + 1), limits.floor)
-    width = max(float(np.quantile(np.abs(r), 0.9)), 4.0 * scale)
+    scale = max(0.8 * lts_scale(seen.r / seen.spread, len(seen) // 2 + 1), limits.floor)
+    width = max(float(np.quantile(np.abs(seen.r), 0.9)), 4.0 * scale)
     return Law(scale, nu, 0.3 if limits.share is None else limits.share, 0.0, width)
 
 
@@ -242,26 +270,24 @@ class Explained:
     likelihood: float
 
 
-def explain(
-    r: Array, spread: Array, missed: Array | None, limits: Limits, level: Array | None = None
-) -> Explained:
+def explain(seen: LeftOutResiduals, limits: Limits) -> Explained:
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
-    With levels (n,) laws with a shape are tried as well. A parameter costs log(n)/2 (Schwarz's criterion): the outlier
+    With levels laws with a shape are tried as well. A parameter costs log(n)/2 (Schwarz's criterion): the outlier
     density has three, a shape three. With more than 10,000 rows the law is learned from a random part of them. Heavier
     tails may explain a single large residual about as well as an outlier density. So responsibilities are the mean over
     all laws tried, weighted by Schwarz's criterion.
     """
-    part = drawn_rows(len(r))
-    found = _tried(r[part], spread[part], None if missed is None else missed[part], limits, None)
-    if level is not None:
-        cost = shape_cost(len(r[part]))
-        found += [(other - cost, law) for other, law in _tried(r[part], spread[part], None, limits, level[part])]
+    part = seen.drawn()
+    found = _tried(replace(part, level=None), limits)
+    if seen.level is not None:
+        cost = shape_cost(len(part))
+        found += [(other - cost, law) for other, law in _tried(replace(part, missed=None), limits)]
     best, law = max(found, key=lambda pair: pair[0])
     likely = [(np.exp(other - best), tried) for other, tried in found if other > best - 10.0]
-    summed = sum(weight * tried.e_step(r, tried.spread(spread, missed, level))[0] for weight, tried in likely)
+    summed = sum(weight * tried.e_step(seen)[0] for weight, tried in likely)
     responsibility = np.minimum(summed / sum(weight for weight, _ in likely), 1)
-    return Explained(law, responsibility, float(best) / len(r[part]))
+    return Explained(law, responsibility, float(best) / len(part))
 
 
 def shape_cost(n: int) -> float:
@@ -269,32 +295,27 @@ def shape_cost(n: int) -> float:
     return float(3 * np.log(n) / 2)
 
 
-def _tried(
-    r: Array, spread: Array, missed: Array | None, limits: Limits, level: Array | None
-) -> list[tuple[float, Law]]:
+def _tried(seen: LeftOutResiduals, limits: Limits) -> list[tuple[float, Law]]:
     """Return (Schwarz's criterion in nats, law) for each number of degrees of freedom."""
     found = []
-    cost = 3 * np.log(len(r)) / 2 if limits.share is None else 0.0
+    cost = 3 * np.log(len(seen)) / 2 if limits.share is None else 0.0
     for nu in RESIDUALS.degrees:
-        mixed = first_law(r, spread, nu, limits)
+        mixed = first_law(seen, nu, limits)
         alone = replace(mixed, share=0.0)
         only_good = Limits(limits.floor, 0.0)
         for _ in range(RESIDUALS.rounds):
-            alone = alone.m_step(r, spread, np.ones(len(r)), only_good, missed, level)
-        mixed = em_rounds(mixed, r, spread, missed, limits, RESIDUALS.rounds, level)
+            alone = alone.m_step(seen, np.ones(len(seen)), only_good)
+        mixed = em_rounds(mixed, seen, limits, RESIDUALS.rounds)
         if limits.share is None:
-            found.append((float(alone.log_inlier(r, alone.spread(spread, missed, level)).sum()), alone))
-        found.append((mixed.e_step(r, mixed.spread(spread, missed, level))[1] - cost, mixed))
+            found.append((float(alone.log_inlier(seen).sum()), alone))
+        found.append((mixed.e_step(seen)[1] - cost, mixed))
     return found
 
 
-def em_rounds(
-    law: Law, r: Array, spread: Array, missed: Array | None, limits: Limits, rounds: int, level: Array | None = None
-) -> Law:
+def em_rounds(law: Law, seen: LeftOutResiduals, limits: Limits, rounds: int) -> Law:
     """Return the law after rounds of E-step and M-step on given residuals."""
     for _ in range(rounds):
-        responsibility, _ = law.e_step(r, law.spread(spread, missed, level))
-        law = law.m_step(r, spread, responsibility, limits, missed, level)
+        law = law.m_step(seen, law.e_step(seen)[0], limits)
     return law
 
 
@@ -309,9 +330,9 @@ def reweighted_steps(ridge: Ridge, y: Array, fit: Fit, known: Explained, *, alph
     yield Step((fit, known), objective=-known.likelihood)
     for k in count():
         last = known.likelihood
-        c = known.law.spread(fit.spread, ridge.missed)
-        fit = ridge.solve(y, kept * known.law.weights(fit.loo, c, known.responsibility), alpha)
-        known = explain(fit.loo, fit.spread, ridge.missed, limits)
+        weight = known.law.weights(residuals_of(fit, ridge), known.responsibility)
+        fit = ridge.solve(y, kept * weight, alpha)
+        known = explain(residuals_of(fit, ridge), limits)
         if k and known.likelihood < last:
             return
         yield Step((fit, known), change=known.likelihood - last, objective=-known.likelihood)
@@ -334,26 +355,18 @@ def mixture_steps(
     With more than 10,000 rows the law is learned from a random part of them. Weights that a ridge rounds may alternate
     for ever between two sets; the steps are done when a set comes back.
     """
-    missed = ridge.missed
-    part = drawn_rows(len(y))
-    some = None if missed is None else missed[part]
-
-    def learned(law: Law, level: Array | None) -> Law:
-        drawn = None if level is None else level[part]
-        return em_rounds(law, fit.loo[part], fit.spread[part], some, limits, schedule.rounds, drawn)
-
-    level = levels(y, fit) if schedule.shaped else None
-    law = learned(first_law(fit.loo[part], fit.spread[part], schedule.nu, limits), level)
+    aim = y if schedule.shaped else None
+    seen = residuals_of(fit, ridge, aim)
+    law = em_rounds(first_law(seen.drawn(), schedule.nu, limits), seen.drawn(), limits, schedule.rounds)
     last = np.inf
     before: list[Array] = []  # the weights of the last two fits
     for n_iter in count(1):
-        responsibility, _ = law.e_step(fit.loo, law.spread(fit.spread, missed, level))
-        fit = ridge.solve(y, responsibility, alpha)
+        fit = ridge.solve(y, law.e_step(seen)[0], alpha)
         alternates = len(before) == 2 and np.array_equal(fit.weight, before[0])
         before = [*before[-1:], fit.weight]
-        level = levels(y, fit) if schedule.shaped else None
-        law = learned(law, level)
-        responsibility, total = law.e_step(fit.loo, law.spread(fit.spread, missed, level))
+        seen = residuals_of(fit, ridge, aim)
+        law = em_rounds(law, seen.drawn(), limits, schedule.rounds)
+        responsibility, total = law.e_step(seen)
         mean = total / len(y)
         yield Step(Fitted(fit, Explained(law, responsibility, mean), n_iter), change=abs(mean - last), objective=-mean,
                    done=alternates)

@@ -32,7 +32,7 @@ from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
 from buttress.solvers.contamination.confusion_law import Confusion, with_calibration
 from buttress.solvers.contamination.label_law import given_chances, label_likelihoods
-from buttress.solvers.contamination.residual_law import Law, Limits, em_rounds
+from buttress.solvers.contamination.residual_law import Law, LeftOutResiduals, Limits, em_rounds
 from buttress.solvers.contamination.tuning import LABELS, RESIDUALS, SHARES
 
 COVERAGE = 0.9
@@ -41,7 +41,7 @@ Learned = tuple[AnyLaw, float, Array]  # a law, its log likelihood, and the p_i 
 
 
 @dataclass(frozen=True)
-class Tried:
+class LawsTried:
     """Laws along their share, (k,) each: log likelihood, expected number of corrupt rows, its variance, cell of rho."""
 
     likelihood: Array
@@ -50,17 +50,17 @@ class Tried:
     cell: Array
 
     @classmethod
-    def of(cls, laws: Iterable[tuple[float, Array]], cell: Array) -> "Tried":
+    def of(cls, laws: Iterable[tuple[float, Array]], cell: Array) -> "LawsTried":
         """Return what is kept of laws, each a log likelihood and the p_i (n,)."""
         likelihood, expected, variance = np.array([(one, p.sum(), (p * (1 - p)).sum()) for one, p in laws]).T
         return cls(likelihood, expected, variance, cell)
 
-    def beside(self, other: "Tried") -> "Tried":
+    def beside(self, other: "LawsTried") -> "LawsTried":
         """Return these laws and others."""
-        return Tried(*(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)))
+        return LawsTried(*(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)))
 
 
-def shortest(tried: Tried, n: int, power: float) -> Array:
+def shortest(tried: LawsTried, n: int, power: float) -> Array:
     """Return the ends of the shortest interval that holds the share of n rows with probability .9.
 
     Likelihoods count with this power. Of several it is the lowest; neither end is more than any share that was tried.
@@ -80,7 +80,7 @@ def shortest(tried: Tried, n: int, power: float) -> Array:
     return np.minimum(np.array([start, end[start] - 1]) / n, RESIDUALS.most_bad)
 
 
-def outward(law: AnyLaw, values: Array, start: float, learned: Callable[[AnyLaw, float], Learned[AnyLaw]]) -> Tried:
+def outward(law: AnyLaw, values: Array, start: float, learned: Callable[[AnyLaw, float], Learned[AnyLaw]]) -> LawsTried:
     """Return the laws at these values of rho, each ``learned`` from the one before, from ``start`` up and down."""
     first = int(np.searchsorted(values, start))
     found: list[tuple[float, Array]] = []
@@ -90,30 +90,22 @@ def outward(law: AnyLaw, values: Array, start: float, learned: Callable[[AnyLaw,
         for value in some:
             now, likelihood, p = learned(now, float(value))
             found.append((likelihood, p))
-    return Tried.of(found, np.gradient(values))
+    return LawsTried.of(found, np.gradient(values))
 
 
-def residual_shares(
-    law: Law, r: Array, spread: Array, missed: Array | None, limits: Limits, level: Array | None
-) -> Array:
-    """Return the interval for the outlier share of leave-one-out residuals r (n,), shape (2,), from their law.
+def residual_shares(law: Law, seen: LeftOutResiduals, limits: Limits) -> Array:
+    """Return the interval for the outlier share of leave-one-out residuals, shape (2,), from their law.
 
     The law is learned anew at each share. With more than 10,000 rows it is learned from a random part of them.
-    Arguments are those of :func:`explain`.
     """
-    part = drawn_rows(len(r))
-    r = r[part]
-    spread = spread[part]
-    missed = None if missed is None else missed[part]
-    level = None if level is None or not law.shaped else level[part]
+    part = seen.drawn() if law.shaped else replace(seen, level=None).drawn()
 
     def learned(now: Law, share: float) -> Learned[Law]:
-        fixed = Limits(limits.floor, share)
-        now = em_rounds(replace(now, share=share), r, spread, missed, fixed, 5, level)
-        good, likelihood = now.e_step(r, now.spread(spread, missed, level))
+        now = em_rounds(replace(now, share=share), part, Limits(limits.floor, share), 5)
+        good, likelihood = now.e_step(part)
         return now, likelihood, 1 - good
 
-    return shortest(outward(law, SHARES.tried(len(r)), law.share, learned), len(r), SHARES.of_residuals)
+    return shortest(outward(law, SHARES.tried(len(part)), law.share, learned), len(part), SHARES.of_residuals)
 
 
 def label_shares(scores: Array, codes: NDArray[np.intp], directed: Confusion | None = None) -> Array:
@@ -132,7 +124,7 @@ def label_shares(scores: Array, codes: NDArray[np.intp], directed: Confusion | N
     return shortest(tried, n, SHARES.of_labels)
 
 
-def _of_one_rate(scores: Array, codes: NDArray[np.intp]) -> Tried:
+def _of_one_rate(scores: Array, codes: NDArray[np.intp]) -> LawsTried:
     """Return the laws of ``label_law``: rho and the temperature are tried on its grids, evenly spread beforehand."""
     rates = LABELS.rates
     likelihood = label_likelihoods(scores, codes, rates) * len(codes)
@@ -145,10 +137,10 @@ def _of_one_rate(scores: Array, codes: NDArray[np.intp]) -> Tried:
 
     laws = ((likelihood[t, k], p) for t in likely for k, p in enumerate(chances(t)))
     cell = np.gradient(rates)
-    return Tried.of(laws, np.tile(cell / (cell.sum() * len(LABELS.temperatures)), len(likely)))
+    return LawsTried.of(laws, np.tile(cell / (cell.sum() * len(LABELS.temperatures)), len(likely)))
 
 
-def _of_directions(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> Tried:
+def _of_directions(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> LawsTried:
     """Return the laws whose rates off the diagonal are those of ``law`` times a common factor.
 
     It goes up to where half of a class is given other labels; temperature and bias are learned anew. Beside the factor,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from buttress._checks import Array
+from buttress.solvers.contamination.mm import bisquare, rho
 from buttress.solvers.contamination.tuning import TRIMMING
 from buttress.solvers.ridge.leave_one_out import Fit, Ridge
 from buttress.solvers.run import Step, Steps
@@ -129,11 +130,6 @@ def concentrate(ridge: Ridge, y: Array, u: Array, *, alpha: float, h: int, leave
     return trimming(lambda rows: ridge.solve(y, rows, alpha), judge, u)
 
 
-def bisquare(r: Array, scale: float) -> Array:
-    """Return Tukey's weights (1 - (r / (4.685 scale))^2)^2, 0 beyond."""
-    return np.clip(1 - (r / (TRIMMING.tukey * scale)) ** 2, 0, None) ** 2
-
-
 def m_steps(ridge: Ridge, y: Array, r: Array, *, alpha: float, scale: float) -> Steps:
     """Yield (fit, weights) of reweighted least squares with Tukey's weights at a fixed scale, from residuals r.
 
@@ -142,10 +138,9 @@ def m_steps(ridge: Ridge, y: Array, r: Array, *, alpha: float, scale: float) -> 
     values = y - r
     width = TRIMMING.tukey * scale
     while True:
-        u = bisquare(y - values, scale)
+        u = bisquare(y - values, width)
         fit = ridge.solve(y, u, alpha)
         change = float(np.abs(fit.values - values)[u > 0].max(initial=0.0)) / scale
-        rho = np.minimum(1 - (1 - np.minimum(((y - fit.values) / width) ** 2, 1)) ** 3, 1)
-        objective = float(rho.sum()) * width**2 / 6 + alpha / 2 * float(fit.coef @ fit.coef)
+        objective = float(rho(y - fit.values, width).sum()) * width**2 / 6 + alpha / 2 * float(fit.coef @ fit.coef)
         yield Step((fit, u), change=change, objective=objective)
         values = fit.values

@@ -8,15 +8,14 @@ coefficients are a, its primal ones Z'a.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
 from buttress._checks import Array
-from buttress.features.made import FeaturesOfRows, weighted_gram
+from buttress.features.made import FeaturesOfRows
 from buttress.gram.power_iteration import top_eigenvalue
-from buttress.solvers.ridge.leave_one_out import WeightedGram
+from buttress.solvers.ridge.leave_one_out import WeightedSums
 
 # A step of up to twice 1 / beta cannot raise the objective either, so the largest eigenvalue need not be exact.
 DRIFT = 0.2  # the largest eigenvalue is computed again once the weights, or its bound, changed by more than this
@@ -135,8 +134,7 @@ class Primal(Space):
         return min(self._top + gained, float(q @ self.diagonal))
 
     def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
-        summed = partial(weighted_gram, self.features.__getitem__, self.features.shape[1])
-        A = WeightedGram(summed, *self.features.shape)(s)
+        A = WeightedSums(self.features)(s)
         lift = max(LIFT * float(s @ self.diagonal), self.features.eps * float(np.diagonal(A).max()))
         A[np.diag_indices_from(A)] += ridge + lift
         factor = cho_factor(A, overwrite_a=True)

@@ -21,7 +21,7 @@ from buttress._arrays import namespace
 from buttress._checks import Array
 from buttress._types import Rows
 from buttress.kernels import Kernel
-from buttress.kernels.named import stretched
+from buttress.kernels.named import Scaled
 from buttress.kernels.points import KernelPoint, centred
 from buttress.solvers.run import SPENT, Step, Steps
 
@@ -74,7 +74,7 @@ Worst = Callable[[Any, StretchedMachine, Rows, float, bool], Array]
 def kernel_of(kernel: Kernel, machine: StretchedMachine) -> Kernel:
     """Return the machine's kernel, a stretched one where it stretches."""
     s = float(machine.stretch[0])
-    return kernel if s == 0 else stretched(kernel, float(np.exp(s)))
+    return kernel.stretched(float(np.exp(s))) if isinstance(kernel, Scaled) and s != 0 else kernel
 
 
 def cross_entropy(leads: Array) -> tuple[Array, Array]:

@@ -22,7 +22,7 @@ from scipy.sparse import csr_matrix
 
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
-from buttress.solvers.linear.primal import LinearProblem, hinge_intercept
+from buttress.solvers.linear.primal import LinearProblem, Plane, hinge_intercept
 from buttress.solvers.run import Step, Steps
 
 FIRST = 3  # passes before the first certificate, which costs about as much as one
@@ -30,7 +30,7 @@ PASSES = 5  # later ones are made after so many, and a fifth of the passes so fa
 
 
 def coordinate_descent(problem: LinearProblem, most: int | None = None) -> Steps:
-    """Yield (w, b, dual objective, multipliers) after passes over the rows, in orders that are always the same.
+    """Yield planes after passes over the rows, in orders that are always the same.
 
     The gap is the relative duality gap, at the best b for the w of the hinge. Iterations are passes, of which a step
     takes several; ``most`` is how many are wanted in all.
@@ -45,7 +45,7 @@ def coordinate_descent(problem: LinearProblem, most: int | None = None) -> Steps
         shown = _best_intercept(problem, w, b)
         primal = problem.primal(w, problem.slack(w, shown))
         dual = problem.dual(a)
-        yield Step((w, shown, dual, a.copy()), gap=problem.relative_gap(primal, dual), objective=primal,
+        yield Step(Plane(w, shown, dual, a.copy()), gap=problem.relative_gap(primal, dual), objective=primal,
                    iterations=max(passes, 1))
         passes = FIRST + made // PASSES
         if most is not None:

@@ -23,7 +23,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from buttress._checks import Array
 from buttress._types import DenseOrSparse, is_csr
-from buttress.solvers.linear.primal import LinearProblem
+from buttress.solvers.linear.primal import LinearProblem, Plane
 from buttress.solvers.run import Step, Steps
 
 DIRECT = 3000  # largest system that is factorised; larger ones are solved by conjugate gradients
@@ -95,7 +95,7 @@ class _Proximal(NamedTuple):
 
 
 def multiplier_newton(problem: LinearProblem) -> Steps:
-    """Yield (w, b, dual objective, multipliers) after each proximal step; iterations are Newton's.
+    """Yield a plane after each proximal step; iterations are Newton's.
 
     The gap is the relative duality gap.
 
@@ -115,7 +115,8 @@ def multiplier_newton(problem: LinearProblem) -> Steps:
         primal = problem.primal(w, problem.slack(w, b))
         dual = problem.dual(problem.bound * share)
         gap = problem.relative_gap(primal, dual)
-        yield Step((w, b - float(mean @ w), dual, problem.bound * share), gap=gap, objective=primal, iterations=taken)
+        plane = Plane(w, b - float(mean @ w), dual, problem.bound * share)
+        yield Step(plane, gap=gap, objective=primal, iterations=taken)
         if gap < best.gap:
             best = _Proximal(gap, w, b, share, s)
         else:

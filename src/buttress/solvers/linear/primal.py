@@ -1,4 +1,4 @@
-"""The linear support vector machine in the primal: its two objectives, step lengths, and full-batch gradient descent.
+"""The linear support vector machine in the primal: its two objectives, and the step lengths of stochastic descent.
 
     minimise over w, b   1/2 ||w||^2 + sum_i C_i l(u_i),   u_i = 1 - y_i (w'x_i + b),   l(u) = max(0, u) or max(0, u)^2
 
@@ -8,9 +8,8 @@ Steps are taken in the mean form, objectives and gaps are the sum form's.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +18,10 @@ from buttress._checks import TINY, Array
 from buttress._proof import SLACK, Near, U, plus, products, sums_of_rows
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, is_csr
-from buttress.gram.power_iteration import top_eigenvalue
-from buttress.solvers.run import Step, Steps
 
 RATE_ROWS = 10_000  # rows from which the rate of stochastic steps is estimated: an error of a tenth does no harm
 BENT = 0.2  # of the mean squared column: the curvature that rows near the margin add to the mean loss
 NO_PRIMAL = 1e-14  # times 1 / lam: replaces a primal objective of 0 in a ratio
-Oracle = Callable[[Array], tuple[float, float, Array]]
 
 
 @dataclass
@@ -113,9 +109,14 @@ class LinearProblem:
         """Return (primal - dual) / primal: 0 at the optimum, 1 for a dual value of 0."""
         return (primal - dual) / max(primal, NO_PRIMAL / self.lam)
 
-    def slope(self, u: Array) -> Array:
-        """Return l'(u), 0 at the kink."""
-        return np.maximum(2 * u, 0) if self.squared else np.where(u > 0, 1.0, 0.0)
+
+class Plane(NamedTuple):
+    """The plane w'x + b = 0; of exact solvers a lower bound of the optimum, and the multipliers that prove it."""
+
+    w: Array
+    b: float
+    dual: float = -np.inf
+    multipliers: Array | None = None
 
 
 @dataclass
@@ -152,7 +153,7 @@ def best_rate(mu: float, noise: float, distance: float) -> Rate:
     return Rate(mu * distance / (2 * noise), mu**2 * distance / (4 * noise))
 
 
-def default_rate(problem: LinearProblem, rows: NDArray[np.intp] | None = None) -> Rate:
+def default_rate(problem: LinearProblem, rows: NDArray[np.intp]) -> Rate:
     """Return :func:`best_rate` for estimates of mu, M and p_0 from the rows.
 
     - M bounds the variance of the gradient of one row (hinge). It is the mean of ||x||^2 plus the square of the
@@ -160,23 +161,19 @@ def default_rate(problem: LinearProblem, rows: NDArray[np.intp] | None = None) -
     - mu is lam plus a fifth of the mean squared column, because rows near the margin add curvature to the mean loss.
     - p_0 = 2 / mu, because the mean form is at most 1 at w = 0, so that mu/2 p_0 <= 1.
 
-    The rate is then 1 / (M + mu t / 2). With full batches or the squared loss the first step is 1 / L instead, L the
-    largest curvature. ``rows`` are the rows of stochastic steps; None means full batches.
+    The rate is then 1 / (M + mu t / 2). With the squared loss the first step is 1 / L instead, L the largest curvature.
+    ``rows`` are those that steps are taken on.
     """
-    X = problem.X
-    share = problem.bound * problem.lam
-    if rows is not None:
-        some = rows[np.linspace(0, len(rows) - 1, min(RATE_ROWS, len(rows))).astype(np.intp)]
-        X = X[some]
-        share = share[some] / share[some].sum()
+    some = rows[np.linspace(0, len(rows) - 1, min(RATE_ROWS, len(rows))).astype(np.intp)]
+    X = problem.X[some]
+    share = problem.bound[some] * problem.lam
+    share = share / share.sum()
     squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if is_csr(X) else np.einsum("ij,ij->i", X, X)
     size = float(share @ squares) / X.shape[1] or 1.0
     noise = (X.shape[1] + 1) * size
     mu = problem.lam + BENT * size
     rate = replace(best_rate(mu, noise, 2 / mu), intercept=size)
-    if rows is not None:
-        return replace(rate, first=1 / (problem.lam + 2 * (squares.max() + size))) if problem.squared else rate
-    return replace(rate, first=1 / (problem.lam + (2 if problem.squared else 1) * largest_variance(problem, size)))
+    return replace(rate, first=1 / (problem.lam + 2 * (squares.max() + size))) if problem.squared else rate
 
 
 def chosen_rate(default: Rate, problem: LinearProblem, schedule: str, eta0: float | None, decay: float | None) -> Rate:
@@ -190,58 +187,6 @@ def chosen_rate(default: Rate, problem: LinearProblem, schedule: str, eta0: floa
     decays = {"constant": 0.0, "pegasos": first * problem.lam,
               "inverse": default.decay if decay is None else float(decay)}
     return Rate(first, decays[schedule], default.intercept)
-
-
-
-def largest_variance(problem: LinearProblem, size: float) -> float:
-    """Return an upper estimate of the largest eigenvalue of sum_i share_i z_i z_i', z_i = (x_i, size^(1/2)).
-
-    By power iteration from a fixed vector.
-    """
-    share = problem.bound * problem.lam
-    root = size**0.5
-
-    def times(v: Array) -> Array:
-        z = share * (problem.X @ v[:-1] + root * v[-1])
-        return np.append(problem.X.T @ z, root * z.sum())
-
-    start = np.random.default_rng(0).normal(size=problem.X.shape[1] + 1)
-    return top_eigenvalue(times, start / np.linalg.norm(start))[0]
-
-
-def gradient_descent(oracle: Oracle, z: Array, rate: Callable[[int], float]) -> Steps:
-    """Yield z, then z - rate(t) g for t = 0, 1, ...; ``oracle(z)`` returns the objective, a gap and a gradient g.
-
-    With mu <= Hessian <= L and a constant step eta, the distance to the minimum is multiplied by at most
-    max(|1 - eta mu|, |1 - eta L|) in each step. A noisy g makes this stochastic gradient descent.
-    """
-    for t in count():
-        objective, gap, g = oracle(z)
-        yield Step(z, gap=gap, objective=objective)
-        z = z - rate(t) * g
-
-
-def full_batch(problem: LinearProblem, intercept: float = 1.0) -> Oracle:
-    """Return the oracle of the mean form for z = (w, b, a), where a is a dual point that gives the gap.
-
-    The gradient in b is multiplied by ``intercept`` (see :class:`Rate`). Starting at z = 0, the update
-    a <- (1 - eta lam) a + eta share l'(u)  keeps w = sum_i a_i y_i x_i.
-    """
-    d = problem.X.shape[1]
-    share = problem.bound * problem.lam
-
-    def oracle(z: Array) -> tuple[float, float, Array]:
-        w = z[:d]
-        b = float(z[d])
-        a = z[d + 1 :]
-        u = problem.slack(w, b)
-        pull = share * problem.slope(u)
-        g_b = -intercept * float(pull @ problem.y) if problem.intercept else 0.0
-        g = np.concatenate([problem.lam * w - problem.X.T @ (pull * problem.y), [g_b], problem.lam * a - pull])
-        primal = problem.primal(w, u)
-        return primal, problem.relative_gap(primal, problem.dual(a)), g
-
-    return oracle
 
 
 def best_intercept(residual: Array, lo: Array, hi: Array, l1: Array | float) -> float:

@@ -21,7 +21,7 @@ from buttress._checks import TINY, Array
 from buttress._compiling import compile_kernel, prefetch
 from buttress._state import Attribute, Lengths, State
 from buttress._types import is_csr
-from buttress.solvers.linear.primal import LinearProblem, Rate
+from buttress.solvers.linear.primal import LinearProblem, Plane, Rate
 from buttress.solvers.run import Step, Steps
 
 SMALLEST = 1e-4  # a smaller scale is multiplied into v: rounding errors would grow by its inverse
@@ -240,9 +240,9 @@ def stochastic_descent(
     problem: LinearProblem, rate: Rate, *, average: bool, rng: np.random.RandomState,
     rows: NDArray[np.intp] | None = None,
 ) -> Steps:
-    """Yield z = (w, b) after each block of ``rows``: a sixteenth of a pass, or a whole pass of fewer than 1,000 rows.
+    """Yield a plane after each block of ``rows``: a sixteenth of a pass, or a whole pass of fewer than 1,000 rows.
 
-    With ``average``, z is the :class:`SuffixMean` of the iterates. The change compares the objective with its value at
+    With ``average``, it is the :class:`SuffixMean` of the iterates. The change compares the objective with its value at
     half as many blocks, and is the largest of the last three such relative changes. If errors fall like 1/t, that is
     about the error that remains. The objective is computed on at most 5,000 rows.
     """
@@ -255,7 +255,7 @@ def stochastic_descent(
     objectives = [judge.primal(z[:d], np.ones(len(judge.y)))]
     changes = [np.inf, np.inf, np.inf]
     for block in draws(problem.bound[rows] * problem.lam, rng):
-        yield Step(z, change=max(changes[-3:]), objective=objectives[-1])
+        yield Step(Plane(z[:d], float(z[d])), change=max(changes[-3:]), objective=objectives[-1])
         mean.add(walk.steps(problem, rate, rows[block]), len(block))
         z = mean.value if average else walk.iterate
         half = objectives[len(objectives) // 2]

@@ -11,7 +11,6 @@ The solution of ``leave_one_out`` for far more rows n than features m, in few pa
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,18 +22,14 @@ from buttress.features.made import FeaturesOfRows
 from buttress.features.stored import StoredFeatures
 from buttress.solvers.ridge.leave_one_out import (
     Fit,
+    WeightedSums,
     factorised,
     feature_path,
     fit_of,
     lengths_in,
-    moved_to,
     together,
 )
 from buttress.solvers.ridge.tuning import LEVERAGES
-
-SPARSE_WEIGHTS = 20  # rows a row of weight, above which only the latter are taken, by number: time only, not recorded
-
-DROWNING = 1e6  # times what stays: sums that lose more are made anew, as ten of their sixteen digits would be rounding
 
 
 class LandmarkRidge:
@@ -102,49 +97,6 @@ class LandmarkRidge:
         A = sums[:, :m].copy()
         A.flat[:: m + 1] += self.features.eps * np.diagonal(A).max()
         return A, sums[:, m:].copy()
-
-
-class WeightedSums:
-    """Z'UZ and Z'UY side by side, (m, m + k), for changing row weights u (n,) and targets Y (n, k).
-
-    Only rows whose weight moved are touched, once for both. Other targets than at the last call cost a pass more.
-    """
-
-    def __init__(self, features: FeaturesOfRows):
-        self.features = features
-        n, m = features.shape
-        self._last = np.zeros(n), np.empty((n, 0)), np.zeros((m, m))  # u, Y and the sums
-
-    def __call__(self, u: Array, targets: Array) -> Array:
-        """Return the sums, not to be changed in place."""
-        used, _, _ = self._last
-        sums = self._toward(targets)
-        if _drowned(u, used, targets):
-            sums = np.zeros_like(sums)
-            used = np.zeros_like(used)
-        sums = moved_to(u, used, sums, partial(self.features.weighted_gram, targets=targets))
-        self._last = u.copy(), targets.copy(), sums  # at the end: an interrupt must not leave half of the rows counted
-        return sums
-
-    def _toward(self, targets: Array) -> Array:
-        """Return the sums for the weights of the last call, and these targets."""
-        used, known, sums = self._last
-        if np.array_equal(known, targets):
-            return sums
-        rows = np.flatnonzero(used)
-        features = self.features
-        aimed = used[:, None] * targets
-        if SPARSE_WEIGHTS * len(rows) < len(used):
-            moments = features.transposed_times(aimed, rows)
-        else:
-            moments = features.transposed_times(aimed)
-        return np.hstack([sums[:, : len(sums)], moments])
-
-
-def _drowned(u: Array, used: Array, targets: Array) -> bool:
-    """Say whether rows lose so much weight times target that their rounding would outweigh digits of what stays."""
-    size = np.abs(targets).max(axis=1)
-    return bool((np.maximum(used - u, 0) * size).max() > DROWNING * (u * size).max())
 
 
 def rounded(u: Array) -> Array:

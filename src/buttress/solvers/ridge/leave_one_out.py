@@ -18,7 +18,7 @@ Gram matrix, O(n^3); ``landmarks.LandmarkRidge`` for many rows. All take several
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -27,8 +27,12 @@ from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack
 
 from buttress._checks import Array
 from buttress._threads import slices
-from buttress.features.made import weighted_gram
+from buttress.features.made import FeaturesOfRows
+from buttress.features.stored import StoredFeatures
 from buttress.solvers.ridge.tuning import ROUNDING_OF_RIDGE
+
+SPARSE_WEIGHTS = 20  # rows a row of weight, above which only the latter are taken, by number: time only, not recorded
+DROWNING = 1e6  # times what stays: sums that lose more are made anew, as ten of their sixteen digits would be rounding
 
 
 def factorised(A: Array) -> tuple[Array, bool]:
@@ -100,23 +104,48 @@ def moved_to(u: Array, used: Array, sums: Array, summed: Summed) -> Array:
     return sums
 
 
-class WeightedGram:
-    """Z'UZ of n rows of m features for changing row weights u (n,): only rows whose weight moved are touched.
+class WeightedSums:
+    """Z'UZ and Z'UY side by side, (m, m + k), for changing row weights u (n,) and targets Y (n, k).
 
-    ``summed`` returns sum_i w_i z_i z_i' (m, m) over rows, given by number, and their weights, of one sign.
+    Only rows whose weight moved are touched, once for both. Other targets than at the last call cost a pass more.
     """
 
-    def __init__(self, summed: Summed, n: int, m: int):
-        self.summed = summed
-        self._u, self._gram = np.zeros(n), np.zeros((m, m))
+    def __init__(self, features: FeaturesOfRows):
+        self.features = features
+        n, m = features.shape
+        self._last = np.zeros(n), np.empty((n, 0)), np.zeros((m, m))  # u, Y and the sums
 
-    def __call__(self, u: Array) -> Array:
-        """Return Z'UZ, not to be changed in place."""
-        gram = moved_to(u, self._u, self._gram, self.summed)
-        # At the end: an interrupt must not leave half of the rows counted.
-        self._gram = gram
-        self._u = u.copy()
-        return gram
+    def __call__(self, u: Array, targets: Array | None = None) -> Array:
+        """Return the sums, not to be changed in place; Z'UZ alone without targets."""
+        targets = np.empty((len(u), 0)) if targets is None else targets
+        used, _, _ = self._last
+        sums = self._toward(targets)
+        if _drowned(u, used, targets):
+            sums = np.zeros_like(sums)
+            used = np.zeros_like(used)
+        sums = moved_to(u, used, sums, partial(self.features.weighted_gram, targets=targets))
+        self._last = u.copy(), targets.copy(), sums  # at the end: an interrupt must not leave half of the rows counted
+        return sums
+
+    def _toward(self, targets: Array) -> Array:
+        """Return the sums for the weights of the last call, and these targets."""
+        used, known, sums = self._last
+        if np.array_equal(known, targets):
+            return sums
+        rows = np.flatnonzero(used)
+        features = self.features
+        aimed = used[:, None] * targets
+        if SPARSE_WEIGHTS * len(rows) < len(used):
+            moments = features.transposed_times(aimed, rows)
+        else:
+            moments = features.transposed_times(aimed)
+        return np.hstack([sums[:, : len(sums)], moments])
+
+
+def _drowned(u: Array, used: Array, targets: Array) -> bool:
+    """Say whether rows lose so much weight times target that their rounding would outweigh digits of what stays."""
+    size = np.abs(targets).max(axis=1, initial=0.0)
+    return bool((np.maximum(used - u, 0) * size).max() > DROWNING * (u * size).max())
 
 
 class FeatureRidge:
@@ -129,7 +158,7 @@ class FeatureRidge:
         self.Z = Z
         self.groups = groups
         self.missed = missed
-        self.gram = WeightedGram(partial(weighted_gram, Z.__getitem__, Z.shape[1]), *Z.shape)
+        self.gram = WeightedSums(StoredFeatures(Z))
 
     def __len__(self) -> int:
         return len(self.Z)
@@ -217,6 +246,62 @@ class GramRidge:
         return out
 
 
+class SpectralRidge:
+    """The fits of a solver on features or on a Gram matrix, fits with equal weights by its eigenvectors.
+
+    With Z Z' = V diag(s) V' and T = V diag(s)^(1/2), the features T have the Gram matrix T'T = diag(s). A fit with all
+    weights 1 then takes O(n r) for each target, whatever the ridge, and its leave-one-out residuals O(n r).
+    """
+
+    missed = None
+
+    def __init__(self, ridge: FeatureRidge | GramRidge):
+        self.ridge = ridge
+        self.groups = ridge.groups
+
+    def __len__(self) -> int:
+        return len(self.ridge)
+
+    @cached_property
+    def _spectrum(self) -> tuple[Array, Array, Array]:
+        """Return T (n, r), s (r,), and the matrix B of which B c are the solver's coefficients, c those of T."""
+        if isinstance(self.ridge, GramRidge):
+            values, vectors = _positive(self.ridge.K)
+            T = vectors * np.sqrt(values)
+            return T, values, T / values
+        values, vectors = _positive(self.ridge.Z.T @ self.ridge.Z)
+        return self.ridge.Z @ vectors, values, vectors
+
+    def solve(self, y: Array, u: Array, alpha: float) -> Fit:
+        """Return the fit to y, (n,) or (n, k), with row weights u (n,)."""
+        if not np.all(u == 1):
+            return self.ridge.solve(y, u, alpha)
+        T, values, back = self._spectrum
+        inverse = 1 / (values + alpha)
+        coef = ((T.T @ y).T * inverse).T
+        return fit_of(back @ coef, T @ coef, y, (T * T) @ inverse, u, *together(self.groups, y, u))
+
+    def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp]) -> Iterable[Fit]:
+        """Return the fits for each alpha, u fixed, seen at ``rows``."""
+        if not np.all(u == 1):
+            return self.ridge.path(y, u, alphas, rows)
+        T, values, _ = self._spectrum
+        own, aimed = together(self.groups, y, u)
+        return feature_path(T[rows], values, T.T @ y, y[rows], u[rows], alphas, own[rows], aimed[rows])
+
+
+def _positive(A: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues of symmetric A above rounding, and their eigenvectors as columns."""
+    values, vectors = np.linalg.eigh(A)
+    above = values > ROUNDING_OF_RIDGE.rank**1.5 * values[-1]
+    return values[above], np.ascontiguousarray(vectors[:, above])
+
+
+def spectral(ridge: Ridge) -> Ridge:
+    """Return an exact solver as one for fits with equal weights; any other as it is."""
+    return SpectralRidge(ridge) if isinstance(ridge, FeatureRidge | GramRidge) else ridge
+
+
 def _floored(u: Array, y: Array) -> tuple[Array, Array]:
     least = ROUNDING_OF_RIDGE.least_weight
     return np.maximum(u, least), np.where(u < least, 0.0, y.T).T
@@ -227,13 +312,13 @@ def together(groups: NDArray[np.intp] | None, y: Array, u: Array) -> tuple[Array
     aimed = (y.T * u).T
     if groups is None:
         return u, aimed
-    columns = [_sums(groups, column) for column in np.atleast_2d(aimed.T)]
-    return _sums(groups, u), np.array(columns).T.reshape(y.shape)
+    columns = [group_sums(groups, column) for column in np.atleast_2d(aimed.T)]
+    return group_sums(groups, u), np.array(columns).T.reshape(y.shape)
 
 
-def _sums(groups: NDArray[np.intp], x: Array) -> Array:
-    """Return for each row the sum of x (n,) over its group."""
-    return np.bincount(groups, x).astype(np.float64)[groups]
+def group_sums(groups: NDArray[np.intp] | None, x: Array) -> Array:
+    """Return for each row the sum of x (n,) over its group; x itself where no two rows are in one."""
+    return x if groups is None else np.bincount(groups, x).astype(np.float64)[groups]
 
 
 def fit_of(coef: Array, values: Array, y: Array, variance: Array, u: Array, own: Array, aimed: Array) -> Fit:

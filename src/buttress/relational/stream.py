@@ -1,4 +1,7 @@
-"""Rows of the nodes of a join tree in files of our own: written once, then read chunk by chunk in every pass."""
+"""Counting a join whose rows lie in files of our own: written once, then read chunk by chunk in every pass.
+
+They come from a plan in SQL before the first pass, and memory holds only lists.
+"""
 
 import tempfile
 import weakref
@@ -9,15 +12,22 @@ from pathlib import Path
 import numpy as np
 
 from buttress._checks import Array
+from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.lists import groups
 from buttress.relational.counting.rows import Features, Rows
+from buttress.relational.plan.plan import TableData
+from buttress.relational.sources.blocks import blocks
 from buttress.relational.sources.deadline import check_time
+from buttress.relational.sql.listing import numbered
+from buttress.relational.sql.oracle import SqlOracle
 
-CODE_BYTES = 4  # of the number of a key
-VALUE_BYTES = 8  # of a weight, and of a feature in memory
 LEAST_ROWS = 10_000  # rows of a chunk, below which calls cost more than what they do
 MOST_ROWS = 1_000_000  # rows of a chunk, beyond which nothing is gained
 SAMPLE_ROWS = 2000  # rows of a chunk, at most, whose scores tell the range of all scores
+
+# shares of the memory of a fit; arrays of a chunk's size are alive some ten times over while it is counted
+LIST_SHARE = 1 / 3  # of lists
+CHUNK_SHARE = 1 / 64  # of one chunk
 
 
 @dataclass(frozen=True)
@@ -36,12 +46,12 @@ class Layout:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row in memory."""
-        return CODE_BYTES * (1 + len(self.children)) + VALUE_BYTES * (1 + len(self.binary))
+        """Bytes of a row in memory: 32 bits a number of a key, 64 a weight or a feature."""
+        return 4 * (1 + len(self.children)) + 8 * (1 + len(self.binary))
 
     @property
     def width(self) -> int:
-        """Number of columns of :func:`buttress.relational.sql.numbered.numbered`."""
+        """Number of columns of :func:`buttress.relational.sql.listing.numbered`."""
         return len(self.children) + 2 + len(self.binary)
 
 
@@ -134,10 +144,49 @@ class StoredNode:
             yield Rows([Features(np.array(self.layout.columns, dtype=np.int64), X)], weight, start, numbers, down, up)
 
 
-class Store:
-    """The nodes of a join in a temporary folder, which goes with this object; children come before their parents."""
+def streamed(oracle: SqlOracle, memory: float) -> GridOracle:
+    """Read the rows that take part in a join from its database, and return the oracle over them.
 
-    def __init__(self, layouts: Sequence[Layout]):
-        folder = tempfile.TemporaryDirectory(prefix="buttress-", ignore_cleanup_errors=True)
-        weakref.finalize(self, folder.cleanup)
-        self.nodes = [StoredNode(Path(folder.name) / f"node{i}", layout) for i, layout in enumerate(layouts)]
+    They lie in a temporary folder, which goes with the oracle; the database is not needed any more. ``memory`` are the
+    megabytes that all this may take. Raises OSError when the disk is full, and
+    SourceChangedError when a file of the join is written to meanwhile.
+    """
+    order = oracle.tree.order[::-1]
+    folder = tempfile.TemporaryDirectory(prefix="buttress-", ignore_cleanup_errors=True)
+    nodes = [StoredNode(Path(folder.name) / f"node{i}", _layout(oracle, i, order)) for i in order]
+    counted = GridOracle(nodes, oracle.plan.width, oracle.total, LIST_SHARE * memory)
+    weakref.finalize(counted, folder.cleanup)
+    for i, node in zip(order, nodes):
+        rows = blocks(oracle.connection, numbered(oracle.tree, i), oracle.dialect, node.layout.width)
+        absent = [nodes[child].n_keys - 1 for child in node.children]
+        try:
+            node.write(rows, _chunk_rows(node.layout, CHUNK_SHARE * memory * 1e6), absent)
+        except TimeoutError:  # an OSError, too
+            raise
+        except OSError as error:
+            raise OSError(f"Rows of the join could not be written to {node.path.parent}: {error}. Set TMPDIR to a "
+                          "folder with more room, or use engine='sql', which writes none.") from error
+    oracle.check_files()
+    return counted
+
+
+def _chunk_rows(layout: Layout, chunk_bytes: float) -> int:
+    """Return how many rows a chunk takes: few where their lists are multiplied, which takes memory for every row."""
+    if len(layout.children) > (2 if layout.root else 1):
+        return LEAST_ROWS
+    return int(np.clip(chunk_bytes / layout.row_bytes, LEAST_ROWS, MOST_ROWS))
+
+
+def _layout(oracle: SqlOracle, i: int, order: Sequence[int]) -> Layout:
+    """Return the layout of a node's rows; columns of categories, indicators and ones are 0 or 1."""
+    node = oracle.tree.nodes[i]
+    numbers = {part.start + j for table, part in zip(oracle.plan.tables, oracle.plan.slices)
+               for j, binary in enumerate(_binary(table)) if not binary}
+    return Layout(i == oracle.tree.root, [order.index(child) for child in node.children],
+                  [column not in numbers for column in node.columns], node.columns, node.optional)
+
+
+def _binary(table: TableData) -> list[bool]:
+    """Say of each column of a table whether it is a category's or an indicator's."""
+    return [feature.categories is not None or j > 0 for feature in table.features
+            for j in range(len(feature.scales))]

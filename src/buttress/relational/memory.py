@@ -1,15 +1,20 @@
-"""How much memory a join takes that is counted in this process, from the sizes and kinds of its columns."""
+"""How much memory a fit takes whose rows are counted in this process, in memory or streamed, known before it."""
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from buttress.relational.checks import used_columns
+from buttress.relational.counting.lists import ENTRY_MEGABYTES
 from buttress.relational.declare import Join, Pair, Table, key_columns
+from buttress.relational.plan.plan import Node, Plan
 from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import item_of
 from buttress.relational.sources.dialects import DUCKDB, dialect_of
 from buttress.relational.sources.files import is_files, scanned
 from buttress.relational.sources.tables import row_count
-from buttress.relational.sql.plan import KIND_ROWS, column_sample
+from buttress.relational.sql.plan import KIND_ROWS, LEAST_MEMORY, column_sample
+from buttress.relational.stream import CHUNK_SHARE, LIST_SHARE, Layout
 
 # Bytes at the peak of a fit, from the arrays that are alive then (measured: benchmarks/relational.py --parts memory)
 VALUE = 9  # a value that was read: 8, and 1 for whether it is missing
@@ -19,6 +24,12 @@ ROW = 16  # any row: its number, and how many rows of the join it is part of
 WORD = 57  # a text that Python holds, with the pointer to it
 OBJECT = 56  # a value that a driver hands over as a Python object in a tuple
 FREED = 1.15  # memory that was given back, and that the system still counts
+
+# measured: benchmarks/relational_streams.py --parts large
+LIBRARIES = 100.0  # megabytes of DuckDB's code and of loops that are compiled, as a process that has neither grows
+DATABASE_SHARE = 1 / 2  # of the memory, for a DuckDB of our own that rows are streamed from: the rest is for the rows
+IN_DATABASE = 2.0  # bytes that DuckDB holds for one of a table's while it numbers the keys
+ALIVE = 10  # arrays of a chunk's size that are alive while it is counted
 
 
 def needed_megabytes(join: Join, pairs: Sequence[Pair], outside_only: bool = False) -> float:
@@ -63,10 +74,44 @@ def _few_rows(table: Table, names: Sequence[str]) -> dict[str, Column]:
     if isinstance(table.source, tuple):
         dialect = dialect_of(table.source[0])
         return column_sample(table.source[0], dialect, item_of(dialect, table.source[1], names), names)
-    source = table.source
-    if not names or not is_files(source):
+    if not names or not is_files(table.source):
         return {}
     chosen = ", ".join(DUCKDB.quote(name) for name in names)
-    rows = scanned(source, lambda scan: f"SELECT {chosen} FROM ({scan}) LIMIT {KIND_ROWS}")
+    rows = scanned(table.source, lambda scan: f"SELECT {chosen} FROM ({scan}) LIMIT {KIND_ROWS}")
     read = list(zip(*rows)) if rows else [()] * len(names)
     return {name: make_column(objects(values)) for name, values in zip(names, read)}
+
+
+def streamed_megabytes(join: Join, plan: Plan, memory: float) -> float:
+    """Return the megabytes that a streamed fit takes at its peak when it may take ``memory`` of them, as an estimate.
+
+    ``plan`` is of the keys of the join. The larger of what the database takes while rows are brought, and of lists
+    and a chunk in a pass. A DuckDB of the user's has a limit of its own, which is not
+    known here, and a category that no row of a sample has is not counted.
+    """
+    memory = max(memory, LEAST_MEMORY)
+    row_megabytes = [_node_bytes(join, node, i) / 1e6 for i, node in enumerate(plan.nodes)]
+    largest = max(max((plan.base_rows[t] for t, _ in node.members), default=node.n_rows) * each
+                  for node, each in zip(plan.nodes, row_megabytes))
+    ours = not join.connections or dialect_of(join.connections[0]) is DUCKDB
+    brought = min(IN_DATABASE * largest, max(DATABASE_SHARE * memory, LEAST_MEMORY)) if ours else 0.0
+    lists = min(_entries(plan) * ENTRY_MEGABYTES, LIST_SHARE * memory)
+    return LIBRARIES + max(brought, lists + ALIVE * min(largest, CHUNK_SHARE * memory))
+
+
+def _node_bytes(join: Join, node: Node, i: int) -> int:
+    """Return the bytes of a row of a node in memory."""
+    width = sum(column_count(join.tables[t]) for t, _ in node.members) + (i == 0)  # the root's ones
+    return Layout(i == 0, list(node.down), [False] * width).row_bytes
+
+
+def _entries(plan: Plan) -> float:
+    """Return about how many entries the lists of all nodes but the root have, on however fine a grid."""
+    lengths = np.ones(len(plan.nodes))
+    total = 0.0
+    for i in reversed(range(1, len(plan.nodes))):
+        node = plan.nodes[i]
+        entries = node.n_rows * float(np.prod([lengths[child] for child in node.down]))
+        lengths[i] = entries / max(node.n_keys, 1)
+        total += entries
+    return total

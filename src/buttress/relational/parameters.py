@@ -1,0 +1,78 @@
+"""The parameters of RelationalLinearSVC, which every part of a fit reads, and what they are refused for."""
+
+from dataclasses import dataclass, field
+
+from numpy.random import RandomState
+
+from buttress._checks import check_count, check_limits, check_number, check_option
+from buttress.relational.declare import Join
+from buttress.relational.plan.plan import ClassWeight, Encoding
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Parameters:
+    """See RelationalLinearSVC."""
+
+    alpha: float = field(default=1e-3, kw_only=False)
+    C: float | None = field(default=None, kw_only=False)
+    loss: str = "hinge"
+    tol: float = 1e-3
+    solver: str = "auto"
+    sketch: str = "grid"
+    objective: str = "rows"
+    row_weight: str = "label_row"
+    class_weight: ClassWeight = None
+    fit_intercept: bool = True
+    missing: str = "raise"
+    scaling: str = "max"
+    unmatched: str = "intercept"
+    n_samples: int = 100_000
+    sketch_error: float = 0.1
+    step_rule: str = "theorem"
+    engine: str = "auto"
+    memory_limit: float = 4000
+    max_iter: int | None = 500
+    max_time: float | None = None
+    random_state: RandomState | int | None = None
+    progress: bool = False
+    checkpoint: str | None = None
+    resume: bool | str = False
+
+    def _encoding(self) -> Encoding:
+        """Return how features become columns."""
+        return Encoding(self.missing, self.scaling)
+
+
+def check_parameters(model: Parameters, join: object, y: object) -> None:
+    """Raise ValueError for parameters of the estimator ``model`` out of range, or what is no join with a label."""
+    if not isinstance(join, Join):
+        raise ValueError(f"RelationalLinearSVC is fitted to a Join. Got {type(join).__name__}. For one table use "
+                         "Join([Table(name, source, features=..., label=...)]).")
+    if y is not None:
+        raise ValueError("The target is the label of one of the join's tables. Leave y out.")
+    if not any(table.label for table in join.tables):
+        raise ValueError("No table of the join has a label. Give one table label='column'.")
+    if model.C is None:
+        check_number("alpha", model.alpha, 0)
+    else:
+        check_number("C", model.C, 0)
+    check_number("tol", model.tol, 0)
+    check_number("sketch_error", model.sketch_error, 0, 1, closed="right")
+    check_number("memory_limit", model.memory_limit, 0)
+    check_count("n_samples", model.n_samples)
+    check_limits(model.max_iter, model.max_time)
+    for name, options in (("missing", ("raise", "zero", "mean")), ("scaling", ("max", "robust")),
+                          ("loss", ("hinge", "squared_hinge", "logistic")),
+                          ("solver", ("auto", "sample", "lbfgs", "bundle", "paper", "projected")),
+                          ("sketch", ("grid", "rank")), ("objective", ("rows", "mean")),
+                          ("row_weight", ("join", "label_row")), ("unmatched", ("intercept", "nan")),
+                          ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "stream", "sql"))):
+        check_option(name, getattr(model, name), options)
+    if model.loss != "hinge" and (model.sketch == "rank" or model.solver in ("paper", "projected")):
+        raise ValueError("sketch='rank' and the solvers paper and projected are for loss='hinge'. Got "
+                         f"loss={model.loss!r}, sketch={model.sketch!r}, solver={model.solver!r}.")
+    if model.scaling != "max" and model.solver in ("paper", "projected"):
+        raise ValueError(f"solver={model.solver!r} looks for the optimum in a ball that holds it where features lie in "
+                         f"[-1, 1]. Got scaling={model.scaling!r}. Use scaling='max', or solver='auto'.")
+    if model.objective == "mean" and (model.sketch == "rank" or model.solver == "paper"):
+        raise ValueError("sketch='rank' and solver='paper' count join rows. Use objective='rows'.")

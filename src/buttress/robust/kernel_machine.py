@@ -1,0 +1,106 @@
+"""What both robust kernel estimators have in common: parameters, checks, and fits to an array or to batches."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, is_regressor
+
+from buttress._callbacks import CallbackSupportMixin, Report, step_callback, with_callbacks
+from buttress._checks import check_contamination_or_auto, check_count, check_limits, check_number, check_X_y
+from buttress._documented import Documented
+from buttress._predicting import sparse_or_dense
+from buttress._state import Attribute, State
+from buttress._types import Labels, RandomStateLike
+from buttress.kernels import KernelLike, is_precomputed
+from buttress.robust.batches import batched_table
+from buttress.robust.report import OF_ROWS, row_keys
+from buttress.solvers.run import Budget, all_or_nothing
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RobustKernelMachine(Documented, CallbackSupportMixin, BaseEstimator, ABC):
+    """The base class of :class:`RobustKernelClassifier` and :class:`RobustKernelRegressor`."""
+
+    _state = State(*OF_ROWS, Attribute("alpha_", "nonnegative", meaning="The ridge."))
+
+    contamination: float | str = "auto"
+    alpha: float | str = "auto"
+    kernel: KernelLike = "rbf"
+    degree: float = 3
+    gamma: float | str = "auto"
+    coef0: float = 0.0
+    n_landmarks: int | str = "auto"
+    max_iter: int = 20
+    max_time: float | None = None
+    progress: bool = False
+    random_state: RandomStateLike = None
+
+    def __sklearn_tags__(self) -> Any:
+        return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
+
+    @all_or_nothing
+    @with_callbacks
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to X of shape (n, d), dense or sparse, and y of shape (n,), class labels or real targets; returns self.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
+        two classes, or a class too small to be trimmed by the number given. Warns of dense rows that all but repeat
+        another, and of X out of scale for the kernel. A classifier warns of many rows that resemble none, a regressor
+        where half of the rows look corrupt, and where the rows named may be genuine: they lie together in X or on one
+        side, or many targets are equal.
+        """
+        budget = self._budget()
+        numeric = is_regressor(self)
+        X, y = check_X_y(self, X, y, numeric_target=numeric, sparse=True, single=numeric)
+        targets = self._targets(y)
+        self.row_keys_ = row_keys(X, targets.astype(np.float64))
+        return self._fit_rows(X, targets, budget, step_callback(self, X, y, None))
+
+    @all_or_nothing
+    def fit_batches(self, batches: Any, y: Any = None) -> Self:
+        """Fit on landmarks to rows that come in batches, which are never all in memory; returns self.
+
+        The model is the one that :meth:`fit` gives for the same rows in one array, up to the order of sums. Several
+        passes are made over the batches, since whether a row is corrupt depends on all rows; a ``partial_fit``, which
+        sees each batch once, cannot know it. What is kept of each row are numbers: target, weight, residual or scores,
+        and landmark features where all of them take up to 1 GB. With more, or with Dask, each step of a classifier's
+        fit is a pass. Up to 3,000 rows, or as many as landmarks, are collected and fitted in memory. Near copies are
+        not searched for.
+
+        Parameters
+        ----------
+        batches : iterable of (X, y), function without arguments that returns one, or Dask array or data frame
+            It must give the same batches each time. X has shape (n_k, d), dense, and y shape (n_k,). An iterator, which
+            ends after one pass, is refused. With Dask each worker sums the Gram matrices of its blocks.
+        y : Dask array or series, with a Dask collection only
+            Its blocks must be those of ``batches``.
+
+        Raises ValueError as :meth:`fit`, naming the batch, and where batches change between passes.
+        """
+        budget = self._budget()
+        table = batched_table(self, batches, y)
+        targets = self._targets(table.y)
+        self.row_keys_ = table.keys + targets
+        return self._fit_rows(table.rows(self.n_landmarks), targets, budget)
+
+    def _budget(self) -> Budget:
+        """Return the budget of a fit that begins; ValueError for parameters out of range."""
+        check_contamination_or_auto(self.contamination)
+        if self.alpha != "auto":
+            check_number("alpha", self.alpha, 0)
+        if isinstance(self.gamma, str) and self.gamma == "scale":
+            raise ValueError("gamma must be a positive number or 'auto' (1/d) here. Got 'scale', which is one over the "
+                             "variance of X, and corrupt rows move that. Scale with RobustScaler and use 'auto'.")
+        check_count("max_iter", self.max_iter)
+        check_limits(None, self.max_time)
+        return Budget(self.max_time, progress=self.progress, name=type(self).__name__)
+
+    @abstractmethod
+    def _targets(self, y: Labels) -> Labels:
+        """Return checked targets y (n,) as numbers: of classes, or as they are."""
+
+    @abstractmethod
+    def _fit_rows(self, X: Any, y: Labels, budget: Budget, report: Report = None) -> Self:
+        """Fit to checked rows X, an array, CSR or in batches, and :meth:`_targets` y (n,)."""

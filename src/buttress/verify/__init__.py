@@ -1,0 +1,23 @@
+"""Prove again, from a model file and its data, what the model claims; needs numpy and nothing of this package.
+
+    buttress-verify model.buttress data.csv [--target y] [--weights w] [--radii rows.csv] [--problem problem.json]
+    buttress-verify model.buttress --table loan=loan.csv --table person=person.csv --on loan.who=person.id --target bad
+
+Proven is what ``predict`` computes: the gaps of SVC, SVR, LinearSVC, SVDD and MultiKernelSVDD at the coefficients and
+intercepts of the file, l2 radii of the rows of ``--radii`` (their column ``radius``, or the largest found) and the
+interval of a RelationalLinearSVC (mean hinge loss, a join of some thousand rows). Also certificates of other machines
+(``foreign.py``). Exit code: 0 proven for the problem that ``--problem`` states, 1 not proven, 2 cannot be checked, 3
+proven for the problem that the file states, and nobody else stated it.
+
+``core.py`` holds the errors, the reader and the gap; every kind of proof is a file. To run it without this package,
+copy the folder: ``python -m verify``.
+"""
+
+from .command import main, problem_of, prove
+from .core import Claim, Near, read_model
+from .foreign import certificate, from_duals, prove_certificate
+from .joins import relational
+from .radii import radii
+
+__all__ = ["Claim", "Near", "certificate", "from_duals", "main", "problem_of", "prove", "prove_certificate", "radii",
+           "read_model", "relational"]

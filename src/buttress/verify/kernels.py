@@ -1,0 +1,94 @@
+"""Kernel values with bounds of their errors, and their weighted sums, tile by tile in bounded memory."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .core import Array, Model, Near, only, plus, unit
+
+TILE = 512  # rows and centres of a tile
+FEW = 32  # rows of a block of which only the diagonal is wanted
+SHARP = 1e4  # roundings of a value: where products bound it less sharply, its distance is summed by differences
+ATTRIBUTES = {
+    "Combination": "kernels weights", "Linear": "coef0", "Polynomial": "degree gamma coef0", "RBF": "gamma",
+    "Laplacian": "gamma", "MultiscaleRBF": "gammas", "InverseMultiquadric": "offset", "Cauchy": "gamma",
+    "Log": "degree gamma"}
+SHAPES: dict[str, Callable[[Model, Array], Array]] = {  # F(r^2), which falls, of kernels that are definite
+    "RBF": lambda part, r2: np.exp(-part["gamma"] * r2),
+    "Laplacian": lambda part, r2: np.exp(-part["gamma"] * np.sqrt(r2)),
+    "MultiscaleRBF": lambda part, r2: np.mean([np.exp(-gamma * r2) for gamma in part["gammas"]], axis=0),
+    "InverseMultiquadric": lambda part, r2: (r2 + part["offset"] ** 2) ** -0.5,
+    "Cauchy": lambda part, r2: 1 / (1 + part["gamma"] * r2),
+    "Log": lambda part, r2: -np.log1p((part["gamma"] * r2) ** (part["degree"] / 2))}
+
+
+def described(part: Any) -> Model:
+    """Return a kernel as the file says it, in plain numbers; ValueError for one whose claims cannot be checked."""
+    if not isinstance(part, dict) or part.get("class") not in ATTRIBUTES:
+        raise ValueError(f"No proof is known here for the kernel {str(part)[:60]}.")
+    only(part, ATTRIBUTES[part["class"]])
+    if part["class"] == "Combination":
+        weights = part["weights"] if part["weights"] is not None else [1 / len(part["kernels"])] * len(part["kernels"])
+        terms = [(described(inner), float(w)) for inner, w in zip(part["kernels"], weights, strict=True)]
+        if not all(0 <= w < np.inf for _, w in terms):
+            raise ValueError("A sum of kernels has weights that are no finite numbers >= 0.")
+        return {"class": "Combination", "kernels": [inner for inner, _ in terms], "weights": [w for _, w in terms]}
+    numbers = {name: np.asarray(part[name], dtype=float).tolist() for name in ATTRIBUTES[part["class"]].split()}
+    least = min(np.min(value) for value in numbers.values())
+    dot = part["class"] in ("Linear", "Polynomial")
+    known = numbers.get("degree", 1) in range(1, 20) and numbers.get("gamma", 1) > 0 if dot else (
+        least > 0 and (part["class"] != "Log" or numbers["degree"] <= 2))
+    if not (known and least >= 0 and all(np.isfinite(value).all() for value in numbers.values())):
+        raise ValueError(f"The kernel {part['class']} with {numbers} is not known to be positive definite.")
+    return {"class": part["class"], **numbers}
+
+
+def kernel(part: Model, X: Array, Z: Array, centre: Array | float = 0.0) -> Near:
+    """Return k(x_i, z_j) of rows X and Z for a kernel as :func:`described`; distances are those from ``centre``."""
+    if part["class"] == "Combination":
+        terms = [kernel(inner, X, Z, centre) * w for inner, w in zip(part["kernels"], part["weights"], strict=True)
+                 if w > 0]
+        return sum(terms[1:], terms[0]) if terms else Near(np.zeros((len(X), len(Z))))
+    if part["class"] in ("Linear", "Polynomial"):
+        base = power = Near(X) @ Z.T * part.get("gamma", 1.0) + part["coef0"]
+        for _ in range(int(part.get("degree", 1)) - 1):
+            power = power * base
+        return power
+    A, B = X - centre, Z - centre
+    lengths = np.add.outer((A**2).sum(axis=1), (B**2).sum(axis=1))
+    found = profile(part, Near(plus(lengths - 2 * A @ B.T), (2 * X.shape[1] + 16) * unit(A) * lengths))
+    found.e = found.e.copy()
+    i, j = np.nonzero(found.e > SHARP * unit(A) * (1 + np.abs(found.v)))
+    step = max(1, TILE * TILE // X.shape[1])
+    for some in (slice(k, k + step) for k in range(0, len(i), step)):
+        r2 = ((X[i[some]] - Z[j[some]]) ** 2).sum(axis=1)
+        exact = profile(part, Near(r2, (X.shape[1] + 4) * 2 * unit(r2) * r2))
+        found.v[i[some], j[some]], found.e[i[some], j[some]] = exact.v, exact.e
+    return found
+
+
+def profile(part: Model, t: Near) -> Near:
+    """Return F of a squared distance from F at both ends of what it may be."""
+    high, low = (SHAPES[part["class"]](part, end) for end in (plus(t.low), t.high))
+    return Near((low + high) / 2, (high - low) / 2 + unit(low) * (4 + 8 * (np.abs(low) + np.abs(high))))
+
+
+def sums(part: Model, X: Array, Z: Array, coef: Array) -> tuple[Near, float]:
+    """Return sum_j k(x_i, z_j) coef_jc for all rows, shape (n, k), and a bound of all |k(x_i, z_j)|."""
+    centre, largest = np.median(X, axis=0), 0.0
+    rows: list[Near] = []
+    for i in range(0, len(X), TILE):
+        total = Near(np.zeros((len(X[i : i + TILE]), coef.shape[1])))
+        for j in range(0, len(Z), TILE):
+            values = kernel(part, X[i : i + TILE], Z[j : j + TILE], centre)
+            largest = max(largest, float((np.abs(values.v) + values.e).max()))
+            total = total + values @ coef[j : j + TILE]
+        rows.append(total)
+    return Near(np.concatenate([one.v for one in rows]), np.concatenate([one.e for one in rows])), largest
+
+
+def diagonal(part: Model, X: Array) -> Near:
+    """Return k(x_i, x_i)."""
+    blocks = [kernel(part, X[i : i + FEW], X[i : i + FEW]).each(np.diagonal) for i in range(0, len(X), FEW)]
+    return Near(np.concatenate([one.v for one in blocks]), np.concatenate([one.e for one in blocks]))
