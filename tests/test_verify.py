@@ -15,7 +15,7 @@ from fuzz import structures
 from sklearn import svm as libsvm
 from verify_cases import altered, held, models, rows, written
 
-from buttress import SVC, SVR, LinearSVC, NotConvergedWarning, certificates, save, verify
+from buttress import SVC, SVR, LinearSVC, NotConvergedWarning, attacks, certificates, save, verify
 from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.verify import Near
 from buttress.verify.command import read_columns
@@ -158,6 +158,9 @@ def test_no_point_within_a_proven_radius_is_predicted_otherwise(cases):
         away *= found[:, None] / np.linalg.norm(away, axis=2, keepdims=True)
         labels = estimator.predict((some + away).reshape(-1, X.shape[1])).reshape(200, -1)
         assert (labels == estimator.predict(some)).all()
+        for row, radius in zip(some, found, strict=True):
+            moved = attacks.pgd(estimator, row[None], estimator.predict(row[None]), eps=radius, norm="l2", steps=20)
+            assert estimator.predict(moved) == estimator.predict(row[None])
 
 
 def test_radii_of_a_linear_machine_are_exact_and_larger_ones_are_not_proven(tmp_path):
