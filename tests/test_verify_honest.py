@@ -48,12 +48,10 @@ long = pytest.mark.skipif(np.finfo(np.longdouble).eps == np.finfo(float).eps, re
 
 
 @long
-@pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")  # rounding is more than the tolerance there
 @pytest.mark.parametrize("kind", [SVC, SVR, LinearSVC])
-@pytest.mark.parametrize("C", [1e6, 1e8])
-def test_models_of_a_huge_C_are_proven(kind, C, tmp_path):
+def test_models_of_a_huge_C_are_proven(kind, tmp_path):
     X, y = noisy(300)
-    assert proven(kind(C=C), X, y, tmp_path)
+    assert proven(kind(C=1e6), X, y, tmp_path)
 
 
 @pytest.mark.parametrize("model", [SVC(), SVR(), LinearSVC(), SVDD()], ids=str)

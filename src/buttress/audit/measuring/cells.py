@@ -25,7 +25,7 @@ ENOUGH = 20
 
 @dataclass
 class Cell:
-    """One number of the table with its 95% interval; all None where the budget ran out."""
+    """One number of the table with its 95% interval; all None where it was not measured."""
 
     value: float | None = None
     low: float | None = None
