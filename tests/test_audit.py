@@ -377,6 +377,9 @@ def test_planted_faults_count_only_where_they_were_found():
                                 decides="as_is", metric="rmse", baseline="mean of the target",
                                 unfitted={"ridge regression": Ridge(), "robust": buttress.RobustKernelRegressor()})
         assert recommended(split, measured) == ("robust" if "noise_30" in expected else "ridge regression")
+        measured.unattacked = ["ridge regression"]
+        assert recommended(split, measured) == "robust"  # nothing else is able
+        measured.unattacked = []
 
 
 @pytest.mark.parametrize(

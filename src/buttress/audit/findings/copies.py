@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from buttress._suggest import agreeing, counted
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.reading.cautions import LOOKED
 from buttress.audit.reading.split import groups
 from buttress.audit.reading.table import Table
 
@@ -17,8 +18,8 @@ CELL = 0.1  # standard deviations: side of the cells in which near rows are look
 GRIDS = 4  # of them; rows at the full distance are parted by one of 30 columns in a quarter of the grids
 MOST_IN_CELL = 500  # rows compared with each other
 FEW_COPIES = 0.01  # share of the rows below which copies are good to know only, and of held-out rows to matter there
-BY_CHANCE = 0.5  # share of the copied rows from which another row differs in one column alone, if they are cases
-LOOKED = 1000  # copied rows that are looked at for that
+BY_CHANCE = 0.35  # share of the pairs of equal rows, by an estimate that errs on the small side, if they are cases
+DIVISIONS = 20  # of the columns in halves
 MIXER = np.uint64(0x9E3779B97F4A7C15)  # an odd number of many ones and zeros (Knuth's multiplicative hashing)
 HALF = np.uint64(32)  # bits of a word
 ACROSS = "so scores are too high"
@@ -32,7 +33,7 @@ class Duplicates(Check):
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         group = groups(evidence.table)
-        sizes, firsts = np.bincount(group), np.unique(group, return_index=True)[1]
+        sizes = np.bincount(group)
         copies = int((sizes - 1).sum())
         if not copies:
             return
@@ -43,8 +44,8 @@ class Duplicates(Check):
         said = f"{counted(copies, 'row')} {agreeing(copies, 'repeats', 'repeat')} the features of another"
         if disagreeing:
             said += f"; {counted(disagreeing, 'group')} of {int((sizes > 1).sum())} have different targets"
-        if _differ_in_one(evidence.table, firsts[sizes > 1][:LOOKED]).mean() >= BY_CHANCE:
-            yield self.finding(f"{said}.", "Other rows differ from them in one column alone: they may be different "
+        if _by_chance(evidence.table) >= BY_CHANCE:
+            yield self.finding(f"{said}.", "Columns of few values have nearly as many by chance: they may be different "
                                "cases that no column tells apart.", Severity.note, **facts)
             return
         severity = _severity(copies / len(group), disagreeing / len(group), across)
@@ -79,30 +80,30 @@ def _advice(disagreeing: int) -> str:
     return "Drop copies, or split so that copies stay together."
 
 
-def _differ_in_one(table: Table, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Say of rows whether another one has all of their entries but one.
+def _by_chance(table: Table) -> float:
+    """Return the share of the pairs of equal rows that chance gives, as with few columns of few values.
 
-    Where rows are equal by chance, as with few columns of few values, there are such rows; a row that was entered twice
-    has none. Each entry becomes a random number, a row their sum, and the sums without one column are compared.
+    Rows are equal where they are in one half of the columns and in the other. If the halves knew nothing of each other,
+    that would be the pairs equal in one, times those equal in the other, over all pairs: the most of several divisions,
+    for columns that do know of each other give more. Each entry becomes a random number, a half of a row their sum.
     """
-    words = np.ascontiguousarray(table.coded().T).view(np.uint64)
-    salts = np.random.default_rng(0).integers(0, 2**63, len(words), dtype=np.uint64)
+    columns = np.ascontiguousarray(table.coded()[:LOOKED].T).view(np.uint64)
+    rng = np.random.default_rng(0)
+    salts = rng.integers(0, 2**63, (len(columns), 1), dtype=np.uint64)
+    words = (columns ^ columns >> HALF ^ salts) * MIXER
+    words = (words ^ words >> HALF) * MIXER
+    equal = _pairs(words.sum(axis=0))
+    if not equal:
+        return 0.0
+    halves = [np.array_split(rng.permutation(len(words)), 2) for _ in range(DIVISIONS)]
+    most = max(_pairs(words[one].sum(axis=0)) * _pairs(words[other].sum(axis=0)) for one, other in halves)
+    return most / equal / (words.shape[1] * (words.shape[1] - 1) / 2)
 
-    def mixed(j: int) -> NDArray[np.uint64]:
-        word = (words[j] ^ words[j] >> HALF ^ salts[j]) * MIXER
-        return np.asarray((word ^ word >> HALF) * MIXER)
 
-    whole = np.zeros(len(table), dtype=np.uint64)
-    for j in range(len(words)):
-        whole += mixed(j)
-    found = np.zeros(len(rows), dtype=bool)
-    for j in range(len(words)):
-        rest = whole - mixed(j)
-        alike = np.flatnonzero(np.isin(rest, rest[rows]))
-        pairs = np.unique(np.stack([rest[alike], whole[alike]]), axis=1)[0]
-        several, times = np.unique(pairs, return_counts=True)
-        found |= np.isin(rest[rows], several[times > 1])
-    return found
+def _pairs(keys: NDArray[np.uint64]) -> float:
+    """Return how many pairs of rows have equal keys."""
+    counts = np.unique(keys, return_counts=True)[1].astype(np.float64)
+    return float((counts * (counts - 1)).sum() / 2)
 
 
 class NearDuplicates(Check):

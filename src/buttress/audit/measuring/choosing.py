@@ -28,10 +28,11 @@ def recommended(split: SplitTable, measured: Measured) -> str | None:
     scores = measured.cells.get(split.decides, {})
     if len(split.test) < ENOUGH or measured.cut or not scores:
         return None
-    guess, wrong = scores[split.baseline], found_wrong(measured)
-    able = [name for name, estimator in split.unfitted.items()
-            if name not in measured.unattacked and name not in GUESSES and (wrong or not for_wrong_targets(estimator))
+    guess = scores[split.baseline]
+    able = [name for name in split.unfitted if name not in measured.unattacked and name not in GUESSES
             and beats(scores[name], guess, split.classifies)]
+    if not found_wrong(measured):  # what is made for wrong targets has a say only where nothing else is able
+        able = [name for name in able if not for_wrong_targets(split.unfitted[name])] or able
     good = as_good({name: _losses(split, measured, name) for name in able}, split.classifies, split.test.together,
                    2.0 if split.metric == Metric.rmse else 1.0)
     return simplest(good, measured, judged_by(split, measured), split.classifies) if good else None
