@@ -58,7 +58,7 @@ class FragileToMoves(Check):
 
 
 class FragileToLabels(Check):
-    """The recommended model gets worse when part of the training targets is wrong."""
+    """The recommended model gets worse when part of the training targets is wrong: a warning where some look wrong."""
 
     code = "BUT015"
     title = "wrong training targets change predictions"
@@ -76,8 +76,9 @@ class FragileToLabels(Check):
         model = in_words(name or "", "classification" if evidence.classifies else "regression")
         yield self.finding(
             f"With 30% of the training targets made wrong, the {model} goes from {said}.",
-            "Correct wrong targets first, or use the model that finds wrong targets itself.", estimator=name,
-            as_is=before, corrupted=after)
+            "Correct wrong targets first, or use the model that finds wrong targets itself.",
+            Severity.warning if evidence.verdicts.wrong.any() else Severity.note, estimator=name, as_is=before,
+            corrupted=after)
 
 
 class Novel(Check):
