@@ -33,7 +33,7 @@ from buttress.audit.options import Options
 from buttress.audit.reading.table import columns_of, make_table
 from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.paste import _home
-from buttress.audit.writing.report import html, terminal_table
+from buttress.audit.writing.report import html, terminal_columns, terminal_table
 
 from audit_problems import only
 
@@ -111,7 +111,7 @@ def test_no_number_is_cut(mislabelled, regression, width):
         text = printed(result, width)
         assert "…" not in text
         for cells in result.rows.values():
-            for key in result.columns:
+            for key in terminal_columns(result):
                 assert shown(cells[key].value, 3) in text
 
 

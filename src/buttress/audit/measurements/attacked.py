@@ -145,5 +145,5 @@ def _is_settled(split: SplitTable, name: str) -> bool:
     return reads_columns(name) and not split.table.categorical and not np.isnan(split.test.native).any()
 
 
-ATTACKED = Measurement("moved inputs", _take, Cost(15.0, rows=1.0), (AS_IS.name,), lambda split: split.classifies)
+ATTACKED = Measurement("moved inputs", _take, Cost(7.0, rows=1.0), (AS_IS.name,), lambda split: split.classifies)
 

@@ -60,4 +60,4 @@ def _scored(
     return Cell(**known["cell"]), known["converged"]
 
 
-CORRUPTED = Measurement("wrong training targets", _take, Cost(14.0, rows=1.3), needs=(AS_IS.name,))
+CORRUPTED = Measurement("wrong training targets", _take, Cost(9.0, rows=1.3), needs=(AS_IS.name,))

@@ -84,4 +84,4 @@ def _corrected(split: SplitTable, measured: Measured) -> tuple[Labels, int]:
     return y, len(changed)
 
 
-GAINED = Measurement("what the advice gains", _take, Cost(0.5), (AS_IS.name, JUDGED.name))
+GAINED = Measurement("what the advice gains", _take, Cost(1.0, rows=1.3), (AS_IS.name, JUDGED.name))

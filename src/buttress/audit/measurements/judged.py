@@ -59,4 +59,4 @@ def _told(split: SplitTable, wrong: Mask, jury: Jury, fitted: Places) -> str:
             f"given {given!r}, expected {expected!r}.")
 
 
-JUDGED = Measurement("wrong targets", _take, Cost(8.0, rows=1.0))
+JUDGED = Measurement("wrong targets", _take, Cost(4.0, rows=1.0))

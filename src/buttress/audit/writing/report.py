@@ -118,7 +118,7 @@ def terminal_table(result: AuditData, width: int = 80) -> Any:
     from rich.console import Console, Group
 
     fits = Console(width=10_000).measure(_table(result, interval=True)).maximum <= width
-    lines = [f"{key}: {result.columns[key]}" for key in _columns(result)]
+    lines = [f"{key}: {result.columns[key]}" for key in terminal_columns(result)]
     lines += [*result.notes, *(f"{what}: {rows}" for what, rows in result.measured.items())]
     findings = (f"{found.severity:<8}{found.code} {found.title}" for found in result.findings)
     cut = [result.cut_short()] if result.cut else []
@@ -136,7 +136,7 @@ def terminal_table(result: AuditData, width: int = 80) -> Any:
                  _text("\n".join(judged)))
 
 
-def _columns(result: AuditData) -> list[str]:
+def terminal_columns(result: AuditData) -> list[str]:
     """Return the columns for a terminal, which is narrow: of the scores of one thing that by which models are compared.
     """
     beside = {"balanced", "auc", "log_loss", "mae"} - {result.settings["metric"].partition("_")[0]}
@@ -150,11 +150,11 @@ def _table(result: AuditData, interval: bool) -> Any:
     title = f"{result.data['source']}: {result.task} of {result.data['target']!r}"
     table = Table(title=_text(title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("estimator", overflow="fold", width=15)
-    for key in _columns(result):
+    for key in terminal_columns(result):
         table.add_column(_text(key.replace("_", "\n")), justify="right", overflow="fold")
     for name, cells in result.rows.items():
         style = "bold" if name == result.recommended else ""
-        table.add_row(_text(name), *(cells[key].text(interval) for key in _columns(result)), style=style)
+        table.add_row(_text(name), *(cells[key].text(interval) for key in terminal_columns(result)), style=style)
     return table
 
 
