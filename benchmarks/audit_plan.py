@@ -3,9 +3,9 @@
     python benchmarks/audit_plan.py same [--data breast_cancer] [--seed 0]
     python benchmarks/audit_plan.py seconds [--data breast_cancer]
 
-``same`` runs the command on one core and two, with libraries told to use one thread or two, from cold caches of
-compiled code and warm ones, beside two busy processes and without them, and compares the files byte by byte; exit code 1
-where any differ. ``seconds`` prints the CPU seconds of each measurement beyond imports, warm, beside what was planned.
+``same`` runs the command on one core and two, with one thread or two for libraries, from cold caches of compiled code
+and warm ones, beside two busy processes and without, and compares the files byte by byte; exit code 1 where any
+differ. ``seconds`` prints the CPU seconds of each measurement beyond imports, warm, beside what was planned.
 """
 
 import argparse

@@ -242,6 +242,8 @@ def test_what_was_measured_becomes_findings():
     assert "BUT008" not in codes(X, y, wrong=ones, cells=weak, least=Severity.warning)
     assert codes(X, y, cells={"attacked": Cell(0.5)}, least=Severity.error) == {"BUT014"}
     assert codes(X, y, cells={"flipped_30": Cell(0.7)}) == {"BUT015"}
+    assert codes(X, y, cells={"flipped_30": Cell(0.7)}, least=Severity.warning) == set()
+    assert "BUT015" in codes(X, y, wrong=range(9), cells={"flipped_30": Cell(0.7)}, least=Severity.warning)
     assert codes(X, y, cells={"as_is": Cell(0.55, 0.45, 0.65)}) == {"BUT017"}
     assert codes(X, y, novel=range(9), least=Severity.warning) == {"BUT016"}
     assert codes({"b": X["b"], "c": X["c"]}, np.exp(2 * X["b"])) >= {"BUT013"}
@@ -296,6 +298,9 @@ def test_a_column_that_agrees_with_the_target_in_most_rows_gives_it_away():
     agreeing = np.where(rng.random(ROWS) < 0.03, 1 - y, y)
     for leak in (agreeing.astype(float), np.where(agreeing, "yes", "no").astype(object)):
         assert [one.evidence["columns"] for one in found_of("BUT001", X | {"leak": leak}, y)] == [["leak"]]
+    rare = (X["b"] + X["c"] + rng.normal(size=ROWS) > 1.5).astype(int)  # one in five: 3% are a sixth of its rows
+    agreeing = np.where(rng.random(ROWS) < 0.03, 1 - rare, rare).astype(float)
+    assert [one.evidence["columns"] for one in found_of("BUT001", X | {"leak": agreeing}, rare)] == [["leak"]]
     numbers = X["b"] + 0.3 * rng.normal(size=ROWS)
     mixed = np.where(rng.random(ROWS) < 0.03, rng.permutation(numbers), numbers)
     assert [one.evidence["columns"] for one in found_of("BUT001", X | {"leak": mixed}, numbers)] == [["leak"]]
@@ -432,7 +437,8 @@ def test_moves_by_columns_find_the_worst_corner_of_a_linear_model():
 def conforms(value, schema, top):
     """Check a value against the part of JSON Schema that audit.schema.json uses."""
     schema = top["$defs"][schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
-    kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "boolean": bool, "null": type(None)}
+    kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "boolean": bool, "null": type(None),
+             "integer": int}
     if "type" in schema:
         names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         assert isinstance(value, tuple(np.ravel([kinds[name] for name in names if name != "number"]).tolist())

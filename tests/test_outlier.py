@@ -152,7 +152,7 @@ def test_conditionally_definite_kernels_are_exact_and_constants_change_nothing(k
     X, new = points(40), points(10, seed=1)
     shift = lambda A, B: kernel(A, B) + 0.3 * A[:, :1] + 0.3 * B[:, 0] + 2  # noqa: E731
     model, shifted = SVDD(kernel=kernel).fit(X), SVDD(kernel=shift).fit(X)
-    assert model.dual_gap_ < 1e-10
+    assert model.dual_gap_ < 1e-8
     np.testing.assert_allclose(model.decision_function(new), shifted.decision_function(new), atol=1e-9)
 
 

@@ -95,9 +95,9 @@ def test_objectives_are_what_they_say():
     model = SVC(C=2.0, gamma=0.1).fit(X, y)
     signs, b, K = np.where(y == 1, 1, -1), dual_variables(model, len(y)), RBF(0.1)(X, X)
     dual = np.abs(b).sum() - 0.5 * b @ K @ b
-    assert model.dual_objective_ == pytest.approx(dual, rel=1e-12)
+    assert dual * (1 - 1e-9) <= model.dual_objective_ <= dual * (1 + 1e-13)
     losses = [np.maximum(0, 1 - signs * (K @ b + shift)).sum() for shift in model.intercept_ + np.linspace(-1, 1, 2001)]
-    assert model.primal_objective_ <= 0.5 * b @ K @ b + 2 * min(losses) + 1e-9
+    assert model.primal_objective_ <= (0.5 * b @ K @ b + 2 * min(losses)) * (1 + 1e-9)
     assert model.primal_objective_ >= model.dual_objective_
     assert model.dual_gap_ == pytest.approx(model.primal_objective_ - model.dual_objective_)
 

@@ -92,8 +92,8 @@ def explain(model: HasExpansion | Pipeline, x: MatrixLike, *, labels: ArrayLike 
     Parameters
     ----------
     model : fitted kernel estimator
-        Any with an ``expansion_``: ``SVC``, ``SVR``, the kernel and robust kernel estimators; or a Pipeline that ends in
-        one, which is given the row as it was before any step.
+        Any with an ``expansion_``: ``SVC``, ``SVR``, the kernel and robust kernel estimators; or a Pipeline that ends
+        in one, which is given the row as it was before any step.
     x : the row, as the model takes it
     labels : array of shape (n,) or None
         Names of the training rows, such as the index of their frame, for models that know the rows of their centres.

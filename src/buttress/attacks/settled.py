@@ -177,8 +177,8 @@ def _trees(worst: Worst, forest: Forest, ball: Ball, limits: _Limits) -> Array:
     for code in np.unique(problem.codes[~worst.wrong]):
         rows = np.flatnonzero(~worst.wrong & (problem.codes == code))
         for contrast in forest.contrasts[code]:
-            least = forest.least(lows[rows], highs[rows], contrast) - _hidden(forest, contrast)
-            bound[rows] = np.minimum(bound[rows], least)
+            proven = forest.least(lows[rows], highs[rows], contrast) - _hidden(forest, contrast)
+            bound[rows] = np.minimum(bound[rows], proven)
     for row in np.flatnonzero(~worst.wrong & (bound <= 0)):
         if limits.work <= 0:
             break

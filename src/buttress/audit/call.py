@@ -128,14 +128,16 @@ def audit(
     started = monotonic()
     options = Options(task, eps, effort, max_time, rows, random_state, tuple(ignore), swaps, groups, time, metric)
     options.check()
-    _check_lengths(X, y)
     columns, labels, to_test = columns_of(X), labels_of(X, y), None
+    _check_lengths(X, y)
+    target: object = y
     if test is not None:
         _check_lengths(*test)
         more = labels_of(*test)
         labels = None if labels is None or more is None else np.concatenate([labels, more])
-        columns, y, to_test = with_rows_to_test(columns, y, {**columns_of(test[0]), target_name: test[1]}, target_name)
-    table, settled = make_table(columns, y, target_name, task, labels)
+        columns, target, to_test = with_rows_to_test(
+            columns, y, {**columns_of(test[0]), target_name: test[1]}, target_name)
+    table, settled = make_table(columns, target, target_name, task, labels)
     table.to_test = None if to_test is None else to_test[table.places]
     table.by_number = not is_frame(X)
     table.origin = "", kind_of_frame(X)

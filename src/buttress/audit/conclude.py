@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from buttress._types import Mask
 from buttress.audit.against.compare import Comparison
 from buttress.audit.baselines import NAMES
+from buttress.audit.data import ClassScore
 from buttress.audit.findings import Check, Evidence, find_all
-from buttress.audit.measuring.cells import ENOUGH
+from buttress.audit.measuring.cells import ENOUGH, Cell, accuracy
 from buttress.audit.measuring.choosing import recommended
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import SplitTable
@@ -44,11 +48,25 @@ def conclude(
         suspicion=verdicts.counts(len(table)), suspects=suspects(verdicts, table, measured.judged),
         novel=measured.novel, recommended=best, code=paste(table, split.entries[best or plain]),
         data=_data(split, source), settings=_settings(split, INTERVAL[metric]), findings=findings,
+        gain=measured.gain, by_class=_by_class(split, measured, best or plain),
         verdict=verdict(evidence, findings, measured.cut), baseline=evidence.baseline, measured=measured.on,
         cut=measured.cut, notes=_notes(split, measured, verdicts.counts(len(table)).held_out_above_half),
         against=None if against is None else against.to_dict(), seconds=seconds,
         sheet=Sheet(table, verdicts, measured.judged, options.rows is not None),
     )
+
+
+def _by_class(split: SplitTable, measured: Measured, name: str) -> dict[str, ClassScore]:
+    """Return the scores of each class of a model on the held-out rows, none where it was not asked or of numbers."""
+    answers, y, together = measured.answers.get(name), split.test.y, split.test.together
+    if answers is None or not split.classifies:
+        return {}
+
+    def share(right: Mask, among: Mask) -> Cell:
+        return accuracy(right[among], None if together is None else together[among]) if among.any() else Cell()
+
+    return {str(label): ClassScore(int((y == label).sum()), share(answers == label, y == label),
+                                   share(y == label, answers == label)) for label in np.unique(y).tolist()}
 
 
 def _data(split: SplitTable, source: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from buttress._suggest import agreeing
 from buttress.audit.baselines import NAMES
 from buttress.audit.findings import Finding
+from buttress.audit.measurements.gained import Gain
 from buttress.audit.measuring.cells import Cell
 from buttress.audit.measuring.suspicion import Suspect, Suspicion
 from buttress.audit.sheet import Sheet
@@ -17,6 +18,18 @@ from buttress.audit.sheet import Sheet
 REMADE = ("sheet", "suspicion", "suspects", "rows", "findings", "seconds")
 SCHEMA = "buttress.audit/3"
 DIGITS = 6  # of numbers in the file: what is beyond may change with a processor or a library
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """Of one class, among the held-out rows as they are: how many there are, and which share of them is found.
+
+    ``precision`` is the share that is right of the rows said to be of the class.
+    """
+
+    rows: int
+    recall: Cell
+    precision: Cell
 
 
 @dataclass(repr=False)
@@ -40,6 +53,8 @@ class AuditData:
     baseline: str
     sheet: Sheet
     against: dict[str, Any] | None = None
+    by_class: dict[str, ClassScore] = field(default_factory=dict)
+    gain: Gain | None = None
     measured: dict[str, str] = field(default_factory=dict)
     cut: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -50,6 +65,8 @@ class AuditData:
         from buttress import __version__
 
         plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in REMADE}
+        plain["gain"] = None if self.gain is None else asdict(self.gain)
+        plain["by_class"] = {label: asdict(score) for label, score in self.by_class.items()}
         estimators = {name: {key: asdict(cell) for key, cell in cells.items()} for name, cells in self.rows.items()}
         found = {**plain, "estimators": estimators, "suspicion": asdict(self.suspicion),
                  "suspicious": [asdict(suspect) for suspect in self.suspects],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from buttress._suggest import agreeing, counted
 from buttress.audit.data import AuditData
 from buttress.audit.writing.picture import draw
-from buttress.audit.writing.report import embedded, write
+from buttress.audit.writing.report import embedded, markdown, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,6 +55,10 @@ class AuditResult(AuditData):
         Name of the estimator to use; None where too few rows are held out to tell.
     code : str
         That estimator, or else the plain machine, as code to paste.
+    by_class : dict of str to ClassScore
+        Of each class: rows, recall and precision of the recommended model, or else of the plain one.
+    gain : Gain or None
+        What following the advice gains: today's score, the recommended model's, and that with targets corrected.
     data, settings, measured : dict
         What was audited, how, and what was measured on how many rows.
     cut : list of str
@@ -73,6 +77,10 @@ class AuditResult(AuditData):
     def save(self, folder: str | Path) -> list[Path]:
         """Write audit.json, suspicious.csv and, with jinja2, audit.html into ``folder``; returns their paths."""
         return write(self, Path(folder))
+
+    def to_markdown(self) -> str:
+        """Return the verdict, the findings and the table as Markdown."""
+        return markdown(self)
 
     def _repr_html_(self) -> str:
         """Return the page, for a notebook."""

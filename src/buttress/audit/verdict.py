@@ -11,6 +11,7 @@ from buttress.audit.findings import Evidence, Finding, Severity
 from buttress.audit.findings.models import nothing_better
 from buttress.audit.findings.rows import doubt_of
 from buttress.audit.measuring.cells import ENOUGH, beats, number
+from buttress.audit.writing.words import in_words
 
 INPUTS = ("BUT001", "BUT002", "BUT003", "BUT004", "BUT006", "BUT009", "BUT010", "BUT014", "BUT016", "BUT021", "BUT023",
           "BUT024")
@@ -77,7 +78,8 @@ def _use(evidence: Evidence, cut: Sequence[str]) -> str:
     r2 = evidence.cell(name, "r2").value
     says += f", R² {r2:.2f}" if r2 is not None else ""
     says += f" on held-out rows; the {evidence.baseline} has {_score(evidence, evidence.baseline)}"
-    return f"Use: {name} ({says}). {_why(name, evidence)}"
+    task = "classification" if evidence.classifies else "regression"
+    return f"Use: {in_words(name, task)}: {says}. {_why(name, evidence)}"
 
 
 def _score(evidence: Evidence, name: str) -> str:

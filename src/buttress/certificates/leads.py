@@ -53,7 +53,8 @@ class Leads:
         self.terms = certified_terms(expansion, sizes)
         self.linear = self.terms is not None and all(isinstance(term, LinearTerm) for term in self.terms)
         self.relaxing = None if self.linear or not isinstance(expansion, KernelExpansion) else _Relaxing.of(expansion)
-        if score.sizes is not None and not all(isinstance(term, RadialTerm) for term in self.terms or [None]):
+        radial = bool(self.terms) and all(isinstance(term, RadialTerm) for term in self.terms or ())
+        if score.sizes is not None and not radial:
             self.relaxing = None  # its lines are not lowered by what rounding of features may add
         if self.terms is None and self.relaxing is None:
             kernel = expansion.kernel if isinstance(expansion, KernelExpansion) else expansion

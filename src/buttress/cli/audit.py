@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from buttress._suggest import counted, near
-from buttress.audit.options import Effort, Metric
+from buttress.audit.options import Effort, Metric, Options
 from buttress.audit.writing.words import HEADINGS, WITHOUT_JINJA, columns_of_task
 from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, number_in, progress
 
@@ -33,6 +33,12 @@ class Task(StrEnum):
 Format = Annotated[str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")]
 Trust = Annotated[bool, typer.Option(
     "--trust-pickle", help="Read --model from a pickle, joblib or skops file, which can run code of its maker.")]
+Seconds = Annotated[float | None, typer.Option(
+    help="Seconds after which the run is cut short: exit code 3, and no model is recommended.")]
+Groups = Annotated[str | None, typer.Option(
+    help="A column whose equal entries belong together, such as the patient: groups are held out whole.")]
+FailUnder = Annotated[list[str] | None, typer.Option(
+    help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")]
 FailOn = Annotated[list[str] | None, typer.Option(
     help="error, warning or a code such as BUT007: exit with 1 if that, or a worse one, is found.")]
 Kept = Annotated[str | None, typer.Option(
@@ -49,22 +55,18 @@ def audit(
     eps: Annotated[float, typer.Option(help="Attack radius in standard deviations of each numeric feature.")] = 0.25,
     swaps: Annotated[int, typer.Option(min=1, help="Most categories of a row that are swapped, with --model.")] = 1,
     effort: Annotated[Effort, typer.Option(help="How much is measured.")] = Effort.standard,
-    max_time: Annotated[float | None, typer.Option(
-        help="Seconds after which the run is cut short: exit code 3, and no model is recommended.")] = None,
+    max_time: Seconds = None,
     rows: Annotated[int | None, typer.Option(help="Training rows to use instead of as many as are planned.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     output: Annotated[Path, typer.Option(help="Folder for audit.json, audit.html and suspicious.csv.")] = Path(),
     against: Annotated[Path | None, typer.Option(help="A file of newer rows: what drifted, what is novel.")] = None,
-    groups: Annotated[str | None, typer.Option(
-        help="A column whose equal entries belong together, such as the patient: groups are held out whole.")] = None,
+    groups: Groups = None,
     time: Annotated[str | None, typer.Option(help="A column of times: the latest rows are held out.")] = None,
     test: Annotated[Path | None, typer.Option(help="A file of rows to test on, in place of some held out.")] = None,
     metric: Annotated[Metric, typer.Option(help="By what models are compared.")] = Metric.auto,
-    model: Annotated[Path | None, typer.Option(
-        help="A model file, of buttress train or save, as one more row.")] = None,
+    model: Annotated[Path | None, typer.Option(help="A model file, of train or save, as one more row.")] = None,
     trust_pickle: Trust = False,
-    fail_under: Annotated[list[str] | None, typer.Option(
-        help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")] = None,
+    fail_under: FailUnder = None,
     fail_on: FailOn = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Code of a finding to leave out, such as BUT005.")] = None,
     checkpoint: Kept = None,
@@ -77,7 +79,6 @@ def audit(
     table, settled, made = _table(data, target, file_format, task.value, test)
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
-    from buttress.audit.options import Options
 
     options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
                       metric)

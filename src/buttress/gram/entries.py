@@ -19,7 +19,7 @@ from buttress._checks import Array
 from buttress._threads import BLOCK_ENTRIES, share
 from buttress._types import DenseOrSparse, Mask, is_csr
 from buttress.gram.compiled import rbf_entries, rbf_in_place, rbf_sums
-from buttress.gram.rounding import CLOSE, LONG, EntryErrors, distance_errors, product_errors
+from buttress.gram.rounding import CLOSE, LONG, EntryErrors, distance_errors, product_errors, single_errors
 from buttress.gram.sparse import Numbers, SparseProducts
 from buttress.kernels import RBF, Combination, DotProduct, Kernel, Radial, centers
 from buttress.kernels.kernel import clear_rounding, middle, plain, squared_lengths
@@ -91,6 +91,10 @@ class Entries:
 
     def errors(self) -> list[EntryErrors] | None:
         """Return bounds, to be added up, of the errors of float64 entries (``gram/rounding.py``); None if unknown."""
+        return None
+
+    def single_errors(self) -> EntryErrors | None:
+        """Return bounds of the errors of float32 entries, None where none are known."""
         return None
 
 
@@ -191,6 +195,11 @@ class GaussianEntries(DistanceEntries):
         values = np.empty_like(panel)
         self._finish(panel, norms[rows], norms[columns], values, np.arange(len(panel)), 0)
         return values
+
+    def single_errors(self) -> EntryErrors | None:
+        if is_csr(self.inner.X) or self.real == np.float64:
+            return None
+        return single_errors(self.kernel, self.inner.norms, self.inner.terms)
 
     def _near(self, rows: Numbers, columns: Numbers, products: Array) -> Mask | None:
         """Return which pairs are to be computed from differences, by their inner products; None for none."""

@@ -22,6 +22,12 @@ So root = 1, own_i = c u min(gamma s_i, LONG), and share = 8 u is for the expone
 **Inner products.** x_i'x_j is off by gamma_d |x_i| |x_j|, and (gamma x_i'x_j + c)^p, p a whole number, by p (d + 6) +
 16 roundings of (gamma |x_i| |x_j| + |c|)^p, which is at most root_i root_j for root_i^2 = (gamma s_i + |c|)^p.
 
+**RBF in float32**, whose entries come from rounded rows, with u = 2^-24: the same without differences and with c = 2 d
++ 20, because rounding the rows takes the place of the centre's, nothing is set to 0, and the scale is off by 4. Where
+gamma c u (s_i + s_j) <= 0.1, exp(error) - 1 is at most 1.06 times the error. Longer rows have no bound. The exponential
+is right to 4 u, and what is below 2^-125 becomes that. Here k <= 1 would be too crude: with W_i = sum_j |b_j| fl(k_ij),
+which is summed beside f, E_i = 1.12 (share + own_i + most own_j) W_i, and the few j of largest own_j add |b_j| own_j.
+
 exp, log and powers of numpy are taken to be right to 4 u. Bounds are known for the kernels written here, not for those
 that derive from them, and not where squares of rows or parameters come near the ends of float64's range.
 """
@@ -44,6 +50,10 @@ UNDERFLOW = 1e-100  # what numbers below the range of float64 can then add to an
 # differences of their coordinates, which keeps 12 digits of the distance.
 CLOSE = 1e-4
 LONG = 1 / (np.e * CLOSE)  # gamma (|x|^2 + |z|^2): of the RBF kernel closer pairs are so only beyond this
+SINGLE = 2.0**-24  # one rounding of float32
+SINGLE_MOST = 0.05  # the largest own_i of a row for which the entries in float32 are bounded
+SINGLE_LEAST = 2.0**-120  # what the smallest numbers of float32 can add to an entry
+FEW_ABOVE = 4.0  # times the median of own_j: columns above are counted one by one; any number gives a bound
 PROFILED = 64  # roundings of a function of a distance, at most
 MOST_WIDTHS = 50  # of a mean of kernels, so that it takes no more
 CHAIN = 1024  # roundings of a sum of entries, besides one for each ``PER`` of them
@@ -93,6 +103,14 @@ class EntryErrors:
         errors: Array = SLACK * root * ((self.share + chain * U + own) * total + float(size @ own))
         return errors + UNDERFLOW * float(np.abs(b).sum())
 
+    def of_single_sums(self, b: Array, columns: Rows, chain: float, mass: Array, rows: Rows) -> Array:
+        """Return E (m,) at the ``rows`` of sums over the ``columns`` of RBF entries in float32, for W (m,)."""
+        own, size = self.own[columns], np.abs(b)
+        most = FEW_ABOVE * float(np.median(own[size > 0])) if size.any() else 0.0
+        above = float(size @ np.where(own > most, np.minimum(own, 1), 0))
+        errors: Array = SLACK * (1.12 * (self.share + chain * U + self.own[rows] + most) * mass + above)
+        return errors + SINGLE_LEAST * float(size.sum())
+
     def of_diagonal(self, index: Rows) -> Array:
         """Return bounds (m,) of the errors of k(x_i, x_i), which no distance enters, of the rows ``index``."""
         errors: Array = SLACK * self.share * self.root[index] ** 2 + UNDERFLOW
@@ -118,6 +136,15 @@ def distance_errors(kernel: Kernel, squares: Array, d: int) -> list[EntryErrors]
     largest = float(ends.max())
     share = SLACK * (swing * (c / CLOSE + PROFILED * U) / largest + PROFILED * U) if largest > 0 else 0.0
     return [EntryErrors(np.full(len(squares), largest**0.5), np.zeros(len(squares)), share)]
+
+
+def single_errors(kernel: Kernel, squares: Array, d: int) -> EntryErrors | None:
+    """Return the bounds of RBF entries in float32, of which only sums are taken in float64; None for other kernels."""
+    if type(kernel) is not RBF or not _within_range(kernel, squares):
+        return None
+    own = 1.06 * SLACK * (2 * d + 20) * SINGLE * float(kernel.gamma) * (1 + 2 * d * SINGLE) * squares.astype(np.float64)
+    own[~(own <= SINGLE_MOST)] = np.inf
+    return EntryErrors(np.ones(len(squares)), own, 4 * SINGLE)
 
 
 def product_errors(kernel: Kernel, squares: Array, d: int) -> list[EntryErrors] | None:

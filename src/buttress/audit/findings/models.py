@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from buttress._suggest import agreeing
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
 from buttress.audit.measuring.cells import ENOUGH, beats, number
+from buttress.audit.writing.words import in_words
 
 MOVED = 0.1  # drop of the accuracy under small moves that is a finding
 MUCH_MOVED = 0.3
@@ -48,15 +49,16 @@ class FragileToMoves(Check):
         if before is None or after is None or before - after < MOVED:
             return
         severity = Severity.error if before - after >= MUCH_MOVED else Severity.warning
+        model = in_words(evidence.recommended or "", "classification")
         yield self.finding(
-            f"Moving every number by at most {evidence.eps:g} standard deviations takes {evidence.recommended} from "
+            f"Moving every number by at most {evidence.eps:g} standard deviations takes the {model} from "
             f"{before:.0%} right to {after:.0%}.",
-            "If inputs are noisy or can be manipulated, train against that (adversarial SVC), or widen the data.",
+            "If inputs are noisy or can be manipulated, train against that (AdversarialClassifier), or widen the data.",
             severity, estimator=evidence.recommended, as_is=before, attacked=after, eps=evidence.eps)
 
 
 class FragileToLabels(Check):
-    """The recommended model gets worse when part of the training targets is wrong."""
+    """The recommended model gets worse when part of the training targets is wrong: a warning where some look wrong."""
 
     code = "BUT015"
     title = "wrong training targets change predictions"
@@ -71,9 +73,11 @@ class FragileToLabels(Check):
             return
         accuracies = f"{before:.0%} right to {after:.0%}"
         said = accuracies if evidence.classifies else f"RMSE {number(before)} to {number(after)}"
+        model = in_words(name or "", "classification" if evidence.classifies else "regression")
         yield self.finding(
-            f"With 30% of the training targets made wrong, {name} goes from {said}.",
-            "Correct wrong targets first, or use the robust row of the table.", estimator=name, as_is=before,
+            f"With 30% of the training targets made wrong, the {model} goes from {said}.",
+            "Correct wrong targets first, or use the model that finds wrong targets itself.",
+            Severity.warning if evidence.verdicts.wrong.any() else Severity.note, estimator=name, as_is=before,
             corrupted=after)
 
 

@@ -4,9 +4,10 @@ from buttress.audit.measurements.as_is import AS_IS
 from buttress.audit.measurements.attacked import ATTACKED
 from buttress.audit.measurements.columns import COLUMNS
 from buttress.audit.measurements.corrupted import CORRUPTED
+from buttress.audit.measurements.gained import GAINED
 from buttress.audit.measurements.judged import JUDGED
 from buttress.audit.measurements.moved import MOVED
 from buttress.audit.measurements.novel import NOVEL
 from buttress.audit.measuring.measurement import Measurement
 
-MEASUREMENTS: tuple[Measurement, ...] = (COLUMNS, AS_IS, ATTACKED, MOVED, JUDGED, NOVEL, CORRUPTED)
+MEASUREMENTS: tuple[Measurement, ...] = (COLUMNS, AS_IS, ATTACKED, MOVED, JUDGED, NOVEL, CORRUPTED, GAINED)

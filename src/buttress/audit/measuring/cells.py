@@ -25,7 +25,7 @@ ENOUGH = 20
 
 @dataclass
 class Cell:
-    """One number of the table with its 95% interval; all None where the budget ran out."""
+    """One number of the table with its 95% interval; all None where it was not measured."""
 
     value: float | None = None
     low: float | None = None
@@ -173,12 +173,12 @@ def rmse(residual: NDArray[np.float64], seed: int, together: Together = None) ->
 
 def root_mean(squares: NDArray[np.float64], seed: int, together: Together = None) -> Cell:
     """Return the root of the mean of ``squares`` (n,) with its bootstrap interval over rows, or over groups of them."""
-    return _with_interval(squares.mean(), _drawn_mean(squares, seed, together), np.sqrt)
+    return _with_interval(squares.mean(), drawn_mean(squares, seed, together), np.sqrt)
 
 
 def mean_loss(losses: NDArray[np.float64], seed: int, together: Together = None) -> Cell:
     """Return the mean of ``losses`` (n,) with its bootstrap interval over rows, or over groups of them."""
-    return _with_interval(losses.mean(), _drawn_mean(losses, seed, together), np.asarray)
+    return _with_interval(losses.mean(), drawn_mean(losses, seed, together), np.asarray)
 
 
 def r2(residual: NDArray[np.float64], y: NDArray[np.float64], seed: int, together: Together = None) -> Cell:
@@ -188,8 +188,8 @@ def r2(residual: NDArray[np.float64], y: NDArray[np.float64], seed: int, togethe
     """
     tiny = np.finfo(np.float64).tiny
     apart = y - y.mean()
-    spread = _drawn_mean(apart**2, seed, together) - _drawn_mean(apart, seed, together) ** 2
-    draws = 1 - _drawn_mean(residual**2, seed, together) / np.maximum(spread, tiny)
+    spread = drawn_mean(apart**2, seed, together) - drawn_mean(apart, seed, together) ** 2
+    draws = 1 - drawn_mean(residual**2, seed, together) / np.maximum(spread, tiny)
     return _with_interval(1 - (residual**2).mean() / max(y.var(), tiny), draws, np.asarray)
 
 
@@ -210,7 +210,7 @@ def _with_interval(
     return Cell(*(float(number) for number in units([value, low, high])))
 
 
-def _drawn_mean(values: NDArray[np.float64], seed: int, together: Together) -> NDArray[np.float64]:
+def drawn_mean(values: NDArray[np.float64], seed: int, together: Together) -> NDArray[np.float64]:
     """Return the mean of ``values`` (n,) in each resample."""
     times = _times_drawn(len(values), seed, together)
     return np.asarray(times @ values / times.sum(axis=1))

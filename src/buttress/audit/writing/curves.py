@@ -3,13 +3,16 @@
 from html import escape
 
 from buttress.audit.data import AuditData
+from buttress.audit.measuring.cells import number
 
 WIDTH = 460
 HEIGHT = 260
-LEFT = 48  # room for the numbers of the axis
+MARGIN = 14  # beside the numbers of the axis
+LETTER = 7  # of a digit
+COLOURS = 10  # that the page has for lines
 BOTTOM = 44
 TOP = 12
-TICKS = 5
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of an axis, that have a number
 SAYS = {
     "eps": "how far every number may be moved (standard deviations)",
     "noise": "share of training targets made wrong",
@@ -31,19 +34,20 @@ def _caption(result: AuditData, key: str) -> str:
 def _figure(result: AuditData, key: str) -> str:
     curve = result.curves[key]
     right, top = max(curve["x"]) or 1.0, _top(result, key)
+    left = MARGIN + LETTER * max(len(number(share * top)) for share in SHARES)
 
     def place(x: float, y: float) -> tuple[float, float]:
-        return LEFT + x / right * (WIDTH - LEFT - 12), HEIGHT - BOTTOM - y / top * (HEIGHT - BOTTOM - TOP)
+        return left + x / right * (WIDTH - left - 12), HEIGHT - BOTTOM - y / top * (HEIGHT - BOTTOM - TOP)
 
-    parts = [_grid(right, top), f'<text class="axis" x="{(WIDTH + LEFT) / 2}" y="{HEIGHT - 8}" '
+    parts = [_grid(left, right, top), f'<text class="axis" x="{(WIDTH + left) / 2}" y="{HEIGHT - 8}" '
              f'text-anchor="middle">{SAYS[key]}</text>']
     for k, name in enumerate(result.rows):
         known = [(x, y) for x, y in zip(curve["x"], curve.get(name, ()), strict=False) if y is not None]
         points = [place(x, min(max(y, 0.0), top)) for x, y in known]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         wide = " chosen" if name == result.recommended else ""
-        parts.append(f'<polyline class="line c{k % 8}{wide}" points="{line}"/>')
-        parts += [f'<circle class="dot c{k % 8}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in points]
+        parts.append(f'<polyline class="line c{k % COLOURS}{wide}" points="{line}"/>')
+        parts += [f'<circle class="dot c{k % COLOURS}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in points]
     said = escape(f"{_caption(result, key)}. {_in_words(result, key)}", quote=True)
     return (f'<svg role="img" aria-label="{said}" viewBox="0 0 {WIDTH} {HEIGHT}">'
             f'<title>{said}</title>{"".join(parts)}</svg>')
@@ -57,14 +61,13 @@ def _top(result: AuditData, key: str) -> float:
     return 1.05 * ordered[int(0.9 * (len(ordered) - 1))] or 1.0  # one estimator that fails must not flatten the others
 
 
-def _grid(right: float, top: float) -> str:
+def _grid(left: float, right: float, top: float) -> str:
     parts = []
-    for k in range(TICKS):
-        share = k / (TICKS - 1)
+    for share in SHARES:
         y = HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP)
-        x = LEFT + share * (WIDTH - LEFT - 12)
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - 12}" y1="{y:.1f}" y2="{y:.1f}"/>'
-                     f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{share * top:.3g}</text>'
+        x = left + share * (WIDTH - left - 12)
+        parts.append(f'<line class="grid" x1="{left}" x2="{WIDTH - 12}" y1="{y:.1f}" y2="{y:.1f}"/>'
+                     f'<text class="tick" x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{number(share * top)}</text>'
                      f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">'
                      f"{share * right:.3g}</text>")
     return "".join(parts)

@@ -16,7 +16,7 @@ LABELS = {
     "moved": "numbers moved (robust deviations)", "swapped": "categories swapped", "blanked": "cells left empty",
 }
 HEIGHT = 3.6  # inches
-COLOURS = ("#8a8f98", "#0b6e99", "#c2571a", "#4a7c3a", "#7b4ea3", "#a33b5e", "#54606e")
+COLOURS = ("#6a717a", "#0b6e99", "#b2480f", "#3f7a2c", "#7b4ea3", "#a3315a", "#7a6410", "#1b2027", "#00857a", "#d0178f")
 
 
 def draw(result: AuditData, axes: "Sequence[Axes] | None" = None) -> "Figure":

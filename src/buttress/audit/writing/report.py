@@ -4,6 +4,7 @@ and a table for the terminal."""
 import json
 import os
 import tempfile
+from functools import partial
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +14,7 @@ from buttress.audit.data import AuditData
 from buttress.audit.measuring.cells import number, printable
 from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.curves import figures
-from buttress.audit.writing.words import GLOSSARY, HEADINGS, WITHOUT_JINJA, term_of, term_of_column
+from buttress.audit.writing.words import GLOSSARY, HEADINGS, WITHOUT_JINJA, in_words, term_of, term_of_column
 
 FILES = ("audit.json", "audit.html", "suspicious.csv")
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
@@ -54,7 +55,8 @@ def html(result: AuditData) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     best = {key: _best(result, key) for key in result.columns}
-    environment.filters |= {"entry": _entry, "term": term_of, "column_term": term_of_column}
+    environment.filters |= {"entry": _entry, "words": partial(in_words, task=result.task), "term": term_of,
+                            "column_term": term_of_column}
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     said = [sentence.partition(": ") for sentence in (*result.verdict, next_step(result))]
     name = Path(str(result.data["source"])).name  # the page is sent to people who do not have the folder
@@ -83,12 +85,40 @@ def _best(result: AuditData, key: str) -> float | None:
     return best if best is not None and (guess is None or (best > guess if higher else best < guess)) else None
 
 
+def markdown(result: AuditData) -> str:
+    """Return the first screen, the findings and the table as Markdown, for a merge request or a wiki."""
+    name = _cell_text(Path(str(result.data["source"])).name)
+    lines = [f"# Audit of {name}", ""]
+    if result.cut:
+        lines += [f"**{result.cut_short()}**", ""]
+    lines += [f"- {sentence}" for sentence in (*result.verdict, next_step(result))]
+    lines += ["", "## What was found", ""]
+    lines += [f"- **{found.severity} {found.code}** {found.title} {found.advice}".rstrip() for found in result.findings]
+    heads = ["model", *(HEADINGS[key] for key in result.columns)]
+    lines += ["", "## Which model to use", "", _table_row(heads), "|---" * len(heads) + "|"]
+    for estimator, cells in result.rows.items():
+        mark = "**" * (estimator == result.recommended)
+        scores = ["–" if cells[key].value is None else f"{cells[key].number()} ({cells[key].interval()})"
+                  for key in result.columns]
+        lines.append(_table_row([f"{mark}{_cell_text(in_words(estimator, result.task))}{mark}", *scores]))
+    return "\n".join([*lines, "", result.judged()]) + "\n"
+
+
+def _table_row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell_text(text: str) -> str:
+    """Return a text for a cell of a Markdown table."""
+    return printable(text).replace("|", "\\|").replace("\n", " ")
+
+
 def terminal_table(result: AuditData, width: int = 80) -> Any:
     """Return the result as a rich renderable; intervals are left to the report where the table would be too wide."""
     from rich.console import Console, Group
 
     fits = Console(width=10_000).measure(_table(result, interval=True)).maximum <= width
-    lines = [f"{key}: {says}" for key, says in result.columns.items()]
+    lines = [f"{key}: {result.columns[key]}" for key in _columns(result)]
     lines += [*result.notes, *(f"{what}: {rows}" for what, rows in result.measured.items())]
     findings = (f"{found.severity:<8}{found.code} {found.title}" for found in result.findings)
     cut = [result.cut_short()] if result.cut else []
@@ -106,6 +136,13 @@ def terminal_table(result: AuditData, width: int = 80) -> Any:
                  _text("\n".join(judged)))
 
 
+def _columns(result: AuditData) -> list[str]:
+    """Return the columns for a terminal, which is narrow: of the scores of one thing that by which models are compared.
+    """
+    beside = {"balanced", "auc", "log_loss", "mae"} - {result.settings["metric"].partition("_")[0]}
+    return [key for key in result.columns if key not in beside]
+
+
 def _table(result: AuditData, interval: bool) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -113,11 +150,11 @@ def _table(result: AuditData, interval: bool) -> Any:
     title = f"{result.data['source']}: {result.task} of {result.data['target']!r}"
     table = Table(title=_text(title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("estimator", overflow="fold", width=15)
-    for key in result.columns:
+    for key in _columns(result):
         table.add_column(_text(key.replace("_", "\n")), justify="right", overflow="fold")
     for name, cells in result.rows.items():
         style = "bold" if name == result.recommended else ""
-        table.add_row(_text(name), *(cells[key].text(interval) for key in result.columns), style=style)
+        table.add_row(_text(name), *(cells[key].text(interval) for key in _columns(result)), style=style)
     return table
 
 

@@ -48,8 +48,10 @@ GLOSSARY = {
     "attacked": (
         "Moved inputs",
         "Every number of a row is moved by at most eps standard deviations, in the direction that does most harm; "
-        "a row counts if it is right before and after. It shows how far small errors of measurement, or somebody's"
-        " intent, change predictions. Models with known gradients are attacked along them (projected gradient "
+        "a row counts if it is right before and after. eps is what may be wrong with a number without that "
+        "anybody notices: an error of measurement (a height of 171 cm in place of 170 is .1 deviations off), rounding "
+        "(a year of age is about .05), or what a person could falsify (an income that is a tenth higher may be .2)."
+        " Models with known gradients are attacked along them (projected gradient "
         "descent, PGD: 40 steps, 2 starts), others by trying.",
     ),
     "certified": (
@@ -89,9 +91,8 @@ GLOSSARY = {
     ),
     "interval": (
         "Interval",
-        "Made from the held-out rows by a rule that, in 95 of 100 audits, gives a range that holds the score on all "
-        "rows of this kind. Two models whose "
-        "intervals overlap widely may be equally good.",
+        "Of a hundred audits of such tables, the intervals of about 95 hold the score that the model would have on "
+        "all rows of this kind. Two models whose intervals overlap widely may be equally good.",
     ),
     "baseline": (
         "Majority class, mean of the target",
@@ -138,6 +139,26 @@ GLOSSARY = {
         "looks wrong; .25 to .5: borderline. It means unlike what the other rows suggest. Look before you correct.",
     ),
 }
+
+
+# what the page calls an estimator of the table, and the class that it is
+PLAIN = {
+    "plain SVC": ("kernel machine", "SVC"),
+    "adversarial linear SVC": ("linear model trained against moved inputs", "AdversarialLinearSVC"),
+    "certified SVC": ("kernel machine trained to be proven against moved inputs", "CertifiedSVC"),
+    "adversarial SVC": ("the better of two kernel machines trained against moved inputs", "AdversarialClassifier"),
+    "subquantile, class-balanced": ("kernel machine of the 70% of the rows it fits best", "KernelClassifier"),
+    "subquantile": ("kernel regression of the 70% of the rows it fits best", "KernelRegressor"),
+    "robust, contamination unknown": ("kernel machine that finds wrong targets itself", "RobustKernel{}"),
+    "plain kernel ridge": ("kernel ridge regression", "KernelRegressor"),
+}
+
+
+def in_words(name: str, task: str) -> str:
+    """Return what an estimator of the table is in plain words, with its class; its name where that is plain."""
+    said, known_as = PLAIN.get(name, (name, ""))
+    kind = "Classifier" if task == "classification" else "Regressor"
+    return f"{said} ({known_as.format(kind)})" if known_as else said
 
 
 # how an estimator's name begins, and the paragraph on it

@@ -129,8 +129,8 @@ def _concluded(
     none = np.empty(0, dtype=int)
     kinds = list(zip(*attacks, strict=True))
     found = [np.array([np.inf if rows is None else float(len(rows)) for rows in kind]) for kind in kinds]
-    rows = [[none if rows is None else rows for rows in kind] for kind in kinds]
-    return TrainingConclusions(coef, t, significant, sign, level, *found, *rows)
+    of_sign, of_level = ([none if rows is None else rows for rows in kind] for kind in kinds)
+    return TrainingConclusions(coef, t, significant, sign, level, *found, of_sign, of_level)
 
 
 class _Proof:

@@ -62,8 +62,8 @@ class LeftOutResiduals:
 
     def of(self, rows: slice | NDArray[Any]) -> "LeftOutResiduals":
         """Return those of some rows."""
-        return LeftOutResiduals(*(None if values is None else values[rows]
-                           for values in (self.r, self.spread, self.missed, self.level)))
+        missed, level = (None if values is None else values[rows] for values in (self.missed, self.level))
+        return LeftOutResiduals(self.r[rows], self.spread[rows], missed, level)
 
     def drawn(self) -> "LeftOutResiduals":
         """Return those that a law is learned from: of more than 10,000 rows a random part."""

@@ -2,8 +2,9 @@
 
     minimise over w, b   1/2 ||w||^2 + sum_i c_i max(0, 1 - y_i (w'x_i + b) + t_i(w))
 
-where t_i(w) is the largest u'w over u in U_i, which holds the moves of row i, times -y_i. For 0 <= a <= c with y'a = 0 and any g that is a sum of a_i u_i, u_i in
-U_i, the optimum is at least sum(a) - 1/2 |sum_i a_i y_i x_i - g|^2, whichever centre is taken from the rows.
+where t_i(w) is the largest u'w over u in U_i, which holds the moves of row i, times -y_i. For 0 <= a <= c with y'a = 0
+and any g that is a sum of a_i u_i, u_i in U_i, the optimum is at least sum(a) - 1/2 |sum_i a_i y_i x_i - g|^2. Taking
+the same centre from all rows and moves does not change it.
 """
 
 import math

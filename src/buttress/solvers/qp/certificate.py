@@ -38,6 +38,8 @@ from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.compiled import measures
 from buttress.solvers.qp.program import QP
 
+CLEAR = 1e-2  # in units of p: by how much the best intercept may move once more of f is known precisely
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -58,9 +60,31 @@ class Certificate:
 
 
 def certify(qp: QP, b: Array) -> Certificate:
-    """Return the certificate of b with sum 0 at its best intercept, with f from float64 entries of the kernel."""
-    product = qp.rows.proven_times(b)
+    """Return the certificate of b with sum 0 at its best intercept, with f from float64 entries wherever f can move it.
+
+    Rows with b_i = 0 that have no loss as far as the proven error of float32 reaches keep their f from it.
+    """
+    product = _product(qp, b)
     return certificate(qp, b, product, best_intercept(qp.p - product.f, qp.lo, qp.hi, qp.l1))
+
+
+def _product(qp: QP, b: Array) -> Product:
+    """Return K b, right to float64 where the certificate depends on it."""
+    others = np.flatnonzero(b == 0)
+    rough = qp.rows.single_times(b, others)
+    if rough is None:
+        return qp.rows.proven_times(b)
+    found = qp.rows.proven_times(b, np.flatnonzero(b))
+    found.f[others] = rough.f
+    found.errors[others] = rough.errors
+    r = qp.p - found.f - best_intercept(qp.p - found.f, qp.lo, qp.hi, qp.l1)
+    room = found.errors + CLEAR
+    lossless = ((r - qp.l1 < -room) | (qp.hi == 0)) & ((-r - qp.l1 < -room) | (qp.lo == 0))
+    near = others[~lossless[others]]
+    exact = qp.rows.proven_times(b, near)
+    found.f[near] = exact.f[near]
+    found.errors[near] = exact.errors[near]
+    return found
 
 
 def certificate(qp: QP, b: Array, product: Product, b0: float, total: float = 0.0) -> Certificate:
@@ -77,7 +101,7 @@ def certificate(qp: QP, b: Array, product: Product, b0: float, total: float = 0.
     width = SLACK * float(np.abs(b) @ ((len(b) + 4) * U * (size + qp.l1) + 0.5 * errors))
     inside = bool(((b >= qp.lo) & (b <= qp.hi)).all())
     return Certificate(dual + width + gap, dual - width - fall if inside else -np.inf, gap + fall if inside else np.inf,
-                       violation, product, b0, seen, float(evaluation.sum()))
+                       violation, product, b0, seen, 2 * float(evaluation.sum()))
 
 
 def _terms(qp: QP, b: Array, r: Array) -> Array:

@@ -38,7 +38,6 @@ SOLVERS = ("auto", "smo", "ipm")
 SINGLE_TARGET = 0.9  # of tol, or of the gap asked for: the target on float32 rows, so that float64 meets it too
 TIGHTEST = 1e-4  # of tol: the smallest violation that pairs are asked for
 MET = 1.01  # times tol: a certified violation up to this counts as met, because the run measured its own rounded g
-LITTLE = 0.1  # of the gap asked for: where no more is seen, a gap that is too large is the rounding of its proof
 FASTER = 0.5  # of the last violation: float32 rows are kept, and the target halved, if a phase brings it below this
 STALL_PAIRS = 100_000  # pair updates that every program gets before pairs count as stalled
 STALL_CUBE = 8000.0  # n^3 / this further ones: the interior-point method's time grows with n^3; runs not recorded
@@ -155,7 +154,7 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
         done = outcome.status in ("converged", "exhausted")
         if (small if limits.convex else outcome.status == "converged") and done:
             return _solution(qp, point, proof, total, limits, converged=True)
-        if best is None or proof.gap < best[1].gap:
+        if best is None or proof.seen < best[1].seen:
             best = (point, proof)
         improved = proof.violation < FASTER * worst
         worst = proof.violation
@@ -196,8 +195,8 @@ def _good_enough(proof: Certificate, plan: _Plan, limits: Limits) -> bool:
 
 
 def _small_gap(proof: Certificate, limits: Limits) -> bool:
-    """Say whether the gap is small enough."""
-    return proof.gap <= limits.gap_tol * abs(proof.primal) + proof.rounding
+    """Say whether the gap is small enough as computed: what rounding may add to it, no further step takes away."""
+    return proof.seen <= limits.gap_tol * abs(proof.primal) + proof.rounding
 
 
 def _next(
@@ -209,8 +208,6 @@ def _next(
     """
     if plan.solver == "ipm" or outcome.status not in ("converged", "exhausted", "stalled") or not limits.convex:
         return None
-    if proof.seen <= LITTLE * limits.gap_tol * abs(proof.primal) and proof.violation <= MET * limits.tol:
-        return None  # the rest is rounding of f
     share = limits.gap_tol * abs(proof.primal) / max(proof.gap, TINY)
     goal = _Plan(plan.solver, min(FASTER * plan.target, FASTER * proof.violation * min(share, 1.0)))
     if outcome.status != "stalled" and qp.rows.real == np.float32:

@@ -1,0 +1,223 @@
+"""Try to make stated gaps false: ``python tests/hostile_gaps.py --fits 2000 --seed 0``; the exit code is 1 if one is.
+
+Tables with far entries, offsets, columns and rows of very different sizes, repeated and nearly equal rows; tiny and
+huge C and gamma; all kernels whose gaps are proven. Objectives are recounted from the coefficients with mantissas of 64
+bits (``numpy.longdouble``), whose roundings are forgiven; distances are from differences.
+"""
+
+import argparse
+import sys
+import warnings
+from collections import Counter
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+import buttress
+from buttress import SVC, SVDD, SVR, AdversarialLinearSVC, LinearSVC, kernels
+
+LONG = np.longdouble
+PRECISE = np.finfo(LONG).eps < 1e-18  # else there is nothing to compare with
+STAMP, MISSING = 1.6e9, 9999.0
+
+
+def table(rng, n):
+    """Return a hostile table (n, d)."""
+    d = int(rng.choice([1, 2, 5, 12, 70]))
+    X = rng.normal(size=(n, d))
+    few = rng.choice(n, max(1, n // 100), replace=False)
+    for kind in rng.choice(["far", "stamp", "shift", "offset", "columns", "rows", "equal", "near", "plain"],
+                           rng.integers(1, 4), replace=False):
+        column = rng.integers(d)
+        if kind == "far":
+            X[few, column] = MISSING * 10.0 ** rng.integers(-2, 3)
+        elif kind == "stamp":
+            X[few, column] = STAMP + rng.normal(size=len(few))
+        elif kind == "shift":
+            X[few] += 10.0 ** rng.uniform(1, 7)
+        elif kind == "offset":
+            X += 10.0 ** rng.uniform(1, 7)
+        elif kind == "columns":
+            X *= 10.0 ** rng.uniform(-4, 4, d)
+        elif kind == "rows":
+            X *= 10.0 ** rng.uniform(-4, 4, (n, 1))
+        elif kind == "equal":
+            X[: n // 2] = X[n // 2 : n // 2 + n // 2]
+        elif kind == "near":
+            X[: n // 2] = X[n // 2 : n // 2 + n // 2] * (1 + 1e-9 * rng.normal(size=(n // 2, d)))
+    return X
+
+
+def kernel(rng, X):
+    """Return a kernel of a kind for which bounds are known, with a width of the order of the rows or far from it."""
+    middle = float(np.median(((X - np.median(X, axis=0)) ** 2).sum(axis=1))) or 1.0
+    gamma = 10.0 ** (rng.uniform(-1, 1) if rng.random() < 0.7 else rng.uniform(-5, 5)) / middle
+    return {
+        "rbf": lambda: kernels.RBF(gamma), "laplacian": lambda: kernels.Laplacian(gamma**0.5),
+        "log": lambda: kernels.Log(2.0 * rng.random(), gamma), "cauchy": lambda: kernels.Cauchy(gamma),
+        "imq": lambda: kernels.InverseMultiquadric(gamma**-0.5), "linear": lambda: kernels.Linear(),
+        "poly": lambda: kernels.Polynomial(int(rng.integers(2, 4)), gamma, 1.0),
+        "scales": lambda: kernels.MultiscaleRBF((gamma, gamma / 10)),
+        "sum": lambda: kernels.Combination([kernels.RBF(gamma), kernels.Polynomial(2, gamma, 1.0)], [0.3, 2.0]),
+    }[rng.choice(["rbf", "laplacian", "log", "cauchy", "imq", "linear", "poly", "scales", "sum"],
+                 p=[0.4, *[0.075] * 8])]()
+
+
+def values(kernel, X, Z):
+    """Return k(x_i, z_j) in extended precision."""
+    X, Z = np.asarray(X, dtype=LONG), np.asarray(Z, dtype=LONG)
+    name = type(kernel).__name__
+    if name == "Combination":
+        return sum(LONG(weight) * values(part, X, Z) for part, weight in zip(kernel.kernels, kernel.weights))
+    if name in ("Linear", "Polynomial"):
+        s = X @ Z.T
+        return s if name == "Linear" else (LONG(kernel.gamma) * s + LONG(kernel.coef0)) ** int(kernel.degree)
+    r2 = np.concatenate([((X[top : top + 64, None] - Z) ** 2).sum(axis=2) for top in range(0, len(X), 64)])
+    if name == "MultiscaleRBF":
+        return sum(np.exp(-LONG(gamma) * r2) for gamma in kernel.gammas) / len(kernel.gammas)
+    return {
+        "RBF": lambda: np.exp(-LONG(kernel.gamma) * r2), "Laplacian": lambda: np.exp(-LONG(kernel.gamma) * np.sqrt(r2)),
+        "Cauchy": lambda: 1 / (1 + LONG(kernel.gamma) * r2),
+        "InverseMultiquadric": lambda: 1 / np.sqrt(r2 + LONG(kernel.offset) ** 2),
+        "Log": lambda: -np.log1p((LONG(kernel.gamma) * r2) ** (LONG(kernel.degree) / 2)),
+    }[name]()
+
+
+def plus(values):
+    return np.maximum(values, 0)
+
+
+def of_machine(model, X, y, used):
+    """Both objectives of an SVC (y is -1 and 1) or SVR at its stored coefficients and intercept."""
+    b = np.zeros(len(X), dtype=LONG)
+    b[model.support_] = model.dual_coef_[0]
+    f = values(used, X, X[model.support_]) @ b[model.support_]
+    l1 = LONG(getattr(model, "epsilon", 0))
+    b0 = LONG(float(np.ravel(model.intercept_)[0]))
+    if not hasattr(model, "proof_"):  # an older version states the objective at the best intercept
+        from buttress.solvers.linear.primal import best_intercept
+
+        lo = np.full(len(y), -float(model.C)) if l1 else np.where(y > 0, 0.0, -float(model.C))
+        b0 = LONG(best_intercept(y - f.astype(float), lo, lo + model.C * (2 if l1 else 1), np.full(len(y), float(l1))))
+    r = y - f - b0
+    losses = plus(np.abs(r) - l1) if l1 else plus(y * r)
+    mass = np.abs(b) @ (np.abs(y) + np.abs(f) + l1 + abs(b0))
+    return 0.5 * b @ f + LONG(model.C) * losses.sum(), b @ y - l1 * np.abs(b).sum() - 0.5 * b @ f, mass
+
+
+def of_ball(model, X, used):
+    """Both objectives of an SVDD at its coefficients and the best radius."""
+    a = np.zeros(len(X), dtype=LONG)
+    a[model.support_] = model.dual_coef_[0]
+    product = values(used, X, X[model.support_]) @ a[model.support_]
+    diagonal = np.array([values(used, row[None], row[None])[0, 0] for row in X])
+    d2 = diagonal - 2 * product + a @ product
+    total = LONG(model.nu) * len(X)
+    near = np.sort(d2)[::-1][max(0, int(total) - 2) : int(total) + 3]
+    mass = diagonal.max() + np.abs(product).max()
+    return min(R2 + plus(d2 - R2).sum() / total for R2 in near), diagonal @ a - a @ product, mass
+
+
+def of_plane(model, X, y):
+    """Both objectives of a LinearSVC at its coefficients and multipliers."""
+    X, C = X.astype(LONG), LONG(model.C)
+    w, a = model.coef_[0].astype(LONG), np.abs(model.dual_coef_[0]).astype(LONG)
+    losses, squared = plus(1 - y * (X @ w + LONG(model.intercept_[0]))), model.loss == "squared_hinge"
+    X = X - X.mean(axis=0)  # the sum of y_i a_i is rounding, and a far centre would multiply it
+    v = X.T @ (y * a)
+    less = (a**2).sum() / (4 * C) if squared else 0
+    size = np.abs(X.T) @ a
+    primal = 0.5 * w @ w + C * (losses**2 if squared else losses).sum()
+    return primal, a.sum() - 0.5 * v @ v - less, a.sum() + np.abs(v) @ size
+
+
+def of_attacked(model, X, y):
+    """The objective of an AdversarialLinearSVC against a ball, and that of a more precise fit, above the optimum."""
+
+    def objective(one):
+        w = one.coef_[0].astype(LONG)
+        size = {"linf": np.abs(w).sum(), "l2": np.sqrt(w @ w), "l1": np.abs(w).max()}[one.norm]
+        losses = plus(1 - y * (X.astype(LONG) @ w + LONG(one.intercept_[0])) + LONG(one.eps) * size)
+        return 0.5 * w @ w + LONG(one.C) * losses.sum()
+
+    best = AdversarialLinearSVC(C=model.C, attack="ball", norm=model.norm, eps=model.eps, tol=1e-12).fit(X, y)
+    return objective(model), min(objective(model), objective(best)), objective(model)
+
+
+def fitted(rng, n):
+    """Return a model, and its objectives recounted, an upper and a lower one, with the size of what they sum."""
+    X = table(rng, n)
+    y = np.where(X[:, 0] + X[:, -1] + 0.5 * rng.normal(size=n) > np.median(X[:, 0] + X[:, -1]), 1, -1)
+    y[:2] = -1, 1
+    C = 10.0 ** (rng.uniform(-2, 2) if rng.random() < 0.7 else rng.uniform(-6, 6))
+    used = kernel(rng, X)
+    kind = rng.choice(["SVC", "SVR", "SVDD", "LinearSVC", "Attacked"], p=[0.35, 0.25, 0.2, 0.15, 0.05])
+    data = csr_matrix(X) if rng.random() < 0.1 and kind in ("SVC", "SVR", "LinearSVC") else X
+    if kind == "SVC":
+        model = SVC(kernel=used, C=C, max_iter=30_000).fit(data, y)
+        return model, of_machine(model, X, y, used)
+    if kind == "SVR":
+        target = 10.0 ** rng.uniform(-3, 6) * (np.sin(np.arange(n)) + y + (rng.random() < 0.3) * 1e6)
+        model = SVR(kernel=used, C=C, epsilon=0.1 * np.ptp(target), max_iter=30_000).fit(data, target)
+        return model, of_machine(model, X, target, used)
+    if kind == "SVDD":
+        model = SVDD(kernel=used, nu=rng.uniform(0.02, 0.9), max_iter=30_000).fit(X)
+        return model, of_ball(model, X, used)
+    if kind == "LinearSVC":
+        solver, loss = str(rng.choice(["newton", "dual"])), str(rng.choice(["hinge", "squared_hinge"]))
+        model = LinearSVC(C=C, loss=loss, solver=solver, max_iter=100).fit(data, y)
+        return model, of_plane(model, X, y)
+    model = AdversarialLinearSVC(C=C, attack="ball", norm=rng.choice(["linf", "l2", "l1"]), eps=rng.random()).fit(X, y)
+    return model, of_attacked(model, X, y)
+
+
+def judged(seed, number, n, share):
+    """Return how one fit ended: "refused", "measured", "true", or what of it is false by more than a share."""
+    rng = np.random.default_rng((seed, number))
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            model, (primal, dual, mass) = fitted(rng, n)
+        except (ValueError, FloatingPointError) as error:
+            return "refused", type(error).__name__
+    said = f"{model!r}, table {number} of seed {seed}"
+    if getattr(model, "proof_", "proven") != "proven":
+        return "measured", said
+    room = LONG(share) * abs(primal) + 2 * n * np.finfo(LONG).eps * (abs(primal) + mass)
+    gap, above = (LONG(float(np.ravel(getattr(model, name))[0])) for name in ("dual_gap_", "primal_objective_"))
+    below = LONG(float(np.ravel(model.dual_objective_)[0])) if hasattr(model, "dual_objective_") else -np.inf
+    lies = {"gap": primal - dual - gap, "primal": primal - above}
+    if hasattr(model, "dual_objective_"):
+        lies["dual"] = below - dual
+    false = {name: float(by) for name, by in lies.items() if not by <= room}
+    if false:
+        return "false", f"{said}: {false}, of {float(primal):.6g}"
+    return "true", said
+
+
+def search(seed, fits, rows, share=0.0):
+    """Return how many fits ended how, and those that are false by more than a ``share`` of the objective."""
+    counts, false = Counter(), []
+    for number in range(fits):
+        n = int(np.random.default_rng((seed, number, 1)).choice(rows))
+        end, said = judged(seed, number, n, share)
+        counts[end] += 1
+        if end == "false":
+            false.append(said)
+    return counts, false
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fits", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rows", type=int, nargs="+", default=[20, 60, 200, 500])
+    parser.add_argument("--share", type=float, default=0.0, help="of an objective, that is forgiven")
+    given = parser.parse_args()
+    counts, false = search(given.seed, given.fits, given.rows, given.share)
+    sys.stdout.write("\n".join([f"buttress {buttress.__version__}: {dict(counts)}", *false, ""]))
+    return int(bool(false))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

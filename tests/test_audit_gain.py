@@ -1,0 +1,94 @@
+"""What following the advice gains, scores class by class, and the report as Markdown."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.dummy import DummyClassifier
+from sklearn.metrics import precision_score, recall_score
+from sklearn.neighbors import KNeighborsClassifier
+from test_audit import only
+
+import buttress
+from buttress.audit.measurements import MEASUREMENTS
+from buttress.audit.measuring.measurement import measure
+from buttress.audit.measuring.split_table import split_table
+from buttress.audit.options import Options
+from buttress.audit.reading.table import columns_of, make_table
+from buttress.audit.writing.report import html
+from buttress.svm import SVC
+
+
+@pytest.fixture(scope="module")
+def flipped():
+    """Two clear classes, of which 15 labels of 300 are wrong."""
+    X, y = make_classification(300, 4, class_sep=2.5, flip_y=0, random_state=0)
+    rows = np.random.default_rng(0).choice(300, 15, replace=False)
+    given = y.copy()
+    given[rows] = 1 - y[rows]
+    return X, y, given, rows
+
+
+@pytest.fixture(scope="module")
+def result(flipped):
+    with only("plain SVC", "robust, contamination unknown"):
+        frame = pd.DataFrame(flipped[0], columns=list("a|cd"), index=[f"r{k}" for k in range(300)])
+        return buttress.audit(None, frame, pd.Series(flipped[2], index=frame.index), effort="quick")
+
+
+def test_the_gain_is_on_rows_that_no_correction_touches(result, flipped):
+    gain = result.gain
+    assert gain.rows == result.data["test"] - result.suspicion.held_out_above_half
+    assert 0 < gain.corrected <= result.suspicion.above_half
+    assert gain.after == result.recommended
+    assert gain.gained.value == pytest.approx(gain.both.value - gain.today.value)
+    assert gain.gained.low <= gain.gained.value <= gain.gained.high
+    assert 'id="gain"' in html(result)
+
+
+def test_corrections_help_a_model_that_follows_every_label(flipped):
+    """The nearest row's label is what a model of one neighbour says: with wrong labels corrected it is right."""
+    X, y, given, _ = flipped
+    table, task = make_table(columns_of(X), given, "y", "auto")
+    entries = {"majority class": DummyClassifier(), "mine": KNeighborsClassifier(1), "plain SVC": SVC()}
+    split = split_table(table, task, entries, Options(rows=200))
+    chosen = tuple(one for one in MEASUREMENTS if one.name in {
+        "scores on the rows as they are", "wrong targets", "what the advice gains"})
+    found = measure(chosen, split, lambda *_: None, lambda line: None)
+    truly = y[split.test.places][~np.isin(split.test.places, found.judged[found.verdicts.wrong])]
+    assert found.gain is not None
+    assert found.gain.rows == len(truly)
+    assert found.gain.both.value >= found.gain.model.value
+
+
+def test_scores_class_by_class_are_those_of_scikit_learn(flipped):
+    X, _, given, _ = flipped
+    table, task = make_table(columns_of(X), given, "y", "auto")
+    with only("plain SVC"):
+        again = buttress.audit(None, X, given, effort="quick")
+    split = split_table(table, task, {"plain SVC": SVC()}, Options(effort="quick"))
+    name = again.recommended or "plain SVC"
+    if name == "plain SVC":
+        predicted = SVC().fit(split.train.X, split.train.y).predict(split.test.X)
+        for label in (0, 1):
+            score = again.by_class[str(label)]
+            assert score.rows == (split.test.y == label).sum()
+            assert score.recall.value == pytest.approx(recall_score(split.test.y, predicted, pos_label=label))
+            assert score.precision.value == pytest.approx(precision_score(split.test.y, predicted, pos_label=label))
+    assert sum(score.rows for score in again.by_class.values()) == again.data["test"]
+
+
+def test_suspicious_rows_keep_their_index(result):
+    assert list(result.suspicious.index) == list(result.suspicious["row"])
+    assert result.suspicious.index[0].startswith("r")
+
+
+def test_markdown_holds_the_verdict_and_a_table_of_equal_width(result):
+    text = result.to_markdown()
+    assert all(sentence in text for sentence in result.verdict)
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + len(result.rows)
+    assert len({len(re.split(r"(?<!\\)\|", row)) for row in rows}) == 1
+    assert all(finding.code in text for finding in result.findings)

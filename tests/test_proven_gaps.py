@@ -1,0 +1,314 @@
+"""Stated gaps hold in real numbers: a search that tries to make them false, and a case for each term that needs it.
+
+Each term is taken out of the source in turn, and the bound is then false on some case that is crafted for it.
+"""
+
+import inspect
+import itertools
+import sys
+import types
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hostile_gaps import LONG, PRECISE, search, values
+
+from buttress import SVC
+from buttress.gram import rounding
+from buttress.gram.entries import GaussianEntries
+from buttress.gram.rows import KernelRows
+from buttress.kernels import RBF, Laplacian, Linear, Polynomial
+from buttress.solvers.qp import certificate as certificate_module
+from buttress.solvers.qp.program import QP
+
+precise = pytest.mark.skipif(not PRECISE, reason="no longer mantissas here")
+
+
+def without(module, term, instead):
+    """Return the module with a piece of its source replaced."""
+    source = inspect.getsource(module)
+    assert source.count(term) == 1, term
+    changed = types.ModuleType(f"{module.__name__}_changed")
+    sys.modules[changed.__name__] = changed  # dataclasses look there
+    exec(compile(source.replace(term, instead), module.__file__, "exec"), changed.__dict__)
+    return changed
+
+
+@precise
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+def test_no_hostile_fit_states_a_false_gap(seed):
+    counts, false = search(seed, 30, [20, 60])
+    assert false == []
+    assert counts["true"] >= 20
+
+
+@precise
+@pytest.mark.slow
+def test_no_hostile_fit_on_float32_rows_states_a_false_gap():
+    counts, false = search(3, 10, [2100])
+    assert false == []
+    assert counts["true"] >= 5
+
+
+# the certificate of a point, against fractions
+
+
+def exactly(qp, b, f, b0, total):
+    """The primal at (b, b0), and the largest dual of points with the right sum that differ from b in one place at most.
+
+    ``f`` is K b in fractions.
+    """
+    p, lo, hi, l1, b = ([Fraction(float(x)) for x in part] for part in (qp.p, qp.lo, qp.hi, qp.l1, b))
+    diagonal = [Fraction(float(x)) for x in qp.rows.diagonal]
+    b0, total = Fraction(float(b0)), Fraction(float(total))
+    half = sum(x * y for x, y in zip(b, f)) / 2
+    r = [x - y - b0 for x, y in zip(p, f)]
+    losses = sum(h * max(0, x - k) - g * max(0, -x - k) for h, g, x, k in zip(hi, lo, r, l1))
+    dual = sum(x * y - k * abs(x) for x, y, k in zip(b, p, l1)) - half
+    s = sum(b) - total
+    moved = [dual - s * (p[j] - f[j]) - l1[j] * (abs(b[j] - s) - abs(b[j])) - s * s * diagonal[j] / 2
+             for j in range(len(b)) if lo[j] <= b[j] - s <= hi[j]]
+    return half + losses + total * b0, max(moved)
+
+
+def cases():
+    """Yield programs with a point, its product, by how much that is wrong, the intercept and the sum."""
+    rng = np.random.default_rng(0)
+    for kind, _ in itertools.product(("plain", "shifted", "bound", "bend", "sum", "wrong", "long", "ball"), range(60)):
+        n = {"long": 400, "bound": 2}.get(kind, int(rng.integers(2, 7)))
+        bound = np.full(n, rng.uniform(0.5, 2)) if kind == "bound" else rng.uniform(0.5, 2, n)
+        regression = kind in ("shifted", "long") or (kind != "bound" and rng.random() < 0.5)
+        sign = rng.choice([-1.0, 1.0], n)
+        sign[:2] = 1.0, -1.0
+        lo, hi = (-bound, bound) if regression else (np.where(sign > 0, 0.0, -bound), np.where(sign > 0, bound, 0.0))
+        p = sign + rng.normal(size=n) * regression
+        l1 = np.full(n, 0.3 * regression * rng.random())
+        b = np.zeros(n)
+        b[:2] = np.array([1, -1]) * bound[:2].min() * rng.random()
+        total, shift = 0.0, 0.0
+        if kind == "shifted":
+            p = p + 10.0 ** rng.uniform(3, 9)
+            shift = float(p[0])
+        elif kind == "bound":
+            b[:2] = np.array([1, -1]) * np.nextafter(bound[:2].min(), 0)
+        elif kind == "sum":
+            b[0] -= 10.0 ** rng.uniform(-6, -2) * b[0]
+            shift = 10.0 ** rng.uniform(0, 3)
+        elif kind == "long":
+            p *= 10.0 ** rng.uniform(0, 8)
+            b = np.repeat(rng.uniform(0, 0.5, n // 2), 2) * np.tile([1.0, -1.0], n // 2)
+        elif kind == "ball":
+            lo, hi, l1 = np.zeros(n), np.ones(n), np.zeros(n)
+            b = rng.random(n)
+            total = float(b.sum() * (1 - 1e-7 * rng.random()))
+        elif kind == "bend":
+            l1 = np.zeros(n)
+            b[0] *= 1 - 0.1 * rng.random()
+        f = p if kind == "bend" else rng.normal(size=n)
+        if kind == "bound":
+            f = -sign * 10.0 ** rng.uniform(0, 3, n)
+        error = rng.uniform(-1, 1, n) * 10.0 ** rng.uniform(-9, -2) * (kind == "wrong")
+        rows = types.SimpleNamespace(diagonal=rng.uniform(0.5, 2, n))
+        b0 = shift + rng.normal()
+        yield QP(rows, p, lo, hi, b, l1), b, f, error, b0, total
+
+
+def false_certificates(module):
+    """How many of the cases get bounds that are false."""
+    found = 0
+    for qp, b, f, error, b0, total in cases():
+        product = rounding.Product(f, np.abs(error), np.zeros(len(b)), True)
+        proof = module.certificate(qp, b, product, b0, total)
+        true_f = [Fraction(float(x)) + Fraction(float(e)) for x, e in zip(f, error)]
+        primal, dual = exactly(qp, b, true_f, b0, total)
+        held = (Fraction(proof.dual) <= dual, primal <= Fraction(proof.primal), primal - dual <= Fraction(proof.gap))
+        found += not all(held)
+    return found
+
+
+def test_certificates_hold_in_fractions():
+    assert false_certificates(certificate_module) == 0
+
+
+@pytest.mark.parametrize(("term", "instead"), [
+    ("room = errors + 4", "room = 4"),
+    (" + 4 * U * (size + abs(b0))", ""),
+    ("np.maximum(_terms(qp, b, r + room), _terms(qp, b, r - room))", "_terms(qp, b, r)"),
+    (" + evaluation\n", "\n"),
+    (" + SLACK * abs(b0 * excess)", ""),
+    ("dual - width - fall", "dual - width"),
+    ("gap + fall if inside", "gap if inside"),
+    ("(len(b) + 4) * U * (size + qp.l1) + 0.5 * errors", "0.5 * errors"),
+    (" + 0.5 * errors", ""),
+    ("abs(excess) * slope + ", ""),
+    (" + 0.5 * excess**2 * float(abs(qp.rows.diagonal[j]))", ""),
+])
+def test_each_term_of_a_certificate_is_needed(term, instead):
+    assert false_certificates(without(certificate_module, term, instead)) > 0
+
+
+def test_a_point_outside_of_its_bounds_proves_nothing():
+    one = np.ones(2)
+    qp = QP(types.SimpleNamespace(diagonal=one), np.array([1.0, -1.0]), -one, one, 0 * one, 0 * one)
+    b = np.array([1.0, -1.0]) * np.nextafter(1, 2)
+    proof = certificate_module.certificate(qp, b, rounding.Product(b, 0 * one, 0 * one, True), 0.0)
+    assert proof.dual == -np.inf
+    assert proof.gap == np.inf
+
+
+# entries and sums of products, against longer mantissas
+
+
+def clusters(d, gamma, length, n=12):
+    """Rows around 0, more than half, and two rows that are near each other at sqrt(length / gamma) from it."""
+    rng = np.random.default_rng(d)
+    X = 1e-3 * rng.normal(size=(n, d)) / gamma**0.5
+    there = rng.normal(size=d)
+    X[:2] += there / np.linalg.norm(there) * (length / gamma) ** 0.5
+    return X
+
+
+def heavy(n):
+    """Coefficients of which each but the first is lost when it is added alone."""
+    return np.append(1.0, np.full(n - 1, 2.0**-56))
+
+
+def tables():
+    """Yield a kernel, rows and coefficients, and in which precision entries are used."""
+    rng = np.random.default_rng(1)
+    for length in (1.0, 300.0, 1500.0, 3500.0, 1e4, 1e8):
+        for d in (1, 6, 40):
+            X = clusters(d, 0.7, length)
+            yield RBF(0.7), X, np.append([1.0, 1.0], np.zeros(10)), np.float64
+            yield Laplacian(0.7), X, np.append([1.0, 1.0], np.zeros(10)), np.float64
+    for size in (1.0, 30.0, 1000.0):
+        X = size * rng.normal(size=(10, 40))
+        yield Linear(), X, rng.normal(size=10), np.float64
+        yield Polynomial(3, 0.01, 1.0), X, rng.normal(size=10), np.float64
+    yield Linear(), np.ones((1900, 1)), heavy(1900), None
+    lost = np.append(1.0, np.full(19_999, 2.0**-27.5))
+    yield Linear(), np.stack([lost, lost]), np.array([1.0, 0.0]), np.float64
+    for seed in range(4):
+        X = clusters(40, 0.7, 3150.0)
+        X[1] = X[0] + np.random.default_rng(seed).normal(size=40) * 1.4 / 40**0.5
+        yield Laplacian(0.7), X, np.append([0.0, 1.0], np.zeros(10)), np.float64
+    for length in (1e-2, 1.0, 100.0, 1e4, 1e6):
+        for d in (2, 40):
+            X = clusters(d, 0.7, length, 2100)
+            yield RBF(0.7), X, np.append([1.0, 1.0, 1e-6, 1e-6], np.zeros(2096)), np.float32
+    for spread in (1e-3, 1.0):
+        X = spread * rng.normal(size=(2100, 40))
+        yield RBF(0.02), X, rng.normal(size=2100), np.float32
+
+
+def false_sums(monkeypatch, module):
+    """How many of the tables have a sum outside of its bounds."""
+    for name in ("distance_errors", "product_errors", "single_errors"):
+        monkeypatch.setattr(f"buttress.gram.entries.{name}", getattr(module, name))
+    monkeypatch.setattr("buttress.gram.tiles.chain_of", module.chain_of)
+    found = 0
+    for kernel, X, b, real in tables():
+        rows = KernelRows(kernel, X, real=real)
+        some = np.arange(12)[: len(X)]
+        product = rows.single_times(b, some) if real == np.float32 else rows.proven_times(b)
+        assert product is not None
+        used = np.flatnonzero(b)
+        truth = values(kernel, X[some], X[used]) @ b[used].astype(LONG)
+        found += bool((np.abs(product.f[: len(some)] - truth) > product.errors[: len(some)]).any())
+    return found
+
+
+@precise
+def test_sums_hold_in_longer_mantissas(monkeypatch):
+    assert false_sums(monkeypatch, rounding) == 0
+
+
+@precise
+@pytest.mark.parametrize(("term", "instead"), [
+    ("own = c * np.minimum(float(kernel.gamma) * SLACK * squares, LONG)", "own = 0 * squares"),
+    ("(swing * (c / CLOSE + PROFILED * U)", "(swing * (PROFILED * U)"),
+    ("(degree * (d + 6) + 16) * U", "0.0"),
+    ("return min(n + 8, CHAIN + n / PER)", "return 0.0"),
+    ("(2 * d + 20) * SINGLE * float(kernel.gamma)", "0.0"),
+    ("np.ones(len(squares)), own, 4 * SINGLE", "np.ones(len(squares)), own, 0.0"),
+])
+def test_each_term_of_a_sum_is_needed(monkeypatch, term, instead):
+    assert false_sums(monkeypatch, without(rounding, term, instead)) > 0
+
+
+def false_bounds(module):
+    """How often sums of entries, each as wrong as its bound allows, are outside of the bounds of sums."""
+    rng = np.random.default_rng(0)
+    found = 0
+    for number in range(200):
+        n = 8
+        own = 10.0 ** rng.uniform(-6, -1.4, n)
+        bounds = module.EntryErrors(rng.uniform(0.5, 2, n), own, 10.0 ** rng.uniform(-6, -1.4))
+        b, k = rng.normal(size=n), rng.random((n, n))
+        if number % 2:
+            own[n // 2 :] *= 1e-4
+            bounds = module.EntryErrors(np.ones(n), own, 1e-9)
+        share = bounds.share + own[:, None] + own
+        if number % 4 > 1:  # in the exponent: the value is wrong by a share of itself
+            used = np.where(rng.random(n) < 0.7, b, 0)
+            wrong = k * np.exp(share * np.sign(used))
+            errors = bounds.of_single_sums(used, np.arange(n), 0.0, wrong @ np.abs(used), np.arange(n))
+            found += bool((np.abs((wrong - k) @ used) > errors)[share.max(axis=1) <= 0.1].any())
+        else:
+            off = np.abs(b) * bounds.root @ (share * bounds.root[:, None]).T
+            found += bool((off > bounds.of_sums(b, np.arange(n), 0.0)).any())
+    return found
+
+
+def test_bounds_of_sums_hold_however_wrong_entries_are():
+    assert false_bounds(rounding) == 0
+
+
+@pytest.mark.parametrize(("term", "instead"), [
+    (" + float(size @ own))", ")"), ("chain * U + own) * total", "chain * U) * total"),
+    ("((self.share + chain * U + own)", "((chain * U + own)"), ("* mass + above)", "* mass)"),
+    ("self.own[rows] + most)", "most)"), ("self.own[rows] + most)", "self.own[rows])"),
+    ("(1.12 * (self.share + chain * U", "(1.12 * (chain * U"),
+])
+def test_each_term_of_a_bound_of_sums_is_needed(term, instead):
+    assert false_bounds(without(rounding, term, instead)) > 0
+
+
+@precise
+def test_close_pairs_of_long_rows_need_differences(monkeypatch):
+    monkeypatch.setattr(GaussianEntries, "_near", lambda self, rows, columns, products: None)
+    assert false_sums(monkeypatch, rounding) > 0
+
+
+def test_the_exponential_is_as_precise_as_its_bound_says():
+    """Every 97th float32 exponent, and a grid of float64 ones, against longer mantissas."""
+    from buttress.gram.compiled import rbf_entries, rbf_in_place
+
+    bits = np.arange(0, 0x42FA0000, 97 * 64, dtype=np.int32)
+    r2 = bits.view(np.float32)
+    out = np.empty((1, len(r2)), np.float32)
+    zero = np.zeros(1, np.float32)
+    rbf_entries(np.zeros((1, len(r2)), np.float32), zero, r2, np.float32(1), out, np.arange(1), 0)
+    scale = np.float32(1.4426950408889634)
+    exact = np.exp2(-np.minimum((scale * r2).astype(LONG), 125))
+    assert (np.abs(out[0] - exact) <= 4 * rounding.SINGLE * exact).all()
+    t = np.linspace(0, 600, 300_001)
+    inner = np.zeros((1, len(t)))
+    rbf_in_place(inner, np.zeros(1), t, 1.0)
+    exact = np.exp(-t.astype(LONG))
+    assert (np.abs(inner[0] - exact) <= (4 + 6 * t) * rounding.U * exact).all()
+
+
+class Stretched(RBF):
+    def profile(self, r2):
+        return super().profile(2 * r2)
+
+
+def test_what_has_no_bound_is_called_measured():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.repeat([0, 1], 30)
+    proven = SVC(gamma=0.5).fit(X, y)
+    assert proven.proof_ == "proven"
+    cases = [SVC(kernel=Stretched(0.5)), SVC(kernel=lambda A, B: A @ B.T), SVC(gamma=1e60)]
+    assert [model.fit(X, y).proof_ for model in cases] == ["measured"] * 3
+    assert SVC(kernel="precomputed").fit(X @ X.T, y).proof_ == "measured"
