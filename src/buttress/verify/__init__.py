@@ -6,8 +6,9 @@
 Proven is what ``predict`` computes: the gaps of SVC, SVR, LinearSVC, SVDD and MultiKernelSVDD at the coefficients and
 intercepts of the file, l2 radii of the rows of ``--radii`` (their column ``radius``, or the largest found) and the
 interval of a RelationalLinearSVC (mean hinge loss, a join of some thousand rows). Also certificates of other machines
-(``foreign.py``). Exit code: 0 proven for the problem that ``--problem`` states, 1 not proven, 2 cannot be checked, 3
-proven for the problem that the file states, and nobody else stated it.
+(``foreign.py``), and how many wrong labels change a prediction (``training.py``). Exit code: 0 proven for the problem
+that ``--problem`` states, 1 not proven, 2 cannot be checked, 3 proven for the problem that the file states, and nobody
+else stated it.
 
 ``core.py`` holds the errors, the reader and the gap; every kind of proof is a file. To run it without this package,
 copy the folder: ``python -m verify``.
@@ -18,6 +19,7 @@ from .core import Claim, Near, read_model
 from .foreign import certificate, from_duals, prove_certificate
 from .joins import relational
 from .radii import radii
+from .training import from_flips, prove_flips
 
-__all__ = ["Claim", "Near", "certificate", "from_duals", "main", "problem_of", "prove", "prove_certificate", "radii",
-           "read_model", "relational"]
+__all__ = ["Claim", "Near", "certificate", "from_duals", "from_flips", "main", "problem_of", "prove",
+           "prove_certificate", "prove_flips", "radii", "read_model", "relational"]

@@ -15,6 +15,7 @@ from .core import Array, Claim, Columns, Model, read_model
 from .foreign import prove_certificate, read_certificate
 from .joins import relational
 from .radii import radii
+from .training import LEAST_SQUARES, prove_flips
 
 PROVEN, NOT_PROVEN, CANNOT_CHECK, FOR_THE_FILE = range(4)  # exit codes
 MOST_LONG = 3_000  # rows of which a proof that rounding spoils is tried again with longer numbers, which are slow
@@ -62,7 +63,7 @@ def claims_of(model: Model, given: argparse.Namespace) -> list[Claim]:
     stated = np.array(rows.pop("radius"), dtype=float) if "radius" in rows else None
     X, Z = (np.array(list(held.values()), dtype=float).T.copy() for held in (columns, rows))
     if "certificate" in model:
-        return prove_certificate(model, X, y, weight)
+        return (prove_flips if model["problem"]["model"] == LEAST_SQUARES else prove_certificate)(model, X, y, weight)
     return prove(model, X, y, weight) + (radii(model, Z, stated) if rows else [])
 
 

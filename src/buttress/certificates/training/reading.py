@@ -119,8 +119,9 @@ def _dense(X: Any) -> Any:
 
 def _last_step(model: Any) -> tuple[Any, Callable[[MatrixLike], MatrixLike]]:
     """Return the estimator that predicts, and what prepares rows for it; ValueError where a step reads the targets."""
-    if hasattr(model, "best_estimator_"):
-        raise ValueError(f"{type(model).__name__} chose its parameters by the labels, which a proof does not cover. "
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    if hasattr(last, "best_estimator_"):
+        raise ValueError(f"{type(last).__name__} chose its parameters by the labels, which a proof does not cover. "
                          "Give its best_estimator_: the proof is then for these parameters held fixed.")
     if not isinstance(model, Pipeline):
         return model, lambda X: X
@@ -129,7 +130,7 @@ def _last_step(model: Any) -> tuple[Any, Callable[[MatrixLike], MatrixLike]]:
             raise ValueError(f"The step {type(step).__name__} may read the labels, so other labels may prepare other "
                              "columns, which a proof does not cover. Prepare the columns first, and give the last step "
                              "and its rows: the proof is then for these columns held fixed.")
-    return model.steps[-1][1], model[:-1].transform if len(model.steps) > 1 else lambda X: X
+    return last, model[:-1].transform if len(model.steps) > 1 else lambda X: X
 
 
 def _steps(model: Pipeline | ColumnTransformer) -> list[Any]:

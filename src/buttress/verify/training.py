@@ -1,0 +1,174 @@
+"""Wrong labels: that no fewer of them than claimed change a prediction of a machine that is linear in its targets.
+
+The machine minimises sum_i w_i (t_i - f(x_i) - b)^2 + alpha |f|^2, t_i the number that label i is fitted as: 1 for the
+class of a score, else -1, and with a ``threshold`` the label itself. So f(x) + b = sum_i h_i(x) t_i, with
+
+    h = m + (I - m 1') v,   v = (K + D)^-1 k(x),   D_ii = alpha / w_i,   m_i = w_i / sum_j w_j,
+
+K and k centred by m (no m without an intercept). A label moves a lead by an amount that depends on no other label, so k
+of them take at most the k largest. Of a linear kernel v = W X (X'W X + alpha I)^-1 x, for which alpha may be 0.
+
+With A the matrix that is solved, |v - A^-1 k| <= |k - A v| / least eigenvalue of A, which is above s if a Cholesky
+factor of A - s I can be computed, but for (n + 2) roundings of its trace (Rump 2006). Nothing else is trusted.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .core import WIDER, Array, Claim, Model, Near, U
+from .foreign import certificate, digest
+from .kernels import described, kernel
+from .machines import told_apart
+
+LEAST_SQUARES = "least squares"
+KEYS = {"model", "kernel", "alpha", "intercept", "classes", "threshold", "directions", "eligible"}
+
+
+def from_flips(stated: Model, X: Any, y: Any, Z: Any, found: Any) -> Model:
+    """Return the certificate of what ``training_flips`` found at the rows Z; null are labels that nothing changes."""
+    missing = dict.fromkeys(("threshold", "directions", "eligible"))
+    needed = [None if math.isinf(each) else each for each in found.needed.tolist()]
+    claim = {"prediction": found.prediction.tolist(), "needed": needed}
+    return certificate({"model": LEAST_SQUARES, **missing, **stated}, {"rows": np.asarray(Z).tolist()}, X, y, claim)
+
+
+def prove_flips(held: Model, X: Any, y: Any, weight: Array | None = None) -> list[Claim]:
+    """Return the claims of a certificate of training labels X (n, d), y (n,): one for each row that it asks about."""
+    stated, claim, rows = held["problem"], held["claim"], np.asarray(X, float)
+    asked = np.array(held["point"]["rows"], float)
+    weight = np.ones(len(rows)) if weight is None else weight
+    if stated.keys() != KEYS or claim.keys() != {"prediction", "needed"} or held["point"].keys() != {"rows"}:
+        raise ValueError(f"Wrong labels are claimed of a problem with {', '.join(sorted(KEYS))}: prediction and needed "
+                         "at rows.")
+    finite = all(np.isfinite(part).all() for part in (rows, asked, weight))
+    if not finite or asked.ndim != 2 or asked.shape[1] != rows.shape[1] or not len(asked) or not (weight > 0).all():
+        raise ValueError("Rows must be finite numbers, as many in each as the data have columns, and weights above 0.")
+    agree = held["data"] == {"rows": len(rows), "columns": rows.shape[1], "sha256": digest(rows, y)}
+    found = [Claim("the data are those of the certificate", 1.0, float(agree), agree)]
+    labels = Labels(stated, y)
+    H = weights(stated, rows, asked, weight)
+    winners = told_apart(stated["classes"], claim["prediction"])
+    for i, (winner, needed) in enumerate(zip(winners, claim["needed"], strict=True)):
+        proven = labels.fewest(Near(H.v[i], H.e[i]), int(winner))
+        value = math.inf if needed is None else float(needed)
+        found.append(Claim(f"labels that change row {i}", value, proven, value <= proven))
+    if len(found) != len(asked) + 1:
+        raise ValueError("A prediction and a number of labels are claimed for each row.")
+    return found
+
+
+class Labels:
+    """The labels, what they are fitted as, and which other ones each may be in truth."""
+
+    def __init__(self, stated: Model, y: Any):
+        self.codes = told_apart(stated["classes"], y)
+        k, n = len(stated["classes"]), len(self.codes)
+        threshold = stated["threshold"]
+        if k < 2 or (threshold is not None and (k != 2 or not stated["classes"][0] < stated["classes"][1])):
+            raise ValueError("A machine with a threshold has two classes, the lower one first; others at least two.")
+        self.values = 2 * np.eye(k) - 1 if threshold is None else np.outer(np.array(stated["classes"], float), [-1, 1])
+        self.threshold = 0.0 if threshold is None else float(threshold)
+        self.two = k == 2
+        self.allowed = ~np.eye(k, dtype=bool)
+        if stated["directions"] is not None:
+            pairs = np.zeros((k, k), dtype=bool)
+            for given, truth in stated["directions"]:
+                pairs[tuple(told_apart(stated["classes"], [given, truth]))] = True
+            self.allowed &= pairs
+        self.free = np.ones(n, dtype=bool)
+        if stated["eligible"] is not None:
+            self.free = np.isin(np.arange(n), np.array(stated["eligible"], int))
+
+    def fewest(self, h: Near, winner: int) -> float:
+        """Return a lower bound of how many wrong labels take the lead of a class, over all rivals; 0 if it has none."""
+        rivals = [rival for rival in range(len(self.values)) if rival != winner]
+        return min(self.against(h, winner, rival) for rival in rivals)
+
+    def against(self, h: Near, winner: int, rival: int) -> float:
+        """Return the bound for one rival, from a lower bound of the lead and upper bounds of what each label takes."""
+        values = self.values[:, winner] - (0.0 if self.two else self.values[:, rival])
+        lead = (h @ values[self.codes] + (self.threshold if winner == 0 else -self.threshold)).low
+        drop = Near(values[:, None]) + -values
+        most = np.where(self.allowed, drop.high, 0.0).max(axis=1, initial=0.0)[self.codes]
+        least = np.where(self.allowed, drop.low, 0.0).min(axis=1, initial=0.0)[self.codes]
+        gains = np.maximum((h * most).high, (h * least).high) * (self.free & (most - least > 0))
+        taken = np.cumsum(np.sort(np.maximum(gains, 0.0))[::-1]) * (1 + 4 * len(gains) * U)
+        if not (lead > 0 and np.isfinite(taken).all()):
+            return 0.0
+        return float(np.searchsorted(taken, lead)) + 1 if taken[-1] >= lead else math.inf
+
+
+def weights(stated: Model, X: Array, Z: Array, weight: Array) -> Near:
+    """Return h of each row of Z (m, d) for the training rows X (n, d), shape (m, n), with bounds of its errors."""
+    centred = stated["intercept"] is True
+    if not centred and stated["intercept"] is not False and stated["intercept"] != "targets":  # 1 is none of them
+        raise ValueError("intercept is true, false, or \"targets\": the kernel is then not centred.")
+    mean = Near(weight) * inverse(Near(weight) @ np.ones(len(X))) if stated["intercept"] else None
+    inner = mean if centred else None
+    part = None if stated["kernel"] is None else described(stated["kernel"])
+    alpha = np.array(stated["alpha"], float)
+    if not (np.isfinite(alpha).all() and (alpha >= 0).all() and alpha.shape in ((), (len(X),))):
+        raise ValueError("alpha must be a number >= 0, or one for each row.")
+    if part == {"class": "Linear", "coef0": 0.0} and not alpha.shape:
+        V = of_columns(X, Z, weight, float(alpha), inner)
+    else:
+        V = of_kernel(*kernel_values(part, X, Z), Near(alpha) * inverse(Near(weight)), inner)
+    return V if mean is None else V + mean + column(V @ np.ones(len(X))) * mean * -1
+
+
+def kernel_values(part: Model | None, X: Array, Z: Array) -> tuple[Near, Near]:
+    """Return those between the training rows, and from Z to them; of no kernel X and Z are these values themselves."""
+    if part is None:
+        if X.shape[0] != X.shape[1]:
+            raise ValueError("Without a kernel the rows of the data are kernel values, as many as there are rows.")
+        return Near(X) * 0.5 + Near(X.T) * 0.5, Near(Z)
+    centre = np.median(X, axis=0)
+    return kernel(part, X, X, centre), kernel(part, Z, X, centre)
+
+
+def of_kernel(K: Near, k: Near, penalty: Near, mean: Near | None) -> Near:
+    """Return v of each row from kernel values K (n, n) and k (m, n)."""
+    if mean is not None:
+        middle = K @ mean
+        offset = middle * -1 + mean @ middle
+        K, k = (part + column(part @ mean) * -1 + offset for part in (K, k))
+    return turned(solved(K + penalty.each(np.diag), turned(k)))
+
+
+def of_columns(X: Array, Z: Array, weight: Array, alpha: float, mean: Near | None) -> Near:
+    """Return v of each row from columns."""
+    middle = Near(np.zeros(X.shape[1])) if mean is None else turned(Near(X)) @ mean
+    left, asked = (Near(part) + middle * -1 for part in (X, Z))
+    weighted = left * weight[:, None]
+    return turned(weighted @ solved(turned(left) @ weighted + alpha * np.eye(X.shape[1]), turned(asked)))
+
+
+def solved(A: Near, B: Near) -> Near:
+    """Return A^-1 B for symmetric A (n, n) and B (n, m); ValueError where rounding decides what it is."""
+    near = (A.v + A.v.T) / 2
+    away = float(np.linalg.norm(A.e + np.abs(A.v - near) + U * np.abs(near))) * WIDER
+    shift = float(np.linalg.eigvalsh(near)[0]) / 2
+    np.linalg.cholesky(near - shift * np.eye(len(near)))  # raises where it fails, which proves nothing
+    least = shift - 4 * (len(near) + 2) * U * float(np.abs(np.diagonal(near)).sum() + abs(shift)) - away
+    if not least > 0:
+        raise ValueError("alpha is so small, or columns repeat each other so nearly, that rounding decides.")
+    solution = np.linalg.solve(near, B.v)
+    residual = B + (A @ solution) * -1
+    size = np.linalg.norm(np.maximum(np.abs(residual.low), np.abs(residual.high)), axis=0)
+    return Near(solution, np.broadcast_to(size * WIDER / least, solution.shape))
+
+
+def inverse(values: Near) -> Near:
+    """Return 1 / values, which are above 0."""
+    v = 1 / values.v
+    return Near(v, values.e / (values.low * values.v) + 2 * U * v)
+
+
+def turned(values: Near) -> Near:
+    return values.each(np.transpose)
+
+
+def column(values: Near) -> Near:
+    return values.each(lambda part: part[:, None])
