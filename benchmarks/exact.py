@@ -128,7 +128,7 @@ def dual_objective(model, X, gamma, kernel="rbf"):
     coef = model.dual_coef_.toarray() if issparse(model.dual_coef_) else np.asarray(model.dual_coef_)
     b = np.zeros(X.shape[0])
     b[np.asarray(model.support_)] = coef.ravel()
-    f = KernelRows(RBF(gamma) if kernel == "rbf" else Linear(), X, 1e-3).exact_times(b, np.flatnonzero(b))
+    f = KernelRows(RBF(gamma) if kernel == "rbf" else Linear(), X, 1e-3).proven_times(b, np.flatnonzero(b)).f
     return np.abs(b).sum() - 0.5 * b @ f
 
 

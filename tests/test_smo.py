@@ -324,7 +324,7 @@ def test_rows_of_any_cache_are_the_gram_matrix(megabytes, real):
         np.testing.assert_allclose(rows.block(index)[:, : len(index)], K[np.ix_(index, index)], rtol=tolerance)
     b = rng.normal(size=90) * (rng.random(90) < 0.5)
     np.testing.assert_allclose(rows.times(b), K @ b, atol=tolerance * 90)
-    np.testing.assert_allclose(rows.exact_times(b), K @ b, atol=1e-11)
+    np.testing.assert_allclose(rows.proven_times(b).f, K @ b, atol=1e-11)
     np.testing.assert_allclose(rows.gram(), K, rtol=1e-12)
     assert rows.cache.store.nbytes <= max(megabytes * 2**20, 2 * 90 * 8)
 
@@ -343,7 +343,7 @@ def test_sections_share_their_entries():
     for part in (first, second):
         block = K[np.ix_(part.index, part.index)]
         np.testing.assert_allclose(part.times(b), block @ b, atol=1e-5)
-        np.testing.assert_allclose(part.exact_times(b), block @ b, atol=1e-12)
+        np.testing.assert_allclose(part.proven_times(b).f, block @ b, atol=1e-12)
         np.testing.assert_allclose(part.gram(), block, rtol=1e-12)
         np.testing.assert_array_equal(part.diagonal, np.ones(35))
 
@@ -352,9 +352,9 @@ def test_exact_product_of_several_tiles_with_wanted_rows_only():
     X, kernel = points(1300), RBF(0.3)
     b = np.where(np.random.default_rng(0).random(1300) < 0.6, 1.0, 0.0)
     wanted = np.arange(0, 1300, 3)
-    found, expected = KernelRows(kernel, X, 0.01, np.float32).exact_times(b, wanted), kernel(X, X) @ b
+    found, expected = KernelRows(kernel, X, 0.01, np.float32).proven_times(b, wanted).f, kernel(X, X) @ b
     np.testing.assert_allclose(found[wanted], expected[wanted], rtol=1e-12)
-    everything = KernelRows(kernel, X, 0.01, np.float32).exact_times(b)
+    everything = KernelRows(kernel, X, 0.01, np.float32).proven_times(b).f
     np.testing.assert_allclose(everything, expected, rtol=1e-12)
 
 

@@ -128,6 +128,16 @@ def audit(
     started = monotonic()
     options = Options(task, eps, effort, max_time, rows, random_state, tuple(ignore), swaps, groups, time, metric)
     options.check()
+    table, settled = _table(X, y, test, target_name, task)
+    newer = None if against is None else (columns_of(against), kind_of_frame(against))
+    return audit_table(estimator, table, settled, options, report, started, kind_of_frame(X), checks, newer,
+                       checkpoint)
+
+
+def _table(
+    X: ArrayLike | Frame, y: ArrayLike, test: tuple[ArrayLike | Frame, ArrayLike] | None, target_name: str, task: str
+) -> tuple[Table, str]:
+    """Return the checked table, with the rows to test on below the others, and its task."""
     columns, labels, to_test = columns_of(X), labels_of(X, y), None
     _check_lengths(X, y)
     target: object = y
@@ -141,9 +151,7 @@ def audit(
     table.to_test = None if to_test is None else to_test[table.places]
     table.by_number = not is_frame(X)
     table.origin = "", kind_of_frame(X)
-    newer = None if against is None else (columns_of(against), kind_of_frame(against))
-    return audit_table(estimator, table, settled, options, report, started, kind_of_frame(X), checks, newer,
-                       checkpoint)
+    return table, settled
 
 
 def _check_lengths(X: ArrayLike | Frame, y: ArrayLike) -> None:
@@ -165,8 +173,8 @@ def audit_table(
     """
     options.check()
     set_apart(table, options.groups, options.time)
-    entries: dict[str, Predictor] = {}
-    entries |= contenders(task, options.eps, options.seed) | baselines(table, task, options.seed)
+    entries: dict[str, Predictor] = {**contenders(task, options.eps, options.seed),
+                                     **baselines(table, task, options.seed)}
     if estimator is not None:
         check_task(estimator, table, task)
         if is_fitted(estimator) and takes_numbers(estimator, table):

@@ -13,7 +13,7 @@ from buttress._checks import Array
 from buttress._threads import share
 from buttress._types import DenseOrSparse
 from buttress.checkpoints.memory import Memory
-from buttress.gram.buffers import borrow, give_back
+from buttress.gram.buffers import borrow, give_back, live_fills
 from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
 from buttress.gram.entries import Entries, Index, entries, worst_error
 from buttress.gram.rounding import Product
@@ -94,11 +94,11 @@ class RowCache:
             return self._due
         return {"n_computed": self.n_computed, "slot": self._slot.copy(), "owner": self._owner.copy(),
                 "stamp": self._stamp.copy(), "clock": self._clock, "filled": self._filled.copy(),
-                "from": partial(_live, tuple(self._fills), self._filling.copy())}
+                "from": partial(live_fills, tuple(self._fills), self._filling.copy())}
 
     def _forget_fills(self) -> None:
         """Drop the fillings of which no row is stored any more."""
-        live = _live(self._fills, self._filling)
+        live = live_fills(self._fills, self._filling)
         self._fills = list(zip(live["fills"], live["sections"], strict=True))
         self._filling = live["filling"]
 
@@ -192,14 +192,6 @@ class RowCache:
         if len(self._fills) > SPARE_FILLS + 2 * self._filling.size:
             self._forget_fills()
         self.n_computed += len(index) * (stop - start) / self.X.shape[0]
-
-
-def _live(fills: Sequence[tuple[Index, int]], filling: Index) -> dict[str, Any]:
-    """Return the fillings of which a row is still stored, numbered anew."""
-    live, numbers = np.unique(filling, return_inverse=True)
-    kept = [fills[k] for k in live if k >= 0]
-    return {"filling": numbers.reshape(filling.shape) - (len(live) - len(kept)), "fills": [rows for rows, _ in kept],
-            "sections": [section for _, section in kept]}
 
 
 class KernelRows:
@@ -358,10 +350,6 @@ class KernelRows:
         active = np.flatnonzero(part)
         self.cache.n_computed += len(active) * len(wanted) / len(self.cache.diagonal)
         return unstored_sums(self.cache.entries, self.index[active], part[active], self.index[wanted])
-
-    def exact_times(self, b: Array, wanted: Index | None = None) -> Array:
-        """Return K b from float64 entries; with ``wanted``, only these entries of K b are correct."""
-        return self.proven_times(b, wanted).f
 
     def proven_times(self, b: Array, wanted: Index | None = None) -> Product:
         """Return K b from float64 entries, with a proven bound of its error where one is known.
