@@ -16,8 +16,8 @@ from buttress.adversarial import AdversarialClassifier as AdversarialClassifier
 from buttress.adversarial import AdversarialLinearSVC as AdversarialLinearSVC
 from buttress.adversarial import AdversarialSVC as AdversarialSVC
 from buttress.adversarial import AdvSVM as AdvSVM
-from buttress.adversarial import StochasticAdvSVM as StochasticAdvSVM
 from buttress.adversarial import CertifiedSVC as CertifiedSVC
+from buttress.adversarial import StochasticAdvSVM as StochasticAdvSVM
 from buttress.audit.call import audit as audit
 from buttress.audit.result import AuditResult as AuditResult
 from buttress.displays import CertifiedBoundaryDisplay as CertifiedBoundaryDisplay
