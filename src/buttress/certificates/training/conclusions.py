@@ -128,9 +128,10 @@ def _concluded(
     """Return the answer from the rows found for the sign and the significance of each coefficient."""
     none = np.empty(0, dtype=int)
     kinds = list(zip(*attacks, strict=True))
-    found = [np.array([np.inf if rows is None else float(len(rows)) for rows in kind]) for kind in kinds]
+    sign_found, level_found = (np.array([np.inf if rows is None else float(len(rows)) for rows in kind])
+                               for kind in kinds)
     of_sign, of_level = ([none if rows is None else rows for rows in kind] for kind in kinds)
-    return TrainingConclusions(coef, t, significant, sign, level, *found, of_sign, of_level)
+    return TrainingConclusions(coef, t, significant, sign, level, sign_found, level_found, of_sign, of_level)
 
 
 class _Proof:
