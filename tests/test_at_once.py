@@ -23,7 +23,7 @@ def test_one_pass_finds_the_optimum_to_rounding(options):
     assert objective(qp, found.b) == pytest.approx(general(qp), rel=1e-6)
     np.testing.assert_allclose(found.f, qp.rows.gram() @ found.b, atol=1e-9 * np.abs(found.f).max())
     assert violation(found.f - qp.p, found.b, qp.lo, qp.hi, qp.l1) < 1e-9
-    assert 0 <= found.gap < 1e-9 * abs(found.primal)
+    assert 0 <= found.gap < 1e-8 * abs(found.primal)  # proven: what rounding may have added is in it
 
 
 @pytest.mark.parametrize("options", [
