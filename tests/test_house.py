@@ -18,9 +18,9 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 26_480,  # without imports and docstrings
-    "lines": 53_150,
-    "functions": 3_396,
+    "statements": 26_485,  # without imports and docstrings
+    "lines": 53_160,
+    "functions": 3_398,
     "files": 352,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
     "names of constants": 746,  # in upper case, at the head of a file; one that several files have counts once

@@ -137,7 +137,7 @@ def by_brute_force(qp, b, f):
 
 
 @pytest.mark.parametrize("regression", [False, True])
-def test_no_float32_value_enters_a_certificate(regression):
+def test_float32_enters_a_certificate_only_where_its_proven_error_changes_nothing(regression):
     X, y = large(2900)
     rows = KernelRows(RBF(0.1), X, real=None)
     target = X[:, 0] + 0.3 * np.sin(X[:, 1])
@@ -148,11 +148,13 @@ def test_no_float32_value_enters_a_certificate(regression):
     proof = certify(qp, b)
     primal, dual = by_brute_force(qp, b, f)
     assert rows.real == np.float32
-    np.testing.assert_allclose(proof.product.f, f, atol=1e-10)
+    away = np.abs(proof.product.f - f)
+    assert (away <= proof.product.errors + 1e-12).all()
+    assert (away[b != 0] <= 1e-10).all()
     assert proof.dual <= dual <= primal <= proof.primal
     assert proof.primal == pytest.approx(primal, rel=1e-9)
     assert proof.dual == pytest.approx(dual, rel=1e-9)
-    assert primal - dual <= proof.gap <= (primal - dual) * (1 + 1e-6)
+    assert primal - dual <= proof.gap <= (primal - dual) * (1 + 1e-5)
     assert proof.violation == pytest.approx(violation(f - qp.p, b, qp.lo, qp.hi, qp.l1), abs=1e-9)
 
 

@@ -54,6 +54,7 @@ from buttress.robust import TrimmedLikelihoodRegressor as TrimmedLikelihoodRegre
 from buttress.robust import bounded_loss as bounded_loss
 from buttress.robust import bounded_loss_scorer as bounded_loss_scorer
 from buttress.robust import outlier_report as outlier_report
+from buttress.stochastic_linear import StochasticLinearSVC as StochasticLinearSVC
 from buttress.svm import SVC as SVC
 from buttress.svm import SVR as SVR
 from buttress.svm import svc_path as svc_path

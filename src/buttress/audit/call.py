@@ -18,7 +18,7 @@ from buttress.audit.findings import Check
 from buttress.audit.fitted import check_task, is_fitted, name_of, order_columns, takes_numbers
 from buttress.audit.keeping import kept_in
 from buttress.audit.measurements import MEASUREMENTS
-from buttress.audit.measuring.measurement import measure, seconds_of
+from buttress.audit.measuring.measurement import Measured, measure, seconds_of
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.options import Options
 from buttress.audit.protocols import Frame, Report, is_frame
@@ -173,8 +173,8 @@ def audit_table(
     """
     options.check()
     set_apart(table, options.groups, options.time)
-    entries: dict[str, Predictor] = {**contenders(task, options.eps, options.seed),
-                                     **baselines(table, task, options.seed)}
+    entries: dict[str, Predictor] = {}
+    entries |= contenders(task, options.eps, options.seed) | baselines(table, task, options.seed)
     if estimator is not None:
         check_task(estimator, table, task)
         if is_fitted(estimator) and takes_numbers(estimator, table):
@@ -200,10 +200,15 @@ def audit_table(
                                      options.seed)
         except InterruptedWarning:
             raise KeyboardInterrupt from None
+    _note(caught, measured)
+    report("writing", 0.97)
+    return conclude(split, measured, source, checks, comparison, monotonic() - started)
+
+
+def _note(caught: Sequence[warnings.WarningMessage], measured: Measured) -> None:
+    """Put what users are to read into the notes, each once, and warn of the rest again."""
     for warning in caught:
-        if issubclass(warning.category, UserWarning):  # what users are to read is in the report, each once
+        if issubclass(warning.category, UserWarning):
             measured.notes += [note] if (note := str(warning.message)) not in measured.notes else []
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    report("writing", 0.97)
-    return conclude(split, measured, source, checks, comparison, monotonic() - started)
