@@ -164,7 +164,8 @@ def test_a_machine_fitted_and_asked_on_a_device_is_the_same(problem, kernel):
     there = SVC(device="cpu", **settings).fit(X, y)
     np.testing.assert_array_equal(there.predict(X), here.predict(X))
     np.testing.assert_allclose(there.decision_function(X), here.decision_function(X), atol=1e-8)
-    np.testing.assert_allclose(there.dual_objective_, here.dual_objective_, rtol=1e-10)
+    # one is lowered by the rounding that is proven, the other as computed
+    np.testing.assert_allclose(there.dual_objective_, here.dual_objective_, rtol=1e-8)
     assert type(there.expansion_.coef) is np.ndarray
 
 
@@ -174,7 +175,8 @@ def test_a_regressor_fitted_and_asked_on_a_device_is_the_same():
     here = SVR(C=10.0, gamma=0.5).fit(X, y)
     there = SVR(C=10.0, gamma=0.5, device="cpu").fit(X, y)
     np.testing.assert_allclose(there.predict(X), here.predict(X), atol=1e-8)
-    np.testing.assert_allclose(there.dual_objective_, here.dual_objective_, rtol=1e-10)
+    # one is lowered by the rounding that is proven, the other as computed
+    np.testing.assert_allclose(there.dual_objective_, here.dual_objective_, rtol=1e-8)
     np.testing.assert_allclose(there.set_params(device=None).predict(X), here.predict(X), atol=1e-8)
     with pytest.raises(ValueError, match="device must be None or one"):
         SVR(device="gpu").fit(X, y)
