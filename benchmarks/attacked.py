@@ -71,7 +71,7 @@ class AttackedNetwork(MLPClassifier):
 
 def machines(eps, bounds, seed):
     """Name, candidates."""
-    yield "linear, ball", [AdversarialLinearSVC(attack="ball", eps=eps, C=C) for C in (0.1, 1.0)]
+    yield "linear, ball", [AdversarialLinearSVC(eps=eps, C=C) for C in (0.1, 1.0)]
     yield "certified", [CertifiedSVC(eps=eps, C=C, gamma=Width(1.0), bounds=bounds, random_state=seed)
                         for C in (0.1, 1.0)]
     tried = [(0.1, 1.0), (1.0, 1.0), (10.0, 1.0), (10.0, 3.0)][0 if bounds is None else 2 :]  # C and width

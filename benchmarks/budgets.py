@@ -87,8 +87,8 @@ def machines(rng):
         "AdvSVM": bt.AdvSVM(C=C, **rkhs),
         "StochasticAdvSVM": bt.StochasticAdvSVM(C=C, n_features=256, n_passes=20, random_state=0, **rkhs),
         "StochasticAdvSVM, kernel": bt.StochasticAdvSVM(C=C, n_features=None, n_passes=20, random_state=0, **rkhs),
-        "AdversarialLinearSVC ball": bt.AdversarialLinearSVC(C=C, attack="ball", eps=1e-3),
-        "AdversarialLinearSVC range": bt.AdversarialLinearSVC(C=C, C_f=0.01),
+        "AdversarialLinearSVC": bt.AdversarialLinearSVC(C=C, eps=1e-3),
+        "FreeRangeSVC": bt.FreeRangeSVC(C=C, C_f=0.01),
         "KernelClassifier": bt.KernelClassifier(alpha=alpha),
         "KernelRegressor": bt.KernelRegressor(alpha=alpha),
         "RobustKernelClassifier": bt.RobustKernelClassifier(random_state=0),
@@ -244,8 +244,6 @@ def proved(model, X, y, regression):
     several = getattr(model, "classes_", [0, 1])
     if proof is None or len(several) > 2 or isinstance(model.get_params().get("C"), str) or np.isinf(
             model.get_params().get("C") or 1.0) or not np.isfinite(np.max(getattr(model, "dual_gap_", 0.0))):
-        return None
-    if getattr(model, "attack", "ball") != "ball":
         return None
     with np.errstate(all="ignore"):
         found = proof(model, X, y, regression)

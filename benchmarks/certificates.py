@@ -66,7 +66,7 @@ def further_cases():
     cancer = split(scale(X), y, 400)
     X_wine, y_wine = load_wine(return_X_y=True)
     wine = split(scale(X_wine), y_wine, 120)
-    linear = AdversarialLinearSVC(attack="ball", norm="l1", eps=0.25)
+    linear = AdversarialLinearSVC(norm="l1", eps=0.25)
     trained = {"eps": 0.25, "gamma": 0.03, "n_landmarks": 100, "max_iter": 100}
     yield "breast cancer, certified", cancer, CertifiedSVC(**trained, random_state=0), "linf", 0.25, None
     yield "wine, certified", wine, CertifiedSVC(**trained, norm="l2", random_state=0), "l2", 0.25, None

@@ -15,7 +15,7 @@ import numpy as np
 from attacks import ones_and_sevens
 from sklearn.datasets import make_classification
 
-from buttress import AdversarialLinearSVC, FeatureNoiseWarning, StochasticAdvSVM
+from buttress import FeatureNoiseWarning, FreeRangeSVC, StochasticAdvSVM
 
 
 def seconds(runs, repeat):
@@ -58,7 +58,7 @@ def main():
         "natural dsg": lambda: StochasticAdvSVM(eps=0, **common).fit(X, y),
         "attacked dsg": lambda: StochasticAdvSVM(eps=1e-3, **common).fit(X, y),
         "attacked sgd": lambda: StochasticAdvSVM(eps=1e-3, **{**common, "n_features": None}).fit(X, y),
-        "free-range": lambda: AdversarialLinearSVC(C_f=0.1, attacked_class="both", tol=1e-4).fit(X, y),
+        "free-range": lambda: FreeRangeSVC(C_f=0.1, attacked_class="both", tol=1e-4).fit(X, y),
     }
     took = seconds(runs, options.repeat)
     print(f"{len(X)} x {X.shape[1]}, {'generated' if options.data_dir is None else 'MNIST 1 and 7'}")

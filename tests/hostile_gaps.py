@@ -140,7 +140,7 @@ def of_attacked(model, X, y):
         losses = plus(1 - y * (X.astype(LONG) @ w + LONG(one.intercept_[0])) + LONG(one.eps) * size)
         return 0.5 * w @ w + LONG(one.C) * losses.sum()
 
-    best = AdversarialLinearSVC(C=model.C, attack="ball", norm=model.norm, eps=model.eps, tol=1e-12).fit(X, y)
+    best = AdversarialLinearSVC(C=model.C, norm=model.norm, eps=model.eps, tol=1e-12).fit(X, y)
     return objective(model), min(objective(model), objective(best)), objective(model)
 
 
@@ -167,7 +167,7 @@ def fitted(rng, n):
         solver, loss = str(rng.choice(["newton", "dual"])), str(rng.choice(["hinge", "squared_hinge"]))
         model = LinearSVC(C=C, loss=loss, solver=solver, max_iter=100).fit(data, y)
         return model, of_plane(model, X, y)
-    model = AdversarialLinearSVC(C=C, attack="ball", norm=rng.choice(["linf", "l2", "l1"]), eps=rng.random()).fit(X, y)
+    model = AdversarialLinearSVC(C=C, norm=rng.choice(["linf", "l2", "l1"]), eps=rng.random()).fit(X, y)
     return model, of_attacked(model, X, y)
 
 

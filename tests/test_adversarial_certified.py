@@ -46,7 +46,7 @@ def test_objective_is_that_of_a_conic_solver():
 
 def test_training_starts_at_the_exact_linear_machine():
     X, y = breast_cancer()
-    linear = AdversarialLinearSVC(attack="ball", C=0.5, eps=0.3).fit(X, y)
+    linear = AdversarialLinearSVC(C=0.5, eps=0.3).fit(X, y)
     model = certified(C=0.5, eps=0.3, max_iter=10, n_landmarks=20).fit(X, y)
     assert model.history_[0]["objective"] * 0.5 * len(X) == pytest.approx(linear.primal_objective_, rel=1e-3)
     assert min(step["objective"] for step in model.history_) <= model.history_[0]["objective"]

@@ -105,7 +105,7 @@ def test_attacks_and_certificates_read_the_machine_inside():
 
 def test_any_classifier_can_be_a_candidate():
     X, y = make_circles(80, factor=0.4, noise=0.05, random_state=0)
-    linear = AdversarialLinearSVC(attack="ball")
+    linear = AdversarialLinearSVC()
     model = AdversarialClassifier([linear, SVC(gamma=2.0, C=10)], eps=0.05, tune="attacked", random_state=0).fit(X, y)
     assert model.chosen_ == "SVC"
     assert model.tuned_params_["C"] == model.estimator_.C

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.base import clone
 
-from buttress import SVC, AdversarialLinearSVC, NotConvergedWarning
+from buttress import SVC, AdversarialLinearSVC, FreeRangeSVC, NotConvergedWarning
 from buttress.certificates import certified_within
 
 from problems import breast_cancer, iris, moons, noisy, points
@@ -27,7 +27,7 @@ def objective(X, y, w, b, C, share, both):
 def test_objective_is_the_worst_case_and_no_neighbour_is_lower(attacked_class, share):
     X, codes = noisy(120)
     y, both = 2.0 * codes - 1, attacked_class == "both"
-    model = AdversarialLinearSVC(C=0.5, C_f=share, attacked_class=attacked_class, tol=1e-9).fit(X, codes)
+    model = FreeRangeSVC(C=0.5, C_f=share, attacked_class=attacked_class, tol=1e-9).fit(X, codes)
     w, b = model.coef_[0], model.intercept_[0]
     best = objective(X, y, w, b, 0.5, share, both)
     assert model.primal_objective_ == pytest.approx(best, rel=1e-9)
@@ -65,7 +65,7 @@ def test_solution_is_that_of_the_full_program(attacked_class):
     theirs = minimize(lambda z: 0.5 * z[:d] @ z[:d] + C * z[d + 1 : d + 1 + n].sum(), start, method="SLSQP",
                       bounds=bounds, constraints=[{"type": "ineq", "fun": hinge}, {"type": "eq", "fun": split}],
                       options={"maxiter": 500, "ftol": 1e-13})
-    model = AdversarialLinearSVC(C=C, C_f=share, attacked_class=attacked_class, tol=1e-9).fit(X, codes)
+    model = FreeRangeSVC(C=C, C_f=share, attacked_class=attacked_class, tol=1e-9).fit(X, codes)
     assert model.primal_objective_ == pytest.approx(theirs.fun, rel=1e-6)
     np.testing.assert_allclose(model.coef_[0], theirs.x[:d], atol=1e-4)
 
@@ -82,7 +82,7 @@ def test_solution_is_that_of_a_conic_solver(C, share):
     loss = cp.sum(cp.pos(1 - X[P] @ w - b + t[P])) + cp.sum(cp.pos(1 + X[~P] @ w + b))
     problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + C * loss))
     problem.solve(solver=cp.CLARABEL)
-    model = AdversarialLinearSVC(C=C, C_f=share, tol=1e-8).fit(X, codes)
+    model = FreeRangeSVC(C=C, C_f=share, tol=1e-8).fit(X, codes)
     assert model.primal_objective_ == pytest.approx(problem.value, rel=1e-5)
     np.testing.assert_allclose(model.coef_[0], w.value, atol=1e-3 * np.abs(w.value).max())
 
@@ -90,7 +90,7 @@ def test_solution_is_that_of_a_conic_solver(C, share):
 def test_no_share_is_the_plain_linear_machine():
     X, y = breast_cancer()
     plain = SVC(kernel="linear", C=0.3, tol=1e-6).fit(X, y)
-    ours = AdversarialLinearSVC(C=0.3, C_f=0.0, tol=1e-9).fit(X, y)
+    ours = FreeRangeSVC(C=0.3, C_f=0.0, tol=1e-9).fit(X, y)
     np.testing.assert_allclose(ours.decision_function(X), plain.decision_function(X), atol=1e-3)
     assert ours.primal_objective_ == pytest.approx(plain.primal_objective_, rel=1e-5)
 
@@ -100,7 +100,7 @@ def test_share_buys_accuracy_against_free_range_attackers():
     low, high = X.min(axis=0), X.max(axis=0)
     accuracy = []
     for share in (0.0, 0.1):
-        model = AdversarialLinearSVC(C=0.1, C_f=share, attacked_class="both").fit(X, y)
+        model = FreeRangeSVC(C=0.1, C_f=share, attacked_class="both").fit(X, y)
         signs = np.where(y == 1, 1.0, -1.0)[:, None]
         ends = np.where(signs * model.coef_ > 0, low, high)
         accuracy.append(model.score(X + 0.1 * (ends - X), y))
@@ -110,28 +110,28 @@ def test_share_buys_accuracy_against_free_range_attackers():
 def test_units_do_not_matter_and_constant_columns_get_no_weight():
     X, y = noisy(100)
     X = np.hstack([X, np.full((100, 1), 7.0)])
-    model = AdversarialLinearSVC(tol=1e-9).fit(X, y)
+    model = FreeRangeSVC(tol=1e-9).fit(X, y)
     assert model.coef_[0, -1] == 0
-    scaled = AdversarialLinearSVC(tol=1e-9, C=1e-8).fit(1e4 * X + 3, y)
+    scaled = FreeRangeSVC(tol=1e-9, C=1e-8).fit(1e4 * X + 3, y)
     np.testing.assert_allclose(1e4 * scaled.coef_, model.coef_, atol=1e-5)
 
 
 def test_bounds_widen_the_attack_and_must_hold_the_rows():
     X, y = breast_cancer()
-    narrow = AdversarialLinearSVC(C_f=0.02, attacked_class="both").fit(X, y)
-    same = AdversarialLinearSVC(C_f=0.02, attacked_class="both", bounds=(X.min(axis=0), X.max(axis=0))).fit(X, y)
-    wide = AdversarialLinearSVC(C_f=0.02, attacked_class="both", bounds=(-50, 50)).fit(X, y)
+    narrow = FreeRangeSVC(C_f=0.02, attacked_class="both").fit(X, y)
+    same = FreeRangeSVC(C_f=0.02, attacked_class="both", bounds=(X.min(axis=0), X.max(axis=0))).fit(X, y)
+    wide = FreeRangeSVC(C_f=0.02, attacked_class="both", bounds=(-50, 50)).fit(X, y)
     np.testing.assert_array_equal(narrow.coef_, same.coef_)
     assert wide.primal_objective_ > narrow.primal_objective_
     with pytest.raises(ValueError, match="bounds exclude the data: row"):
-        AdversarialLinearSVC(bounds=(0, 1)).fit(X, y)
+        FreeRangeSVC(bounds=(0, 1)).fit(X, y)
 
 
 def test_each_class_is_the_positive_one_in_turn():
     X, y = iris()
-    model = AdversarialLinearSVC(C_f=0.02).fit(X, y)
+    model = FreeRangeSVC(C_f=0.02).fit(X, y)
     for c in range(3):
-        alone = AdversarialLinearSVC(C_f=0.02).fit(X, y == c)
+        alone = FreeRangeSVC(C_f=0.02).fit(X, y == c)
         np.testing.assert_allclose(model.coef_[c], alone.coef_[0], atol=1e-9)
 
 
@@ -148,7 +148,7 @@ def test_each_class_is_the_positive_one_in_turn():
 def test_bad_parameters_are_named(parameters, message):
     X, y = noisy(20)
     with pytest.raises(ValueError, match=message):
-        clone(AdversarialLinearSVC()).set_params(**parameters).fit(X, y)
+        clone(FreeRangeSVC()).set_params(**parameters).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -164,13 +164,13 @@ def test_bad_parameters_are_named(parameters, message):
 )
 def test_limits_and_scales_out_of_reach_are_refused(X, bounds, message):
     with pytest.raises(ValueError, match=message):
-        AdversarialLinearSVC(bounds=bounds).fit(X, np.arange(20) % 2)
+        FreeRangeSVC(bounds=bounds).fit(X, np.arange(20) % 2)
 
 
 @pytest.mark.parametrize(("norm", "dual"), [("linf", 1), ("l2", 2), ("l1", np.inf)])
 def test_ball_machines_are_certified_by_their_margin_less_the_dual_norm(norm, dual):
     X, y = breast_cancer()
-    model = AdversarialLinearSVC(attack="ball", norm=norm, eps=0.2).fit(X, y)
+    model = AdversarialLinearSVC(norm=norm, eps=0.2).fit(X, y)
     lead = np.abs(model.decision_function(X)) - 0.3 * np.linalg.norm(model.coef_[0], dual)
     clear = np.abs(lead) > 1e-9
     np.testing.assert_array_equal(certified_within(model, X, eps=0.3, norm=norm)[clear], lead[clear] > 0)
@@ -187,13 +187,13 @@ def test_an_l1_ball_is_certified_for_kernels_by_the_l2_ball_that_holds_it():
 def test_a_radius_that_leaves_nothing_of_the_machine_is_warned_of():
     X, y = breast_cancer()
     with pytest.warns(UserWarning, match="coefficients of 1 of 1 machines are next to 0"):
-        model = AdversarialLinearSVC(attack="ball", eps=50.0).fit(X, y)
+        model = AdversarialLinearSVC(eps=50.0).fit(X, y)
     assert len(np.unique(model.predict(X))) == 1
 
 
-@pytest.mark.parametrize("model", [AdversarialLinearSVC(), AdversarialLinearSVC(attack="ball"),
-                                   AdversarialLinearSVC(attack="ball", norm="l2"),
-                                   AdversarialLinearSVC(attack="ball", norm="l1")], ids=str)
+@pytest.mark.parametrize("model", [FreeRangeSVC(), AdversarialLinearSVC(),
+                                   AdversarialLinearSVC(norm="l2"),
+                                   AdversarialLinearSVC(norm="l1")], ids=str)
 def test_one_row_far_beyond_all_others_is_refused_with_the_remedy_or_fitted(model):
     X, y = moons(60)
     X[0, 0] = 1e40

@@ -16,7 +16,7 @@ from problems import breast_cancer, moons
 @pytest.mark.parametrize(("norm", "dual"), [("linf", 1), ("l2", 2)])
 def test_of_a_linear_machine_it_is_the_share_of_margins_beyond_the_ball(norm, dual):
     X, y = breast_cancer()
-    model = AdversarialLinearSVC(attack="ball", norm=norm, eps=0.2).fit(X, y)
+    model = AdversarialLinearSVC(norm=norm, eps=0.2).fit(X, y)
     margin = (2 * y - 1) * model.decision_function(X) - 0.3 * np.linalg.norm(model.coef_[0], dual)
     assert attacks.AttackedAccuracy(eps=0.3, norm=norm)(model, X, y) == pytest.approx((margin > 0).mean(), abs=0.005)
 

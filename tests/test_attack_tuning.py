@@ -61,7 +61,7 @@ def test_what_is_reported_is_the_accuracy_under_attack_and_the_best_is_fitted_to
         (make_pipeline(StandardScaler(), SVC()), {"svc__C", "svc__gamma"}),
         (SVC(kernel=RBF(0.5)), {"C"}),
         (SVC(kernel="linear"), {"C"}),
-        (AdversarialLinearSVC(attack="ball", eps=0.1), {"C"}),
+        (AdversarialLinearSVC(eps=0.1), {"C"}),
     ],
 )
 def test_the_parameters_that_there_are_move(estimator, names):

@@ -29,7 +29,7 @@ def test_solution_is_that_of_a_conic_solver(norm, C, eps):
     hinge = cp.pos(1 - cp.multiply(y, X @ w + b) + fall)
     problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + C * cp.sum(hinge)))
     problem.solve(solver=cp.CLARABEL)
-    model = AdversarialLinearSVC(attack="ball", norm=norm, C=C, eps=eps, tol=1e-8).fit(X, codes)
+    model = AdversarialLinearSVC(norm=norm, C=C, eps=eps, tol=1e-8).fit(X, codes)
     assert model.primal_objective_ == pytest.approx(problem.value, rel=1e-6)
     np.testing.assert_allclose(model.coef_[0], w.value, atol=1e-3 * np.abs(w.value).max())
     np.testing.assert_allclose(model.primal_objective_,
@@ -40,7 +40,7 @@ def test_solution_is_that_of_a_conic_solver(norm, C, eps):
 def test_gap_is_at_most_tol_and_no_neighbour_is_lower(norm):
     X, codes = noisy(120)
     y = 2.0 * codes - 1
-    model = AdversarialLinearSVC(attack="ball", norm=norm, C=0.5, eps=0.2, tol=1e-9).fit(X, codes)
+    model = AdversarialLinearSVC(norm=norm, C=0.5, eps=0.2, tol=1e-9).fit(X, codes)
     w, b, best = model.coef_[0], model.intercept_[0], model.primal_objective_
     assert -1e-12 * best <= model.dual_gap_ <= 1e-9 * best
     for size in (1e-3, 1e-1):
@@ -53,14 +53,14 @@ def test_no_radius_is_the_plain_linear_machine(norm):
     X, y = breast_cancer()
     plain = SVC(kernel="linear", C=0.3, tol=1e-6).fit(X, y)
     for eps in (0.0, 1e-9):
-        ours = AdversarialLinearSVC(attack="ball", norm=norm, C=0.3, eps=eps, tol=1e-8).fit(X, y)
+        ours = AdversarialLinearSVC(norm=norm, C=0.3, eps=eps, tol=1e-8).fit(X, y)
         np.testing.assert_allclose(ours.decision_function(X), plain.decision_function(X), atol=1e-3)
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_a_ball_that_covers_the_data_leaves_the_constant(norm):
     X, y = noisy(60)
-    model = AdversarialLinearSVC(attack="ball", norm=norm, eps=100.0, tol=1e-8).fit(X, y)
+    model = AdversarialLinearSVC(norm=norm, eps=100.0, tol=1e-8).fit(X, y)
     assert np.abs(model.coef_).max() < 1e-6
     assert model.primal_objective_ == pytest.approx(2 * min(np.bincount(y)), rel=1e-6)
 
@@ -69,7 +69,7 @@ def test_a_ball_that_covers_the_data_leaves_the_constant(norm):
 def test_what_is_not_attacked_is_certified(norm):
     """The worst move of a linear machine is known: attack, certificate and closed form are one number."""
     X, y = breast_cancer()
-    model = AdversarialLinearSVC(attack="ball", norm=norm, eps=0.2).fit(X[::2], y[::2])
+    model = AdversarialLinearSVC(norm=norm, eps=0.2).fit(X[::2], y[::2])
     X, y = X[1::2], y[1::2]
     stands = (2 * y - 1) * model.decision_function(X) > 0.2 * dual_norm(model.coef_[0], norm)
     info = attacks.exact(model, X, y, eps=0.2, norm=norm, return_info=True)[1]
@@ -82,7 +82,7 @@ def test_what_is_not_attacked_is_certified(norm):
 def test_units_do_not_matter(norm):
     X, y = noisy(100)
     X = np.hstack([X, np.full((100, 1), 7.0)])
-    options = {"attack": "ball", "norm": norm, "tol": 1e-9}
+    options = {"norm": norm, "tol": 1e-9}
     model = AdversarialLinearSVC(eps=0.1, **options).fit(X, y)
     scaled = AdversarialLinearSVC(eps=1e3, C=1e-8, **options).fit(1e4 * X + 3, y)
     np.testing.assert_allclose(1e4 * scaled.coef_, model.coef_, atol=1e-5)
@@ -91,9 +91,9 @@ def test_units_do_not_matter(norm):
 
 def test_each_class_is_set_against_the_rest():
     X, y = iris()
-    model = AdversarialLinearSVC(attack="ball", norm="l2", eps=0.05).fit(X, y)
+    model = AdversarialLinearSVC(norm="l2", eps=0.05).fit(X, y)
     for c in range(3):
-        alone = AdversarialLinearSVC(attack="ball", norm="l2", eps=0.05).fit(X, y == c)
+        alone = AdversarialLinearSVC(norm="l2", eps=0.05).fit(X, y == c)
         np.testing.assert_allclose(model.coef_[c], alone.coef_[0], atol=1e-9)
 
 
@@ -111,13 +111,11 @@ def test_distance_to_a_ball_is_that_of_a_descent(norm):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"attack": "balls"}, "Did you mean 'ball'"),
         ({"norm": "l3"}, "norm must be one of 'linf', 'l2', 'l1'"),
         ({"eps": -1}, "eps must be in .*radius in the units of X"),
-        ({"bounds": (-9, 9)}, "bounds are the limits of attack='free-range'"),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):
     X, y = noisy(20)
     with pytest.raises(ValueError, match=message):
-        clone(AdversarialLinearSVC(attack="ball")).set_params(**parameters).fit(X, y)
+        clone(AdversarialLinearSVC()).set_params(**parameters).fit(X, y)

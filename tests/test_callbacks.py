@@ -13,6 +13,7 @@ from buttress import (
     AdversarialSVC,
     AdvSVM,
     CertifiedSVC,
+    FreeRangeSVC,
     KernelClassifier,
     KernelRegressor,
     LinearSVC,
@@ -142,8 +143,8 @@ CLASSIFIERS = [
     LinearSVC(),
     LinearSVC(solver="dual", max_iter=50),
     StochasticLinearSVC(max_iter=3, random_state=0),
+    FreeRangeSVC(),
     AdversarialLinearSVC(),
-    AdversarialLinearSVC(attack="ball"),
     KernelClassifier(max_iter=5),
     KernelClassifier(kernel="linear", max_iter=5),
     AdversarialSVC(max_iter=20, n_landmarks=10, random_state=0),
@@ -192,7 +193,7 @@ def test_a_scoring_monitor_logs_a_score_of_each_step(model, data):
 
 
 @pytest.mark.parametrize("model", [
-    LinearSVC(tol=1e-8), KernelClassifier(), KernelRegressor(risk=Subquantile(0.8)), AdversarialLinearSVC(),
+    LinearSVC(tol=1e-8), KernelClassifier(), KernelRegressor(risk=Subquantile(0.8)), FreeRangeSVC(),
     AdversarialSVC(max_iter=20, n_landmarks=10, random_state=0),
     CertifiedSVC(max_iter=20, n_landmarks=10, random_state=0),
     StochasticAdvSVM(n_features=None, batch_size=20, random_state=0),

@@ -20,6 +20,7 @@ from buttress import (
     AdversarialSVC,
     AdvSVM,
     CertifiedSVC,
+    FreeRangeSVC,
     LinearSVC,
     _documented,
 )
@@ -71,7 +72,8 @@ def test_keywords_of_scikit_learn_that_are_missing_come_with_advice(ours, theirs
             ours(**{name: True})
 
 
-@pytest.mark.parametrize("ours", [AdversarialClassifier, AdversarialSVC, AdvSVM, CertifiedSVC, AdversarialLinearSVC])
+@pytest.mark.parametrize("ours", [AdversarialClassifier, AdversarialSVC, AdvSVM, CertifiedSVC, AdversarialLinearSVC,
+                                  FreeRangeSVC])
 @pytest.mark.parametrize("name", ["class_weight", "probability", "shrinking", "verbose"])
 def test_so_do_those_of_an_svm_in_the_adversarial_ones(ours, name):
     with pytest.raises(TypeError, match=f"has no parameter '{name}'. "):
@@ -83,6 +85,14 @@ def test_so_do_those_of_an_svm_in_the_adversarial_ones(ours, name):
 def test_a_keyword_that_is_of_another_machine_names_it(name, home):
     with pytest.raises(TypeError, match=f"AdversarialSVC has no parameter '{name}'. .*{home}"):
         AdversarialSVC(**{name: 1})
+
+
+@pytest.mark.parametrize(("ours", "name", "home"), [
+    (AdversarialLinearSVC, "attack", "FreeRangeSVC"), (AdversarialLinearSVC, "C_f", "FreeRangeSVC"),
+    (FreeRangeSVC, "attack", "AdversarialLinearSVC"), (FreeRangeSVC, "eps", "AdversarialLinearSVC")])
+def test_the_two_linear_machines_name_each_other(ours, name, home):
+    with pytest.raises(TypeError, match=f"has no parameter '{name}'. .*{home}"):
+        ours(**{name: 1})
 
 
 def test_other_unknown_keywords_are_refused_as_always():

@@ -10,8 +10,8 @@ from sklearn.datasets import load_iris
 
 from buttress import (
     SVC,
-    AdversarialLinearSVC,
     AdvSVM,
+    FreeRangeSVC,
     InterruptedWarning,
     LinearSVC,
     NotConvergedWarning,
@@ -39,7 +39,7 @@ def interrupt_call(monkeypatch, place, name, number):
     (SVC(max_iter=10_000), "buttress.solvers.qp.smo", "pair_updates"),
     (SVC(multi_class="ovr", max_iter=10_000), "buttress.solvers.qp.smo", "pair_updates"),
     (LinearSVC(), "buttress.linear", "run"),
-    (AdversarialLinearSVC(), "buttress.adversarial.linear", "run"),
+    (FreeRangeSVC(), "buttress.adversarial.plane", "run"),
     (AdvSVM(eps=0), "buttress.solvers.qp.smo", "pair_updates"),
     (AdvSVM(eps=0.01, gamma=0.5), "buttress.solvers.qp.smo", "pair_updates"),
 ], ids=str)

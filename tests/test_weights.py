@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from sklearn.base import is_classifier
 
 import buttress
-from buttress import STIR, AdversarialLinearSVC
+from buttress import STIR, AdversarialLinearSVC, FreeRangeSVC
 from buttress._weights import weighted_median
 
 from problems import moons
@@ -23,8 +23,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "weights.md"
 
 
 @pytest.mark.parametrize("model", [
-    STIR(), STIR(fit_intercept=False), AdversarialLinearSVC(C_f=0.05), AdversarialLinearSVC(attack="ball", eps=0.05),
-    AdversarialLinearSVC(attack="ball", norm="l2", eps=0.05),
+    STIR(), STIR(fit_intercept=False), FreeRangeSVC(C_f=0.05), AdversarialLinearSVC(eps=0.05),
+    AdversarialLinearSVC(norm="l2", eps=0.05),
 ], ids=str)
 def test_weights_are_copies(model):
     y = LABELS if is_classifier(model) else TARGETS
@@ -55,7 +55,7 @@ def test_the_weighted_median_is_that_of_copies():
 
 def test_a_class_without_weight_is_refused():
     with pytest.raises(ValueError, match="zero for every row of class 1"):
-        AdversarialLinearSVC().fit(X, LABELS, sample_weight=(LABELS == 0).astype(float))
+        FreeRangeSVC().fit(X, LABELS, sample_weight=(LABELS == 0).astype(float))
     with pytest.raises(ValueError, match="must not be negative"):
         STIR().fit(X, TARGETS, sample_weight=np.full(60, -1.0))
 

@@ -19,7 +19,7 @@ from sklearn.model_selection import StratifiedKFold
 from buttress import attacks
 from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning
 from buttress._types import Predictor
-from buttress.adversarial import AdversarialLinearSVC, AdversarialSVC, AdvSVM, StochasticAdvSVM
+from buttress.adversarial import AdversarialSVC, AdvSVM, FreeRangeSVC, StochasticAdvSVM
 from buttress.attacks import AttackInfo
 from buttress.features import input_radius
 from buttress.kernels import RBF
@@ -84,7 +84,7 @@ def rows_of_table(split: Split, eps: float, features: int) -> dict[str, list[Can
 
     return {
         "Natural": dsg("diminishing", 0.0, [1.0]),
-        "adv-linear-SVM": [Candidate(AdversarialLinearSVC(C=C, C_f=0.1, attacked_class="both", tol=1e-4))
+        "adv-linear-SVM": [Candidate(FreeRangeSVC(C=C, C_f=0.1, attacked_class="both", tol=1e-4))
                            for C in (0.01, 0.1)],
         "adv-SVM(D)": dsg("diminishing", radius, [1.0]),
         "adv-SVM(C)": dsg("constant", radius, [0.02, 0.1]),

@@ -23,6 +23,7 @@ _HOME = {
     "ConvergenceDisplay": "buttress.displays",
     "explain": "buttress.explaining",
     "FeatureNoiseWarning": "buttress._checks",
+    "FreeRangeSVC": "buttress.adversarial",
     "InterruptedWarning": "buttress._checks",
     "KernelClassifier": "buttress.robust",
     "KernelRegressor": "buttress.robust",

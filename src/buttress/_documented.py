@@ -97,11 +97,14 @@ CHOOSER = {
                     "Give it to the candidates, as in candidates=[CertifiedSVC(...), AdversarialSVC(...)]."),
 }
 CHOOSER.pop("tune")
-ADVERSARIAL_LINEAR = {
+_PLANE = {
     "class_weight": "Give sample_weight to fit instead.",
     "probability": "Remove it: wrap the model in CalibratedClassifierCV for probabilities.",
+    "attack": "AdversarialLinearSVC is trained against a ball, FreeRangeSVC against a free range.",
     **REGRESSOR,
 }
+ADVERSARIAL_LINEAR = {**_PLANE, **dict.fromkeys(("C_f", "attacked_class", "bounds"), "It is one of FreeRangeSVC.")}
+FREE_RANGE = {**_PLANE, **dict.fromkeys(("norm", "eps"), "It is one of AdversarialLinearSVC.")}
 STOCHASTIC_LINEAR = {
     "intercept_scaling": "Remove it: the intercept is not penalised.",
     "multi_class": "Remove it: many classes are one problem a class.",

@@ -3,10 +3,11 @@
 from buttress.adversarial.certified import CertifiedSVC
 from buttress.adversarial.chooser import AdversarialClassifier
 from buttress.adversarial.feature_ball import AdvSVM
-from buttress.adversarial.linear import AdversarialLinearSVC
+from buttress.adversarial.linear import AdversarialLinearSVC, FreeRangeSVC
 from buttress.adversarial.moved_inputs import AdversarialSVC
 from buttress.adversarial.stochastic import StochasticAdvSVM
 
 __all__ = [
-    "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC", "StochasticAdvSVM",
+    "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC", "FreeRangeSVC",
+    "StochasticAdvSVM",
 ]

@@ -104,7 +104,7 @@ class CertifiedSVC(AttackedMachine):
         if not (isinstance(kernel, Radial) and can_relax(kernel) and kernel.definiteness == "pd"):
             raise ValueError(f"CertifiedSVC needs lines below its kernel's values. Got {kernel!r}. Use 'rbf', "
                              "'laplacian', 'cauchy' or 'inverse_multiquadric', or AdversarialSVC.")
-        linear = AdversarialLinearSVC(C=self.C, attack="ball", norm=self.norm, eps=self.eps, tol=START_TOL,
+        linear = AdversarialLinearSVC(C=self.C, norm=self.norm, eps=self.eps, tol=START_TOL,
                                       max_time=problem.clock()).fit(problem.X, problem.codes)
         Z = landmarks(problem.X, self.n_landmarks or len(problem.X), rng=problem.rng)
         contrasts = problem.contrasts[problem.codes]

@@ -53,7 +53,7 @@ LANDMARKS = 150
 ITERATIONS = 100
 
 register("classification", "plain SVC", lambda eps, seed: SVC())
-register("classification", "adversarial linear SVC", lambda eps, seed: AdversarialLinearSVC(attack="ball", eps=eps))
+register("classification", "adversarial linear SVC", lambda eps, seed: AdversarialLinearSVC(eps=eps))
 register(
     "classification", "certified SVC",
     lambda eps, seed: CertifiedSVC(eps=eps, n_landmarks=LANDMARKS, max_iter=ITERATIONS, random_state=seed),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SMALLEST = 1e-16  # a gap of 0 on a logarithmic axis
 # estimators whose gap is the width of the interval that holds the optimum, over its upper end
-CERTIFIED = ("AdversarialLinearSVC", "LinearSVC", "RelationalLinearSVC")
+CERTIFIED = ("AdversarialLinearSVC", "FreeRangeSVC", "LinearSVC", "RelationalLinearSVC")
 
 
 class KeepsHistory(Estimator, Protocol):
@@ -36,8 +36,8 @@ class ConvergenceDisplay(Display):
     """The objective after each iteration, how far from optimal it was known to be, and where the optimum had to be.
 
     The optimum is between the objective and ``lower``, two curves that meet. Only fits that bound the optimum at every
-    step have the second: ``LinearSVC``, ``AdversarialLinearSVC`` and ``RelationalLinearSVC``. ``SVC``, ``SVR`` and
-    ``SVDD`` climb the dual objective, and know the interval when they end (``dual_gap_``).
+    step have the second: ``LinearSVC``, ``AdversarialLinearSVC``, ``FreeRangeSVC`` and ``RelationalLinearSVC``.
+    ``SVC``, ``SVR`` and ``SVDD`` climb the dual objective, and know the interval when they end (``dual_gap_``).
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MODELS = {
     "buttress.adversarial": (
-        "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC",
+        "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC", "FreeRangeSVC",
         "StochasticAdvSVM"),
     "buttress.linear": ("LinearSVC",),
     "buttress.stochastic_linear": ("StochasticLinearSVC",),
