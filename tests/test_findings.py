@@ -281,6 +281,46 @@ def test_rows_equal_by_chance_are_cases_and_not_to_be_dropped():
     assert "rop" not in one.advice
 
 
+def scores_of_few_values(seed, rows=400):
+    """Six columns of few values that all follow one hidden number, and a target that does too, of three decimals."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.normal(size=rows)
+    values = [np.round(np.clip(hidden + rng.normal(size=rows), -1.5, 1.5) * step) for step in (1, 1, 1, 2, 2, 3)]
+    return {f"v{j}": column for j, column in enumerate(values)}, np.round(hidden + rng.normal(size=rows), 3)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_columns_of_few_values_that_know_of_each_other_have_equal_rows_by_chance(seed):
+    X, numbers = scores_of_few_values(seed)
+    for y in (numbers, (numbers > 0).astype(int)):
+        [one] = found_of("BUT003", X, y)
+        assert one.severity is Severity.note
+        assert one.evidence["different_targets"] > 0
+        assert "different cases" in one.advice
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_entered_twice_are_found_among_rows_equal_by_chance_by_their_targets(seed):
+    X, y = scores_of_few_values(seed)
+    places = np.r_[np.arange(400), np.random.default_rng(seed).choice(400, 12, replace=False)]
+    [one] = found_of("BUT003", {name: column[places] for name, column in X.items()}, y[places])
+    assert one.severity is Severity.warning
+    assert one.title.startswith("12 rows repeat the features and the target of another")
+    assert set(one.evidence["rows"]) == {*places[400:].tolist(), *range(400, 412)}
+    assert one.evidence["different_targets"] == 0
+
+
+def test_copies_far_apart_in_a_long_file_are_found():
+    rng = np.random.default_rng(0)
+    X = {f"v{j}": rng.normal(size=50_000) for j in range(4)}
+    y = rng.integers(0, 2, 50_000)
+    places = np.r_[np.arange(50_000), np.arange(1000)]
+    [one] = found_of("BUT003", {name: column[places] for name, column in X.items()}, y[places])
+    assert one.severity is not Severity.note
+    assert one.evidence["count"] == 1000
+    assert one.evidence["different_targets"] == 0
+
+
 def test_one_pair_nearly_equal_in_hundreds_does_not_make_scores_too_high():
     X = {name: np.random.default_rng(j).normal(size=536) for j, name in enumerate("abcd")}
     y = (X["a"] > 0).astype(int)
