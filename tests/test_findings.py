@@ -201,6 +201,33 @@ def test_columns_swapped_in_some_rows_are_named_and_what_rises_together_is_not()
     assert not any("swapped" in one.title for one in found_of("BUT009", X, y))
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_columns_swapped_in_3_percent_of_the_rows_are_named_wherever_the_rows_lie_within_them(seed):
+    """The largest entry too, which is outside the range of nine in ten."""
+    rng = np.random.default_rng(seed)
+    X, y = clean()
+    X |= {"a": rng.normal(180, 10, ROWS), "b": rng.normal(4.8, 0.5, ROWS)}
+    rows = np.unique(np.r_[X["a"].argmax(), rng.permutation(ROWS)[:5]])
+    X["a"][rows], X["b"][rows] = X["b"][rows], X["a"][rows].copy()
+    [one] = found_of("BUT009", X, y)
+    assert one.evidence["cause"] == "swapped"
+    assert one.evidence["rows"] == rows.tolist()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_entries_of_either_sign_times_a_thousand_are_named_and_heavy_tails_are_not(seed):
+    rng = np.random.default_rng(seed)
+    X, y = clean()
+    numbers = rng.normal(size=ROWS)
+    rows = np.sort(rng.permutation(ROWS)[:8])
+    numbers[rows] *= 1000
+    [one] = found_of("BUT009", X | {"a": numbers}, y)
+    assert "1000 times more" in one.title
+    assert set(one.evidence["rows"]) <= set(rows.tolist())
+    returns = rng.standard_t(2, size=ROWS)
+    assert not any(one.evidence["cause"] for one in found_of("BUT009", X | {"a": returns}, y))
+
+
 def test_one_repeated_target_is_named_and_counts_and_round_prices_are_not():
     X, _ = clean()
     rng = np.random.default_rng(0)
