@@ -252,6 +252,18 @@ def test_the_index_of_a_sorted_frame_was_dropped_and_does_no_harm():
     assert one.severity is Severity.note
     [one] = found_of("BUT002", X | {"visit": np.arange(ROWS)}, y[order])
     assert one.severity is Severity.error
+    assert "(AUC 1.00)" in one.title  # which is no rank correlation
+    [one] = found_of("BUT002", X | {"visit": np.arange(ROWS)}, np.sort(X["b"]))
+    assert "(rank correlation 1.00)" in one.title
+
+
+def test_every_row_that_was_found_is_in_the_evidence():
+    X, y = clean()
+    for count in (1, 15, 20):
+        [one] = found_of("BUT016", X, y, novel=range(count))
+        assert one.evidence["rows"] == list(range(count))
+    [one] = found_of("BUT007", X, y, wrong=range(15))
+    assert sorted(one.evidence["rows"]) == list(range(15))
 
 
 def test_what_was_measured_becomes_findings():

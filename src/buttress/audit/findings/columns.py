@@ -16,7 +16,7 @@ from buttress.audit.reading.texts import factorised
 
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 FEW_ROWS = 0.01  # share of entries that differ in a column that is nearly constant
-LEAST_RANK_INDEX = 0.3  # rank correlation with the target from which a number of the row says something about it
+LEAST_RANK_INDEX = 0.3  # rank correlation, or |2 AUC - 1|, from which a number of the row says something of the target
 LEVEL = 0.001  # of tests: a thousand tables without a fault give one false alarm a test
 MUCH_MISSING = 0.2  # share of a column's entries
 GAP = 1.0  # in logarithms, from which it may part entries that are a hundred times too large from the tail
@@ -53,10 +53,11 @@ class Indexes(Check):
             predicts = rank >= max(LEAST_RANK_INDEX, 4 / np.sqrt(len(table)))
             severity = (Severity.note if name in table.indexes else  # dropped, it does no harm
                         Severity.error if predicts else Severity.warning)
-            says = f", and predicts the target (rank correlation {rank:.2f}): the file is sorted" if predicts else ""
+            known = f"AUC {(1 + rank) / 2:.2f}" if evidence.classifies else f"rank correlation {rank:.2f}"
+            says = f", and predicts the target ({known}): the file is sorted" if predicts else ""
             advice = "" if name in table.indexes else "Drop it, unless it means more than the order of the rows."
             yield self.finding(f"{column_called(name)} numbers the rows and {dropped}{says}.", advice, severity,
-                               columns=[name], rank_correlation=rank)
+                               columns=[name], association=rank)
 
 
 class Constants(Check):
