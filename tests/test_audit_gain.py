@@ -7,12 +7,22 @@ import pandas as pd
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
-from sklearn.metrics import precision_score, recall_score
+from sklearn.metrics import (
+    accuracy_score,
+    balanced_accuracy_score,
+    mean_absolute_error,
+    precision_score,
+    recall_score,
+    root_mean_squared_error,
+)
 from sklearn.neighbors import KNeighborsClassifier
 from test_audit import only
 
 import buttress
+from buttress.audit.baselines import baselines
+from buttress.audit.contenders import contenders
 from buttress.audit.measurements import MEASUREMENTS
+from buttress.audit.measuring.cells import balanced, standard_error
 from buttress.audit.measuring.measurement import measure
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.options import Options
@@ -61,6 +71,41 @@ def test_corrections_help_a_model_that_follows_every_label(flipped):
     assert found.gain is not None
     assert found.gain.rows == len(truly)
     assert found.gain.both.value >= found.gain.model.value
+
+
+@pytest.mark.parametrize(("metric", "score", "sign"), [
+    ("accuracy", accuracy_score, 1), ("balanced_accuracy", balanced_accuracy_score, 1),
+    ("rmse", root_mean_squared_error, -1), ("mae", mean_absolute_error, -1)])
+def test_the_gain_is_by_the_metric_that_decides(metric, score, sign):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = X[:, 0] + 0.3 * rng.normal(size=400)
+    if sign > 0:
+        y = (y > 0.8).astype(int)
+    with only("plain SVC", "plain kernel ridge"):
+        result = buttress.audit(None, pd.DataFrame(X, columns=list("abc")), y, effort="quick", metric=metric)
+        table, task = make_table(columns_of(pd.DataFrame(X, columns=list("abc"))), y, "y", "auto")
+        split = split_table(table, task, contenders(task, 0.25, 0) | baselines(table, task, 0),
+                            Options(effort="quick", metric=metric))
+        found = measure(MEASUREMENTS, split, lambda *_: None, lambda line: None)
+    gain = result.gain
+    rows = ~np.isin(split.test.places, found.judged[found.verdicts.wrong])
+    today, model = (score(split.test.y[rows], found.answers[name][rows]) for name in (gain.before, gain.after))
+    assert gain.today.value == pytest.approx(today)
+    assert gain.model.value == pytest.approx(model)
+    assert gain.gained.value == pytest.approx(sign * (gain.both.value - gain.today.value))
+    assert gain.gained.low <= gain.gained.value <= gain.gained.high
+
+
+def test_a_gain_of_balanced_accuracy_has_the_standard_error_of_its_classes():
+    """Over 2,000 draws of rows, class by class, as many as there are of each."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [180, 20])
+    better = rng.choice([-1.0, 0.0, 1.0], len(y), p=[0.1, 0.6, 0.3])
+    value, spread = balanced(better, y)
+    assert value == pytest.approx((better[:180].mean() + better[180:].mean()) / 2)
+    drawn = [(rng.choice(better[:180], 180).mean() + rng.choice(better[180:], 20).mean()) / 2 for _ in range(2000)]
+    assert standard_error(spread) == pytest.approx(np.std(drawn), rel=0.1)
 
 
 def test_scores_class_by_class_are_those_of_scikit_learn(flipped):

@@ -16,6 +16,7 @@ from buttress import cli
 from buttress.audit.baselines import MAJORITY
 from buttress.audit.findings import Evidence
 from buttress.audit.findings.belonging import Groups, Times
+from buttress.audit.findings.leaks import Leaks
 from buttress.audit.measuring.cells import (
     accuracy,
     auc,
@@ -217,6 +218,39 @@ def found_by(check, frame, y):
     evidence = Evidence(table, task == "classification", none, none, none, none_judged(table.target, True), {}, None,
                         MAJORITY, 0.25)
     return list(check.find(evidence))
+
+
+@pytest.mark.parametrize("options", [{"groups": "who"}, {"time": "when"}])
+def test_a_column_that_tells_the_target_of_relatives_only_is_no_leak_where_they_are_held_out_together(options):
+    """A number near that of rows of the same patient, or of the same weeks, whose targets are alike."""
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(30), 20)
+    y = np.repeat(rng.permutation(30) % 2, 20)
+    frame = pd.DataFrame({"near": who + 0.2 * rng.random(600), "noise": rng.normal(size=600), "who": who,
+                          "when": np.arange(600)})
+    for features in (["near", "noise"], [*frame]):
+        columns = frame[features]
+        table, _ = make_table(columns_of(columns), y, "y", "auto")
+        if len(features) > 2:
+            table.numeric.pop("who" if "time" in options else "when", None)
+            set_apart(table, options.get("groups"), options.get("time"))
+        none = np.zeros(0, dtype=np.intp)
+        found = list(Leaks().find(Evidence(table, True, none, none, none, none_judged(y, True), {}, None, MAJORITY,
+                                           0.25)))
+        assert [one.evidence["columns"] for one in found] == ([["near"]] if len(features) == 2 else [])
+
+
+def test_a_leak_is_found_on_the_rows_given_to_test_on():
+    """There the column tells the target, and of the others nothing does; elsewhere it does not matter."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    table, _ = make_table({"leak": y + 0.1 * rng.normal(size=300), "noise": rng.normal(size=300)}, y, "y", "auto")
+    none = np.zeros(0, dtype=np.intp)
+    evidence = Evidence(table, True, none, none, none, none_judged(y, True), {}, None, MAJORITY, 0.25)
+    table.to_test = np.arange(300) >= 200
+    assert [one.evidence["columns"] for one in Leaks().find(evidence)] == [["leak"]]
+    table.numeric["leak"][200:] = rng.normal(size=100)
+    assert list(Leaks().find(evidence)) == []
 
 
 def test_a_column_that_says_whose_rows_are_is_a_finding_with_the_command():

@@ -201,6 +201,33 @@ def test_columns_swapped_in_some_rows_are_named_and_what_rises_together_is_not()
     assert not any("swapped" in one.title for one in found_of("BUT009", X, y))
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_columns_swapped_in_3_percent_of_the_rows_are_named_wherever_the_rows_lie_within_them(seed):
+    """The largest entry too, which is outside the range of nine in ten."""
+    rng = np.random.default_rng(seed)
+    X, y = clean()
+    X |= {"a": rng.normal(180, 10, ROWS), "b": rng.normal(4.8, 0.5, ROWS)}
+    rows = np.unique(np.r_[X["a"].argmax(), rng.permutation(ROWS)[:5]])
+    X["a"][rows], X["b"][rows] = X["b"][rows], X["a"][rows].copy()
+    [one] = found_of("BUT009", X, y)
+    assert one.evidence["cause"] == "swapped"
+    assert one.evidence["rows"] == rows.tolist()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_entries_of_either_sign_times_a_thousand_are_named_and_heavy_tails_are_not(seed):
+    rng = np.random.default_rng(seed)
+    X, y = clean()
+    numbers = rng.normal(size=ROWS)
+    rows = np.sort(rng.permutation(ROWS)[:8])
+    numbers[rows] *= 1000
+    [one] = found_of("BUT009", X | {"a": numbers}, y)
+    assert "1000 times more" in one.title
+    assert set(one.evidence["rows"]) <= set(rows.tolist())
+    returns = rng.standard_t(2, size=ROWS)
+    assert not any(one.evidence["cause"] for one in found_of("BUT009", X | {"a": returns}, y))
+
+
 def test_one_repeated_target_is_named_and_counts_and_round_prices_are_not():
     X, _ = clean()
     rng = np.random.default_rng(0)
@@ -225,6 +252,18 @@ def test_the_index_of_a_sorted_frame_was_dropped_and_does_no_harm():
     assert one.severity is Severity.note
     [one] = found_of("BUT002", X | {"visit": np.arange(ROWS)}, y[order])
     assert one.severity is Severity.error
+    assert "(AUC 1.00)" in one.title  # which is no rank correlation
+    [one] = found_of("BUT002", X | {"visit": np.arange(ROWS)}, np.sort(X["b"]))
+    assert "(rank correlation 1.00)" in one.title
+
+
+def test_every_row_that_was_found_is_in_the_evidence():
+    X, y = clean()
+    for count in (1, 15, 20):
+        [one] = found_of("BUT016", X, y, novel=range(count))
+        assert one.evidence["rows"] == list(range(count))
+    [one] = found_of("BUT007", X, y, wrong=range(15))
+    assert sorted(one.evidence["rows"]) == list(range(15))
 
 
 def test_what_was_measured_becomes_findings():
@@ -279,6 +318,46 @@ def test_rows_equal_by_chance_are_cases_and_not_to_be_dropped():
     assert one.severity is Severity.note
     assert "different cases" in one.advice
     assert "rop" not in one.advice
+
+
+def scores_of_few_values(seed, rows=400):
+    """Six columns of few values that all follow one hidden number, and a target that does too, of three decimals."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.normal(size=rows)
+    values = [np.round(np.clip(hidden + rng.normal(size=rows), -1.5, 1.5) * step) for step in (1, 1, 1, 2, 2, 3)]
+    return {f"v{j}": column for j, column in enumerate(values)}, np.round(hidden + rng.normal(size=rows), 3)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_columns_of_few_values_that_know_of_each_other_have_equal_rows_by_chance(seed):
+    X, numbers = scores_of_few_values(seed)
+    for y in (numbers, (numbers > 0).astype(int)):
+        [one] = found_of("BUT003", X, y)
+        assert one.severity is Severity.note
+        assert one.evidence["different_targets"] > 0
+        assert "different cases" in one.advice
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_entered_twice_are_found_among_rows_equal_by_chance_by_their_targets(seed):
+    X, y = scores_of_few_values(seed)
+    places = np.r_[np.arange(400), np.random.default_rng(seed).choice(400, 12, replace=False)]
+    [one] = found_of("BUT003", {name: column[places] for name, column in X.items()}, y[places])
+    assert one.severity is Severity.warning
+    assert one.title.startswith("12 rows repeat the features and the target of another")
+    assert set(one.evidence["rows"]) == {*places[400:].tolist(), *range(400, 412)}
+    assert one.evidence["different_targets"] == 0
+
+
+def test_copies_far_apart_in_a_long_file_are_found():
+    rng = np.random.default_rng(0)
+    X = {f"v{j}": rng.normal(size=50_000) for j in range(4)}
+    y = rng.integers(0, 2, 50_000)
+    places = np.r_[np.arange(50_000), np.arange(1000)]
+    [one] = found_of("BUT003", {name: column[places] for name, column in X.items()}, y[places])
+    assert one.severity is not Severity.note
+    assert one.evidence["count"] == 1000
+    assert one.evidence["different_targets"] == 0
 
 
 def test_one_pair_nearly_equal_in_hundreds_does_not_make_scores_too_high():

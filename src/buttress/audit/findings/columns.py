@@ -16,7 +16,7 @@ from buttress.audit.reading.texts import factorised
 
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 FEW_ROWS = 0.01  # share of entries that differ in a column that is nearly constant
-LEAST_RANK_INDEX = 0.3  # rank correlation with the target from which a number of the row says something about it
+LEAST_RANK_INDEX = 0.3  # rank correlation, or |2 AUC - 1|, from which a number of the row says something of the target
 LEVEL = 0.001  # of tests: a thousand tables without a fault give one false alarm a test
 MUCH_MISSING = 0.2  # share of a column's entries
 GAP = 1.0  # in logarithms, from which it may part entries that are a hundred times too large from the tail
@@ -53,10 +53,11 @@ class Indexes(Check):
             predicts = rank >= max(LEAST_RANK_INDEX, 4 / np.sqrt(len(table)))
             severity = (Severity.note if name in table.indexes else  # dropped, it does no harm
                         Severity.error if predicts else Severity.warning)
-            says = f", and predicts the target (rank correlation {rank:.2f}): the file is sorted" if predicts else ""
+            known = f"AUC {(1 + rank) / 2:.2f}" if evidence.classifies else f"rank correlation {rank:.2f}"
+            says = f", and predicts the target ({known}): the file is sorted" if predicts else ""
             advice = "" if name in table.indexes else "Drop it, unless it means more than the order of the rows."
             yield self.finding(f"{column_called(name)} numbers the rows and {dropped}{says}.", advice, severity,
-                               columns=[name], rank_correlation=rank)
+                               columns=[name], association=rank)
 
 
 class Constants(Check):
@@ -264,7 +265,12 @@ def _cause(column: NDArray[np.float64], far: NDArray[np.intp]) -> str:
     low, high = np.quantile(rest, [0.05, 0.95])
     if np.all(values < 0) and rest.min() >= 0 and np.all((-values >= low / 2) & (-values <= 2 * high)):
         return "the sign is wrong"
-    return _factor(values, rest) if min(values.min(), rest.min()) >= 0 else ""
+    if min(values.min(), rest.min()) >= 0:
+        return _factor(values, rest)
+    values, rest = np.abs(values), np.abs(rest)  # sizes reach down to 0: several entries must be as large as the factor
+    times = np.median(values) / max(np.median(rest), np.finfo(np.float64).tiny)
+    powers = [power for power in POWERS[1:] if power / 2 < times < 2 * power and len(values) >= FEWEST]
+    return _factor(values, rest, powers)
 
 
 def _factor(values: NDArray[np.float64], rest: NDArray[np.float64], powers: Sequence[float] = POWERS) -> str:
@@ -292,20 +298,20 @@ def _factor(values: NDArray[np.float64], rest: NDArray[np.float64], powers: Sequ
 def swapped(numeric: Mapping[str, NDArray[np.float64]]) -> Iterable[tuple[str, str, NDArray[np.intp]]]:
     """Yield pairs of columns whose usual ranges are apart, and the rows in which each strays into the other's range.
 
-    Entries that were swapped stray in pairs; where most stray alone, nothing was.
+    Entries that were swapped stray in pairs; where most stray alone, nothing was. And they lie where the other's do:
+    most within its usual range, of which nine in ten do in each column.
     """
     some = {name: column[:: -(-len(column) // LOOKED)] for name, column in numeric.items()}
     ranges = {name: _usual(column) for name, column in some.items()}
-    for first, second in combinations(numeric, 2):
-        lower, upper = sorted((ranges[first], ranges[second]))
-        if lower[1] < upper[0]:
-            strays = _within(some[first], ranges[second]), _within(some[second], ranges[first])
-            both = int(np.sum(strays[0] & strays[1]))
-            if both >= FEWEST and both >= TOGETHER * max(np.sum(stray) for stray in strays):
-                middle = (lower[1] + upper[0]) / 2
-                crossed = [(numeric[name] > middle) == (ranges[name] == lower) for name in (first, second)]
-                known = ~np.isnan(numeric[first] + numeric[second])
-                yield first, second, np.flatnonzero(crossed[0] & crossed[1] & known)
+    for pair in combinations(numeric, 2):
+        low, high = sorted(pair, key=lambda name: ranges[name])
+        if ranges[low][1] < ranges[high][0]:
+            strays = some[low] >= ranges[high][0], some[high] <= ranges[low][1]
+            both = strays[0] & strays[1]
+            inside = both & _within(some[low], ranges[high]) & _within(some[high], ranges[low])
+            if both.sum() >= max(FEWEST, TOGETHER * max(map(np.sum, strays))) and 2 * inside.sum() >= both.sum():
+                middle = (ranges[low][1] + ranges[high][0]) / 2
+                yield *pair, np.flatnonzero((numeric[low] > middle) & (numeric[high] < middle))
 
 
 def _usual(column: NDArray[np.float64]) -> tuple[float, float]:

@@ -1,9 +1,11 @@
 """Checks of rows that repeat others: copies, nearly copies, and whether their targets contradict each other."""
 
 from collections.abc import Iterable
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import poisson
 
 from buttress._suggest import agreeing, counted
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
@@ -18,8 +20,11 @@ CELL = 0.1  # standard deviations: side of the cells in which near rows are look
 GRIDS = 4  # of them; rows at the full distance are parted by one of 30 columns in a quarter of the grids
 MOST_IN_CELL = 500  # rows compared with each other
 FEW_COPIES = 0.01  # share of the rows below which copies are good to know only, and of held-out rows to matter there
-BY_CHANCE = 0.35  # share of the pairs of equal rows, by an estimate that errs on the small side, if they are cases
-DIVISIONS = 20  # of the columns in halves
+LEVEL = 0.001  # of the test that equal rows are no chance
+# benchmarks/audit_truth.py --columns, choosing half, and 200 drawn tables of dependent columns of few values: 1.5 and
+# 2.5 find as many copies there, 1 takes a sixth of the clean ones for copies
+DEPENDENT = 2.0  # times as many equal pairs as blocks of columns that know nothing of each other may have by chance
+BLOCKS = 8  # of columns
 MIXER = np.uint64(0x9E3779B97F4A7C15)  # an odd number of many ones and zeros (Knuth's multiplicative hashing)
 HALF = np.uint64(32)  # bits of a word
 ACROSS = "so scores are too high"
@@ -33,18 +38,18 @@ class Duplicates(Check):
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         group = groups(evidence.table)
-        sizes = np.bincount(group)
-        copies = int((sizes - 1).sum())
-        if not copies:
+        if int(group.max()) + 1 == len(group):
             return
+        group, what, chance = _beyond_chance(group, _with_targets(group, evidence), _words(evidence.table))
+        copies = len(group) - int(group.max()) - 1
+        sizes, disagreeing = np.bincount(group), _disagreeing(group, evidence)
         across = np.isin(group[evidence.test], group[evidence.train])
-        disagreeing = _disagreeing(group, evidence)
         rows = evidence.labels(np.flatnonzero(sizes[group] > 1))
         facts = {"rows": rows, "count": copies, "different_targets": disagreeing, "across": int(across.sum())}
-        said = f"{counted(copies, 'row')} {agreeing(copies, 'repeats', 'repeat')} the features of another"
+        said = f"{counted(copies, 'row')} {agreeing(copies, 'repeats', 'repeat')} {what} of another"
         if disagreeing:
             said += f"; {counted(disagreeing, 'group')} of {int((sizes > 1).sum())} have different targets"
-        if _by_chance(evidence.table) >= BY_CHANCE:
+        if chance:
             yield self.finding(f"{said}.", "Columns of few values have nearly as many by chance: they may be different "
                                "cases that no column tells apart.", Severity.note, **facts)
             return
@@ -52,11 +57,16 @@ class Duplicates(Check):
         yield self.finding(said + _across(across) + ".", _advice(disagreeing), severity, **facts)
 
 
-def _disagreeing(group: NDArray[np.intp], evidence: Evidence) -> int:
+def _with_targets(group: NDArray[np.intp], evidence: Evidence) -> NDArray[np.intp]:
+    """Return a number for each row, the same for rows of one group that have one target."""
     codes = evidence.table.target_codes()
-    kinds = int(codes.max()) + 1
-    pairs = np.unique(group * kinds + codes) // kinds
-    return int((np.bincount(pairs) > 1).sum())
+    return np.unique(group * (int(codes.max()) + 1) + codes, return_inverse=True)[1].ravel()
+
+
+def _disagreeing(group: NDArray[np.intp], evidence: Evidence) -> int:
+    """Return how many groups have different targets."""
+    first = np.unique(_with_targets(group, evidence), return_index=True)[1]
+    return int((np.bincount(group[first]) > 1).sum())
 
 
 def _across(held: NDArray[np.bool_]) -> str:
@@ -80,27 +90,59 @@ def _advice(disagreeing: int) -> str:
     return "Drop copies, or split so that copies stay together."
 
 
-def _by_chance(table: Table) -> float:
-    """Return the share of the pairs of equal rows that chance gives, as with few columns of few values.
+def _words(table: Table) -> NDArray[np.uint64]:
+    """Return the entries of some rows as random numbers, a column each and the target last, shape (d + 1, rows).
 
-    Rows are equal where they are in one half of the columns and in the other. If the halves knew nothing of each other,
-    that would be the pairs equal in one, times those equal in the other, over all pairs: the most of several divisions,
-    for columns that do know of each other give more. Each entry becomes a random number, a half of a row their sum.
+    Rows with equal sums over some columns are equal in them.
     """
-    columns = np.ascontiguousarray(table.coded()[:LOOKED].T).view(np.uint64)
-    rng = np.random.default_rng(0)
-    salts = rng.integers(0, 2**63, (len(columns), 1), dtype=np.uint64)
+    step = -(-len(table) // LOOKED)
+    entries = np.column_stack([table.coded()[::step], table.target_codes()[::step].astype(np.float64)])
+    columns = np.ascontiguousarray(entries.T).view(np.uint64)
+    salts = np.random.default_rng(0).integers(0, 2**63, (len(columns), 1), dtype=np.uint64)
     words = (columns ^ columns >> HALF ^ salts) * MIXER
-    words = (words ^ words >> HALF) * MIXER
-    equal = _pairs(words.sum(axis=0))
-    if not equal:
-        return 0.0
-    halves = [np.array_split(rng.permutation(len(words)), 2) for _ in range(DIVISIONS)]
-    most = max(_pairs(words[one].sum(axis=0)) * _pairs(words[other].sum(axis=0)) for one, other in halves)
-    return most / equal / (words.shape[1] * (words.shape[1] - 1) / 2)
+    return np.asarray((words ^ words >> HALF) * MIXER)
 
 
-def _pairs(keys: NDArray[np.uint64]) -> float:
+def _beyond_chance(
+    group: NDArray[np.intp], same: NDArray[np.intp], words: NDArray[np.uint64]
+) -> tuple[NDArray[np.intp], str, bool]:
+    """Return the groups that are more than chance gives, in what they are equal, and whether there are none.
+
+    ``group`` numbers rows of equal features, ``same`` those of equal targets too. Where most rows repeat another, the
+    columns are too few to tell.
+    """
+    equal, agreeing = _pairs(group), _pairs(same)
+    limit, scale = len(group) / 2, (len(group) / words.shape[1]) ** 2
+
+    def chance(pairs: float, among: NDArray[np.uint64]) -> bool:
+        return bool(poisson.sf(pairs - 1, DEPENDENT * scale * _expected(among)) >= LEVEL)
+
+    few = int(group.max()) + 1 < limit
+    if (few or chance(equal - agreeing, words[:-1])) and int(same.max()) + 1 >= limit and not chance(agreeing, words):
+        return same, "the features and the target", False
+    return group, "the features", few or chance(equal, words[:-1])
+
+
+def _expected(words: NDArray[np.uint64]) -> float:
+    """Return how many pairs of equal rows chance gives, as with few columns of few values.
+
+    Columns are put into blocks. If two of them differ independently where all others are equal, the pairs equal in both
+    are to those that differ in the one as those that differ in the other are to those that differ in both. Copies are
+    among the first only.
+    """
+    if len(words) < 2:
+        return np.inf
+    parts = np.array_split(np.random.default_rng(0).permutation(len(words)), min(BLOCKS, len(words)))
+    blocks = [words[part].sum(axis=0, dtype=np.uint64) for part in parts]
+    whole = words.sum(axis=0, dtype=np.uint64)
+    equal = _pairs(whole)
+    in_one = [_pairs(whole - block) - equal for block in blocks]  # pairs that differ in no other block
+    in_two = sum(_pairs(whole - blocks[a] - blocks[b]) - in_one[a] - in_one[b] - equal
+                 for a, b in combinations(range(len(blocks)), 2))
+    return sum(one * other for one, other in combinations(in_one, 2)) / max(in_two, 1.0)
+
+
+def _pairs(keys: NDArray[np.uint64 | np.intp]) -> float:
     """Return how many pairs of rows have equal keys."""
     counts = np.unique(keys, return_counts=True)[1].astype(np.float64)
     return float((counts * (counts - 1)).sum() / 2)

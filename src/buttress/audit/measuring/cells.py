@@ -129,13 +129,19 @@ def standard_error(values: NDArray[Any], together: Together = None) -> float:
 
 def balanced_accuracy(correct: NDArray[np.bool_], y: NDArray[Any], together: Together = None) -> Cell:
     """Return the mean over the classes of the share of each that is right, with a 95% interval."""
-    weighted = correct * class_weights(y)
-    value = float(weighted.mean())
+    value, spread = balanced(correct.astype(np.float64), y)
     fewest = np.unique(y, return_counts=True)[1].min()
-    # of the shares, not of how many rows of a class were held out
-    recalls = np.array([correct[y == label].mean() for label in np.unique(y)])[np.unique(y, return_inverse=True)[1]]
-    error = standard_error((correct - recalls) * class_weights(y), together)
-    return Cell(value, *_exact(value, _as_many(value, error, int(fewest), len(y))))
+    return Cell(value, *_exact(value, _as_many(value, standard_error(spread, together), int(fewest), len(y))))
+
+
+def balanced(values: NDArray[np.float64], y: NDArray[Any]) -> tuple[float, NDArray[np.float64]]:
+    """Return the mean over the classes of their mean of ``values`` (n,), and numbers (n,) with its standard error.
+
+    That is of the means, not of how many rows of a class were held out.
+    """
+    codes = np.unique(y, return_inverse=True)[1]
+    means = np.bincount(codes, values) / np.bincount(codes)
+    return float(means.mean()), (values - means[codes]) * class_weights(y)
 
 
 def class_weights(y: NDArray[Any]) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from buttress._suggest import column_called, counted
+from buttress._types import Mask
 from buttress.audit.reading.table import Table, as_array, given_column
 from buttress.audit.reading.texts import factorised, texts_of
 
@@ -30,13 +31,12 @@ def split(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
     y = table.target
     if classifies:
         _check_classes(y, table.target_name)
-    if table.to_test is not None:
-        parts = np.flatnonzero(~table.to_test), np.flatnonzero(table.to_test)
-        note = f"Models are trained on {len(parts[0])} rows and tested on the {len(parts[1])} given to test them."
-    elif table.times is not None:
-        later = table.times >= np.sort(table.times)[int((1 - HELD_OUT) * len(y))]
-        parts = np.flatnonzero(~later), np.flatnonzero(later)
+    held = told_to_hold_out(table)
+    if held is not None:
+        parts = np.flatnonzero(~held), np.flatnonzero(held)
         note = "The latest rows are held out, the earlier trained on."
+        if table.to_test is not None:
+            note = f"Models are trained on {len(parts[0])} rows and tested on the {len(parts[1])} given to test them."
     elif table.groups is not None:
         parts = _by_groups(table.groups, y, classifies, seed)
         note = f"Groups stay whole: {int(table.groups.max()) + 1} of them, each on one side of the split."
@@ -44,6 +44,13 @@ def split(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
         return _at_random(table, classifies, seed)
     _check_sides(table, classifies, *parts)
     return *parts, note
+
+
+def told_to_hold_out(table: Table) -> Mask | None:
+    """Return the rows to test on, where the user gave some, else the latest, where times are known; else None."""
+    if table.to_test is not None or table.times is None:
+        return table.to_test
+    return np.asarray(table.times >= np.sort(table.times)[int((1 - HELD_OUT) * len(table))])
 
 
 def _at_random(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
