@@ -57,7 +57,7 @@ def test_texts_have_the_contrast_of_wcag_aa(page):
 def test_every_link_of_the_page_leads_to_a_paragraph_on_it(page):
     assert set(re.findall(r'href="#([\w-]+)"', page)) <= set(re.findall(r'id="([\w-]+)"', page))
     assert re.findall(r"https?://", page) == []
-    assert len(re.findall(r'<svg role="img" aria-label="[^"]{40,}"', page)) == 2
+    assert len(re.findall(r'<svg role="img" aria-label="[^"]{40,}"', page)) == 3
 
 
 @needs_browser

@@ -5,11 +5,15 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from buttress import (
     SVC,
     SVR,
     KernelClassifier,
+    LeastSquaresClassifier,
     RobustKernelClassifier,
     RobustKernelRegressor,
     RobustLinearRegressor,
@@ -115,3 +119,24 @@ def test_isolated_rows_are_not_named_at_a_false_discovery_rate():
     model = RobustKernelClassifier(random_state=0).fit(X, y)
     assert model.isolated_[-1]
     assert 150 not in outlier_report(model, X, y, fdr=0.9)["row"]
+
+
+def test_a_prediction_hangs_on_labels_and_on_no_fewer():
+    """Refits to the labels changed: those named change the prediction, no single one less does."""
+    X, y = moons()
+    model = make_pipeline(StandardScaler(), LeastSquaresClassifier(alpha=0.5)).fit(X, y)
+    names = np.array([f"row {i}" for i in range(len(X))])
+    for i in (0, 17):
+        why = explain(model, X[i], training=(X, y))
+        assert why.needed == len(why.hangs_on) >= 1
+        assert (explain(model, X[i], training=(X, y), labels=names).hangs_on == names[why.hangs_on]).all()
+        for left_out in (None, *why.hangs_on):
+            wrong = y.copy()
+            wrong[why.hangs_on] = 1 - y[why.hangs_on]
+            if left_out is not None:
+                wrong[left_out] = y[left_out]
+            again = clone(model).fit(X, wrong).predict(X[i : i + 1])[0]
+            assert (again != why.prediction) == (left_out is None)
+    assert explain(model, X[0]).needed is None
+    with pytest.raises(ValueError, match="linear in its targets"):
+        explain(KernelClassifier().fit(X, y), X[0], training=(X, y))

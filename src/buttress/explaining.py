@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_count
 from buttress._predicting import rows_to_score
-from buttress._types import Labels, MatrixLike, Rows
+from buttress._types import Labels, MatrixLike, Rows, VectorLike
+from buttress.certificates.training.flips import training_flips
 from buttress.displays.axes import COLOURS, Display, given_or_new
 from buttress.expansion import HasExpansion, margins, winners
 
@@ -41,6 +42,11 @@ class Explanation(Display):
         Contribution over the sum of all sizes, so that sizes sum to 1.
     similarity : array of shape (m,)
         k(x, z).
+    needed : float or None
+        How many training labels would have to be others to change the prediction, no fewer, which is proven; None if no
+        training data were given.
+    hangs_on : array or None
+        The training rows whose labels do it: their numbers, or the labels that were given.
     ax_, figure_ : matplotlib axes and figure, once plotted.
     bars_ : matplotlib container of the bars, once plotted.
     """
@@ -53,6 +59,8 @@ class Explanation(Display):
     contribution: Array
     share: Array
     similarity: Array
+    needed: float | None = None
+    hangs_on: Labels | None = None
 
     def columns(self) -> dict[str, Labels]:
         """Return one row a centre as a dict of columns, which any frame library takes."""
@@ -86,7 +94,10 @@ class Explanation(Display):
         return self.drawn_on(ax)
 
 
-def explain(model: HasExpansion | Pipeline, x: MatrixLike, *, labels: ArrayLike | None = None) -> Explanation:
+def explain(
+    model: HasExpansion | Pipeline, x: MatrixLike, *, labels: ArrayLike | None = None,
+    training: tuple[MatrixLike, VectorLike] | None = None,
+) -> Explanation:
     """Return what each support vector adds to the score of one row x, of shape (d,) or (1, d).
 
     Parameters
@@ -97,11 +108,15 @@ def explain(model: HasExpansion | Pipeline, x: MatrixLike, *, labels: ArrayLike 
     x : the row, as the model takes it
     labels : array of shape (n,) or None
         Names of the training rows, such as the index of their frame, for models that know the rows of their centres.
+    training : (X, y) or None
+        What a classifier was fitted to: the explanation then says on which of these labels the prediction hangs, and
+        how many would have to be wrong to change it (:func:`buttress.certificates.training_flips`).
 
     Raises
     ------
     ValueError
-        For several rows at once, or labels that are not one a training row.
+        For several rows at once, labels that are not one a training row, or with ``training`` a model whose wrong
+        labels cannot be counted.
 
     Examples
     --------
@@ -112,10 +127,18 @@ def explain(model: HasExpansion | Pipeline, x: MatrixLike, *, labels: ArrayLike 
     >>> why = explain(model, X[70])
     >>> int(why.prediction), bool(abs(why.contribution.sum() + why.intercept - why.score) < 1e-9)
     (1, True)
+
+    Which of the 150 labels would have to be wrong to change it?
+
+    >>> from buttress import LeastSquaresClassifier
+    >>> why = explain(LeastSquaresClassifier().fit(X, y), X[70], training=(X, y))
+    >>> int(why.needed) == len(why.hangs_on) > 0
+    True
     """
     check_is_fitted(model)
     given: Any = x
     given = np.asarray(given)[None, :] if np.ndim(given) == 1 else given
+    needed, hangs_on = (None, None) if training is None else _fewest(model, training, given, labels)
     if isinstance(model, Pipeline):
         given, model = model[:-1].transform(given), model[-1]
     rows = rows_to_score(model, given)
@@ -133,7 +156,16 @@ def explain(model: HasExpansion | Pipeline, x: MatrixLike, *, labels: ArrayLike 
     order = np.argsort(-np.abs(contribution), kind="stable")
     names = _row_names(model, len(base.coef), labels)[order]
     return Explanation(float(scores[0] @ contrast) + _constant(model), intercept, prediction, rival, names,
-                       contribution[order], contribution[order] / total, similarity[order])
+                       contribution[order], contribution[order] / total, similarity[order], needed, hangs_on)
+
+
+def _fewest(
+    model: Any, training: tuple[MatrixLike, VectorLike], row: MatrixLike, labels: ArrayLike | None
+) -> tuple[float, Labels]:
+    """Return how many wrong labels change the prediction of a row, and which."""
+    counted = training_flips(model, *training, row)
+    rows = counted.rows[0]
+    return float(counted.needed[0]), rows if labels is None else np.asarray(labels)[rows]
 
 
 def _asked(model: HasExpansion, scores: Array) -> tuple[Array, Any, Any]:

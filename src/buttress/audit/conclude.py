@@ -38,17 +38,18 @@ def conclude(
     order = [*HEADINGS, *measured.columns]
     measured.columns = dict(sorted(measured.columns.items(), key=lambda column: order.index(column[0])))
     rows = measured.rows(list(split.entries))
+    shown = measured.rows(list({**split.entries, **measured.models}))
     verdicts = measured.verdicts or none_judged(table.target, split.classifies)
     evidence = Evidence(table, split.classifies, split.train.places, split.test.places, measured.judged, verdicts, rows,
                         best, split.baseline, options.eps, measured.novel, against, split.decides)
     findings = find_all(evidence, checks, options.ignore, measured.known)
     plain = next(name for name in split.entries if name not in NAMES)
     return AuditResult(
-        task=split.task, metric=metric, columns=measured.columns, rows=rows, curves=measured.curves,
+        task=split.task, metric=metric, columns=measured.columns, rows=shown, curves=measured.curves,
         suspicion=verdicts.counts(len(table)), suspects=suspects(verdicts, table, measured.judged),
         novel=measured.novel, recommended=best, code=paste(table, split.entries[best or plain]),
         data=_data(split, source), settings=_settings(split, INTERVAL[metric]), findings=findings,
-        gain=measured.gain, by_class=_by_class(split, measured, best or plain),
+        gain=measured.gain, labels=measured.labels, by_class=_by_class(split, measured, best or plain),
         verdict=verdict(evidence, findings, measured.cut), baseline=evidence.baseline, measured=measured.on,
         cut=measured.cut, notes=_notes(split, measured, verdicts.counts(len(table)).held_out_above_half),
         against=None if against is None else against.to_dict(), seconds=seconds,

@@ -10,6 +10,7 @@ from buttress._suggest import agreeing
 from buttress.audit.baselines import NAMES
 from buttress.audit.findings import Finding
 from buttress.audit.measurements.gained import Gain
+from buttress.audit.measurements.labels import WrongLabels
 from buttress.audit.measuring.cells import Cell
 from buttress.audit.measuring.suspicion import Suspect, Suspicion
 from buttress.audit.sheet import Sheet
@@ -55,6 +56,7 @@ class AuditData:
     against: dict[str, Any] | None = None
     by_class: dict[str, ClassScore] = field(default_factory=dict)
     gain: Gain | None = None
+    labels: WrongLabels | None = None
     measured: dict[str, str] = field(default_factory=dict)
     cut: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -65,7 +67,7 @@ class AuditData:
         from buttress import __version__
 
         plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in REMADE}
-        plain["gain"] = None if self.gain is None else asdict(self.gain)
+        plain |= {name: asdict(found) for name in ("gain", "labels") if (found := getattr(self, name)) is not None}
         plain["by_class"] = {label: asdict(score) for label, score in self.by_class.items()}
         estimators = {name: {key: asdict(cell) for key, cell in cells.items()} for name, cells in self.rows.items()}
         found = {**plain, "estimators": estimators, "suspicion": asdict(self.suspicion),

@@ -29,7 +29,7 @@ class AuditResult(AuditData):
     rows : dict of str to dict of str to Cell
         Estimator name -> column key -> value with its interval; a Cell of None could not be measured.
     curves : dict
-        "eps" and "noise", and for a fitted model "moved", "swapped" and "blanked": {"x": [...], estimator: [...]}.
+        "eps", "noise", "labels", for a fitted model "moved", "swapped" and "blanked": {"x": [...], estimator: [...]}.
     suspicion : Suspicion
         How many rows were judged and look wrong, and the estimated share of wrong targets.
     suspects : list of Suspect
@@ -59,6 +59,9 @@ class AuditResult(AuditData):
         Of each class: rows, recall and precision of the recommended model, or else of the plain one.
     gain : Gain or None
         What following the advice gains: today's score, the recommended model's, and that with targets corrected.
+    labels : WrongLabels or None
+        Of classes, how many training labels would have to be wrong: what a least-squares machine is proven to stand,
+        and which predictions hang on which suspicious rows.
     data, settings, measured : dict
         What was audited, how, and what was measured on how many rows.
     cut : list of str

@@ -6,8 +6,9 @@ from buttress.audit.measurements.columns import COLUMNS
 from buttress.audit.measurements.corrupted import CORRUPTED
 from buttress.audit.measurements.gained import GAINED
 from buttress.audit.measurements.judged import JUDGED
+from buttress.audit.measurements.labels import LABELS
 from buttress.audit.measurements.moved import MOVED
 from buttress.audit.measurements.novel import NOVEL
 from buttress.audit.measuring.measurement import Measurement
 
-MEASUREMENTS: tuple[Measurement, ...] = (COLUMNS, AS_IS, ATTACKED, MOVED, JUDGED, NOVEL, CORRUPTED, GAINED)
+MEASUREMENTS: tuple[Measurement, ...] = (COLUMNS, AS_IS, ATTACKED, MOVED, JUDGED, NOVEL, CORRUPTED, GAINED, LABELS)

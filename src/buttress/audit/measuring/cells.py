@@ -39,6 +39,8 @@ class Cell:
 
     def number(self) -> str:
         """Return the value with three decimals, or four digits of it where the whole interval is small or large."""
+        if self._counts():
+            return f"{self.value:.0f}"
         if self.value is not None and self.low is not None and self.high is not None:
             small = max(abs(self.low), abs(self.high)) < 0.01
             return shown(self.value, 3) if small or abs(self.value) >= 0.01 else f"{self.value:.3f}"
@@ -48,9 +50,16 @@ class Cell:
         """Return both ends of the interval, with as many decimals each."""
         if self.low is None or self.high is None:
             return "-"
+        if self._counts():
+            return f"{self.low:.0f}{between}{self.high:.0f}"
         if max(abs(self.low), abs(self.high)) < 0.01:
             return f"{number(self.low)}{between}{number(self.high)}"
         return f"{_short(self.low)}{between}{_short(self.high)}"
+
+    def _counts(self) -> bool:
+        """Say whether it is a whole number between two that are, such as how many labels would have to be wrong."""
+        ends = (self.value, self.low, self.high)
+        return max(end or 0.0 for end in ends) > 1 and all(end is not None and end == round(end) for end in ends)
 
 
 def beats(ours: Cell, theirs: Cell, higher: bool) -> bool:

@@ -47,6 +47,7 @@ class Measured:
     judged: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     novel: list[Any] = field(default_factory=list)
     gain: Any = None
+    labels: Any = None
     cut: list[str] = field(default_factory=list)  # measurements for which there was no time
 
     def add(self, found: "Measured") -> None:

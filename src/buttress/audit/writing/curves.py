@@ -16,6 +16,7 @@ SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of an axis, that have a number
 SAYS = {
     "eps": "how far every number may be moved (standard deviations)",
     "noise": "share of training targets made wrong",
+    "labels": "share of training labels that are wrong, whichever they are",
     "moved": "how far numbers as they came may be moved (robust deviations)",
     "swapped": "categories of a row that may be swapped",
     "blanked": "cells of a row that may be left empty",

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 INCHES_A_CURVE = 5.2
 LABELS = {
     "eps": "attack radius eps (standard deviations)", "noise": "share of training targets corrupted",
-    "moved": "numbers moved (robust deviations)", "swapped": "categories swapped", "blanked": "cells left empty",
+    "labels": "share of training labels wrong, whichever", "moved": "numbers moved (robust deviations)",
+    "swapped": "categories swapped", "blanked": "cells left empty",
 }
 HEIGHT = 3.6  # inches
 COLOURS = ("#6a717a", "#0b6e99", "#b2480f", "#3f7a2c", "#7b4ea3", "#a3315a", "#7a6410", "#1b2027", "#00857a", "#d0178f")

@@ -101,7 +101,8 @@ def markdown(result: AuditData) -> str:
         scores = ["–" if cells[key].value is None else f"{cells[key].number()} ({cells[key].interval()})"
                   for key in result.columns]
         lines.append(_table_row([f"{mark}{_cell_text(in_words(estimator, result.task))}{mark}", *scores]))
-    return "\n".join([*lines, "", result.judged()]) + "\n"
+    counted = ["", result.labels.says()] if result.labels else []
+    return "\n".join([*lines, "", result.judged(), *counted]) + "\n"
 
 
 def _table_row(cells: list[str]) -> str:
@@ -126,7 +127,7 @@ def terminal_table(result: AuditData, width: int = 80) -> Any:
     if not fits:
         lines.append("Intervals are in the report: the table would be too wide with them.")
     lines.append(f"Recommended: {result.recommended or 'none'}. {result.seconds:.0f} s.")
-    judged = [result.judged()]
+    judged = [result.judged(), *([result.labels.says()] if result.labels else [])]
     if result.suspects:
         judged.append("p: the probability that a row is wrong, or unlike any other.")
     if len(result.suspects) > TERMINAL_ROWS:
@@ -139,7 +140,7 @@ def terminal_table(result: AuditData, width: int = 80) -> Any:
 def terminal_columns(result: AuditData) -> list[str]:
     """Return the columns for a terminal, which is narrow: of the scores of one thing that by which models are compared.
     """
-    beside = {"balanced", "auc", "log_loss", "mae"} - {result.settings["metric"].partition("_")[0]}
+    beside = {"balanced", "auc", "log_loss", "mae", "labels_needed"} - {result.settings["metric"].partition("_")[0]}
     return [key for key in result.columns if key not in beside]
 
 

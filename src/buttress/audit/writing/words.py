@@ -6,7 +6,8 @@ HEADINGS = {
     "as_is": "as it is", "balanced": "balanced", "auc": "ROC AUC", "log_loss": "log loss", "r2": "R²",
     "mae": "mean error", "median": "median error", "attacked": "moved inputs", "certified": "proven",
     "flipped_10": "10% wrong labels", "flipped_30": "30% wrong labels", "noise_10": "10% wrong targets",
-    "noise_30": "30% wrong targets", "moved": "numbers moved", "swapped": "categories swapped",
+    "noise_30": "30% wrong targets", "labels_needed": "wrong labels it would take",
+    "labels_proven": "proven against wrong labels", "moved": "numbers moved", "swapped": "categories swapped",
     "blanked": "a cell left empty", "novel": "novel rows",
 }
 
@@ -68,6 +69,14 @@ GLOSSARY = {
         "Wrong targets",
         "The RMSE after 10% or 30% of the training targets were replaced by numbers far off. It shows how much the"
         " model depends on every target being right.",
+    ),
+    "labels_needed": (
+        "Wrong labels it would take, proven against wrong labels",
+        "How many training labels would have to be wrong to make a prediction wrong, those that matter most to it: the "
+        "median over the held-out rows, 0 for one that is wrong already. And the share of held-out rows that are right "
+        "whichever labels are wrong, as many as may be by the estimate of their share. Both are proven, for the "
+        "model's parameters held fixed. A dash means that the number is not known exactly: it is where predictions are "
+        "weighted sums of the labels. What is no better than the majority class has learned nothing to lose.",
     ),
     "moved": (
         "Numbers moved",
@@ -133,6 +142,11 @@ GLOSSARY = {
         "A kernel machine that estimates itself how many training targets are wrong and which, and gives them no "
         "say.",
     ),
+    "least-squares": (
+        "Least squares",
+        "A kernel machine fitted to labels as numbers, so that every prediction is a weighted sum of labels and the "
+        "wrong ones that it stands can be counted. It is here for that proof, and is not recommended.",
+    ),
     "wrong": (
         "Looks wrong, borderline",
         "A robust model is fitted without the row. Its probability that the row's target is wrong is .5 or more: "
@@ -151,6 +165,7 @@ PLAIN = {
     "subquantile": ("kernel regression of the 70% of the rows it fits best", "KernelRegressor"),
     "robust, contamination unknown": ("kernel machine that finds wrong targets itself", "RobustKernel{}"),
     "plain kernel ridge": ("kernel ridge regression", "KernelRegressor"),
+    "least squares": ("kernel machine whose labels are counted", "LeastSquaresClassifier"),
 }
 
 
@@ -165,16 +180,16 @@ def in_words(name: str, task: str) -> str:
 _TERMS = {
     "majority": "baseline", "mean": "baseline", "logistic": "linear", "ridge": "linear", "gradient": "boosting",
     "plain": "plain", "adversarial linear": "adversarial-linear", "certified": "certified-machine",
-    "adversarial": "adversarial", "subquantile": "subquantile", "robust": "robust",
+    "adversarial": "adversarial", "subquantile": "subquantile", "robust": "robust", "least": "least-squares",
 }
 
 
 def columns_of_task(task: str) -> list[str]:
-    """Return the columns that the table of a task can have."""
+    """Return the columns of a task that the table can have of models that are recommended."""
     of_numbers = ("r2", "mae", "median", "noise_10", "noise_30")
     of_classes = ("balanced", "auc", "log_loss", "attacked", "certified", "flipped_10", "flipped_30")
     left_out = of_numbers if task == "classification" else of_classes
-    return [key for key in HEADINGS if key not in left_out]
+    return [key for key in HEADINGS if key not in left_out and not key.startswith("labels")]
 
 
 def term_of(estimator: str) -> str | None:
@@ -184,4 +199,4 @@ def term_of(estimator: str) -> str | None:
 
 def term_of_column(key: str) -> str:
     """Return the key of the paragraph on a column of the table."""
-    return {"flipped_30": "flipped_10", "noise_30": "noise_10"}.get(key, key)
+    return {"flipped_30": "flipped_10", "noise_30": "noise_10", "labels_proven": "labels_needed"}.get(key, key)

@@ -1,0 +1,146 @@
+"""How many training labels would have to be wrong: counted exactly where predictions are linear in the labels.
+
+For that a machine is fitted that nothing else is measured of, and that is not recommended: a least-squares classifier,
+tuned to stand as many wrong labels as there may be. Beside it stands the majority class, which it has to beat.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._rows import drawn_rows
+from buttress._suggest import agreeing, counted
+from buttress._types import Predictor
+from buttress.audit.measurements.as_is import AS_IS
+from buttress.audit.measurements.judged import JUDGED
+from buttress.audit.measuring.cells import Cell, accuracy, balanced_accuracy, median_error
+from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
+from buttress.audit.measuring.split_table import Places, SplitTable
+from buttress.audit.measuring.suspicion import Plain, plain
+from buttress.certificates.training.flips import TrainingFlips, training_flips
+from buttress.certificates.training.hinge import is_hinge_machine
+from buttress.least_squares import LeastSquaresClassifier
+
+MACHINE = "least squares"
+MOST_ROWS = 2_500  # that the machine is fitted to: its time grows with their cube
+MOST_CLASSES = 20  # each pair of them is counted on its own
+SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the training labels: the curve
+SHOWN = 10  # predictions that are named of a row
+
+
+@dataclass(frozen=True)
+class Hanging:
+    """A training row that looks wrong or is borderline, on whose label ``count`` held-out predictions hang: it is one
+    of the fewest that would have to be others to change them. ``predictions`` are rows, the most fragile first.
+    """
+
+    row: Plain
+    count: int
+    predictions: list[Plain]
+
+
+@dataclass(frozen=True)
+class WrongLabels:
+    """What the least-squares machine, fitted to ``trained`` rows, stands: half of the held-out rows ``needed`` wrong
+    labels or more; the share ``proven`` stays right whichever ``labels`` of them are wrong, of all the share ``share``.
+    """
+
+    machine: str
+    trained: int
+    labels: int
+    share: float
+    needed: Cell
+    proven: Cell
+    hanging: list[Hanging]
+
+    def says(self) -> str:
+        """Return it in a sentence."""
+        return (f"Whichever {self.labels} of the {self.trained} training labels {agreeing(self.labels, 'is', 'are')} "
+                f"wrong (up to {self.share:.1%} of all may be, as estimated), the least-squares machine is right on "
+                f"{self.proven.number()} of the held-out rows, which is proven; half of them need "
+                f"{counted(int(self.needed.value or 0), 'wrong label')} or more.")
+
+
+def _take(split: SplitTable, measured: Measured) -> Course:
+    yield f"{MACHINE}: how many labels would have to be wrong", 0.0
+    assert measured.verdicts is not None
+    rows, high = drawn_rows(len(split.train), MOST_ROWS), measured.verdicts.interval[1]
+    X, y = split.train.X[rows], split.train.y[rows]
+    labels = math.ceil(high * len(y))
+    machine = LeastSquaresClassifier(alpha="loo", flips=max(1, labels)).fit(X, y)
+    flips = training_flips(machine, X, y, split.test.X)
+    right = flips.prediction == split.test.y
+    needed = {MACHINE: _capped(flips, right, len(y))}
+    for name, model in measured.models.items():
+        least = _least(split, name, model, measured.losses[name] == 0)
+        needed |= {} if least is None else {name: least}
+    found = _found(split, needed, len(y), labels)
+    together = split.test.together
+    found.cells |= {"as_is": {**measured.cells["as_is"], MACHINE: accuracy(right, together)}, "balanced": {
+        **measured.cells["balanced"], MACHINE: balanced_accuracy(right, split.test.y, together)}}
+    hanging = _hanging(split, measured, flips, split.train.places[rows])
+    found.labels = WrongLabels(MACHINE, len(y), labels, high, found.cells["labels_needed"][MACHINE],
+                               found.cells["labels_proven"][MACHINE], hanging)
+    found.models = {MACHINE: machine}
+    return found
+
+
+def _capped(flips: TrainingFlips, right: NDArray[np.bool_], trained: int) -> NDArray[np.float64]:
+    """Return the fewest wrong labels that make each row wrong: 0 where it is so already, at most all labels."""
+    return np.where(right, np.minimum(flips.needed, trained), 0.0)
+
+
+def _least(
+    split: SplitTable, name: str, model: Predictor, right: NDArray[np.bool_]
+) -> NDArray[np.float64] | None:
+    """Return the same of a model of the table, None where it is not known exactly."""
+    y = split.train.y
+    if name == split.baseline:  # the majority loses its lead of two for each label; a tie counts as lost
+        second, first = np.sort(np.unique(y, return_counts=True)[1])[-2:]
+        return np.where(right, np.ceil((first - second) / 2), 0.0)
+    if name not in split.unfitted or is_hinge_machine(getattr(model, "steps", [("", model)])[-1][1]):
+        return None
+    try:
+        return _capped(training_flips(model, split.train.taken_by(name), y, split.test.taken_by(name)), right, len(y))
+    except ValueError:  # it says of which models it is known
+        return None
+
+
+def _found(split: SplitTable, needed: dict[str, NDArray[np.float64]], trained: int, labels: int) -> Measured:
+    """Return the two columns and the curve."""
+    found = Measured(columns={
+        "labels_needed": f"how many of {trained} training labels would have to be wrong: the median held-out row",
+        "labels_proven": f"share of held-out rows right whichever {labels} training labels are wrong, proven"})
+    found.cells = {key: {} for key in found.columns}
+    found.curves["labels"] = {"x": list(SHARES)}
+    for name, least in needed.items():
+        middle = median_error(least, split.options.seed, split.test.together)
+        found.cells["labels_needed"][name] = Cell(*(float(end(value)) for end, value in zip(
+            (math.floor, math.floor, math.ceil), (middle.value or 0.0, middle.low or 0.0, middle.high or 0.0),
+            strict=True)))
+        found.cells["labels_proven"][name] = accuracy(least > labels, split.test.together)
+        found.curves["labels"][name] = [float((least > math.floor(share * trained)).mean()) for share in SHARES]
+    return found
+
+
+def _hanging(split: SplitTable, measured: Measured, flips: TrainingFlips, trained: Places) -> list[Hanging]:
+    """Return the training rows that look wrong or are borderline, those on which most predictions hang first."""
+    assert measured.verdicts is not None
+    doubtful = np.isin(trained, measured.judged[measured.verdicts.wrong | measured.verdicts.borderline])
+    on: dict[int, list[Plain]] = {place: [] for place in trained[doubtful].tolist()}
+    names = split.table.row_numbers
+    for k in np.argsort(flips.needed, kind="stable"):
+        for i in flips.rows[k][doubtful[flips.rows[k]]].tolist():
+            on[int(trained[i])].append(plain(names[split.test.places[k]]))
+    found = [Hanging(plain(names[place]), len(rows), rows[:SHOWN]) for place, rows in on.items()]
+    return sorted(found, key=lambda one: -one.count)
+
+
+def _applies(split: SplitTable) -> bool:
+    return split.classifies and len(np.unique(split.train.y)) <= MOST_CLASSES
+
+
+LABELS = Measurement("wrong labels it would take", _take, Cost(0.7, rows=1.5, classes=1.0), (AS_IS.name, JUDGED.name),
+                     _applies)
