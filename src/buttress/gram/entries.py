@@ -181,7 +181,8 @@ class GaussianEntries(DistanceEntries):
 
     def __init__(self, kernel: RBF, X: DenseOrSparse, real: DTypeLike):
         super().__init__(kernel, X, real)
-        self.long = float(kernel.gamma) * self.inner.norms > LONG / 2
+        long = float(kernel.gamma) * self.inner.norms > LONG / 2
+        self.long: Mask | None = long if long.any() else None
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         panel = self.inner(rows, columns)
@@ -203,7 +204,7 @@ class GaussianEntries(DistanceEntries):
 
     def _near(self, rows: Numbers, columns: Numbers, products: Array) -> Mask | None:
         """Return which pairs are to be computed from differences, by their inner products; None for none."""
-        if not (self.long[rows].any() or self.long[columns].any()):
+        if self.long is None or not (self.long[rows].any() or self.long[columns].any()):
             return None
         both = self.inner.norms[rows][:, None] + self.inner.norms[columns]
         near: Mask = (both - 2 * products <= CLOSE * both) & (float(self.kernel.gamma) * both > LONG)

@@ -34,7 +34,7 @@ that derive from them, and not where squares of rows or parameters come near the
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,6 +81,18 @@ class Product:
     errors: Array
     diagonal_errors: Array
     proven: bool
+
+
+class Summed(NamedTuple):
+    """f_i = sum_j b_j k(x_i, x_j) (n,) of entries in float32, added up of products with parts or changes of b.
+
+    ``mass`` (n,) is the sum of |part_j| k(x_i, x_j) over all parts, inf where f has come about otherwise, and ``moved``
+    (n,) that of |part_j|.
+    """
+
+    f: Array
+    mass: Array
+    moved: Array
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from buttress.checkpoints.memory import Memory
 from buttress.gram.buffers import borrow, give_back, live_fills
 from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
 from buttress.gram.entries import Entries, Index, entries, worst_error
-from buttress.gram.rounding import Product
+from buttress.gram.rounding import Product, Summed
 from buttress.gram.tiles import Exact, exact_entries, tiled_product, tiles
 from buttress.gram.unstored import unstored_sums
 from buttress.kernels import Kernel
@@ -34,8 +34,7 @@ SPARE_FILLS = 64  # fillings kept beyond twice the number that stored rows can b
 class RowCache:
     """The stored rows of one Gram matrix; when the cache is full, the row that was used longest ago is discarded.
 
-    Columns are divided into sections, which are filled separately. A problem on some sections computes only those, and
-    problems that use the same section share its entries.
+    Columns are divided into sections, filled separately: problems on some of them compute only those, and share them.
     """
 
     def __init__(
@@ -97,7 +96,6 @@ class RowCache:
                 "from": partial(live_fills, tuple(self._fills), self._filling.copy())}
 
     def _forget_fills(self) -> None:
-        """Drop the fillings of which no row is stored any more."""
         live = live_fills(self._fills, self._filling)
         self._fills = list(zip(live["fills"], live["sections"], strict=True))
         self._filling = live["filling"]
@@ -204,9 +202,8 @@ class KernelRows:
     cache_size : float
         Megabytes of rows to keep. At least two rows are always kept.
     real : dtype or None
-        Precision of the stored rows. None chooses float32 if n > 2,000 and float32 is precise enough on a sample of the
-        entries, else float64. With None, a matrix of up to 2,000 rows that fits into the cache is computed at once,
-        which is cheaper than many small products.
+        Precision of the stored rows. None chooses float32 if n > 2,000 and it is precise enough on a sample of the
+        entries, else float64; up to 2,000 rows that fit into the cache are then computed at once.
     sections : sequence of int or None
         First column of each section, and n at the end; None for one section.
     """
@@ -247,7 +244,6 @@ class KernelRows:
 
     @property
     def real(self) -> np.dtype[Any]:
-        """Precision of the stored rows."""
         return self.cache.real
 
     @property
@@ -267,7 +263,7 @@ class KernelRows:
     def block(self, index: Index) -> Array:
         """Return the entries among the rows ``index``, with zero columns up to a multiple of 64, not of 512.
 
-        No whole row is computed. The next block of the same cache overwrites it, unless it is that of all rows.
+        The next block of the same cache overwrites it, unless it is that of all rows.
         """
         size = len(index)
         width = -(-size // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
@@ -322,7 +318,7 @@ class KernelRows:
         share(work, range(start, stop, COLUMNS_A_THREAD), 2.0 * len(slots) * (stop - start))
 
     def times(self, b: Array) -> Array:
-        """Return K b in the precision of the stored rows, shape (n,); where these have no room, nothing is stored."""
+        """Return K b (n,) in the precision of the stored rows; where these have no room, nothing is stored."""
         active = np.flatnonzero(b)
         if len(active) > self.capacity:
             self.cache.n_computed += len(active) * len(self) / len(self.cache.diagonal)
@@ -331,17 +327,21 @@ class KernelRows:
         self.add(total, active, b[active])
         return total
 
-    def single_times(self, b: Array, wanted: Index) -> Product | None:
-        """Return K b at the ``wanted`` rows, (len(wanted),), from float32 entries with a proven bound of its error.
+    def single_times(self, b: Array, wanted: Index, known: Summed | None = None) -> Product | None:
+        """Return K b at the ``wanted`` rows, (len(wanted),), from float32 entries with a bound of its error, or None.
 
-        Where all rows with coefficients are stored they are added up, else nothing is stored. None without a bound.
+        Stored rows are added up if all are stored, else nothing is stored. What is ``known`` is not summed again.
         """
         bounds = self.cache.entries.single_errors()
         if bounds is None:
             return None
-        up, down = (self._single_sums(np.maximum(part, 0), wanted, b) for part in (b, -b))
-        errors = bounds.of_single_sums(b, self.index, len(b), up + down, self.index[wanted])
-        return Product(up - down, errors, np.zeros(len(wanted)), proven=True)
+        f, mass, moved = known or Summed(b, np.full(len(b), np.inf), b)
+        f, mass, size = f[wanted], mass[wanted], np.maximum(moved, np.abs(b))
+        new = np.isinf(mass)
+        up, down = (self._single_sums(np.maximum(part, 0), wanted[new], b) for part in (b, -b))
+        f[new], mass[new] = up - down, up + down
+        errors = bounds.of_single_sums(size, self.index, 2 * len(b), mass, self.index[wanted])
+        return Product(f, errors, np.zeros(len(wanted)), proven=True)
 
     def _single_sums(self, part: Array, wanted: Index, whole: Array) -> Array:
         """Return K times a part of the coefficients at the ``wanted`` rows."""
@@ -352,9 +352,9 @@ class KernelRows:
         return unstored_sums(self.cache.entries, self.index[active], part[active], self.index[wanted])
 
     def proven_times(self, b: Array, wanted: Index | None = None) -> Product:
-        """Return K b from float64 entries, with a proven bound of its error where one is known.
+        """Return K b from float64 entries, with a proven bound of its error where one is known; only where ``wanted``.
 
-        With ``wanted``, only these entries are correct. A tile among the wanted rows where b is not 0 counts twice.
+        A tile among the wanted rows where b is not 0 counts twice.
         """
         active = np.flatnonzero(b)
         asked = np.arange(len(self)) if wanted is None else wanted

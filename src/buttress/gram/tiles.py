@@ -10,29 +10,31 @@ from buttress._threads import share
 from buttress._types import DenseOrSparse
 from buttress.gram.entries import Entries, Index, entries
 from buttress.gram.rounding import Product, chain_of
-from buttress.gram.sparse import Numbers
 from buttress.kernels import Kernel, Precomputed
 
-TILE = 512  # rows and columns of one tile of an exact product
+TILE = 256  # rows and columns of one tile of an exact product: half a megabyte, which the second cache holds
 HANDS = 16  # parts into which the rows of tiles are split; fixed, so that the sum does not depend on the threads
 
 
 @dataclass(frozen=True)
 class Exact:
-    """Entries in float64 among some rows, which ``source`` knows by other ``numbers``."""
+    """Entries in float64 among some rows, which ``source`` may know by other ``numbers``."""
 
     source: Entries
-    numbers: Index
+    numbers: Index | None = None
 
-    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
+    def __call__(self, rows: slice, columns: slice) -> Array:
+        if self.numbers is None:
+            return self.source(rows, columns)
         return self.source(self.numbers[rows], self.numbers[columns])
 
     def product(self, f: Array, b: Array) -> Product:
         """Return f = K b, which was added up tile by tile, with bounds of its error."""
         errors = self.source.errors()
         n = len(b)
-        of_sums = [one.of_sums(b, self.numbers, chain_of(n)) for one in errors or ()]
-        of_diagonal = [one.of_diagonal(self.numbers) for one in errors or ()]
+        index = np.arange(n) if self.numbers is None else self.numbers
+        of_sums = [one.of_sums(b, index, chain_of(n)) for one in errors or ()]
+        of_diagonal = [one.of_diagonal(index) for one in errors or ()]
         return Product(f, sum(of_sums, np.zeros(n)), sum(of_diagonal, np.zeros(n)), errors is not None)
 
 
@@ -40,7 +42,7 @@ def exact_entries(kernel: Kernel, X: DenseOrSparse, index: Index) -> Exact:
     """Return the entries among the rows ``index`` of X, by place in it."""
     if isinstance(kernel, Precomputed):
         return Exact(entries(kernel, X, np.float64), index)
-    return Exact(entries(kernel, X[index], np.float64), np.arange(len(index)))
+    return Exact(entries(kernel, X[index], np.float64))
 
 
 def tiles(start: int, stop: int) -> list[tuple[int, int]]:

@@ -56,7 +56,7 @@ def exact_finish(
     gram = padded_gram(qp.rows) if at.gram is None else at.gram
     most = rounds_of(len(at.b)) if rounds is None else rounds
     b = _rounds(qp, gram, at.b, _product(gram, at.b) - qp.p, most, left)
-    return replace(at, b=b, stored=None, gram=gram)
+    return replace(at, b=b, stored=None, summed=None, gram=gram)
 
 
 def simplex_minimiser(U: Array, a: Array) -> Array:

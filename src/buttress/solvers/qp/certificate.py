@@ -33,7 +33,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress._proof import SLACK, U
-from buttress.gram.rounding import Product
+from buttress.gram.rounding import Product, Summed
 from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.compiled import measures
 from buttress.solvers.qp.program import QP
@@ -59,19 +59,20 @@ class Certificate:
     rounding: float  # what the evaluation of its terms, apart from f, may have added
 
 
-def certify(qp: QP, b: Array) -> Certificate:
+def certify(qp: QP, b: Array, known: Summed | None = None) -> Certificate:
     """Return the certificate of b with sum 0 at its best intercept, with f from float64 entries wherever f can move it.
 
-    Rows with b_i = 0 that have no loss as far as the proven error of float32 reaches keep their f from it.
+    Rows with b_i = 0 that have no loss as far as the proven error of float32 reaches keep their f from it, some of
+    which is ``known``.
     """
-    product = _product(qp, b)
+    product = _product(qp, b, known)
     return certificate(qp, b, product, best_intercept(qp.p - product.f, qp.lo, qp.hi, qp.l1))
 
 
-def _product(qp: QP, b: Array) -> Product:
+def _product(qp: QP, b: Array, known: Summed | None) -> Product:
     """Return K b, right to float64 where the certificate depends on it."""
     others = np.flatnonzero(b == 0)
-    rough = qp.rows.single_times(b, others)
+    rough = qp.rows.single_times(b, others, known)
     if rough is None:
         return qp.rows.proven_times(b)
     found = qp.rows.proven_times(b, np.flatnonzero(b))

@@ -17,7 +17,6 @@ Sources: Joachims, Making large-scale SVM learning practical (1999), for leaving
 Cosatto, Bottou, Durdanovic & Vapnik, Parallel support vector machines: the cascade SVM (2005), for solving parts first.
 """
 
-import math
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -29,17 +28,16 @@ import numpy as np
 from buttress._checks import TINY, Array
 from buttress._types import is_csr
 from buttress.checkpoints.memory import Memory
+from buttress.gram.rounding import Summed
 from buttress.gram.rows import Index, KernelRows
 from buttress.gram.unstored import unstored_sums
 from buttress.solvers.qp.certificate import objectives
-from buttress.solvers.qp.levels import in_question, level_of, level_sizes, part_of, started, unit
+from buttress.solvers.qp.levels import chunk_rows, in_question, level_of, level_sizes, part_of, started, unit
 from buttress.solvers.qp.program import QP, Point, slopes, violation
 from buttress.solvers.qp.smo import PAIRS_A_ROW, block_smo, working_set
 from buttress.solvers.run import Step, Steps, restartable
 
 LARGE = 25_000  # rows from which on this is used: 1.3 times as fast at 30,000, .8 times at 20,000
-CHUNK_BYTES = 512 * 2**20  # most memory for the entries of a chunk: more is not kept from one chunk to the next
-LEAST_CHUNK = 64  # rows
 LEVEL_TOL = 0.1  # in units of p: the violation at which a level before the last is solved
 INNER = 0.5  # of the violation at which the outermost circle is solved: that at which the others are
 INNER_GAP = 0.7  # of the gap asked for: the gap at which an inner circle is solved
@@ -78,15 +76,18 @@ class _Circle:
 class _State:
     """Where the solve is: at a level on the rows ``index``, with b and f = K b, which is right on the last circle.
 
-    While ``guessed`` is False, f is that of the level before. ``objective`` is the level's at b. ``reached`` is the
-    last point of the whole program with its objective, ``violation`` the last that was known on all rows, and
-    ``looked`` says whether f has been right on all of them. ``stuck`` says that the last chunk moved by rounding only.
+    While ``guessed`` is False, f is that of the level before. ``added`` and ``moved`` are ``mass`` and ``moved`` of
+    f (:class:`Summed`). ``objective`` is the level's at b. ``reached`` is the last point of the whole program with its
+    objective, ``violation`` the last that was known on all rows, ``looked`` whether f has been right on all of them.
+    ``stuck`` says that the last chunk moved by rounding only.
     """
 
     level: int
     index: Index
     b: Array
     f: Array
+    added: Array
+    moved: Array
     circles: list[_Circle]
     reached: Array
     reached_objective: float
@@ -124,14 +125,13 @@ def chunked_smo(
 ) -> Steps:
     """Yield a :class:`Point` after each chunk, and in longer products between rows after each second or so.
 
-    A step's gap is the KKT violation; where that is not known on all rows, it is the last that was, or more. The last
-    step's is at most ``tol``, or its duality gap at most ``gap`` of the primal. A start other than 0 has no levels.
+    A step's gap is the KKT violation; where that is not known on all rows, the last that was, or more. The last step's
+    is at most ``tol``, or its duality gap at most ``gap`` of the primal. A start other than 0 has no levels.
     """
     sizes = level_sizes(len(qp.p), chunk_rows(qp.rows))
     state = _first(qp, Point(qp.start) if start is None else start, sizes) if memory is None else _recalled(memory)
-    pairs = 0
+    pairs = 0 if memory is None else memory["pairs"]
     if memory is not None:
-        pairs = memory["pairs"]
         qp.rows.cache.n_computed = memory["n_computed"]
     while True:
         last = state.level == len(sizes) - 1
@@ -158,11 +158,6 @@ def chunked_smo(
             state = _next_level(qp, state, sizes)
 
 
-def chunk_rows(rows: KernelRows) -> int:
-    """Return how many rows a chunk has: the entries among them fit into the memory for rows."""
-    return max(LEAST_CHUNK, math.isqrt(int(min(rows.cache.megabytes * 2**20, CHUNK_BYTES)) // rows.real.itemsize))
-
-
 def _first(qp: QP, at: Point, sizes: list[int]) -> _State:
     """Return the state at the first level, or at the last one if the point is not 0."""
     given = bool(at.b.any())
@@ -175,8 +170,10 @@ def _first(qp: QP, at: Point, sizes: list[int]) -> _State:
         f = qp.rows.times(b) if known is None else known.copy()
     found = violation(f - qp.p, b, qp.lo, qp.hi, qp.l1) if given else violation(-qp.p, at.b, qp.lo, qp.hi, qp.l1)
     objective = _objective(level_of(qp, index), b, f)
-    return _State(len(sizes) - 1 if given else 0, index, b, f, [_Circle(everything, np.zeros(len(b)))], at.b.copy(),
-                  objective, found, objective, downwards=at.downwards)
+    added = np.full(len(b), np.inf)
+    return _State(len(sizes) - 1 if given else 0, index, b, f, added, np.zeros(len(qp.p)),
+                  [_Circle(everything, np.zeros(len(b)))], at.b.copy(), objective, found, objective,
+                  downwards=at.downwards)
 
 
 def _next_level(qp: QP, state: _State, sizes: list[int]) -> _State:
@@ -186,10 +183,9 @@ def _next_level(qp: QP, state: _State, sizes: list[int]) -> _State:
     nothing = np.zeros(len(index))
     support = np.flatnonzero(state.b)
     product = _Product(state.index[support], state.b[support], everything)
-    return _State(state.level + 1, index, nothing, np.zeros(len(index)), [_Circle(everything, nothing)], state.reached,
-                  state.reached_objective, state.violation, 0.0, guessed=False,
-                  mass=0.5 * float(np.abs(state.b).sum()), product=product,
-                  downwards=state.downwards)
+    return _State(state.level + 1, index, nothing, nothing.copy(), nothing.copy(), np.zeros(len(qp.p)),
+                  [_Circle(everything, nothing)], state.reached, state.reached_objective, state.violation, 0.0,
+                  guessed=False, mass=0.5 * float(np.abs(state.b).sum()), product=product, downwards=state.downwards)
 
 
 def _advance(qp: QP, level: QP, state: _State, last: bool) -> None:
@@ -198,11 +194,16 @@ def _advance(qp: QP, level: QP, state: _State, last: bool) -> None:
     assert product is not None, "there is a product to go on with"
     height = max(LEAST_SLICE, int(SLICE / max(1, len(product.columns))))
     wanted = product.wanted[product.done : product.done + height]
-    state.f[wanted] += _sums(qp, product.columns, product.weights, state.index[wanted])
+    for sign in (1.0, -1.0):
+        some = sign * product.weights > 0
+        part = _sums(qp, product.columns[some], np.abs(product.weights[some]), state.index[wanted])
+        state.f[wanted] += sign * part
+        state.added[wanted] += part
     product.done = min(product.done + height, len(product.wanted))
     if product.done < len(product.wanted):
         return
     state.product = None
+    state.moved[product.columns] += np.abs(product.weights)
     if not state.guessed:
         _set_out(level, state, last)
     else:
@@ -214,7 +215,8 @@ def _set_out(level: QP, state: _State, last: bool) -> None:
     state.guessed = True
     state.b, known = started(level, state.f, state.mass)
     known = known if len(known) else np.arange(len(state.b))  # its targets may all be equal, which tells nothing
-    state.f = np.zeros(len(state.b))
+    state.f, state.added = np.zeros((2, len(state.b)))
+    state.moved = np.zeros(len(state.moved))
     circle = _Circle(known, np.zeros(len(state.b)))
     state.circles = [state.circles[0], circle] if last else [circle]  # only the last level looks at all its rows
     support = np.flatnonzero(state.b)
@@ -249,7 +251,10 @@ def _step(qp: QP, state: _State, view: _View | None, pairs: int, enough: bool) -
     if whole:
         state.violation = violation
         state.looked = True
-    point = Point(state.reached.copy(), stored=state.f.copy() if whole else None, downwards=state.downwards)
+    f = state.f.copy()
+    same = whole and np.array_equal(state.reached, state.b)
+    summed = Summed(f, state.added.copy(), state.moved.copy()) if same else None
+    point = Point(state.reached.copy(), stored=f if whole else None, summed=summed, downwards=state.downwards)
     return Step(point, state.reached_objective, violation=violation, done=whole and enough, iterations=pairs,
                 shown=_shown(qp, state, view), memory=partial(_memory, state, pairs, qp.rows.cache.n_computed))
 
@@ -309,6 +314,7 @@ def _solve_chunk(qp: QP, level: QP, state: _State, view: _View, aim: float) -> i
     qp.rows.cache.n_computed += part.rows.n_computed * len(chunk) / len(qp.p)
     state.f[chunk] = inside
     outside = np.delete(inner, chosen)
+    state.added[inner] = np.inf
     state.f[outside] += _sums(qp, state.index[chunk[moved]], change[moved], state.index[outside])
     rise = 0.5 * float(change @ (g + inside - part.p)) + float(part.l1 @ (np.abs(solved.b) - np.abs(before)))
     state.stuck = rise >= -ROUNDED * abs(state.objective)
@@ -341,9 +347,8 @@ def _rows_among(rows: KernelRows, index: Index) -> KernelRows:
 def _reach(qp: QP, level: QP, state: _State, *, guess: bool = False) -> None:
     """Note the point of the whole program that b is, or makes when divided by how much larger its bounds are.
 
-    Where b is the guess at the start of a level, the point of the level before stays if it is better.
-
-    Where all of b is in the inner circle, the objective is computed anew, without the rounding of changes to it.
+    Where b is the guess at the start of a level, the point of the level before stays if it is better. Where all of b is
+    in the inner circle, the objective is computed anew, without the rounding of changes to it.
     """
     inner = state.circles[-1].rows
     if np.count_nonzero(state.b) == np.count_nonzero(state.b[inner]):

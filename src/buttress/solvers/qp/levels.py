@@ -8,19 +8,28 @@ and s of 1, 2 and 3, C=1, of which the figure of docs/svm.md is not; its table o
 of them cost.
 """
 
+import math
+
 import numpy as np
 
 from buttress._checks import Array
-from buttress.gram.rows import Index
+from buttress.gram.rows import Index, KernelRows
 from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.program import QP, slopes
 
 RATIO = 6  # rows of a level for one of the level before
+CHUNK_BYTES = 512 * 2**20  # most memory for the entries of a chunk: more is not kept from one chunk to the next
+LEAST_CHUNK = 64  # rows
 ALONE = 1.5  # times the rows of a chunk: so many are not divided any more
 # In units of p, see ``unit``:
 DOUBT = 0.5  # rows clear of any loss by more, by the level before, are taken to have no coefficient
 NARROWEST = 0.05  # the least by which a row is clear of moving
 NARROW = 8.0  # times the mean violation: what is clear by more waits while the others are solved
+
+
+def chunk_rows(rows: KernelRows) -> int:
+    """Return how many rows a chunk has: the entries among them fit into the memory for rows."""
+    return max(LEAST_CHUNK, math.isqrt(int(min(rows.cache.megabytes * 2**20, CHUNK_BYTES)) // rows.real.itemsize))
 
 
 def level_sizes(n: int, chunk: int) -> list[int]:

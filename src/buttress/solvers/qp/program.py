@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from buttress._checks import Array
+from buttress.gram.rounding import Summed
 from buttress.gram.rows import KernelRows
 from buttress.solvers.qp.compiled import measures
 
@@ -55,6 +56,8 @@ class Point:
         K b from the last certificate, more precise than the stored rows give it.
     stored : array of shape (n,) or None
         K b summed from the stored rows alone.
+    summed : Summed or None
+        What of K b was summed with its error in view.
     gram : array of shape (n, m) or None
         The whole of K in float64, once a phase has needed it; zero columns are added up to a multiple of 64.
     downwards : int
@@ -64,6 +67,7 @@ class Point:
     b: Array
     f: Array | None = None
     stored: Array | None = None
+    summed: Summed | None = None
     gram: Array | None = None
     downwards: int = 0
 

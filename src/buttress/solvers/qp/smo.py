@@ -53,7 +53,7 @@ def block_smo(
         viol = float(down.max() - up.min())
         stored = g + qp.p if at.f is None else None
         objective = 0.5 * float(b @ (g - qp.p)) + float(qp.l1 @ np.abs(b))
-        point = Point(b.copy(), None, stored, state.gram, state.downwards)
+        point = Point(b.copy(), stored=stored, gram=state.gram, downwards=state.downwards)
         _look(qp, state, viol, gap)
         yield Step(point, violation=viol, objective=objective, done=state.enough, iterations=state.pairs,
                    memory=partial(_memory, state, rows))

@@ -149,7 +149,7 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
             plan = _Plan("ipm", INTERIOR_TARGET * limits.gap_tol)
     while True:
         outcome, point = _phase(qp, point, limits, plan, left(), total)
-        proof = certify(qp, point.b)
+        proof = certify(qp, point.b, point.summed)
         small = _good_enough(proof, plan, limits)
         done = outcome.status in ("converged", "exhausted")
         if (small if limits.convex else outcome.status == "converged") and done:
@@ -165,7 +165,7 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
             return _solution(qp, last, best[1], total, limits, converged=small and limits.convex and done)
         plan = following
         # Float32 rows then add only the changes to f. Float64 rows begin anew, for parts of f are from float32 ones.
-        point = replace(point, f=proof.product.f if qp.rows.real == real else None, stored=None)
+        point = replace(point, f=proof.product.f if qp.rows.real == real else None, stored=None, summed=None)
 
 
 def _unfollowed(qp: QP, limits: Limits) -> bool:
