@@ -4,11 +4,10 @@ import ast
 
 import pytest
 
-from tests.mutants.__main__ import ROOMS, ROOT, drawn
+from tests.mutants.__main__ import ROOMS, ROOT, drawn, files_of
 from tests.mutants.grammar import mutants
 
-FILES = sorted(str(path.relative_to(ROOT))
-               for patterns, _ in ROOMS.values() for pattern in patterns for path in ROOT.glob(pattern))
+FILES = sorted(file for room in ROOMS for file in files_of(room))
 
 
 @pytest.mark.parametrize("room", ROOMS)

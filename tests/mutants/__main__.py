@@ -19,17 +19,25 @@ ROOMS = {  # what promises something, and the tests of it
                      ["tests/test_certificates.py", "tests/test_certificate_bounds.py", "tests/test_radii.py"]),
     "training": (["src/buttress/certificates/training/*.py"],
                  ["tests/test_training_flips.py", "tests/test_training_hinge.py", "tests/test_training_moves.py",
-                  "tests/test_training_conclusions.py"]),
-    "verify": (["src/buttress/verify/*.py"], ["tests/test_verify.py", "tests/test_verify_honest.py"]),
-    "gaps": (["src/buttress/solvers/qp/certificate.py", "src/buttress/solvers/ball/soft_ball.py",
-              "src/buttress/solvers/linear/primal.py"],
-             ["tests/test_gap.py", "tests/test_smo.py", "tests/test_svm.py", "tests/test_svm_regressor.py",
-              "tests/test_outlier.py", "tests/test_chunks.py", "tests/test_linear.py"]),
+                  "tests/test_training_conclusions.py", "tests/test_training_pipelines.py"]),
+    "verify": (["src/buttress/verify/*.py"],
+               ["tests/test_verify.py", "tests/test_verify_honest.py", "tests/test_verify_training.py"]),
+    "gaps": (["src/buttress/_proof.py", "src/buttress/gram/rounding.py", "src/buttress/solvers/qp/certificate.py",
+              "src/buttress/solvers/ball/soft_ball.py", "src/buttress/solvers/linear/primal.py",
+              "src/buttress/solvers/linear/attacked_bounds.py"],
+             ["tests/test_proven_gaps.py", "tests/test_gap.py", "tests/test_smo.py", "tests/test_svm.py",
+              "tests/test_svm_regressor.py", "tests/test_outlier.py", "tests/test_chunks.py", "tests/test_linear.py",
+              "tests/test_adversarial_linear.py"]),
     "intervals": (["src/buttress/relational/optimum/*.py", "src/buttress/certainty/intervals.py"],
                   ["tests/relational/test_fit.py", "tests/relational/test_oracle.py", "tests/test_intervals.py"]),
     "verdicts": (["src/buttress/audit/verdict.py", "src/buttress/audit/conclude.py"],
                  ["tests/test_audit.py", "tests/test_audit_report.py", "tests/test_findings.py"]),
 }
+
+
+def files_of(room: str) -> list[str]:
+    """Return the files of a room, from the root."""
+    return [str(path.relative_to(ROOT)) for pattern in ROOMS[room][0] for path in ROOT.glob(pattern)]
 
 
 def drawn(files: list[str], seed: str, count: int) -> list[Mutant]:
@@ -53,14 +61,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, help="after which no further mutant is tried")
     parser.add_argument("--rooms", nargs="*", choices=tuple(ROOMS), default=list(ROOMS))
     given = parser.parse_args(arguments)
-    patterns = [pattern for room in given.rooms for pattern in ROOMS[room][0]]
-    files = sorted({str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)})
-    tests = [test for room in given.rooms for test in ROOMS[room][1]]
-    some = drawn(files, given.seed, given.count)
+    rooms = {room: files_of(room) for room in given.rooms}
+    some = drawn(sorted(file for files in rooms.values() for file in files), given.seed, given.count)
     import_libraries()
     died = tried = 0
     with clone(ROOT) as folder:
-        where = followed(folder, sorted({one.file for one in some}), tests)
+        where = {}
+        for room, files in rooms.items():
+            met = sorted({one.file for one in some} & set(files))
+            where |= followed(folder, met, ROOMS[room][1]) if met else {}
         for one in hunted(folder, some, where, given.minutes):
             tried += 1
             died += one.died
