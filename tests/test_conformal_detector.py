@@ -1,4 +1,4 @@
-"""p-values around any detector: counted by hand, kept by a detector that knows its training rows by heart, and signs."""
+"""p-values around any detector: counted by hand, and kept by one that knows its training rows by heart."""
 
 import numpy as np
 import pytest
@@ -105,7 +105,8 @@ def test_split_keeps_the_false_discovery_rate_of_a_detector_that_knows_its_rows_
 @pytest.mark.parametrize("detector", [
     SVDD(), FOREST, OneClassSVM(), LocalOutlierFactor(novelty=True), KernelDensity(), GaussianMixture(), OfPyOD()])
 def test_every_kind_of_detector_puts_far_rows_out(detector):
-    p = ConformalDetector(detector, cv=4, random_state=0).fit(rows(60, 0)).p_values(np.vstack([rows(20, 1), np.full((5, 3), 30.0)]))
+    new = np.vstack([rows(20, 1), np.full((5, 3), 30.0)])
+    p = ConformalDetector(detector, cv=4, random_state=0).fit(rows(60, 0)).p_values(new)
     assert p[20:].max() == pytest.approx(1 / 61)
     assert p[:20].mean() > 0.3
 

@@ -43,7 +43,8 @@ def test_one_class_svm_of_a_stationary_kernel(kernel, nu):
     theirs = OneClassSVM(kernel=kernel, nu=nu, tol=1e-10).fit(X)
     ours = SVDD(kernel=kernel, nu=nu, contamination=None).fit(X)
     scale = 2 / (nu * len(X))
-    np.testing.assert_allclose(ours.radius_**2 - distances2(ours, new), scale * theirs.decision_function(new), atol=1e-8)
+    inside = ours.radius_**2 - distances2(ours, new)
+    np.testing.assert_allclose(inside, scale * theirs.decision_function(new), atol=1e-8)
     clear = np.abs(theirs.decision_function(new)) > 1e-6
     np.testing.assert_array_equal(ours.predict(new)[clear], theirs.predict(new)[clear])
 

@@ -68,7 +68,7 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         """Raise ValueError for parameters above that are out of range."""
         check_number("nu", self.nu, 0, 1, closed="right", fix="nu is the share of rows that may lie outside.")
         if self.contamination is not None and self.contamination != "auto":
-            check_number("contamination", self.contamination, 0, 1, fix="It is a share of typical rows, 'auto' or None.")
+            check_number("contamination", self.contamination, 0, 1, fix="A share, 'auto' or None.")
         check_number("tol", self.tol, 0)
         check_number("cache_size", self.cache_size, 0)
         check_option("indefinite", self.indefinite, POLICIES)
@@ -208,7 +208,7 @@ def outermost(far: Array, weight: Array) -> float:
     order = np.argsort(-far, kind="stable")
     value = far[order]
     k = int(np.searchsorted(np.cumsum(weight[order]), OUTSIDE * weight.sum() * (1 + ALIKE), side="right"))
-    room = ALIKE * max(1.0, float(np.abs(value).max()))
+    room = ALIKE * float(np.abs(value).max())
     while k > 0 and value[k - 1] - value[k] <= room:
         k -= 1
     return float(value[k - 1] + value[k]) / 2 if k else float(value[0]) + room

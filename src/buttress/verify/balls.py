@@ -96,9 +96,9 @@ def threshold(model: Model, part: Model, d2: Near, a: Array, weight: Array, R2: 
     """Return the claim that the offset is the one that follows from the distances.
 
     It is minus R^2 and the violation of the optimality conditions (max d^2 of rows below their bound less min d^2 of
-    the support vectors). With "auto" it is between the tenth of the rows farthest out and the others, with a number as ``contamination`` it is minus the largest distance of a row left out, d^2 / (1 - a)^2,
-    whose share of rows at least as far exceeds it. Scores in logarithms are log f with f = (k + |c|^2 - d^2) / 2, of a
-    row left out (f - a k) / (1 - a).
+    the support vectors). With "auto" it is between the tenth of the rows farthest out and the others, with a number as
+    ``contamination`` minus the largest distance of a row left out, d^2 / (1 - a)^2, whose share of rows at least as far
+    exceeds it. Scores in logarithms are log f with f = (k + |c|^2 - d^2) / 2, of a row left out (f - a k) / (1 - a).
     """
     kept, room, offset = weight > 0, room + float(d2.e.max()), -float(model["offset_"])
     logs = in_logs(part)
