@@ -2,6 +2,7 @@
 
     python -m benchmarks.adbench --data-dir DIR             all detectors, and how far SVDD is ahead of each
     python -m benchmarks.adbench --sets choosing            on the sets that constants may be chosen on
+    python -m benchmarks.adbench --what mixtures            SVDD beside other kernels and mixtures of seven
     python -m benchmarks.adbench --what p-values            power and false share of p-values around each scorer
 
 DIR has adbench/*.npz. The sets are those of ``trial_sets.py``: odd numbers choose, even ones judge. Of each at most
@@ -91,9 +92,12 @@ def peers(seed: int) -> dict[str, Callable[[np.ndarray, np.ndarray | None], np.n
             "HBOS": Theirs("hbos", "HBOS"), "ECOD": Theirs("ecod", "ECOD"), "COPOD": Theirs("copod", "COPOD")}
 
 
-def detectors(seed: int) -> dict[str, Callable[[np.ndarray, np.ndarray | None], np.ndarray]]:
-    """Return the peers and ours."""
-    return {"SVDD": Ours(SVDD), **peers(seed)}
+def mixtures() -> dict[str, Callable[[np.ndarray, np.ndarray | None], np.ndarray]]:
+    """Return the ball of one kernel, of others, and of the default mixture with each objective."""
+    single = {f"SVDD, {kernel}": Ours(SVDD, kernel=kernel) for kernel in ("laplacian", "cauchy")}
+    learned = {f"MultiKernelSVDD, {objective}": Ours(MultiKernelSVDD, objective=objective)
+               for objective in ("minimax", "joint", "spread", "uniform")}
+    return {"SVDD": Ours(SVDD), **single, **learned}
 
 
 def scaled(train: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:
@@ -135,23 +139,25 @@ def measured(X: np.ndarray, y: np.ndarray, protocol: str, seed: int, made: dict[
     return found
 
 
-def all_tasks(args: argparse.Namespace) -> dict[str, tuple[list[str], np.ndarray]]:
+def all_tasks(
+    folder: Path, sets: str, rows: int, seeds: int, made: dict[str, Callable]
+) -> dict[str, tuple[list[str], np.ndarray]]:
     """Return for each protocol the detectors and their ROC AUC, (sets, detectors), means over the seeds."""
     values: dict[str, list[np.ndarray]] = {protocol: [] for protocol in PROTOCOLS}
-    for seed in range(args.seeds):
-        made = detectors(seed)
+    for seed in range(seeds):
         for protocol in PROTOCOLS:
-            rows = []
-            for name, X, y in tasks(args.data_dir, SETS[args.sets], args.rows, seed):
-                rows.append(list(measured(X, y, protocol, seed, made).values()))
-                print(f"{protocol}, {name}, {seed}: {rows[-1]}", file=sys.stderr, flush=True)
-            values[protocol].append(np.array(rows))
+            found = []
+            for name, X, y in tasks(folder, SETS[sets], rows, seed):
+                found.append(list(measured(X, y, protocol, seed, made).values()))
+                print(f"{protocol}, {name}, {seed}", file=sys.stderr, flush=True)
+            values[protocol].append(np.array(found))
     return {protocol: (list(made), np.mean(found, axis=0)) for protocol, found in values.items()}
 
 
 def print_auc(args: argparse.Namespace) -> None:
     """Print mean, mean rank and wins of each detector, and how far SVDD is ahead of it, with standard errors."""
-    found = all_tasks(args)
+    made = mixtures() if args.what == "mixtures" else {"SVDD": Ours(SVDD), **peers(0)}
+    found = all_tasks(args.data_dir, args.sets, args.rows, args.seeds, made)
     names = found[PROTOCOLS[0]][0]
     columns = ["mean AUC", "mean rank", "wins", "SVDD ahead by"]
     print("| detector | " + " | ".join(f"{column}, {protocol}" for protocol in PROTOCOLS for column in columns) + " |")
@@ -219,14 +225,14 @@ def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--what", choices=("auc", "p-values"), default="auc")
+    parser.add_argument("--what", choices=("auc", "p-values", "mixtures"), default="auc")
     parser.add_argument("--sets", choices=SETS, default="judging")
     parser.add_argument("--rows", type=int, default=1500)
     parser.add_argument("--seeds", type=int, default=1)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     with threadpool_limits(1):
-        (print_auc if args.what == "auc" else print_p_values)(args)
+        (print_p_values if args.what == "p-values" else print_auc)(args)
 
 
 if __name__ == "__main__":
