@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from trial_sets import ADBENCH_CHOOSING, ADBENCH_JUDGING, drawn
 
-from buttress import SVDD, ConformalDetector
+from buttress import SVDD, ConformalDetector, MultiKernelSVDD
 from buttress.certainty.conformal import p_values, rejected
 
 SETS = {"choosing": ADBENCH_CHOOSING, "judging": ADBENCH_JUDGING}

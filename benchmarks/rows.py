@@ -95,8 +95,8 @@ def novel_rows(folder: str | None) -> Iterator[Row]:
         means = dict(zip(names, values.mean(axis=0), strict=True))
         for name, value in means.items():
             if name != "SVDD":
-                yield Row(f"novel rows, {protocol}, {len(values)} sets", "ROC AUC", means["SVDD"], f"PyOD, {name}", value,
-                          Better.MORE)
+                what = f"novel rows, {protocol}, {len(values)} sets"
+                yield Row(what, "ROC AUC", means["SVDD"], f"PyOD, {name}", value, Better.MORE)
 
 
 def sure(folder: str | None) -> Iterator[Row]:
