@@ -1,26 +1,18 @@
-"""Novelty detection side by side: speed, certificate, memory, and detection on real one-class tasks.
+"""The balls side by side: speed, certificate and memory. Detection is in ``adbench.py``.
 
     python benchmarks/novelty.py speed      SVDD against scikit-learn's OneClassSVM, 10,000 x 30, same objective
     python benchmarks/novelty.py minimax    balls solved until a certified relative gap of 1e-5, 8 kernels x 2,000 rows
     python benchmarks/novelty.py joint      the same for objective="joint", , normalised and not
     python benchmarks/novelty.py memory     peak memory of 8 kernels x 10,000 rows
-    python benchmarks/novelty.py detect     ROC AUC on one-class tasks over random splits; needs pyod for its OCSVM
-
-``--data-dir`` is a folder with mnist/*-ubyte.gz and uci/heart_cleveland.csv; without it both come from OpenML.
 """
 
 import argparse
-import gzip
 import resource
 import time
-from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import fetch_openml, load_breast_cancer, load_digits, make_classification, make_moons
-from sklearn.ensemble import IsolationForest
-from sklearn.metrics import roc_auc_score
-from sklearn.neighbors import LocalOutlierFactor
-from sklearn.preprocessing import StandardScaler, scale
+from sklearn.datasets import make_classification, make_moons
+from sklearn.preprocessing import scale
 from sklearn.svm import OneClassSVM
 from threadpoolctl import threadpool_limits
 
@@ -127,102 +119,15 @@ def memory(n=10_000):
           f"relative gap {model.dual_gap_ / model.primal_objective_:.1e}")
 
 
-def mnist(folder):
-    """Return the 10,000 test images (n, 784) in [0, 1] and their digits."""
-    if folder is None:
-        X, y = fetch_openml("mnist_784", version=1, return_X_y=True, as_frame=False)
-        return X[60000:] / 255, y[60000:].astype(int)
-    with gzip.open(folder / "mnist/t10k-images-idx3-ubyte.gz") as images:
-        X = np.frombuffer(images.read(), np.uint8, offset=16).reshape(-1, 784) / 255
-    with gzip.open(folder / "mnist/t10k-labels-idx1-ubyte.gz") as labels:
-        return X, np.frombuffer(labels.read(), np.uint8, offset=8).astype(int)
-
-
-def heart(folder):
-    """Return the Cleveland rows without missing values and whether each has no disease."""
-    if folder is None:
-        X, y = fetch_openml("heart-c", version=1, return_X_y=True, as_frame=True)
-        X = X.apply(lambda column: column.cat.codes.where(column.notna()) if column.dtype == "category" else column)
-        full = X.notna().all(axis=1).to_numpy()
-        return X.to_numpy(float)[full], (y == "<50").to_numpy()[full]
-    table = np.genfromtxt(folder / "uci/heart_cleveland.csv", delimiter=",", skip_header=1)
-    table = table[~np.isnan(table).any(axis=1)]
-    return table[:, :-1], table[:, -1] == 0
-
-
-def tasks_of(folder):
-    """Yield (name, X, inlier mask, standardise): one class is typical, everything else is novel."""
-    X, y = load_breast_cancer(return_X_y=True)
-    yield "breast cancer, benign", X, y == 1, True
-    yield "heart, no disease", *heart(folder), True
-    X, y = load_digits(return_X_y=True)
-    for digit in (1, 3, 8):
-        yield f"digits, {digit}", X / 16, y == digit, False
-    X, y = mnist(folder)
-    for digit in (3, 8):
-        yield f"MNIST, {digit}", X, y == digit, False
-
-
-def detectors(seed):
-    """Return the peers and ours by name, each with nu = 0.1 where it has one, else with its defaults."""
-    made = {
-        "OneClassSVM": OneClassSVM(nu=0.1),
-        "IsolationForest": IsolationForest(random_state=seed),
-        "LOF": LocalOutlierFactor(novelty=True),
-        "SVDD rbf": SVDD(nu=0.1),
-        "SVDD laplacian": SVDD(kernel="laplacian", nu=0.1),
-        "MK minimax": MultiKernelSVDD(nu=0.1, tol=1e-3),
-        "MK spread": MultiKernelSVDD(nu=0.1, objective="spread", tol=1e-3),
-        "MK joint": MultiKernelSVDD(nu=0.1, objective="joint", tol=1e-3),
-        "MK uniform": MultiKernelSVDD(nu=0.1, objective="uniform"),
-    }
-    try:
-        from pyod.models.ocsvm import OCSVM
-    except ImportError:
-        print("pyod is not installed: its OCSVM is left out.")
-        return made
-    return made | {"PyOD OCSVM": OCSVM()}
-
-
-def scored(X, inlier, standardise, splits, only=None):
-    """Return the ROC AUC of each detector over splits: 60% of the inliers train (at most 600)."""
-    scores = {}
-    for seed in range(splits):
-        rng = np.random.default_rng(seed)
-        typical, novel = rng.permutation(np.flatnonzero(inlier)), rng.permutation(np.flatnonzero(~inlier))[:1000]
-        train = typical[: min(600, int(0.6 * len(typical)))]
-        test = np.concatenate([typical[len(train) :], novel])
-        scaler = StandardScaler().fit(X[train]) if standardise else None
-        A, B = (X[train], X[test]) if scaler is None else (scaler.transform(X[train]), scaler.transform(X[test]))
-        for label, model in detectors(seed).items():
-            if only is None or label in only:
-                value = model.fit(A).decision_function(B) * (-1 if label.startswith("PyOD") else 1)
-                scores.setdefault(label, []).append(roc_auc_score(inlier[test], value))
-    return scores
-
-
-def detect(folder, splits):
-    """Print mean and standard deviation of the ROC AUC over splits."""
-    for name, X, inlier, standardise in tasks_of(folder):
-        scores = scored(X, inlier, standardise, splits)
-        print(f"\n{name} ({inlier.sum()} typical rows, {X.shape[1]} columns, {splits} splits)")
-        for label, values in sorted(scores.items(), key=lambda item: -np.mean(item[1])):
-            print(f"  {label:16} {np.mean(values):.4f} +- {np.std(values):.4f}", flush=True)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "minimax", "joint", "memory", "detect"])
-    parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("what", choices=["speed", "minimax", "joint", "memory"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
     with threadpool_limits(args.threads):
         if args.what == "speed":
             speed(args.rounds)
-        elif args.what == "detect":
-            detect(args.data_dir, args.splits)
         else:
             {"minimax": minimax, "joint": joint, "memory": memory}[args.what]()
 

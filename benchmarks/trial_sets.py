@@ -9,6 +9,9 @@ series, has a response that its documentation explains, and is no copy of one be
 out are columns that number or name the rows and columns that are made from the response. Odd ones choose, even ones
 judge.
 
+ADBENCH are the classical sets of ADBench in a folder: odd numbers choose, even ones judge. That holds for widths of
+kernels, for scaling, for nu and for every other rule of the novelty detectors.
+
 Tables come inside packages (pydataset, statsmodels, vega_datasets, palmerpenguins, scikit-learn), others are
 generated. Text columns become one column a value, rows with gaps are dropped, at most ``ROWS`` rows are drawn with a
 fixed seed, and a column that is all but the target itself is left out.
@@ -164,6 +167,24 @@ AUDITED: dict[str, tuple[str, tuple[str, ...]]] = {
     "openintro/bdims": ("wgt", ()),
     "openintro/births14": ("weight", ("lowbirthweight", "premie")),
 }
+
+ADBENCH_CHOOSING = ("1_ALOI", "5_campaign", "11_donors", "15_Hepatitis", "17_InternetAds", "23_mammography", "25_musk",
+                    "29_Pima", "31_satimage-2", "33_skin", "37_Stamps", "41_Waveform", "43_WDBC", "47_yeast")
+ADBENCH_JUDGING = ("6_cardio", "8_celeba", "10_cover", "14_glass", "18_Ionosphere", "20_letter", "22_magic.gamma",
+                   "26_optdigits", "28_pendigits", "30_satellite", "34_smtp", "38_thyroid", "40_vowels", "44_Wilt",
+                   "46_WPBC")
+LEAST_ANOMALIES = 50  # that a draw of rows keeps, or all
+
+
+def drawn(X: np.ndarray, y: np.ndarray, most: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return at most ``most`` rows: of anomalies (y = 1) their share in the set, at least min(all, 50)."""
+    rng = np.random.default_rng(seed)
+    novel, typical = rng.permutation(np.flatnonzero(y == 1)), rng.permutation(np.flatnonzero(y == 0))
+    if len(y) <= most:
+        return X, y
+    count = min(len(novel), max(LEAST_ANOMALIES, round(most * len(novel) / len(y))))
+    rows = rng.permutation(np.concatenate([novel[:count], typical[: most - count]]))
+    return X[rows], y[rows]
 
 
 def audited(name: str) -> tuple[dict[str, np.ndarray], np.ndarray]:

@@ -10,6 +10,13 @@ EIGHT = [Linear(), Polynomial(2, 0.3, 1.0), RBF(0.4), Laplacian(0.7), SIGMOID, I
          Cauchy(0.6)]
 
 
+def distances2(model, X):
+    """Squared distances of rows to the centre of a fitted ball, from its kernel and coefficients."""
+    k, a = model.kernel_, model.dual_coef_[0]
+    Z = model.support_vectors_
+    return k.diagonal(X) - 2 * k(X, Z) @ a + a @ k(Z, Z) @ a
+
+
 def normalised(kernels, X):
     """Centred Gram matrices with tr/n = 1, the long way."""
     H = np.eye(len(X)) - 1 / len(X)

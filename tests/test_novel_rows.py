@@ -3,14 +3,16 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
+from scipy.special import logsumexp
 from scipy.stats import false_discovery_control
 from sklearn.exceptions import NotFittedError
 
 from buttress import SVDD, MultiKernelSVDD, load, save
 from buttress.certainty.conformal import p_values, rejected, threshold
-from buttress.kernels import RBF
+from buttress.kernels import RBF, Cauchy, Combination, InverseMultiquadric, Laplacian, MultiscaleRBF
 
-DETECTORS = [SVDD(), SVDD(nu=0.3), MultiKernelSVDD([RBF(0.2), RBF(1.0)])]
+DETECTORS = [SVDD(), SVDD(nu=0.3), SVDD(kernel="linear", nu=0.2), MultiKernelSVDD([RBF(0.2), RBF(1.0)])]
 
 
 def name(model):
@@ -25,21 +27,87 @@ def test_rows_without_coefficient_are_judged_as_by_refits_and_others_not_too_nea
     X = rows(80, 0)
     model = SVDD(kernel=RBF(0.3), nu=0.1, tol=1e-9).fit(X)
     other = {"kernel": RBF(0.3), "nu": 0.1 * 80 / 79, "tol": 1e-9}
-    refit = np.array([-SVDD(**other).fit(np.delete(X, i, 0)).score_samples(X[i:i + 1])[0] for i in range(80)])
+    refit = np.array([SVDD(**other).fit(np.delete(X, i, 0)).score_samples(X[i:i + 1])[0] for i in range(80)])
     inside = np.setdiff1d(np.arange(80), model.support_)
-    np.testing.assert_allclose(model.loo_distance2_[inside], refit[inside], atol=1e-6)
-    assert (model.loo_distance2_ > refit - 0.02).all()
+    np.testing.assert_allclose(model.loo_scores_[inside], refit[inside], atol=1e-6)
+    assert (model.loo_scores_ < refit + 0.02).all()
 
 
-def test_the_centre_without_a_row_has_the_other_coefficients_in_proportion():
+@pytest.mark.parametrize("kernel", [RBF(0.3), RBF(300.0), Laplacian(20.0), Cauchy(2.0), MultiscaleRBF((1.0, 50.0)),
+                                    InverseMultiquadric(0.1), Combination([RBF(80.0), Laplacian(9.0)], [0.3, 2.0])])
+def test_the_score_without_a_row_is_that_of_the_other_coefficients_in_proportion(kernel):
     X = rows(40, 1)
-    model = SVDD(kernel=RBF(0.3), nu=0.2).fit(X)
-    K = RBF(0.3)(X, X)
+    X[0] = 30.0  # its own part is nearly all of its sum
+    model = SVDD(kernel=kernel, nu=0.2).fit(X)
+    a = np.zeros(40)
+    a[model.support_] = model.dual_coef_[0]
+    for i in [0, *model.support_[:5]]:
+        rest = [(a[j] / (1 - a[i]), exact_logarithm(kernel, X[i], X[j])) for j in model.support_ if j != i]
+        expected = logsumexp([log for _, log in rest], b=[weight for weight, _ in rest])
+        assert model.loo_scores_[i] == pytest.approx(expected, rel=1e-9)
+
+
+def exact_logarithm(kernel, x, z):
+    """The logarithm of a kernel's value, from its formula."""
+    r2 = float(((x - z) ** 2).sum())
+    if isinstance(kernel, Combination):
+        logs = [exact_logarithm(part, x, z) for part in kernel.kernels]
+        return logsumexp(logs, b=kernel.weights)
+    if isinstance(kernel, MultiscaleRBF):
+        return logsumexp([-gamma * r2 for gamma in kernel.gammas]) - np.log(len(kernel.gammas))
+    return {RBF: lambda: -kernel.gamma * r2, Laplacian: lambda: -kernel.gamma * np.sqrt(r2),
+            Cauchy: lambda: -np.log1p(kernel.gamma * r2),
+            InverseMultiquadric: lambda: -0.5 * np.log(r2 + kernel.offset**2)}[type(kernel)]()
+
+
+def test_the_squared_distance_without_a_row_has_the_other_coefficients_in_proportion():
+    X = rows(40, 1)
+    model = SVDD(kernel="linear", nu=0.2).fit(X)
     a = np.zeros(40)
     a[model.support_] = model.dual_coef_[0]
     for i in model.support_[:5]:
-        rest = np.where(np.arange(40) == i, 0, a) / (1 - a[i])
-        assert model.loo_distance2_[i] == pytest.approx(K[i, i] - 2 * K[i] @ rest + rest @ K @ rest, rel=1e-9)
+        centre = (np.where(np.arange(40) == i, 0, a) / (1 - a[i])) @ X
+        assert -model.loo_scores_[i] == pytest.approx(((X[i] - centre) ** 2).sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kernel", [RBF(0.3), RBF(3e4), Laplacian(500.0),
+                                    Combination([RBF(1e4), RBF(2e4)], [0.5, 2.0])])
+def test_scores_are_logarithms_that_keep_the_order_far_from_all_rows(kernel, dtype):
+    X = rows(60, 2)
+    model = SVDD(kernel=kernel, nu=0.5).fit(X.astype(dtype))
+    new = np.array([[0.1, 0.2, 0.3], [9.0, 0.0, 0.0], [90.0, 0.0, 0.0], [91.0, 0.0, 0.0], [1e4, 0.0, 0.0]])
+    logs = np.array([[exact_logarithm(kernel, x, z) for z in model.support_vectors_] for x in new.astype(dtype)])
+    expected = logsumexp(logs, b=model.dual_coef_, axis=1)
+    scores = model.score_samples(new.astype(dtype))
+    np.testing.assert_allclose(scores, expected, rtol=1e-9 if dtype is np.float64 else 2e-4)
+    assert (np.diff(expected) < 0).all()
+    assert (np.diff(scores) < 0).all()
+
+
+def test_logarithms_have_the_order_of_the_squared_distances():
+    X, new = rows(100, 3), rows(50, 4)
+    model = SVDD(kernel=RBF(0.2), nu=0.1, contamination=None).fit(X)
+    K = RBF(0.2)(new, model.support_vectors_) @ model.dual_coef_[0]
+    distance2 = 1 - 2 * K + model.center_norm2_
+    np.testing.assert_array_equal(np.argsort(distance2), np.argsort(-model.score_samples(new)))
+    np.testing.assert_array_equal(model.predict(new) == 1, distance2 <= model.radius_**2 + 1e-9)
+
+
+def test_the_width_is_that_of_the_third_neighbour_whatever_unit_and_copies():
+    X = np.vstack([rows(50, 5), rows(50, 5)[:20]])  # copies
+    apart = cdist(X[:50], X[:50], "sqeuclidean")
+    third = np.sort(apart, axis=1)[:, 3]
+    counted = np.sort(np.concatenate([third, third[:20]]))
+    gamma = SVDD().fit(X).kernel_.gamma
+    assert 1 / gamma == pytest.approx(counted[34])
+    assert SVDD().fit(1e3 * X).kernel_.gamma == pytest.approx(1e-6 * gamma)
+    assert SVDD(kernel="laplacian").fit(X).kernel_.gamma == pytest.approx(gamma**0.5)
+    assert SVDD().fit(X[:50], sample_weight=np.where(np.arange(50) < 20, 2, 1)).kernel_.gamma == pytest.approx(gamma)
+    assert SVDD(kernel="poly").fit(X).kernel_.gamma == pytest.approx(1 / (3 * X.var()))
+    constant = np.column_stack([X, np.full(70, 7.0)])
+    assert SVDD().fit(constant).kernel_.gamma == pytest.approx(gamma)
+    assert SVDD().fit(np.ones((20, 2))).kernel_.gamma == 1.0
 
 
 @pytest.mark.parametrize("model", DETECTORS, ids=name)
@@ -108,7 +176,7 @@ def test_weights_count_rows_and_rows_without_weight_do_not_count(tmp_path):
     X, new = rows(60, 5), rows(40, 6)
     weight = np.where(np.arange(60) < 50, 1.0, 0.0)
     model = SVDD().fit(X, sample_weight=weight)
-    assert np.isnan(model.loo_distance2_[50:]).all()
+    assert np.isnan(model.loo_scores_[50:]).all()
     alone = SVDD(gamma=model.kernel_.gamma).fit(X[:50])
     np.testing.assert_allclose(model.p_values(new), alone.p_values(new), atol=1e-9)
     save(model, tmp_path / "model")

@@ -28,7 +28,7 @@ from buttress.kernels import (
 from buttress.solvers.ball.soft_ball import quantile_radius, solve_ball
 from buttress.solvers.qp.solve import Limits
 
-from ball_problems import EIGHT, SIGMOID, best_dual
+from ball_problems import EIGHT, SIGMOID, best_dual, distances2
 from problems import points
 
 DEFINITE = [Linear(0.5), Polynomial(2, 0.3, 1.0), RBF(0.4), Laplacian(0.7), InverseMultiquadric(1.3), Log(2, 0.5),
@@ -41,9 +41,10 @@ STATIONARY = [RBF(0.4), Laplacian(0.7), InverseMultiquadric(1.3), Cauchy(0.6)]
 def test_one_class_svm_of_a_stationary_kernel(kernel, nu):
     X, new = points(150), points(100, seed=1)
     theirs = OneClassSVM(kernel=kernel, nu=nu, tol=1e-10).fit(X)
-    ours = SVDD(kernel=kernel, nu=nu).fit(X)
+    ours = SVDD(kernel=kernel, nu=nu, contamination=None).fit(X)
     scale = 2 / (nu * len(X))
-    np.testing.assert_allclose(ours.decision_function(new), scale * theirs.decision_function(new), atol=1e-8)
+    inside = ours.radius_**2 - distances2(ours, new)
+    np.testing.assert_allclose(inside, scale * theirs.decision_function(new), atol=1e-8)
     clear = np.abs(theirs.decision_function(new)) > 1e-6
     np.testing.assert_array_equal(ours.predict(new)[clear], theirs.predict(new)[clear])
 
@@ -53,7 +54,7 @@ def test_a_polynomial_kernel_needs_the_ball():
     X = points(300, 2)
     far = np.array([[6.0, 0.0], [0.0, -6.0], [5.0, 5.0]])
     kernel = Polynomial(2, 1.0, 1.0)
-    assert (SVDD(kernel=kernel).fit(X).predict(far) == -1).all()
+    assert (SVDD(kernel=kernel, nu=0.1).fit(X).predict(far) == -1).all()
     assert (OneClassSVM(kernel=kernel, nu=0.1).fit(X).predict(far) == 1).all()
 
 
@@ -65,7 +66,7 @@ def test_hard_ball_is_the_smallest_that_encloses_the_points():
         balls.append((centre, np.linalg.norm(p - centre)))
     enclosing = [ball for ball in balls if np.linalg.norm(X - ball[0], axis=1).max() <= ball[1] + 1e-12]
     centre, radius = min(enclosing, key=lambda ball: ball[1])
-    model = SVDD(kernel="linear", nu=1e-3).fit(X)
+    model = SVDD(kernel="linear", nu=1e-3, contamination=None).fit(X)
     assert model.radius_ == pytest.approx(radius, rel=1e-9)
     np.testing.assert_allclose(model.dual_coef_ @ model.support_vectors_, centre[None], atol=1e-9)
     assert (model.predict(X) == 1).all()
@@ -80,7 +81,7 @@ def test_objectives_enclose_the_optimum_of_a_general_solver(kernel):
     assert model.dual_objective_ == pytest.approx(optimum, abs=1e-6)
     assert 0 <= model.dual_gap_ + 1e-12 <= 1e-9
     assert model.converged_
-    d2 = -model.score_samples(X)
+    d2 = distances2(model, X)
     cost = lambda R2: R2 + weight @ np.maximum(0, d2 - R2) / (nu * weight.sum())  # noqa: E731
     assert model.primal_objective_ == pytest.approx(min(cost(R2) for R2 in d2), rel=1e-9)
     assert cost(model.radius_**2) == pytest.approx(model.primal_objective_, rel=1e-9)
@@ -128,17 +129,21 @@ def test_radius_is_a_quantile_that_minimises_the_primal(seed):
 @pytest.mark.parametrize("nu", [0.02, 0.1, 0.5, 1.0])
 def test_nu_bounds_the_share_outside_and_the_share_of_support_vectors(nu):
     X = points(200)
-    model = SVDD(nu=nu).fit(X)
+    model = SVDD(nu=nu, gamma="scale", contamination=None).fit(X)
     assert (model.predict(X) == -1).mean() <= nu
     assert len(model.support_) >= nu * 200
-    at_or_beyond = -model.score_samples(X) >= model.radius_**2 - 1e-4  # those that "R or more" calls anomalies
+    at_or_beyond = distances2(model, X) >= model.radius_**2 - 1e-4  # those that "R or more" calls anomalies
     assert nu == 1 or at_or_beyond.mean() > nu
     np.testing.assert_array_equal(model.fit_predict(X), model.predict(X))
 
 
-@pytest.mark.parametrize("model", [SVDD(kernel=Laplacian(0.5)), SVDD(kernel=SIGMOID, indefinite="clip"),
-                                   SVDD(kernel=SIGMOID, indefinite="flip"), SVDD(kernel=SIGMOID, indefinite="shift"),
-                                   MultiKernelSVDD(), MultiKernelSVDD(objective="spread")], ids=str)
+BALL = {"nu": 0.1, "contamination": None}
+
+
+@pytest.mark.parametrize("model", [SVDD(kernel=Laplacian(0.5), **BALL), SVDD(kernel=SIGMOID, indefinite="clip", **BALL),
+                                   SVDD(kernel=SIGMOID, indefinite="flip", **BALL),
+                                   SVDD(kernel=SIGMOID, indefinite="shift", **BALL), MultiKernelSVDD(**BALL),
+                                   MultiKernelSVDD(objective="spread", **BALL)], ids=str)
 def test_integer_weights_mean_repeated_rows(model):
     X, new = points(50), points(20, seed=1)
     weight = np.random.default_rng(0).integers(0, 4, 50)
@@ -159,10 +164,11 @@ def test_conditionally_definite_kernels_are_exact_and_constants_change_nothing(k
 @pytest.mark.parametrize("kernel", [Polynomial(2, 0.3, 1.0), RBF(0.4)], ids=str)
 def test_precomputed_is_the_kernel(kernel):
     X, new = points(60), points(15, seed=1)
-    given = SVDD(kernel="precomputed").fit(kernel(X, X))
-    known = SVDD(kernel=kernel).fit(X)
-    np.testing.assert_allclose(given.decision_function(kernel(new, X), diag=kernel.diagonal(new)),
-                               known.decision_function(new), atol=1e-10)
+    given = SVDD(kernel="precomputed", **BALL).fit(kernel(X, X))
+    known = SVDD(kernel=kernel, **BALL).fit(X)
+    scores = given.score_samples(kernel(new, X), diag=kernel.diagonal(new))
+    np.testing.assert_allclose(scores, -distances2(known, new), atol=1e-10)
+    np.testing.assert_array_equal(given.predict(kernel(new, X), diag=kernel.diagonal(new)), known.predict(new))
     np.testing.assert_array_equal(given.fit_predict(kernel(X, X)), known.fit_predict(X))
 
 
@@ -184,7 +190,7 @@ def test_many_rows_are_certified_too():
     model = SVDD(nu=0.05, kernel=Laplacian(0.3)).fit(X)
     assert model.converged_
     assert 0 <= model.dual_gap_ <= 1e-3 * model.primal_objective_
-    d2 = -model.score_samples(X)
+    d2 = distances2(model, X)
     cost = model.radius_**2 + np.maximum(0, d2 - model.radius_**2).sum() / (0.05 * 2500)
     assert model.primal_objective_ == pytest.approx(cost, rel=1e-9)  # float64, though its rows were float32
     a, K = model.dual_coef_[0], Laplacian(0.3)(model.support_vectors_, model.support_vectors_)
@@ -227,16 +233,16 @@ def test_corrected_spectra(policy):
 def test_indefinite_kernels_warn_or_are_refused_and_certified_once_corrected():
     X = points(50)
     with pytest.warns(UserWarning, match="indefinite"):
-        model = SVDD(kernel=SIGMOID).fit(X)
+        model = SVDD(kernel=SIGMOID, **BALL).fit(X)
     assert np.isnan(model.dual_gap_)
     assert set(model.predict(X)) <= {-1, 1}
     with pytest.raises(ValueError, match="indefinite"):
         SVDD(kernel=SIGMOID, indefinite="raise").fit(X)
     for policy in ("clip", "flip", "shift"):
-        corrected = SVDD(kernel=SIGMOID, indefinite=policy).fit(X)
+        corrected = SVDD(kernel=SIGMOID, indefinite=policy, **BALL).fit(X)
         assert 0 <= corrected.dual_gap_ + 1e-12 <= 1e-9
         np.testing.assert_array_equal(corrected.predict(X), corrected.fit_predict(X))
-        given = SVDD(kernel="precomputed", indefinite=policy).fit(SIGMOID(X, X))
+        given = SVDD(kernel="precomputed", indefinite=policy, **BALL).fit(SIGMOID(X, X))
         assert given.primal_objective_ == pytest.approx(corrected.primal_objective_, rel=1e-9)
         np.testing.assert_array_equal(given.fit_predict(SIGMOID(X, X)), corrected.predict(X))
     with pytest.raises(ValueError, match="5000"):
@@ -301,7 +307,7 @@ def test_units_of_the_rows_do_not_matter_and_nothing_hangs(scale):
 
 def test_equal_rows_make_a_ball_of_radius_zero():
     X = np.ones((5, 2))
-    model = SVDD().fit(X)
+    model = SVDD(contamination=None).fit(X)
     assert model.radius_ == pytest.approx(0, abs=1e-6)
     assert model.predict([[1.0, 1.0], [1.0, 2.0]]).tolist() == [1, -1]
 

@@ -43,12 +43,12 @@ def test_minimax_mixes_two_views_of_which_neither_suffices():
     X[:3, 0] *= 6
     X[3:6, 1] *= 6
     kernels = [lambda A, B: A[:, :1] @ B[:, :1].T, lambda A, B: A[:, 1:] @ B[:, 1:].T]
-    model = MultiKernelSVDD(kernels, tol=1e-8).fit(X)
+    model = MultiKernelSVDD(kernels, nu=0.1, tol=1e-8).fit(X)
     optimum = best_dual(normalised(kernels, X), np.full(40, 1 / 4))
     assert model.primal_objective_ == pytest.approx(optimum, abs=1e-6)
     assert (model.kernel_weights_ > 0.1).all()
     np.testing.assert_allclose(model.kernel_variances_, model.kernel_variances_.mean(), rtol=1e-3)
-    slopes = [SVDD(kernel=Combination(model.kernels_, (model.kernel_weights_ + [h, -h]) / model.kernel_scales_))
+    slopes = [SVDD(kernel=Combination(model.kernels_, (model.kernel_weights_ + [h, -h]) / model.kernel_scales_), nu=0.1)
               .fit(X).primal_objective_ for h in (-1e-3, 0, 1e-3)]
     assert slopes[1] <= min(slopes) + 1e-9
 
@@ -79,7 +79,7 @@ def test_copies_warn_share_their_weight_under_spread_and_change_nothing_under_mi
 def test_spread_is_monotone_ends_at_its_closed_form_and_does_not_depend_on_the_start():
     X = points(80)
     kernels = [RBF(0.5), Polynomial(2, 0.3, 1.0), Laplacian(0.7), Log(2, 0.5), Linear()]
-    model = MultiKernelSVDD(kernels, objective="spread", tol=1e-6).fit(X)
+    model = MultiKernelSVDD(kernels, nu=0.1, objective="spread", tol=1e-6).fit(X)
     objective = np.array([entry["objective"] for entry in model.history_])
     assert (np.diff(objective) >= -1e-8).all()
     assert model.n_iter_ <= 12
@@ -97,7 +97,7 @@ def test_spread_is_monotone_ends_at_its_closed_form_and_does_not_depend_on_the_s
         np.testing.assert_allclose(other.eta, model.kernel_weights_, atol=1e-5)
     for gamma in np.abs(rng.normal(size=(100, 5))):  # Eq. 10: no other unit vector has a larger product with V
         assert gamma @ V / np.linalg.norm(gamma) <= objective[-1] + 1e-9
-    minimax = MultiKernelSVDD(kernels, tol=1e-6).fit(X)
+    minimax = MultiKernelSVDD(kernels, nu=0.1, tol=1e-6).fit(X)
     assert np.abs(minimax.kernel_weights_ - model.kernel_weights_).max() > 0.3  # Eq. 10 is not Eq. 7
     for _ in range(20):  # no dual point beside it has a larger norm of V
         other = a + 0.05 * (rng.dirichlet(np.ones(80)) - a)

@@ -20,6 +20,7 @@ _HOME = {
     "CRR": "buttress.robust",
     "CertifiedSVC": "buttress.adversarial",
     "CertifiedBoundaryDisplay": "buttress.displays",
+    "ConformalDetector": "buttress.certainty.detector",
     "ConvergenceDisplay": "buttress.displays",
     "explain": "buttress.explaining",
     "FeatureNoiseWarning": "buttress._checks",

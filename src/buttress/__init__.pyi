@@ -21,6 +21,7 @@ from buttress.adversarial import FreeRangeSVC as FreeRangeSVC
 from buttress.adversarial import StochasticAdvSVM as StochasticAdvSVM
 from buttress.audit.call import audit as audit
 from buttress.audit.result import AuditResult as AuditResult
+from buttress.certainty.detector import ConformalDetector as ConformalDetector
 from buttress.displays import CertifiedBoundaryDisplay as CertifiedBoundaryDisplay
 from buttress.displays import ConvergenceDisplay as ConvergenceDisplay
 from buttress.displays import KernelWeightsDisplay as KernelWeightsDisplay

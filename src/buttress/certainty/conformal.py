@@ -17,7 +17,7 @@ Sesia, Testing for outliers with conformal p-values, 2023, theorem 2; section 2.
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._checks import Array, check_number
+from buttress._checks import Array, check_number, warn_user
 from buttress._types import Mask
 
 ROUNDING = 1e-9  # of a number of rows
@@ -71,6 +71,16 @@ def threshold(left_out: Array, weight: Array, contamination: float) -> float:
                          f"from the others. Got {total:.4g}. Use a larger contamination or more rows.")
     kept = p_values(left_out, left_out, weight) > contamination * (1 + 1e-12)
     return float(left_out[kept].max(initial=-np.inf))
+
+
+def named(p: Array, fdr: object, rows: float, *, adaptive: bool) -> Mask:
+    """Return which rows are novel by :func:`rejected`; warn where so few ``rows`` left out can never name one."""
+    level = check_number("fdr", fdr, 0, 1)
+    needed = rows_needed(level)
+    if rows < needed and not adaptive:
+        warn_user(f"fdr={level:g} can name no row: no p-value is below 1 / (1 + {rows:.4g} training rows), and "
+                  f"{needed} rows are needed. Fit to more rows, or use a larger fdr.")
+    return rejected(p, level, adaptive=adaptive)
 
 
 def rejected(p: Array, fdr: object, *, adaptive: bool) -> Mask:

@@ -135,6 +135,11 @@ def fitted_kernel(estimator: KernelParameters, X: Array, sample_weight: Array | 
     """Return the kernel object of an estimator's parameters; raise ValueError for a bad Gram matrix or sparse X."""
     kernel = as_kernel(estimator.kernel, gamma=estimator.gamma, degree=estimator.degree, coef0=estimator.coef0, X=X,
                        sample_weight=sample_weight)
+    return fitting(kernel, X)
+
+
+def fitting(kernel: Kernel, X: Array) -> Kernel:
+    """Return the kernel; raise ValueError for a bad Gram matrix X, or sparse X that the kernel does not take."""
     if issparse(X) and not kernel_takes_sparse(kernel):
         raise ValueError(f"{type(kernel).__name__} kernels take no sparse X, because they are called on dense rows. "
                          "Use X.toarray(), or a kernel by name.")

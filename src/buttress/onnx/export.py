@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._checks import Array
 from buttress._types import Estimator, MatrixLike
 from buttress.expansion import pairs_of
-from buttress.onnx.graph import Nodes, add_diagonal, add_scores
+from buttress.onnx.graph import Nodes, add_diagonal, add_logs, add_scores
+from buttress.outlier.logs import in_logs
 from buttress.robust import TrimmedLikelihoodRegressor
 from buttress.svm import SVC
 
@@ -166,10 +167,14 @@ def add_values(add: Nodes, model: Any, X: str) -> str:
 
 
 def add_ball(add: Nodes, model: Any, X: str, label: str, score: str) -> None:
-    """Add 1 inside the ball and -1 outside, and the squared radius minus the squared distance to the centre."""
-    inner = add("Mul", add_scores(add, model.expansion_, X), 2.0)
-    distance = add("Sub", add_diagonal(add, model.expansion_.kernel, X), inner)
-    decision = add("Sub", -float(model.center_norm2_) - float(model.offset_), distance)
+    """Add 1 inside the ball and -1 outside, and the score less the offset."""
+    if in_logs(model.expansion_.kernel):
+        scores = add_logs(add, model.expansion_, X)
+    else:
+        inner = add("Mul", add_scores(add, model.expansion_, X), 2.0)
+        distance = add("Sub", add_diagonal(add, model.expansion_.kernel, X), inner)
+        scores = add("Sub", -float(model.center_norm2_), distance)
+    decision = add("Sub", scores, float(model.offset_))
     outside = add.cast(add("Less", decision, 0.0), np.int64)
     add("Sub", np.array([[1]]), add("Mul", outside, np.array([[2]])), output=label)
     add.single(decision, score)

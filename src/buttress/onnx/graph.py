@@ -179,6 +179,36 @@ def _by_kernel(add: Nodes, scores: KernelExpansion, X: str) -> str:
     return add("Add", add("MatMul", add_kernel(add, scores.kernel, X, Z), coef), np.asarray(scores.intercept))
 
 
+def add_logs(add: Nodes, scores: KernelExpansion, X: str) -> str:
+    """Add log sum_i a_i k(x_i, x), (n, 1), of kernels that have logarithms, with no exponential on the way."""
+    Z = dense(scores.centers)
+    weights = np.log(np.asarray(scores.coef, dtype=np.float64)).T
+    r2 = _squared_distances(add, X, Z)
+    terms = [add("Add", _logarithm(add, part, r2), weights + np.log(weight))
+             for part, weight in exponentials(scores.kernel)]
+    joined = terms[0] if len(terms) == 1 else add("Concat", *terms, axis=1)
+    first = np.array([0])  # x less its log-softmax is the same in every column
+    return add("Sub", add("Gather", joined, first, axis=1),
+               add("Gather", add("LogSoftmax", joined, axis=1), first, axis=1))
+
+
+def exponentials(kernel: Kernel) -> list[tuple[Kernel, float]]:
+    """Return the kernels of one width of which a kernel of positive values is the sum, with their weights."""
+    if isinstance(kernel, Combination):
+        return [(inner, weight * share) for part, weight in weighted(kernel) for inner, share in exponentials(part)]
+    if isinstance(kernel, MultiscaleRBF):
+        return [(RBF(float(gamma)), 1 / len(kernel.gammas)) for gamma in kernel.gammas]
+    return [(kernel, 1.0)]
+
+
+def _logarithm(add: Nodes, kernel: Kernel, r2: str) -> str:
+    if isinstance(kernel, RBF):
+        return add("Mul", r2, -float(kernel.gamma))
+    if isinstance(kernel, Laplacian):
+        return add("Mul", add("Sqrt", r2), -float(kernel.gamma))
+    return add("Log", PROFILES[type(kernel)](add, kernel, r2))
+
+
 def dense(centers: DenseOrSparse) -> Array:
     """Return the centres as a dense array of doubles."""
     return np.asarray(centers.toarray() if is_csr(centers) else centers, dtype=np.float64)

@@ -14,11 +14,13 @@ from buttress._checks import Array, check_limits, check_number, check_option, ch
 from buttress._documented import Documented
 from buttress._state import Attribute
 from buttress._types import Mask, MatrixLike, VectorLike
-from buttress.certainty.conformal import p_values, rejected, rows_needed, threshold
+from buttress.certainty.conformal import named, p_values, threshold
 from buttress.certainty.left_out import left_out_distances
 from buttress.expansion import KernelExpansion
 from buttress.gram.spectrum import POLICIES, correct, is_definite
-from buttress.kernels import Kernel, centers
+from buttress.kernels import Kernel, KernelLike, centers
+from buttress.outlier.logs import in_logs, left_out_logs, log_scores
+from buttress.outlier.width import kernel_of_width
 from buttress.solvers.ball.soft_ball import Ball
 
 # what both estimators hold alike
@@ -31,13 +33,14 @@ OF_BALLS = (
     Attribute("radius_", "nonnegative",
               meaning="R; R^2 is a (1 - nu)-quantile of the squared distances of the training rows."),
     Attribute("center_norm2_", "finite", meaning="||c||^2."),
-    Attribute("loo_distance2_", "real", "n_rows",
-              "Squared distance of each training row to the centre without it, NaN for rows without weight."),
+    Attribute("loo_scores_", "real", "n_rows",
+              "Score of each training row by the ball without it, NaN for rows without weight: what ``score_samples`` "
+              "is of new rows."),
     Attribute("loo_weight_", "nonnegative", "n_rows", "How much each counts in p-values."),
     Attribute("offset_", "finite",
-              meaning="-R^2, minus the error that rounding and ``tol`` allow, so that rows on the boundary are inside; "
-                      "with ``contamination`` minus the quantile of ``loo_distance2_``. ``decision_function(X) = "
-                      "score_samples(X) - offset_``."),
+              meaning="The score from which rows are inside: see ``contamination``. At the radius, R^2 and the error "
+                      "that rounding and ``tol`` allow, so that rows on the boundary are inside. "
+                      "``decision_function(X) = score_samples(X) - offset_``."),
     Attribute("kernel_", "part", of="Kernel", meaning="The fitted kernel; of several their weighted sum."),
     Attribute("expansion_", "part", of="KernelExpansion", meaning="The scores as a function of rows, for attacks."),
     Attribute("_fit_diagonal", "finite", "n_rows or *, n_rows or none"))
@@ -47,10 +50,10 @@ OF_BALLS = (
 class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator, ABC):
     """The base class of both estimators: scores, decisions, predictions and p-values from the fitted ball."""
 
-    nu: float = 0.1
-    contamination: float | None = None
+    nu: float = 0.9
+    contamination: float | str | None = "auto"
     degree: float = 3
-    gamma: float | str = "scale"
+    gamma: float | str = "auto"
     coef0: float = 0.0
     tol: float = 1e-3
     indefinite: str = "warn"
@@ -64,8 +67,8 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
     def _check(self) -> None:
         """Raise ValueError for parameters above that are out of range."""
         check_number("nu", self.nu, 0, 1, closed="right", fix="nu is the share of rows that may lie outside.")
-        if self.contamination is not None:
-            check_number("contamination", self.contamination, 0, 1, fix="It is a share of typical rows.")
+        if self.contamination is not None and self.contamination != "auto":
+            check_number("contamination", self.contamination, 0, 1, fix="A share, 'auto' or None.")
         check_number("tol", self.tol, 0)
         check_number("cache_size", self.cache_size, 0)
         check_option("indefinite", self.indefinite, POLICIES)
@@ -76,6 +79,10 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         rows: Array = check_X_y(self, X, np.zeros(_num_samples(X)))[0]
         return rows
 
+    def _kernel(self, kernel: KernelLike, X: Array, weight: Array) -> Kernel:
+        """Return the kernel object of one that a user gave and the parameters above."""
+        return kernel_of_width(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X, weight=weight)
+
     @abstractmethod
     def _rows_and_diagonal(self, X: MatrixLike, diag: ArrayLike | None) -> tuple[Array, Array]:
         """Return the rows of X in the form that ``expansion_`` takes, and k(x, x) of each."""
@@ -85,21 +92,31 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         keep = np.flatnonzero(weight)
         used = np.flatnonzero(ball.a)
         support = keep[used].astype(np.int32)
-        distance2 = np.full(len(weight), np.nan)
-        distance2[keep] = left_out_distances(ball.distance2, ball.a)
+        expansion = KernelExpansion(kernel, Z[support], ball.a[used, None], np.zeros(1))
+        scores = np.full(len(weight), np.nan)
         counts = weight * (len(keep) / weight.sum())
-        offset = -(ball.radius2 + ball.slack)
-        if self.contamination is not None:
-            offset = -threshold(distance2[keep], counts[keep], self.contamination)
+        at = np.append(ball.distance2, ball.radius2 + ball.slack)  # of all rows, and at the boundary
+        if in_logs(kernel):
+            sums = (float(kernel.diagonal(Z[:1])[0]) + ball.norm2 - at) / 2
+            scores[keep] = left_out_logs(expansion, used, sums[:-1])
+            at = -np.log(np.maximum(sums, np.finfo(float).tiny))
+        else:
+            scores[keep] = -left_out_distances(ball.distance2, ball.a)
+        if self.contamination is None:
+            offset = -float(at[-1])
+        elif isinstance(self.contamination, str):
+            offset = -outermost(at[:-1], counts[keep])
+        else:
+            offset = -threshold(-scores[keep], counts[keep], self.contamination)
         return {
             "kernel_": kernel,
             "support_": support,
             "support_vectors_": X[support],
             "dual_coef_": ball.a[None, used],
-            "expansion_": KernelExpansion(kernel, Z[support], ball.a[used, None], np.zeros(1)),
+            "expansion_": expansion,
             "center_norm2_": ball.norm2,
             "radius_": float(np.sqrt(max(ball.radius2, 0.0))),
-            "loo_distance2_": distance2,
+            "loo_scores_": scores,
             "loo_weight_": counts,
             "offset_": offset,
             "primal_objective_": ball.primal,
@@ -107,10 +124,16 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         }
 
     def _scores(self, rows: Array, diagonal: Array) -> Array:
+        if in_logs(self.kernel_):
+            return log_scores(self.expansion_, rows)
         return 2 * self.expansion_(rows)[:, 0] - diagonal - self.center_norm2_
 
     def score_samples(self, X: MatrixLike, diag: ArrayLike | None = None) -> Array:
-        """Return minus the squared distance of each row of X (n, d) to the centre, shape (n,).
+        """Return how typical each row of X (n, d) is, shape (n,): the larger, the nearer to the centre.
+
+        For a kernel of positive values and constant k(x, x), such as rbf, laplacian and cauchy, it is
+        log sum_i a_i k(x_i, x), which has the order of the distances and does not saturate far from the rows. For
+        others it is minus the squared distance to the centre.
 
         ``diag`` holds k(x, x), shape (n,), and is needed with a precomputed kernel unless it was constant in training.
         """
@@ -118,7 +141,7 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         return self._scores(*self._rows_and_diagonal(X, diag))
 
     def decision_function(self, X: MatrixLike, diag: ArrayLike | None = None) -> Array:
-        """Return the squared radius minus the squared distance to the centre, shape (n,): at least 0 inside.
+        """Return ``score_samples(X) - offset_``, shape (n,): at least 0 inside the ball or on it.
 
         ``diag`` as in :meth:`score_samples`.
         """
@@ -139,8 +162,7 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         that are not among them; a training row is nearer to the centre than a new one like it. ``diag`` as in
         :meth:`score_samples`.
         """
-        distance2 = -self.score_samples(X, diag)
-        return p_values(distance2, *self._left_out())
+        return p_values(-self.score_samples(X, diag), *self._left_out())
 
     def novel(self, X: MatrixLike, fdr: float = 0.05, *, adaptive: bool = False, diag: ArrayLike | None = None) -> Mask:
         """Say which rows of X (n, d) are novel, such that in the mean at most the share ``fdr`` of these is typical.
@@ -151,36 +173,45 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         n / (fdr (n_train + 1)) rows stand out together; warns where ``fdr`` is so small that no rows can.
         """
         check_is_fitted(self)
-        level = check_number("fdr", fdr, 0, 1)
-        needed = rows_needed(level)
-        rows = float(self._left_out()[1].sum())
-        if rows < needed and not adaptive:
-            warn_user(f"fdr={level:g} can name no row: no p-value is below 1 / (1 + {rows:.4g} training rows), and "
-                      f"{needed} rows are needed. Fit to more rows, or use a larger fdr.")
-        return rejected(self.p_values(X, diag), fdr, adaptive=adaptive)
+        return named(self.p_values(X, diag), fdr, float(self._left_out()[1].sum()), adaptive=adaptive)
 
     def _own_p_values(self, X: MatrixLike) -> Array:
         """Return the p-value of each training row (n,) among the others; of a row of no weight that of a new row."""
         own = self.loo_weight_
-        new = -self._scores(*self._rows_and_diagonal(X, self._fit_diagonal))
-        distance2 = np.where(own > 0, self.loo_distance2_, new)
-        beyond = p_values(distance2, *self._left_out()) * (1 + own.sum()) - 1
+        new = self._scores(*self._rows_and_diagonal(X, self._fit_diagonal))
+        scores = np.where(own > 0, self.loo_scores_, new)
+        beyond = p_values(-scores, *self._left_out()) * (1 + own.sum()) - 1
         return np.asarray((1 + beyond - own) / (1 + own.sum() - own))
 
     def _left_out(self) -> tuple[Array, Array]:
-        """Return the squared distances of training rows left out and their weights, of rows that have one."""
+        """Return minus the scores of training rows left out and their weights, of rows that have one."""
         used = self.loo_weight_ > 0
-        return self.loo_distance2_[used], self.loo_weight_[used]
+        return -self.loo_scores_[used], self.loo_weight_[used]
 
     def fit_predict(self, X: MatrixLike, y: VectorLike | None = None, **fit_params: Any) -> NDArray[np.intp]:
         """Fit to X and return 1 for its rows inside the ball, -1 for those outside, shape (n,).
 
-        With ``contamination`` -1 for the share of the rows that are farthest from the centre without them.
+        With a number as ``contamination`` -1 for that share of the rows, those farthest from the centre without them.
         """
         self.fit(X, y, **fit_params)
-        if self.contamination is not None:
+        if isinstance(self.contamination, float):
             return np.where(self._own_p_values(X) <= self.contamination * (1 + 1e-12), -1, 1)
         return np.where(self._scores(*self._rows_and_diagonal(X, self._fit_diagonal)) - self.offset_ >= 0, 1, -1)
+
+
+OUTSIDE = 0.1  # share of the training rows that contamination="auto" leaves outside, as nu=.1 does of a wide kernel
+ALIKE = 1e-9  # relative: scores so near each other are on one side
+
+
+def outermost(far: Array, weight: Array) -> float:
+    """Return a value between those of the rows that are farthest out, at most a tenth by weight, and of all others."""
+    order = np.argsort(-far, kind="stable")
+    value = far[order]
+    k = int(np.searchsorted(np.cumsum(weight[order]), OUTSIDE * weight.sum() * (1 + ALIKE), side="right"))
+    room = ALIKE * float(np.abs(value).max())
+    while k > 0 and value[k - 1] - value[k] <= room:
+        k -= 1
+    return float(value[k - 1] + value[k]) / 2 if k else float(value[0]) + room
 
 
 class Settling(NamedTuple):

@@ -15,7 +15,7 @@ from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
 from buttress.gram.spectrum import known_diagonal
-from buttress.kernels import Combination, Kernel, KernelLike, Precomputed, as_kernel, centers, is_precomputed
+from buttress.kernels import Combination, Kernel, KernelLike, Precomputed, centers, is_precomputed
 from buttress.outlier.detector import (
     OF_BALLS,
     BallDetector,
@@ -58,17 +58,20 @@ class MultiKernelSVDD(BallDetector):
     kernels : list of str, kernel objects or functions, "precomputed" or None
         The kernels; None is linear, poly, rbf, laplacian, imq, log and cauchy. ``"precomputed"``: X is a stack
         (m, n, n) of Gram matrices, in prediction (m, n_new, n).
-    nu : float, default=0.1
-        Upper bound on the share of rows outside and lower bound on the share of support vectors, in (0, 1].
-    contamination : float in (0, 1) or None, default=None
-        Share of rows like the training rows that may be judged novel: the threshold is then the distance whose p-value
-        it is (:meth:`p_values`), and not the radius of the ball, from which nothing follows for new rows.
+    nu : float, default=0.9
+        Upper bound on the share of rows outside and lower bound on the share of support vectors, in (0, 1]. At 1 all
+        rows count alike, and the score is that of a kernel density estimate.
+    contamination : float in (0, 1), "auto" or None, default="auto"
+        Where a row is outside. A number is the share of new rows, if they are like the training rows, that may be: the
+        threshold is the score whose p-value it is (:meth:`p_values`). ``"auto"`` leaves a tenth of the training rows
+        outside, by scores that each of them had a part in; new rows like them are outside more often. None is the
+        radius of the ball.
     objective : {"minimax", "spread", "joint", "uniform"}, default="minimax"
     normalize : {"variance", None}, default="variance"
         ``"variance"`` divides each kernel by s_p, its variance tr(H K_p H)/n over the rows. None does not; the weights
         then depend on the units of the kernels.
     degree, gamma, coef0
-        Parameters of kernels given by name, as in scikit-learn; coef0 is 1 here.
+        As in :class:`SVDD`, for each kernel given by name; coef0 is 1 here.
     tol : float, default=1e-4
         Stop when the certified gap is at most this share of the objective ("minimax", "joint"), or the objective and
         the weights change by at most this ("spread"); > 0.
@@ -176,10 +179,7 @@ class MultiKernelSVDD(BallDetector):
             return list(stack), [Precomputed() for _ in stack], check_weights(sample_weight, stack[0])
         rows = self._training_rows(X)
         weight = check_weights(sample_weight, rows)
-        kernels = [
-            as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=rows, sample_weight=weight)
-            for kernel in listed(self.kernels)
-        ]
+        kernels = [self._kernel(kernel, rows, weight) for kernel in listed(self.kernels)]
         return [rows] * len(kernels), kernels, weight
 
     def _stack(

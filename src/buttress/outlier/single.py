@@ -14,7 +14,7 @@ from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
 from buttress.gram.rows import KernelRows
 from buttress.gram.spectrum import known_diagonal
-from buttress.kernels import Combination, KernelLike, Precomputed, centers, fitted_kernel, is_precomputed
+from buttress.kernels import Combination, KernelLike, Precomputed, centers, fitting, is_precomputed
 from buttress.outlier.detector import (
     OF_BALLS,
     BallDetector,
@@ -41,13 +41,18 @@ class SVDD(BallDetector):
     kernel : str, kernel object or function, default="rbf"
         A name (see :func:`buttress.kernels.as_kernel`), an object such as ``RBF(0.1)``, ``"precomputed"``, or a
         function of two arrays (n, d), (m, d) that returns (n, m).
-    nu : float, default=0.1
-        Upper bound on the share of rows outside and lower bound on the share of support vectors, in (0, 1].
-    contamination : float in (0, 1) or None, default=None
-        Share of rows like the training rows that may be judged novel: the threshold is then the distance whose p-value
-        it is (:meth:`p_values`), and not the radius of the ball, from which nothing follows for new rows.
+    nu : float, default=0.9
+        Upper bound on the share of rows outside and lower bound on the share of support vectors, in (0, 1]. At 1 all
+        rows count alike, and the score is that of a kernel density estimate.
+    contamination : float in (0, 1), "auto" or None, default="auto"
+        Where a row is outside. A number is the share of new rows, if they are like the training rows, that may be: the
+        threshold is the score whose p-value it is (:meth:`p_values`). ``"auto"`` leaves a tenth of the training rows
+        outside, by scores that each of them had a part in; new rows like them are outside more often. None is the
+        radius of the ball.
     degree, gamma, coef0
-        Parameters of a kernel given by name, as in scikit-learn; gamma is a number, ``"scale"`` or ``"auto"``.
+        Parameters of a kernel given by name, as in scikit-learn. ``gamma="auto"``, the default, is 1 / m for rbf, with
+        m the median squared distance from a row to the third nearest of the different rows, and as wide for the other
+        functions of a distance; the rest have ``"scale"``. Scale the columns before: the distance counts them alike.
     tol : float, default=1e-3
         Largest violation of the optimality conditions, > 0: libsvm's measure, in units of the mean squared distance
         to the centre. The duality gap is checked too.
@@ -74,7 +79,7 @@ class SVDD(BallDetector):
     >>> import numpy as np
     >>> from buttress import SVDD
     >>> X = np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 0.5]])
-    >>> model = SVDD(kernel="linear", nu=0.1).fit(X)
+    >>> model = SVDD(kernel="linear", nu=0.1, contamination=None).fit(X)
     >>> model.radius_, model.predict([[1.0, -0.9], [1.0, -1.1]])
     (1.0, array([ 1, -1]))
     """
@@ -110,7 +115,7 @@ class SVDD(BallDetector):
         rows = self._training_rows(X)
         weight = check_weights(sample_weight, rows)
         keep = np.flatnonzero(weight)
-        kernel = fitted_kernel(self, rows, weight)
+        kernel = fitting(self._kernel(self.kernel, rows, weight), rows)
         Z = centers(kernel, rows)
         self._fit_diagonal = kernel.diagonal(rows) if isinstance(kernel, Precomputed) else None
         kernel, gram, certified = settle(kernel, rows, weight, self.indefinite)

@@ -16,7 +16,7 @@ from .kernels import described, diagonal, sums
 from .machines import OF_ALL
 
 OF_BALLS = OF_ALL + "nu contamination degree gamma coef0 indefinite cache_size support_ support_vectors_ dual_coef_ " \
-    "radius_ center_norm2_ loo_distance2_ loo_weight_ offset_ kernel_ expansion_ _fit_diagonal "
+    "radius_ center_norm2_ loo_scores_ loo_weight_ offset_ kernel_ expansion_ _fit_diagonal "
 ATTRIBUTES = {
     "SVDD": OF_BALLS + "kernel",
     "MultiKernelSVDD": OF_BALLS + "kernels objective normalize weights kernel_weights_ mixing_ kernel_scales_ "
@@ -29,7 +29,8 @@ def problem(model: Model) -> Model:
     only(model, ATTRIBUTES[model["class"]])
     only(model["expansion_"], "kernel centers coef intercept linear")
     share = model["contamination"]
-    found = {"model": model["class"], "nu": float(model["nu"]), "contamination": share and float(share)}
+    share = share if share in (None, "auto") else float(share)
+    found = {"model": model["class"], "nu": float(model["nu"]), "contamination": share}
     if not 0 < found["nu"] <= 1:
         raise ValueError("nu is no share of rows.")
     if model["class"] == "SVDD":
@@ -83,7 +84,7 @@ def ball(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
     primal = R2 + losses.total()
     scale = float(np.abs(d2.v).max())
     found += within("norm of the centre, squared", float(model["center_norm2_"]), norm2.low, norm2.high, ALIKE * scale)
-    found += threshold(model, d2, a, weight, float(R2.v), ALIKE * scale)
+    found += threshold(model, part, d2, a, weight, float(R2.v), ALIKE * scale)
     high = float(primal.high)
     most = high - mixed(model, X, hi, stated) if mixture and stated["over all weights"] else gap
     if mixture:
@@ -91,25 +92,45 @@ def ball(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
     return found + objectives("", model, 0, primal, gap, most)
 
 
-def threshold(model: Model, d2: Near, a: Array, weight: Array, R2: float, room: float) -> list[Claim]:
+def threshold(model: Model, part: Model, d2: Near, a: Array, weight: Array, R2: float, room: float) -> list[Claim]:
     """Return the claim that the offset is the one that follows from the distances.
 
     It is minus R^2 and the violation of the optimality conditions (max d^2 of rows below their bound less min d^2 of
-    the support vectors). With ``contamination`` it is minus the largest distance of a row left out, d^2 / (1 - a)^2,
-    whose share of rows at least as far exceeds it.
+    the support vectors). With "auto" it is between the tenth of the rows farthest out and the others, with a number as
+    ``contamination`` minus the largest distance of a row left out, d^2 / (1 - a)^2, whose share of rows at least as far
+    exceeds it. Scores in logarithms are log f with f = (k + |c|^2 - d^2) / 2, of a row left out (f - a k) / (1 - a).
     """
-    kept, room = weight > 0, room + float(d2.e.max())
+    kept, room, offset = weight > 0, room + float(d2.e.max()), -float(model["offset_"])
+    logs = in_logs(part)
+    k = float(diagonal(part, model["support_vectors_"][:1]).v[0])
+    total = k + float(model["center_norm2_"])
     if model["contamination"] is None:
         open_ = kept & (a < weight / (float(model["nu"]) * weight.sum()) * (1 - 1e-12))
         violation = max(0.0, d2.v[open_].max(initial=-math.inf) - d2.v[a > 0].min())
-        return within("offset", -float(model["offset_"]), R2 + violation, R2 + violation, room)
+        offset = total - 2 * math.exp(-offset) if logs else offset
+        return within("offset", offset, R2 + violation, R2 + violation, room)
     counts = weight[kept] * (kept.sum() / weight.sum())
+    if model["contamination"] == "auto":
+        far = np.argsort(-d2.v[kept], kind="stable")
+        value = d2.v[kept][far]
+        first = value[np.searchsorted(np.cumsum(counts[far]), 0.1 * counts.sum() * (1 + 1e-9), side="right")]
+        outer = value[value > first + room].min(initial=np.inf)
+        return within("offset", total - 2 * math.exp(-offset) if logs else offset, first, outer, room)
     with np.errstate(divide="ignore", invalid="ignore"):
-        left_out = np.where(a < 1, d2.v / (1 - a) ** 2, np.inf)[kept]
+        far = np.where(a < 1, d2.v / (1 - a) ** 2, np.inf)[kept]
+        left_out = k - ((total - d2.v) / 2 - a * k)[kept] / (1 - a[kept]) if logs else far
+    offset = k - math.exp(-offset) if logs else offset
     order = np.argsort(-left_out, kind="stable")
     p = (1 + np.cumsum(counts[order])) / (1 + counts.sum())
     found = left_out[order][(p > float(model["contamination"]) * (1 + 1e-12)).argmax()]
-    return within("offset", -float(model["offset_"]), found, found, room * max(1.0, found / max(d2.v.max(), 1e-300)))
+    return within("offset", offset, found, found, room * max(1.0, found / max(d2.v.max(), 1e-300)))
+
+
+def in_logs(part: Model) -> bool:
+    """Say whether scores are logarithms: those of kernels whose values are positive and alike where rows are equal."""
+    if part["class"] == "Combination":
+        return all(in_logs(inner) for inner, w in zip(part["kernels"], part["weights"], strict=True) if w > 0)
+    return part["class"] in ("RBF", "Laplacian", "Cauchy", "InverseMultiquadric", "MultiscaleRBF")
 
 
 def weights(model: Model, stated: Model, X: Array, weight: Array) -> list[Claim]:

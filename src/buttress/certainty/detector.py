@@ -1,0 +1,133 @@
+"""p-values around any detector of novel rows: by rows set aside, by folds, or by every row left out."""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from buttress._checks import Array, check_number, check_X, check_X_y
+from buttress._types import Mask, MatrixLike, RandomStateLike, VectorLike
+from buttress.certainty.conformal import named, p_values
+
+FOLDS = "cv must be a share of rows in (0, 1), a number of folds of 2 or more, or 'jackknife+'."
+
+
+class ConformalDetector(BaseEstimator):
+    """p-values of new rows, and which of them to call novel, around any detector.
+
+    The detector scores rows that its fit has not seen, and a new row's p-value is the share of these that it puts as
+    far out: with s_k the scores of the fit without the rows of part k, larger for typical rows,
+
+        p(x) = (1 + sum_k #{i in part k : s_k(x_i) <= s_k(x)}) / (1 + sum_k #{i in part k})
+
+    ======================  =====================  ============================  ===============================
+    ``cv``                  fits                   P(p <= t) of a typical row    false discovery rate of ``novel``
+    ======================  =====================  ============================  ===============================
+    a share (split)         one                    at most t: proven             at most ``fdr``: proven
+    a number (cross)        so many                at most about 2 t: proven     measured only
+    ``"jackknife+"``        one for each row       at most 2 t: proven           measured only
+    ======================  =====================  ============================  ===============================
+
+    Proven means: whatever the detector is, if typical new rows and training rows are drawn alike.
+
+    Parameters
+    ----------
+    detector : estimator
+        Of this package, of scikit-learn (local outlier factor with ``novelty=True``) or of PyOD; anything with ``fit``
+        and ``score_samples``, larger for typical rows, or ``decision_function``, of PyOD's sign for theirs.
+    cv : float in (0, 1), int of 2 or more, or "jackknife+", default=0.5
+        Share of the training rows that is set aside, or number of folds.
+    random_state : int, RandomState instance or None, default=None
+        Draws the parts.
+
+    Attributes
+    ----------
+    detectors_ : list
+        The fitted detectors, one a part.
+    left_out_ : list of arrays
+        s_k of the rows of part k.
+    n_features_in_ : int
+
+    References
+    ----------
+    Bates, Candes, Lei, Romano & Sesia, Testing for outliers with conformal p-values, Annals of Statistics 51, 2023,
+    theorem 2 (split); Marandon, Lei, Mary & Roquain, Adaptive novelty detection with false discovery rate guarantee,
+    Annals of Statistics 52, 2024 (its adaptive form); Vovk, Cross-conformal predictors, 2015, and Barber, Candes,
+    Ramdas & Tibshirani, Predictive inference with the jackknife+, 2021 (the factor two).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import IsolationForest
+    >>> from buttress import ConformalDetector
+    >>> rng = np.random.default_rng(0)
+    >>> model = ConformalDetector(IsolationForest(random_state=0), random_state=0).fit(rng.normal(size=(400, 2)))
+    >>> new = np.vstack([rng.normal(size=(40, 2)), rng.normal(size=(10, 2)) + 6])
+    >>> named = model.novel(new, fdr=0.1)
+    >>> bool(named[40:].all()), int(named[:40].sum()) <= 2
+    (True, True)
+    """
+
+    def __init__(self, detector: Any, *, cv: float | int | str = 0.5, random_state: RandomStateLike = None):
+        self.detector = detector
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(self, X: MatrixLike, y: VectorLike | None = None) -> "ConformalDetector":
+        """Fit the detector to X (n, d) without each part, and score that part; returns self. y is ignored.
+
+        Raises ValueError for a ``cv`` out of range, and for a detector that cannot score new rows.
+        """
+        rows: Array = check_X_y(self, X, np.zeros(_num_samples(X)))[0]
+        parts = self._parts(len(rows))
+        self.detectors_ = [clone(self.detector).fit(np.delete(rows, part, axis=0)) for part in parts]
+        self.left_out_ = [typicality(model, rows[part]) for model, part in zip(self.detectors_, parts, strict=True)]
+        return self
+
+    def _parts(self, n: int) -> list[NDArray[np.intp]]:
+        """Return the numbers of the rows of each part."""
+        order = check_random_state(self.random_state).permutation(n)
+        if self.cv == "jackknife+":
+            return np.array_split(order, n)
+        if isinstance(self.cv, Integral) and not isinstance(self.cv, bool):
+            folds = int(check_number("cv", self.cv, 1, n + 1, fix=FOLDS))
+            return np.array_split(order, folds)
+        if isinstance(self.cv, str):
+            raise ValueError(f"{FOLDS} Got {self.cv!r}.")
+        aside = int(np.clip(round(check_number("cv", self.cv, 0, 1, fix=FOLDS) * n), 1, n - 1))
+        return [order[:aside]]
+
+    def p_values(self, X: MatrixLike) -> Array:
+        """Return p(x) of each row of X (n, d), shape (n,): at least 1 / (1 + rows left out). Not of training rows."""
+        check_is_fitted(self)
+        rows = check_X(self, X)
+        total = sum(len(scores) for scores in self.left_out_)
+        beyond = np.zeros(len(rows))
+        for model, scores in zip(self.detectors_, self.left_out_, strict=True):
+            ones = np.ones(len(scores))
+            beyond += p_values(-typicality(model, rows), -scores, ones) * (1 + len(scores)) - 1
+        return np.asarray((1 + np.round(beyond)) / (1 + total))
+
+    def novel(self, X: MatrixLike, fdr: float = 0.05, *, adaptive: bool = False) -> Mask:
+        """Say which rows of X (n, d) are novel, such that in the mean at most the share ``fdr`` of these is typical.
+
+        Benjamini and Hochberg's procedure on :meth:`p_values`; ``adaptive`` estimates how many rows are typical, and
+        finds more where few are. ``fdr`` in (0, 1). Warns where no row can be named.
+        """
+        return named(self.p_values(X), fdr, sum(len(scores) for scores in self.left_out_), adaptive=adaptive)
+
+
+def typicality(detector: Any, X: Array) -> Array:
+    """Return the scores of rows X (n, d) by a fitted detector, larger for typical rows, shape (n,)."""
+    if hasattr(detector, "score_samples"):
+        return np.asarray(detector.score_samples(X), dtype=np.float64)
+    if not hasattr(detector, "decision_function"):
+        raise ValueError(f"detector must score new rows. Got {detector!r}, which has neither score_samples nor "
+                         "decision_function. Local outlier factor has them with novelty=True.")
+    scores = np.asarray(detector.decision_function(X), dtype=np.float64)
+    of_pyod = any(kind.__module__.split(".")[0] == "pyod" for kind in type(detector).__mro__)
+    return -scores if of_pyod else scores

@@ -1,0 +1,131 @@
+"""p-values around any detector: counted by hand, and kept by one that knows its training rows by heart."""
+
+import numpy as np
+import pytest
+from scipy.stats import false_discovery_control
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import IsolationForest
+from sklearn.mixture import GaussianMixture
+from sklearn.neighbors import KernelDensity, LocalOutlierFactor
+from sklearn.svm import OneClassSVM
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from buttress import SVDD, ConformalDetector
+
+FOREST = IsolationForest(n_estimators=10, random_state=0)
+
+
+class FromTheMean(BaseEstimator):
+    """Minus the distance to the mean of its training rows."""
+
+    def fit(self, X, y=None):
+        self.mean_ = X.mean(axis=0)
+        return self
+
+    def score_samples(self, X):
+        return -np.linalg.norm(X - self.mean_, axis=1)
+
+
+class ByHeart(FromTheMean):
+    """Calls its training rows typical, and no other."""
+
+    def fit(self, X, y=None):
+        self.known_ = X
+        return super().fit(X)
+
+    def score_samples(self, X):
+        known = (X[:, None] == self.known_).all(axis=2).any(axis=1)
+        return np.where(known, 1e6, super().score_samples(X))
+
+
+class OfPyOD(BaseEstimator):
+    """Distance to the mean: larger scores are more novel, and the module is PyOD's."""
+
+    fit = FromTheMean.fit
+
+    def decision_function(self, X):
+        return np.linalg.norm(X - self.mean_, axis=1)
+
+
+OfPyOD.__module__ = "pyod.models.mean"
+
+
+@parametrize_with_checks([ConformalDetector(FOREST), ConformalDetector(FromTheMean(), cv=3)])
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+def rows(n, seed):
+    return np.random.default_rng(seed).standard_t(5, size=(n, 3))
+
+
+@pytest.mark.parametrize("cv", [0.3, 4, "jackknife+"])
+def test_p_values_are_those_counted_by_hand(cv):
+    X, new = rows(23, 0), rows(9, 1)
+    model = ConformalDetector(FromTheMean(), cv=cv, random_state=7).fit(X)
+    counts = {0.3: [7], 4: [6, 6, 6, 5], "jackknife+": [1] * 23}[cv]
+    order = np.random.RandomState(7).permutation(23)
+    parts = np.split(order[: sum(counts)], np.cumsum(counts)[:-1])
+    expected = []
+    for x in new:
+        beyond = 0
+        for part in parts:
+            mean = np.mean([X[i] for i in range(23) if i not in part], axis=0)
+            beyond += sum(np.linalg.norm(X[i] - mean) >= np.linalg.norm(x - mean) for i in part)
+        expected.append((1 + beyond) / (1 + sum(counts)))
+    np.testing.assert_allclose(model.p_values(new), expected, rtol=1e-12)
+    np.testing.assert_array_equal(model.novel(new, 0.3), false_discovery_control(expected) <= 0.3 + 1e-12)
+
+
+@pytest.mark.parametrize("cv", [0.5, 5, "jackknife+"])
+@pytest.mark.parametrize("detector", [ByHeart(), FromTheMean()])
+def test_typical_rows_have_small_p_values_no_more_often_than_they_say(detector, cv):
+    n = 40
+    p = np.concatenate([ConformalDetector(detector, cv=cv, random_state=seed).fit(rows(n, seed)).p_values(
+        rows(30, 900 + seed)) for seed in range(60)])
+    for t in (0.1, 0.25):
+        assert np.mean(p <= t) <= t + 3.5 * np.sqrt(t * (1 - t) / n / 60) * 1.5  # rows of one fit go together
+        assert np.mean(p <= t) > t / 3
+
+
+def test_split_keeps_the_false_discovery_rate_of_a_detector_that_knows_its_rows_by_heart():
+    false, found = [], []
+    for seed in range(60):
+        new = rows(40, 500 + seed)
+        new[:10] += 8
+        model = ConformalDetector(ByHeart(), random_state=seed).fit(rows(120, seed))
+        for adaptive in (False, True):
+            named = model.novel(new, fdr=0.2, adaptive=adaptive)
+            false.append(named[10:].sum() / max(named.sum(), 1))
+            found.append(named[:10].mean())
+    assert np.mean(false) <= 0.2 + 3 * np.std(false) / np.sqrt(120)
+    assert np.mean(found) > 0.9
+
+
+@pytest.mark.parametrize("detector", [
+    SVDD(), FOREST, OneClassSVM(), LocalOutlierFactor(novelty=True), KernelDensity(), GaussianMixture(), OfPyOD()])
+def test_every_kind_of_detector_puts_far_rows_out(detector):
+    new = np.vstack([rows(20, 1), np.full((5, 3), 30.0)])
+    p = ConformalDetector(detector, cv=4, random_state=0).fit(rows(60, 0)).p_values(new)
+    assert p[20:].max() == pytest.approx(1 / 61)
+    assert p[:20].mean() > 0.3
+
+
+@pytest.mark.parametrize("cv", [0, 1, 1.5, -0.2, "loo", True, 61])
+def test_bad_parts_are_refused(cv):
+    with pytest.raises(ValueError, match="cv must be"):
+        ConformalDetector(FOREST, cv=cv).fit(rows(60, 0))
+
+
+def test_a_detector_without_scores_of_new_rows_is_told_the_way():
+    with pytest.raises(ValueError, match="novelty=True"):
+        ConformalDetector(LocalOutlierFactor()).fit(rows(60, 0))
+
+
+def test_the_detector_given_is_not_touched_and_the_seed_decides():
+    X, new = rows(60, 0), rows(10, 1)
+    model = ConformalDetector(FromTheMean(), cv=3, random_state=1)
+    np.testing.assert_array_equal(model.fit(X).p_values(new), clone(model).fit(X).p_values(new))
+    assert not hasattr(model.detector, "mean_")
+    with pytest.warns(UserWarning, match="can name no row"):
+        model.novel(new, fdr=0.001)
