@@ -4,7 +4,7 @@ from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,7 +81,10 @@ class Task:
 class LinearFits(CallbackSupportMixin, BaseEstimator, ABC):
     """The parameters of all linear machines, documented at :class:`LinearSVC`, and how their problems are solved."""
 
+    _losses: ClassVar[tuple[str, str]] = ("hinge", "squared_hinge")
+
     C: float = 1.0
+    loss: str = "hinge"
     fit_intercept: bool = True
     tol: float = 1e-4
     max_iter: int | None = 1000
@@ -96,6 +99,7 @@ class LinearFits(CallbackSupportMixin, BaseEstimator, ABC):
     def _check(self) -> None:
         """Check the parameters above."""
         check_number("C", self.C, 0)
+        check_option("loss", self.loss, self._losses)
         check_number("tol", self.tol, 0)
         check_limits(self.max_iter, self.max_time)
 
@@ -136,12 +140,10 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
         Attribute("primal_objective_", "real", "one or n_scores",
                   "An upper bound of the objective as stated above; a number for two classes.", when="after fit"))
 
-    loss: str = "hinge"
     class_weight: Mapping[Any, float] | str | None = None
 
     def _task(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Task:
         """Return what is to be solved, and set ``classes_``."""
-        check_option("loss", self.loss, ("hinge", "squared_hinge"))
         left = countdown(self.max_time)
         rows, labels = self._checked(X, y)
         self.classes_, codes = check_classes(labels, type(self).__name__)

@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import step_callback, with_callbacks
-from buttress._checks import Array, check_number, check_option, check_X
+from buttress._checks import Array, check_number, check_X
 from buttress._documented import Documented
 from buttress._dropin import Liblinear
 from buttress._state import Attribute, State
@@ -64,6 +64,8 @@ class LinearSVR(Documented, RegressorMixin, Liblinear, LinearFits):
                   meaning="After each step; the gap is the relative duality gap. Objectives are those of targets "
                           "divided by a power of two near their spread."))
 
+    _losses = ("epsilon_insensitive", "squared_epsilon_insensitive")
+
     loss: str = "epsilon_insensitive"
     epsilon: float = 0.0
 
@@ -77,7 +79,7 @@ class LinearSVR(Documented, RegressorMixin, Liblinear, LinearFits):
         """
         self._check()
         self._check_spelling()
-        squared = check_option("loss", self.loss, LOSSES) == LOSSES[1]
+        squared = self.loss == self._losses[1]
         check_number("epsilon", self.epsilon, 0, closed="left")
         left = countdown(self.max_time)
         rows, labels = self._checked(X, y, numeric_target=True)
@@ -90,7 +92,8 @@ class LinearSVR(Documented, RegressorMixin, Liblinear, LinearFits):
                            LinearProblem(rows, targets, bound, squared, bool(self.fit_intercept)))
         task = Task(rows, np.zeros(len(bound), dtype=np.intp), bound, used, [problem], left,
                     step_callback(self, rows, targets, None))
-        fit = self._run(task, lambda problem: Course(problem, multiplier_newton(problem)))[0]
+        middle = float(np.median(targets[used])) / unit if self.fit_intercept else 0.0
+        fit = self._run(task, lambda problem: Course(problem, multiplier_newton(problem, middle)))[0]
         primal, dual = (unit**2 * value for value in fit.bounds(problem.feasible(fit.plane.multipliers)))
         self.coef_ = unit * fit.plane.w
         self.intercept_ = np.array([unit * fit.plane.b])
@@ -103,9 +106,6 @@ class LinearSVR(Documented, RegressorMixin, Liblinear, LinearFits):
         """Return the predicted numbers of X (n, d), shape (n,)."""
         check_is_fitted(self)
         return np.asarray(check_X(self, X, sparse=issparse(X)) @ self.coef_) + self.intercept_[0]
-
-
-LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
 def _of_tube(X: DenseOrSparse, targets: Array, epsilon: float, bound: Array, like: LinearProblem) -> LinearProblem:

@@ -1,6 +1,6 @@
 """The exact kernel support vector classifier, and its path over C."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,9 @@ class SVC(ExactClassifier):
         scores) or one a pair.
     break_ties : bool, default=False
         Predict the largest "ovr" decision value instead of the first class with the most votes.
+    shrinking, verbose, random_state, probability
+        scikit-learn's: of no effect on the model, but that ``verbose`` shows progress too. Nothing is drawn at random,
+        and probabilities are always there.
     device : str or None, default=None
         Compute kernel matrices with torch on this device, such as "cuda" (``pip install buttress[torch]``), of dense
         rows and a kernel that depends on a distance or an inner product; None is numpy. The model holds numpy arrays.
@@ -102,6 +105,7 @@ class SVC(ExactClassifier):
                   unit="share of rows", when='with "loo"'))
 
     C: float | str = 1.0
+    class_weight: Mapping[Any, float] | str | None = None
 
     @all_or_nothing
     @resumable

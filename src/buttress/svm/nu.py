@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 
 from buttress._callbacks import with_callbacks
 from buttress._checks import Array, check_number
+from buttress._documented import advises
 from buttress._state import Attribute, State, one_or_each
 from buttress._types import MatrixLike
 from buttress.checkpoints.resumable import resumable
@@ -44,9 +45,12 @@ class Search:
         self.nu = nu
         self.close = MET * tol * nu
         self.last: SVMSolution | None = None
+        self.n_iter = 0
 
     def excess(self, value: float) -> float:
         self.last = replace(self.solved(value, self.last), found=value)
+        self.n_iter += self.last.outcome.n_iter
+        self.last.outcome.n_iter = self.n_iter
         excess = float(np.abs(self.last.b).sum()) / self.total(value) - self.nu
         return 0.0 if abs(excess) <= self.close or not self.last.converged else excess
 
@@ -59,21 +63,22 @@ class Search:
         return self.last
 
 
+@advises(class_weight="scikit-learn's takes it and does not read it. Use SVC(class_weight=...), or sample_weight.")
 @dataclass(kw_only=True, eq=False, repr=False)
 class NuSVC(ExactClassifier):
     """Kernel support vector classifier of a share nu, exact, with an optimality gap.
 
     Is the machine of :class:`SVC` at the C, found for each pair of classes, at which the coefficients sum to nu of what
     their bounds allow: sum_i alpha_i = nu sum_i C_i. At most the share nu of the rows (counted by weight) then has a
-    positive loss, and at least the share nu are support vectors. It is the machine of libsvm and scikit-learn, where
-    ``class_weight`` is without effect; here it multiplies the weights of rows, as in :class:`SVC`.
+    positive loss, and at least the share nu are support vectors. It is the machine of libsvm and scikit-learn, which
+    take ``class_weight`` and do not read it.
 
     Parameters
     ----------
     nu : float, default=0.5
         In (0, 1], and at most twice the share of the smaller class. A nu too small for classes that overlap, which
         would need an infinite C, is refused.
-    kernel, degree, gamma, coef0, tol, gap, cache_size, class_weight, max_iter, max_time, solver, multi_class
+    kernel, degree, gamma, coef0, tol, gap, cache_size, max_iter, max_time, solver, multi_class
         As in :class:`SVC`; the limits of iterations are those of each C that is tried. gamma is no ``"loo"``.
     indefinite, warm_start, decision_function_shape, break_ties, device, progress, checkpoint, resume
         As in :class:`SVC`.

@@ -1,7 +1,7 @@
 """What exact classifiers share: their parameters, the problems of pairs of classes, and how these decide."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -56,7 +56,6 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
         Attribute("class_weight_", "positive", "n_classes", "The weight of each class."),
         together=_check_codes)
 
-    class_weight: Mapping[Any, float] | str | None = None
     multi_class: str = "ovo"
     decision_function_shape: str = "ovr"
     break_ties: bool = False
@@ -89,7 +88,7 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and len(self.classes_) > 2:
             raise ValueError('decision_function_shape="ovo" needs multi_class="ovo". Got multi_class="ovr".')
         given = check_weights(sample_weight, rows)
-        self.class_weight_ = class_weights(self.class_weight, self.classes_, codes, given)
+        self.class_weight_ = class_weights(getattr(self, "class_weight", None), self.classes_, codes, given)
         weight = given * self.class_weight_[codes]
         order = np.argsort(codes, kind="stable")
         order = order[weight[order] > 0]

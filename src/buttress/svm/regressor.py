@@ -153,7 +153,7 @@ class SVR(ExactRegressor):
         As in :class:`SVC`; also degree, gamma and coef0.
     tol : float, default=1e-3
         Stop when the largest KKT violation, in the units of y, is at most this; > 0. The gap is then checked too.
-    gap, cache_size, max_iter, max_time, solver, indefinite, warm_start, device, progress
+    gap, cache_size, max_iter, max_time, solver, indefinite, warm_start, device, progress, shrinking, verbose
         As in :class:`SVC`.
 
     References
@@ -169,6 +169,8 @@ class SVR(ExactRegressor):
     >>> bool(np.abs(model.predict(x) - np.sin(x[:, 0])).max() < 0.06)
     True
     """
+
+    _state = State()
 
     epsilon: float = 0.1
 
