@@ -6,9 +6,6 @@ from importlib import metadata
 
 import pytest
 from sklearn.base import BaseEstimator, clone
-from sklearn.svm import SVC as SklearnSVC
-from sklearn.svm import SVR as SklearnSVR
-from sklearn.svm import LinearSVC as SklearnLinearSVC
 from sklearn.utils import estimator_html_repr
 
 import buttress
@@ -61,15 +58,6 @@ def test_a_subclass_of_the_users_is_not_in_our_reference(published):
 
     Mine.__module__ = "mine"
     assert Mine()._get_doc_link() == ""
-
-
-@pytest.mark.parametrize(("ours", "theirs"), [(SVC, SklearnSVC), (SVR, SklearnSVR), (LinearSVC, SklearnLinearSVC)])
-def test_keywords_of_scikit_learn_that_are_missing_come_with_advice(ours, theirs):
-    missing = theirs().get_params().keys() - ours().get_params().keys()
-    assert "verbose" in missing
-    for name in missing:
-        with pytest.raises(TypeError, match=f"has no parameter '{name}'. .*Remove it|Use progress=True"):
-            ours(**{name: True})
 
 
 @pytest.mark.parametrize("ours", [AdversarialClassifier, AdversarialSVC, AdvSVM, CertifiedSVC, AdversarialLinearSVC,

@@ -281,8 +281,8 @@ def test_a_large_sparse_problem_stays_sparse():
 
 def test_sparse_rows_are_refused_by_kernels_that_cannot_take_them():
     X, y = moons(40)
-    with pytest.raises(ValueError, match="take no sparse X"):
-        SVC(kernel=lambda A, B: A @ B.T).fit(csr_matrix(X), y)
+    with pytest.raises(TypeError, match="Sparse precomputed kernels are not supported"):
+        SVC(kernel="precomputed").fit(csr_matrix(X @ X.T), y)
 
 
 # --- many classes

@@ -31,6 +31,7 @@ from buttress.explaining import explain as explain
 from buttress.features import Nystroem as Nystroem
 from buttress.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
 from buttress.linear import LinearSVC as LinearSVC
+from buttress.linear_svr import LinearSVR as LinearSVR
 from buttress.onnx import to_onnx as to_onnx
 from buttress.outlier import SVDD as SVDD
 from buttress.outlier import MultiKernelSVDD as MultiKernelSVDD
@@ -58,6 +59,9 @@ from buttress.robust import bounded_loss_scorer as bounded_loss_scorer
 from buttress.robust import outlier_report as outlier_report
 from buttress.stochastic_linear import StochasticLinearSVC as StochasticLinearSVC
 from buttress.svm import SVC as SVC
+from buttress.svm import NuSVC as NuSVC
+from buttress.svm import NuSVR as NuSVR
+from buttress.svm import OneClassSVM as OneClassSVM
 from buttress.svm import SVR as SVR
 from buttress.svm import svc_path as svc_path
 

@@ -58,19 +58,16 @@ def advises(**advice: str) -> Callable[[T], T]:
     return decorate
 
 
-REGRESSOR = {
+_ELSEWHERE = {
     "shrinking": "Remove it: the solver decides by itself, and the optimality gap of the fit holds either way.",
     "verbose": "Use progress=True for a progress bar, or a callback of scikit-learn.",
 }
-CLASSIFIER = {
-    **REGRESSOR,
-    "probability": "Remove it: predict_proba is always there, and agrees with predict.",
-    "random_state": "Remove it: nothing in this fit is drawn at random.",
-}
+_PROBABILITY = "Remove it: predict_proba is always there, and agrees with predict."
+_RANDOM_STATE = "Remove it: nothing in this fit is drawn at random."
 _ATTACKED = {
     "class_weight": "Remove it: rows are weighed alike; repeat those of a class to weigh it.",
-    "probability": CLASSIFIER["probability"],
-    **REGRESSOR,
+    "probability": _PROBABILITY,
+    **_ELSEWHERE,
     "defense": "Each defence is an estimator: AdversarialSVC ('input'), CertifiedSVC ('certified'), AdvSVM ('rkhs'), "
                "and AdversarialClassifier, which chooses ('auto').",
     "tune": "Use AdversarialClassifier(tune='attacked'), or attacks.tuned.",
@@ -84,7 +81,7 @@ _OF_STEPS = {
 _OF_INPUTS = {"n_landmarks": "It is one of AdversarialSVC and CertifiedSVC.",
               "bounds": "Features are moved, not inputs. It is one of AdversarialSVC and CertifiedSVC.",
               "attack_steps": "It is one of AdversarialSVC."}
-ADV_SVM = {**_ATTACKED, **_OF_INPUTS, **_OF_STEPS, "random_state": CLASSIFIER["random_state"],
+ADV_SVM = {**_ATTACKED, **_OF_INPUTS, **_OF_STEPS, "random_state": _RANDOM_STATE,
            "device": "It is one of StochasticAdvSVM."}
 STOCHASTIC_ADV_SVM = {**_ATTACKED, **_OF_INPUTS, "solver": _OF_STEPS["solver"],
                       "tol": "Remove it: training ends after n_passes."}
@@ -101,21 +98,16 @@ _PLANE = {
     "class_weight": "Give sample_weight to fit instead.",
     "probability": "Remove it: wrap the model in CalibratedClassifierCV for probabilities.",
     "attack": "AdversarialLinearSVC is trained against a ball, FreeRangeSVC against a free range.",
-    **REGRESSOR,
+    **_ELSEWHERE,
 }
 ADVERSARIAL_LINEAR = {**_PLANE, **dict.fromkeys(("C_f", "attacked_class", "bounds"), "It is one of FreeRangeSVC.")}
 FREE_RANGE = {**_PLANE, **dict.fromkeys(("norm", "eps"), "It is one of AdversarialLinearSVC.")}
 STOCHASTIC_LINEAR = {
+    "dual": "Remove it: steps are taken in the primal.",
     "intercept_scaling": "Remove it: the intercept is not penalised.",
     "multi_class": "Remove it: many classes are one problem a class.",
     "penalty": "Remove it: the norm is l2. For a sparse model use scikit-learn's LinearSVC(penalty='l1').",
     "solver": "It is one of LinearSVC.",
-    "verbose": REGRESSOR["verbose"],
+    "verbose": _ELSEWHERE["verbose"],
 }
-LINEAR = {
-    **STOCHASTIC_LINEAR,
-    **dict.fromkeys(("schedule", "eta0", "decay", "average"), "It is one of StochasticLinearSVC."),
-    "dual": "Remove it: the primal is solved, and the dual bounds how far from optimal the fit is.",
-    "random_state": CLASSIFIER["random_state"],
-}
-LINEAR.pop("solver")
+LINEAR = dict.fromkeys(("schedule", "eta0", "decay", "average"), "It is one of StochasticLinearSVC.")

@@ -4,7 +4,7 @@ from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from buttress._checks import (
     warn_user,
 )
 from buttress._documented import LINEAR, advises
+from buttress._dropin import Liblinear
 from buttress._predicting import PlanePredictions, beside
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State, one_or_each
@@ -77,17 +78,14 @@ class Task:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearMachine(PlanePredictions, Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
-    """The parameters of both linear machines, documented at :class:`LinearSVC`, their fits, and how they predict."""
+class LinearFits(CallbackSupportMixin, BaseEstimator, ABC):
+    """The parameters of all linear machines, documented at :class:`LinearSVC`, and how their problems are solved."""
 
-    _state = State(
-        Attribute("primal_objective_", "real", "one or n_scores",
-                  "An upper bound of the objective as stated above; a number for two classes.", when="after fit"))
+    _losses: ClassVar[tuple[str, str]] = ("hinge", "squared_hinge")
 
     C: float = 1.0
     loss: str = "hinge"
     fit_intercept: bool = True
-    class_weight: Mapping[Any, float] | str | None = None
     tol: float = 1e-4
     max_iter: int | None = 1000
     max_time: float | None = None
@@ -101,9 +99,48 @@ class LinearMachine(PlanePredictions, Probabilities, CallbackSupportMixin, Class
     def _check(self) -> None:
         """Check the parameters above."""
         check_number("C", self.C, 0)
-        check_option("loss", self.loss, ("hinge", "squared_hinge"))
+        check_option("loss", self.loss, self._losses)
         check_number("tol", self.tol, 0)
         check_limits(self.max_iter, self.max_time)
+
+    def _checked(
+        self, X: MatrixLike, y: ArrayLike, *, min_rows: int = 2, reset: bool = True, numeric_target: bool = False
+    ) -> tuple[DenseOrSparse, NDArray[Any]]:
+        """Check X and y; dense rows come back contiguous and writable, as the compiled steps want them."""
+        rows, labels = check_X_y(self, X, y, sparse=True, min_rows=min_rows, reset=reset,
+                                 numeric_target=numeric_target)
+        return rows if issparse(rows) else np.require(rows, requirements=("C", "W")), labels
+
+    def _run(self, task: Task, course: Callable[[LinearProblem], Course]) -> list[Fit]:
+        """Solve each problem on its course; the steps of the last one are models."""
+        fits: list[Fit] = []
+        for problem in task.problems:
+            made = course(problem)
+            last = problem is task.problems[-1]
+            report = showing(task.report, partial(_model, [*fits])) if last else task.report
+            most = None if self.max_iter is None else self.max_iter * made.each
+            outcome = run(made.steps, tol=self.tol, max_iter=most, max_time=task.left(), callback=report,
+                          progress=bool(self.progress or getattr(self, "verbose", False)), name=type(self).__name__,
+                          inner=not last)
+            if outcome.status == "exhausted":
+                warn_user(f"Newton's method stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: "
+                          "rounding leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning)
+            fits.append(Fit(made.problem, outcome.state, outcome))
+        self.converged_ = all(fit.outcome.converged for fit in fits)
+        self.n_iter_ = max(fit.outcome.n_iter for fit in fits)
+        self.history_ = fits[-1].outcome.history
+        return fits
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits, ABC):
+    """The classes of both linear classifiers and how they predict."""
+
+    _state = State(
+        Attribute("primal_objective_", "real", "one or n_scores",
+                  "An upper bound of the objective as stated above; a number for two classes.", when="after fit"))
+
+    class_weight: Mapping[Any, float] | str | None = None
 
     def _task(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Task:
         """Return what is to be solved, and set ``classes_``."""
@@ -119,13 +156,6 @@ class LinearMachine(PlanePredictions, Probabilities, CallbackSupportMixin, Class
         problems = [self._problem(rows, codes, bound, positive) for positive in self._positives()]
         return Task(rows, codes, bound, counted, problems, left, report)
 
-    def _checked(
-        self, X: MatrixLike, y: ArrayLike, *, min_rows: int = 2, reset: bool = True
-    ) -> tuple[DenseOrSparse, NDArray[Any]]:
-        """Check X and y; dense rows come back contiguous and writable, as the compiled steps want them."""
-        rows, labels = check_X_y(self, X, y, sparse=True, min_rows=min_rows, reset=reset)
-        return rows if issparse(rows) else np.require(rows, requirements=("C", "W")), labels
-
     def _positives(self) -> list[int]:
         """Numbers of the classes that have a score of their own."""
         return [1] if len(self.classes_) == 2 else list(range(len(self.classes_)))
@@ -136,24 +166,10 @@ class LinearMachine(PlanePredictions, Probabilities, CallbackSupportMixin, Class
 
     def _solve(self, task: Task, course: Callable[[LinearProblem], Course]) -> list[Fit]:
         """Solve each problem on its course, and set what was learned; the steps of the last one are models."""
-        fits: list[Fit] = []
-        for problem in task.problems:
-            made = course(problem)
-            last = problem is task.problems[-1]
-            report = showing(task.report, partial(_model, [*fits])) if last else task.report
-            most = None if self.max_iter is None else self.max_iter * made.each
-            outcome = run(made.steps, tol=self.tol, max_iter=most, max_time=task.left(), callback=report,
-                          progress=self.progress, name=type(self).__name__, inner=not last)
-            if outcome.status == "exhausted":
-                warn_user(f"Newton's method stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: "
-                          "rounding leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning)
-            fits.append(Fit(made.problem, outcome.state, outcome))
+        fits = self._run(task, course)
         self.coef_ = np.stack([fit.plane.w for fit in fits])
         self.intercept_ = np.array([fit.plane.b for fit in fits])
         self.primal_objective_ = one_or_each(fit.bounds()[0] for fit in fits)
-        self.converged_ = all(fit.outcome.converged for fit in fits)
-        self.n_iter_ = max(fit.outcome.n_iter for fit in fits)
-        self.history_ = fits[-1].outcome.history
         return fits
 
     def _keep_left_out(self, task: Task, multipliers: Sequence[Array | None]) -> None:
@@ -167,7 +183,7 @@ class LinearMachine(PlanePredictions, Probabilities, CallbackSupportMixin, Class
 
 @advises(**LINEAR)
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearSVC(LinearMachine):
+class LinearSVC(Liblinear, LinearMachine):
     """Linear support vector classifier with an intercept that is not penalised, exact, with an optimality gap.
 
     Minimises 1/2 ||w||^2 + sum_i C_i l(1 - y_i (w'x_i + b)), C_i = C * class weight * sample weight, with l(u) =
@@ -192,8 +208,13 @@ class LinearSVC(LinearMachine):
         Most Newton steps, or passes over the rows; per class.
     max_time : float or None
         Most seconds a fit.
-    progress : bool, default=False
+    progress, verbose : bool, default=False
         Show a progress line.
+    penalty : {"l2"}, multi_class : {"ovr"}
+        scikit-learn's other norm and its joint machine of all classes are other objectives, and refused.
+    dual, intercept_scaling, random_state
+        Taken and without effect: the optimum does not depend on how it is found, the intercept is not penalised, and
+        nothing is drawn.
 
     Notes
     -----
@@ -226,6 +247,7 @@ class LinearSVC(LinearMachine):
                           "which the distance to the optimum cannot exceed."))
 
     solver: str = "auto"
+    multi_class: str = "ovr"
 
     @all_or_nothing
     @with_callbacks
@@ -236,6 +258,8 @@ class LinearSVC(LinearMachine):
         two classes, or negative weights.
         """
         self._check()
+        self._check_spelling()
+        check_option("multi_class", self.multi_class, ("ovr",))
         if self.solver in ("gd", "sgd"):
             raise ValueError(f"LinearSVC has no solver {self.solver!r}. Use StochasticLinearSVC, or another solver.")
         check_option("solver", self.solver, SOLVERS)

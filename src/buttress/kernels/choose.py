@@ -132,23 +132,36 @@ def is_precomputed(kernel: KernelLike | None) -> bool:
 
 
 def fitted_kernel(estimator: KernelParameters, X: Array, sample_weight: Array | None = None) -> Kernel:
-    """Return the kernel object of an estimator's parameters; raise ValueError for a bad Gram matrix or sparse X."""
+    """Return the kernel object of an estimator's parameters; raise ValueError for a bad Gram matrix or sparse X.
+
+    TypeError for a sparse Gram matrix.
+    """
     kernel = as_kernel(estimator.kernel, gamma=estimator.gamma, degree=estimator.degree, coef0=estimator.coef0, X=X,
                        sample_weight=sample_weight)
     return fitting(kernel, X)
 
 
 def fitting(kernel: Kernel, X: Array) -> Kernel:
-    """Return the kernel; raise ValueError for a bad Gram matrix X, or sparse X that the kernel does not take."""
+    """Return the kernel; raise ValueError for a bad Gram matrix X, or sparse X that the kernel does not take.
+
+    TypeError for a sparse Gram matrix.
+    """
+    if issparse(X) and isinstance(kernel, Precomputed):
+        raise TypeError("Sparse precomputed kernels are not supported. Use X.toarray().")
     if issparse(X) and not kernel_takes_sparse(kernel):
         raise ValueError(f"{type(kernel).__name__} kernels take no sparse X, because they are called on dense rows. "
                          "Use X.toarray(), or a kernel by name.")
     if isinstance(kernel, Precomputed):
-        if X.shape[0] != X.shape[1]:
-            raise ValueError(f"A precomputed kernel must be a square matrix. Got shape {X.shape}.")
-        if not np.allclose(X, X.T, rtol=SYMMETRIC, atol=SYMMETRIC_NEAR_0 * np.abs(X).max()):
-            raise ValueError("A precomputed kernel must be symmetric. Use (K + K.T) / 2.")
+        check_gram(X)
     return kernel
+
+
+def check_gram(K: Array) -> None:
+    """Raise ValueError for a Gram matrix that is not square or not symmetric."""
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(f"A precomputed kernel must be a square matrix. Got shape {K.shape}.")
+    if not np.allclose(K, K.T, rtol=SYMMETRIC, atol=SYMMETRIC_NEAR_0 * np.abs(K).max()):
+        raise ValueError("A precomputed kernel must be symmetric. Use (K + K.T) / 2.")
 
 
 def kernel_takes_sparse(kernel: Kernel) -> bool:

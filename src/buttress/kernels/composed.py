@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import _num_samples
 
 from buttress._checks import Array, check_number
 from buttress._state import Attribute, State
@@ -81,9 +83,11 @@ class Custom(Kernel):
         return "unknown"
 
     def __call__(self, X: Array, Z: Array) -> Array:
-        K = np.asarray(self.function(X, Z), dtype=np.float64)
-        if K.shape != (len(X), len(Z)):
-            raise ValueError(f"The kernel function must return shape {(len(X), len(Z))}. Got {K.shape}.")
+        found = self.function(X, Z)
+        K = np.asarray(found.toarray() if issparse(found) else found, dtype=np.float64)
+        shape = (_num_samples(X), _num_samples(Z))
+        if K.shape != shape:
+            raise ValueError(f"The kernel function must return shape {shape}. Got {K.shape}.")
         if not np.isfinite(K).all():
             raise ValueError("The kernel function returned NaN or inf. Check it on the rows of X.")
         return K

@@ -1,44 +1,27 @@
 """The exact kernel support vector classifier, and its path over C."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
+from numpy.typing import ArrayLike
 
-from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
-from buttress._checks import Array, check_classes, check_number, check_option, check_X_y
-from buttress._documented import CLASSIFIER, advises
-from buttress._rows import equal_rows
-from buttress._state import Attribute, Lengths, State
-from buttress._types import MatrixLike, Rows
-from buttress._weights import check_weights, class_weights
-from buttress.certainty.calibration import HeldOut, pairs_of
-from buttress.certainty.probabilities import Certainty, Probabilities
+from buttress._callbacks import step_callback, with_callbacks
+from buttress._checks import Array, check_number
+from buttress._state import Attribute, State
+from buttress._types import MatrixLike
 from buttress.checkpoints.resumable import resumable
 from buttress.gram.rows import KernelRows
-from buttress.solvers.linear.primal import hinge_intercept
 from buttress.solvers.qp.program import Start, classifier_qp
-from buttress.solvers.qp.solve import SVMSolution, hard_margin, solve
-from buttress.solvers.run import Budget, all_or_nothing, countdown
-from buttress.svm.left_out import left_out_scores
-from buttress.svm.machine import OF_MACHINES, KernelMachine
+from buttress.solvers.qp.solve import Limits, SVMSolution, hard_margin, solve
+from buttress.solvers.run import Budget, all_or_nothing
+from buttress.svm.pairs import ExactClassifier
 from buttress.svm.selection import LOO, Line, choose, left_out_error
-from buttress.svm.task import Classes, Training, votes
 
 
-def _check_codes(model: "SVC", lengths: Lengths) -> None:
-    """Raise ValueError where a row left out has the number of no class."""
-    if hasattr(model, "_left_out") and model._left_out.codes.max(initial=0) >= len(model.classes_):
-        raise ValueError("SVC._left_out has the code of a class that there is not.")
-
-
-@advises(**CLASSIFIER)
 @dataclass(kw_only=True, eq=False, repr=False)
-class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, KernelMachine):
+class SVC(ExactClassifier):
     """Kernel support vector classifier, exact, with an optimality gap.
 
     Minimises 1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i (w'phi(x_i) + b)), C_i = C * class weight * sample weight, by block
@@ -87,6 +70,9 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, KernelMachine):
         scores) or one a pair.
     break_ties : bool, default=False
         Predict the largest "ovr" decision value instead of the first class with the most votes.
+    shrinking, verbose, random_state, probability
+        scikit-learn's: of no effect on the model, but that ``verbose`` shows progress too. Nothing is drawn at random,
+        and probabilities are always there.
     device : str or None, default=None
         Compute kernel matrices with torch on this device, such as "cuda" (``pip install buttress[torch]``), of dense
         rows and a kernel that depends on a distance or an inner product; None is numpy. The model holds numpy arrays.
@@ -113,28 +99,13 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, KernelMachine):
     """
 
     _state = State(
-        Attribute("classes_", "label", "n_classes", "The labels, sorted."),
-        Attribute("support_", "index", "n_support", "Row numbers of the support vectors, ordered by class.",
-                  below="n_rows"),
-        Attribute("support_vectors_", "finite", "n_support, n_features", "Their rows."),
-        Attribute("n_support_", "count", "n_classes", "How many there are of each class."),
-        Attribute("dual_coef_", "finite", "*, n_support",
-                  "y_i alpha_i; laid out as in scikit-learn, n_classes - 1 rows. One row a class with "
-                  '``multi_class="ovr"``.'),
-        Attribute("intercept_", "finite", "n_scores", "One a problem."),
-        *OF_MACHINES,
-        Attribute("contrasts_", "finite", "n_classes, *, n_scores",
-                  "``contrasts_[c] @ scores`` are the leads of class c over its rivals."),
         Attribute("C_", "positive", meaning="The C that was chosen.", when='with "loo"'),
         Attribute("gamma_", "any", meaning="The gamma that was chosen.", when='with "loo"'),
         Attribute("loo_error_", "share", meaning="Rows that are misclassified when they are left out.",
-                  unit="share of rows", when='with "loo"'),
-        together=_check_codes)
+                  unit="share of rows", when='with "loo"'))
 
+    C: float | str = 1.0
     class_weight: Mapping[Any, float] | str | None = None
-    multi_class: str = "ovo"
-    decision_function_shape: str = "ovr"
-    break_ties: bool = False
 
     @all_or_nothing
     @resumable
@@ -149,15 +120,16 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, KernelMachine):
         KeyboardInterrupt, and the estimator stays as it was. With C or gamma "loo", Ctrl-C and ``max_time`` end the
         choice: the best of the fits that are ready is the model, with a warning.
         """
+        if self.C != LOO:
+            fix = "Or use C='loo', which chooses it by rows left out." if isinstance(self.C, str) else ""
+            check_number("C", self.C, 0, closed="right", fix=fix)
         if LOO in (self.C, self.gamma):
             step_callback(self, X, y, None)  # the fits that are tried are no steps; its end is reported
             self._adopt(choose(self, X, y, sample_weight))
             return self
-        task = self._prepare(X, y, sample_weight)
-        problems = self._problems(task)
-        coef = self._recalled(task, len(problems))
-        starts = None if coef is None else [Start(coef[index, k]) for k, (_, index, _) in enumerate(problems)]
-        self._solve(task, starts)
+        if isinstance(self.gamma, str) and self.gamma not in ("scale", "auto"):
+            raise ValueError(f"gamma must be a positive number, 'scale', 'auto' or 'loo'. Got {self.gamma!r}.")
+        self._fit(X, y, sample_weight)
         return self
 
     def _adopt(self, best: "SVC") -> None:
@@ -167,109 +139,13 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, KernelMachine):
         self.C_ = best.C
         self.gamma_ = best.gamma
 
-    def _prepare(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Training:
-        """Check everything and set up the rows that all problems share."""
-        self._check("Or use C='loo', which chooses it by rows left out.")
-        if isinstance(self.gamma, str) and self.gamma not in ("scale", "auto"):
-            raise ValueError(f"gamma must be a positive number, 'scale', 'auto' or 'loo'. Got {self.gamma!r}.")
-        check_option("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
-        check_option("multi_class", self.multi_class, ("ovo", "ovr"))
-        rows, labels = check_X_y(self, X, y, sparse=True, single=True)
-        self.classes_, codes = check_classes(labels, "SVC")
-        if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and len(self.classes_) > 2:
-            raise ValueError('decision_function_shape="ovo" needs multi_class="ovo". Got multi_class="ovr".')
-        given = check_weights(sample_weight, rows)
-        weight = given * class_weights(self.class_weight, self.classes_, codes, given)[codes]
-        order = np.argsort(codes, kind="stable")
-        order = order[weight[order] > 0]
-        kernel, settled, shared = self._rows_of(rows, order, self._sections(codes[order]), given)
-        groups = equal_rows(rows, np.where(weight > 0, codes, 0))
-        return Training(rows, kernel, order, codes[order], weight[order], groups, settled, shared,
-                    step_callback(self, rows, labels, None), self._classes())
-
-    def _with_kernel(self, task: Training) -> Training:
-        """Return the task with the kernel of these parameters, gamma being a number."""
-        kernel, settled, shared = self._rows_of(task.X, task.order, self._sections(task.codes))
-        return replace(task, kernel=kernel, settled=settled, rows=shared)
-
-    def _classes(self) -> Classes:
-        return Classes(len(self.classes_), self.multi_class == "ovr")
-
-    def _sections(self, codes: Rows) -> Rows | None:
-        """Return where each class begins among the rows solved on, for problems of parts of them."""
-        return np.searchsorted(codes, np.arange(len(self.classes_) + 1)) if self._classes().in_pairs else None
-
-    def _solve(self, task: Training, starts: Sequence[Start] | None, *, inner: bool = False) -> list[SVMSolution]:
-        """Solve every problem from its start, from 0 where there are none, set the model, and return the solutions.
-
-        Ctrl-C is passed on until the last problem, and where the fit is ``inner``.
-        """
-        left = countdown(self.max_time)
-        problems = self._problems(task)
-        coef = np.zeros((len(task.order), len(problems)))
-        solutions: list[SVMSolution] = []
-        for column, (rows, index, y) in enumerate(problems):
-            report, last = task.report, column == len(problems) - 1
-            if last:  # only then a step is a model
-                report = task.reporting(coef, solutions, index, partial(_best_intercept, y, task.weight[index]))
-            limits = self._limits(convex=task.settled.convex, max_time=left(), inner=inner or not last, callback=report)
-            if np.isinf(self.C):
-                solution = hard_margin(rows, y, limits)
-            else:
-                start = None if starts is None else starts[column]
-                solution = solve(classifier_qp(rows, y, float(self.C) * task.weight[index], start), limits)
-            coef[index, column] = solution.b
-            solutions.append(solution)
-        self._take(task, coef, solutions, [(index, solution, float(self.C) * task.weight[index])
-                                           for (_, index, _), solution in zip(problems, solutions, strict=True)])
-        self._certainty = Certainty()
-        return solutions
-
-    def _problems(self, task: Training) -> list[tuple[KernelRows, Rows, Array]]:
-        """Return the rows, their numbers among the rows solved on, and the signs of each problem."""
-        everything = np.arange(len(task.order))
-        if self._classes().in_pairs:
-            parts = [(task.rows.part(pair), pair[0]) for pair in pairs_of(len(self.classes_))]
-            return [(part, part.index, np.where(task.codes[part.index] == first, 1.0, -1.0)) for part, first in parts]
-        positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        return [(task.rows, everything, np.where(task.codes == c, 1.0, -1.0)) for c in positives]
-
-    def decision_function(self, X: MatrixLike) -> Array:
-        """Return the decision values of X (n, d), in float32 for a float32 X.
-
-        (n,) for two classes, positive for ``classes_[1]``; else one column a class, or a pair with
-        ``decision_function_shape="ovo"``.
-        """
-        rows, scores = self._scores(X)
-        if len(self.classes_) == 2:
-            return scores[:, 0].astype(rows.dtype, copy=False)
-        if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
-            return scores.astype(rows.dtype, copy=False)
-        return votes(scores, len(self.classes_))[1].astype(rows.dtype, copy=False)
-
-    def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """Return the class of each row of X (n, d)."""
-        _, winners = self._scores_of(X)
-        return self.classes_[winners]
-
-    def _scores_of(self, X: MatrixLike) -> tuple[Array, Rows]:
-        """Return the scores of every problem (n, k) and the number of the class predicted."""
-        _, scores = self._scores(X)
-        if len(self.classes_) == 2:
-            return scores, (scores[:, 0] > 0).astype(np.intp)
-        if self.multi_class == "ovr":
-            return scores, scores.argmax(axis=1)
-        counts, decision = votes(scores, len(self.classes_))
-        return scores, (decision if self.break_ties else counts).argmax(axis=1)
-
-    def _held_out(self) -> HeldOut:
-        kept = self._left_out
-        return HeldOut(left_out_scores(self), kept.codes, kept.weight, len(self.classes_), self._classes().in_pairs)
-
-
-def _best_intercept(y: Array, weight: Array, values: Array) -> float:
-    """Return the intercept of least hinge loss for values (n,) without one."""
-    return hinge_intercept(y - values, y, weight)
+    def _solve_pair(
+        self, rows: KernelRows, y: Array, weight: Array, start: Start | None, limits: Limits
+    ) -> tuple[SVMSolution, float]:
+        C = float(self.C)
+        if np.isinf(C):
+            return hard_margin(rows, y, limits), C
+        return solve(classifier_qp(rows, y, C * weight, start), limits), C
 
 
 def svc_path(

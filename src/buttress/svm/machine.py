@@ -9,18 +9,30 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._arrays import check_device
-from buttress._checks import Array, check_limits, check_number, check_option
+from buttress._checks import Array, check_limits, check_number, check_option, check_values, check_X_y
+from buttress._dropin import SHRINKING, Shrinking, note_idle
 from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress._proof import PROOF, proof_word
 from buttress._state import Attribute, one_or_each
-from buttress._types import DenseOrSparse, MatrixLike, Rows
+from buttress._types import DenseOrSparse, Labels, MatrixLike, Rows, VectorLike
 from buttress.expansion import KernelExpansion
 from buttress.gram.rows import KernelRows
-from buttress.kernels import DotProduct, Kernel, KernelLike, Radial, fitted_kernel, is_precomputed
+from buttress.kernels import (
+    Custom,
+    DotProduct,
+    Kernel,
+    KernelLike,
+    Linear,
+    Precomputed,
+    Radial,
+    check_gram,
+    fitted_kernel,
+    is_precomputed,
+)
 from buttress.kernels.points import OnDevice
 from buttress.solvers.qp.solve import SOLVERS, Limits, SVMSolution
 from buttress.svm.indefinite import MACHINE_POLICIES, Settled, settled_on
-from buttress.svm.left_out import Solved, left_out, left_out_scores
+from buttress.svm.left_out import left_out_scores
 from buttress.svm.task import Training
 
 GAP = 1e-3  # of the primal objective: what the duality gap is brought to beside ``tol``
@@ -39,24 +51,24 @@ OF_MACHINES = (
     Attribute("converged_", "bool",
               meaning="Whether ``tol`` was met and the gap as computed is at most 1e-3 of the primal objective (of an "
                       "interior-point solution: the latter; with ``gap``, whether that was met)."),
-    Attribute("n_iter_", "count", meaning="Pair updates, or interior-point steps, over all problems."),
+    Attribute("n_iter_", "count", "one or n_problems",
+              "Pair updates, or interior-point steps; of a classifier of each problem."),
     Attribute("n_kernel_rows_", "nonnegative", meaning="Kernel rows computed, in whole rows of all training rows."),
     Attribute("n_negative_curvature_", "count",
               meaning="Pair updates along which the kernel curved downwards: 0 for a positive definite one."),
     Attribute("history_", "history", meaning="After each block, of the last problem."),
     Attribute("expansion_", "part", of="KernelExpansion", shares="n_features, n_scores",
               meaning="The scores as a function of rows, for attacks."),
-    Attribute("_left_out", "part", of="LeftOut", shares="n_rows, n_scores"),
     Attribute("_start_size", "count", length="n_rows"),
     Attribute("_start_rows", "index", "n_start", below="n_rows"),
     Attribute("_start_coef", "finite", "n_start, n_scores"))
+OF_LEFT_OUT = Attribute("_left_out", "part", of="LeftOut", shares="n_rows, n_scores")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelMachine(BaseEstimator):
+class KernelMachine(Shrinking, BaseEstimator):
     """The parameters of the exact machines, documented at :class:`SVC`, and how their fits begin and end."""
 
-    C: float | str = 1.0
     kernel: KernelLike = "rbf"
     degree: float = 3
     gamma: float | str = "scale"
@@ -77,9 +89,9 @@ class KernelMachine(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
-    def _check(self, words: str) -> None:
-        """Check the parameters above; ``words`` says which words C takes, where it is one."""
-        check_number("C", self.C, 0, closed="right", fix=words if isinstance(self.C, str) else "")
+    def _check(self) -> None:
+        """Check the parameters above."""
+        note_idle(self, shrinking=SHRINKING)
         check_number("tol", self.tol, 0)
         if self.gap is not None:
             check_number("gap", self.gap, 0, 1)
@@ -88,6 +100,20 @@ class KernelMachine(BaseEstimator):
         check_option("indefinite", self.indefinite, MACHINE_POLICIES)
         check_limits(self.max_iter, self.max_time)
 
+    def _checked(self, X: MatrixLike, y: VectorLike, *, numeric_target: bool = False) -> tuple[DenseOrSparse, Labels]:
+        """Return X and y, checked; of an X that only the kernel's function can read, its Gram matrix."""
+        self.__dict__.pop("_objects", None)
+        if not only_for_function(self.kernel, X):
+            return check_X_y(self, X, y, numeric_target=numeric_target, sparse=True, single=True)
+        gram, labels = check_X_y(self, Custom(self.kernel)(X, X), y, numeric_target=numeric_target)
+        check_gram(gram)
+        self._objects = X
+        if issparse(X):
+            self.n_features_in_ = X.shape[1]
+        else:
+            del self.n_features_in_
+        return gram, labels
+
     def _rows_of(
         self, X: DenseOrSparse, order: Rows, sections: Rows | None = None, weight: Array | None = None
     ) -> tuple[Kernel, Settled, KernelRows]:
@@ -95,7 +121,7 @@ class KernelMachine(BaseEstimator):
 
         Refuses a kernel whose values are beyond float64's reach.
         """
-        kernel = fitted_kernel(self, X, weight)
+        kernel = Precomputed() if hasattr(self, "_objects") else fitted_kernel(self, X, weight)
         settled = settled_on(kernel, X, order, self.indefinite)
         with np.errstate(over="ignore", invalid="ignore"):
             largest = np.abs(settled.kernel.diagonal(settled.X)).max()
@@ -106,6 +132,24 @@ class KernelMachine(BaseEstimator):
         known = settled.change is not None  # a matrix then, which is there already
         solved_with = settled.kernel if known else on_device(settled.kernel, settled.X, self.device)
         return kernel, settled, KernelRows(solved_with, settled.X, self.cache_size, real=None, sections=sections)
+
+    @property
+    def coef_(self) -> DenseOrSparse:
+        """Weights of the columns under a linear kernel, (n_scores, n_features), read-only; sparse for a sparse X."""
+        check_is_fitted(self)
+        if not isinstance(self.expansion_.kernel, Linear):
+            raise AttributeError(f"coef_ is there with a linear kernel only. Got kernel={self.kernel!r}.")
+        coef = self.expansion_.coef.T @ self.expansion_.centers
+        if issparse(self.expansion_.centers):
+            coef = type(self.expansion_.centers)(coef)
+        (coef.data if issparse(coef) else coef).flags.writeable = False
+        return coef
+
+    @property
+    def shape_fit_(self) -> tuple[int, ...]:
+        """Shape of the training data."""
+        check_is_fitted(self)
+        return (self._start_size, self.n_features_in_) if hasattr(self, "n_features_in_") else (self._start_size,)
 
     @property
     def loo_decision_(self) -> Array:
@@ -121,7 +165,10 @@ class KernelMachine(BaseEstimator):
         """Return the rows of X, checked, and their scores in every problem, (n, k)."""
         if not hasattr(self, "expansion_"):
             check_is_fitted(self)
-        rows = rows_to_score(self, X, single=True)
+        if hasattr(self, "_objects"):
+            rows = Custom(self.kernel)(X, self._objects)
+        else:
+            rows = rows_to_score(self, X, single=True)
         model: KernelExpansion = self.expansion_
         if self.device is not None:
             model = replace(model, kernel=on_device(model.kernel, rows, self.device))
@@ -129,7 +176,7 @@ class KernelMachine(BaseEstimator):
 
     def _limits(self, **others: Any) -> Limits:
         """Return the limits that the parameters ask for, and others."""
-        return Limits(tol=self.tol, max_iter=self.max_iter, progress=self.progress,
+        return Limits(tol=self.tol, max_iter=self.max_iter, progress=bool(self.progress or self.verbose),
                       solver=self.solver, gap_tol=GAP if self.gap is None else self.gap, by_gap=self.gap is not None,
                       **others)
 
@@ -143,8 +190,8 @@ class KernelMachine(BaseEstimator):
         coef[self._start_rows] = self._start_coef
         return coef[task.order]
 
-    def _take(self, task: Training, coef: Array, solutions: list[SVMSolution], problems: list[Solved]) -> None:
-        """Set what was learned; ``coef`` (n, k) are of the rows solved on, of which each problem has some."""
+    def _take(self, task: Training, coef: Array, solutions: list[SVMSolution]) -> None:
+        """Set what was learned; ``coef`` (n, k) are of the rows solved on."""
         used = coef.any(axis=1)
         self._start_size = task.X.shape[0]
         self._start_rows = task.order[used]
@@ -158,11 +205,22 @@ class KernelMachine(BaseEstimator):
         definite = task.settled.kernel.definiteness in ("pd", "cpd")
         self.proof_ = proof_word(definite and solution.proof.product.proven for solution in solutions)
         self.converged_ = all(solution.converged for solution in solutions)
-        self.n_iter_ = sum(solution.outcome.n_iter for solution in solutions)
+        taken = [solution.outcome.n_iter for solution in solutions]
+        self.n_iter_ = taken[0] if task.classes is None else np.array(taken, dtype=np.int32)
         self.n_kernel_rows_ = task.rows.n_computed
         self.n_negative_curvature_ = 0 if task.settled.convex else sum(one.downwards for one in solutions)
         self.history_ = solutions[-1].outcome.history
-        self._left_out = left_out(task, problems)
+
+
+def only_for_function(kernel: KernelLike, X: MatrixLike) -> bool:
+    """Say whether the kernel is a user's function, and X are texts, other objects or sparse rows: it alone reads them.
+    """
+    if isinstance(kernel, str | Kernel) or not callable(kernel):
+        return False
+    if issparse(X):
+        return True
+    first = X[0] if isinstance(X, list | tuple) and X else X
+    return isinstance(first, str) or np.ndim(first) < 1 + (first is X) or getattr(first, "dtype", None) == object
 
 
 def on_device(kernel: Kernel, X: DenseOrSparse, device: str | None) -> Kernel:

@@ -1,6 +1,7 @@
-"""The exact kernel support vector regressor."""
+"""The exact kernel support vector regressor, and what both regressors share."""
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -9,8 +10,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
-from buttress._checks import Array, check_number, check_X_y
-from buttress._documented import REGRESSOR, Documented, advises
+from buttress._checks import Array, check_number
+from buttress._documented import Documented
 from buttress._rows import drawn_rows, equal_rows
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, MatrixLike, Rows
@@ -21,74 +22,64 @@ from buttress.checkpoints.resumable import resumable
 from buttress.kernels import Kernel, Precomputed
 from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.program import Start, regressor_qp
-from buttress.solvers.qp.solve import solve
+from buttress.solvers.qp.solve import Limits, SVMSolution, solve
 from buttress.solvers.run import all_or_nothing
-from buttress.svm.machine import OF_MACHINES, KernelMachine
+from buttress.svm.left_out import left_out
+from buttress.svm.machine import OF_LEFT_OUT, OF_MACHINES, KernelMachine
 from buttress.svm.task import Training
 
 
-@advises(**REGRESSOR)
+@dataclass
+class Tube:
+    """The problem of a regressor, to be solved for a width of its tube; each solution is where the next one starts."""
+
+    task: Training
+    targets: Array
+    bound: Array
+    limits: Limits
+    start: Start | None
+
+    def solved(self, epsilon: float, max_time: float | None, *, inner: bool = False) -> SVMSolution:
+        """Return the solution for half this width."""
+        qp = regressor_qp(self.task.rows, self.targets, self.bound, epsilon, self.start)
+        empty = np.zeros((len(self.targets), 1))
+        report = self.task.reporting(empty, [], np.arange(len(empty)), partial(self._least, epsilon))
+        limits = replace(self.limits, callback=report, max_time=max_time, inner=inner)
+        solution = solve(qp, limits)
+        self.start = Start(solution.b, solution.stored)
+        return solution
+
+    def _least(self, epsilon: float, values: Array) -> float:
+        """Return the intercept of least loss for values (n,) without one."""
+        return best_intercept(self.targets - values, -self.bound, self.bound, float(epsilon))
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, KernelMachine):
-    """Kernel support vector regressor, exact, with an optimality gap.
-
-    Minimises 1/2 ||w||^2 + sum_i C_i max(0, |y_i - w'phi(x_i) - b| - epsilon), C_i = C * sample weight, by block
-    decomposition of its dual in n variables (not 2n: the two multipliers of a row are never both positive).
-
-    Parameters
-    ----------
-    C : float, default=1.0
-        Weight of the losses against the norm, > 0 and finite, in 1 / (units of y).
-    epsilon : float, default=0.1
-        Half the width of the tube without loss, >= 0, in the units of y.
-    kernel : str, kernel object or function, default="rbf"
-        As in :class:`SVC`; also degree, gamma and coef0.
-    tol : float, default=1e-3
-        Stop when the largest KKT violation, in the units of y, is at most this; > 0. The gap is then checked too.
-    gap, cache_size, max_iter, max_time, solver, indefinite, warm_start, device, progress
-        As in :class:`SVC`.
-
-    References
-    ----------
-    Smola & Schoelkopf, A tutorial on support vector regression, Statistics and Computing 14, 2004, equations 3 and 10.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from buttress import SVR
-    >>> x = np.linspace(0, 6, 50)[:, None]
-    >>> model = SVR(C=10.0, epsilon=0.05).fit(x, np.sin(x[:, 0]))
-    >>> bool(np.abs(model.predict(x) - np.sin(x[:, 0])).max() < 0.06)
-    True
-    """
+class ExactRegressor(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, KernelMachine, ABC):
+    """The base class of both exact regressors, documented at :class:`SVR`: each finds the width of its tube."""
 
     _state = State(
         Attribute("support_", "index", "n_support", "Row numbers of the support vectors.", below="n_rows"),
         Attribute("support_vectors_", "finite", "n_support, n_features", "Their rows."),
+        Attribute("n_support_", "count", "1", "How many there are."),
         Attribute("dual_coef_", "finite", "n_scores, n_support", "The coefficients of the support vectors."),
         Attribute("intercept_", "finite", "n_scores"),
         *OF_MACHINES,
+        OF_LEFT_OUT,
         Attribute("held_out_", "part", of="HeldOutFits", when="once predict_interval was called",
                   meaning="The residuals of rows left out, and their local scale."),
         Attribute("_judged", "index", "n_judged", below="n_rows"),
         Attribute("_judged_targets", "finite", "n_judged"),
         Attribute("_judged_rows", "finite", "n_judged, n_features or none"))
 
-    epsilon: float = 0.1
+    C: float = 1.0
 
-    @all_or_nothing
-    @resumable
-    @with_callbacks
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "SVR":
-        """Fit to X of shape (n, d), dense or sparse, and numbers y of shape (n,); returns self.
-
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), negative
-        weights, or a kernel with values beyond 1e30.
-        """
-        self._check("Only SVC chooses C by rows left out. Use GridSearchCV here.")
-        C = check_number("C", self.C, 0, fix="A tube that must hold every row is not offered: use a large C.")
-        check_number("epsilon", self.epsilon, 0, closed="left")
-        rows, labels = check_X_y(self, X, y, numeric_target=True, sparse=True, single=True)
+    def _fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        """Solve the problem and keep what intervals are made of."""
+        self._check()
+        C = check_number("C", self.C, 0, fix="Only SVC chooses C by rows left out. Use GridSearchCV here."
+                         if isinstance(self.C, str) else "A tube that must hold every row is not offered: use a large C.")
+        rows, labels = self._checked(X, y, numeric_target=True)
         targets = np.asarray(labels, dtype=np.float64)
         weight = check_weights(sample_weight, rows)
         used = np.flatnonzero(weight)
@@ -97,18 +88,16 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         task = Training(rows, kernel, used, numbers[used], weight[used], equal_rows(rows, numbers), settled, shared,
                     step_callback(self, rows, targets, None))
         coef = self._recalled(task, 1)
-        everything = np.arange(len(used))
-        qp = regressor_qp(shared, targets[used], C * task.weight, self.epsilon,
-                          None if coef is None else Start(coef[:, 0]))
-        report = task.reporting(np.zeros((len(used), 1)), [], everything, partial(self._least, task, targets[used]))
-        solution = solve(qp, self._limits(convex=settled.convex, max_time=self.max_time, callback=report))
-        self._take(task, solution.b[:, None], [solution], [(everything, solution, C * task.weight)])
+        tube = Tube(task, targets[used], C * task.weight, self._limits(convex=settled.convex, max_time=self.max_time),
+                    None if coef is None else Start(coef[:, 0]))
+        solution = self._solve_tube(tube)
+        self._take(task, solution.b[:, None], [solution])
+        self._left_out = left_out(task, [(np.arange(len(used)), solution, tube.bound)])
         self._keep_for_intervals(kernel, rows, targets, used)
-        return self
 
-    def _least(self, task: Training, targets: Array, values: Array) -> float:
-        """Return the intercept of least loss for values (n,) without one."""
-        return best_intercept(targets - values, -task.weight, task.weight, float(self.epsilon))
+    @abstractmethod
+    def _solve_tube(self, tube: "Tube") -> SVMSolution:
+        """Solve the problem with the tube that this estimator asks for."""
 
     def _keep_for_intervals(self, kernel: Kernel, X: DenseOrSparse, targets: Array, used: Rows) -> None:
         """Keep some rows and their targets; of a Gram matrix, which would be large, no rows."""
@@ -145,3 +134,58 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         weight = weight / weight.mean()
         alpha = max(float(np.abs(missed).mean()) / float(self.C), np.finfo(float).tiny)
         return jackknife(self.expansion_, self._judged_rows, missed, weight, alpha)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SVR(ExactRegressor):
+    """Kernel support vector regressor, exact, with an optimality gap.
+
+    Minimises 1/2 ||w||^2 + sum_i C_i max(0, |y_i - w'phi(x_i) - b| - epsilon), C_i = C * sample weight, by block
+    decomposition of its dual in n variables (not 2n: the two multipliers of a row are never both positive).
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the losses against the norm, > 0 and finite, in 1 / (units of y).
+    epsilon : float, default=0.1
+        Half the width of the tube without loss, >= 0, in the units of y.
+    kernel : str, kernel object or function, default="rbf"
+        As in :class:`SVC`; also degree, gamma and coef0.
+    tol : float, default=1e-3
+        Stop when the largest KKT violation, in the units of y, is at most this; > 0. The gap is then checked too.
+    gap, cache_size, max_iter, max_time, solver, indefinite, warm_start, device, progress, shrinking, verbose
+        As in :class:`SVC`.
+
+    References
+    ----------
+    Smola & Schoelkopf, A tutorial on support vector regression, Statistics and Computing 14, 2004, equations 3 and 10.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import SVR
+    >>> x = np.linspace(0, 6, 50)[:, None]
+    >>> model = SVR(C=10.0, epsilon=0.05).fit(x, np.sin(x[:, 0]))
+    >>> bool(np.abs(model.predict(x) - np.sin(x[:, 0])).max() < 0.06)
+    True
+    """
+
+    _state = State()
+
+    epsilon: float = 0.1
+
+    @all_or_nothing
+    @resumable
+    @with_callbacks
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "SVR":
+        """Fit to X of shape (n, d), dense or sparse, and numbers y of shape (n,); returns self.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), negative
+        weights, or a kernel with values beyond 1e30.
+        """
+        check_number("epsilon", self.epsilon, 0, closed="left")
+        self._fit(X, y, sample_weight)
+        return self
+
+    def _solve_tube(self, tube: Tube) -> SVMSolution:
+        return tube.solved(float(self.epsilon), self.max_time)

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from buttress._callbacks import Report, showing
 from buttress._checks import Array
@@ -66,8 +67,12 @@ class Training:
         found = KernelExpansion(self.kernel, centers(self.kernel, self.X)[support], changed[used], original)
         found.freeze()
         of_any = {"support_": support, "support_vectors_": self.X[support], "expansion_": found, "intercept_": original,
-                  "dual_coef_": found.coef.T.copy()}
-        return of_any if self.classes is None else of_any | self.classes.described(found.coef, self.codes[used])
+                  "dual_coef_": found.coef.T.copy(), "n_support_": np.array([len(support)], dtype=np.int32)}
+        if self.classes is not None:
+            of_any |= self.classes.described(found.coef, self.codes[used])
+        if issparse(self.X):
+            of_any["dual_coef_"] = type(self.X)(of_any["dual_coef_"])
+        return of_any
 
     def reporting(
         self, coef: Array, solutions: list[SVMSolution], index: Rows, best: Callable[[Array], float]

@@ -22,15 +22,16 @@ from .kernels import described, sums
 OF_ALL = "n_features_in_ feature_names_in_ _sklearn_output_config converged_ history_ n_iter_ tol max_iter max_time " \
          "progress primal_objective_ dual_objective_ dual_gap_ proof_ "
 OF_MACHINES = OF_ALL + "C kernel degree gamma coef0 gap cache_size solver indefinite warm_start device checkpoint " \
-    "resume n_kernel_rows_ n_negative_curvature_ expansion_ _left_out _start_size _start_rows _start_coef support_ " \
+    "resume shrinking verbose n_support_ n_kernel_rows_ n_negative_curvature_ expansion_ _left_out _start_size _start_rows _start_coef support_ " \
     "support_vectors_ dual_coef_ intercept_ "
 OF_CLASSIFIERS = "class_weight classes_ _certainty "
 ATTRIBUTES = {
-    "SVC": OF_MACHINES + OF_CLASSIFIERS + "multi_class decision_function_shape break_ties n_support_ contrasts_ C_ "
-                                          "gamma_ loo_error_",
+    "SVC": OF_MACHINES + OF_CLASSIFIERS + "multi_class decision_function_shape break_ties contrasts_ C_ "
+                                          "gamma_ loo_error_ class_weight_ probability random_state",
     "SVR": OF_MACHINES + "epsilon held_out_ _judged _judged_targets _judged_rows",
     "LinearSVC": OF_ALL + OF_CLASSIFIERS + "C loss solver schedule eta0 decay average fit_intercept random_state coef_ "
-                                           "intercept_ dual_coef_ _walks _rng _lam _steps"}
+                                           "intercept_ dual_coef_ _walks _rng _lam _steps penalty dual "
+                                           "intercept_scaling multi_class verbose"}
 
 
 def problem(model: Model) -> Model:

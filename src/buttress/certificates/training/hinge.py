@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import clone
 
 from buttress._checks import Array
@@ -138,7 +139,7 @@ def _problem(model: Any, X: Array, y: Array, Z: Array) -> HingeProblem:
     score = read_scores(model)
     kernel: Any = getattr(score and score.expansion, "kernel", None)
     known = kernel is not None and model.class_weight is None
-    if not (known and getattr(model, "loss", "hinge") == "hinge" and hasattr(model, "dual_coef_")):
+    if not (known and getattr(model, "loss", "hinge") == "hinge" and hasattr(model, "dual_coef_") and hasattr(model, "C")):
         raise ValueError(f"Nothing can be proven of wrong labels for this {type(model).__name__}: its kernel must be "
                          "known by name, its loss the hinge loss, solved with a dual point, and class_weight None.")
     own = np.array([kernel(z[None], z[None])[0, 0] for z in Z])
@@ -146,7 +147,7 @@ def _problem(model: Any, X: Array, y: Array, Z: Array) -> HingeProblem:
 
 
 def _beta(model: Any, n: int) -> Array:
-    beta = np.asarray(model.dual_coef_, dtype=np.float64).ravel()
+    beta = (model.dual_coef_.toarray() if issparse(model.dual_coef_) else np.asarray(model.dual_coef_)).ravel()
     if hasattr(model, "support_"):
         beta, of_support = np.zeros(n), beta
         beta[model.support_] = of_support

@@ -94,8 +94,8 @@ class _Proximal(NamedTuple):
     s: float
 
 
-def multiplier_newton(problem: LinearProblem) -> Steps:
-    """Yield a plane after each proximal step; iterations are Newton's.
+def multiplier_newton(problem: LinearProblem, b: float = 0.0) -> Steps:
+    """Yield a plane after each proximal step, from w = 0 and b; iterations are Newton's.
 
     The gap is the relative duality gap.
 
@@ -104,7 +104,6 @@ def multiplier_newton(problem: LinearProblem) -> Steps:
     """
     problem, mean = centred(problem)
     w = np.zeros(problem.X.shape[1])
-    b = 0.0
     share = np.zeros(len(problem.y))
     s = SQUARED_S if problem.squared else FIRST_S
     growth = 1.0 if problem.squared else S_GROWTH

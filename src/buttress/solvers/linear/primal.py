@@ -1,6 +1,9 @@
 """The linear support vector machine in the primal: its two objectives, and the step lengths of stochastic descent.
 
-    minimise over w, b   1/2 ||w||^2 + sum_i C_i l(u_i),   u_i = 1 - y_i (w'x_i + b),   l(u) = max(0, u) or max(0, u)^2
+    minimise over w, b   1/2 ||w||^2 + sum_i C_i l(u_i),   u_i = m_i - y_i (w'x_i + b),   l(u) = max(0, u) or max(0, u)^2
+
+The margins m_i are 1 for labels y_i. A target t with a tube of half width epsilon is two rows: y = 1 with margin
+t - epsilon, and y = -1 with margin -t - epsilon.
 
 Times lam = 1 / sum_i C_i this is the mean form  lam/2 ||w||^2 + sum_i share_i l(u_i), share_i = C_i / sum_j C_j, whose
 strong convexity in w is lam: 1/(nC) when all C_i = C. (The lecture's lambda = 1/C belongs to the sum of the losses.)
@@ -26,13 +29,17 @@ NO_PRIMAL = 1e-14  # times 1 / lam: replaces a primal objective of 0 in a ratio
 
 @dataclass
 class LinearProblem:
-    """X of shape (n, d), dense or CSR; y in {-1, +1} and C_i > 0 of shape (n,); which loss; whether b is free or 0."""
+    """X of shape (n, d), dense or CSR; y in {-1, +1} and C_i > 0 of shape (n,); which loss; whether b is free or 0.
+
+    ``margin`` holds the m_i.
+    """
 
     X: DenseOrSparse
     y: Array
     bound: Array
     squared: bool = False
     intercept: bool = True
+    margin: Array | float = 1.0
 
     @property
     def lam(self) -> float:
@@ -40,8 +47,8 @@ class LinearProblem:
         return 1 / float(self.bound.sum())
 
     def slack(self, w: Array, b: float) -> Array:
-        """Return u_i = 1 - y_i (w'x_i + b)."""
-        return 1 - self.y * (self.X @ w + b)
+        """Return u_i = m_i - y_i (w'x_i + b)."""
+        return self.margin - self.y * (self.X @ w + b)
 
     def primal(self, w: Array, u: Array) -> float:
         """Return the objective at w with slacks u."""
@@ -61,13 +68,13 @@ class LinearProblem:
     def dual(self, a: Array) -> float:
         """Return the dual objective of multipliers a, made feasible first.
 
-        It is a lower bound of the optimum: sum a_i - 1/2 ||sum a_i y_i x_i||^2, for the squared loss minus
+        It is a lower bound of the optimum: sum m_i a_i - 1/2 ||sum a_i y_i x_i||^2, for the squared loss minus
         sum a_i^2 / (4 C_i).
         """
         a = self.feasible(a)
         w = self.X.T @ (self.y * a)
         cost = 0.25 * float((a**2 / self.bound).sum()) if self.squared else 0.0
-        return float(a.sum()) - 0.5 * float(w @ w) - cost
+        return float((self.margin * a).sum()) - 0.5 * float(w @ w) - cost
 
     def proven(self, w: Array, b: float, a: Array | None) -> tuple[float, float]:
         """Return bounds of the objective at (w, b), and of the optimum from feasible multipliers a, in real numbers.
@@ -76,7 +83,7 @@ class LinearProblem:
         free b, sum a_i y_i is 0 up to rounding: moved to one a_j with room for it, the dual falls by its slope there.
         """
         pull = Near(self.y)
-        losses = ((products(self.X, Near(w)) + b) * pull * -1.0 + 1.0).each(plus)
+        losses = ((products(self.X, Near(w)) + b) * pull * -1.0 + self.margin).each(plus)
         costs = (losses * losses if self.squared else losses) * self.bound
         primal = (Near(w) * w).sum() * 0.5 + costs.sum()
         if a is None:
@@ -85,7 +92,7 @@ class LinearProblem:
         if self.intercept and not is_csr(Z):
             Z = Z.astype(np.float64) - Z.mean(axis=0, dtype=np.float64)
         v = sums_of_rows(Z, self.y * a)
-        dual = Near(a).sum() + (v * v).sum() * -0.5
+        dual = (Near(a) * self.margin).sum() + (v * v).sum() * -0.5
         if self.squared:
             dual = dual + (Near(a) * a * Near(0.25 / self.bound, U / self.bound)).sum() * -1.0
         return float(primal.high), float(dual.low) - (self._fall(Z, a, v) if self.intercept else 0.0)
@@ -101,7 +108,7 @@ class LinearProblem:
         row = Z[[j]]
         size = float(row.multiply(row).sum() if is_csr(row) else (row**2).sum())
         bend = size + (0.5 / self.bound[j] if self.squared else 0.0)
-        slope = 1 + abs(float(products(row, v).high[0])) + abs(float(products(row, v).low[0]))
+        slope = float(np.abs(self.margin).max()) + abs(float(products(row, v).high[0])) + abs(float(products(row, v).low[0]))
         slope += 0.5 * a[j] / self.bound[j] if self.squared else 0.0
         return SLACK * (abs(excess) * slope + 0.5 * excess**2 * bend)
 
@@ -189,8 +196,8 @@ def chosen_rate(default: Rate, problem: LinearProblem, schedule: str, eta0: floa
     return Rate(first, decays[schedule], default.intercept)
 
 
-def best_intercept(residual: Array, lo: Array, hi: Array, l1: Array | float) -> float:
-    """Return a minimiser over b0 of the losses, by sorting its breakpoints residual -+ l1."""
+def best_intercept(residual: Array, lo: Array, hi: Array, l1: Array | float, total: float = 0.0) -> float:
+    """Return a minimiser over b0 of the losses plus ``total`` b0, by sorting its breakpoints residual -+ l1."""
     if l1.any() if isinstance(l1, np.ndarray) else l1:  # numpy's own function takes longer than all of a small set
         points = np.concatenate([residual - l1, residual + l1])
         rises = np.concatenate([hi, -lo])
@@ -198,7 +205,7 @@ def best_intercept(residual: Array, lo: Array, hi: Array, l1: Array | float) -> 
         points = residual
         rises = hi - lo
     order = points.argsort(kind="stable")
-    slope = rises[order].cumsum() - hi.sum()
+    slope = rises[order].cumsum() - hi.sum() + total
     return float(points[order[min(int(slope.searchsorted(0.0)), len(order) - 1)]])
 
 

@@ -60,13 +60,17 @@ class Certificate:
 
 
 def certify(qp: QP, b: Array, known: Summed | None = None) -> Certificate:
-    """Return the certificate of b with sum 0 at its best intercept, with f from float64 entries wherever f can move it.
+    """Return the certificate of b at its best intercept, with f from float64 entries wherever f can move it.
 
     Rows with b_i = 0 that have no loss as far as the proven error of float32 reaches keep their f from it, some of
     which is ``known``.
     """
     product = _product(qp, b, known)
-    return certificate(qp, b, product, best_intercept(qp.p - product.f, qp.lo, qp.hi, qp.l1))
+    return certificate(qp, b, product, _best_intercept(qp, product.f), qp.total)
+
+
+def _best_intercept(qp: QP, f: Array) -> float:
+    return best_intercept(qp.p - f, qp.lo, qp.hi, qp.l1, qp.total)
 
 
 def _product(qp: QP, b: Array, known: Summed | None) -> Product:
@@ -78,7 +82,7 @@ def _product(qp: QP, b: Array, known: Summed | None) -> Product:
     found = qp.rows.proven_times(b, np.flatnonzero(b))
     found.f[others] = rough.f
     found.errors[others] = rough.errors
-    r = qp.p - found.f - best_intercept(qp.p - found.f, qp.lo, qp.hi, qp.l1)
+    r = qp.p - found.f - _best_intercept(qp, found.f)
     room = found.errors + CLEAR
     lossless = ((r - qp.l1 < -room) | (qp.hi == 0)) & ((-r - qp.l1 < -room) | (qp.lo == 0))
     near = others[~lossless[others]]

@@ -116,7 +116,7 @@ def suits(qp: QP) -> bool:
     """Say whether the program is large and its entries are cheap to compute, so that it is to be solved by chunks."""
     cache = qp.rows.cache
     cheap = not qp.rows.wide and not is_csr(cache.X) and cache.entries.cost(1, 1) > 0
-    return len(qp.p) >= LARGE and qp.rows.real == np.float32 and cheap
+    return len(qp.p) >= LARGE and qp.total == 0 and qp.rows.real == np.float32 and cheap
 
 
 @restartable

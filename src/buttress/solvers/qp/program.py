@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 from buttress.gram.rounding import Summed
 from buttress.gram.rows import KernelRows
 from buttress.solvers.qp.compiled import measures
@@ -29,7 +29,7 @@ from buttress.solvers.qp.compiled import measures
 class QP:
     """The data of the program: K by its rows; p, lo, hi, l1 >= 0 and a feasible ``start``, each of shape (n,).
 
-    ``start_f`` is K start, summed from the stored rows, where it is known.
+    ``start_f`` is K start, summed from the stored rows, where it is known; ``total`` is what b sums to.
     """
 
     rows: KernelRows
@@ -39,6 +39,7 @@ class QP:
     start: Array
     l1: Array
     start_f: Array | None = None
+    total: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("p", "lo", "hi", "start", "l1"):  # compiled loops take no other layout
@@ -104,6 +105,20 @@ def regressor_qp(rows: KernelRows, y: Array, bound: Array, epsilon: float, start
     """Return the regressor's program, started from the feasible point nearest to ``start``."""
     b, f = _first(rows, start, -bound, bound)
     return QP(rows, y, -bound, bound, b, np.full(len(y), float(epsilon)), f)
+
+
+def one_class_qp(rows: KernelRows, bound: Array, nu: float, start: Start | None = None) -> QP:
+    """Return the program of the one-class machine: p = 0, and b between 0 and C_i sums to nu sum_i C_i."""
+    none = np.zeros(len(bound))
+    total = nu * float(bound.sum())
+    if start is None:
+        b = np.clip(total - (np.cumsum(bound) - bound), 0, bound)
+    else:
+        b = np.clip(start.coef, 0, bound)
+        missing = total - float(b.sum())
+        room = bound - b if missing > 0 else b
+        b = b + room * (missing / max(float(room.sum()), TINY))
+    return QP(rows, none, none, bound, b, none, total=total)
 
 
 def slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) -> tuple[Array, Array]:

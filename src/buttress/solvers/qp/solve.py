@@ -75,7 +75,7 @@ class SVMSolution:
     """b, the certificate with its intercept, and how the run ended.
 
     ``stored`` is K b from the stored rows, where it is known; ``downwards`` counts the pair updates along which K has
-    negative curvature.
+    negative curvature; ``found`` is the parameter of the program where it was looked for.
     """
 
     b: Array
@@ -84,6 +84,7 @@ class SVMSolution:
     converged: bool
     downwards: int = 0
     stored: Array | None = None
+    found: float | None = None
 
     @property
     def intercept(self) -> float:
@@ -117,7 +118,7 @@ class _Plan:
 
 
 def solve(qp: QP, limits: Limits) -> SVMSolution:
-    """Solve the program of ``program.py`` with sum(b) = 0 from ``qp.start``.
+    """Solve the program of ``program.py`` from ``qp.start``; the interior-point method takes sum(b) = 0 only.
 
     Converged means: KKT violation at most ``tol`` and duality gap at most ``gap_tol`` of the primal, both in float64.
     There are two exceptions. The interior-point method leaves no variable exactly on its bound, so only the gap
@@ -145,7 +146,7 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
         if _good_enough(best[1], plan, limits):
             return _solution(qp, *best, total, limits, converged=True)
         point = replace(best[0], f=best[1].product.f)
-        if total.status == "stalled":
+        if total.status == "stalled" and qp.total == 0:
             plan = _Plan("ipm", INTERIOR_TARGET * limits.gap_tol)
     while True:
         outcome, point = _phase(qp, point, limits, plan, left(), total)
@@ -217,7 +218,7 @@ def _next(
         return plan
     if outcome.status == "converged" and plan.target > TIGHTEST * limits.tol:
         return goal
-    rescue = limits.solver == "auto" and len(qp.p) <= INTERIOR_ROWS
+    rescue = limits.solver == "auto" and len(qp.p) <= INTERIOR_ROWS and qp.total == 0
     return _Plan("ipm", INTERIOR_TARGET * limits.gap_tol) if rescue else None
 
 
@@ -246,7 +247,8 @@ def _pairs_phase(
     """Run block SMO; if the program is small and its rows are float64, finish with the active-set method."""
     n = len(qp.p)
     left = countdown(max_time)
-    patience = stall_limit(n) if plan.solver == "auto" and limits.convex else guard(n, limits)
+    rescued = plan.solver == "auto" and limits.convex and qp.total == 0
+    patience = stall_limit(n) if rescued else guard(n, limits)
     by_chunks = limits.convex and suits(qp)
     steps = (chunked_smo if by_chunks else block_smo)(qp, tol=plan.target, start=point, gap=plan.gap)
     outcome = follow(steps, limits, plan.target, max_time, allowed, patience, keep="last" if by_chunks else "best")
@@ -329,7 +331,7 @@ def _solution(
     agreed = converged and not (limits.by_gap and proof.violation > MET * limits.tol)
     if agreed:  # free variables agree on the intercept, which is then stored if the gap allows it
         f = proof.product.f
-        there = certificate(qp, point.b, proof.product, bias(f - qp.p, point.b, qp.lo, qp.hi, qp.l1))
+        there = certificate(qp, point.b, proof.product, bias(f - qp.p, point.b, qp.lo, qp.hi, qp.l1), qp.total)
         proof = there if _small_gap(there, limits) else proof
     return SVMSolution(point.b, proof, total, converged, point.downwards, point.stored)
 
