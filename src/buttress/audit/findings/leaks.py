@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom, rankdata
+from scipy.stats import binom, rankdata, spearmanr
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -39,20 +40,13 @@ def association(column: NDArray[np.float64], y: Labels, classifies: bool) -> flo
     """Return how well the ranks of a column tell the target: |rank correlation|, of classes the best one against the
     others (|2 AUC - 1|)."""
     known = ~np.isnan(column)
-    ranks = rankdata(column[known])
-    if len(ranks) < 10 or ranks.std() == 0:
+    column, y = column[known], y[known]
+    if len(column) < 10 or len(np.unique(column)) < 2 or len(np.unique(y)) < 2:
         return 0.0
     if not classifies:
-        targets = rankdata(y[known])
-        return float(abs(np.corrcoef(ranks, targets)[0, 1])) if targets.std() > 0 else 0.0
-    best = 0.0
-    for label in np.unique(y[known]):
-        mine = y[known] == label
-        ours, others = int(mine.sum()), int((~mine).sum())
-        if min(ours, others) >= 5:
-            auc = (ranks[mine].sum() - ours * (ours + 1) / 2) / (ours * others)
-            best = max(best, abs(2 * auc - 1))
-    return float(best)
+        return float(abs(spearmanr(column, y).statistic))
+    return max(float(abs(2 * roc_auc_score(mine, column) - 1)) if 5 <= mine.sum() <= len(y) - 5 else 0.0
+               for mine in (y == label for label in np.unique(y)))
 
 
 class Leaks(Check):

@@ -17,6 +17,7 @@ from buttress._types import Mask, Predictor, Rows
 from buttress.attacks import exact
 from buttress.attacks.scoring import Fallen
 from buttress.audit.baselines import GUESSES, NAMES, attacked_by_columns, reads_columns
+from buttress.audit.contenders import key_of, settled
 from buttress.audit.keeping import kept_stage
 from buttress.audit.measurements.as_is import AS_IS
 from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, has_gradients, has_scores, queries_a_row
@@ -36,14 +37,18 @@ def _take(split: SplitTable, measured: Measured) -> Course:
                               "certified": "accuracy no attack within eps can lower, proven"})
     found.cells = {key: {} for key in found.columns}
     attacked = {name: rows for name in measured.models if (rows := _rows(split, name, measured.models[name], found))}
-    found.fallen = {name: Fallen(measured.losses[name][:rows] == 0) for name, rows in attacked.items()}
+    machines: dict[str, str] = {}  # rows of the table that are one machine are attacked once
+    for name, rows in attacked.items():
+        first = machines.setdefault(_machine(split, name, measured.models[name]), name)
+        found.fallen[name] = found.fallen[first] if first != name else Fallen(measured.losses[name][:rows] == 0)
     order = sorted(radii, key=lambda radius: (radius != eps, -radius))  # the table's, the widest, then between
     for k, radius in enumerate(order):
-        for name in attacked:
+        for name in machines.values():
             yield f"{name}: attacked at eps {radius:g}", k / len(radii)
             known = _attack(split, name, measured.models[name], radius, found)
             if known and radius == eps:
-                found.cells["certified"][name] = _share(split, found.fallen[name].proven >= eps)
+                twins = (other for other in attacked if found.fallen[other] is found.fallen[name])
+                found.cells["certified"] |= dict.fromkeys(twins, _share(split, found.fallen[name].proven >= eps))
     curve: dict[str, list[Any]] = {"x": [0.0, *radii]}
     for name, fallen in found.fallen.items():
         found.cells["attacked"][name] = _share(split, fallen.standing(eps))
@@ -53,6 +58,12 @@ def _take(split: SplitTable, measured: Measured) -> Course:
         decided = (found.fallen[name].proven >= eps) | ~found.fallen[name].standing(eps)
         found.on[f"rows of {name} of which the worst move is known"] = f"{decided.sum()} of {len(decided)}"
     return found
+
+
+def _machine(split: SplitTable, name: str, model: Predictor) -> str:
+    """Return a text that is equal for estimators of the table that are one fitted machine."""
+    unfitted = split.unfitted.get(name)
+    return name if unfitted is None else key_of(name, settled(unfitted, model))
 
 
 def _share(split: SplitTable, rows: Mask) -> Cell:
