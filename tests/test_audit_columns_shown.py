@@ -104,7 +104,7 @@ def test_columns_that_change_are_drawn_part_by_part_and_others_are_not(frame):
     result = found(split_of(changed, frame["side"].to_numpy()), DRIFTED).along
     assert {one.column for one in result.columns} == {"moved", "turned"}
     drawn = {one.column: one for one in result.columns}
-    parts = np.array_split(changed["moved"].to_numpy(), 10)
+    parts = np.split(changed["moved"].to_numpy(), range(30, 300, 30))
     assert drawn["moved"].middle == pytest.approx([np.median(part) for part in parts])
     assert drawn["moved"].high == pytest.approx([np.quantile(part, 0.75) for part in parts])
     assert drawn["turned"].category == "new"
@@ -160,6 +160,21 @@ def test_a_thorough_audit_is_cross_validated_and_a_standard_one_is_not(frame):
     assert "cross_validated" not in found(timed, *chosen).columns
 
 
+def test_folds_that_would_leave_one_class_to_train_on_are_not_used():
+    """No classifier can be fitted to them: of twelve groups the two of a class often fall into one fold."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=120), "who": np.repeat(np.arange(12), 10)})
+    y = np.where(frame["who"] < 2, "few", "many")
+    entries = {"majority class": DummyClassifier(), "plain SVC": LinearSVC(random_state=0)}
+    chosen = (REPEATED, *(one for one in MEASUREMENTS if one.name == "scores on the rows as they are"))
+    for seed in range(40):
+        try:
+            split = split_of(frame, y, entries, effort="thorough", groups="who", seed=seed)
+        except ValueError:  # a class is on one side only
+            continue
+        assert 0 < found(split, *chosen).cells["cross_validated"]["plain SVC"].value <= 1
+
+
 def test_numbers_are_cross_validated_by_their_rmse(frame):
     entries = {"mean of the target": DummyRegressor(), "ridge regression": Ridge(), "plain kernel ridge": Ridge()}
     chosen = (REPEATED, *(one for one in MEASUREMENTS if one.name == "scores on the rows as they are"))
@@ -167,6 +182,18 @@ def test_numbers_are_cross_validated_by_their_rmse(frame):
     cells = found(split_of(frame[["a", "b"]], y, entries, effort="thorough"), *chosen).cells["cross_validated"]
     assert cells["mean of the target"].value == pytest.approx(y.std(), rel=0.05)
     assert cells["ridge regression"].high < cells["mean of the target"].low
+
+
+def test_rows_to_test_on_are_compared_with_the_others(frame):
+    rows = np.arange(300)
+    later = frame.assign(b=frame["b"] + 5 * (rows >= 200))
+    y = frame["side"].to_numpy()
+    table, task = make_table(columns_of(later), y, "y", "auto")
+    table.to_test = rows >= 200
+    entries = {"majority class": DummyClassifier(), "plain SVC": LinearSVC()}
+    result = found(split_table(table, task, entries, Options()), DRIFTED).along
+    assert [one.column for one in result.columns] == ["b"]
+    assert result.columns[0].middle == pytest.approx([later["b"][:200].median(), later["b"][200:].median()])
 
 
 def test_the_page_shows_all_of_it(frame):

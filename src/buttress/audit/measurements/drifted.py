@@ -42,37 +42,40 @@ class Along:
 def _take(split: SplitTable, measured: Measured) -> Course:
     yield "columns along the rows", 0.0
     table = split.table
-    along, parts = _parts(split)
-    before, after = (np.concatenate(half) for half in (parts[: len(parts) // 2], parts[len(parts) // 2 :]))
-    columns: dict[str, NDArray[Any]] = {**table.numeric, **table.categorical}
-    columns[table.target_name] = table.target.astype(str) if split.classifies else table.target.astype(np.float64)
-    p = {name: (same_numbers if column.dtype.kind == "f" else same_categories)(column[before], column[after])
+    along, rows, ends = _parts(split)
+    columns: dict[str, NDArray[Any]] = {name: column[rows] for name, column in {
+        **table.numeric, **table.categorical, table.target_name: table.target}.items()}
+    target = columns[table.target_name]
+    columns[table.target_name] = target.astype(str) if split.classifies else target.astype(np.float64)
+    half = ends[len(ends) // 2]
+    p = {name: (same_numbers if column.dtype.kind == "f" else same_categories)(column[:half], column[half:])
          for name, column in columns.items()}
     changed = discoveries(np.array(list(p.values())), LEVEL)
     found = sorted((name for name, is_found in zip(p, changed, strict=True) if is_found), key=lambda name: p[name])
-    drawn = [_drawn(name, columns[name], parts) for name in found[:MOST]]
+    drawn = [_drawn(name, np.split(columns[name], ends)) for name in found[:MOST]]
     return Measured(along=Along(along, len(found), drawn) if drawn else None)
 
 
-def _parts(split: SplitTable) -> tuple[str, list[Places]]:
-    """Return what the rows are in order of, and their parts in that order."""
+def _parts(split: SplitTable) -> tuple[str, Places, list[int]]:
+    """Return what the rows are in order of, some of them in that order, and where parts after the first begin."""
     table = split.table
     if table.to_test is not None:
-        sides = (np.flatnonzero(~table.to_test), np.flatnonzero(table.to_test))
-        return "from the rows trained on to those tested on", [side[:: -(-len(side) // LOOKED)] for side in sides]
+        sides = [side[:: -(-len(side) // LOOKED)] for side in map(np.flatnonzero, (~table.to_test, table.to_test))]
+        return "from the rows trained on to those tested on", np.concatenate(sides), [len(sides[0])]
     rows = np.arange(len(table)) if table.times is None else np.argsort(table.times, kind="stable")
+    rows = rows[:: -(-len(rows) // LOOKED)]
     along = "along the file" if table.times is None else f"along {split.options.time}"
-    return along, np.array_split(rows[:: -(-len(rows) // LOOKED)], PARTS)
+    return along, rows, [len(rows) * k // PARTS for k in range(1, PARTS)]
 
 
-def _drawn(name: str, column: NDArray[Any], parts: list[Places]) -> Drawn:
+def _drawn(name: str, parts: list[NDArray[Any]]) -> Drawn:
     """Return the quartiles of a column in each part, or the share of the category that changes most."""
-    if column.dtype.kind == "f":
-        known = [column[part][~np.isnan(column[part])] for part in parts]
+    if parts[0].dtype.kind == "f":
+        known = [part[~np.isnan(part)] for part in parts]
         thirds = [np.quantile(entries, [0.25, 0.5, 0.75]).tolist() if len(entries) else [None] * 3 for entries in known]
         return Drawn(name, None, *(list(line) for line in zip(*thirds, strict=True)))
-    values = np.unique(column)
-    shares = np.array([[float((column[part] == value).mean()) for part in parts] for value in values])
+    values = np.unique(np.concatenate(parts))
+    shares = np.array([[float((part == value).mean()) for part in parts] for value in values])
     most = int(np.ptp(shares, axis=1).argmax())
     line = shares[most].tolist()
     return Drawn(name, str(values[most]), line, line, line)

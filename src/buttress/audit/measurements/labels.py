@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._rows import drawn_rows
 from buttress._suggest import agreeing, counted
 from buttress._types import Predictor
 from buttress.audit.measurements.as_is import AS_IS
@@ -71,11 +70,14 @@ class WrongLabels:
 def _take(split: SplitTable, measured: Measured) -> Course:
     yield f"{MACHINE}: how many labels would have to be wrong", 0.0
     assert measured.verdicts is not None
-    rows, high = drawn_rows(len(split.train), MOST_ROWS), measured.verdicts.interval[1]
-    X, y = split.train.X[rows], split.train.y[rows]
+    high, places = measured.verdicts.interval[1], split.at_most(split.train.places, MOST_ROWS)
+    X, y = split.prepared(places), split.table.target[places]
     labels = math.ceil(high * len(y))
     machine = LeastSquaresClassifier(alpha="loo", flips=max(1, min(labels, int(MOST_TUNED * len(y))))).fit(X, y)
-    flips = training_flips(machine, X, y, split.test.X)
+    try:
+        flips = training_flips(machine, X, y, split.test.X)
+    except ValueError as why:
+        return Measured(notes=[f"Wrong labels were not counted. {why}"])
     right = flips.prediction == split.test.y
     needed = {MACHINE: _capped(flips, right, len(y))}
     for name, model in measured.models.items():
@@ -85,7 +87,7 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     together = split.test.together
     found.cells |= {"as_is": {**measured.cells["as_is"], MACHINE: accuracy(right, together)}, "balanced": {
         **measured.cells["balanced"], MACHINE: balanced_accuracy(right, split.test.y, together)}}
-    hanging = _hanging(split, measured, flips, split.train.places[rows])
+    hanging = _hanging(split, measured, flips, places)
     proven = found.cells["labels_proven"]
     found.labels = WrongLabels(MACHINE, len(y), labels, high, found.cells["labels_needed"][MACHINE], proven[MACHINE],
                                proven[split.baseline], hanging)

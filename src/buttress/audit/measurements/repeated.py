@@ -19,6 +19,7 @@ from buttress.audit.measuring.measurement import Cost, Course, Measured, Measure
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.options import Effort, Metric
 from buttress.audit.protocols import Labels
+from buttress.audit.warned import noted
 
 FOLDS = 5
 REPEATS = 3
@@ -34,15 +35,19 @@ def _take(split: SplitTable, measured: Measured) -> Course:
         [split.train.together, split.test.together])
     found = Measured(columns={"cross_validated": f"{split.metric} by {FOLDS}-fold cross-validation, {REPEATS} times"})
     found.cells["cross_validated"] = {}
-    folds = [folds_of(y, together, split.classifies, split.options.seed + k) for k in range(REPEATS)]
+    folds = [fold == number for fold in (folds_of(y, together, split.classifies, split.options.seed + k)
+             for k in range(REPEATS)) for number in range(FOLDS)]
+    folds = [fold for fold in folds if not split.classifies or len(np.unique(y[~fold])) > 1]
     for k, name in enumerate(names):
         X = np.concatenate([split.train.taken_by(name), split.test.taken_by(name)])
         scores = []
-        for fold in (one == number for one in folds for number in range(FOLDS)):
+        for fold in folds:
             yield f"{name}: cross-validation", k / len(names)
-            model = clone(split.unfitted[name]).fit(X[~fold], y[~fold])
+            with noted([], None):
+                model = clone(split.unfitted[name]).fit(X[~fold], y[~fold])
             scores.append(float(SCORES[Metric(split.metric)](y[fold], model.predict(X[fold]))))
-        found.cells["cross_validated"][name] = corrected(np.array(scores), split.classifies)
+        if len(scores) > 1:
+            found.cells["cross_validated"][name] = corrected(np.array(scores), split.classifies)
     return found
 
 
