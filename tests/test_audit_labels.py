@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
 from buttress import LeastSquaresClassifier
 from buttress.audit.call import audit
-from buttress.audit.measurements import MEASUREMENTS
+from buttress.audit.measurements import MEASUREMENTS, labels
 from buttress.audit.measurements.labels import MACHINE, SHARES
 from buttress.audit.measuring.cells import Cell
 from buttress.audit.measuring.measurement import measure
@@ -93,6 +93,17 @@ def test_the_majority_stands_until_it_is_none(counted):
     assert (y == major).sum() > (y != major).sum()
     y[rows[needed - 1]] = 1 - major
     assert (y == major).sum() <= (y != major).sum()
+
+
+def test_a_rare_class_is_among_the_rows_that_are_drawn(monkeypatch):
+    monkeypatch.setattr(labels, "MOST_ROWS", 60)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 3)), np.repeat([0, 1, 2], [350, 240, 10])
+    X[:, 0] += 4 * y
+    with only("plain SVC"):
+        result = audit(None, X, y, effort="quick")
+    assert result.labels.trained == 60
+    assert result.rows[MACHINE]["as_is"].value > 0.9
 
 
 def test_what_is_not_linear_in_its_labels_has_no_number(counted):

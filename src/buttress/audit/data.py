@@ -1,7 +1,7 @@
 """What an audit found, as data (``to_dict``, a versioned schema), as a picture and as text."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -9,8 +9,11 @@ from typing import Any
 from buttress._suggest import agreeing
 from buttress.audit.baselines import NAMES
 from buttress.audit.findings import Finding
+from buttress.audit.measurements.associations import Associations
+from buttress.audit.measurements.drifted import Along
 from buttress.audit.measurements.gained import Gain
 from buttress.audit.measurements.labels import WrongLabels
+from buttress.audit.measurements.precision import Precision
 from buttress.audit.measuring.cells import Cell
 from buttress.audit.measuring.suspicion import Suspect, Suspicion
 from buttress.audit.sheet import Sheet
@@ -57,6 +60,9 @@ class AuditData:
     by_class: dict[str, ClassScore] = field(default_factory=dict)
     gain: Gain | None = None
     labels: WrongLabels | None = None
+    along: Along | None = None
+    associations: Associations | None = None
+    precision: list[Precision] = field(default_factory=list)
     measured: dict[str, str] = field(default_factory=dict)
     cut: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -67,12 +73,8 @@ class AuditData:
         from buttress import __version__
 
         plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in REMADE}
-        plain |= {name: asdict(found) for name in ("gain", "labels") if (found := getattr(self, name)) is not None}
-        plain["by_class"] = {label: asdict(score) for label, score in self.by_class.items()}
-        estimators = {name: {key: asdict(cell) for key, cell in cells.items()} for name, cells in self.rows.items()}
-        found = {**plain, "estimators": estimators, "suspicion": asdict(self.suspicion),
-                 "suspicious": [asdict(suspect) for suspect in self.suspects],
-                 "findings": [asdict(finding) for finding in self.findings]}
+        found = {**plain, "estimators": self.rows, "suspicion": self.suspicion, "suspicious": self.suspects,
+                 "findings": self.findings}
         return {"schema": SCHEMA, "buttress": __version__, **rounded(found)}
 
     @property
@@ -140,7 +142,9 @@ class AuditData:
 
 
 def rounded(found: Any) -> Any:
-    """Return plain data with all numbers rounded to the digits that the file holds."""
+    """Return data as plain lists, dicts and numbers, these rounded to the digits that the file holds."""
+    if is_dataclass(found) and not isinstance(found, type):
+        found = asdict(found)
     if isinstance(found, dict):
         return {key: rounded(value) for key, value in found.items()}
     if isinstance(found, (list, tuple)):

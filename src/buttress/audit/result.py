@@ -62,6 +62,13 @@ class AuditResult(AuditData):
     labels : WrongLabels or None
         Of classes, how many training labels would have to be wrong: what a least-squares machine is proven to stand,
         and which predictions hang on which suspicious rows.
+    along : Along or None
+        The columns that change along the file, the times, or from the rows trained on to those tested on, part by part.
+    associations : Associations or None
+        How much the target and the columns that say most of it say the same, pair by pair.
+    precision : list of Precision
+        To what the numbers of a column are given, where it shows, and by how many standard deviations rounding moves
+        them.
     data, settings, measured : dict
         What was audited, how, and what was measured on how many rows.
     cut : list of str

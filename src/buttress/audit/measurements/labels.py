@@ -1,7 +1,8 @@
 """How many training labels would have to be wrong: counted exactly where predictions are linear in the labels.
 
 For that a machine is fitted that nothing else is measured of, and that is not recommended: a least-squares classifier,
-tuned to stand as many wrong labels as there may be. Beside it stands the majority class, which it has to beat.
+tuned to stand as many wrong labels as there may be. Beside it stands the majority class, which it has to beat, and
+which it becomes where it is asked to stand more than models can.
 """
 
 import math
@@ -10,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._rows import drawn_rows
 from buttress._suggest import agreeing, counted
 from buttress._types import Predictor
 from buttress.audit.measurements.as_is import AS_IS
@@ -27,6 +27,7 @@ MACHINE = "least squares"
 MOST_ROWS = 2_500  # that the machine is fitted to: its time grows with their cube
 MOST_CLASSES = 20  # each pair of them is counted on its own
 SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the training labels: the curve
+MOST_TUNED = 0.05  # of the labels, beyond which only the majority class stands: the machine is not tuned for more
 SHOWN = 10  # predictions that are named of a row
 
 
@@ -45,6 +46,7 @@ class Hanging:
 class WrongLabels:
     """What the least-squares machine, fitted to ``trained`` rows, stands: half of the held-out rows ``needed`` wrong
     labels or more; the share ``proven`` stays right whichever ``labels`` of them are wrong, of all the share ``share``.
+    The majority class stays so on the share ``majority``.
     """
 
     machine: str
@@ -53,24 +55,29 @@ class WrongLabels:
     share: float
     needed: Cell
     proven: Cell
+    majority: Cell
     hanging: list[Hanging]
 
     def says(self) -> str:
         """Return it in a sentence."""
+        needed = counted(int(self.needed.value or 0), "wrong label")
         return (f"Whichever {self.labels} of the {self.trained} training labels {agreeing(self.labels, 'is', 'are')} "
                 f"wrong (up to {self.share:.1%} of all may be, as estimated), the least-squares machine is right on "
-                f"{self.proven.number()} of the held-out rows, which is proven; half of them need "
-                f"{counted(int(self.needed.value or 0), 'wrong label')} or more.")
+                f"{self.proven.number()} of the held-out rows, which is proven (the majority class on "
+                f"{self.majority.number()}); half of them need {needed} or more.")
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:
     yield f"{MACHINE}: how many labels would have to be wrong", 0.0
     assert measured.verdicts is not None
-    rows, high = drawn_rows(len(split.train), MOST_ROWS), measured.verdicts.interval[1]
-    X, y = split.train.X[rows], split.train.y[rows]
+    high, places = measured.verdicts.interval[1], split.at_most(split.train.places, MOST_ROWS)
+    X, y = split.prepared(places), split.table.target[places]
     labels = math.ceil(high * len(y))
-    machine = LeastSquaresClassifier(alpha="loo", flips=max(1, labels)).fit(X, y)
-    flips = training_flips(machine, X, y, split.test.X)
+    machine = LeastSquaresClassifier(alpha="loo", flips=max(1, min(labels, int(MOST_TUNED * len(y))))).fit(X, y)
+    try:
+        flips = training_flips(machine, X, y, split.test.X)
+    except ValueError as why:
+        return Measured(notes=[f"Wrong labels were not counted. {why}"])
     right = flips.prediction == split.test.y
     needed = {MACHINE: _capped(flips, right, len(y))}
     for name, model in measured.models.items():
@@ -80,9 +87,10 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     together = split.test.together
     found.cells |= {"as_is": {**measured.cells["as_is"], MACHINE: accuracy(right, together)}, "balanced": {
         **measured.cells["balanced"], MACHINE: balanced_accuracy(right, split.test.y, together)}}
-    hanging = _hanging(split, measured, flips, split.train.places[rows])
-    found.labels = WrongLabels(MACHINE, len(y), labels, high, found.cells["labels_needed"][MACHINE],
-                               found.cells["labels_proven"][MACHINE], hanging)
+    hanging = _hanging(split, measured, flips, places)
+    proven = found.cells["labels_proven"]
+    found.labels = WrongLabels(MACHINE, len(y), labels, high, found.cells["labels_needed"][MACHINE], proven[MACHINE],
+                               proven[split.baseline], hanging)
     found.models = {MACHINE: machine}
     return found
 

@@ -43,7 +43,7 @@ class Cell:
             return f"{self.value:.0f}"
         if self.value is not None and self.low is not None and self.high is not None:
             small = max(abs(self.low), abs(self.high)) < 0.01
-            return shown(self.value, 3) if small or abs(self.value) >= 0.01 else f"{self.value:.3f}"
+            return shown(self.value, 3) if small or abs(self.value) >= 0.01 else f"{self.value:z.3f}"
         return shown(self.value, 3)
 
     def interval(self, between: str = " to ") -> str:
@@ -73,7 +73,7 @@ def shown(value: float | None, decimals: int) -> str:
     """Return a number with so many decimals, or with four digits where those would be too many or too few."""
     if value is None:
         return "-"
-    return f"{value:.{decimals}f}" if value == 0 or 0.01 <= abs(value) < 100 else number(value)
+    return f"{value:z.{decimals}f}" if value == 0 or 0.01 <= abs(value) < 100 else number(value)
 
 
 def printable(text: str) -> str:
@@ -95,7 +95,7 @@ def _short(value: float | None) -> str:
     """Return two decimals, without the zero in front of them; four digits of a larger number."""
     if value is None or abs(value) >= 100:
         return shown(value, 2)
-    return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
+    return f"{value:z.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
 
 
 Together = NDArray[np.intp] | None  # numbers of the groups that rows belong to, None where each stands alone

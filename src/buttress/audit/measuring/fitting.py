@@ -12,6 +12,7 @@ from buttress.audit.baselines import OF_LOG
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.protocols import Labels
 from buttress.audit.warned import noted
+from buttress.audit.writing.words import in_words
 
 
 @dataclass
@@ -28,7 +29,7 @@ def fitted(split: SplitTable, name: str, estimator: Supervised, y: Labels, quiet
     notes: list[str] = []
     if name.endswith(OF_LOG):  # corrupt targets may be negative
         y = np.maximum(y, split.table.target.min())
-    with noted(notes, None if quiet else name):
+    with noted(notes, None if quiet else in_words(name, split.task)):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", NotConvergedWarning)
             model = clone(estimator).fit(split.train.taken_by(name), y)

@@ -48,6 +48,9 @@ class Measured:
     novel: list[Any] = field(default_factory=list)
     gain: Any = None
     labels: Any = None
+    along: Any = None
+    associations: Any = None
+    precision: list[Any] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)  # measurements for which there was no time
 
     def add(self, found: "Measured") -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from buttress.audit.measuring.cells import number
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import Table
 from buttress.robust import RobustKernelClassifier, RobustKernelRegressor
@@ -258,7 +259,8 @@ class _Usual:
             if isinstance(among, Quartiles):
                 entry = float(self.table.numeric[name][place])
                 if among.spread > 0 and not np.isnan(entry):
-                    usual = f"{among.low:.4g} to {among.high:.4g}" if among.high > among.low else f"{among.middle:.4g}"
+                    ends = [among.low, among.high] if among.high > among.low else [among.middle]
+                    usual = " to ".join(number(end) for end in ends)
                     found.append((abs(entry - among.middle) / among.spread, name, entry, usual))
             else:
                 text = str(self.table.categorical[name][place])
@@ -315,7 +317,7 @@ def _target_verdict(expected: object, score: float) -> str:
 def _neighbourhood(y: Labels, near: NDArray[np.intp], expected: object, classifies: bool) -> str:
     if classifies:
         return f"{int((y[near] == expected).sum())} of its {len(near)} nearest rows are {plain(expected)!r}"
-    return f"its {len(near)} nearest rows have the median {np.median(y[near]):.4g}"
+    return f"its {len(near)} nearest rows have the median {number(float(np.median(y[near])))}"
 
 
 def plain(value: object) -> Plain:

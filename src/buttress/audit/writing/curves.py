@@ -1,18 +1,21 @@
 """The audit's curves as SVG that follows the page's colours, light or dark, with a text for who cannot see them."""
 
+import math
 from html import escape
 
 from buttress.audit.data import AuditData
 from buttress.audit.measuring.cells import number
 
 WIDTH = 460
-HEIGHT = 260
+HEIGHT = 240
 MARGIN = 14  # beside the numbers of the axis
-LETTER = 7  # of a digit
-COLOURS = 10  # that the page has for lines
-BOTTOM = 44
+LETTER = 8  # of a digit
+COLOURS = 11  # that the page has for lines
+BOTTOM = 28
 TOP = 12
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of an axis, that have a number
+RIGHT = 18
+STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)  # between the numbers of an axis, times a power of ten
+NUMBERS = 5  # of an axis, beside its 0, at most
 SAYS = {
     "eps": "how far every number may be moved (standard deviations)",
     "noise": "share of training targets made wrong",
@@ -35,13 +38,12 @@ def _caption(result: AuditData, key: str) -> str:
 def _figure(result: AuditData, key: str) -> str:
     curve = result.curves[key]
     right, top = max(curve["x"]) or 1.0, _top(result, key)
-    left = MARGIN + LETTER * max(len(number(share * top)) for share in SHARES)
+    left = MARGIN + LETTER * max(len(number(y)) for y in ticks(top))
 
     def place(x: float, y: float) -> tuple[float, float]:
-        return left + x / right * (WIDTH - left - 12), HEIGHT - BOTTOM - y / top * (HEIGHT - BOTTOM - TOP)
+        return left + x / right * (WIDTH - left - RIGHT), HEIGHT - BOTTOM - y / top * (HEIGHT - BOTTOM - TOP)
 
-    parts = [_grid(left, right, top), f'<text class="axis" x="{(WIDTH + left) / 2}" y="{HEIGHT - 8}" '
-             f'text-anchor="middle">{SAYS[key]}</text>']
+    parts = [_grid(left, right, top)]
     for k, name in enumerate(result.rows):
         known = [(x, y) for x, y in zip(curve["x"], curve.get(name, ()), strict=False) if y is not None]
         points = [place(x, min(max(y, 0.0), top)) for x, y in known]
@@ -64,14 +66,26 @@ def _top(result: AuditData, key: str) -> float:
 
 def _grid(left: float, right: float, top: float) -> str:
     parts = []
-    for share in SHARES:
-        y = HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP)
-        x = left + share * (WIDTH - left - 12)
-        parts.append(f'<line class="grid" x1="{left}" x2="{WIDTH - 12}" y1="{y:.1f}" y2="{y:.1f}"/>'
-                     f'<text class="tick" x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{number(share * top)}</text>'
-                     f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">'
-                     f"{share * right:.3g}</text>")
+    for value in ticks(top):
+        y = HEIGHT - BOTTOM - value / top * (HEIGHT - BOTTOM - TOP)
+        parts.append(f'<line class="grid" x1="{left}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+                     f'<text class="tick" x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{number(value)}</text>')
+    for value in ticks(right):
+        x = left + value / right * (WIDTH - left - RIGHT)
+        parts.append(f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">'
+                     f"{number(value)}</text>")
     return "".join(parts)
+
+
+def ticks(top: float) -> list[float]:
+    """Return round numbers from 0 to ``top`` at most, at equal steps.
+
+    >>> ticks(0.25), ticks(3.0)
+    ([0.0, 0.05, 0.1, 0.15, 0.2, 0.25], [0.0, 1.0, 2.0, 3.0])
+    """
+    size = 10.0 ** math.floor(math.log10(top / NUMBERS))
+    step = next(step * size for step in STEPS if step * size * NUMBERS >= top * (1 - 1e-9))
+    return [float(f"{k * step:.10g}") for k in range(math.floor(top / step + 1e-9) + 1)]
 
 
 def _in_words(result: AuditData, key: str) -> str:

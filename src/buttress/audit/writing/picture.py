@@ -17,7 +17,8 @@ LABELS = {
     "swapped": "categories swapped", "blanked": "cells left empty",
 }
 HEIGHT = 3.6  # inches
-COLOURS = ("#6a717a", "#0b6e99", "#b2480f", "#3f7a2c", "#7b4ea3", "#a3315a", "#7a6410", "#1b2027", "#00857a", "#d0178f")
+COLOURS = ("#6a717a", "#0b6e99", "#b2480f", "#3f7a2c", "#7b4ea3", "#a3315a", "#7a6410", "#1b2027", "#00857a",
+           "#d0178f", "#4444dd")
 
 
 def draw(result: AuditData, axes: "Sequence[Axes] | None" = None) -> "Figure":

@@ -13,6 +13,7 @@ from typing import Any
 from buttress.audit.data import AuditData
 from buttress.audit.measuring.cells import number, printable
 from buttress.audit.writing.advice import next_step
+from buttress.audit.writing.bands import bands
 from buttress.audit.writing.curves import figures
 from buttress.audit.writing.words import GLOSSARY, HEADINGS, WITHOUT_JINJA, in_words, term_of, term_of_column
 
@@ -60,8 +61,8 @@ def html(result: AuditData) -> str:
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     said = [sentence.partition(": ") for sentence in (*result.verdict, next_step(result))]
     name = Path(str(result.data["source"])).name  # the page is sent to people who do not have the folder
-    return page.render(result=result, said=said, name=name, figures=figures(result), best=best, limit=PAGE_ROWS,
-                       headings=HEADINGS, glossary=_glossary(result))
+    return page.render(result=result, said=said, name=name, figures=figures(result), bands=bands(result), best=best,
+                       limit=PAGE_ROWS, headings=HEADINGS, glossary=_glossary(result))
 
 
 def embedded(result: AuditData) -> str:
