@@ -11,10 +11,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hostile_gaps import LONG, PRECISE, search, values
+from hostile_gaps import LONG, PRECISE, search, values, worst_exponential
 
-from buttress import SVC
+from buttress import SVC, SVR
 from buttress.gram import rounding
+from buttress.gram.compiled import rbf_entries, rbf_in_place
 from buttress.gram.entries import GaussianEntries
 from buttress.gram.rows import KernelRows
 from buttress.kernels import RBF, Laplacian, Linear, Polynomial
@@ -185,9 +186,10 @@ def tables():
         X = size * rng.normal(size=(10, 40))
         yield Linear(), X, rng.normal(size=10), np.float64
         yield Polynomial(3, 0.01, 1.0), X, rng.normal(size=10), np.float64
-    yield Linear(), np.ones((1900, 1)), heavy(1900), None
+    yield Polynomial(1), np.ones((1900, 1)), heavy(1900), None
     lost = np.append(1.0, np.full(19_999, 2.0**-27.5))
-    yield Linear(), np.stack([lost, lost]), np.array([1.0, 0.0]), np.float64
+    yield Polynomial(1), np.stack([lost, lost]), np.array([1.0, 0.0]), np.float64
+    yield Linear(2.0**-70), np.ones((1900, 1)), heavy(1900), None
     for seed in range(4):
         X = clusters(40, 0.7, 3150.0)
         X[1] = X[0] + np.random.default_rng(seed).normal(size=40) * 1.4 / 40**0.5
@@ -280,23 +282,48 @@ def test_close_pairs_of_long_rows_need_differences(monkeypatch):
     assert false_sums(monkeypatch, rounding) > 0
 
 
-def test_the_exponential_is_as_precise_as_its_bound_says():
-    """Every 97th float32 exponent, and a grid of float64 ones, against longer mantissas."""
-    from buttress.gram.compiled import rbf_entries, rbf_in_place
+@pytest.mark.parametrize(("step", "width"), [(193, 4096), (997, 5), pytest.param(1, 4096, marks=pytest.mark.slow)])
+def test_the_float32_exponential_is_as_precise_as_its_bound_says(step, width):
+    assert worst_exponential(step, width) <= 4
 
-    bits = np.arange(0, 0x42FA0000, 97 * 64, dtype=np.int32)
-    r2 = bits.view(np.float32)
-    out = np.empty((1, len(r2)), np.float32)
-    zero = np.zeros(1, np.float32)
-    rbf_entries(np.zeros((1, len(r2)), np.float32), zero, r2, np.float32(1), out, np.arange(1), 0)
-    scale = np.float32(1.4426950408889634)
-    exact = np.exp2(-np.minimum((scale * r2).astype(LONG), 125))
-    assert (np.abs(out[0] - exact) <= 4 * rounding.SINGLE * exact).all()
+
+def test_values_below_float32_are_set_to_its_smallest_ones():
+    far = np.array([[-62.5, -63.0, -1e4, -3e38]], dtype=np.float32)
+    out, zero = np.empty((1, 4), np.float32), np.zeros(4, np.float32)
+    rbf_entries(far, zero[:1], zero, np.float32(1), out, np.arange(1), 0)
+    assert (out <= 2.0**-125 * (1 + 4 * rounding.SINGLE)).all()
+    assert (out >= 0).all()
+
+
+@precise
+def test_the_float64_exponential_is_as_precise_as_its_bound_says():
     t = np.linspace(0, 600, 300_001)
     inner = np.zeros((1, len(t)))
     rbf_in_place(inner, np.zeros(1), t, 1.0)
     exact = np.exp(-t.astype(LONG))
     assert (np.abs(inner[0] - exact) <= (4 + 6 * t) * rounding.U * exact).all()
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e6])
+@pytest.mark.parametrize("kind", [SVC, SVR])
+def test_gaps_of_the_linear_kernel_are_sharp_on_raw_columns(kind, offset):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=200) > 0, 1.0, -1.0)
+    target = y if kind is SVC else y + X[:, 0]
+    model = kind(kernel="linear").fit(X + offset, target)
+    rows, b = ([[Fraction(float(x)) for x in row] for row in part]
+               for part in (X + offset, model.dual_coef_))
+    w = [sum(x * rows[i][k] for x, i in zip(b[0], model.support_)) for k in range(5)]
+    l1, b0 = Fraction(float(getattr(model, "epsilon", 0))), Fraction(float(model.intercept_[0]))
+    r = [Fraction(float(t)) - sum(map(Fraction.__mul__, w, row)) - b0 for t, row in zip(target, rows)]
+    losses = [max(0, abs(x) - l1) if l1 else max(0, int(t) * x) for x, t in zip(r, target)]
+    linear = sum(x * Fraction(float(target[i])) - l1 * abs(x) for x, i in zip(b[0], model.support_))
+    primal, gap = sum(x * x for x in w) / 2 + sum(losses), sum(x * x for x in w) + sum(losses) - linear
+    assert model.proof_ == "proven"
+    assert primal <= model.primal_objective_
+    assert gap <= model.dual_gap_ + 1e-13 * primal  # the sum of the coefficients is rounding
+    assert model.dual_gap_ <= gap + 1e-6 * primal
 
 
 class Stretched(RBF):

@@ -22,6 +22,9 @@ So root = 1, own_i = c u min(gamma s_i, LONG), and share = 8 u is for the expone
 **Inner products.** x_i'x_j is off by gamma_d |x_i| |x_j|, and (gamma x_i'x_j + c)^p, p a whole number, by p (d + 6) +
 16 roundings of (gamma |x_i| |x_j| + |c|)^p, which is at most root_i root_j for root_i^2 = (gamma s_i + |c|)^p.
 
+Of the linear kernel alone f = X w + c sum(b) with w = X'b, whose sums are taken as if exactly: |fl(f_i) - f_i| is then
+at most (d + 3) u sum_k |x_ik w_k|, in which columns far from 0 do not cancel. No entry is needed for it.
+
 **RBF in float32**, whose entries come from rounded rows, with u = 2^-24: the same without differences and with c = 2 d
 + 20, because rounding the rows takes the place of the centre's, nothing is set to 0, and the scale is off by 4. Where
 gamma c u (s_i + s_j) <= 0.1, exp(error) - 1 is at most 1.06 times the error. Longer rows have no bound. The exponential

@@ -361,11 +361,8 @@ class KernelRows:
         chosen = np.intersect1d(asked, active, assume_unique=True)
         seen = np.concatenate([chosen, np.setdiff1d(active, chosen, True), np.setdiff1d(asked, active, True)])
         exact = self.exact(seen)
-        if self.cache.whole:
-            product = self.times(b)[seen]
-        else:
-            product = tiled_product(exact, b[seen], self.diagonal[seen], len(active), len(chosen))
-        found = exact.product(product, b[seen])
+        tiled = partial(tiled_product, exact, b[seen], self.diagonal[seen], len(active), len(chosen))
+        found = exact.product(b[seen], (lambda: self.times(b)[seen]) if self.cache.whole else tiled)
         f, errors, diagonal_errors = np.zeros((3, len(self)))
         f[seen], errors[seen], diagonal_errors[seen] = found.f, found.errors, found.diagonal_errors
         return Product(f, errors, diagonal_errors, found.proven)

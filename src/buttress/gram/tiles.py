@@ -1,16 +1,18 @@
 """Exact products with a Gram matrix, tile by tile: as it is symmetric, half of the tiles are computed."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from buttress._checks import Array
+from buttress._proof import Near, U, products, sharp_sums_of_rows
 from buttress._threads import share
 from buttress._types import DenseOrSparse
-from buttress.gram.entries import Entries, Index, entries
+from buttress.gram.entries import Entries, Index, ProductEntries, entries
 from buttress.gram.rounding import Product, chain_of
-from buttress.kernels import Kernel, Precomputed
+from buttress.kernels import Kernel, Linear, Precomputed
 
 TILE = 256  # rows and columns of one tile of an exact product: half a megabyte, which the second cache holds
 HANDS = 16  # parts into which the rows of tiles are split; fixed, so that the sum does not depend on the threads
@@ -28,14 +30,21 @@ class Exact:
             return self.source(rows, columns)
         return self.source(self.numbers[rows], self.numbers[columns])
 
-    def product(self, f: Array, b: Array) -> Product:
-        """Return f = K b, which was added up tile by tile, with bounds of its error."""
+    def product(self, b: Array, tiled: Callable[[], Array]) -> Product:
+        """Return K b, which ``tiled`` adds up tile by tile, with bounds of its error.
+
+        Of the linear kernel it is X w with w = X'b instead, of which far less may cancel.
+        """
         errors = self.source.errors()
         n = len(b)
         index = np.arange(n) if self.numbers is None else self.numbers
-        of_sums = [one.of_sums(b, index, chain_of(n)) for one in errors or ()]
+        if errors is not None and isinstance(self.source, ProductEntries) and type(self.source.kernel) is Linear:
+            X, total = self.source.inner.X[index], math.fsum(b)
+            f = products(X, sharp_sums_of_rows(X, b)) + Near(total, U * abs(total)) * float(self.source.kernel.coef0)
+        else:
+            f = Near(tiled(), sum((one.of_sums(b, index, chain_of(n)) for one in errors or ()), np.zeros(n)))
         of_diagonal = [one.of_diagonal(index) for one in errors or ()]
-        return Product(f, sum(of_sums, np.zeros(n)), sum(of_diagonal, np.zeros(n)), errors is not None)
+        return Product(f.v, f.e, sum(of_diagonal, np.zeros(n)), errors is not None)
 
 
 def exact_entries(kernel: Kernel, X: DenseOrSparse, index: Index) -> Exact:

@@ -1,15 +1,17 @@
 """Kernel values with bounds of their errors, and their weighted sums, tile by tile in bounded memory."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .core import Array, Model, Near, only, plus, unit
+from .core import Array, Model, Near, U, only, plus, unit
 
 TILE = 512  # rows and centres of a tile
 FEW = 32  # rows of a block of which only the diagonal is wanted
 SHARP = 1e4  # roundings of a value: where products bound it less sharply, its distance is summed by differences
+HALVES = 2.0**27 + 1  # what splits a number into two whose products have no rounding
 ATTRIBUTES = {
     "Combination": "kernels weights", "Linear": "coef0", "Polynomial": "degree gamma coef0", "RBF": "gamma",
     "Laplacian": "gamma", "MultiscaleRBF": "gammas", "InverseMultiquadric": "offset", "Cauchy": "gamma",
@@ -76,6 +78,8 @@ def profile(part: Model, t: Near) -> Near:
 
 def sums(part: Model, X: Array, Z: Array, coef: Array) -> tuple[Near, float]:
     """Return sum_j k(x_i, z_j) coef_jc for all rows, shape (n, k), and a bound of all |k(x_i, z_j)|."""
+    if part["class"] == "Linear" and Z.dtype == coef.dtype == np.float64:
+        return linear_sums(part["coef0"], X, Z, coef)
     centre, largest = np.median(X, axis=0), 0.0
     rows: list[Near] = []
     for i in range(0, len(X), TILE):
@@ -86,6 +90,27 @@ def sums(part: Model, X: Array, Z: Array, coef: Array) -> tuple[Near, float]:
             total = total + values @ coef[j : j + TILE]
         rows.append(total)
     return Near(np.concatenate([one.v for one in rows]), np.concatenate([one.e for one in rows])), largest
+
+
+def linear_sums(coef0: float, X: Array, Z: Array, coef: Array) -> tuple[Near, float]:
+    """Return the same of k(x, z) = x'z + coef0: X w with w = Z'coef, of which far less may cancel."""
+    w = np.array([[dot(column, b) for b in coef.T] for column in Z.T])
+    total = np.array([math.fsum(b) for b in coef.T])
+    known = Near(w, U * np.abs(w) + len(Z) * 1e-300)
+    f = [Near(X[i : i + TILE]) @ known for i in range(0, len(X), TILE)]
+    longest = [math.sqrt(float((part**2).sum(axis=1).max(initial=0.0))) for part in (X, Z)]
+    shift = Near(total, U * np.abs(total)) * coef0
+    found = Near(np.concatenate([one.v for one in f]), np.concatenate([one.e for one in f])) + shift
+    return found, longest[0] * longest[1] * 1.01 + abs(coef0)
+
+
+def dot(x: Array, a: Array) -> float:
+    """Return x'a from terms that are exact, in two halves each (Dekker 1971), and rounded once."""
+    product = x * a
+    halves = [(high, part - high) for part in (x, a) for high in [part * HALVES - (part * HALVES - part)]]
+    (x_high, x_low), (a_high, a_low) = halves
+    lost = (x_high * a_high - product + x_high * a_low + x_low * a_high) + x_low * a_low
+    return math.fsum([*product.tolist(), *lost.tolist()])
 
 
 def diagonal(part: Model, X: Array) -> Near:
