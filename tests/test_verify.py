@@ -15,7 +15,7 @@ from fuzz import structures
 from sklearn import svm as libsvm
 from verify_cases import altered, held, models, rows, written
 
-from buttress import SVC, SVR, LinearSVC, NotConvergedWarning, attacks, certificates, save, verify
+from buttress import SVC, SVR, LinearSVC, NotConvergedWarning, save, verify
 from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.verify import Near
 from buttress.verify.command import read_columns
@@ -143,36 +143,6 @@ def test_other_rows_than_those_of_the_fit_are_noticed(cases):
     for number in (0, 6, 8, 11, 14):
         model, X, y, weight = cases[number]
         assert not held(model, X[::-1].copy(), y, weight)
-
-
-def test_no_point_within_a_proven_radius_is_predicted_otherwise(cases):
-    rng = np.random.default_rng(0)
-    for number in (0, 3):
-        model, X, _, _ = cases[number]
-        estimator, y, _ = models()[number]
-        estimator.fit(X, y)
-        some = X[::20]
-        found = np.array([radius for _, radius, _, _ in verify.radii(model, some)])
-        assert (found <= certificates.certified_radius(estimator, some, norm="l2").l2 * 1.5).all()
-        away = rng.normal(size=(200, *some.shape))
-        away *= found[:, None] / np.linalg.norm(away, axis=2, keepdims=True)
-        labels = estimator.predict((some + away).reshape(-1, X.shape[1])).reshape(200, -1)
-        assert (labels == estimator.predict(some)).all()
-        for row, radius in zip(some, found, strict=True):
-            moved = attacks.pgd(estimator, row[None], estimator.predict(row[None]), eps=radius, norm="l2", steps=20)
-            assert estimator.predict(moved) == estimator.predict(row[None])
-
-
-def test_radii_of_a_linear_machine_are_exact_and_larger_ones_are_not_proven(tmp_path):
-    X, y = rows()[:2]
-    model = SVC(kernel="linear").fit(X, y > 0)
-    save(model, tmp_path / "model")
-    held_model = verify.read_model(tmp_path / "model")
-    w = model.dual_coef_[0] @ model.support_vectors_
-    exact = np.abs(X @ w + model.intercept_[0])[:5] / np.linalg.norm(w)
-    np.testing.assert_allclose([found for _, _, found, _ in verify.radii(held_model, X[:5])], exact, rtol=1e-6)
-    assert all(holds for *_, holds in verify.radii(held_model, X[:5], exact * (1 - 1e-9)))
-    assert not any(holds for *_, holds in verify.radii(held_model, X[:5], exact * 1.001))
 
 
 @pytest.fixture(scope="module")

@@ -102,11 +102,12 @@ def summands(kernel: Kernel) -> list[tuple[Kernel, float]]:
 
 
 class LinearTerm:
-    """w'x: falls by exactly ||w|| times the radius, in the dual norm."""
+    """w'x: falls by exactly ||w|| times the radius, in the dual norm, but for rounding."""
 
     def __init__(self, part: KernelExpansion, sizes: Array):
         self.weights = part.centers.T @ part.coef  # (d, k)
         self.sizes = np.abs(part.centers).T @ sizes
+        self.count = len(part.coef)
 
     def size(self, Z: Array, V: Array, origin: Array) -> Array:
         """Return the sum of the sizes of the terms, and of what the scalers subtract from them."""
@@ -114,8 +115,9 @@ class LinearTerm:
         return sizes
 
     def fall(self, Z: Array, V: Array, scale: Array, rounding: Rounding) -> Fall:
-        W = (V @ self.weights.T) * scale
-        dual = {"l2": np.linalg.norm(W, axis=1), "linf": np.abs(W).sum(axis=1), "l1": np.abs(W).max(axis=1)}
+        share = rounding.share(Z.shape[1] + self.count)  # for the weights, and for what is computed at moved rows
+        W = (np.abs(V @ self.weights.T) + 2 * share * np.abs(V) @ self.sizes.T) * scale
+        dual = {"l2": np.linalg.norm(W, axis=1), "linf": W.sum(axis=1), "l1": W.max(axis=1)}
         return lambda radius, norm: dual[norm] * radius
 
 

@@ -1,92 +1,146 @@
-"""l2 radii of the rows of a classifier, within which its prediction stays: the best of several lower bounds of a lead.
+"""l2 radii of the rows of a classifier, within which its prediction stays: functions below its leads stay positive.
 
-Each centre by itself, its distance changing by eps; the norm of the sum in the kernel's space; for RBF lines below
-e^(gamma |d|^2) f(x + d) = sum_j w_j e^(u_j) + b e^(gamma |d|^2), w_j = c_j k(x, z_j) and u_j = 2 gamma (z_j - x)'d:
-tangents where w_j > 0, and where w_j < 0 the chord over |u_j| <= 2 gamma |z_j - x| eps.
+What rounding may change in the scores that ``predict`` computes is taken off the leads: a squared distance computed
+from products of rows, from which a middle was subtracted, may be off by some roundings of the squares of their lengths.
 """
 
-import math
 import operator
+from collections.abc import Callable
 
 import numpy as np
 
-from .core import Array, Claim, Model, Near, U, plus
-from .kernels import described, profile, sums
+from .below import Below, Round, cubes, powers, radial, radial_parabolas, summed
+from .core import Array, Claim, Model, Near, U
+from .kernels import SHAPES, described, profile, sums
+from .machines import contrasts, problem
 
-TANGENTS = 6  # choices of tangents
-LONGEST = 300.0  # a larger power of e is no use to a bound, and might overflow
-
-
-def fall(part: Model, x: Array, Z: Array, c: Array, eps: float, norm2: float) -> float:
-    """Return by how much sum_j c_j k(., z_j) can fall within the l2 radius eps of x: the least of the bounds.
-
-    ``norm2`` is an upper bound of the sum's squared norm, inf where there is none.
-    """
-    if part["class"] == "Combination":
-        return sum(fall(one, x, Z, w * c, eps, math.inf)
-                   for one, w in zip(part["kernels"], part["weights"], strict=True))
-    if part["class"] == "Linear":
-        w = Near(Z.T) @ c
-        return math.sqrt((w @ w).high) * eps * (1 + 8 * U)
-    r, noise = np.sqrt(((x - Z) ** 2).sum(axis=1)), (16 + Z.shape[1]) * U
-    up, down = plus(c), plus(-c)
-    at, close, far = (profile(part, Near(t**2, noise * t**2)) for t in (r, plus(r - eps), r + eps))
-    falls = [up @ (at.high - far.low) + down @ (close.high - at.low)]
-    if part["class"] != "Log":
-        most, least = profile(part, Near(0.0)).high, profile(part, Near(eps**2, U * eps**2)).low
-        falls.append(math.sqrt(norm2 * 2 * float(most - least)))
-    return float(min(falls)) * (1 + 1e-12) + 1e-15 * float(np.abs(c).sum())
+ROUNDS = 4  # choices of where functions touch
+PRECISE = 2.0**-14  # share by which a radius found may fall short
+LARGEST, SMALLEST = 30, -34  # powers of two of the radii that are tried
+Bound = Callable[[Array, float], Below]
 
 
-def held_by_lines(gamma: float, x: Array, Z: Array, c: Array, b: float, eps: float) -> bool:
-    """Say whether lines below an RBF expansion prove sum_j c_j k(., z_j) + b > 0 within the l2 radius eps of x."""
-    away = Z - x
-    r = np.sqrt((away**2).sum(axis=1)) * (1 + (16 + len(x)) * U)
-    value = profile({"class": "RBF", "gamma": gamma}, Near(r**2, (16 + len(x)) * 4 * U * r**2))
-    w, reach = c * value.v, 2 * gamma * r * eps * (1 + 1e-12)
-    if reach.max(initial=gamma * eps**2) > LONGEST:
+def parts(part: Model) -> list[tuple[Model, float]]:
+    """Return a kernel as a sum of simple ones with their weights."""
+    if part["class"] == "MultiscaleRBF":
+        return [({"class": "RBF", "gamma": gamma}, 1 / len(part["gammas"])) for gamma in part["gammas"]]
+    if part["class"] != "Combination":
+        return [(part, 1.0)]
+    return [(one, inner * outer) for held, outer in zip(part["kernels"], part["weights"], strict=True)
+            for one, inner in parts(held) if inner * outer > 0]
+
+
+class Lead:
+    """The lead at a row x, sum_j c_j k(x, z_j) + b, and what is known to lie below it around x."""
+
+    def __init__(self, part: Model, x: Array, Z: Array, c: Array, b: float, norm2: float):
+        self.parts, self.x, self.Z, self.c, self.b = parts(part), x, Z, c, b
+        self.round = self.parts[0][0]["class"] == "RBF" and self.parts[0][1] == len(self.parts) == 1
+        alone = Round(self.parts[0][0]["gamma"], x, Z, c, b, norm2) if self.round else None
+        self.bounds: list[Bound] = [self.sum_of(radial, powers)]
+        if alone is not None:
+            self.bounds = [alone.lines, alone.taylor, alone.parabolas]
+        elif any(one["class"] in SHAPES for one, _ in self.parts):
+            self.bounds.append(self.sum_of(radial_parabolas, powers))
+        elif all(one.get("degree") == 3 for one, _ in self.parts):
+            self.bounds.append(self.sum_of(radial, cubes))
+
+    def sum_of(self, below: Callable[..., Below], of_products: Callable[..., Below]) -> Bound:
+        """Return what adds up functions below each kernel."""
+
+        def bound(move: Array, eps: float) -> Below:
+            at = self.x, self.Z, self.c, move, eps
+            found = summed([((below if one["class"] in SHAPES else of_products)(one, *at), weight)
+                            for one, weight in self.parts])
+            return found._replace(const=found.const + self.b)
+
+        return bound
+
+    def value(self, move: Array) -> float:
+        """Return the lead at x + move, nearly."""
+        t = ((self.Z - self.x - move) ** 2).sum(axis=1)
+        values = (SHAPES[one["class"]](one, t) * weight if one["class"] in SHAPES else weight * (
+            one.get("gamma", 1.0) * (self.Z @ (self.x + move)) + one["coef0"]) ** one.get("degree", 1)
+            for one, weight in self.parts)
+        return float(self.c @ sum(values)) + self.b
+
+    def holds(self, eps: float) -> bool:
+        """Say whether the lead, less what rounding may change in it, is proven to be positive within eps of x."""
+        with np.errstate(all="ignore"):
+            room = self.allowance(eps) * float(np.exp(self.parts[0][0]["gamma"] * eps**2) if self.round else 1.0)
+            return any(self.above(room, bound, eps) for bound in self.bounds)
+
+    def above(self, room: float, bound: Bound, eps: float) -> bool:
+        """Say whether a function below, for one of some guesses of the worst move, is proven to be above ``room``."""
+        move = np.zeros(len(self.x))
+        for _ in range(ROUNDS):
+            low, worst = bound(move, eps).least(eps)
+            if low > room:
+                return True
+            if not np.isfinite(worst).all() or self.value(worst) <= 0:
+                return False
+            move = (move + worst) / 2
         return False
-    largest, up = np.exp(reach), w > 0
-    chord, grown = np.sinh(reach) / np.maximum(reach, 1e-300), math.exp(gamma * eps**2)
-    touch, held = np.zeros(len(c)), False
-    for _ in range(TANGENTS):
-        tangent = np.exp(touch)
-        slope = away.T @ (2 * gamma * w * np.where(up, tangent, chord))
-        steep = float(np.linalg.norm(slope))
-        const = float((w * np.where(up, tangent * (1 - touch), np.cosh(reach))).sum())
-        doubt = ((np.abs(w) * 4 * (len(c) + len(x) + 64) * U + np.abs(c) * value.e)
-                 * largest * (1 + np.abs(touch) + reach)).sum()
-        bend = max(b, 0) * gamma * grown  # a line in |d|^2 below b e^(gamma |d|^2), from eps^2 on
-        far = min(eps, steep / (2 * bend)) if bend > 0 else eps
-        bias = b * grown * (1 - gamma * eps**2) if b > 0 else b * grown
-        least = const - steep * far + bend * far**2 + bias
-        held = held or bool(least > doubt + 64 * U * (abs(const) + steep * eps + abs(b) * grown * (1 + gamma * eps**2)))
-        touch = (touch - eps * 2 * gamma * (away @ slope) / max(steep, 1e-300)) / 2
-    return held
+
+    def allowance(self, eps: float) -> float:
+        """Return by how much a lead that is computed at any point within eps may differ from the real one."""
+        width, count = len(self.x), len(self.c)
+        middle = np.median(self.Z, axis=0)
+        lengths = 2 * (float(((self.x - middle) ** 2).sum()) + eps**2) + ((self.Z - middle) ** 2).sum(axis=1)
+        total = 8 * U * abs(self.b)
+        for one, weight in self.parts:
+            if one["class"] in SHAPES:
+                top, off, far = (profile(one, Near(t)) for t in (0.0, 8 * (width + 16) * U * lengths, 2 * lengths))
+                lost = top.high - off.low + np.maximum(np.abs(top.v), np.abs(far.low)) * (count + 24) * 4 * U
+            else:
+                p = one.get("degree", 1)
+                lost = farthest(one, self.x, self.Z, eps) ** p * (p * (width + 8) + count + 16) * 1.01 * U
+            total += weight * float(np.abs(self.c) @ lost)
+        return total
+
+
+def farthest(part: Model, x: Array, Z: Array, eps: float) -> Array:
+    """Return the largest gamma |z_j|'|x + d| + coef0 within eps, entry by entry."""
+    sizes: Array = part.get("gamma", 1.0) * (np.abs(Z) @ np.abs(x) + np.sqrt((Z**2).sum(axis=1)) * eps) + part["coef0"]
+    return sizes
+
+
+def widest(lead: Lead, most: float) -> float:
+    """Return the radius ``most`` if the lead is proven in it, else one close to the largest at which it is."""
+    if lead.holds(most):
+        return most
+    low = 0.0
+    for step in 2.0 ** np.arange(LARGEST, SMALLEST, -1):
+        if step < PRECISE * low:
+            break
+        if low + step < most and lead.holds(low + step):
+            low += step
+    return low
 
 
 def radii(model: Model, rows: Array, stated: Array | None = None) -> list[Claim]:
-    """Return for each row of a classifier whether its stated radius is proven, and the largest found that is."""
-    held, found = model["expansion_"], list[Claim]()
-    part = described(held["kernel"])
-    Z, coef, contrasts = held["centers"].astype(float), held["coef"], model["contrasts_"]
-    scores = sums(part, rows, Z, coef)[0] + held["intercept"]
-    rivals = coef @ contrasts.reshape(-1, coef.shape[1]).T
-    inner = sums(part, Z, Z, rivals)[0]
-    norms = [float((Near(one) @ Near(inner.v[:, k], inner.e[:, k])).high) for k, one in enumerate(rivals.T)]
-    count = contrasts.shape[1]
+    """Return for each row of a classifier whether its stated radius is proven, or the largest found that is."""
+    part, Z, coef, intercept, leads = expanded(model)
+    rows = np.asarray(rows, float)
+    scores, found = sums(part, rows, Z, coef)[0] + intercept, list[Claim]()
+    gram = Near(coef.T) @ sums(part, Z, Z, coef)[0]
     for i, x in enumerate(rows):
-        leads, low = (Near(contrasts) @ scores.each(operator.itemgetter(i))).low, 0.0
-        winner = int((leads > 0).sum(axis=1).argmax())
-        own = range(winner * count, winner * count + count)
-        biases = contrasts[winner] @ held["intercept"]
-        for step in (*(() if stated is None else stated[i : i + 1]), *2.0 ** np.arange(30, -34, -1)):
-            eps = low + float(step)
-            low += float(step) * all(
-                lead > fall(part, x, Z, rivals[:, k], eps, norms[k]) or (
-                    part["class"] == "RBF" and lead > 0
-                    and held_by_lines(part["gamma"], x, Z, rivals[:, k], float(b), eps))
-                for k, lead, b in zip(own, leads[winner], biases, strict=True))
-        claimed = low if stated is None else float(stated[i])
-        found.append(Claim(f"radius of row {i}", claimed, low, claimed <= low))
+        lead = (Near(leads) @ scores.each(operator.itemgetter(i))).low
+        radius = 2.0**LARGEST if stated is None else float(stated[i])
+        for V in leads[int((lead > 0).all(axis=1).argmax())]:
+            norm2 = float((Near(V) @ gram @ V).high)
+            radius = min(radius, widest(Lead(part, x, Z, coef @ V, float(V @ intercept), norm2), radius))
+        claimed = radius if stated is None else float(stated[i])
+        found.append(Claim(f"radius of row {i}", claimed, radius, claimed <= radius))
     return found
+
+
+def expanded(model: Model) -> tuple[Model, Array, Array, Array, Array]:
+    """Return kernel, centres (m, d), coefficients (m, k), intercepts and leads (classes, rivals, k) of a classifier."""
+    if "expansion_" not in model:
+        stated = problem(model)
+        return ({"class": "Linear", "coef0": 0.0}, model["coef_"], np.eye(len(model["coef_"])), model["intercept_"],
+                contrasts(len(stated["classes"]), pairs=False))
+    held = model["expansion_"]
+    return (described(held["kernel"]), held["centers"].astype(float), held["coef"], held["intercept"],
+            model["contrasts_"])
