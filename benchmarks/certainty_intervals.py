@@ -1,8 +1,7 @@
-"""How sure: intervals, p-values of novel rows, probabilities of corrupt rows and standard errors, beside peers.
+"""How sure: intervals, probabilities of corrupt rows and standard errors, beside peers.
 
     python benchmarks/certainty_intervals.py coverage       intervals of four regressors beside MAPIE's CV+
     python benchmarks/certainty_intervals.py contaminated   of the robust two, a fifth of the training targets corrupt
-    python benchmarks/certainty_intervals.py novelty        p-values of typical rows and false discoveries
     python benchmarks/certainty_intervals.py proba          reliability of outlier_proba_, and reports at fdr=.1
     python benchmarks/certainty_intervals.py errors         standard errors beside statsmodels' RLMDetSMM
 
@@ -30,7 +29,6 @@ from sklearn.preprocessing import RobustScaler
 from threadpoolctl import threadpool_limits
 
 from buttress import (
-    SVDD,
     SVR,
     KernelRegressor,
     Mean,
@@ -40,7 +38,7 @@ from buttress import (
     outlier_report,
 )
 from buttress.datasets import load_uci
-from buttress.solvers.contamination.mm import psi_slope, weight
+from buttress.solvers.contamination.mm import bisquare, psi_slope
 from buttress.solvers.contamination.tuning import TRIMMING
 
 N_TRAIN = 200
@@ -207,24 +205,6 @@ def _cells(mean):
     return ("| {:.3f} | {:.3f} | {:.2f} | {:.2f} | {:.3f} | {:.3f} | {:.2f} | {:.2f} | {:.2f} |".format(*mean))[2:]
 
 
-def novelty(args):
-    header("rows", "nu", "p <= .01", ".05", ".1", ".2", "false discoveries at .05", "adaptive", "found", "adaptive")
-    for n in (100, 300, 1000):
-        for nu in (0.1, 0.5):
-            p, rates = [], []
-            for seed in range(args.draws):
-                rng = np.random.default_rng(seed)
-                new = rng.standard_t(5, size=(60, 4))
-                new[:10] = rng.normal(size=(10, 4)) + 4
-                model = SVDD(nu=nu).fit(rng.standard_t(5, size=(n, 4)))
-                p.append(model.p_values(new)[10:])
-                named = [model.novel(new, 0.05, adaptive=adaptive) for adaptive in (False, True)]
-                rates.append([k[10:].sum() / max(k.sum(), 1) for k in named] + [k[:10].mean() for k in named])
-            small = [np.mean(np.concatenate(p) <= t) for t in (0.01, 0.05, 0.1, 0.2)]
-            cells = [f"{value:.3f}" for value in [*small, *np.mean(rates, axis=0)]]
-            print(f"| {n} | {nu} | " + " | ".join(cells) + " |", flush=True)
-
-
 def flipped(X, y, kind, share, rng):
     """Return labels of which a share is wrong, and which: anywhere, from one class to one other, or near a border."""
     n_classes = int(y.max()) + 1
@@ -315,7 +295,7 @@ def symmetric_errors(table, X, y):
     """
     Z = np.column_stack([np.ones(len(y)), X])
     u = (y - Z @ table.estimate) / table.scale
-    psi = weight(u, TRIMMING.tukey) * u
+    psi = bisquare(u, TRIMMING.tukey) * u
     slope = psi_slope(u, TRIMMING.tukey)
     n, p = Z.shape
     correction = 1 + p / n * slope.var() / slope.mean() ** 2
@@ -344,13 +324,12 @@ def linear_sets():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["coverage", "contaminated", "novelty", "proba", "errors"])
+    parser.add_argument("command", choices=["coverage", "contaminated", "proba", "errors"])
     parser.add_argument("--data-dir")
     parser.add_argument("--splits", type=int, default=50)
     parser.add_argument("--first", type=int, default=0, help="number of the first split of proba")
     parser.add_argument("--only", choices=list(regressors()), help="one of the regressors")
     parser.add_argument("--peer-splits", type=int, default=3)
-    parser.add_argument("--draws", type=int, default=1000)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     with threadpool_limits(1):

@@ -35,9 +35,11 @@ def boundaries():
     from sklearn.inspection import DecisionBoundaryDisplay
 
     X = bean()
-    models = {name: SVDD(kernel=kernel, nu=0.1, indefinite="clip") for name, kernel in KERNELS.items()}
+    models = {name: SVDD(kernel=kernel, nu=0.1, contamination=None, indefinite="clip")
+              for name, kernel in KERNELS.items()}
     for objective in ("minimax", "spread"):
-        mixture = MultiKernelSVDD(list(KERNELS.values()), objective=objective, indefinite="clip")
+        mixture = MultiKernelSVDD(list(KERNELS.values()), objective=objective, nu=0.1, contamination=None,
+                                  indefinite="clip")
         models[f"mixture, {objective}"] = mixture
     figure, axes = plt.subplots(2, 5, figsize=(13, 5.6), sharex=True, sharey=True, layout="constrained")
     for axis, (name, model) in zip(axes.flat, models.items(), strict=True):
@@ -69,7 +71,7 @@ def weights():
               ("minimax, three views", columns, views, "minimax")]
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), sharey=True, layout="constrained")
     for axis, (title, kernels, X, objective) in zip(axes, panels, strict=True):
-        model = MultiKernelSVDD(list(kernels.values()), objective=objective, tol=1e-6).fit(X)
+        model = MultiKernelSVDD(list(kernels.values()), objective=objective, nu=0.1, tol=1e-6).fit(X)
         path = np.array([entry["weights"] for entry in model.history_])
         axis.plot(path, marker=".")
         axis.set(title=title, xlabel="round")

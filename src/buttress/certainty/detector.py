@@ -1,22 +1,27 @@
 """p-values around any detector of novel rows: by rows set aside, by folds, or by every row left out."""
 
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from buttress._callbacks import all_or_nothing
 from buttress._checks import Array, check_number, check_X, check_X_y
+from buttress._documented import Documented
+from buttress._state import Attribute, State
 from buttress._types import Mask, MatrixLike, RandomStateLike, VectorLike
 from buttress.certainty.conformal import named, p_values
 
 FOLDS = "cv must be a share of rows in (0, 1), a number of folds of 2 or more, or 'jackknife+'."
 
 
-class ConformalDetector(BaseEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
     """p-values of new rows, and which of them to call novel, around any detector.
 
     The detector scores rows that its fit has not seen, and a new row's p-value is the share of these that it puts as
@@ -44,14 +49,6 @@ class ConformalDetector(BaseEstimator):
     random_state : int, RandomState instance or None, default=None
         Draws the parts.
 
-    Attributes
-    ----------
-    detectors_ : list
-        The fitted detectors, one a part.
-    left_out_ : list of arrays
-        s_k of the rows of part k.
-    n_features_in_ : int
-
     References
     ----------
     Bates, Candes, Lei, Romano & Sesia, Testing for outliers with conformal p-values, Annals of Statistics 51, 2023,
@@ -72,11 +69,17 @@ class ConformalDetector(BaseEstimator):
     (True, True)
     """
 
-    def __init__(self, detector: Any, *, cv: float | int | str = 0.5, random_state: RandomStateLike = None):
-        self.detector = detector
-        self.cv = cv
-        self.random_state = random_state
+    _state = State(
+        Attribute("detectors_", "part", "n_folds", "The fitted detectors, one a part.", of="BaseEstimator",
+                  shares="n_features"),
+        Attribute("left_out_", "real", "n_left_out", "s_k of the rows of each part, one part after the other."),
+        Attribute("sizes_", "count", "n_folds", "Rows of each part."))
 
+    detector: Any = field(kw_only=False)
+    cv: float | int | str = 0.5
+    random_state: RandomStateLike = None
+
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike | None = None) -> "ConformalDetector":
         """Fit the detector to X (n, d) without each part, and score that part; returns self. y is ignored.
 
@@ -85,7 +88,9 @@ class ConformalDetector(BaseEstimator):
         rows: Array = check_X_y(self, X, np.zeros(_num_samples(X)))[0]
         parts = self._parts(len(rows))
         self.detectors_ = [clone(self.detector).fit(np.delete(rows, part, axis=0)) for part in parts]
-        self.left_out_ = [typicality(model, rows[part]) for model, part in zip(self.detectors_, parts, strict=True)]
+        scores = [typicality(model, rows[part]) for model, part in zip(self.detectors_, parts, strict=True)]
+        self.left_out_ = np.concatenate(scores)
+        self.sizes_ = np.array([len(part) for part in parts])
         return self
 
     def _parts(self, n: int) -> list[NDArray[np.intp]]:
@@ -105,12 +110,11 @@ class ConformalDetector(BaseEstimator):
         """Return p(x) of each row of X (n, d), shape (n,): at least 1 / (1 + rows left out). Not of training rows."""
         check_is_fitted(self)
         rows = check_X(self, X)
-        total = sum(len(scores) for scores in self.left_out_)
         beyond = np.zeros(len(rows))
-        for model, scores in zip(self.detectors_, self.left_out_, strict=True):
-            ones = np.ones(len(scores))
-            beyond += p_values(-typicality(model, rows), -scores, ones) * (1 + len(scores)) - 1
-        return np.asarray((1 + np.round(beyond)) / (1 + total))
+        parts = np.split(self.left_out_, np.cumsum(self.sizes_)[:-1])
+        for model, scores in zip(self.detectors_, parts, strict=True):
+            beyond += p_values(-typicality(model, rows), -scores, np.ones(len(scores))) * (1 + len(scores)) - 1
+        return np.asarray((1 + np.round(beyond)) / (1 + len(self.left_out_)))
 
     def novel(self, X: MatrixLike, fdr: float = 0.05, *, adaptive: bool = False) -> Mask:
         """Say which rows of X (n, d) are novel, such that in the mean at most the share ``fdr`` of these is typical.
@@ -118,7 +122,7 @@ class ConformalDetector(BaseEstimator):
         Benjamini and Hochberg's procedure on :meth:`p_values`; ``adaptive`` estimates how many rows are typical, and
         finds more where few are. ``fdr`` in (0, 1). Warns where no row can be named.
         """
-        return named(self.p_values(X), fdr, sum(len(scores) for scores in self.left_out_), adaptive=adaptive)
+        return named(self.p_values(X), fdr, len(self.left_out_), adaptive=adaptive)
 
 
 def typicality(detector: Any, X: Array) -> Array:

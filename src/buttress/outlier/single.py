@@ -14,7 +14,8 @@ from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
 from buttress.gram.rows import KernelRows
 from buttress.gram.spectrum import known_diagonal
-from buttress.kernels import Combination, KernelLike, Precomputed, centers, fitting, is_precomputed
+from buttress.kernels import Combination, KernelLike, Precomputed, centers, is_precomputed
+from buttress.kernels.choose import fitting
 from buttress.outlier.detector import (
     OF_BALLS,
     BallDetector,
