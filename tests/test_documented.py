@@ -11,13 +11,11 @@ from sklearn.utils import estimator_html_repr
 import buttress
 from buttress import (
     SVC,
-    SVR,
     AdversarialClassifier,
     AdversarialLinearSVC,
     AdversarialSVC,
     AdvSVM,
     CertifiedSVC,
-    LinearSVC,
     _documented,
 )
 from buttress.relational import EntityFeatures

@@ -53,7 +53,7 @@ ESTIMATORS = [
     SVC(),
     SVR(),
     LinearSVC(),
-    NuSVC(nu=0.4),
+    NuSVC(nu=0.3),
     NuSVR(),
     LinearSVR(),
     OneClassSVM(),

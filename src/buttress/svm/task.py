@@ -66,8 +66,9 @@ class Training:
         support = self.order[used].astype(np.int32)
         found = KernelExpansion(self.kernel, centers(self.kernel, self.X)[support], changed[used], original)
         found.freeze()
-        of_any = {"support_": support, "support_vectors_": self.X[support], "expansion_": found, "intercept_": original,
-                  "dual_coef_": found.coef.T.copy(), "n_support_": np.array([len(support)], dtype=np.int32)}
+        of_any: dict[str, Any] = {
+            "support_": support, "support_vectors_": self.X[support], "expansion_": found, "intercept_": original,
+            "dual_coef_": found.coef.T.copy(), "n_support_": np.array([len(support)], dtype=np.int32)}
         if self.classes is not None:
             of_any |= self.classes.described(found.coef, self.codes[used])
         if issparse(self.X):
