@@ -96,7 +96,7 @@ CHOOSER = {
 CHOOSER.pop("tune")
 ADVERSARIAL_LINEAR = {
     "class_weight": "Give sample_weight to fit instead.",
-    "probability": "Remove it: wrap the model in CalibratedClassifierCV for probabilities.",
+    "probability": _PROBABILITY,
     **_ELSEWHERE,
 }
 STOCHASTIC_LINEAR = {

@@ -19,18 +19,23 @@ from buttress._checks import (
     check_X_y,
     warn_user,
 )
-from buttress._documented import ADVERSARIAL_LINEAR, Documented, advises
+from buttress._documented import ADVERSARIAL_LINEAR, advises
 from buttress._predicting import PlanePredictions, beside
 from buttress._rows import counted_once
 from buttress._state import Attribute, State, one_or_each
 from buttress._suggest import LARGEST
 from buttress._types import BoundsLike, MatrixLike, Rows, VectorLike
 from buttress._weights import check_weights
+from buttress.certainty.calibration import HeldOut
+from buttress.certainty.left_out import left_out_scores
+from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.solvers.linear.attacked_bounds import BallMoves, BoxMoves, Moves, attacked_bounds
 from buttress.solvers.linear.ball_attack import ball_descent
 from buttress.solvers.linear.free_range import free_range_descent, free_range_margins
+from buttress.solvers.linear.primal import LinearProblem
 from buttress.solvers.run import Outcome, all_or_nothing, countdown, run
 
+NO_WEIGHT = 1e-6  # of the largest: smaller weights are rounding
 FLAT = 0.01  # of scores whose margin is 1: rows that differ by less are all told the same
 
 
@@ -45,7 +50,7 @@ class Fit(NamedTuple):
 
 @advises(**ADVERSARIAL_LINEAR)
 @dataclass(kw_only=True, eq=False, repr=False)
-class AdversarialLinearSVC(Documented, CallbackSupportMixin, PlanePredictions, ClassifierMixin, BaseEstimator):
+class AdversarialLinearSVC(PlanePredictions, Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Linear support vector classifier against attackers whose worst move is known exactly.
 
     Minimises 1/2 ||w||^2 + C sum_i max(0, 1 - y_i (w'x_i + b) + t_i), where t_i is the loss of margin by the worst
@@ -163,6 +168,7 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, PlanePredictions, C
         self.coef_ = np.stack([fit.w for fit in fits])
         self.intercept_ = np.array([fit.b for fit in fits])
         self._prove(X, codes, weight, low, high, fits)
+        self._keep_left_out(X, codes, weight, low, high, fits)
         self.converged_ = all(fit.outcome.converged for fit in fits)
         self.n_iter_ = sum(fit.outcome.n_iter + 1 for fit in fits)
         self.history_ = fits[-1].outcome.history
@@ -182,6 +188,34 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, PlanePredictions, C
             found.append(attacked_bounds(X, y, c, fit.w, fit.b, np.minimum(fit.multipliers, c), moves))
         self.primal_objective_ = one_or_each(primal for primal, _ in found)
         self.dual_gap_ = one_or_each(primal - dual for primal, dual in found)
+
+    def _keep_left_out(self, X: Array, codes: Rows, counts: Array, low: Array, high: Array, fits: list[Fit]) -> None:
+        """Keep the scores of rows left out, of which probabilities are made.
+
+        A move counts as a margin that is asked for besides, t_i, as it is at the fitted plane. Columns without weight
+        stay so, for t_i has a kink there, but under norm="l2", where t_i = eps ||w|| bends in all directions across w
+        as a ridge does.
+        """
+        scores = []
+        for column, fit in enumerate(fits):
+            y = np.where(codes == (column if len(fits) > 1 else 1), 1.0, -1.0)
+            size = float(np.linalg.norm(fit.w)) or 1.0
+            round_ball = self.attack == "ball" and self.norm == "l2"
+            ridge = 1 + round_ball * self.eps * float(fit.multipliers.sum()) / size
+            used = round_ball | (np.abs(fit.w) > NO_WEIGHT * np.abs(fit.w).max())
+            problem = LinearProblem(X[:, used] / np.sqrt(ridge), y, self.C * counts,
+                                    margin=1 + self._lost(X, y, low, high, fit.w))
+            scores.append(left_out_scores(problem, np.sqrt(ridge) * fit.w[used], fit.b, fit.multipliers, None))
+        self._certainty = Certainty(HeldOut(np.stack(scores, axis=1), codes, counts, len(self.classes_)))
+
+    def _lost(self, X: Array, y: Array, low: Array, high: Array, w: Array) -> Array:
+        """Return t_i (n,): the margin that each row loses by its worst move."""
+        if self.attack == "ball":
+            return np.full(len(y), self.eps * np.linalg.norm(w, {"linf": 1, "l2": 2, "l1": np.inf}[self.norm]))
+        up, down = np.maximum(w, 0), np.maximum(-w, 0)
+        above, below = (X - low) @ up + (high - X) @ down, (high - X) @ up + (X - low) @ down
+        other = below if self.attacked_class == "both" else 0.0
+        return self.C_f * np.where(y > 0, above, other)
 
     def _warn_if_flat(self, X: Array) -> None:
         """Warn where the radius leaves next to nothing of some machine."""
