@@ -1,4 +1,4 @@
-"""Twelve scripts as users of scikit-learn write them, with one changed import; each is checked against what it must say."""
+"""Twelve scripts as users of scikit-learn write them, with one changed import; each must say what is true."""
 
 import numpy as np
 import pandas as pd
@@ -93,8 +93,8 @@ def test_a_kernel_of_strings():
 
 def test_a_learning_curve():
     X, y = load_iris(return_X_y=True)
-    sizes, train, test = learning_curve(SVC(gamma=0.1, random_state=0), X, y, train_sizes=[0.2, 1.0], cv=3, shuffle=True,
-                                        random_state=0)
+    sizes, train, test = learning_curve(SVC(gamma=0.1, random_state=0), X, y, train_sizes=[0.2, 1.0], cv=3,
+                                        shuffle=True, random_state=0)
     assert sizes[1] == 100
     assert test.mean(axis=1)[1] > 0.9
     assert train.shape == (2, 3)

@@ -153,7 +153,7 @@ class NuSVC(ExactClassifier):
         C = 1 / float(found.found or np.inf)
         if search.reached > search.close:
             warn_user(f"nu={nu:g} is too small for these classes, which overlap: with C={C:g} the coefficients still "
-                      f"sum to {nu + search.reached:.3g} of their bounds. The model is that of this C. Use a larger nu.")
+                      f"sum to {nu + search.reached:.3g} of their bounds. The model is that of this C. Raise nu.")
         return replace(found, found=C), C
 
 
