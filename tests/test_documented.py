@@ -11,14 +11,12 @@ from sklearn.utils import estimator_html_repr
 import buttress
 from buttress import (
     SVC,
-    SVR,
     AdversarialClassifier,
     AdversarialLinearSVC,
     AdversarialSVC,
     AdvSVM,
     CertifiedSVC,
     FreeRangeSVC,
-    LinearSVC,
     _documented,
 )
 from buttress.relational import EntityFeatures

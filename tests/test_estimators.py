@@ -54,7 +54,7 @@ ESTIMATORS = [
     SVC(),
     SVR(),
     LinearSVC(),
-    NuSVC(nu=0.4),
+    NuSVC(nu=0.3),
     NuSVR(),
     LinearSVR(),
     OneClassSVM(),

@@ -89,12 +89,6 @@ def test_there_are_examples_enough():
     assert len(EXAMPLES) >= 24
 
 
-def test_the_version_is_the_same_wherever_it_is_stated():
-    stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    cited = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), flags=re.M)
-    assert buttress.__version__ == stated == cited.group(1)
-
-
 def test_the_archive_of_sources_has_the_files_of_the_root():
     packed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]
     packed = packed["sdist"]["include"]

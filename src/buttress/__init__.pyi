@@ -59,10 +59,10 @@ from buttress.robust import bounded_loss_scorer as bounded_loss_scorer
 from buttress.robust import outlier_report as outlier_report
 from buttress.stochastic_linear import StochasticLinearSVC as StochasticLinearSVC
 from buttress.svm import SVC as SVC
+from buttress.svm import SVR as SVR
 from buttress.svm import NuSVC as NuSVC
 from buttress.svm import NuSVR as NuSVR
 from buttress.svm import OneClassSVM as OneClassSVM
-from buttress.svm import SVR as SVR
 from buttress.svm import svc_path as svc_path
 
 __version__: str

@@ -21,6 +21,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
+from buttress._as_given import canonical, refuse_masked, unwrapped
 from buttress._suggest import LARGEST, brief, near
 from buttress._types import Array, BoundsLike, Estimator, Labels, MatrixLike, Rows, VectorLike
 
@@ -144,7 +145,9 @@ def check_X_y(
     """
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    refuse_masked("y", y)
     _check_targets(y, numeric_target)
+    y = y if numeric_target else unwrapped(y)
     rows: Array
     targets: Labels
     rows, targets = _converted(estimator, X, y, reset=reset, numeric_target=numeric_target, sparse=sparse,
@@ -192,12 +195,13 @@ def _converted(
     single: bool,
 ) -> Any:
     """Return X, or X and y where y is given, as arrays; an error about text names its column."""
+    refuse_masked("X", X)
     if _as_they_are(estimator, X, y, reset=reset, numeric_target=numeric_target, single=single):
         return X if y is None else (X, y)
     options: dict[str, Any] = {"dtype": [np.float64, np.float32] if single else np.float64, "ensure_all_finite": False,
                                "reset": reset}
     if sparse:
-        options |= {"accept_sparse": "csr", "accept_large_sparse": False}
+        options |= {"accept_sparse": "csr", "accept_large_sparse": True}
     if y is not None:
         options |= {"y": y, "y_numeric": numeric_target}
     try:
@@ -233,17 +237,6 @@ def _targets_as_they_are(y: VectorLike, n: int, numeric: bool) -> bool:
     if type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in ("iuf" if numeric else "iufbU"):
         return False
     return y.dtype.kind != "f" or bool(np.isfinite(y).all())
-
-
-def canonical(X: Array) -> Array:
-    """Return X; if it is CSR, with each entry stored once and in order, in a copy where it was not."""
-    if not issparse(X):
-        return X
-    entries: Any = X
-    if not entries.has_canonical_format:
-        entries = entries.copy()
-        entries.sum_duplicates()
-    return entries
 
 
 def _first_text_column(X: MatrixLike) -> str | None:
@@ -367,7 +360,8 @@ def check_classes(y: VectorLike, who: str) -> tuple[Labels, Rows]:
     from sklearn.utils.multiclass import check_classification_targets
 
     labels = np.asarray(y)
-    kinds = sorted({type(label).__name__ for label in labels}) if labels.dtype.kind == "O" else []
+    kinds = sorted({"str" if isinstance(label, str) else type(label).__name__ for label in labels}
+                   if labels.dtype.kind == "O" else ())
     if "str" in kinds and len(kinds) > 1:
         raise TypeError(f"{who} needs labels of one type in y. Got {' and '.join(kinds)}. Make all of them text: "
                         "[str(label) for label in y].")

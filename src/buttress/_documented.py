@@ -96,7 +96,7 @@ CHOOSER = {
 CHOOSER.pop("tune")
 _PLANE = {
     "class_weight": "Give sample_weight to fit instead.",
-    "probability": "Remove it: wrap the model in CalibratedClassifierCV for probabilities.",
+    "probability": _PROBABILITY,
     "attack": "AdversarialLinearSVC is trained against a ball, FreeRangeSVC against a free range.",
     **_ELSEWHERE,
 }

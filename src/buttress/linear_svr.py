@@ -94,9 +94,10 @@ class LinearSVR(Documented, RegressorMixin, Liblinear, LinearFits):
                     step_callback(self, rows, targets, None))
         middle = float(np.median(targets[used])) / unit if self.fit_intercept else 0.0
         fit = self._run(task, lambda problem: Course(problem, multiplier_newton(problem, middle)))[0]
-        primal, dual = (unit**2 * value for value in fit.bounds(problem.feasible(fit.plane.multipliers)))
-        self.coef_ = unit * fit.plane.w
-        self.intercept_ = np.array([unit * fit.plane.b])
+        found = fit.outcome.state
+        primal, dual = (unit**2 * value for value in fit.bounds(problem.feasible(found.multipliers)))
+        self.coef_ = unit * found.w
+        self.intercept_ = np.array([unit * found.b])
         self.primal_objective_ = primal
         self.dual_objective_ = dual
         self.dual_gap_ = primal - dual

@@ -70,6 +70,11 @@ class AdversarialLinearSVC(AttackedPlane[BallMoves]):
     def _steps(self, X: Array, y: Array, c: Array, moves: BallMoves, units: Units) -> Steps:
         return ball_descent(X, y, c, eps=self.eps / units.unit, norm=self.norm)
 
+    def _bend(self, w: Array, multipliers: Array) -> float | None:
+        if self.norm != "l2" and self.eps > 0:
+            return None
+        return self.eps * float(multipliers.sum()) / (float(np.linalg.norm(w)) or 1.0)
+
     def _warn(self, X: Array) -> None:
         """Warn where the radius leaves next to nothing of some machine."""
         flat = np.ptp(X @ self.coef_.T, axis=0) < FLAT
@@ -153,3 +158,6 @@ class FreeRangeSVC(AttackedPlane[BoxMoves]):
     def _steps(self, X: Array, y: Array, c: Array, moves: BoxMoves, units: Units) -> Steps:
         low, high = (units.scaled(end) for end in (moves.low, moves.high))
         return free_range_descent(free_range_margins(X, y, low, high, share=self.C_f, both=moves.both), y, c)
+
+    def _bend(self, w: Array, multipliers: Array) -> float | None:
+        return None if self.C_f > 0 else 0.0

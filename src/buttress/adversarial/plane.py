@@ -16,17 +16,21 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_limits, check_number, check_X_y
-from buttress._documented import Documented
 from buttress._predicting import PlanePredictions, beside
 from buttress._rows import counted_once
 from buttress._state import Attribute, State, one_or_each
 from buttress._suggest import LARGEST
 from buttress._types import MatrixLike, Rows, VectorLike
 from buttress._weights import check_weights
+from buttress.certainty.calibration import HeldOut
+from buttress.certainty.left_out import left_out_scores
+from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.solvers.linear.attacked_bounds import Moves, attacked_bounds
+from buttress.solvers.linear.primal import LinearProblem
 from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
 
 M = TypeVar("M", bound=Moves)
+NO_WEIGHT = 1e-6  # of the largest: smaller weights are rounding
 
 
 class Fit(NamedTuple):
@@ -60,7 +64,7 @@ class Units(NamedTuple):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AttackedPlane(
-    Documented, CallbackSupportMixin, PlanePredictions, ClassifierMixin, BaseEstimator, ABC, Generic[M],
+    PlanePredictions, Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC, Generic[M],
 ):
     """A hyperplane a class against the rest. A subclass names the attacker's moves and the steps to the optimum."""
 
@@ -90,6 +94,11 @@ class AttackedPlane(
     @abstractmethod
     def _steps(self, X: Array, y: Array, c: Array, moves: M, units: Units) -> Steps:
         """Yield the solver's steps for rows X, labels and weights in ``units``, ``moves`` being in those of X."""
+
+    @abstractmethod
+    def _bend(self, w: Array, multipliers: Array) -> float | None:
+        """Return by how much of a ridge the losses t_i bend around w, 0 for planes; None if they have kinks at w_j = 0.
+        """
 
     @all_or_nothing
     @with_callbacks
@@ -123,6 +132,7 @@ class AttackedPlane(
         self.coef_ = np.stack([fit.w for fit in fits])
         self.intercept_ = np.array([fit.b for fit in fits])
         self._prove(X, codes, weight, moves, fits)
+        self._keep_left_out(X, codes, weight, moves, fits)
         self.converged_ = all(fit.outcome.converged for fit in fits)
         self.n_iter_ = sum(fit.outcome.n_iter + 1 for fit in fits)
         self.history_ = fits[-1].outcome.history
@@ -141,6 +151,23 @@ class AttackedPlane(
             found.append(attacked_bounds(X, y, c, fit.w, fit.b, np.minimum(fit.multipliers, c), moves))
         self.primal_objective_ = one_or_each(primal for primal, _ in found)
         self.dual_gap_ = one_or_each(primal - dual for primal, dual in found)
+
+    def _keep_left_out(self, X: Array, codes: Rows, counts: Array, moves: M, fits: list[Fit]) -> None:
+        """Keep the scores of rows left out, of which probabilities are made.
+
+        A move counts as a margin that is asked for besides, t_i, as it is at the fitted plane. Columns without weight
+        stay so where t_i has a kink there.
+        """
+        scores = []
+        for column, fit in enumerate(fits):
+            y = np.where(codes == (column if len(fits) > 1 else 1), 1.0, -1.0)
+            bend = self._bend(fit.w, fit.multipliers)
+            used = np.abs(fit.w) > NO_WEIGHT * np.abs(fit.w).max() if bend is None else np.ones(len(fit.w), dtype=bool)
+            root = np.sqrt(1 + (bend or 0.0))
+            lost = (1 - moves.shrunk(y)) * y * (X @ fit.w) - moves.rest(fit.w, y).v
+            problem = LinearProblem(X[:, used] / root, y, self.C * counts, margin=1 + lost)
+            scores.append(left_out_scores(problem, root * fit.w[used], fit.b, fit.multipliers, None))
+        self._certainty = Certainty(HeldOut(np.stack(scores, axis=1), codes, counts, len(self.classes_)))
 
     def _fit_column(
         self, X: Array, y: Array, counts: Array, moves: M, report: Report,

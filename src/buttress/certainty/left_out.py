@@ -149,7 +149,7 @@ def left_out_scores(
     seldom has as much as C_i.
     """
     scores = np.asarray(problem.X @ w + b)
-    u = 1 - problem.y * scores
+    u = problem.margin - problem.y * scores
     slopes = squared_hinge_slopes(problem.y, u) if problem.squared else hinge_slopes(problem.y, u, problem.bound)
     h = leverages(problem.X, problem.bound * slopes.second, 1.0, intercept=problem.intercept, groups=groups)
     if multipliers is not None and not problem.squared:

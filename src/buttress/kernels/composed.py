@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -83,7 +84,7 @@ class Custom(Kernel):
         return "unknown"
 
     def __call__(self, X: Array, Z: Array) -> Array:
-        found = self.function(X, Z)
+        found: Any = self.function(X, Z)
         K = np.asarray(found.toarray() if issparse(found) else found, dtype=np.float64)
         shape = (_num_samples(X), _num_samples(Z))
         if K.shape != shape:

@@ -10,7 +10,8 @@ from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from buttress._checks import Array, canonical, check_number
+from buttress._as_given import canonical
+from buttress._checks import Array, check_number
 from buttress._state import Attribute
 from buttress._threads import slices
 from buttress._types import Labels, MatrixLike, VectorLike

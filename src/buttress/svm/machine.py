@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._arrays import check_device
-from buttress._checks import Array, check_limits, check_number, check_option, check_values, check_X_y
+from buttress._checks import Array, check_limits, check_number, check_option, check_X_y
 from buttress._dropin import SHRINKING, Shrinking, note_idle
 from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress._proof import PROOF, proof_word
@@ -105,14 +105,19 @@ class KernelMachine(Shrinking, BaseEstimator):
         self.__dict__.pop("_objects", None)
         if not only_for_function(self.kernel, X):
             return check_X_y(self, X, y, numeric_target=numeric_target, sparse=True, single=True)
-        gram, labels = check_X_y(self, Custom(self.kernel)(X, X), y, numeric_target=numeric_target)
+        gram, labels = check_X_y(self, self._gram(X, X), y, numeric_target=numeric_target)
         check_gram(gram)
-        self._objects = X
+        self._objects: Any = X
         if issparse(X):
-            self.n_features_in_ = X.shape[1]
+            self.n_features_in_ = self._objects.shape[1]
         else:
             del self.n_features_in_
         return gram, labels
+
+    def _gram(self, X: Any, Z: Any) -> Array:
+        """Return the values of the kernel's function between two sets that it alone can read."""
+        function: Any = self.kernel
+        return Custom(function)(X, Z)
 
     def _rows_of(
         self, X: DenseOrSparse, order: Rows, sections: Rows | None = None, weight: Array | None = None
@@ -166,7 +171,7 @@ class KernelMachine(Shrinking, BaseEstimator):
         if not hasattr(self, "expansion_"):
             check_is_fitted(self)
         if hasattr(self, "_objects"):
-            rows = Custom(self.kernel)(X, self._objects)
+            rows = self._gram(X, self._objects)
         else:
             rows = rows_to_score(self, X, single=True)
         model: KernelExpansion = self.expansion_
@@ -219,8 +224,10 @@ def only_for_function(kernel: KernelLike, X: MatrixLike) -> bool:
         return False
     if issparse(X):
         return True
-    first = X[0] if isinstance(X, list | tuple) and X else X
-    return isinstance(first, str) or np.ndim(first) < 1 + (first is X) or getattr(first, "dtype", None) == object
+    dtype = getattr(X, "dtype", None)
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and (isinstance(X[0], str) or np.ndim(X[0]) == 0)
+    return getattr(X, "ndim", 2) == 1 or (isinstance(dtype, np.dtype) and dtype.kind in "OUS")
 
 
 def on_device(kernel: Kernel, X: DenseOrSparse, device: str | None) -> Kernel:

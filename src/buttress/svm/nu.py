@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from buttress._callbacks import with_callbacks
-from buttress._checks import Array, check_number
+from buttress._checks import Array, check_number, warn_user
 from buttress._documented import advises
 from buttress._state import Attribute, State, one_or_each
 from buttress._types import MatrixLike
@@ -28,6 +28,7 @@ from buttress.svm.selection import scaled
 
 MET = 0.01  # of tol times nu: how far the share may be from nu
 FARTHEST = 1e8  # largest and, inverted, smallest C that is tried
+SETTLED = 1e4  # from this C on the share counts as at its least once it no longer falls
 STEP = 10.0  # from one C to the next, until nu is between
 
 
@@ -46,6 +47,7 @@ class Search:
         self.close = MET * tol * nu
         self.last: SVMSolution | None = None
         self.n_iter = 0
+        self.reached = 0.0  # what was too much where nothing less could be had
 
     def excess(self, value: float) -> float:
         self.last = replace(self.solved(value, self.last), found=value)
@@ -53,6 +55,23 @@ class Search:
         self.last.outcome.n_iter = self.n_iter
         excess = float(np.abs(self.last.b).sum()) / self.total(value) - self.nu
         return 0.0 if abs(excess) <= self.close or not self.last.converged else excess
+
+    def from_one(self) -> SVMSolution:
+        """Return the solution of a positive value, looked for from 1 on; the least tried if more is missing there."""
+        near = far = 1.0
+        before = self.excess(far)
+        step = 1 / STEP if before > 0 else STEP
+        while before != 0 and 1 / FARTHEST < far < FARTHEST:
+            near, far = far, far * step
+            after = self.excess(far)
+            if (after >= 0) if step > 1 else (after <= 0):
+                return self.between(min(near, far), max(near, far))
+            if step < 1 and far < 1 / SETTLED and before - after <= self.close:
+                break
+            before = after
+        self.reached = before
+        assert self.last is not None, "a value was tried"
+        return self.last
 
     def between(self, low: float, high: float) -> SVMSolution:
         """Return the solution of the value between two at which nothing exceeds."""
@@ -76,8 +95,8 @@ class NuSVC(ExactClassifier):
     Parameters
     ----------
     nu : float, default=0.5
-        In (0, 1], and at most twice the share of the smaller class. A nu too small for classes that overlap, which
-        would need an infinite C, is refused.
+        In (0, 1], and at most twice the share of the smaller class. With classes that overlap no C gives a small nu:
+        the model is then that of the largest C tried, with a warning.
     kernel, degree, gamma, coef0, tol, gap, cache_size, max_iter, max_time, solver, multi_class
         As in :class:`SVC`; the limits of iterations are those of each C that is tried. gamma is no ``"loo"``.
     indefinite, warm_start, decision_function_shape, break_ties, device, progress, checkpoint, resume
@@ -112,7 +131,7 @@ class NuSVC(ExactClassifier):
         Raises ValueError as :class:`SVC` does, and for a nu that is infeasible. Ctrl-C raises KeyboardInterrupt.
         """
         _check_nu(self.nu)
-        self.C_ = one_or_each(solution.found for solution in self._fit(X, y, sample_weight))
+        self.C_ = one_or_each(float(solution.found or 0) for solution in self._fit(X, y, sample_weight))
         return self
 
     def _solve_pair(
@@ -130,16 +149,12 @@ class NuSVC(ExactClassifier):
                          replace(limits, max_time=left(), inner=True))
 
         search = Search(solved, lambda inverse: total / inverse, nu, self.tol)
-        far = near = 1.0
-        step = 1 / STEP if search.excess(near) > 0 else STEP
-        while (search.excess(far) > 0) == (step < 1) and 1 / FARTHEST < far < FARTHEST:
-            near = far
-            far *= step
-        if search.excess(far) > 0 and step < 1:
-            raise ValueError(f"nu={nu:g} is too small for these classes, which overlap: no C up to {FARTHEST:g} leaves "
-                             "so few rows with a loss. Use a larger nu.")
-        found = search.between(min(near, far), max(near, far))
-        return replace(found, found=1 / found.found), 1 / found.found
+        found = search.from_one()
+        C = 1 / float(found.found or np.inf)
+        if search.reached > search.close:
+            warn_user(f"nu={nu:g} is too small for these classes, which overlap: with C={C:g} the coefficients still "
+                      f"sum to {nu + search.reached:.3g} of their bounds. The model is that of this C. Raise nu.")
+        return replace(found, found=C), C
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -66,7 +66,8 @@ class OneClassSVM(Documented, CallbackSupportMixin, OutlierMixin, KernelMachine)
         Attribute("n_support_", "count", "1", "How many there are."),
         Attribute("dual_coef_", "nonnegative", "n_scores, n_support", "Their coefficients, which sum to nu sum_i w_i."),
         Attribute("intercept_", "finite", "n_scores", "Minus ``offset_``."),
-        Attribute("offset_", "finite", meaning="rho, minus what rounding may add to it: ``decision_function(X) = score_samples(X) - offset_``."),
+        Attribute("offset_", "finite",
+                  meaning="rho, less what rounding may add: ``decision_function(X) = score_samples(X) - offset_``."),
         *OF_MACHINES)
 
     nu: float = 0.5
@@ -92,7 +93,8 @@ class OneClassSVM(Documented, CallbackSupportMixin, OutlierMixin, KernelMachine)
                         step_callback(self, rows, y, None))
         coef = self._recalled(task, 1)
         qp = one_class_qp(shared, task.weight, float(self.nu), None if coef is None else Start(coef[:, 0]))
-        report = task.reporting(np.zeros((len(used), 1)), [], np.arange(len(used)), partial(_least, task.weight, qp.total))
+        best = partial(_least, task.weight, qp.total)
+        report = task.reporting(np.zeros((len(used), 1)), [], np.arange(len(used)), best)
         solution = solve(qp, self._limits(convex=settled.convex, max_time=self.max_time, callback=report))
         self._take(task, solution.b[:, None], [solution])
         largest = float(np.abs(shared.diagonal).max())

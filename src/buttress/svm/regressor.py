@@ -77,8 +77,9 @@ class ExactRegressor(Documented, ExpansionIntervals, CallbackSupportMixin, Regre
     def _fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         """Solve the problem and keep what intervals are made of."""
         self._check()
-        C = check_number("C", self.C, 0, fix="Only SVC chooses C by rows left out. Use GridSearchCV here."
-                         if isinstance(self.C, str) else "A tube that must hold every row is not offered: use a large C.")
+        chosen = "Only SVC chooses C by rows left out. Use GridSearchCV here."
+        large = "A tube that must hold every row is not offered: use a large C."
+        C = check_number("C", self.C, 0, fix=chosen if isinstance(self.C, str) else large)
         rows, labels = self._checked(X, y, numeric_target=True)
         targets = np.asarray(labels, dtype=np.float64)
         weight = check_weights(sample_weight, rows)

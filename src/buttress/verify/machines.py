@@ -22,8 +22,8 @@ from .kernels import described, sums
 OF_ALL = "n_features_in_ feature_names_in_ _sklearn_output_config converged_ history_ n_iter_ tol max_iter max_time " \
          "progress primal_objective_ dual_objective_ dual_gap_ proof_ "
 OF_MACHINES = OF_ALL + "C kernel degree gamma coef0 gap cache_size solver indefinite warm_start device checkpoint " \
-    "resume shrinking verbose n_support_ n_kernel_rows_ n_negative_curvature_ expansion_ _left_out _start_size _start_rows _start_coef support_ " \
-    "support_vectors_ dual_coef_ intercept_ "
+    "resume shrinking verbose n_support_ n_kernel_rows_ n_negative_curvature_ expansion_ _left_out _start_size " \
+    "_start_rows _start_coef support_ support_vectors_ dual_coef_ intercept_ "
 OF_CLASSIFIERS = "class_weight classes_ _certainty "
 ATTRIBUTES = {
     "SVC": OF_MACHINES + OF_CLASSIFIERS + "multi_class decision_function_shape break_ties contrasts_ C_ "

@@ -1,6 +1,6 @@
 """The linear support vector machine in the primal: its two objectives, and the step lengths of stochastic descent.
 
-    minimise over w, b   1/2 ||w||^2 + sum_i C_i l(u_i),   u_i = m_i - y_i (w'x_i + b),   l(u) = max(0, u) or max(0, u)^2
+    minimise over w, b   1/2 ||w||^2 + sum_i C_i l(u_i),  u_i = m_i - y_i (w'x_i + b),  l(u) = max(0, u) or max(0, u)^2
 
 The margins m_i are 1 for labels y_i. A target t with a tube of half width epsilon is two rows: y = 1 with margin
 t - epsilon, and y = -1 with margin -t - epsilon.
@@ -108,7 +108,8 @@ class LinearProblem:
         row = Z[[j]]
         size = float(row.multiply(row).sum() if is_csr(row) else (row**2).sum())
         bend = size + (0.5 / self.bound[j] if self.squared else 0.0)
-        slope = float(np.abs(self.margin).max()) + abs(float(products(row, v).high[0])) + abs(float(products(row, v).low[0]))
+        inner = products(row, v)
+        slope = float(np.abs(self.margin).max()) + abs(float(inner.high[0])) + abs(float(inner.low[0]))
         slope += 0.5 * a[j] / self.bound[j] if self.squared else 0.0
         return SLACK * (abs(excess) * slope + 0.5 * excess**2 * bend)
 

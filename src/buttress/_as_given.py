@@ -1,0 +1,47 @@
+"""What users give in forms that numpy reads otherwise: masked arrays, labels of pandas, sparse rows of any kind."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import issparse
+
+from buttress._types import Array
+
+LARGEST_INDEX = np.iinfo(np.int32).max
+
+
+def refuse_masked(name: str, value: object) -> None:
+    """Raise ValueError for a masked array with masked entries, whose values numpy would take all the same."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.count_masked(value):
+        raise ValueError(f"{name} is a masked array with {np.ma.count_masked(value)} masked entries. Impute them "
+                         "(SimpleImputer on .filled(nan)), or drop those rows.")
+
+
+def unwrapped(y: ArrayLike) -> ArrayLike:
+    """Return labels of pandas' Boolean and Int64 as numpy's of that type, which would turn into floats; others as is.
+    """
+    of_numpy = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+    labels: Any = y
+    plain = of_numpy is None or isinstance(y, np.ndarray) or labels.isna().any()
+    return y if plain else labels.to_numpy(dtype=of_numpy)
+
+
+def canonical(X: Array) -> Array:
+    """Return X; if it is CSR, with each entry stored once and in order, and indices of 32 bits, in a copy if need be.
+
+    Raises ValueError for more entries or columns than such indices count.
+    """
+    if not issparse(X):
+        return X
+    entries: Any = X
+    if entries.indptr.dtype != np.int32 or entries.indices.dtype != np.int32:
+        if max(entries.nnz, *entries.shape) > LARGEST_INDEX:
+            raise ValueError(f"A sparse X may have {LARGEST_INDEX:,} entries, rows and columns. Got {entries.nnz:,} "
+                             f"entries, shape {entries.shape}. Fit to a part of the rows.")
+        parts = (entries.data, entries.indices.astype(np.int32), entries.indptr.astype(np.int32))
+        entries = type(entries)(parts, shape=entries.shape)
+    if not entries.has_canonical_format:
+        entries = entries.copy()
+        entries.sum_duplicates()
+    return entries
