@@ -5,7 +5,7 @@ gives :class:`Moves` of numbers by place: a ball within a box, and swaps of grou
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import combinations, product
 from pathlib import Path
@@ -24,6 +24,7 @@ NORMS = ("linf", "l2")
 DIRECTIONS = ("both", "up", "down")
 DEVIATIONS = " sd"  # how a budget in standard deviations ends
 MOST_LEVELS = 50  # of a column of texts; one with more is a name or a key
+SHOWN = 8  # columns that are named of those of which the same is said
 FEWEST_KEYS = 20  # rows from which on a column of different whole numbers is a key
 
 
@@ -50,7 +51,7 @@ class Budget:
     high: float = np.inf
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.by, str) and _deviations(self.by) is not None):
+        if not (isinstance(self.by, str) and deviations(self.by) is not None):
             fix = "Write a number in the column's units, or '0.5 sd'."
             object.__setattr__(self, "by", check_number("by", self.by, 0, closed="left", fix=fix))
         check_number("step", self.step, 0, closed="left")
@@ -77,9 +78,10 @@ class ThreatModel:
     numbers : mapping of column to float, str or Budget
         How far each may be moved: in its units, or as in ``"0.5 sd"``.
     categories : mapping of column to list
-        What a cell may become, such as ``[0, 1]``; an empty list is what :meth:`on` finds in the column.
+        What a cell may become, such as ``[0, 1]``; an empty list is what :meth:`on` finds in the column. A tuple of
+        columns is swapped together: a list of tuples.
     one_hot : list of lists of columns
-        Groups of 0/1 columns of which a swap sets one to 1 and the others to 0.
+        Groups of 0/1 columns, swapped together: one becomes 1 and the others 0.
     most_swaps : int
         Most categories and groups of a row that are swapped, together with all moves of its numbers.
     norm : {"linf", "l2"}
@@ -106,10 +108,15 @@ class ThreatModel:
         check_count("most_swaps", self.most_swaps, 0)
         budgets = {name: by if isinstance(by, Budget) else Budget(by) for name, by in self.numbers.items()}
         object.__setattr__(self, "numbers", budgets)
-        named = [*budgets, *self.categories, *(name for group in self.one_hot for name in group)]
+        named = [*budgets, *(name for group in self._together() for name in group)]
         twice = next((name for name in named if named.count(name) > 1), None)
         if twice is not None:
             raise ValueError(f"A threat names each column once. Column {twice!r} is named twice.")
+
+    def _together(self) -> dict[tuple[Column, ...], Sequence[Any]]:
+        """Return what is swapped, as tuples of columns, with the rows that they may become."""
+        groups = {name if isinstance(name, tuple) else (name,): levels for name, levels in self.categories.items()}
+        return groups | {tuple(group): np.eye(len(group)).tolist() for group in self.one_hot}
 
     @property
     def budgets(self) -> dict[Column, Budget]:
@@ -174,14 +181,15 @@ class ThreatModel:
 
     def __str__(self) -> str:
         within = "each within its budget" if self.norm == "linf" else "together within an ellipsoid of their budgets"
-        numbers = "; ".join(f"{name!r} {budget.in_words()}" for name, budget in self.budgets.items())
-        swapped = [f"{name!r} to {' or '.join(map(str, levels)) or 'what the table holds'}"
-                   for name, levels in self.categories.items()]
-        swapped += [f"which of {', '.join(map(repr, group))} is 1" for group in self.one_hot]
+        numbers = _listed((name, budget.in_words()) for name, budget in self.budgets.items())
+        swapped = _listed((name, f"to {' or '.join(map(str, levels)) or 'what the table holds'}")
+                          for name, levels in self.categories.items())
+        groups = [f"which of {_names(group)} is 1" for group in self.one_hot]
+        swapped = "; ".join([*([swapped] if swapped else []), *groups])
         lines = [f"Numbers are moved, {within}: {numbers}."] if numbers else ["No number is moved."]
         if swapped and self.most_swaps:
             verb = "is" if self.most_swaps == 1 else "are"
-            lines.append(f"At most {counted(self.most_swaps, 'cell')} {verb} swapped of: {'; '.join(swapped)}.")
+            lines.append(f"At most {counted(self.most_swaps, 'cell')} {verb} swapped of: {swapped}.")
         return "\n".join([*lines, "Every other column is fixed."])
 
 
@@ -289,9 +297,9 @@ def read_threat(threat: ThreatModel, X: Array, given: MatrixLike) -> Moves:
         in_steps = _whole(reach[0, place], step[place])
         reach[0, place] = in_steps if threat.norm == "linf" or in_steps == 0 else reach[0, place]
         low[:, place], high[:, place] = X[:, place] - down, X[:, place] + up
-    groups = [Group(np.array([_found(name, known)]), _levels(name, levels)) for name, levels in threat.categories.items()]
-    groups += [Group(np.array([_found(name, known) for name in group]), np.eye(len(group))) for group in threat.one_hot]
-    return Moves(reach, threat.norm, low, high, step, tuple(groups), min(threat.most_swaps, len(groups)))
+    groups = tuple(Group(np.array([_found(name, known) for name in names]), _choices(names, levels))
+                   for names, levels in threat._together().items())
+    return Moves(reach, threat.norm, low, high, step, groups, min(threat.most_swaps, len(groups)))
 
 
 def check_threat(eps: object, norm: str, bounds: object, threat: ThreatModel | None) -> None:
@@ -351,7 +359,7 @@ def _is_movable(values: Any) -> bool:
     return different > 1 and not key
 
 
-def _deviations(text: str) -> float | None:
+def deviations(text: str) -> float | None:
     """Return the number in "0.5 sd", None for another text."""
     try:
         return float(text.removesuffix(DEVIATIONS)) if text.endswith(DEVIATIONS) else None
@@ -360,7 +368,7 @@ def _deviations(text: str) -> float | None:
 
 
 def _in_units(by: float | str, values: Array) -> float:
-    share = _deviations(by) if isinstance(by, str) else None
+    share = deviations(by) if isinstance(by, str) else None
     return float(by) if share is None else share * float(np.std(values.astype(np.float64)))
 
 
@@ -377,16 +385,29 @@ def _whole(way: Array, step: float) -> Array:
     return np.asarray(np.floor(way / step * (1 + 4 * np.finfo(float).eps)) * step)
 
 
-def _levels(name: Column, levels: Sequence[Any]) -> Array:
-    """Return the levels of a category that is held as numbers, (choices, 1)."""
+def _choices(names: tuple[Column, ...], levels: Sequence[Any]) -> Array:
+    """Return what columns of numbers may become together, (choices, columns)."""
     if not len(levels):
-        raise ValueError(f"The threat does not say what column {name!r} may become. Use threat.on(X), X the training "
-                         "rows.")
+        raise ValueError(f"The threat does not say what column {names[0]!r} may become. Use threat.on(X), X the "
+                         "training rows.")
     try:
-        return np.asarray(levels, dtype=np.float64)[:, None]
+        return np.asarray(levels, dtype=np.float64).reshape(len(levels), len(names))
     except (TypeError, ValueError):
-        raise ValueError(f"Column {name!r} may become {levels[0]!r}, which is no number. Encode the column, or use "
-                         "attacks.swaps.") from None
+        raise ValueError(f"Column {names[0]!r} may become {levels[0]!r}, which is no number for each of "
+                         f"{counted(len(names), 'column')}. Encode the column, or use attacks.swaps.") from None
+
+
+def _listed(columns: Iterable[tuple[Column, str]]) -> str:
+    """Return columns and what is said of them, those of which the same is said together."""
+    together: dict[str, list[Column]] = {}
+    for name, words in columns:
+        together.setdefault(words, []).append(name)
+    return "; ".join(f"{_names(names)} {words}" for words, names in together.items())
+
+
+def _names(names: Sequence[Column]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(map(repr, names[:SHOWN])) + more
 
 
 def _refuse_others(given: Mapping[str, Any], known: type[Any], where: str) -> None:
