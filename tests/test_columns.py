@@ -96,13 +96,6 @@ def test_certificates_are_those_in_units_of_the_columns(norm):
     assert 0 < within.mean() < 1
 
 
-def test_a_share_of_the_standard_deviations():
-    X, _ = iris()
-    eps = attacks.scaled_eps(X, 0.25)
-    assert eps.shape == (1, 4)
-    np.testing.assert_allclose(eps[0], 0.25 * StandardScaler().fit(X).scale_)
-
-
 @pytest.mark.parametrize("eps", [[0.1, 0.1, 0.1], [0.1, -0.1], [0.1, np.nan], [[0.1], [0.2]]])
 def test_other_shapes_and_values_are_refused(eps):
     X, y = moons(20)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from buttress import SVC, cli, save
 from buttress.attacks import pgd
@@ -100,10 +101,11 @@ def test_the_audit_itself_recommends(call):
 def test_an_attack_is_that_of_the_library(call):
     written("data.csv", y=np.where(YES, "yes", "no"))
     call("train", "data.csv", "--target", "y", "--estimator", "plain", "-o", "m.buttress")
-    arguments = ("attack", "m.buttress", "data.csv", "--target", "y", "--eps", "0.25")
+    arguments = ("attack", "m.buttress", "data.csv", "--target", "y", "--eps", "0.25", "--swaps", 0)
     code, out, _ = call(*arguments)
     assert code == 0
-    eps, accuracy, proven = (float(entry) for entry in out.splitlines()[2].split())
+    eps, swaps, accuracy, proven = (float(entry) for entry in out.splitlines()[2].split())
+    assert swaps == 0
     model = load("m.buttress")
     X = model.pipeline[0].transform(model.rows_of(pl.read_csv("data.csv")))
     low, high = X.copy(), X.copy()
@@ -121,16 +123,88 @@ def test_boosting_is_attacked_by_trying_and_a_saved_machine_is_attacked_too(call
     written("data.csv", y=np.where(YES, 1, 0))
     call("train", "data.csv", "--target", "y", "--estimator", "boosting", "-o", "m.buttress")
     _, out, _ = call("attack", "m.buttress", "data.csv", "--target", "y", "--eps", "0.2,0.4", "--rows", 40)
-    shares = [float(line.split()[1]) for line in out.splitlines()[1:4]]
+    shares = [float(line.split()[2]) for line in out.splitlines()[1:5]]
     assert shares == sorted(shares, reverse=True)
-    assert out.splitlines()[4].startswith("40 rows")
+    assert out.splitlines()[5].startswith("40 rows")
     pl.DataFrame({"a": A, "b": B, "y": np.where(YES, 1, 0)}).write_csv("plain.csv")
     save(SVC().fit(np.column_stack([A, B]), YES.astype(int)), "svc.buttress")
     _, out, _ = call("attack", "svc.buttress", "plain.csv", "--target", "y", "--eps", "0.3")
-    assert float(out.splitlines()[1].split()[1]) > float(out.splitlines()[2].split()[1])
+    assert float(out.splitlines()[1].split()[2]) > float(out.splitlines()[2].split()[2])
     pl.DataFrame({"a": A, "b": B}).write_csv("new.csv")
     assert call("predict", "svc.buttress", "new.csv", "-o", "p.csv")[0] == 0
     assert np.mean(pl.read_csv("p.csv")["prediction"].to_numpy() == YES) > 0.9
+
+
+FLAG = RNG.integers(0, 2, N)
+KIND = RNG.choice(["u", "v", "w"], N)
+
+
+def flipped(columns):
+    """Yield the columns with each swap of one cell, in all rows at once."""
+    yield columns
+    yield {**columns, "flag": 1 - columns["flag"]}
+    for kind in ("u", "v", "w"):
+        yield {**columns, "kind": np.full(N, kind)}
+
+
+def flags(call, estimator):
+    """Train on a table that leans on a column of 0 and 1; return what one swap leaves right, the labels, the model."""
+    columns = {"a": A, "flag": FLAG, "kind": KIND}
+    y = np.where(A + 2 * FLAG + (KIND == "v") > 1.2, "yes", "no")
+    pl.DataFrame({**columns, "y": y}).write_csv("flags.csv")
+    call("train", "flags.csv", "--target", "y", "--estimator", estimator, "-o", "f.buttress")
+    model = load("f.buttress")
+    stands = np.all([model.predict(version) == y for version in flipped(columns)], axis=0)
+    return stands.mean(), y, model
+
+
+@pytest.mark.parametrize("estimator", ["linear", "plain", "certified", "boosting"])
+def test_what_one_flip_breaks_is_not_called_proven(call, estimator):
+    truth, _, _ = flags(call, estimator)
+    code, out, _ = call("attack", "f.buttress", "flags.csv", "--target", "y", "--eps", "0,0.1")
+    assert code == 0
+    plain, swapped, moved = (line.split() for line in out.splitlines()[1:4])
+    assert [plain[:2], swapped[:2], moved[:2]] == [["0", "0"], ["0", "1"], ["0.1", "1"]]
+    assert float(plain[2]) > 0.8 > truth
+    assert float(swapped[2]) == pytest.approx(truth, abs=1e-3)
+    assert float(moved[2]) <= float(swapped[2])
+    assert "'flag' to 0 or 1; 'kind' to u or v or w" in out
+    if estimator != "boosting":  # it splits categories, which are not read as trees
+        assert float(swapped[3]) == pytest.approx(truth, abs=1e-3)
+        assert float(moved[3]) <= float(moved[2])
+
+
+@pytest.mark.parametrize("estimator", ["linear", "boosting"])
+def test_a_threat_file_is_in_the_units_of_the_table(call, estimator):
+    _, y, model = flags(call, estimator)
+    with open("threat.toml", "w", encoding="utf-8") as file:
+        file.write('most_swaps = 1\n[numbers.a]\nby = 0.3\ndirection = "up"\n[categories]\nkind = ["v", "w"]\n')
+    code, out, err = call("attack", "f.buttress", "flags.csv", "--target", "y", "--threat", "threat.toml")
+    assert code == 0, err
+    versions = [{"a": A + move, "flag": FLAG, "kind": kind} for move in np.linspace(0, 0.3, 7)
+                for kind in (KIND, np.full(N, "v"), np.full(N, "w"))]
+    stands = np.all([model.predict(version) == y for version in versions], axis=0)
+    assert float(out.splitlines()[3].split()[2]) == pytest.approx(stands.mean(), abs=0.02)
+    assert "'a' by at most 0.3, up only" in out
+    assert call("attack", "f.buttress", "flags.csv", "--target", "y", "--threat", "threat.toml", "--swaps", 2)[0] == 2
+    with open("threat.toml", "w", encoding="utf-8") as file:
+        file.write("[numbers]\nkind = 1\n")
+    code, _, err = call("attack", "f.buttress", "flags.csv", "--target", "y", "--threat", "threat.toml")
+    assert code == 2
+    assert "names 'kind', which is no such column" in err
+
+
+def test_trees_that_were_saved_are_settled(call):
+    X = np.column_stack([A, B, FLAG])
+    y = (A + FLAG > 0.5).astype(int)
+    pl.DataFrame({"a": A, "b": B, "flag": FLAG, "y": y}).write_csv("trees.csv")
+    model = HistGradientBoostingClassifier(max_iter=10).fit(X, y)
+    save(model, "trees.buttress")
+    code, out, _ = call("attack", "trees.buttress", "trees.csv", "--target", "y", "--eps", "0")
+    assert code == 0
+    flipped = X * [1, 1, -1] + [0, 0, 1]
+    truth = ((model.predict(X) == y) & (model.predict(flipped) == y)).mean()
+    assert [float(entry) for entry in out.splitlines()[2].split()[2:]] == pytest.approx([truth, truth], abs=1e-3)
 
 
 def test_a_file_says_what_is_in_it(call):

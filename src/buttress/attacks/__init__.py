@@ -21,7 +21,6 @@ array([[-0.75],
 """
 
 from buttress.attacks.art import to_art
-from buttress.attacks.ball import scaled_eps
 from buttress.attacks.ensemble import worst_case
 from buttress.attacks.gradient import fgsm, pgd
 from buttress.attacks.nearest import carlini_wagner, zoo
@@ -33,5 +32,5 @@ from buttress.attacks.swaps import swaps
 
 __all__ = [
     "AttackInfo", "AttackedAccuracy", "ExactInfo", "Poisoned", "carlini_wagner", "exact", "fgsm", "pgd",
-    "poison_labels", "poison_rows", "scaled_eps", "swaps", "to_art", "tuned", "worst_case", "zoo",
+    "poison_labels", "poison_rows", "swaps", "to_art", "tuned", "worst_case", "zoo",
 ]

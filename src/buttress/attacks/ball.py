@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from buttress._arrays import Place, namespace
-from buttress._checks import Array, check_columns, check_number, check_option, check_rows
-from buttress._types import MatrixLike, Rng
+from buttress._checks import Array, check_columns, check_number, check_option
+from buttress._types import Rng
 
 
 @dataclass(frozen=True)
@@ -67,40 +67,15 @@ class Ball:
         return place(random_in_ball(rng, shape, self.radius, self.norm)) * self.columns
 
 
-def ball_of(eps: ArrayLike, norm: str, width: int, place: Place) -> Ball:
+def ball_of(eps: ArrayLike | None, norm: str, width: int, place: Place) -> Ball:
     """Return the ball of what a user gave: a number, or one for each of ``width`` columns; ValueError for others."""
     norm = check_option("norm", norm, ("linf", "l2"))
-    if isinstance(eps, Real) or np.ndim(eps) == 0:
-        return Ball(check_number("eps", eps if isinstance(eps, Real) else np.asarray(eps).item(), 0, closed="left"),
-                    norm)
-    columns = check_columns("eps", eps, width)
+    given = eps if isinstance(eps, Real) else np.asarray(eps)
+    if isinstance(given, Real) or given.ndim == 0:
+        return Ball(check_number("eps", given if isinstance(given, Real) else given.item(), 0, closed="left"), norm)
+    columns = check_columns("eps", given, width)
     widest = float(columns.max())
     return Ball(widest, norm, place(columns / (widest or 1.0)))
-
-
-def scaled_eps(X: MatrixLike, share: float) -> Array:
-    """Return a radius a column, (1, d), a share of its standard deviation: an ``eps`` of attacks and certificates.
-
-    Columns of very different units are thus moved by as much as they vary. A column that does not vary stays.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_wine
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from buttress import SVC, attacks, certificates
-    >>> X, y = load_wine(return_X_y=True)
-    >>> model = make_pipeline(StandardScaler(), SVC()).fit(X, y)
-    >>> eps = attacks.scaled_eps(X, 0.25)
-    >>> found, info = attacks.pgd(model, X, y, eps=eps, return_info=True)
-    >>> bool((abs(found - X) <= eps * (1 + 1e-12)).all())
-    True
-    >>> proven = certificates.certified_within(model, X, eps=eps)
-    >>> bool((proven & (model.predict(X) == y) & info.success).any())
-    False
-    """
-    share = check_number("share", share, 0, closed="left", fix="It is a number of standard deviations.")
-    return share * check_rows(X, None, "A radius a column").astype(np.float64, copy=False).std(axis=0, keepdims=True)
 
 
 def into_ball(delta: Array, eps: float, norm: str) -> Array:

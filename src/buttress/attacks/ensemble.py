@@ -1,6 +1,7 @@
 """The worst of several attacks within one ball, so that no single weak one is taken for robustness."""
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from buttress._checks import check_count
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, Rows, VectorLike
 from buttress.attacks.ball import Ball, ball_of, direction
 from buttress.attacks.gradient import REACH, descend, generator, starts_at_others, walk_to_rivals
+from buttress.attacks.joint import under_threat
 from buttress.attacks.nearest import carlini_wagner, zoo
 from buttress.attacks.problem import Worst, pose, warn_of_units
 from buttress.scores import Scorable
+from buttress.threats import ThreatModel, check_threat
 
 # The ensemble's attacks, as wide and as long as finds more on models whose scores have steps or are saturated.
 SMALLER = (1 / 4, 1 / 16, 1 / 64)  # radii that are tried too: a model may be flat at the largest
@@ -32,9 +35,10 @@ def worst_case(
     X: MatrixLike,
     y: VectorLike,
     *,
-    eps: ArrayLike,
+    eps: ArrayLike | None = None,
     norm: str = "linf",
     bounds: BoundsLike | None = None,
+    threat: ThreatModel | None = None,
     steps: int = 100,
     restarts: int = 5,
     random_state: RandomStateLike = None,
@@ -53,7 +57,7 @@ def worst_case(
 
     Parameters
     ----------
-    model, X, y, eps, norm, bounds, random_state, device, return_info
+    model, X, y, eps, norm, bounds, threat, random_state, device, return_info
         As in :func:`pgd`.
     steps : int
         Steps of each descent.
@@ -74,6 +78,10 @@ def worst_case(
     >>> [attacks.worst_case(model, X, y, eps=eps, return_info=True)[1].success.mean() for eps in (0.9, 1.1)]
     [np.float64(0.0), np.float64(1.0)]
     """
+    check_threat(eps, norm, bounds, threat)
+    if threat is not None:
+        inner = partial(worst_case, model, steps=steps, restarts=restarts, random_state=random_state, device=device)
+        return under_threat(inner, model, X, y, threat, return_info)
     problem = pose(model, X, y, bounds, device)
     ball = ball_of(eps, norm, problem.X.shape[1], problem.place)
     radius = ball.radius

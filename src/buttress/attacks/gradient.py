@@ -7,6 +7,7 @@ Sources: Goodfellow, Shlens & Szegedy (ICLR 2015) for FGSM, Madry et al. (ICLR 2
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -17,10 +18,12 @@ from buttress._arrays import to_numpy
 from buttress._checks import Array, check_count, check_number
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, Rows, VectorLike
 from buttress.attacks.ball import Ball, ball_of
+from buttress.attacks.joint import under_threat
 from buttress.attacks.problem import Met, Problem, Worst, pose, warn_of_units
 from buttress.attacks.targets import ExpansionTarget
 from buttress.expansion import winners
 from buttress.scores import Scorable
+from buttress.threats import ThreatModel, check_threat
 
 REACH = 2.5  # radii that all steps of a descent reach together, so that it can turn (Madry et al. 2018)
 SHRINK = 4  # from one radius to the next smaller one, where the ball is much wider than a row's way to the border
@@ -33,9 +36,10 @@ def fgsm(
     X: MatrixLike,
     y: VectorLike,
     *,
-    eps: ArrayLike,
+    eps: ArrayLike | None = None,
     norm: str = "linf",
     bounds: BoundsLike | None = None,
+    threat: ThreatModel | None = None,
     device: str | None = None,
     return_info: bool = False,
 ) -> Any:
@@ -44,7 +48,8 @@ def fgsm(
     Parameters as in :func:`pgd`. Returns perturbed rows shaped like X, and an :class:`AttackInfo` with
     ``return_info=True``.
     """
-    return pgd(model, X, y, eps=eps, norm=norm, bounds=bounds, steps=1, device=device, return_info=return_info)
+    return pgd(model, X, y, eps=eps, norm=norm, bounds=bounds, threat=threat, steps=1, device=device,
+               return_info=return_info)
 
 
 def pgd(
@@ -52,9 +57,10 @@ def pgd(
     X: MatrixLike,
     y: VectorLike,
     *,
-    eps: ArrayLike,
+    eps: ArrayLike | None = None,
     norm: str = "linf",
     bounds: BoundsLike | None = None,
+    threat: ThreatModel | None = None,
     steps: int = 40,
     step_size: float | None = None,
     restarts: int = 1,
@@ -74,11 +80,14 @@ def pgd(
     y : array of shape (n,)
         The labels to attack.
     eps : float or array of shape (d,) or (1, d)
-        Radius of the ball around each row, >= 0, in the units of X; or one a column, such as :func:`scaled_eps` gives.
+        Radius of the ball around each row, >= 0, in the units of X, or one a column.
         For "l2" the ball is then the ellipsoid sum_j (d_j / eps_j)^2 <= 1. A column of radius 0 stays.
     norm : {"linf", "l2"}
     bounds : (low, high) or None
         Box to stay in: numbers, or arrays that broadcast to X. It must hold X.
+    threat : ThreatModel or None
+        What may be done to each column, in place of eps, norm and bounds: budgets of numbers and swaps of categories.
+        The numbers are then moved around the worst ways to swap, too.
     steps, step_size, restarts : int, float or None, int
         Steps per start, their length (default 2.5 eps / steps, at most eps; with one eps a column it is the widest
         column's, and the others' in proportion), and starts: the first from X, the second
@@ -118,6 +127,11 @@ def pgd(
     >>> info.margin.round(6), info.success
     (array([0.75, 0.75]), array([False, False]))
     """
+    check_threat(eps, norm, bounds, threat)
+    if threat is not None:
+        inner = partial(pgd, model, steps=steps, step_size=step_size, restarts=restarts, random_state=random_state,
+                        device=device)
+        return under_threat(inner, model, X, y, threat, return_info)
     problem = pose(model, X, y, bounds, device)
     ball = ball_of(eps, norm, problem.X.shape[1], problem.place)
     steps, restarts = check_count("steps", steps), check_count("restarts", restarts)

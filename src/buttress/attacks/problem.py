@@ -137,6 +137,14 @@ def warn_of_units(problem: Problem, ball: Ball) -> None:
                   f"[0, 255] is eps=8.")
 
 
+def warn_if_flat(model: Classifier, blind: int, standing: int) -> None:
+    """Warn where no score changed near more than half of the rows that stand."""
+    if 2 * blind > standing:
+        warn_user(f"No score of {type(model).__name__} changed near {blind} of the {standing} rows it gets right, so "
+                  "this attack was blind there: that it failed says nothing about robustness. Scores of trees and "
+                  "constant models are flat; worst_case also tries points far off, and exact settles trees.")
+
+
 class Met(ABC):
     """The perturbed rows met so far. Subclasses say which of two versions of a row is kept."""
 
@@ -195,12 +203,7 @@ class Met(ABC):
 
     def warn_if_flat(self) -> None:
         """Warn where no score changed near half of the rows that stand, and nothing better was met there by chance."""
-        stand, blind = ~self.wrong, self.blind()
-        if 2 * int(blind.sum()) > int(stand.sum()):
-            warn_user(
-                f"No score of {type(self.problem.model).__name__} changed near {int(blind.sum())} of the "
-                f"{int(stand.sum())} rows it gets right, so this attack was blind there: that it failed says nothing "
-                "about robustness. Scores of trees and constant models are flat; worst_case also tries points far off.")
+        warn_if_flat(self.problem.model, int(self.blind().sum()), int((~self.wrong).sum()))
 
     def blind(self) -> Mask:
         """Say which rows stand near which no score changed."""

@@ -15,6 +15,7 @@ from buttress._types import BoundsLike, Mask, MatrixLike, RandomStateLike, Rows,
 from buttress.attacks.gradient import pgd
 from buttress.kernels import resolve_gamma
 from buttress.scores import Scorable
+from buttress.threats import ThreatModel
 
 GAMMA_FACTOR = 3.0  # from one gamma tried to the next
 C_FACTOR = 10.0
@@ -30,9 +31,9 @@ class AttackedAccuracy:
 
     Parameters
     ----------
-    eps : float or array of shape (d,) or (1, d)
+    eps : float or array of shape (d,) or (1, d), or None
         Radius, or one a column, in the units of X, as the estimator is given it: in front of the scalers of a pipeline.
-    norm, bounds, steps, restarts, random_state
+    norm, bounds, threat, steps, restarts, random_state
         As in :func:`pgd`; the ends of ``bounds`` are numbers or one number a column.
 
     Examples
@@ -48,12 +49,13 @@ class AttackedAccuracy:
     True
     """
 
-    eps: ArrayLike
+    eps: ArrayLike | None = None
     norm: str = "linf"
     bounds: BoundsLike | None = None
     steps: int = 20
     restarts: int = 1
     random_state: int = 0
+    threat: ThreatModel | None = None
 
     def __call__(self, model: Scorable, X: MatrixLike, y: VectorLike) -> float:
         """Return the share of rows that a fitted classifier still gets right."""
@@ -61,7 +63,7 @@ class AttackedAccuracy:
 
     def kept(self, model: Scorable, X: MatrixLike, y: VectorLike) -> Mask:
         """Return which rows it still gets right."""
-        info = pgd(model, X, y, eps=self.eps, norm=self.norm, bounds=self.bounds, steps=self.steps,
+        info = pgd(model, X, y, eps=self.eps, norm=self.norm, bounds=self.bounds, threat=self.threat, steps=self.steps,
                    restarts=self.restarts, random_state=self.random_state, return_info=True)[1]
         return np.asarray(~info.success)
 
@@ -133,9 +135,10 @@ def tuned(
     X: MatrixLike,
     y: VectorLike,
     *,
-    eps: ArrayLike,
+    eps: ArrayLike | None = None,
     norm: str = "linf",
     bounds: BoundsLike | None = None,
+    threat: ThreatModel | None = None,
     fits: int = 8,
     held_out: float = 0.25,
     random_state: RandomStateLike = 0,
@@ -153,7 +156,7 @@ def tuned(
         With a parameter C: a machine of this package or of scikit-learn, or a pipeline that ends in one. It is not
         changed. A gamma is moved too, where the kernel is given by name.
     X, y : array of shape (n, d), array of shape (n,)
-    eps, norm, bounds
+    eps, norm, bounds, threat
         What the attacker may do, as in :func:`pgd`; the ends of ``bounds`` are numbers or one number a column. A
         machine that is trained against attacks has an ``eps`` of its own.
     fits : int
@@ -189,7 +192,7 @@ def tuned(
     y = np.asarray(y)
     enough = np.unique(y, return_counts=True)[1].min() >= FEWEST_A_CLASS
     parts = train_test_split(X, y, test_size=held_out, random_state=random_state, stratify=y if enough else None)
-    score = AttackedAccuracy(eps=eps, norm=norm, bounds=bounds)
+    score = AttackedAccuracy(eps=eps, norm=norm, bounds=bounds, threat=threat)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of machines of scikit-learn that are only tried
         tried = search(lambda parameters: trial(estimator, parameters, score, *parts), names, start, fits)

@@ -30,6 +30,7 @@ from buttress.attacks.targets import ExpansionTarget
 from buttress.attacks.trees import NAMES, Forest, Tree, read_forest
 from buttress.kernels import Linear
 from buttress.scores import Scorable
+from buttress.threats import Moves, ThreatModel, check_threat, read_threat
 
 TOLERANCE = 1e-6  # of HiGHS, on whole numbers, constraints and the gap, in the units of the largest cost
 HALVINGS = 100
@@ -57,9 +58,10 @@ def exact(
     X: MatrixLike,
     y: VectorLike,
     *,
-    eps: ArrayLike,
+    eps: ArrayLike | None = None,
     norm: str = "linf",
     bounds: BoundsLike | None = None,
+    threat: ThreatModel | None = None,
     max_time: float = 10.0,
     max_work: float | None = None,
     return_info: bool = False,
@@ -71,8 +73,8 @@ def exact(
     model : fitted classifier
         A decision tree, random forest, extremely randomised trees, gradient boosting (also by histograms) of
         scikit-learn; or a linear model of its or of this package, also behind scalers.
-    X, y, eps, norm, bounds, return_info
-        As in :func:`pgd`; trees take ``norm="linf"`` only.
+    X, y, eps, norm, bounds, threat, return_info
+        As in :func:`pgd`; trees take ``norm="linf"`` only. Swaps and moves of a threat are settled together.
     max_time : float
         Seconds a row for trees.
     max_work : float or None
@@ -100,8 +102,9 @@ def exact(
     >>> info.success, info.proven
     (array([False, False, False, False, False]), array([ True,  True,  True,  True,  True]))
     """
+    check_threat(eps, norm, bounds, threat)
     problem = pose(model, X, y, bounds)
-    ball = ball_of(eps, norm, problem.X.shape[1], problem.place)
+    ball, moves = _allowed(problem, eps, norm) if threat is None else _declared(problem, threat, X)
     max_time = check_number("max_time", max_time, 0)
     warn_of_units(problem, ball)
     worst = Worst(problem)
@@ -109,18 +112,32 @@ def exact(
     worst.see(rows, problem.X.copy(), problem.target.scores(problem.X))
     forest = read_forest(problem.model, problem.X)
     if forest is None:
-        bound = _linear(worst, ball)
-    elif norm == "l2":
+        bound = _linear(worst, ball, moves)
+    elif moves.norm == "l2":
         raise ValueError("Trees are attacked exactly for norm='linf' only. Got 'l2'. Use worst_case.")
     else:
-        bound = _trees(worst, forest, ball, _Limits(max_time, np.inf if max_work is None else max_work))
+        bound = _trees(worst, forest, moves, _Limits(max_time, np.inf if max_work is None else max_work))
     found, info = worst.report(ball)
     proven = info.success | (bound > 0)
     settled = ExactInfo(info.success, info.margin, info.distance, info.queries, ~proven, bound, proven)
     return (found, settled) if return_info else found
 
 
-def _linear(worst: Worst, ball: Ball) -> Array:
+def _allowed(problem: Problem, eps: ArrayLike | None, norm: str) -> tuple[Ball, Moves]:
+    """Return the ball and the moves of the short form of a threat."""
+    width = problem.X.shape[1]
+    ball = ball_of(eps, norm, width, problem.place)
+    reach = np.broadcast_to(ball.reach, (1, width))
+    return ball, Moves(reach, norm, problem.low, problem.high, np.zeros(width), (), 0)
+
+
+def _declared(problem: Problem, threat: ThreatModel, X: MatrixLike) -> tuple[Ball, Moves]:
+    """Return the ball of a threat's numbers and all its moves."""
+    moves = read_threat(threat, problem.X, X)
+    return ball_of(moves.reach, moves.norm, problem.X.shape[1], problem.place), moves
+
+
+def _linear(worst: Worst, ball: Ball, moves: Moves) -> Array:
     """Show ``worst`` the least lead over each rival, and return the least of them, (n,)."""
     problem, target = worst.problem, worst.problem.target
     if not (isinstance(target, ExpansionTarget) and isinstance(target.expansion.kernel, Linear)):
@@ -130,16 +147,33 @@ def _linear(worst: Worst, ball: Ball) -> Array:
     contrasts = target.contrasts[problem.codes]
     for rival in range(contrasts.shape[1]):
         V = contrasts[:, rival]
-        moved = _steepest(problem, target.linearise(problem.X).gradient(V), ball)
-        scores = target.scores(moved)
-        worst.see(rows, moved, scores)
-        bound = np.minimum(bound, np.einsum("ik,ik->i", V, scores))
+        W = target.linearise(problem.X).gradient(V)
+        start = _steepest_swaps(problem.X, W, moves)
+        moved = _steepest(start, moves.box(start, rows), W, ball)
+        bound = np.minimum(bound, np.einsum("ik,ik->i", V, target.scores(moved)))
+        moved = moves.stepped(moved, start)
+        worst.see(rows, moved, target.scores(moved))
     return bound
 
 
-def _steepest(problem: Problem, W: Array, ball: Ball) -> Array:
-    """Return where w'x is least in the ball and the box."""
-    X, low, high = problem.X, problem.low, problem.high
+def _steepest_swaps(X: Array, W: Array, moves: Moves) -> Array:
+    """Return the rows with those of their groups swapped that lower w'x most."""
+    falls, choices = np.zeros((len(X), len(moves.groups))), np.zeros((len(X), len(moves.groups)), dtype=int)
+    for number, group in enumerate(moves.groups):
+        w = W[:, group.places]
+        fall = w @ group.choices.T - (w * X[:, group.places]).sum(axis=1, keepdims=True)
+        choices[:, number], falls[:, number] = fall.argmin(axis=1), fall.min(axis=1)
+    found = X.copy()
+    for number in np.argsort(falls, axis=1)[:, : moves.most].T:
+        for row in np.flatnonzero(np.take_along_axis(falls, number[:, None], axis=1)[:, 0] < 0):
+            group = moves.groups[number[row]]
+            found[row, group.places] = group.choices[choices[row, number[row]]]
+    return found
+
+
+def _steepest(X: Array, box: tuple[Array, Array], W: Array, ball: Ball) -> Array:
+    """Return where w'x is least in the ball around rows X and the box."""
+    low, high = box
     eps = ball.radius
     unit = ball.step(W, 1.0)
     if ball.norm == "linf":
@@ -168,12 +202,11 @@ class _Limits:
     work: float
 
 
-def _trees(worst: Worst, forest: Forest, ball: Ball, limits: _Limits) -> Array:
+def _trees(worst: Worst, forest: Forest, moves: Moves, limits: _Limits) -> Array:
     """Return lower bounds of the leads, (n,): tree by tree, and by a program a rival where that proves nothing."""
     problem = worst.problem
     bound = np.where(worst.wrong, -np.inf, np.inf)
-    reach = np.broadcast_to(ball.reach, (1, problem.X.shape[1]))[0]
-    lows, highs = np.maximum(problem.X - reach, problem.low), np.minimum(problem.X + reach, problem.high)
+    lows, highs = moves.hull(problem.X)
     for code in np.unique(problem.codes[~worst.wrong]):
         rows = np.flatnonzero(~worst.wrong & (problem.codes == code))
         for contrast in forest.contrasts[code]:
@@ -183,7 +216,7 @@ def _trees(worst: Worst, forest: Forest, ball: Ball, limits: _Limits) -> Array:
         if limits.work <= 0:
             break
         bound[row] = np.inf
-        box = _Box(problem.X[row], lows[row], highs[row], forest.rounded(lows[row]), forest.rounded(highs[row]))
+        box = _Box(problem.X[row], lows[row], highs[row], forest, moves)
         deadline = time.monotonic() + limits.seconds
         for contrast in forest.contrasts[problem.codes[row]]:
             least, point = _least_lead(forest, contrast, box, limits, max(deadline - time.monotonic(), 1e-3))
@@ -197,15 +230,33 @@ def _trees(worst: Worst, forest: Forest, ball: Ball, limits: _Limits) -> Array:
     return bound
 
 
-@dataclass
 class _Box:
-    """Where one row x may go, and the ends of the box as the trees compare them."""
+    """Where one row x may go, the ends of the box as the trees compare them, and what of it is swapped."""
 
-    x: Array
-    low: Array
-    high: Array
-    seen_low: Array
-    seen_high: Array
+    def __init__(self, x: Array, low: Array, high: Array, forest: Forest, moves: Moves):
+        self.x = x
+        self.low = low
+        self.high = high
+        self.seen_low = forest.rounded(low)
+        self.seen_high = forest.rounded(high)
+        self.forest = forest
+        self.moves = moves
+
+    def threshold(self, feature: int, given: float) -> float:
+        """Return a threshold that separates the values that the feature can have as the given one does.
+
+        Where it moves in steps, that is the middle between two of them.
+        """
+        step, x = float(self.moves.step[feature]), float(self.x[feature])
+        if step == 0:
+            return given
+        first, last = round((self.low[feature] - x) / step), round((self.high[feature] - x) / step)
+        values = self.forest.rounded(x + step * np.arange(first, last + 1))
+        return x + step * (first + int((values <= given).sum()) - 0.5)
+
+    def choices(self) -> list[Array]:
+        """Return what each group can be as the trees compare it, (choices, g): first what it is."""
+        return [self.forest.rounded(np.vstack([self.x[group.places], group.choices])) for group in self.moves.groups]
 
 
 class _Program:
@@ -233,7 +284,8 @@ class _Program:
         if left < 0:
             self.costs.append(float(values[node]))
             return [len(self.costs) - 1]
-        feature, threshold = int(tree.feature[node]), float(tree.threshold[node])
+        feature = int(tree.feature[node])
+        threshold = box.threshold(feature, float(tree.threshold[node]))
         if box.seen_high[feature] <= threshold:
             return self.walk(tree, values, box, left)
         if box.seen_low[feature] > threshold:
@@ -249,10 +301,29 @@ class _Program:
         ordered = sorted(self.splits)
         for first, second in pairwise(ordered):
             if first[0] == second[0]:
-                row = len(self.low)
-                self.entries += [(row, True, self.splits[first], 1.0), (row, True, self.splits[second], -1.0)]
-                self.low.append(-np.inf)
-                self.high.append(0.0)
+                self._tie([(self.splits[first], 1.0), (self.splits[second], -1.0)], -np.inf, 0.0)
+
+    def swap(self, box: _Box) -> None:
+        """Add what groups of columns become, at most so many of them something else, and tie their splits to it."""
+        swapped = []
+        for group, choices in enumerate(box.choices()):
+            taken = [self.splits.setdefault((-1 - group, float(choice)), len(self.splits))
+                     for choice in range(len(choices))]
+            self._tie([(one, 1.0) for one in taken], 1.0, 1.0)
+            swapped += taken[1:]
+            for place, values in zip(box.moves.groups[group].places, choices.T, strict=True):
+                for (feature, threshold), split in self.splits.items():
+                    if feature == place:
+                        below = [(one, -1.0) for one, is_low in zip(taken, values <= threshold) if is_low]
+                        self._tie([(split, 1.0), *below], 0.0, 0.0)
+        if swapped:
+            self._tie([(one, 1.0) for one in swapped], 0.0, float(box.moves.most))
+
+    def _tie(self, splits: list[tuple[int, float]], low: float, high: float) -> None:
+        """Add low <= sum of shares of splits <= high."""
+        self.entries += [(len(self.low), True, split, share) for split, share in splits]
+        self.low.append(low)
+        self.high.append(high)
 
     def solve(self, limits: _Limits, seconds: float) -> tuple[float, Array | None]:
         """Return a lower bound of the least cost and the splits of the best solution met, None if there is none.
@@ -285,6 +356,7 @@ def _least_lead(
         leaves = program.walk(tree, tree.value @ contrast, box)
         program.constrain(leaves, None, 0.0, 1.0, 1.0)
     program.order()
+    program.swap(box)
     bound, splits = program.solve(limits, seconds)
     bound += float(forest.offset @ contrast) - _hidden(forest, contrast)
     return bound, None if splits is None else _point(program, splits > 0.5, forest, box)
@@ -301,6 +373,8 @@ def _point(program: _Program, below: Mask, forest: Forest, box: _Box) -> Array:
     """Return the input nearest to x on the sides of the thresholds that the splits are on."""
     floor, ceiling = np.full(len(box.x), -np.inf), np.full(len(box.x), np.inf)
     for (feature, threshold), number in program.splits.items():
+        if feature < 0:
+            continue
         if below[number]:
             ceiling[feature] = min(ceiling[feature], threshold)
         else:
@@ -313,4 +387,25 @@ def _point(program: _Program, below: Mask, forest: Forest, box: _Box) -> Array:
         above = np.where(above <= floor, np.nextafter(above, kind(np.inf)), above).astype(np.float64)
     seen = forest.rounded(box.x)
     point = np.where(seen > ceiling, np.maximum(at_most, box.low), box.x)
-    return np.where(seen <= floor, np.minimum(above, box.high), point)
+    point = np.where(seen <= floor, np.minimum(above, box.high), point)
+    return _swapped(program, below, box, _on_steps(point, floor, ceiling, box))
+
+
+def _on_steps(point: Array, floor: Array, ceiling: Array, box: _Box) -> Array:
+    """Return the point with columns that move in steps on the nearest step beyond the middle between two."""
+    for feature in np.flatnonzero(box.moves.step):
+        step, x = box.moves.step[feature], box.x[feature]
+        if x > ceiling[feature]:
+            point[feature] = x + step * np.floor((ceiling[feature] - x) / step)
+        elif x <= floor[feature]:
+            point[feature] = x + step * np.ceil((floor[feature] - x) / step)
+    return point
+
+
+def _swapped(program: _Program, below: Mask, box: _Box, point: Array) -> Array:
+    """Return the point with its groups as the program chose them."""
+    for number, group in enumerate(box.moves.groups):
+        options = np.vstack([box.x[group.places], group.choices])
+        chosen = [choice for choice in range(len(options)) if below[program.splits[-1 - number, float(choice)]]]
+        point[group.places] = options[chosen[0] if chosen else 0]
+    return point

@@ -24,12 +24,15 @@ from buttress._checks import Array, check_box, check_columns, check_number, chec
 from buttress._types import BoundsLike, MatrixLike
 from buttress.certificates.leads import Leads, Rival
 from buttress.certificates.radius import CLOSE
+from buttress.certificates.swapped import Prover, proven_under
 from buttress.certificates.training.conclusions import TrainingConclusions, training_conclusions
 from buttress.certificates.training.flips import TrainingFlips, training_flips
 from buttress.certificates.training.moves import TrainingInterval, training_moves
 from buttress.certificates.training.removals import training_removals
 from buttress.certificates.training.together import TrainingAccuracy, training_accuracy
-from buttress.scores import Scorable, SignOf, as_classifier, read_scores
+from buttress.expansion import winners
+from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, read_scores
+from buttress.threats import ThreatModel, check_threat, read_threat
 
 __all__ = [
     "CertifiedRadius",
@@ -90,8 +93,7 @@ def certified_radius(
     norm : {"l2", "linf"} or None
         Work on this norm alone. The other's radii then follow from it, as |u|_inf <= |u|_2 <= sqrt(d) |u|_inf.
     scale : array of shape (d,) or (1, d), or None
-        One number >= 0 a column, such as :func:`buttress.attacks.scaled_eps` gives: the radii are multiples of them,
-        and columns of 0 stay.
+        One number >= 0 a column: the radii are multiples of them, and columns of 0 stay.
 
     Returns
     -------
@@ -134,9 +136,10 @@ def certified_within(
     model: Scorable,
     X: MatrixLike,
     *,
-    eps: ArrayLike,
+    eps: ArrayLike | None = None,
     norm: str = "linf",
     bounds: BoundsLike | None = None,
+    threat: ThreatModel | None = None,
     effort: float = 0.0,
 ) -> NDArray[np.bool_]:
     """Say for which rows of X no input within ``eps`` gets another prediction; cheaper than their radii.
@@ -146,10 +149,13 @@ def certified_within(
     model, X, bounds
         As in :func:`certified_radius`.
     eps : float, array of shape (n,) or array of shape (1, d)
-        Radius, >= 0, in the units of X: one, one a row, or one a column, such as :func:`buttress.attacks.scaled_eps`
-        gives.
+        Radius, >= 0, in the units of X: one, one a row, or one a column.
     norm : {"linf", "l2", "l1"}
         In "l1" linear models are certified exactly, others by the l_2 ball, which holds the l_1 ball.
+    threat : ThreatModel or None
+        What may be done to each column, in place of eps, norm and bounds. Every way to swap its categories is proven
+        in the ball of its numbers, up to 10,000 ways; of more a warning says that not all were tried. Moves in steps
+        are proven as if any move were allowed.
     effort : float
         Seconds a row of branch and bound, spent on rows that are not proven without.
 
@@ -166,15 +172,23 @@ def certified_within(
     >>> certificates.certified_within(SVC(kernel="linear").fit(X, y), X, eps=0.5)
     array([ True,  True])
     """
-    scale, eps = (eps, 1.0) if np.ndim(eps) == 2 else (None, eps)
+    check_threat(eps, norm, bounds, threat)
+    effort = check_number("effort", effort, 0, closed="left")
+    if threat is not None:
+        return _under_threat(model, X, threat, effort)
+    scale, eps = (eps, 1.0) if np.ndim(eps) == 2 else (None, eps)  # type: ignore[arg-type]
     leads, data, box = _posed(model, X, bounds, scale)
-    effort, norm = check_number("effort", effort, 0, closed="left"), check_option("norm", norm, (*NORMS, "l1"))
+    norm = check_option("norm", norm, (*NORMS, "l1"))
     norm = "l2" if norm == "l1" and not leads.linear else norm
     radius = np.asarray(eps, dtype=np.float64)
     if radius.shape not in ((), (len(data),)) or not (np.isfinite(radius) & (radius >= 0)).all():
         raise ValueError(f"eps must be radii >= 0, one or one for each of the {len(data)} rows. Got {eps!r}. One a "
                          "column has the shape (1, d).")
-    radius = np.broadcast_to(radius, len(data))
+    return _proven(leads, data, norm, box, np.broadcast_to(radius, len(data)), effort)
+
+
+def _proven(leads: Leads, data: Array, norm: str, box: "Box", radius: Array, effort: float) -> NDArray[np.bool_]:
+    """Say which rows are proven to keep their prediction within radii (n,), with branch and bound where effort > 0."""
     proven = np.zeros(len(data), dtype=bool)
     for rows in _blocks(leads, len(data)):
         part, size = data[rows], radius[rows]
@@ -187,6 +201,18 @@ def certified_within(
             holds[rest] = leads.proven(part[rest], leads.rivals(part[rest]), again, size[rest], effort)
         proven[rows] = holds
     return proven
+
+
+def _under_threat(model: Scorable, X: MatrixLike, threat: ThreatModel, effort: float) -> NDArray[np.bool_]:
+    """Say which rows are proven under a threat."""
+    score, data, real = _read(model, X)
+    moves = read_threat(threat, data, X)
+
+    def ball(reach: Array, norm: str) -> Prover:
+        leads = _leads(score, reach, data.shape[1], real)
+        return lambda rows, box: _proven(leads, rows, norm, box, np.full(len(rows), float(reach.any())), effort)
+
+    return proven_under(lambda rows: winners(score(rows), score.contrasts), ball, data, moves)
 
 
 Box = tuple[Array, Array] | None
@@ -213,27 +239,37 @@ def _posed(
 
     Columns whose scale is 0 are held in place by the box.
     """
+    score, rows, real = _read(model, X)
+    columns = None if scale is None else check_columns("scale", scale, rows.shape[1])
+    leads = _leads(score, columns, rows.shape[1], real)
+    if bounds is None and (columns is None or columns.all()):
+        return leads, rows, None
+    low, high = check_box((-np.inf, np.inf) if bounds is None else bounds, rows)
+    if columns is not None:
+        low, high = (np.where(columns > 0, side, rows) for side in (low, high))
+    return leads, rows, (np.broadcast_to(low, rows.shape), np.broadcast_to(high, rows.shape))
+
+
+def _read(model: Scorable, X: MatrixLike) -> tuple[ScoreFunction, Array, str]:
+    """Return the scores of a fitted model, the rows in float64, and the type in which they came."""
     model = as_classifier(model)
     if not isinstance(model, SignOf):
         check_is_fitted(model)
     score = read_scores(model)
     if score is None:
         raise ValueError(f"No certified radius is known for {type(model).__name__}. It must be a kernel expansion: an "
-                         "estimator of this package, SVC, a linear classifier, or one behind scalers or Nystroem.")
+                         "estimator of this package, SVC, a linear classifier, or one behind scalers or Nystroem. "
+                         "attacks.exact settles trees.")
     names = getattr(model, "feature_names_in_", None)
     rows = check_rows(X, getattr(model, "n_features_in_", None), "A certificate", names)
-    real = rows.dtype.name
-    rows = rows.astype(np.float64, copy=False)
-    columns = None if scale is None else check_columns("scale", scale, rows.shape[1])
-    if bounds is None and (columns is None or columns.all()):
-        return Leads(score, rows.shape[1], columns, real), rows, None
-    low, high = check_box((-np.inf, np.inf) if bounds is None else bounds, rows)
+    return score, rows.astype(np.float64, copy=False), rows.dtype.name
+
+
+def _leads(score: ScoreFunction, columns: Array | None, width: int, real: str) -> Leads:
+    """Return the leads, moves measured in units of ``columns`` (1, d); one that stays has a small one, to divide by."""
     if columns is not None:
-        low, high = (np.where(columns > 0, side, rows) for side in (low, high))
-        least = columns[columns > 0].min(initial=1.0)
-        columns = np.where(columns > 0, columns, STILL * least)
-    box = np.broadcast_to(low, rows.shape), np.broadcast_to(high, rows.shape)
-    return Leads(score, rows.shape[1], columns, real), rows, box
+        columns = np.where(columns > 0, columns, STILL * columns[columns > 0].min(initial=1.0))
+    return Leads(score, width, columns, real)
 
 
 def _blocks(leads: Leads, n: int) -> list[NDArray[np.intp]]:

@@ -188,18 +188,26 @@ def attack(
     model: Annotated[Path, typer.Argument(help="A model file of a classifier, of buttress train or save.")],
     data: Annotated[Path, typer.Argument(help="CSV or Parquet of labelled rows, best not those of the training.")],
     target: Annotated[str, typer.Option(help="The column of the labels.")],
-    eps: Annotated[str, typer.Option(
-        help="Radii in standard deviations of each numeric column, as in 0.1,0.25.")] = "0.1,0.25,0.5",
+    eps: Annotated[str | None, typer.Option(
+        help="Radii in standard deviations of each numeric column, as in 0.1,0.25; with --threat multiples of its "
+             "budgets. By default 0.1,0.25,0.5, with --threat 1.")] = None,
+    swaps: Annotated[int | None, typer.Option(
+        help="Most columns of 0 and 1 and categories that are swapped in a row besides; 1 by default.")] = None,
+    threat: Annotated[Path | None, typer.Option(
+        help="A TOML file that says what may be done to each column, see docs/threat-model.md.")] = None,
     rows: Annotated[int, typer.Option(help="Most rows to attack; of more they are drawn.")] = 500,
     fail_under: Annotated[float | None, typer.Option(
         help="Exit with 1 if the accuracy at the largest radius is lower.")] = None,
     file_format: Format = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
 ) -> None:
-    """Show the accuracy that is left when somebody moves the numbers of DATA within each radius."""
-    radii = [_radius(text) for text in eps.split(",")]
-    for path in (model, data):
+    """Show the accuracy that is left when somebody moves numbers of DATA within each radius and swaps categories."""
+    radii = [_radius(text) for text in (eps or ("0.1,0.25,0.5" if threat is None else "1")).split(",")]
+    for path in (model, data) if threat is None else (model, data, threat):
         check_input(path)
+    if swaps is not None and (swaps < 0 or threat is not None):
+        raise ValueError("--swaps must be at least 0. A threat file has most_swaps in its place. Got "
+                         f"{swaps}{'' if threat is None else f' and {threat}'}.")
     if rows < 1:
         raise ValueError(f"--rows must be at least 1. Got {rows}.")
     if fail_under is not None and not 0 <= fail_under <= 1:
@@ -207,10 +215,13 @@ def attack(
     from buttress.audit.models.attacking import attack as attacked
     from buttress.audit.reading.source import load
     from buttress.persistence import load as load_model
+    from buttress.threats import ThreatModel
 
+    declared = None if threat is None else ThreatModel.from_toml(threat)
     columns, y, target = load(str(data), target, file_format)
     with ctrl_c():
-        found = attacked(load_model(model), columns, y, target, radii, rows=rows, seed=seed)
+        found = attacked(load_model(model), columns, y, target, radii, rows=rows, seed=seed,
+                         swaps=1 if swaps is None else swaps, threat=declared)
     typer.echo(_as_lines(found))
     if fail_under is not None and found.attacked[-1] < fail_under:
         typer.echo(f"buttress: accuracy {found.attacked[-1]:.3f} at eps {found.eps[-1]:g}, required {fail_under:g}",
@@ -225,14 +236,22 @@ def _radius(text: str) -> float:
     return radius
 
 
+def _or_dash(share: float | None) -> str:
+    return "-" if share is None else f"{share:.3f}"
+
+
 def _as_lines(found: "Robustness") -> str:
     """Return the accuracies as lines, blind ones marked."""
+    from buttress.audit.measuring.cells import printable
+
     proven = [None] * len(found.eps) if found.proven is None else found.proven
-    lines = [f"{'eps':>6} {'accuracy':>9} {'proven':>7}"]
-    lines += [f"{radius:>6g} {share:>8.3f}{'*' if blind else ' '} {'-' if least is None else f'{least:.3f}':>7}"
-              for radius, share, blind, least in zip(found.eps, found.attacked, found.blind, proven, strict=True)]
+    lines = [f"{'eps':>6} {'swaps':>6} {'accuracy':>9} {'proven':>7}"]
+    lines += [f"{radius:>6g} {swaps:>6} {share:>8.3f}{'*' if blind else ' '} {_or_dash(least):>7}"
+              for radius, swaps, share, blind, least in zip(
+                  found.eps, found.swaps, found.attacked, found.blind, proven, strict=True)]
     lines.append(f"{counted(found.rows, 'row')}, attacked by {found.how}. The true accuracy is between the two "
                  "columns.")
+    lines.append(f"At eps 1: {printable(found.threat)}")
     if any(found.blind):
         lines.append("* the attack was blind: near most rows no score changed, so that this accuracy says nothing.")
     return "\n".join(lines)

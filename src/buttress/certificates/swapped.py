@@ -1,0 +1,53 @@
+"""Proofs beside swaps of categories: each way to swap a row is proven in the ball of its numbers.
+
+First all swaps at once are taken as moves of a box that holds them, which proves some rows. For the others every way is
+proven by itself, where there are at most ``MOST_WAYS``: the class is to be the row's, and the ball to keep it.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from buttress._checks import Array, warn_user
+from buttress._types import Mask, Rows
+from buttress.threats import Moves
+
+MOST_WAYS = 10_000  # ways to swap a row that are proven one by one
+
+# which rows (n, d) are proven to keep their class in a box, of a ball that is known
+Prover = Callable[[Array, tuple[Array, Array]], Mask]
+
+
+def proven_under(
+    classes: Callable[[Array], Rows], ball: Callable[[Array, str], Prover], X: Array, moves: Moves
+) -> Mask:
+    """Say of which rows X (n, d) no moves that a threat allows change the class.
+
+    ``ball(reach, norm)`` proves rows in a ball of radii (1, d), where a box holds columns of radius 0 in place.
+    """
+    codes = classes(X)
+    proven = _by_hull(ball, X, moves)
+    if moves.count() > MOST_WAYS:
+        warn_user(f"There are {moves.count()} ways to swap, more than the {MOST_WAYS} that are proven one by one. Not "
+                  "all were tried: rows are proven by a box that holds all of them, which leaves many unproven.")
+        return proven
+    prove = ball(moves.reach, moves.norm)
+    left = np.flatnonzero(~proven)
+    for way in moves.ways():
+        swapped = moves.swapped(X[left], way)
+        left = left[classes(swapped) == codes[left]] if way else left
+        swapped = moves.swapped(X[left], way)
+        left = left[prove(swapped, moves.box(swapped, left))]
+        if not len(left):
+            break
+    proven[left] = True
+    return proven
+
+
+def _by_hull(ball: Callable[[Array, str], Prover], X: Array, moves: Moves) -> Mask:
+    """Say which rows are proven in a box that holds all swaps and moves; none for a ball of another norm."""
+    if moves.norm != "linf" or not moves.most:
+        return np.zeros(len(X), dtype=bool)
+    low, high = moves.hull(X)
+    reach = np.maximum(X - low, high - X).max(axis=0, keepdims=True)
+    return ball(reach, "linf")(X, (low, high))
