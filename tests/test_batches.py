@@ -186,6 +186,20 @@ def test_batches_that_change_are_refused():
         regressor().fit_batches(shrinking)
 
 
+@pytest.mark.parametrize("n", [200, 400])
+def test_a_loader_that_shuffles_is_refused(n):
+    """Targets are kept from the first pass, so that they would go with other rows."""
+    X, y = corrupted(n)
+    rng = np.random.default_rng(0)
+
+    def shuffled():
+        order = rng.permutation(n)
+        return pairs(X[order], y[order], [0, n // 2, n])
+
+    with pytest.raises(ValueError, match="Batch 0 has other rows"):
+        regressor().fit_batches(shuffled)
+
+
 @pytest.fixture(scope="module")
 def cluster():
     """Start two workers in processes of their own."""

@@ -16,6 +16,7 @@ from buttress.risks import Subquantile
 from buttress.robust.batches import PairedBatches
 from buttress.robust.design import Regime, kernel_design
 from buttress.robust.regression_fit import best_alpha_of_many
+from buttress.robust.report import row_keys
 from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.residual_law import LeftOutResiduals, Limits, em_rounds, first_law
 from buttress.solvers.ridge import landmarks
@@ -57,7 +58,8 @@ def test_there_and_back_is_two_products(features):
     Z = features[np.arange(300)].astype(float)
     C = np.random.default_rng(0).normal(size=(Z.shape[1], 3))
     pairs = [(X[:70], Y[:70]), (X[70:], Y[70:])]
-    rows = BatchedRows(PairedBatches(lambda: pairs, [70, 230], np.dtype(np.float64)), 3, np.dtype(np.float64))
+    keys = [row_keys(some, np.zeros(len(some))) for some, _ in pairs]
+    rows = BatchedRows(PairedBatches(lambda: pairs, keys, np.dtype(np.float64)), 3, np.dtype(np.float64))
     for made_of in (features, BatchedFeatures(made.recipe_of(MAP, 300, 1.0, constant=True), rows, 1.0)):
         values, back = made_of.there_and_back(C, lambda V, y, u: u[:, None] * np.tanh(V - y[:, None]), Y, U)
         close = 2e-4 if features.eps > 1e-9 else 1e-9

@@ -14,9 +14,9 @@ from buttress.solvers.contamination.label_law import (
     explain_labels,
     label_margins,
 )
-from buttress.solvers.contamination.mm import bisquare
+from buttress.solvers.contamination.mm import Reweighted, bisquare, ended, reweighting
 from buttress.solvers.contamination.residual_law import Law, LeftOutResiduals, Limits, explain
-from buttress.solvers.contamination.trimmed import concentrate, lts_scale, m_steps
+from buttress.solvers.contamination.trimmed import concentrate, lts_scale
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, SpectralRidge, pivoted_cholesky
 
 from problems import points
@@ -88,35 +88,40 @@ def test_gram_matrix_kept_from_solve_to_solve_is_the_one_built_anew():
         np.testing.assert_allclose(ridge.gram(u), (ridge.Z.T * u) @ ridge.Z, atol=1e-12)
 
 
-def test_trimmed_objective_never_rises_and_ends_where_its_own_rows_are_kept():
+def test_concentration_ends_where_its_own_rows_are_kept():
     Z = np.column_stack([points(80, 2, seed=3), np.ones(80)])
     y = Z @ [1.0, -2.0, 0.5] + 0.1 * RNG.normal(size=80)
     y[:25] += 5
-    objectives, h, alpha = [], 44, 0.1
-    for step in concentrate(FeatureRidge(Z), y, np.ones(80), alpha=alpha, h=h):
-        fit, keep = step.state
-        r2 = np.sort((y - fit.values) ** 2)[:h]
-        objectives.append(r2.sum() + alpha * fit.coef @ fit.coef)
-        if step.done:
-            break
-    assert np.all(np.diff(objectives) <= 1e-12)
+    ridge = FeatureRidge(Z)
+    *_, last = concentrate_to_the_end(ridge, y, alpha=0.1, h=44)
+    _, keep = last.state
+    assert keep.sum() == 44
     assert not keep[:25].any()
+    again = ridge.solve(y, keep, 0.1)
+    size = np.abs(again.loo) / again.spread
+    assert size[keep > 0].max() <= size[keep == 0].min()
+
+
+def concentrate_to_the_end(ridge, y, **options):
+    for step in concentrate(ridge, y, np.ones(len(y)), **options):
+        yield step
+        if step.done:
+            return
 
 
 def test_bisquare_fit_is_a_stationary_point_of_its_loss():
     Z = np.column_stack([points(60, 2, seed=4), np.ones(60)])
     y = Z @ [1.0, -1.0, 0.0] + 0.2 * RNG.normal(size=60)
     y[:10] = 9
-    steps = m_steps(FeatureRidge(Z), y, y - Z @ [1.0, -1.0, 0.0], alpha=0.3, scale=0.2)
-    for _, step in zip(range(60), steps, strict=False):
-        fit = step.state[0]
+    start = np.array([1.0, -1.0, 0.0])
+    found = ended(reweighting(Z, y, Reweighted(start, y - Z @ start, 0.2), 4.685, alpha=0.3))
 
     def loss(w):
         z = np.minimum(((y - Z @ w) / (4.685 * 0.2)) ** 2, 1)
         return (4.685 * 0.2) ** 2 / 6 * np.sum(1 - (1 - z) ** 3) + 0.15 * w @ w
 
-    found = minimize(loss, fit.coef, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12})
-    np.testing.assert_allclose(fit.coef, found.x, atol=1e-4)
+    best = minimize(loss, found.coef, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12})
+    np.testing.assert_allclose(found.coef, best.x, atol=1e-4)
     assert bisquare(np.array([0.0, 0.937, 1.0]), 4.685 * 0.2).round(3).tolist() == [1.0, 0.0, 0.0]
 
 

@@ -73,7 +73,7 @@ def test_errors_are_those_of_resampled_rows():
     X = np.column_stack([np.ones(300), rng.normal(size=(300, 2))])
     y = X @ [1.0, 2.0, -1.0] + (0.5 + np.abs(X[:, 1])) * rng.standard_t(4, size=300)
     y[:30] += 40
-    start = np.array([[1.0, 2.0, -1.0]])  # the truth
+    start = np.array([1.0, 2.0, -1.0])  # the truth
     drawn = [rng.integers(300, size=300) for _ in range(100)]
     spread = np.std([mm_estimate(X[rows], y[rows], start).coef for rows in drawn], axis=0)
     error = np.sqrt(np.diagonal(mm_estimate(X, y, start).covariance))
@@ -88,7 +88,7 @@ def test_intervals_hold_the_coefficient_as_often_as_they_say():
         X = np.column_stack([np.ones(80), rng.normal(size=(80, 2))])
         y = X @ truth + rng.normal(size=80)
         y[:8] = 30
-        found = mm_estimate(X, y, truth[None, :])
+        found = mm_estimate(X, y, truth)
         half = student.ppf(0.9, found.freedom) * np.sqrt(np.diagonal(found.covariance))
         held.append(np.abs(found.coef - truth) <= half)
     assert 0.8 - 0.09 <= np.mean(held) <= 0.8 + 0.09

@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import quad
 
 from buttress import RobustKernelRegressor, RobustLinearRegressor
-from buttress._tuned import changed
+from buttress.robust import regression_fit
 from buttress.robust.judged import what_they_share
 from buttress.solvers.contamination.residual_law import (
     Law,
@@ -21,7 +21,6 @@ from buttress.solvers.contamination.residual_law import (
     first_law,
     levels,
 )
-from buttress.solvers.contamination.tuning import GUARD
 from buttress.solvers.ridge.leave_one_out import Fit
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -119,10 +118,10 @@ def error(model, X, y):
     return np.sqrt(np.mean((model.predict(X) - y) ** 2))
 
 
-def test_without_a_guard_a_long_tail_of_good_rows_is_not_named(rings):
+def test_without_a_guard_a_long_tail_of_good_rows_is_not_named(rings, monkeypatch):
     X, y, X_test, y_test = rings
-    with changed(GUARD, gain_a_row=-np.inf, gain_in_all=-np.inf):
-        model = RobustKernelRegressor(random_state=0).fit(X, y)
+    monkeypatch.setattr(regression_fit, "guarded", lambda task, mixed, robust: robust)
+    model = RobustKernelRegressor(random_state=0).fit(X, y)
     plain = RobustKernelRegressor(contamination=0, random_state=0).fit(X, y)
     assert np.mean(~model.inlier_mask_) < 0.05
     assert error(model, X_test, y_test) < 1.03 * error(plain, X_test, y_test)

@@ -52,7 +52,7 @@ def named(value):
 @pytest.mark.parametrize(("model", "place", "name", "says"), [
     (MODELS[0][0], regression_fit, "_best_alpha", "of the rows that the search took as good"),
     (MODELS[1][0], regression_fit, "_best_alpha", "of the rows that the search took as good"),
-    (MODELS[2][0], linear_fit, "m_steps", "of least trimmed squares"),
+    (MODELS[2][0], linear_fit, "_efficient", "an S estimate"),
 ])
 def test_an_interrupt_leaves_a_model_of_the_rows_found(model, place, name, says, monkeypatch):
     interrupt(monkeypatch, place, name)
@@ -64,7 +64,7 @@ def test_an_interrupt_leaves_a_model_of_the_rows_found(model, place, name, says,
 
 def test_an_interrupt_of_the_guard_leaves_the_robust_fit(monkeypatch):
     whole = RobustKernelRegressor(random_state=0).fit(X, Y)
-    interrupt(monkeypatch, regression_fit, "lie_together")
+    interrupt(monkeypatch, regression_fit, "_unsuspected")
     with pytest.warns(InterruptedWarning, match="The robust fit stays"):
         model = RobustKernelRegressor(random_state=0).fit(X, Y)
     assert not whole.clean_
@@ -72,7 +72,7 @@ def test_an_interrupt_of_the_guard_leaves_the_robust_fit(monkeypatch):
 
 
 @pytest.mark.parametrize(("number", "place", "name"), [
-    (0, regression_fit, "search"), (1, regression_fit, "search"), (2, linear_fit, "least_trimmed"),
+    (0, regression_fit, "search"), (1, regression_fit, "search"), (2, linear_fit, "searched"),
     (3, label_fit, "likeliest_fit"),
     (4, NoisyLogistic, "chances"),
 ])

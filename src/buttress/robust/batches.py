@@ -12,7 +12,7 @@ from sklearn.base import clone, is_regressor
 from buttress._checks import Array, check_X_y
 from buttress._types import Estimator, Labels
 from buttress.features.batched import BatchedRows, Batches
-from buttress.robust.report import row_keys
+from buttress.robust.report import SAME, row_keys
 from buttress.robust.tuning import DESIGN
 
 Pairs = Iterable[tuple[Any, Any]]
@@ -103,18 +103,19 @@ def _of_pairs(estimator: Any, again: Callable[[], Pairs]) -> BatchedTable:
             raise ValueError(f"Each of the batches must be a pair (X, y). Got {type(pair).__name__} as number "
                              f"{number}. For one array use fit, or [(X, y)].")
         looks.append(_looked_at(estimator, number, *pair, not looks))
-    sizes = [len(look.y) for look in looks]
-    return _table(estimator, looks, lambda dtype: PairedBatches(again, sizes, dtype))
+    keys = [look.keys for look in looks]
+    return _table(estimator, looks, lambda dtype: PairedBatches(again, keys, dtype))
 
 
 class PairedBatches:
-    """Batches of this process: pairs (X, y), of which X is used."""
+    """Batches of this process: pairs (X, y), of which X is used; ``keys`` are those of the rows of each batch."""
 
     here = True
 
-    def __init__(self, again: Callable[[], Pairs], sizes: list[int], dtype: np.dtype[Any]):
+    def __init__(self, again: Callable[[], Pairs], keys: list[Array], dtype: np.dtype[Any]):
         self.again = again
-        self.sizes = sizes
+        self.keys = keys
+        self.sizes = [len(some) for some in keys]
         self.dtype = dtype
 
     def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
@@ -133,11 +134,19 @@ class PairedBatches:
             sizes.append(len(rows))
             if sizes != self.sizes[: len(sizes)]:
                 break
+            _check_same(rows, self.keys[len(sizes) - 1], len(sizes) - 1)
             yield function(rows, *[values[start : start + len(rows)] for values in rowwise])
             start += len(rows)
         if sizes != self.sizes:
             raise ValueError(f"batches must be the same in each pass. Expected sizes {_few(self.sizes)}, got "
                              f"{_few(sizes)}. Give a list, or a function that begins anew each time.")
+
+
+def _check_same(rows: Array, keys: Array, number: int) -> None:
+    """Refuse a batch whose rows are not those of the first pass, in their order."""
+    if not np.allclose(row_keys(rows, np.zeros(len(rows))), keys, rtol=SAME, atol=SAME * np.abs(keys).max(initial=0.0)):
+        raise ValueError(f"batches must be the same in each pass. Batch {number} has other rows than in the first, or "
+                         "the same in another order. Do not shuffle: draw the order once, before the fit.")
 
 
 def _few(sizes: list[int]) -> str:

@@ -5,7 +5,7 @@ of its own; targets of which many are equal, such as sales that are mostly 0; an
 data do not say which it is. So the fit stands, and a warning says what was seen.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,13 @@ class Found(Fitted):
     """A fit with its ridge, whether it is the plain one, and which rows each start took as good, (starts, n),
     None where the starts saw a part of the rows.
 
-    ``ends`` are the coefficients that each start ended in, of linear fits.
+    ``near`` are the coefficients of the S estimate of a linear fit.
     """
 
     alpha: float
     clean: bool
     votes: NDArray[np.bool_] | None
-    ends: list[Array] = field(default_factory=list)
+    near: Array | None = None
 
     @property
     def weight(self) -> Array:
@@ -68,13 +68,16 @@ def chosen_inliers(outlier_proba: Array, share: float | None) -> NDArray[np.bool
     return mask | (outlier_proba == 0)
 
 
-def keep_rows(model: Any, found: Found, sigma: Array, share: float | None, unit: float, shares: Array | None) -> None:
-    """Set the attributes that speak of rows, from a fit to targets in this unit.
+def keep_rows(
+    model: Any, found: Found, sigma: Array, share: float | None, unit: float, shares: Array | None, *, whole: bool
+) -> None:
+    """Set the attributes that speak of rows, from a fit to targets in this unit, ``whole`` if nothing was left undone.
 
     ``shares`` (2,) bound the share of corrupt rows, None where it is given.
     """
     model.clean_ = found.clean
     model.n_iter_ = found.n_iter
+    model.converged_ = found.converged and whole
     model.weights_ = found.fit.weight
     model.outlier_proba_ = 1 - found.known.responsibility
     model.loo_residual_ = found.fit.loo * unit

@@ -128,7 +128,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
                 lambda: with_directions(task, found), otherwise=lambda: found,
                 message="The fit was interrupted. It was not compared with one whose labels are wrong in some "
                         "directions.")
-            self._keep(task.design, found, isolated, y, share)
+            self._keep(task, found, isolated, y, share)
         budget.tell(self.n_iter_)
         return self
 
@@ -138,7 +138,8 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
                 and self.alpha == self.n_landmarks == "auto" and not is_precomputed(self.kernel))
 
     def _keep(
-        self, design: Design, found: LabelFit, isolated: NDArray[np.bool_], codes: NDArray[np.intp], share: float | None
+        self, task: LabelTask, found: LabelFit, isolated: NDArray[np.bool_], codes: NDArray[np.intp],
+        share: float | None,
     ) -> None:
         """Set the attributes from a fit to the rows, of those of classes ``codes`` (n,), that are not isolated."""
         n = len(codes)
@@ -151,13 +152,14 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
             out[rows] = values
             return out
 
-        self.__dict__.update(_described(design, found.last.coef))
+        self.__dict__.update(_described(task.design, found.last.coef))
         wrong = found.flips.wrong
         margin = label_margins(found.last.scores, codes[rows])
         self.isolated_ = isolated
         self.alpha_ = found.last.alpha
         self.clean_ = found.clean
         self.n_iter_ = found.n_iter
+        self.converged_ = found.converged and task.budget.whole
         self.weights_ = of_all((found.last.fitted == codes[rows]).astype(np.float64), 0.0)
         self.loo_score_ = of_all(margin, 0.0)
         self.loo_proba_ = of_all(found.flips.classes, 1 / C)

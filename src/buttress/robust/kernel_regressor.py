@@ -119,7 +119,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
         without = design.expand(held.coef * unit)
         self.held_out_ = held.times(unit, middle, without.coef, without.intercept)
         self.alpha_ = found.alpha
-        keep_rows(self, found, law.sigma(seen), share, unit, shares)
+        keep_rows(self, found, law.sigma(seen), share, unit, shares, whole=budget.whole)
         if self.contamination_ >= 0.5:
             warn_user(f"{self.contamination_:.0%} of the rows look corrupt, and of more than half nothing can be said. "
                       "The kernel may not suit X: scale its columns (RobustScaler), or give gamma.")

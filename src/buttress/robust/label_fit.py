@@ -27,7 +27,7 @@ from buttress.solvers.contamination.label_law import (
 )
 from buttress.solvers.contamination.noisy_logistic import NoisyLogistic
 from buttress.solvers.contamination.tuning import CONFUSION
-from buttress.solvers.run import Budget, Step, run
+from buttress.solvers.run import Budget, Outcome, Step, run
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ class LabelFit:
     true: Array
     confusion: Confusion | None = None
     directed: Confusion | None = None
+    converged: bool = True
 
 
 def fit_labels(task: LabelTask) -> LabelFit:
@@ -127,18 +128,21 @@ def _relabelled(task: LabelTask, plain: Scored, tried: "Ridges", first: Flips) -
     """Trim from the plain fit to all rows, then fit all to the labels that are likeliest after that."""
     codes = task.codes
     rate = first.rate if task.share is None else task.share
-    trims = [_concentrated(task, plain.scores, kept, 3) for kept in RELABEL.trims]
-    votes = np.array([label_margins(scores, codes) > 0 for scores, _ in trims])
+    trims = [_concentrated(task, plain.scores, kept, 3).state[0] for kept in RELABEL.trims]
+    votes = np.array([label_margins(scores, codes) > 0 for scores in trims])
     flips = first
     last = plain
     n_iter = 1
+    converged = True
     if not _nothing_to_trim(task, rate):
-        scores, n_iter = _concentrated(task, plain.scores, max(1 - rate, RELABEL.least_kept), task.max_iter)
-        last, flips = _alternated(task, plain.alpha, explain_labels(scores, codes, rate), rate)
+        outcome = _concentrated(task, plain.scores, max(1 - rate, RELABEL.least_kept), task.max_iter)
+        n_iter = max(outcome.n_iter, 1)
+        converged = outcome.converged
+        last, flips = _alternated(task, plain.alpha, explain_labels(outcome.state[0], codes, rate), rate)
     if task.design.regime is Regime.EXACT:
         wrong, classes = judge_labels(tried.scores, tried.likelihoods, last.scores, codes, task.share)
         flips = replace(flips, wrong=wrong, classes=classes)
-    return replace(_label_fit(task, plain, last, first, votes, n_iter), flips=flips)
+    return replace(_label_fit(task, plain, last, first, votes, n_iter), flips=flips, converged=converged)
 
 
 def _nothing_to_trim(task: LabelTask, rate: float) -> bool:
@@ -227,15 +231,14 @@ def feature_variance(design: Design) -> float:
     return float(design.coarse.Z.var(axis=0).sum()) or design.unit
 
 
-def _concentrated(task: LabelTask, scores: Array, kept: float, max_iter: int) -> tuple[Array, int]:
-    """Return the leave-one-out scores (n, C) after concentration on the share ``kept``, and how many steps it took."""
+def _concentrated(task: LabelTask, scores: Array, kept: float, max_iter: int) -> Outcome:
+    """Return the end of concentration on the share ``kept``: its leave-one-out scores (n, C) and rows."""
     alpha = RELABEL.smooth * feature_variance(task.design) if task.alpha is None else task.alpha
     # So smooth a fit needs few features.
     ridge = task.design.coarse if task.alpha is None and task.design.regime is Regime.EXACT else task.design.ridge
     steps = concentrate_classes(ridge, task.targets[task.codes], task.codes, label_margins(scores, task.codes),
                                 alpha=alpha, kept=kept)
-    outcome = task.budget.run(steps, max_iter=max_iter)
-    return outcome.state[0], max(outcome.n_iter, 1)
+    return task.budget.run(steps, max_iter=max_iter)
 
 
 def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:

@@ -1,101 +1,138 @@
-"""The fit of the robust linear regressor: plain ridge or least trimmed squares and then MM, whichever gains."""
+"""The fit of the robust linear regressor: an S estimate, then MM, then weights by the law of its residuals."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lstsq
 
 from buttress._checks import Array
-from buttress._rows import SAMPLES, equal_rows
+from buttress._rows import drawn_rows
 from buttress.robust.judged import Found
+from buttress.solvers.contamination.mm import (
+    BREAKDOWN_BEND,
+    SETTLED,
+    Reweighted,
+    best_start,
+    bisquare,
+    reweighting,
+    s_estimate,
+    weighted,
+)
 from buttress.solvers.contamination.residual_law import (
     MAD,
     Explained,
-    Fitted,
-    LeftOutResiduals,
     Limits,
     explain,
-    gains_enough,
     residuals_of,
     reweighted_steps,
 )
-from buttress.solvers.contamination.trimmed import concentrate, lts_scale, m_steps, smallest, within
+from buttress.solvers.contamination.trimmed import smallest, within
 from buttress.solvers.contamination.tuning import GUARD, TRIMMING
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
 from buttress.solvers.run import Budget
 
+SEARCHED = 1000  # rows, drawn from more, on which the start is searched
 EVEN = 0.5  # probability from which a row is likelier good than corrupt
 
 
 @dataclass(frozen=True)
 class LinearTask:
-    """Rows of features and their targets, the ridge that suits their number, how many are trusted, and limits."""
+    """Rows of features and their targets, the ridge, and limits of the law of the residuals."""
 
     ridge: FeatureRidge
     y: Array
     alpha: float
-    h: int
     limits: Limits
 
-    def drawn(self, part: NDArray[np.intp]) -> "LinearTask":
-        """Return the numbered rows."""
-        Z = self.ridge.Z[part]
-        return LinearTask(FeatureRidge(Z, groups=equal_rows(Z)), self.y[part], self.alpha * len(part) / len(self.y),
-                          trimmed_size(len(part), self.limits.share), self.limits)
+    @property
+    def few(self) -> bool:
+        """Whether the rows are few for the columns."""
+        n, p = self.ridge.Z.shape
+        return bool(p > TRIMMING.most_spent * n)
 
-    def trimmed(self, fit: Fit) -> Fit:
-        """Return the fit to the rows that ``fit`` leaves the smallest residuals."""
-        return self.ridge.solve(self.y, smallest(np.abs(self.y - self.ridge.Z @ fit.coef), self.h), self.alpha)
+    @property
+    def slight(self) -> float:
+        """The ridge of an S estimate, which needs none where rows are many."""
+        return self.alpha if self.few else 0.0
+
+    def s_estimate(self, start: Array) -> Reweighted:
+        """Return the S estimate that coefficients ``start`` (p,) lead to."""
+        return s_estimate(self.ridge.Z, self.y, start, self.lost(), self.slight, self.limits.floor)
+
+    def lost(self) -> float:
+        """Return the degrees of freedom of an S estimate: of few rows those of ridge regression, at most a third."""
+        n, p = self.ridge.Z.shape
+        return min(float(np.sum(1 - 1 / self.plain().spread**2)), TRIMMING.most_spent * n) if self.few else p
+
+    def plain(self) -> Fit:
+        """Return ridge regression on all rows."""
+        return self.ridge.solve(self.y, np.ones(len(self.y)), self.alpha)
 
     def explained(self, fit: Fit) -> Explained:
         """Return the leave-one-out residuals of a fit explained."""
         return explain(residuals_of(fit, self.ridge), self.limits)
 
+    def unsuspected(self, fit: Fit) -> Explained:
+        """Return the residuals explained by good rows alone: skewed ones, or wider where more is expected, are too."""
+        return explain(residuals_of(fit, self.ridge, self.y), Limits(self.limits.floor, 0.0))
+
+    def judged(self, at: Reweighted, bend: float) -> tuple[Fit, Explained]:
+        """Return the ridge regression with Tukey's weights, and its residuals explained."""
+        fit = self.ridge.solve(self.y, bisquare(at.residual / at.scale, bend), self.alpha)
+        return fit, self.explained(fit)
+
 
 def linear_fit(rows: LinearTask, n_starts: int, max_iter: int, rng: np.random.RandomState, budget: Budget) -> Found:
-    """Fit plain ridge and the robust fit, and keep one of them; with many rows, a part of them chooses the start.
+    """Return the MM fit, reweighted by the law of its residuals, or plain ridge (:func:`plain_stays`)."""
+    if rows.limits.share == 0 or not rows.y.any():
+        plain = rows.plain()
+        return Found(plain, rows.unsuspected(plain), 1, rows.alpha, clean=True, votes=plain.weight[None, :] > 0,
+                     near=plain.coef)
+    ends = searched(rows, n_starts, rng, budget)
+    votes = np.array([within(rows.y - rows.ridge.Z @ end.coef, TRIMMING.good_within, rows.limits.floor)
+                      for end in ends])
+    first = rows.s_estimate(ends[0].coef)
+    if not rows.few:
+        rows = replace(rows, alpha=rows.alpha * first.scale**2)
+    found = Found(*rows.judged(first, BREAKDOWN_BEND), 1, rows.alpha, clean=False, votes=votes, near=first.coef)
+    return budget.attempt(
+        lambda: _efficient(rows, first, found, max_iter, budget), otherwise=lambda: found,
+        message="The fit was interrupted. The model is an S estimate: it bears bad rows, but uses little more than "
+                "half of the good ones.")
 
-    ====================  ==========================  ================================================
-    contamination known   robust fit gains            kept
-    ====================  ==========================  ================================================
-    yes, 0                -                           plain
-    yes                   -                           robust, reweighted
-    no                    :func:`needed_gain`         robust, reweighted
-    no                    something, where the plain  robust, reweighted (:func:`plainly_contaminated`)
-                          residuals show outliers
-    no                    less                        plain
-    ====================  ==========================  ================================================
-    """
-    plain = rows.ridge.solve(rows.y, np.ones(len(rows.y)), rows.alpha)
-    share = rows.limits.share
-    known = explain(residuals_of(plain, rows.ridge), Limits(rows.limits.floor, share or None))
-    if share == 0 or not rows.y.any():
-        ones = np.ones(len(rows.y))
-        return Found(plain, replace(known, responsibility=ones), 1, rows.alpha, clean=True, votes=ones[None, :] > 0)
-    part = rows
-    if len(rows.y) > SAMPLES.rows:
-        part = rows.drawn(rng.choice(len(rows.y), SAMPLES.rows, replace=False))
-    fits, ends = least_trimmed(part, n_starts=n_starts, rng=rng, budget=budget)
-    votes = np.array([within(rows.y - rows.ridge.Z @ coef, TRIMMING.good_within, rows.limits.floor) for coef in ends])
-    robust = budget.attempt(
-        lambda: _efficient(rows, part, fits, max_iter, budget), otherwise=lambda: None,
-        message="The fit was interrupted. The model is of least trimmed squares: it bears bad rows, but uses little "
-                "more than half of the good ones.")
-    if robust is None:
-        fit = rows.trimmed(fits[0])
-        return Found(fit, rows.explained(fit), 1, rows.alpha, clean=False, votes=votes, ends=ends)
-    gains = gains_enough(known, robust.known, needed_gain(plain.spread)) or plainly_contaminated(known, robust.known)
-    if share is None and not gains:
-        known = looked_again(plain, known, rows.limits)
-        return Found(plain, known, robust.n_iter, rows.alpha, clean=True, votes=votes, ends=ends)
-    steps = reweighted_steps(rows.ridge, rows.y, robust.fit, robust.known, alpha=rows.alpha, limits=rows.limits)
+
+def _efficient(rows: LinearTask, first: Reweighted, found: Found, max_iter: int, budget: Budget) -> Found:
+    """Return the fit that the S estimate ``first`` leads to."""
+    steps = reweighting(rows.ridge.Z, rows.y, first, TRIMMING.tukey, rows.slight)
+    outcome = budget.run(steps, tol=SETTLED, max_iter=max_iter)
+    fit, known = rows.judged(outcome.state, TRIMMING.tukey)
+    steps = reweighted_steps(rows.ridge, rows.y, fit, known, alpha=rows.alpha, limits=rows.limits)
     fit, known = budget.run(steps, tol=0.01, max_iter=max_iter, inner=False, callback=budget.report).state
-    known = looked_again(fit, known, rows.limits)
-    return Found(fit, known, robust.n_iter, rows.alpha, clean=False, votes=votes, ends=ends)
+    known = looked_again(rows, fit, known)
+    found = replace(found, n_iter=max(outcome.n_iter, 1), converged=outcome.converged)
+    if rows.limits.share is None:
+        plain = rows.plain()
+        unsuspected = rows.unsuspected(plain)
+        if plain_stays(rows, fit, known, unsuspected):
+            return replace(found, fit=plain, known=unsuspected, clean=True)
+    weight = (fit.weight > 0) * known.law.weights(residuals_of(fit, rows.ridge), known.responsibility)
+    fit = rows.ridge.solve(rows.y, weight, rows.alpha)
+    return replace(found, fit=fit, known=known)
 
 
-def looked_again(fit: Fit, known: Explained, limits: Limits) -> Explained:
+def plain_stays(rows: LinearTask, fit: Fit, known: Explained, unsuspected: Explained) -> bool:
+    """Say whether the plain fit, whose law knows good rows only, explains left-out rows as well as the robust ``fit``.
+
+    Rows that are named stay out unless the plain fit is decisively likelier. Few rows for the columns let a fit that
+    chooses its rows gain about half a nat a coefficient on clean data.
+    """
+    lead = (unsuspected.likelihood - known.likelihood) * len(rows.y)
+    if (known.responsibility < EVEN).any():
+        return bool(lead > GUARD.gain_in_all)
+    return bool(fit.weight.all() or lead > -rows.few * len(fit.coef) / 2)
+
+
+def looked_again(rows: LinearTask, fit: Fit, known: Explained) -> Explained:
     """Return ``known`` with the rows judged again that are left once a first group of corrupt ones is out.
 
     There is one outlier density, and it goes where most of the corrupt rows are. If they all lie at one height, so does
@@ -107,8 +144,9 @@ def looked_again(fit: Fit, known: Explained, limits: Limits) -> Explained:
     responsibility = known.responsibility.copy()
     law = known.law
     good = responsibility > EVEN
-    while limits.share is None and not good.all() and 2 * good.sum() > len(good):
-        rest = explain(LeftOutResiduals(fit.loo[good], fit.spread[good]), limits)
+    seen = residuals_of(fit, rows.ridge)
+    while rows.limits.share is None and not good.all() and 2 * good.sum() > len(good):
+        rest = explain(seen.of(good), rows.limits)
         if rest.law.share == 0:
             break
         responsibility[good] = np.minimum(responsibility[good], rest.responsibility)
@@ -120,96 +158,30 @@ def looked_again(fit: Fit, known: Explained, limits: Limits) -> Explained:
     return replace(known, law=law, responsibility=responsibility)
 
 
-def _efficient(rows: LinearTask, part: LinearTask, fits: list[Fit], max_iter: int, budget: Budget) -> Fitted:
-    """Return the M-fit to all rows from fits to some, of which the last is the cautious one."""
-    cautious = _m_fit(part, fits[-1], max_iter, budget)
-    others = [_m_fit(part, fit, max_iter, budget) for fit in fits[:-1] if not budget.spent()]
-    # A fit that uses few rows fits those too well. So it must gain as much over the cautious fit as a robust one must
-    # gain over the plain one.
-    best = max([*others, cautious], key=lambda result: result.known.likelihood)
-    best = best if gains_enough(cautious.known, best.known) else cautious
-    return best if rows is part else _m_fit(rows, rows.trimmed(best.fit), max_iter, budget)
+def searched(rows: LinearTask, n_starts: int, rng: np.random.RandomState, budget: Budget) -> list[Reweighted]:
+    """Return S estimates of at most 1,000 rows, the best first.
 
-
-def _m_fit(rows: LinearTask, start: Fit, max_iter: int, budget: Budget) -> Fitted:
-    """Return the M-fit from a trimmed fit, its scale corrected for the degrees of freedom the h rows paid for."""
-    residual = rows.y - start.values
-    spent = min(float(np.sum(1 - 1 / start.spread**2)), TRIMMING.most_spent * rows.h)
-    correction = np.sqrt(rows.h / (rows.h - spent))
-    scale = max(lts_scale(residual, len(residual) // 2 + 1) * correction, rows.limits.floor)
-    steps = m_steps(rows.ridge, rows.y, residual, alpha=rows.alpha, scale=scale)
-    outcome = budget.run(steps, tol=1e-4, max_iter=max_iter, warn=("max_iter",))
-    fit = outcome.state[0]
-    return Fitted(fit, rows.explained(fit), max(outcome.n_iter, 1))
-
-
-def plainly_contaminated(plain: Explained, robust: Explained) -> bool:
-    """Say whether the plain fit's own residuals show corrupt rows, so that any gain of the robust fit is enough.
-
-    If targets scatter widely and bad rows change the fit little, it gains only .02 nats a row. On clean data, skewed or
-    with heavy tails, plain residuals have an outlier density of at most .09; with a fifth corrupt, one of .19 and more.
+    They start from the targets nearest their middle, from least absolute deviations, and from random rows.
     """
-    gain = (robust.likelihood - plain.likelihood) * len(robust.responsibility)
-    return plain.law.share > GUARD.plain_share and gain > GUARD.gain_in_all
+    part = drawn_rows(len(rows.y), SEARCHED)
+    Z = rows.ridge.Z[part]
+    y = rows.y[part]
+    n, p = Z.shape
+    alpha = rows.slight * n / len(rows.y)
+    starts = [weighted(Z, y, smallest(np.abs(y), n // 2 + 1), alpha), _absolute(Z, y, alpha)]
+    for _ in range(0 if budget.spent() or p >= TRIMMING.wide else n_starts):
+        chosen = rng.permutation(n)[:p]
+        starts.append(lstsq(Z[chosen], y[chosen], check_finite=False)[0])
+    lost = rows.lost() * n / len(rows.y) if rows.few else p
+    return best_start(Z, y, np.array(starts), lost, alpha, rows.limits.floor)
 
 
-def needed_gain(spread: Array) -> float:
-    """Return the nats per row by which a robust fit must predict left-out rows better than the plain one.
-
-    With many columns for the rows, a fit that can choose its rows gains even on clean data: up to .1 with a quarter as
-    many columns as rows, .15 to .35 with a third and .1 to .5 with half as many. With 20 or 40 per cent bad rows it
-    gains at least .2, .3 and .4. With more columns than rows the ridge decides the fit, and nothing is gained.
-    ``spread`` (n,) is the plain fit's, from which the mean leverage follows.
-    """
-    leverage = float(np.mean(1 - 1 / spread**2))
-    return GUARD.gain_a_row + max(min(leverage, 1 - leverage) - GUARD.free_leverage, 0)
-
-
-def least_trimmed(
-    rows: LinearTask, *, n_starts: int, rng: np.random.RandomState, budget: Budget
-) -> tuple[list[Fit], list[Array]]:
-    """Return the three fits of least trimmed objective and one of least absolute deviations; and each start's end."""
-    absolute = _absolute(rows.ridge, rows.y, rows.alpha)
-    bounded = rows.ridge.solve(rows.y, _absolute_weights(absolute), rows.alpha)
-    tried = 0 if budget.spent() else n_starts
-    ends = [budget.run(concentrate(rows.ridge, rows.y, u, alpha=rows.alpha, h=rows.h), max_iter=30,
-                       progress=False) for u in _starts(rows, absolute, tried, rng)]
-    different = {end.state[1].tobytes(): end for end in ends}.values()
-    best = [end.state[0] for end in sorted(different, key=lambda end: end.objective)[: TRIMMING.followed]]
-    return [*best, bounded], [end.state[0].coef for end in ends]
-
-
-def _starts(rows: LinearTask, absolute: Array, n_starts: int, rng: np.random.RandomState) -> list[Array]:
-    """Return the weights to start from, each of h rows.
-
-    They are the h targets nearest their middle, the smallest residuals of least absolute deviations, and those of fits
-    to random subsets of d + 2 rows where there are few columns.
-    """
-    Z = rows.ridge.Z
-    n, m = Z.shape
-    residuals = [rows.y, absolute]
-    for _ in range(n_starts if m < 50 else 0):  # of more columns a few rows seldom are all good
-        part = rng.permutation(n)[: min(n, m + 2)]
-        exact = lstsq(Z[part], rows.y[part], check_finite=False)[0]
-        residuals.append(rows.y - Z @ exact)
-    return [smallest(np.abs(r), rows.h) for r in residuals]
-
-
-def trimmed_size(n: int, share: float | None) -> int:
-    """Return how many of n rows least trimmed squares keeps."""
-    return max(int(min(TRIMMING.trusted, 1 - (share or 0)) * n), min(n, 2))
-
-
-def _absolute(ridge: FeatureRidge, y: Array, alpha: float) -> Array:
-    """Return residuals of reweighting towards least absolute deviations."""
-    r = y
+def _absolute(Z: Array, y: Array, alpha: float) -> Array:
+    """Return the coefficients to which reweighting towards least absolute deviations leads."""
+    coef = np.zeros(Z.shape[1])
     for _ in range(30):
-        r = y - ridge.solve(y, _absolute_weights(r), alpha).values
-    return r
-
-
-def _absolute_weights(r: Array) -> Array:
-    return np.asarray(1 / np.maximum(np.abs(r), 1e-3))
+        coef = weighted(Z, y, 1 / np.maximum(np.abs(y - Z @ coef), 1e-3), alpha)
+    return coef
 
 
 def robust_columns(X: Array, intercept: bool) -> tuple[Array, Array, Array]:

@@ -1,4 +1,4 @@
-"""Linear regression that resists corruption of two rows in five, in X and in y: least trimmed squares, then MM."""
+"""Linear regression that resists corruption of two rows in five, in X and in y: the MM estimate, reweighted."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ from buttress._types import Labels, MatrixLike, RandomStateLike
 from buttress.certainty.intervals import hold_out, interval
 from buttress.robust.design import warn_of_near_copies
 from buttress.robust.judged import keep_rows, least_residual_scale, scaled_targets, warn_of_misleading
-from buttress.robust.linear_fit import ColumnUnits, LinearTask, linear_fit, robust_columns, trimmed_size
+from buttress.robust.linear_fit import ColumnUnits, LinearTask, linear_fit, robust_columns
 from buttress.robust.report import OF_ROWS, row_keys
 from buttress.solvers.contamination.mm import MMEstimate, mm_estimate
 from buttress.solvers.contamination.residual_law import Limits, residuals_of
@@ -76,31 +76,33 @@ class LinearSummary:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, BaseEstimator):
-    """Linear regression with high breakdown and high efficiency: multi-start LTS, an M-step, then reweighting.
+    """Linear regression with high breakdown and high efficiency: the MM estimate, then weights from its residuals.
 
-    1. Least trimmed squares minimises the sum of the h smallest squared residuals plus alpha ||w||^2, from several
-       starts.
-    2. From the best three, and from least absolute deviations, Tukey's bisquare loss is minimised with a fixed scale.
-       The fit from least absolute deviations is kept unless another one predicts left-out rows much better.
+    1. The S estimate, the fit whose residuals have the least robust scale, is searched from many starts.
+    2. From it Tukey's bisquare loss is minimised with that scale: the MM estimate, which :meth:`summary` shows.
     3. If many rows are bad that scale is too large, and bad rows close to the fit keep some weight. So the rows that
-       the bisquare did not reject are fitted again by least squares, weighted by the probability that they are good.
+       the bisquare did not reject are fitted again by ridge regression, weighted by the probability that they are good.
        This is repeated while left-out rows become much more likely.
 
-    With more than 10,000 rows, a random 10,000 choose the start. ||w|| is in units of the columns' robust scales. Plain
-    ridge regression is kept if leave-one-out likelihood finds no corruption. Rows with equal x are left out together,
-    and a warning is given for rows that are almost equal to another.
+    With more than 1,000 rows a random 1,000 choose the start. Plain ridge regression is kept where it explains left-out
+    rows as well by a law without corrupt rows, which may be skewed: decisively better if rows would be named, and with
+    fewer than three rows a coefficient also if only a little worse. Rows with equal x are left out together, and a
+    warning is given for rows that are almost equal to another.
 
     Parameters
     ----------
     contamination : "auto" or float in [0, 0.5), default="auto"
         Share of corrupt rows; ``"auto"`` resists up to 45 per cent. With a number there is no guard for clean data.
     alpha : float, default=1.0
-        Ridge, > 0. It also applies to the intercept, measured from the median of y.
+        Ridge, > 0, on coefficients in units of the columns' robust scales, and on the intercept, measured from the
+        median of y. It is multiplied by the squared scale of the errors over that of the targets: a coefficient of 1
+        costs as much as one error of that scale. With contamination=0, or fewer than three rows a coefficient, that
+        scale is not known and the factor is 1.
     fit_intercept : bool, default=True
-    n_starts : int, default=10
-        Random starts, used below 50 columns, next to three fixed ones.
+    n_starts : int, default=500
+        Random starts, used below 50 columns, next to two fixed ones.
     max_iter : int, default=100
-        Most iterations of the M-step.
+        Most iterations of steps 2 and 3.
     max_time : float or None, default=None
         Seconds after which no more starts or iterations begin; the best fit so far is kept.
     progress : bool, default=False
@@ -109,9 +111,9 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
 
     References
     ----------
-    Rousseeuw, Least median of squares regression, 1984; Yohai, High breakdown-point and high efficiency robust
-    estimates for regression, 1987; Gervini & Yohai, A class of robust and fully efficient regression estimators, 2002
-    (reweighting; there by hard cutoffs).
+    Yohai, High breakdown-point and high efficiency robust estimates for regression, 1987; Salibian-Barrera & Yohai, A
+    fast algorithm for S-regression estimates, 2006; Gervini & Yohai, A class of robust and fully efficient regression
+    estimators, 2002 (reweighting; there by hard cutoffs).
 
     Examples
     --------
@@ -139,7 +141,7 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
     contamination: float | str = "auto"
     alpha: float = 1.0
     fit_intercept: bool = True
-    n_starts: int = 10
+    n_starts: int = 500
     max_iter: int = 100
     max_time: float | None = None
     progress: bool = False
@@ -168,7 +170,7 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         scaled, middle, unit = scaled_targets(y, intercept)
         ridge = FeatureRidge(Z, groups=equal_rows(X))
         limits = Limits(least_residual_scale(scaled), share)
-        rows = LinearTask(ridge, scaled, self.alpha, trimmed_size(len(scaled), share), limits)
+        rows = LinearTask(ridge, scaled, self.alpha, limits)
         columns = ColumnUnits(centre, width, unit, intercept)
         budget.report = showing(step_callback(self, X, y, None),
                                 lambda step: _described(columns, step.state[0].coef, middle))
@@ -176,14 +178,14 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
             found = linear_fit(rows, self.n_starts, self.max_iter, rng, budget)
             held = hold_out(ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True,
                             weight=found.weight)
-            self.mm_ = estimate_of(ridge, scaled, np.array([found.fit.coef, *found.ends]), columns, middle)
+            self.mm_ = estimate_of(ridge, scaled, found.near, columns, middle)
         budget.tell(found.n_iter)
         self.__dict__.update(_described(columns, found.fit.coef, middle))
         self.held_out_ = held.times(unit, middle, *columns.original(held.coef))
-        seen = residuals_of(found.fit, ridge)
+        seen = residuals_of(found.fit, ridge, scaled)
         law = found.known.law
         shares = None if share is not None else residual_shares(law, seen, limits)
-        keep_rows(self, found, law.sigma(seen), share, unit, shares)
+        keep_rows(self, found, law.sigma(seen), share, unit, shares, whole=budget.whole)
         if share is None:
             warn_of_misleading(y, self.loo_residual_, ~self.inlier_mask_, together=False)
         return self
@@ -228,12 +230,12 @@ def _described(columns: ColumnUnits, coef: Array, middle: float) -> dict[str, An
     return {"coef_": slope, "intercept_": middle + float(constant)}
 
 
-def estimate_of(ridge: FeatureRidge, y: Array, starts: Array, units: ColumnUnits, middle: float) -> MMEstimate | None:
-    """Return the MM estimate in the units given, the constant first, from fits (k, m) in the units of ``ridge``."""
-    found = mm_estimate(ridge.Z, y, starts)
+def estimate_of(ridge: FeatureRidge, y: Array, start: Array, units: ColumnUnits, middle: float) -> MMEstimate | None:
+    """Return the MM estimate in the units given, the constant first, from coefficients (m,) in those of ``ridge``."""
+    found = mm_estimate(ridge.Z, y, start)
     if found is None:
         return None
-    slope, constant = units.original(np.eye(starts.shape[1]))
+    slope, constant = units.original(np.eye(len(start)))
     back = np.vstack([constant, slope]) if units.intercept else slope
     shift = np.append(middle, np.zeros(len(slope))) if units.intercept else 0.0
     return MMEstimate(back @ found.coef + shift, back @ found.covariance @ back.T, found.scale * units.unit,

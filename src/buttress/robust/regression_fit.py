@@ -25,7 +25,6 @@ from buttress.solvers.contamination.residual_law import (
     Schedule,
     em_rounds,
     explain,
-    gains_enough,
     mixture,
     residuals_of,
     shape_cost,
@@ -34,8 +33,6 @@ from buttress.solvers.contamination.trimmed import concentrate, smallest, within
 from buttress.solvers.contamination.tuning import GUARD, RESIDUALS, TRIMMING
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
 from buttress.solvers.run import Budget, Outcome
-
-NO_OUTLIERS = 1e-9  # outlier share of data known to be clean: its logarithm must be finite
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ def robust_fit(task: RegressionTask) -> Found:
     """
     y = task.y
     if task.limits.share == 0 or not y.any():
-        return _without_suspicion(task, np.ones(len(y)))
+        return _without_suspicion(task)
     with own_threads():  # the products of the search are small
         start, votes = search(task)
     return task.budget.attempt(
@@ -90,7 +87,7 @@ def _fit_and_guard(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_]
     else:
         mixed, alpha = mixed_of_few(task, start)
         fit = task.design.ridge.solve(task.y, mixed.known.responsibility, alpha)
-    robust = Found(fit, mixed.known, mixed.n_iter, alpha, clean=False, votes=votes)
+    robust = Found(fit, mixed.known, mixed.n_iter, alpha, clean=False, votes=votes, converged=mixed.converged)
     if task.limits.share is not None:
         return robust
     return task.budget.attempt(
@@ -107,62 +104,34 @@ def _of_rows_found(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_]
 
 
 def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
-    """Return the robust fit where it predicts rows it has not seen better, else the plain one.
+    """Return the robust fit if that fit with an outlier density explains left-out rows best, else the plain one.
 
-    The plain fit leaves rows with a huge error out: one of 1e9 would make any fit better than the plain one. Where bad
-    rows lie together in X and a fit to all rows predicts them, as beside a step of the function, that fit stays, with a
-    warning.
+    The rivals are that fit without one, whose rows then need not be left out, and the plain fit without one: so no row
+    of a plain fit is named. Where the plain fit predicts the bad rows, they agree with their neighbours, as beside a
+    step of the function: then it stays, with a warning.
     """
-    sigma = np.abs(robust.known.law.sigma(task.residuals(robust.fit)))
-    used = np.where((sigma > GUARD.gross) & (np.abs(robust.fit.loo) > GUARD.gross), 0.0, 1.0)
-    plain = _plain_beside(task, used, robust)
-    gains = _gains(task, plain.known, mixed)
-    if not gains and used.all():
-        return plain
-    found = robust if gains else plain
-    bad = found.known.responsibility < 0.5
-    if not lie_together(task.design, bad):
-        return found
-    unsuspecting = _without_suspicion(task, used)
-    errors = np.median(np.abs(unsuspecting.fit.loo[bad]))
-    if not errors <= GUARD.predicted * np.median(np.abs(found.fit.loo[bad])):
-        return found
+    no_choice = task.design.regime is Regime.MANY or task.budget.spent()
+    plain, alpha = _plain(task, robust.alpha if no_choice else task.alpha, power=1)
+    unsuspected = _unsuspected(task, plain)
+    clean = replace(robust, fit=plain, known=unsuspected, alpha=alpha, clean=True)
+    suspected = explain(task.residuals(mixed), Limits(task.limits.floor))
+    if suspected.law.share == 0 or suspected.likelihood <= unsuspected.likelihood:
+        return clean
+    bad = robust.known.responsibility < 0.5
+    if not bad.any() or _median(plain, bad) > GUARD.predicted * _median(robust.fit, bad):
+        return robust
     warn_user(f"{bad.mean():.0%} of the rows contradict the others, but they lie together in X, as where a function "
               "has a step: none is taken as corrupt, and plain kernel ridge is fitted. If they are corrupt, say so by "
               "contamination=.")
-    return unsuspecting
+    return clean
 
 
-def _plain_beside(task: RegressionTask, used: Array, robust: Found) -> Found:
-    """Return kernel ridge on the rows without a huge error, its ridge chosen by absolute error."""
-    no_choice = task.design.regime is Regime.MANY or task.budget.spent()
-    fit, alpha = _plain(task, used, robust.alpha if no_choice else task.alpha, power=1)
-    return replace(robust, fit=fit, known=_explained(task, fit), alpha=alpha, clean=bool(used.all()))
+def _median(fit: Fit, rows: NDArray[np.bool_]) -> float:
+    return float(np.median(np.abs(fit.loo[rows])))
 
 
-def _gains(task: RegressionTask, plain: Explained, mixed: Fit) -> bool:
-    """Say whether the fit of the mixture gains enough over the plain one.
-
-    Where an outlier density explains the robust fit's own residuals best, though good ones may be skewed, scatter more
-    where more is expected, and have heavy tails, any gain is enough. At the least scale, where many targets are equal,
-    likelihoods say less.
-    """
-    robust = _explained(task, mixed)
-    if task.shaped and robust.law.share > 0 and robust.law.scale > task.limits.floor:
-        return robust.likelihood > plain.likelihood
-    return gains_enough(plain, robust)
-
-
-def _explained(task: RegressionTask, fit: Fit) -> Explained:
-    return explain(task.residuals(fit), Limits(task.limits.floor))
-
-
-def lie_together(design: Design, bad: NDArray[np.bool_]) -> bool:
-    """Say whether the bad rows, if a quarter of all or more, lie together in X (:func:`place_explains`).
-
-    Isolated rows, which have no neighbours, do not count.
-    """
-    return bool(np.mean(bad & ~design.isolated) >= GUARD.many_bad) and place_explains(design, bad)
+def _unsuspected(task: RegressionTask, fit: Fit) -> Explained:
+    return explain(task.residuals(fit), Limits(task.limits.floor, 0.0))
 
 
 def place_explains(design: Design, bad: NDArray[np.bool_]) -> bool:
@@ -176,25 +145,24 @@ def place_explains(design: Design, bad: NDArray[np.bool_]) -> bool:
     return bool(fit.loo @ fit.loo < GUARD.unexplained * target @ target)
 
 
-def _without_suspicion(task: RegressionTask, used: Array) -> Found:
-    """Return kernel ridge regression on all rows except those of weight 0 in ``used`` (n,)."""
-    plain, alpha = _plain(task, used, task.alpha, power=2)
-    known = explain(residuals_of(plain, task.design.ridge), Limits(MIXTURE.least_scale, NO_OUTLIERS))
-    return Found(plain, replace(known, responsibility=used), 1, alpha, clean=bool(used.all()), votes=used[None, :] > 0)
+def _without_suspicion(task: RegressionTask) -> Found:
+    """Return kernel ridge regression on all rows."""
+    plain, alpha = _plain(task, task.alpha, power=2)
+    return Found(plain, _unsuspected(task, plain), 1, alpha, clean=True, votes=plain.weight[None, :] > 0)
 
 
-def _plain(task: RegressionTask, used: Array, alpha: float | None, power: int) -> tuple[Fit, float]:
-    """Return kernel ridge on the rows of weight 1; an ``alpha`` of None is chosen by this power of left-out errors.
+def _plain(task: RegressionTask, alpha: float | None, power: int) -> tuple[Fit, float]:
+    """Return kernel ridge on all rows; an ``alpha`` of None is chosen by this power of left-out errors.
 
     If rows may be corrupt the power is 1: with squares a few large errors would decide.
     """
     ridge = task.design.ridge
+    everyone = np.ones(len(task.y))
     if alpha is None:
-        rows = task.design.searched
         alphas = MIXTURE.ridges * task.design.unit
-        errors = [np.abs(fit.loo * used[rows]) for fit in ridge.path(task.y, used, alphas, rows)]
-        alpha = float(alphas[np.argmin([np.sum(error**power) for error in errors])])
-    return ridge.solve(task.y, used, alpha), alpha
+        fits = ridge.path(task.y, everyone, alphas, task.design.searched)
+        alpha = float(alphas[np.argmin([np.sum(np.abs(fit.loo)**power) for fit in fits])])
+    return ridge.solve(task.y, everyone, alpha), alpha
 
 
 def mixed_of_few(task: RegressionTask, start: Fitted) -> tuple[Fitted, float]:
@@ -248,7 +216,8 @@ def mixed_of_many(task: RegressionTask, start: Fitted) -> tuple[Fitted, float]:
     responsibility, total = law.e_step(seen)
     fit = ridge.solve(task.y, responsibility, best)
     law = law.m_step(task.residuals(fit).drawn(), responsibility[drawn_rows(len(task.y))], task.limits)
-    return Fitted(fit, Explained(law, responsibility, total / len(task.y)), state.n_iter + 1), best
+    known = Explained(law, responsibility, total / len(task.y))
+    return Fitted(fit, known, state.n_iter + 1, converged=state.converged), best
 
 
 def mixed_at(task: RegressionTask, responsibility: Array, first: float, alpha: float, schedule: Schedule) -> Fitted:
@@ -327,7 +296,7 @@ def _concentrated(task: RegressionTask, y: Array) -> list[Outcome]:
     for k, u in enumerate(fixed + _random_starts(len(y), task.n_starts, task.rng)):
         if k >= len(fixed) and task.budget.spent():
             break
-        steps = concentrate(task.design.coarse, y, u, alpha=task.design.unit, h=h, leave_out=True)
+        steps = concentrate(task.design.coarse, y, u, alpha=task.design.unit, h=h)
         ends.append(task.budget.run(steps, max_iter=10, progress=False))
     return ends
 

@@ -57,7 +57,9 @@ OF_ROWS = (
     Attribute("row_keys_", "real", "n_rows",
               "One number a row, by which :func:`outlier_report` recognises the training rows."),
     Attribute("clean_", "bool", meaning="Whether nothing was trimmed or relabelled."),
-    Attribute("n_iter_", "count", meaning="Iterations of the fit that stands."))
+    Attribute("n_iter_", "count", meaning="Iterations of the fit that stands."),
+    Attribute("converged_", "bool",
+              meaning="Whether they ended of themselves: not by ``max_iter``, ``max_time``, a callback or Ctrl-C."))
 
 
 class Columns(Protocol):

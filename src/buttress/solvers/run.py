@@ -160,6 +160,11 @@ class Budget:
         cut_short()
 
     @property
+    def whole(self) -> bool:
+        """Whether nothing was left undone: for lack of time, by ``report`` or by Ctrl-C."""
+        return not (self.cut or self.stopped or self.interrupted)
+
+    @property
     def over(self) -> bool:
         """Whether the time is up; unlike ``spent`` it does not say that anything of the model is left undone."""
         return self.left() == SPENT

@@ -18,16 +18,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_solve, lapack
 
-from buttress._checks import Array
-from buttress._rows import drawn_rows
+from buttress._checks import TINY, Array
 from buttress._state import Attribute, State
+from buttress._threads import slices
 from buttress.solvers.contamination.tuning import TRIMMING
+from buttress.solvers.run import Step, Steps, run
 
 BREAKDOWN_BEND = 1.547645  # deviations: the S scale is then that of normal errors, and half of the rows may be bad
 HALF = 0.5  # mean of chi at the scale
 SETTLED = 1e-8  # scales: change of the residuals that ends either descent
 STEPS = 500  # most steps of either
-SEARCHED = 1000  # rows, drawn from more, that it is searched on
 SCALE_STEPS = 60  # most steps to a scale; each at least halves what is left
 WELL_APART = 1e-4  # of the largest pivot of X'UX: normal equations then lose at most half of the digits
 DEPENDENT = 1e-10  # of the largest singular value: a smaller one means columns that depend on others
@@ -72,21 +72,21 @@ def psi_slope(u: Array, bend: float) -> Array:
     return np.asarray(inside * (1 - 5 * (u / bend) ** 2) * (inside > 0))
 
 
-def m_scale(r: Array, p: int, first: float) -> float:
-    """Return s with sum_i chi(r_i / s) = (n - p) / 2, from a first guess; 0 where more than half of r (n,) are 0."""
+def m_scale(r: Array, lost: float, first: float) -> float:
+    """Return s with sum_i chi(r_i / s) = (n - lost) / 2, from a first guess; 0 where more than half of r (n,) are 0."""
     s = first
     for _ in range(SCALE_STEPS):
         if not s > 0:
             return 0.0
-        ratio = float(rho(r / s, BREAKDOWN_BEND).sum()) / (HALF * (len(r) - p))
+        ratio = float(rho(r / s, BREAKDOWN_BEND).sum()) / (HALF * (len(r) - lost))
         s *= np.sqrt(ratio)
         if abs(ratio - 1) < SETTLED:
             break
     return float(s)
 
 
-def mm_estimate(X: Array, y: Array, starts: Array) -> MMEstimate | None:
-    """Return the MM estimate for X (n, p) and y (n,); the S estimate is searched from ``starts`` (k, p).
+def mm_estimate(X: Array, y: Array, start: Array) -> MMEstimate | None:
+    """Return the MM estimate for X (n, p) and y (n,), from the S estimate that coefficients ``start`` (p,) lead to.
 
     None where there is none: rows no more than columns, columns that depend on others, or half of the rows fitted
     exactly.
@@ -94,11 +94,11 @@ def mm_estimate(X: Array, y: Array, starts: Array) -> MMEstimate | None:
     n, p = X.shape
     if n <= p + 1:
         return None
-    found = _s_estimate(X, y, best_start(X, y, starts))
+    found = s_estimate(X, y, start, p)
     s = found.scale
     if not s > DEPENDENT * float(np.abs(y).max()):
         return None
-    last = _reweighted(X, y, found, TRIMMING.tukey)
+    last = ended(reweighting(X, y, found, TRIMMING.tukey))
     u = last.residual / s
     M = X.T @ (X * psi_slope(u, TRIMMING.tukey)[:, None]) / n
     values = np.linalg.eigvalsh(M)
@@ -111,19 +111,6 @@ def mm_estimate(X: Array, y: Array, starts: Array) -> MMEstimate | None:
     return MMEstimate(last.coef, covariance, s, bisquare(u, TRIMMING.tukey), n - p)
 
 
-def best_start(X: Array, y: Array, starts: Array) -> Array:
-    """Return coefficients near the S estimate of least scale, from ``starts`` (k, p).
-
-    Two steps of reweighting tell good starts from bad ones; of the best three the one stays whose scale ends least
-    (Salibian-Barrera & Yohai, A fast algorithm for S-regression estimates, 2006).
-    """
-    rows = np.arange(len(X))[drawn_rows(len(X), SEARCHED)]
-    near = [_s_estimate(X[rows], y[rows], b, steps=2) for b in starts]
-    best = sorted(near, key=lambda found: found.scale)[: TRIMMING.followed]
-    ends = [_s_estimate(X[rows], y[rows], found.coef) for found in best]
-    return min(ends, key=lambda found: found.scale).coef
-
-
 @dataclass(frozen=True)
 class Reweighted:
     """Coefficients (p,), their residuals (n,), and the scale of these."""
@@ -133,39 +120,80 @@ class Reweighted:
     scale: float
 
 
-def _s_estimate(X: Array, y: Array, start: Array, steps: int = STEPS) -> Reweighted:
-    """Return the S estimate that reweighting from ``start`` leads to in so many steps."""
+def s_estimate(X: Array, y: Array, start: Array, lost: float, alpha: float = 0.0, floor: float = 0.0) -> Reweighted:
+    """Return the S estimate that reweighting from coefficients ``start`` (p,) leads to.
+
+    ``lost`` are the degrees of freedom of a fit, p without a ridge; no scale is below ``floor``.
+    """
     r = y - X @ start
-    s = m_scale(r, X.shape[1], float(np.median(np.abs(r))) or float(np.abs(r).mean()))
-    return _reweighted(X, y, Reweighted(start, r, s), BREAKDOWN_BEND, steps, fixed=False)
+    s = m_scale(r, lost, float(np.median(np.abs(r))) or float(np.abs(r).mean()))
+    return ended(reweighting(X, y, Reweighted(start, r, max(s, floor)), BREAKDOWN_BEND, alpha, floor, lost))
 
 
-def _reweighted(
-    X: Array, y: Array, start: Reweighted, bend: float, steps: int = STEPS, *, fixed: bool = True
-) -> Reweighted:
-    """Return where least squares with Tukey's weights leads to, with the scale of ``start`` or, not ``fixed``, S's."""
-    b = start.coef
-    r = start.residual
-    s = start.scale
-    for _ in range(steps):
-        if not s > 0:
+def reweighting(
+    X: Array, y: Array, start: Reweighted, bend: float, alpha: float = 0.0, floor: float = 0.0,
+    lost: float | None = None,
+) -> Steps:
+    """Yield :class:`Reweighted` of ridge regressions with Tukey's weights; the change is that of the residuals.
+
+    The scale is that of ``start`` or, where degrees of freedom ``lost`` are given, S's.
+    """
+    at = start
+    change = np.inf
+    while True:
+        yield Step(at, change=change, objective=at.scale, done=not at.scale > 0)
+        b = weighted(X, y, bisquare(at.residual / at.scale, bend), alpha)
+        r = y - X @ b
+        change = float(np.abs(r - at.residual).max()) / at.scale
+        at = Reweighted(b, r, at.scale if lost is None else max(m_scale(r, lost, at.scale), floor))
+
+
+def ended(steps: Steps) -> Reweighted:
+    """Return the last state of steps that have settled."""
+    found: Reweighted = run(steps, tol=SETTLED, max_iter=STEPS, warn=False, inner=True, keep="last").state
+    return found
+
+
+def best_start(X: Array, y: Array, starts: Array, lost: float, alpha: float, floor: float) -> list[Reweighted]:
+    """Return the S estimates to which the best of coefficients ``starts`` (k, p) lead, the one of least scale first.
+
+    Two steps of reweighting tell good starts from bad ones (Salibian-Barrera & Yohai, A fast algorithm for S-regression
+    estimates, 2006).
+    """
+    parts = [_screened(X, y, starts[part], lost, alpha, floor) for part in slices(len(starts), X.size)]
+    coefs = np.concatenate([coef for coef, _ in parts])
+    scales = np.concatenate([scale for _, scale in parts])
+    best = coefs[np.argsort(scales, kind="stable")[: TRIMMING.descended]]
+    return sorted((s_estimate(X, y, b, lost, alpha, floor) for b in best), key=lambda found: found.scale)
+
+
+def _screened(X: Array, y: Array, B: Array, lost: float, alpha: float, floor: float) -> tuple[Array, Array]:
+    """Return coefficients (k, p) two steps on from B (k, p), and their scales (k,), nearly."""
+    n, p = X.shape
+    R = y - B @ X.T
+    s = np.maximum(np.median(np.abs(R), axis=1), floor + TINY)
+    for step in range(3):
+        for _ in range(3):  # to a scale that only ranks
+            s *= np.sqrt(rho(R / s[:, None], BREAKDOWN_BEND).sum(axis=1) / (HALF * (n - lost)))
+            s = np.maximum(s, floor + TINY)
+        if step == 2:
             break
-        b = _weighted(X, y, bisquare(r / s, bend))
-        step = y - X @ b
-        moved = float(np.abs(step - r).max()) / s
-        r = step
-        s = s if fixed else m_scale(r, X.shape[1], s)
-        if moved < SETTLED:
-            break
-    return Reweighted(b, r, s)
+        U = bisquare(R / s[:, None], BREAKDOWN_BEND)
+        A = (U[:, None, :] * X.T) @ X
+        A[:, np.arange(p), np.arange(p)] += alpha + DEPENDENT * n
+        B = np.linalg.solve(A, ((U * y) @ X)[:, :, None])[:, :, 0]
+        R = y - B @ X.T
+    return B, s
 
 
-def _weighted(X: Array, y: Array, u: Array) -> Array:
-    """Return the least squares of weights u: by the normal equations, or by an SVD where columns nearly depend."""
+def weighted(X: Array, y: Array, u: Array, alpha: float) -> Array:
+    """Return the ridge regression of weights u: by the normal equations, or by an SVD where columns nearly depend."""
     Z = X * u[:, None]
-    factor, failed = lapack.dpotrf(Z.T @ X, lower=1)
+    A = Z.T @ X
+    A.flat[:: len(A) + 1] += alpha
+    factor, failed = lapack.dpotrf(A, lower=1)
     pivots = factor.diagonal()
-    if not failed and pivots.min() > WELL_APART * pivots.max():
+    if not failed and (alpha > 0 or pivots.min() > WELL_APART * pivots.max()):
         return np.asarray(cho_solve((factor, True), Z.T @ y))
     root = np.sqrt(u)
     return np.asarray(np.linalg.lstsq(X * root[:, None], y * root, rcond=None)[0])

@@ -18,7 +18,7 @@ The two steps of expectation and maximisation alternate:
 - M-step: kernel ridge regression with weights g_i, and the law s, b, pi, m, o of its residuals (:meth:`Law.m_step`).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -30,7 +30,7 @@ from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
 from buttress._weights import weighted_median
 from buttress.solvers.contamination.trimmed import lts_scale
-from buttress.solvers.contamination.tuning import GUARD, RESIDUALS
+from buttress.solvers.contamination.tuning import RESIDUALS
 from buttress.solvers.ridge.leave_one_out import Fit, Ridge
 from buttress.solvers.run import Budget, Step, Steps
 
@@ -340,11 +340,12 @@ def reweighted_steps(ridge: Ridge, y: Array, fit: Fit, known: Explained, *, alph
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fit, its residuals explained, and the number of fits that led to it."""
+    """A fit, its residuals explained, the number of fits that led to it, and whether they ended of themselves."""
 
     fit: Fit
     known: Explained
     n_iter: int
+    converged: bool = field(default=True, kw_only=True)
 
 
 def mixture_steps(
@@ -378,19 +379,9 @@ def mixture(
 ) -> Fitted:
     """Run :func:`mixture_steps` from ``fit`` to the end of the schedule or of the budget."""
     steps = mixture_steps(ridge, y, fit, alpha=alpha, limits=limits, schedule=schedule)
-    found: Fitted = budget.run(steps, tol=schedule.tol, max_iter=schedule.max_iter, callback=budget.report).state
-    return found
-
-
-def gains_enough(plain: Explained, robust: Explained, needed: float | None = None) -> bool:
-    """Say whether the robust fit has enough more leave-one-out likelihood than the plain one: the guard of clean data.
-
-    Both fits are judged by how well they predict rows that were left out. The robust one must gain ``needed`` nats per
-    row, by default a tenth, and six in total. On clean data with heavy tails it gains .06 to .09 per row; with a fifth
-    of the rows corrupt, .2 or more.
-    """
-    a_row = GUARD.gain_a_row if needed is None else needed
-    return robust.likelihood - plain.likelihood > max(a_row, GUARD.gain_in_all / len(robust.responsibility))
+    outcome = budget.run(steps, tol=schedule.tol, max_iter=schedule.max_iter, callback=budget.report)
+    found: Fitted = outcome.state
+    return replace(found, converged=outcome.converged)
 
 
 def _log_student(r: Array, s: Array, nu: float) -> Array:

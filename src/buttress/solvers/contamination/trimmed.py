@@ -1,10 +1,6 @@
-"""Least trimmed squares by concentration, the scale of its residuals, and the M-estimate that makes it efficient.
+"""Least trimmed squares by concentration (Rousseeuw 1984), and the scale of its residuals.
 
-    LTS   min over f   sum of the h smallest (y_i - f(x_i))^2 + alpha ||f||^2        (Rousseeuw 1984)
-    MM    min over f   sum_i rho((y_i - f(x_i)) / s) with Tukey's bisquare, s the scale of LTS, fixed    (Yohai 1987)
-
-A concentration step fits the h rows with the smallest residuals and selects the rows again. It cannot raise the
-objective.
+A concentration step fits the h rows with the smallest residuals and selects the rows again.
 """
 
 from collections.abc import Callable
@@ -15,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from buttress._checks import Array
-from buttress.solvers.contamination.mm import bisquare, rho
 from buttress.solvers.contamination.tuning import TRIMMING
 from buttress.solvers.ridge.leave_one_out import Fit, Ridge
 from buttress.solvers.run import Step, Steps
@@ -113,34 +108,16 @@ def trimming(fit: Callable[[Kept], Model], judge: Callable[[Model, Kept], tuple[
         rows = after
 
 
-def concentrate(ridge: Ridge, y: Array, u: Array, *, alpha: float, h: int, leave_out: bool = False) -> Steps:
+def concentrate(ridge: Ridge, y: Array, u: Array, *, alpha: float, h: int) -> Steps:
     """Yield (fit of ``ridge`` to h rows, their indicator), from row weights u (n,), until the rows repeat.
 
-    The objective is the trimmed sum with the ridge term, and never rises. With ``leave_out``, rows are judged by their
-    leave-one-out residual divided by its spread. That objective may rise, but then a bad row in the fit cannot have a
-    small residual just because it was fitted.
+    Rows are judged by their leave-one-out residual divided by its spread, so that a bad row in the fit cannot have a
+    small residual just because it was fitted. The sum of their squares, the objective, may therefore rise.
     """
 
     def judge(fit: Fit, _: Array) -> tuple[Array, float]:
-        size = np.abs(fit.loo) / fit.spread if leave_out else np.abs(y - fit.values)
-        penalty = 0.0 if leave_out else alpha * float(fit.coef @ fit.coef)
+        size = np.abs(fit.loo) / fit.spread
         least = np.sort(size)[:h]
-        return smallest(size, h), float(least @ least) + penalty
+        return smallest(size, h), float(least @ least)
 
     return trimming(lambda rows: ridge.solve(y, rows, alpha), judge, u)
-
-
-def m_steps(ridge: Ridge, y: Array, r: Array, *, alpha: float, scale: float) -> Steps:
-    """Yield (fit, weights) of reweighted least squares with Tukey's weights at a fixed scale, from residuals r.
-
-    The change is the largest change of a fitted value, in units of the scale.
-    """
-    values = y - r
-    width = TRIMMING.tukey * scale
-    while True:
-        u = bisquare(y - values, width)
-        fit = ridge.solve(y, u, alpha)
-        change = float(np.abs(fit.values - values)[u > 0].max(initial=0.0)) / scale
-        objective = float(rho(y - fit.values, width).sum()) * width**2 / 6 + alpha / 2 * float(fit.coef @ fit.coef)
-        yield Step((fit, u), change=change, objective=objective)
-        values = fit.values

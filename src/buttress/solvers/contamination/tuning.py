@@ -15,14 +15,18 @@ COVERED = "tried on the choosing sets of `benchmarks/robust_trial.py`, all corru
 
 @dataclass(frozen=True)
 class Trimming:
-    """Least trimmed squares from several starts, Tukey's loss, and targets that repeat."""
+    """Searches from several starts, Tukey's loss, and targets that repeat."""
 
     trusted: float = tuned(0.55, "share of rows", "kept by a concentration step: bears 45 per cent bad rows")
     followed: int = tuned(3, "starts", "of best objective that go on")
+    descended: int = tuned(10, "starts", "of an S estimate that go on: of three not always one ends best",
+                           "salinity of `tests/test_textbook_lines.py`")
+    wide: int = tuned(50, "columns", "from which a few random rows are seldom all good", THEORY)
     good_within: float = tuned(2.5, "deviations", "residual up to which a start takes a row as good")
     tukey: float = tuned(4.685, "deviations", "where Tukey's loss becomes constant",
                          "set by theory: 95 per cent efficiency for normal errors")
-    most_spent: float = tuned(0.5, "of the trusted rows", "most degrees of freedom that the scale is corrected for")
+    most_spent: float = tuned(1 / 3, "columns a row", "beyond which an S estimate fits its own choice of rows",
+                              "1/2 and 1/3 on the choosing sets of `benchmarks/robust_trial.py`, 60 rows of each")
     shared_share: float = tuned(0.1, "share of rows", "a value held by more than these is the usual one")
 
 
@@ -42,18 +46,13 @@ class Residuals:
 
 @dataclass(frozen=True)
 class Guard:
-    """What a robust fit must gain over the plain one."""
+    """When a robust fit and a plain one part, and what is said of rows that may be genuine."""
 
-    gain_a_row: float = tuned(0.1, "nats a row", "gain from which the robust fit is kept", CLEAN)
-    gain_in_all: float = tuned(6.0, "nats", "least gain in all rows", CLEAN)
-    plain_share: float = tuned(0.12, "share of rows", "outlier share under the plain linear fit from which any gain "
-                               "will do", "clean data have at most .09, with a fifth corrupt .19; tables not recorded")
-    free_leverage: float = tuned(0.2, "mean leverage", "beyond which a linear fit must gain more", CLEAN)
-    gross: float = tuned(100.0, "deviations", "of residual and of target beyond which a row is bad in any case")
-    many_bad: float = tuned(0.25, "share of rows", "bad ones from which it is asked whether they lie together")
+    gain_in_all: float = tuned(6.0, "nats", "in all rows that decide between the two", CLEAN)
+    predicted: float = tuned(0.5, "of the robust fit's error", "plain error of bad rows up to which it predicts them: "
+                             "they are most of their neighbours", THEORY)
     unexplained: float = tuned(0.5, "share of variance", "left when place explains which rows are bad: less, and they "
                                "lie together", "a fifth is explained at random, three quarters at steps")
-    predicted: float = tuned(0.5, "of the robust fit's error", "plain error of bad rows up to which it predicts them")
 
 
 @dataclass(frozen=True)
