@@ -9,7 +9,7 @@ from buttress.attacks.swaps import Cells, Change, WorstCells
 from buttress.audit.moves.asking import Harm
 from buttress.audit.moves.space import Axis, SpaceRows
 
-CORNERS = 10  # of the box of all moves, tried at random before the columns one by one
+CORNERS = 20  # of the box of all moves, tried at random before the columns one by one
 SWEEPS = 2  # over the columns
 
 
@@ -18,35 +18,46 @@ def worst_numbers(
 ) -> list[Array]:
     """Return the harm (n,) of the worst move found within each of the rising radii, in robust deviations.
 
-    Random corners, then column by column; the worst of a smaller radius is where the search of the next one starts.
     A model without scores is moved where that alone turns its label.
     """
-    rng = np.random.default_rng(seed)
-    worst, most = rows.copy(), harm(rows)
-    found = []
+    reaches = []
     for radius in radii:
         reach = np.zeros(rows.shape[1])
         for axis in axes:
             reach[axis.place] = np.floor(radius * axis.spread) if axis.whole else radius * axis.spread
-        for trial in _trials(rows, worst, reach, rng):
-            harms = harm(trial)
-            better = harms > most
-            worst[better] = trial[better]
-            most = np.maximum(most, harms)
-        found.append(most)
-    return found
+        reaches.append(reach)
+    return [most for _, most in worst_within(harm, rows, reaches, seed)]
 
 
-def _trials(rows: SpaceRows, worst: SpaceRows, reach: Array, rng: np.random.Generator) -> Iterator[SpaceRows]:
-    """Yield rows to try; ``worst`` changes between one and the next."""
-    for _ in range(CORNERS):
-        yield rows + reach * rng.choice([-1.0, 1.0], size=rows.shape)
+def worst_within(
+    harm: Harm, rows: Rows, reaches: Sequence[Array], seed: int
+) -> Iterator[tuple[Rows, Array]]:
+    """Yield the worst moves of rows (n, d) found by trying, and their harm (n,), within each of the rising boxes.
+
+    Random corners, then each column to either end where that does more harm; the worst of a smaller box is where the
+    search of the next one starts. A box reaches as far in each column as ``reaches`` says; what is missing stays.
+    """
+    rng = np.random.default_rng(seed)
+    worst, most = rows.copy(), harm(rows)
+    for reach in reaches:
+        for trials in _trials(rows, worst, reach, rng):
+            # all are asked for at once, which takes less than in turns
+            for trial, harms in zip(trials, harm(np.concatenate(trials)).reshape(len(trials), -1), strict=True):
+                better = harms > most
+                worst[better] = trial[better]
+                most = np.maximum(most, harms)
+        yield worst, most
+
+
+def _trials(rows: Rows, worst: Rows, reach: Array, rng: np.random.Generator) -> Iterator[list[Rows]]:
+    """Yield rows to try at once; ``worst`` changes between one and the next."""
+    yield [rows + reach * rng.choice([-1.0, 1.0], size=rows.shape) for _ in range(CORNERS)]
     for _ in range(SWEEPS):
         for j in rng.permutation(np.flatnonzero(reach)):
-            for sign in (-1.0, 1.0):
-                trial = worst.copy()
+            trials = [worst.copy(), worst.copy()]
+            for trial, sign in zip(trials, (-1.0, 1.0), strict=True):
                 trial[:, j] = rows[:, j] + sign * reach[j]
-                yield trial
+            yield trials
 
 
 def worst_changes(
