@@ -25,10 +25,10 @@ from buttress.kernels import (
     Linear,
     Precomputed,
     Radial,
-    check_gram,
     fitted_kernel,
     is_precomputed,
 )
+from buttress.kernels.choose import check_gram
 from buttress.kernels.points import OnDevice
 from buttress.solvers.qp.solve import SOLVERS, Limits, SVMSolution
 from buttress.svm.indefinite import MACHINE_POLICIES, Settled, settled_on
