@@ -12,7 +12,8 @@ from buttress._types import Estimator, MatrixLike
 from buttress.expansion import pairs_of
 from buttress.onnx.graph import Nodes, add_diagonal, add_scores
 from buttress.robust import TrimmedLikelihoodRegressor
-from buttress.svm import SVC
+from buttress.svm import OneClassSVM
+from buttress.svm.pairs import ExactClassifier
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -22,13 +23,14 @@ MODELS = {
         "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC",
         "StochasticAdvSVM"),
     "buttress.linear": ("LinearSVC",),
+    "buttress.linear_svr": ("LinearSVR",),
     "buttress.stochastic_linear": ("StochasticLinearSVC",),
     "buttress.outlier": ("MultiKernelSVDD", "SVDD"),
     "buttress.robust": (
         "CRR", "KernelClassifier", "KernelRegressor", "RobustKernelClassifier", "RobustKernelRegressor",
         "RobustLinearRegressor", "STIR", "SeverClassifier", "SeverRegressor", "TrimmedLikelihoodClassifier",
         "TrimmedLikelihoodRegressor"),
-    "buttress.svm": ("SVC", "SVR"),
+    "buttress.svm": ("NuSVC", "NuSVR", "OneClassSVM", "SVC", "SVR"),
 }
 SQUEEZE = 3.0  # a sum of pairwise scores decides between equal votes only: see svm/task.py::votes
 
@@ -105,11 +107,14 @@ def _skl2onnx() -> Any:
 
 
 def _sample(X: MatrixLike | None) -> Any:
-    """Return one row of X, of float32 where it is an array."""
+    """Return one row of X, its numbers of float32: runtimes have no float64 of some transformers, such as imputers."""
     if X is None:
         return None
     first: Any = X[:1]  # type: ignore[index]
-    return first if hasattr(X, "columns") else np.asarray(first, dtype=np.float32)
+    if not hasattr(X, "columns"):
+        return np.asarray(first, dtype=np.float32)
+    wide = [name for name in first.columns if first[name].dtype == np.float64]
+    return first.astype(dict.fromkeys(wide, np.float32)) if hasattr(first, "astype") else first
 
 
 def _parse(scope: Any, model: Any, inputs: list[Any], custom_parsers: Any = None) -> list[Any]:
@@ -166,10 +171,11 @@ def add_values(add: Nodes, model: Any, X: str) -> str:
 
 
 def add_ball(add: Nodes, model: Any, X: str, label: str, score: str) -> None:
-    """Add 1 inside the ball and -1 outside, and the squared radius minus the squared distance to the centre."""
-    inner = add("Mul", add_scores(add, model.expansion_, X), 2.0)
-    distance = add("Sub", add_diagonal(add, model.expansion_.kernel, X), inner)
-    decision = add("Sub", -float(model.center_norm2_) - float(model.offset_), distance)
+    """Add 1 inside and -1 outside, and the decision: of a ball its squared radius minus the squared distance."""
+    decision = add_scores(add, model.expansion_, X)
+    if not isinstance(model, OneClassSVM):
+        distance = add("Sub", add_diagonal(add, model.expansion_.kernel, X), add("Mul", decision, 2.0))
+        decision = add("Sub", -float(model.center_norm2_) - float(model.offset_), distance)
     outside = add.cast(add("Less", decision, 0.0), np.int64)
     add("Sub", np.array([[1]]), add("Mul", outside, np.array([[2]])), output=label)
     add.single(decision, score)
@@ -182,7 +188,7 @@ def add_classes(add: Nodes, model: Any, X: str, label: str, score: str) -> None:
         chosen = add.cast(add("Greater", scores, 0.0), np.int64)
         add.labels(add("Squeeze", chosen, np.array([1])), model.classes_, label)
         add.single(scores, score)
-    elif isinstance(model, SVC) and model.multi_class == "ovo":
+    elif isinstance(model, ExactClassifier) and model.multi_class == "ovo":
         _add_votes(add, model, scores, label, score)
     else:
         leads = np.asarray(model.contrasts_)
@@ -199,7 +205,7 @@ def _winner(add: Nodes, scores: str, contrasts: Array) -> str:
     return add("ArgMax", counts, axis=1, keepdims=0)
 
 
-def _add_votes(add: Nodes, model: SVC, scores: str, label: str, score: str) -> None:
+def _add_votes(add: Nodes, model: ExactClassifier, scores: str, label: str, score: str) -> None:
     """Add the class with most votes of the pairs; the first of equals, or by their scores with ``break_ties``."""
     numbers = np.eye(len(model.classes_))
     first, second = (numbers[list(side)] for side in zip(*pairs_of(len(numbers)), strict=True))
