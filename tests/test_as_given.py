@@ -64,6 +64,16 @@ def test_sparse_rows_may_have_wide_indices(make, kind):
     assert wide.indices.dtype == np.int64  # the caller's is left as it was
 
 
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"], ids=["unix", "old mac", "dos"])
+def test_lines_of_a_file_may_end_in_any_way(tmp_path, end):
+    from buttress.audit.reading.source import read_file
+
+    file = tmp_path / "table.csv"
+    file.write_bytes(end.join(["a;b", "1,5;x", "2;\"y z\"", ""]).encode())
+    found = read_file(str(file), None)
+    assert [column.to_list() for column in found.values()] == [[1.5, 2.0], ["x", "y z"]]
+
+
 # --- how sure the machine trained on moved inputs is
 
 

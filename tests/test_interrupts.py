@@ -10,6 +10,7 @@ from sklearn.datasets import load_iris
 
 from buttress import (
     SVC,
+    SVDD,
     AdvSVM,
     FreeRangeSVC,
     InterruptedWarning,
@@ -119,3 +120,23 @@ def test_time_ends_a_choice_with_a_model():
     assert any("of at most 35" in str(warning.message) for warning in caught)
     assert model.predict(X).shape == (150,)
     assert model.get_params()["max_time"] == 1e-9
+
+
+@pytest.mark.parametrize("kind", [SVC, SVDD])
+def test_ctrl_c_on_the_way_into_compiled_code_is_no_system_error(kind, monkeypatch):
+    def entered(*arguments):
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    X, y = load_iris(return_X_y=True)
+    model = kind(max_iter=10_000)
+    monkeypatch.setattr(smo, "pair_updates", entered)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert "support_" not in vars(model)
+
+    def failed(*arguments):
+        raise SystemError("something else")
+
+    monkeypatch.setattr(smo, "pair_updates", failed)
+    with pytest.raises(SystemError, match="something else"):
+        model.fit(X, y)

@@ -1,10 +1,12 @@
 """ONNX graphs, run by onnxruntime, say what our models say."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris, make_moons
 from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -19,7 +21,11 @@ from buttress import (
     KernelClassifier,
     KernelRegressor,
     LinearSVC,
+    LinearSVR,
     MultiKernelSVDD,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
     RobustKernelClassifier,
     RobustKernelRegressor,
     RobustLinearRegressor,
@@ -48,6 +54,7 @@ CLASSIFIERS = [
     SVC(multi_class="ovr"),
     SVC(break_ties=True, decision_function_shape="ovr"),
     SVC(decision_function_shape="ovo"),
+    NuSVC(nu=0.1),
     LinearSVC(),
     FreeRangeSVC(),
     AdversarialSVC(random_state=0, max_iter=50),
@@ -56,7 +63,8 @@ CLASSIFIERS = [
     RobustKernelClassifier(random_state=0),
     SeverClassifier(),
 ]
-REGRESSORS = [SVR(), KernelRegressor(), RobustKernelRegressor(random_state=0), RobustLinearRegressor(random_state=0),
+REGRESSORS = [SVR(), NuSVR(), LinearSVR(), KernelRegressor(), RobustKernelRegressor(random_state=0),
+              RobustLinearRegressor(random_state=0),
               CRR(), STIR(), TrimmedLikelihoodRegressor(), SeverRegressor()]
 
 
@@ -186,3 +194,23 @@ def test_models_that_are_not_fitted_are_refused():
 
     with pytest.raises(NotFittedError):
         to_onnx(SVC())
+
+
+def test_one_class_machine_says_what_it_says_here():
+    model = OneClassSVM(nu=0.2).fit(MOONS)
+    rows = np.vstack([MOONS, MOONS + 1.0]).astype(np.float32)
+    graph = runtime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    label, scores = graph.run(None, {"X": rows})
+    np.testing.assert_allclose(scores[:, 0], model.decision_function(rows.astype(float)), atol=CLOSE)
+    apart = np.abs(scores[:, 0]) > CLOSE
+    np.testing.assert_array_equal(label[apart, 0], model.predict(rows.astype(float))[apart])
+
+
+def test_frames_of_wide_numbers_pass_an_imputer():
+    frame = pd.DataFrame(FLOWERS, columns=list("abcd"))
+    frame.loc[3, "a"] = np.nan
+    columns = make_column_transformer((make_pipeline(SimpleImputer(), StandardScaler()), list("abcd")))
+    model = make_pipeline(columns, SVC()).fit(frame, SPECIES)
+    graph = runtime.InferenceSession(to_onnx(model, frame).SerializeToString(), providers=["CPUExecutionProvider"])
+    label, _ = graph.run(None, {name: frame[[name]].to_numpy(dtype=np.float32) for name in "abcd"})
+    np.testing.assert_array_equal(label, model.predict(frame))

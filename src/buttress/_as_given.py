@@ -13,9 +13,10 @@ LARGEST_INDEX = np.iinfo(np.int32).max
 
 def refuse_masked(name: str, value: object) -> None:
     """Raise ValueError for a masked array with masked entries, whose values numpy would take all the same."""
-    if isinstance(value, np.ma.MaskedArray) and np.ma.count_masked(value):
-        raise ValueError(f"{name} is a masked array with {np.ma.count_masked(value)} masked entries. Impute them "
-                         "(SimpleImputer on .filled(nan)), or drop those rows.")
+    masked = int(np.sum(value.mask)) if isinstance(value, np.ma.MaskedArray) else 0
+    if masked:
+        raise ValueError(f"{name} is a masked array with {masked} masked entries. Impute them (SimpleImputer on "
+                         ".filled(nan)), or drop those rows.")
 
 
 def unwrapped(y: ArrayLike) -> ArrayLike:

@@ -120,8 +120,10 @@ def all_or_nothing(fit: F) -> F:
         before = dict(vars(model))
         try:
             return fit(model, *args, **kwargs)
-        except BaseException:
+        except BaseException as error:
             model.__dict__ = before  # at once, so that a second Ctrl-C finds nothing half done
+            if isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt):
+                raise KeyboardInterrupt from error  # Ctrl-C as compiled code was entered
             raise
 
     return cast(F, guarded)

@@ -13,7 +13,8 @@ from buttress.expansion import pairs_of
 from buttress.onnx.graph import Nodes, add_diagonal, add_logs, add_scores
 from buttress.outlier.logs import in_logs
 from buttress.robust import TrimmedLikelihoodRegressor
-from buttress.svm import SVC
+from buttress.svm import OneClassSVM
+from buttress.svm.pairs import ExactClassifier
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -23,13 +24,14 @@ MODELS = {
         "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC", "FreeRangeSVC",
         "StochasticAdvSVM"),
     "buttress.linear": ("LinearSVC",),
+    "buttress.linear_svr": ("LinearSVR",),
     "buttress.stochastic_linear": ("StochasticLinearSVC",),
     "buttress.outlier": ("MultiKernelSVDD", "SVDD"),
     "buttress.robust": (
         "CRR", "KernelClassifier", "KernelRegressor", "RobustKernelClassifier", "RobustKernelRegressor",
         "RobustLinearRegressor", "STIR", "SeverClassifier", "SeverRegressor", "TrimmedLikelihoodClassifier",
         "TrimmedLikelihoodRegressor"),
-    "buttress.svm": ("SVC", "SVR"),
+    "buttress.svm": ("NuSVC", "NuSVR", "OneClassSVM", "SVC", "SVR"),
 }
 SQUEEZE = 3.0  # a sum of pairwise scores decides between equal votes only: see svm/task.py::votes
 
@@ -106,11 +108,14 @@ def _skl2onnx() -> Any:
 
 
 def _sample(X: MatrixLike | None) -> Any:
-    """Return one row of X, of float32 where it is an array."""
+    """Return one row of X, its numbers of float32: runtimes have no float64 of some transformers, such as imputers."""
     if X is None:
         return None
     first: Any = X[:1]  # type: ignore[index]
-    return first if hasattr(X, "columns") else np.asarray(first, dtype=np.float32)
+    if not hasattr(X, "columns"):
+        return np.asarray(first, dtype=np.float32)
+    wide = [name for name in first.columns if first[name].dtype == np.float64]
+    return first.astype(dict.fromkeys(wide, np.float32)) if hasattr(first, "astype") else first
 
 
 def _parse(scope: Any, model: Any, inputs: list[Any], custom_parsers: Any = None) -> list[Any]:
@@ -167,17 +172,24 @@ def add_values(add: Nodes, model: Any, X: str) -> str:
 
 
 def add_ball(add: Nodes, model: Any, X: str, label: str, score: str) -> None:
-    """Add 1 inside the ball and -1 outside, and the score less the offset."""
-    if in_logs(model.expansion_.kernel):
-        scores = add_logs(add, model.expansion_, X)
+    """Add 1 inside and -1 outside, and the decision: the score less the offset."""
+    if isinstance(model, OneClassSVM):
+        decision = add_scores(add, model.expansion_, X)
     else:
-        inner = add("Mul", add_scores(add, model.expansion_, X), 2.0)
-        distance = add("Sub", add_diagonal(add, model.expansion_.kernel, X), inner)
-        scores = add("Sub", -float(model.center_norm2_), distance)
-    decision = add("Sub", scores, float(model.offset_))
+        decision = add("Sub", add_distances(add, model, X), float(model.offset_))
     outside = add.cast(add("Less", decision, 0.0), np.int64)
     add("Sub", np.array([[1]]), add("Mul", outside, np.array([[2]])), output=label)
     add.single(decision, score)
+
+
+def add_distances(add: Nodes, model: Any, X: str) -> str:
+    """Add the scores of a ball: the logarithm of what its centre has of each row, or minus the squared distance."""
+    if in_logs(model.expansion_.kernel):
+        return add_logs(add, model.expansion_, X)
+    inner = add("Mul", add_scores(add, model.expansion_, X), 2.0)
+    distance = add("Sub", add_diagonal(add, model.expansion_.kernel, X), inner)
+    return add("Sub", -float(model.center_norm2_), distance)
+
 
 
 def add_classes(add: Nodes, model: Any, X: str, label: str, score: str) -> None:
@@ -187,7 +199,7 @@ def add_classes(add: Nodes, model: Any, X: str, label: str, score: str) -> None:
         chosen = add.cast(add("Greater", scores, 0.0), np.int64)
         add.labels(add("Squeeze", chosen, np.array([1])), model.classes_, label)
         add.single(scores, score)
-    elif isinstance(model, SVC) and model.multi_class == "ovo":
+    elif isinstance(model, ExactClassifier) and model.multi_class == "ovo":
         _add_votes(add, model, scores, label, score)
     else:
         leads = np.asarray(model.contrasts_)
@@ -204,7 +216,7 @@ def _winner(add: Nodes, scores: str, contrasts: Array) -> str:
     return add("ArgMax", counts, axis=1, keepdims=0)
 
 
-def _add_votes(add: Nodes, model: SVC, scores: str, label: str, score: str) -> None:
+def _add_votes(add: Nodes, model: ExactClassifier, scores: str, label: str, score: str) -> None:
     """Add the class with most votes of the pairs; the first of equals, or by their scores with ``break_ties``."""
     numbers = np.eye(len(model.classes_))
     first, second = (numbers[list(side)] for side in zip(*pairs_of(len(numbers)), strict=True))

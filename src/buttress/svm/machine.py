@@ -25,10 +25,10 @@ from buttress.kernels import (
     Linear,
     Precomputed,
     Radial,
-    check_gram,
     fitted_kernel,
     is_precomputed,
 )
+from buttress.kernels.choose import check_gram
 from buttress.kernels.points import OnDevice
 from buttress.solvers.qp.solve import SOLVERS, Limits, SVMSolution
 from buttress.svm.indefinite import MACHINE_POLICIES, Settled, settled_on
@@ -107,9 +107,10 @@ class KernelMachine(Shrinking, BaseEstimator):
             return check_X_y(self, X, y, numeric_target=numeric_target, sparse=True, single=True)
         gram, labels = check_X_y(self, self._gram(X, X), y, numeric_target=numeric_target)
         check_gram(gram)
-        self._objects: Any = X
-        if issparse(X):
-            self.n_features_in_ = self._objects.shape[1]
+        known: Any = X
+        self._objects = known
+        if issparse(known):
+            self.n_features_in_ = known.shape[1]
         else:
             del self.n_features_in_
         return gram, labels

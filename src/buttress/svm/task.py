@@ -69,7 +69,8 @@ class Training:
         of_any = {"support_": support, "support_vectors_": self.X[support], "expansion_": found, "intercept_": original,
                   "dual_coef_": found.coef.T.copy(), "n_support_": np.array([len(support)], dtype=np.int32)}
         of_all = of_any if self.classes is None else of_any | self.classes.described(found.coef, self.codes[used])
-        return of_all | {"dual_coef_": type(self.X)(of_all["dual_coef_"])} if issparse(self.X) else of_all
+        kind: Any = type(self.X)
+        return of_all | {"dual_coef_": kind(of_all["dual_coef_"])} if issparse(self.X) else of_all
 
     def reporting(
         self, coef: Array, solutions: list[SVMSolution], index: Rows, best: Callable[[Array], float]

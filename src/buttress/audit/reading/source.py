@@ -148,7 +148,8 @@ def csv_options(path: Path) -> dict[str, Any]:
     """Return the options of ``polars.read_csv`` that suit a file, from its first lines.
 
     The separator is the one of comma, semicolon, tab and bar that parts the header most; next to another than a comma,
-    a comma may be the decimal point. Blank lines before the header are skipped.
+    a comma may be the decimal point. Blank lines before the header are skipped, and lines may end in a carriage
+    return alone.
     """
     with lines_of(path) as lines:
         first = list(islice(lines, 100))
@@ -159,6 +160,8 @@ def csv_options(path: Path) -> dict[str, Any]:
     options: dict[str, Any] = {"infer_schema_length": None, "null_values": NULLS}
     if blank:
         options["skip_lines"] = blank
+    if all(line.endswith("\r") for line in first[:-1]) and len(first) > 1:
+        options["eol_char"] = "\r"
     if separator != ",":
         entries = [entry for record in records for entry in record]
         decimals = {mark for entry in entries for mark in ".," if re.fullmatch(NUMBER.format(mark), entry)}
