@@ -4,6 +4,7 @@ Each term is taken out of the source in turn, and a bound is then false, in frac
 """
 
 import itertools
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from test_proven_gaps import without
 
 from buttress import _proof
+from buttress.solvers.linear import attacked_bounds as attacked
 from buttress.solvers.linear import primal as linear
 
 
@@ -173,3 +175,102 @@ def test_bounds_of_hyperplanes_hold_in_fractions():
 ])
 def test_each_term_of_a_hyperplane_is_needed(term, instead):
     assert false_planes(without(linear, term, instead)) > 0
+
+
+# hyperplanes against moved rows
+
+
+def root(square):
+    """The square root of a fraction to 60 digits."""
+    with localcontext() as context:
+        context.prec = 60
+        return Fraction((Decimal(square.numerator) / Decimal(square.denominator)).sqrt())
+
+
+def longest(w, norm):
+    """The dual norm of exact w: what a move of length 1 changes at most."""
+    size = np.abs(w)
+    return {"linf": sum(size), "l2": root(w @ w), "l1": max(size)}[norm]
+
+
+def balls():
+    """Yield an optimal hyperplane of rows in one column, moved in a ball, with multipliers off their sum.
+
+    At 2 and -2 moved by 1 they are at 1 and -1; a third one without multiplier moves the mean.
+    """
+    y, c = np.array([1.0, -1.0, 1.0]), np.ones(3)
+    for norm, (far, off) in itertools.product(("linf", "l2", "l1"), ((6.0, 1e-3), (600.0, 1e-3), (600.0, 1e-2))):
+        X = np.array([[2.0], [-2.0], [far]])
+        yield X, y, c, np.ones(1), 0.0, np.array([0.5 + off, 0.5, 0.0]), attacked.BallMoves(1.0, norm)
+    eps = 1.0  # moves of 1 in each of 9 columns: the row at the mean moves by 3
+    X = np.zeros((3, 9))
+    X[0], X[1], X[2] = 1 + 1 / 9, -1 - 1 / 9, 3 * 2 / 9 - 0.0
+    yield X, y, c, np.ones(9), 0.0, np.array([0.5, 0.5, 0.0]), attacked.BallMoves(eps, "linf")
+    rng = np.random.default_rng(0)
+    for norm, _ in itertools.product(("linf", "l2", "l1"), range(30)):  # what moves add cancels with b
+        w = 1e-6 * rng.random(9)
+        moves = attacked.BallMoves(1e12, norm)
+        size = float(longest(exact(w), norm) * Fraction(moves.eps))
+        yield np.zeros((3, 9)), np.ones(3), c, w, size + 0.5, np.zeros(3), moves
+
+
+def box_objective(X, y, c, w, b, moves):
+    """The objective in fractions against moves towards the ends of a box."""
+    X, w, low, high, share = exact(X), exact(w), exact(moves.low), exact(moves.high), Fraction(moves.share)
+    total = w @ w / 2
+    for row, t, weight in zip(X, y, exact(c)):
+        part = share * (t > 0 or moves.both)
+        worst = [part * min(t * z * (lo - x), t * z * (hi - x)) for x, z, lo, hi in zip(row, w, low, high)]
+        total += weight * max(0, 1 - int(t) * (row @ w + Fraction(b)) - sum(worst))
+    return total
+
+
+def boxes():
+    """Yield optimal hyperplanes of rows at 3 and -3 that move towards the ends of a box: to 1 and -1."""
+    y, c = np.array([1.0, -1.0, 1.0]), np.ones(3)
+    for far, off, end in itertools.product((3.0, 9.0, 1500.0), (1e-3, 1e-2), (3.0, 197.0, 997.0)):
+        X = np.array([[3.0], [-3.0], [far]])
+        moves = attacked.BoxMoves(np.array([-end]), np.array([end]), 2 / (3 + end), True)
+        yield X, y, c, np.ones(1), 0.0, np.array([0.5 + off, 0.5, 0.0]), moves
+    rng = np.random.default_rng(0)
+    for _ in range(40):  # far boxes, of which the sums of products are rounded
+        low = 1e12 * rng.normal(size=5)
+        moves = attacked.BoxMoves(low, low + 1e12 * rng.random(5), float(rng.random()), bool(rng.random() < 0.5))
+        X, w = rng.normal(size=(3, 5)), 1e-6 * rng.normal(size=5)
+        shares = moves.rest(w, np.ones(3)).v
+        yield X, y, c, w, float(-shares[0] + 0.5), np.zeros(3), moves
+
+
+def false_attacked(module):
+    found = 0
+    for X, y, c, w, b, a, moves in [*balls(), *boxes()]:
+        made = getattr(module, type(moves).__name__)(**vars(moves))
+        above, below = module.attacked_bounds(X, y, c, w, b, a, made)
+        if hasattr(moves, "norm"):
+            truth = objective(X, y, c, w, b, moved=Fraction(moves.eps) * longest(exact(w), moves.norm))
+        else:
+            truth = box_objective(X, y, c, w, b, moves)
+        found += truth > Fraction(above) or (below > -np.inf and Fraction(below) > truth)
+    return found
+
+
+def test_bounds_against_moves_hold_in_fractions():
+    assert false_attacked(attacked) == 0
+
+
+@pytest.mark.parametrize(("term", "instead"), [
+    ("(len(w) + 4) * U * self.eps * size", "0.0"),
+    ("max(float(of_positive.e), float(of_negative.e))", "0.0"),
+    ("return float(primal.high), float(dual.low) - SLACK * fall", "return float(primal.v), float(dual.low) - SLACK * fall"),
+    (" - SLACK * fall", ""),
+    ("abs(excess) * (1 + math.sqrt(max(0.0, float(square.high))) * length) + ", ""),
+    ("(1 + math.sqrt(", "(math.sqrt("),
+    ("(1 + math.sqrt(max(0.0, float(square.high))) * length)", "1"),
+    (" + 0.5 * (excess * length) ** 2", ""),
+    ("size + self.eps * (math.sqrt(len(centre)) if self.norm == \"linf\" else 1.0)", "size"),
+    ("return size + self.eps * (", "return self.eps * ("),
+    ("2 * (size + self.share", "2 * (self.share"),
+    (" + self.share * float(np.linalg.norm(ends))", ""),
+])
+def test_each_term_of_a_bound_against_moves_is_needed(term, instead):
+    assert false_attacked(without(attacked, term, instead)) > 0
