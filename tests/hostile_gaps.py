@@ -6,13 +6,15 @@ With ``--exponential`` the float32 exponential is measured on all its 1.1 billio
 
 Tables with far entries, offsets, columns and rows of very different sizes, repeated and nearly equal rows; tiny and
 huge C and gamma; all kernels whose gaps are proven. Objectives are recounted from the coefficients with mantissas of 64
-bits (``numpy.longdouble``), whose roundings are forgiven; distances are from differences.
+bits (``numpy.longdouble``), whose roundings are forgiven; distances are from differences. Linear machines are recounted
+in fractions.
 """
 
 import argparse
 import sys
 import warnings
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -91,22 +93,39 @@ def plus(values):
     return np.maximum(values, 0)
 
 
+def exact(values):
+    """Return an array of fractions."""
+    return np.vectorize(Fraction, otypes=[object])(np.asarray(values, dtype=float))
+
+
+def long(number):
+    """Return a fraction in extended precision."""
+    rounded = float(number)
+    return LONG(rounded) + LONG(float(Fraction(number) - Fraction(rounded)))
+
+
 def of_machine(model, X, y, used):
-    """Both objectives of an SVC (y is -1 and 1) or SVR at its stored coefficients and intercept."""
-    b = np.zeros(len(X), dtype=LONG)
-    b[model.support_] = model.dual_coef_[0]
-    f = values(used, X, X[model.support_]) @ b[model.support_]
-    l1 = LONG(getattr(model, "epsilon", 0))
+    """Both objectives of an SVC (y is -1 and 1) or SVR at its stored coefficients and intercept.
+
+    Of the linear kernel in fractions: X w is precise where sums of products are not.
+    """
+    linear = type(used).__name__ == "Linear"
+    real, many = (Fraction, exact) if linear else (LONG, lambda values: np.asarray(values, dtype=LONG))
+    b = many(np.zeros(len(X)))
+    b[model.support_] = many(model.dual_coef_[0])
+    f = many(X) @ (many(X).T @ b) if linear else values(used, X, X[model.support_]) @ b[model.support_]
+    y, C, l1 = many(y), real(float(model.C)), real(float(getattr(model, "epsilon", 0)))
 
     def losses(b0):
         r = y - f - b0
         return (plus(np.abs(r) - l1) if l1 else plus(y * r)).sum()
 
-    b0 = LONG(float(np.ravel(model.intercept_)[0]))
+    b0 = real(float(np.ravel(model.intercept_)[0]))
     if not hasattr(model, "proof_"):  # an older version states the objective at the best intercept: a kink
         b0 = min(np.unique(np.concatenate([y - f - l1, y - f + l1])), key=losses)
     mass = np.abs(b) @ (np.abs(y) + np.abs(f) + l1 + abs(b0))
-    return 0.5 * b @ f + LONG(model.C) * losses(b0), b @ y - l1 * np.abs(b).sum() - 0.5 * b @ f, mass
+    found = b @ f / 2 + C * losses(b0), b @ y - l1 * np.abs(b).sum() - b @ f / 2, 0 if linear else mass
+    return tuple(map(long, found)) if linear else found
 
 
 def of_ball(model, X, used):
@@ -123,16 +142,20 @@ def of_ball(model, X, used):
 
 
 def of_plane(model, X, y):
-    """Both objectives of a LinearSVC at its coefficients and multipliers."""
-    X, C = X.astype(LONG), LONG(model.C)
-    w, a = model.coef_[0].astype(LONG), np.abs(model.dual_coef_[0]).astype(LONG)
-    losses, squared = plus(1 - y * (X @ w + LONG(model.intercept_[0]))), model.loss == "squared_hinge"
-    X = X - X.mean(axis=0)  # the sum of y_i a_i is rounding, and a far centre would multiply it
-    v = X.T @ (y * a)
-    less = (a**2).sum() / (4 * C) if squared else 0
-    size = np.abs(X.T) @ a
-    primal = 0.5 * w @ w + C * (losses**2 if squared else losses).sum()
-    return primal, a.sum() - 0.5 * v @ v - less, a.sum() + np.abs(v) @ size
+    """Both objectives of a LinearSVC in fractions, at its coefficients and at the best point near its multipliers.
+
+    That has sum_i y_i a_i = 0, and differs from them in one place.
+    """
+    X, C, y = exact(X), Fraction(float(model.C)), exact(y)
+    w, a = exact(model.coef_[0]), np.abs(exact(model.dual_coef_[0]))
+    losses, squared = plus(1 - y * (X @ w + Fraction(float(model.intercept_[0])))), model.loss == "squared_hinge"
+    v, s = X.T @ (y * a), (y * a).sum()
+    moved = a - s * y
+    less = ((a**2).sum() - a**2 + moved**2) / (4 * C) if squared else 0
+    dual = a.sum() - a + moved - (v @ v - 2 * s * (X @ v) + s * s * (X**2).sum(axis=1)) / 2 - less
+    room = (moved >= 0) & (squared | (moved <= C))
+    primal = w @ w / 2 + C * (losses**2 if squared else losses).sum()
+    return long(primal), long(max(dual[room])), LONG(0)
 
 
 def of_attacked(model, X, y):

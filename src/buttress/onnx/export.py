@@ -191,7 +191,6 @@ def add_distances(add: Nodes, model: Any, X: str) -> str:
     return add("Sub", -float(model.center_norm2_), distance)
 
 
-
 def add_classes(add: Nodes, model: Any, X: str, label: str, score: str) -> None:
     """Add the predicted class and the decision values, (n, 1) for two classes and (n, C) else."""
     scores = add_scores(add, model.expansion_, X)

@@ -108,8 +108,8 @@ class LinearProblem:
         row = Z[[j]]
         size = float(row.multiply(row).sum() if is_csr(row) else (row**2).sum())
         bend = size + (0.5 / self.bound[j] if self.squared else 0.0)
-        inner = products(row, v)
-        slope = float(np.abs(self.margin).max()) + abs(float(inner.high[0])) + abs(float(inner.low[0]))
+        along = products(row, v)
+        slope = float(np.abs(self.margin).max()) + float(max(abs(along.high[0]), abs(along.low[0])))
         slope += 0.5 * a[j] / self.bound[j] if self.squared else 0.0
         return SLACK * (abs(excess) * slope + 0.5 * excess**2 * bend)
 
