@@ -36,6 +36,7 @@ _HOME = {
     "ModelFileError": "buttress.persistence",
     "MultiKernelSVDD": "buttress.outlier",
     "NotConvergedWarning": "buttress._checks",
+    "novel_columns": "buttress.certainty.detector",
     "Nystroem": "buttress.features",
     "outlier_report": "buttress.robust",
     "OutlierDisplay": "buttress.robust",
