@@ -9,7 +9,7 @@ Which rows are novel, at what false discovery rate?
 import matplotlib.pyplot as plt
 import numpy as np
 
-from buttress import SVDD
+from buttress import SVDD, novel_columns
 
 rng = np.random.default_rng(0)
 model = SVDD(nu=0.5).fit(rng.normal(size=(400, 2)))
@@ -29,4 +29,14 @@ right.hist([p[:180], p[180:]], bins=20, range=(0, 1), stacked=True, color=["0.6"
            label=["typical", "novel"])
 right.set(xlabel="p-value", ylabel="rows")
 right.legend()
+plt.show()
+
+# %%
+# Which column makes a row novel: how much more typical it would be with a usual value there.
+
+train = rng.normal(size=(400, 4))
+row = np.array([[0.2, -0.4, 5.0, 0.1]])
+gain = novel_columns(SVDD().fit(train), row, train)[0]
+plt.barh([f"column {j}" for j in range(4)], gain, color="#d55e00")
+plt.xlabel("rise of the score")
 plt.show()

@@ -10,7 +10,7 @@ from sklearn.neighbors import KernelDensity, LocalOutlierFactor
 from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from buttress import SVDD, ConformalDetector
+from buttress import SVDD, ConformalDetector, novel_columns
 
 FOREST = IsolationForest(n_estimators=10, random_state=0)
 
@@ -74,6 +74,7 @@ def test_p_values_are_those_counted_by_hand(cv):
             beyond += sum(np.linalg.norm(X[i] - mean) >= np.linalg.norm(x - mean) for i in part)
         expected.append((1 + beyond) / (1 + sum(counts)))
     np.testing.assert_allclose(model.p_values(new), expected, rtol=1e-12)
+    np.testing.assert_array_equal(model.predict(new) == -1, np.array(expected) <= 0.1 + 1e-12)
     np.testing.assert_array_equal(model.novel(new, 0.3), false_discovery_control(expected) <= 0.3 + 1e-12)
 
 
@@ -129,3 +130,32 @@ def test_the_detector_given_is_not_touched_and_the_seed_decides():
     assert not hasattr(model.detector, "mean_")
     with pytest.warns(UserWarning, match="can name no row"):
         model.novel(new, fdr=0.001)
+
+
+def test_columns_are_those_found_by_hand():
+    X, new = rows(30, 0), rows(4, 1)
+    model = FromTheMean().fit(X)
+    expected = np.zeros((4, 3))
+    for i, j in np.ndindex(4, 3):
+        for value in X[:, j]:
+            moved = new[i].copy()
+            moved[j] = value
+            gain = np.linalg.norm(new[i] - X.mean(axis=0)) - np.linalg.norm(moved - X.mean(axis=0))
+            expected[i, j] = max(expected[i, j], gain)
+    np.testing.assert_allclose(novel_columns(model, new, X, tried=30), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("detector", [SVDD(), FOREST, OfPyOD()])
+def test_the_column_that_is_off_is_named_and_a_typical_row_has_none(detector):
+    X = rows(200, 0)
+    new = np.zeros((3, 3)) + 30 * np.eye(3)
+    gains = novel_columns(detector.fit(X), new, X)
+    np.testing.assert_array_equal(gains.argmax(axis=1), [0, 1, 2])
+    assert (novel_columns(detector, np.median(X, axis=0)[None], X) < 0.2 * gains.max()).all()
+
+
+def test_a_row_that_breaks_a_relation_of_two_columns_has_both():
+    x = np.random.default_rng(0).normal(size=300)
+    X = np.column_stack([x, x + 0.05 * rows(300, 1)[:, 0], rows(300, 2)[:, 0]])
+    gains = novel_columns(SVDD().fit(X), [[1.0, -1.0, 0.0]], X)[0]
+    assert gains[:2].min() > 5 * gains[2]

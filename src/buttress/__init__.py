@@ -39,6 +39,7 @@ _HOME = {
     "ModelFileError": "buttress.persistence",
     "MultiKernelSVDD": "buttress.outlier",
     "NotConvergedWarning": "buttress._checks",
+    "novel_columns": "buttress.certainty.detector",
     "NuSVC": "buttress.svm",
     "NuSVR": "buttress.svm",
     "Nystroem": "buttress.features",

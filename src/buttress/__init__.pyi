@@ -22,6 +22,7 @@ from buttress.adversarial import StochasticAdvSVM as StochasticAdvSVM
 from buttress.audit.call import audit as audit
 from buttress.audit.result import AuditResult as AuditResult
 from buttress.certainty.detector import ConformalDetector as ConformalDetector
+from buttress.certainty.detector import novel_columns as novel_columns
 from buttress.displays import CertifiedBoundaryDisplay as CertifiedBoundaryDisplay
 from buttress.displays import ConvergenceDisplay as ConvergenceDisplay
 from buttress.displays import KernelWeightsDisplay as KernelWeightsDisplay

@@ -17,6 +17,7 @@ from buttress._state import Attribute, State
 from buttress._types import Mask, MatrixLike, RandomStateLike, VectorLike
 from buttress.certainty.conformal import named, p_values
 
+TIED = 1e-9  # relative: scores so near each other are equal, whatever rows they were computed with
 FOLDS = "cv must be a share of rows in (0, 1), a number of folds of 2 or more, or 'jackknife+'."
 
 
@@ -46,6 +47,8 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
         and ``score_samples``, larger for typical rows, or ``decision_function``, of PyOD's sign for theirs.
     cv : float in (0, 1), int of 2 or more, or "jackknife+", default=0.5
         Share of the training rows that is set aside, or number of folds.
+    contamination : float in (0, 1), default=0.1
+        Rows with a p-value of at most this are -1 in ``predict``: of typical new rows this share, or less.
     random_state : int, RandomState instance or None, default=None
         Draws the parts.
 
@@ -77,6 +80,7 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
 
     detector: Any = field(kw_only=False)
     cv: float | int | str = 0.5
+    contamination: float = 0.1
     random_state: RandomStateLike = None
 
     @all_or_nothing
@@ -85,6 +89,7 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
 
         Raises ValueError for a ``cv`` out of range, and for a detector that cannot score new rows.
         """
+        check_number("contamination", self.contamination, 0, 1)
         rows: Array = check_X_y(self, X, np.zeros(_num_samples(X)))[0]
         parts = self._parts(len(rows))
         self.detectors_ = [clone(self.detector).fit(np.delete(rows, part, axis=0)) for part in parts]
@@ -113,8 +118,14 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
         beyond = np.zeros(len(rows))
         parts = np.split(self.left_out_, np.cumsum(self.sizes_)[:-1])
         for model, scores in zip(self.detectors_, parts, strict=True):
-            beyond += p_values(-typicality(model, rows), -scores, np.ones(len(scores))) * (1 + len(scores)) - 1
+            own = typicality(model, rows)
+            far = -own - TIED * np.abs(own)
+            beyond += p_values(far, -scores, np.ones(len(scores))) * (1 + len(scores)) - 1
         return np.asarray((1 + np.round(beyond)) / (1 + len(self.left_out_)))
+
+    def predict(self, X: MatrixLike) -> NDArray[np.intp]:
+        """Return -1 for rows of X (n, d) with p(x) <= contamination, 1 for others, shape (n,). Not of training rows."""
+        return np.where(self.p_values(X) <= self.contamination * (1 + 1e-12), -1, 1)
 
     def novel(self, X: MatrixLike, fdr: float = 0.05, *, adaptive: bool = False) -> Mask:
         """Say which rows of X (n, d) are novel, such that in the mean at most the share ``fdr`` of these is typical.
@@ -135,3 +146,34 @@ def typicality(detector: Any, X: Array) -> Array:
     scores = np.asarray(detector.decision_function(X), dtype=np.float64)
     of_pyod = any(kind.__module__.split(".")[0] == "pyod" for kind in type(detector).__mro__)
     return -scores if of_pyod else scores
+
+
+def novel_columns(detector: Any, X: MatrixLike, known: MatrixLike, *, tried: int = 20) -> Array:
+    """Return how much more typical each row would be with another value in one column, shape (n, d), at least 0.
+
+    Each column of each row of X (n, d) is replaced by ``tried`` values of the typical rows ``known`` (m, d), evenly
+    spaced in their order; the entry is the best score so found less the row's own. The largest entry of a row names the
+    column that makes it novel. A row that breaks a relation of two columns has both.
+
+    ``detector`` is fitted, as in :class:`ConformalDetector`; n d ``tried`` rows are scored.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import SVDD, novel_columns
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> novel_columns(SVDD().fit(X), [[0.0, 6.0, 0.0]], X).argmax()
+    np.int64(1)
+    """
+    rows, usual = (np.asarray(part, dtype=np.float64) for part in (X, known))
+    check_number("tried", tried, 0)
+    places = np.linspace(0, len(usual) - 1, min(int(tried), len(usual))).round().astype(np.intp)
+    values = np.sort(usual, axis=0)[places]
+    own = typicality(detector, rows)
+    gain = np.zeros(rows.shape)
+    for j in range(rows.shape[1]):
+        moved = np.repeat(rows, len(values), axis=0)
+        moved[:, j] = np.tile(values[:, j], len(rows))
+        best = typicality(detector, moved).reshape(len(rows), len(values)).max(axis=1)
+        gain[:, j] = np.maximum(best - own, 0)
+    return gain

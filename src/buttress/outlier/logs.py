@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 
 from buttress._checks import Array
 from buttress._threads import slices
+from buttress._types import Rows
 from buttress.expansion import KernelExpansion
 from buttress.kernels import (
     RBF,
@@ -75,7 +76,7 @@ def log_scores(expansion: KernelExpansion, X: Array) -> Array:
     return logs
 
 
-def summed_logs(expansion: KernelExpansion, X: Array, own: Array | None = None) -> Array:
+def summed_logs(expansion: KernelExpansion, X: Array, own: Rows | None = None) -> Array:
     """Return the same from the logarithms; of row i without the center of number ``own[i]``."""
     weights = np.log(expansion.coef[:, 0].astype(np.float64))
     out = np.empty(len(X))
@@ -88,7 +89,7 @@ def summed_logs(expansion: KernelExpansion, X: Array, own: Array | None = None) 
     return out
 
 
-def left_out_logs(expansion: KernelExpansion, support: Array, sums: Array) -> Array:
+def left_out_logs(expansion: KernelExpansion, support: Rows, sums: Array) -> Array:
     """Return the score of each training row (n,) from the others, their coefficients in proportion.
 
     ``sums`` (n,) are sum_j a_j k(x_j, x_i), and ``support`` the numbers of the rows with a coefficient, in order.
