@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from buttress import LeastSquaresClassifier, certificates
+from buttress import LeastSquaresClassifier, certificates, explain
 
 X, y = load_breast_cancer(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=0)
@@ -34,7 +34,9 @@ ax.legend()
 plt.show()
 
 # %%
-# The rows that a prediction hangs on, strongest first:
+# The rows that a prediction hangs on, strongest first, and how many they are; ``explain`` says it beside what
+# speaks for the prediction:
 
 hanging = int(found.needed.argmin())
-print(f"row {hanging} changes with the labels of training rows {found.rows[hanging].tolist()}")
+why = explain(model, X_test[hanging], training=(X_train, y_train))
+print(f"row {hanging} changes with {why.needed:.0f} wrong label(s), of training rows {why.hangs_on.tolist()}")

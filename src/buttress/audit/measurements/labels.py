@@ -62,8 +62,8 @@ class WrongLabels:
         """Return it in a sentence."""
         needed = counted(int(self.needed.value or 0), "wrong label")
         return (f"Whichever {self.labels} of the {self.trained} training labels {agreeing(self.labels, 'is', 'are')} "
-                f"wrong (up to {self.share:.1%} of all may be, as estimated), the least-squares machine is right on "
-                f"{self.proven.number()} of the held-out rows, which is proven (the majority class on "
+                f"wrong (up to {100 * self.share:.2g}% of all may be, as estimated), the least-squares machine is "
+                f"right on {self.proven.number()} of the held-out rows, which is proven (the majority class on "
                 f"{self.majority.number()}); half of them need {needed} or more.")
 
 
@@ -72,8 +72,8 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     assert measured.verdicts is not None
     high, places = measured.verdicts.interval[1], split.at_most(split.train.places, MOST_ROWS)
     X, y = split.prepared(places), split.table.target[places]
-    labels = math.ceil(high * len(y))
-    machine = LeastSquaresClassifier(alpha="loo", flips=max(1, min(labels, int(MOST_TUNED * len(y))))).fit(X, y)
+    labels = max(1, math.ceil(high * len(y)))
+    machine = LeastSquaresClassifier(alpha="loo", flips=min(labels, max(1, int(MOST_TUNED * len(y))))).fit(X, y)
     try:
         flips = training_flips(machine, X, y, split.test.X)
     except ValueError as why:

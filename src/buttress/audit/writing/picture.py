@@ -1,9 +1,10 @@
-"""The audit's two curves, drawn with matplotlib."""
+"""The audit's curves, drawn with matplotlib."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from buttress.audit.data import AuditData
+from buttress.audit.writing.curves import SAYS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -11,11 +12,6 @@ if TYPE_CHECKING:
 
 
 INCHES_A_CURVE = 5.2
-LABELS = {
-    "eps": "attack radius eps (standard deviations)", "noise": "share of training targets corrupted",
-    "labels": "share of training labels wrong, whichever", "moved": "numbers moved (robust deviations)",
-    "swapped": "categories swapped", "blanked": "cells left empty",
-}
 HEIGHT = 3.6  # inches
 COLOURS = ("#6a717a", "#0b6e99", "#b2480f", "#3f7a2c", "#7b4ea3", "#a3315a", "#7a6410", "#1b2027", "#00857a",
            "#d0178f", "#4444dd")
@@ -28,7 +24,7 @@ def draw(result: AuditData, axes: "Sequence[Axes] | None" = None) -> "Figure":
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError("Plots need matplotlib. Install it with: pip install 'buttress[report]'") from None
-    curves = [key for key in LABELS if key in result.curves]
+    curves = [key for key in SAYS if key in result.curves]
     with mpl.rc_context({"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "buttress"}):
         if axes is None:
             width = INCHES_A_CURVE * len(curves)
@@ -47,7 +43,7 @@ def _draw_curve(ax: "Axes", result: AuditData, key: str) -> None:
             continue
         ax.plot(*zip(*points, strict=True), marker="o", markersize=4, label=name, color=COLOURS[k % len(COLOURS)],
                 linewidth=2.2 if name == result.recommended else 1.4)
-    ax.set_xlabel(LABELS[key])
+    ax.set_xlabel(SAYS[key])
     ax.set_ylabel("accuracy" if result.metric == "accuracy" else "RMSE")
     if result.metric == "accuracy":
         ax.set_ylim(-0.02, 1.02)

@@ -8,7 +8,7 @@ HEADINGS = {
     "flipped_10": "10% wrong labels", "flipped_30": "30% wrong labels", "noise_10": "10% wrong targets",
     "noise_30": "30% wrong targets", "labels_needed": "wrong labels it would take",
     "labels_proven": "proven against wrong labels", "moved": "numbers moved", "swapped": "categories swapped",
-    "blanked": "a cell left empty", "novel": "novel rows", "cross_validated": "cross-validated",
+    "blanked": "a cell left empty", "cross_validated": "cross-validated", "novel": "novel rows",
 }
 
 GLOSSARY = {
@@ -76,7 +76,7 @@ GLOSSARY = {
         "median over the held-out rows, 0 for one that is wrong already. And the share of held-out rows that are right "
         "whichever labels are wrong, as many as may be by the estimate of their share. Both are proven, for the "
         "model's parameters held fixed. A dash means that the number is not known exactly: it is where predictions are "
-        "weighted sums of the labels. What is no better than the majority class has learned nothing to lose.",
+        "weighted sums of the labels. What stands no more than the majority class proves nothing.",
     ),
     "moved": (
         "Numbers moved",
