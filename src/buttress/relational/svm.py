@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, warn_user
+from buttress._proof import PROOF, proof_word
 from buttress._state import Attribute, State
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.journal import kept
@@ -140,6 +141,7 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
                   "Holds the optimum; the objective of the model is at most its upper end."),
         Attribute("dual_bound_", "real", meaning="The lower end."),
         Attribute("gap_", "real", meaning="Relative width of the interval."),
+        PROOF,
         Attribute("alpha_", "nonnegative", meaning="The ridge."),
         Attribute("n_join_rows_", "count", meaning="Exact number of rows of the join."),
         Attribute("n_oracle_calls_", "count", meaning="Counts over the join."),
@@ -185,6 +187,7 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         self.objective_interval_ = (found.low, found.high)
         self.dual_bound_ = found.low
         self.gap_ = found.gap
+        self.proof_ = proof_word([oracle.proven])
         self.n_join_rows_ = plan.n_rows
         self.n_oracle_calls_ = found.calls
         self.planes_ = (pool.a, pool.B)

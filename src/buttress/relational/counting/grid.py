@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
+from scipy import sparse
 
 from buttress._checks import Array
 from buttress.relational.counting import compiled
 from buttress.relational.counting.lists import Lists, joined_lists, product_lists, summed_lists, unit_lists
-from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
+from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, Rounding, evaluation
 from buttress.relational.counting.rows import Features, MemoryNode, Node, Rows, memory_nodes, sampled
 from buttress.relational.counting.schedule import Product, multiplied
 from buttress.relational.plan.plan import Index, Plan, total_weight
@@ -30,15 +31,27 @@ class GridOracle:
 
     ``nodes`` of the join tree come children first, the root last; a join of one node is evaluated exactly. ``width`` is
     the number of coefficients, ``total`` the weight of all rows, ``memory`` the megabytes that the lists of a call may
-    take.
+    take. ``far`` are the largest features, where all sums over rows are made here: their rounding is then allowed for.
     """
 
-    def __init__(self, nodes: Sequence[Node], width: int, total: float, memory: float = np.inf):
+    def __init__(self, nodes: Sequence[Node], width: int, total: float, memory: float = np.inf,
+                 far: Array | None = None):
         self.nodes = nodes
         self.width = width
         self.total = total
         self.memory = memory
         self.can_refine = True
+        self.far = far
+        self.proven = far is not None
+
+    def rounding(self, met: int) -> Rounding | None:
+        """Return that of a call's sums: a number is added to at most once by each row of a table or node, up, at the
+        root or down, and ``met`` times where lists meet."""
+        if self.far is None:
+            return None
+        chunks = [rows for node in self.nodes for rows in node.chunks()]
+        rows = sum(len(part.weight) + sum(features.X.shape[0] for features in part.features) for part in chunks)
+        return Rounding.of(4 * rows + met + self.width, self.far)
 
     def sample(self, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
         """Return about n rows drawn by weight, or all where they are few, as :func:`sampled` does."""
@@ -61,7 +74,8 @@ class GridOracle:
         for node, message in zip(self.nodes[-2::-1], messages[::-1]):
             found.down(node, message, messages)
         z, mass = found.margins()
-        return evaluation(loss, beta, found.gradient / self.total, z, mass / self.total, found.error)
+        return evaluation(loss, beta, found.gradient / self.total, z, mass / self.total, found.error,
+                          self.rounding(found.met))
 
     def _exact(self, beta: Array, loss: MarginLoss) -> Evaluation:
         parts = []
@@ -71,10 +85,10 @@ class GridOracle:
             mass = rows.weight / self.total
             b = np.zeros(self.width)
             rows.add(mass * label * loss.slope(z), b)
-            parts.append(evaluation(loss, beta, b, z, mass, 0.0))
+            parts.append(evaluation(loss, beta, b, z, mass, 0.0, self.rounding(0)))
         return Evaluation(beta, sum(part.a for part in parts), np.sum([part.b for part in parts], axis=0),
                           *(sum(getattr(part, name) for part in parts)
-                            for name in ("lower", "upper", "smooth", "active")))
+                            for name in ("lower", "upper", "smooth", "active", "tilt")))
 
 
 def in_time(node: Node) -> Iterator[Rows]:
@@ -89,7 +103,9 @@ def grid_oracle(plan: Plan, *, fold: bool = True, listed: int = 0, memory: float
 
     ``fold`` makes children with unique keys part of their parents, where nothing is rounded.
     """
-    return GridOracle(memory_nodes(plan, fold, listed), plan.width, total_weight(plan), memory)
+    far = np.concatenate([abs(table.X).max(axis=0).toarray().ravel() if sparse.issparse(table.X)
+                          else np.abs(table.X).max(axis=0, initial=0.0) for table in plan.tables])
+    return GridOracle(memory_nodes(plan, fold, listed), plan.width, total_weight(plan), memory, far)
 
 
 def listed_oracle(X: Array, y: Array, weight: Array) -> GridOracle:
@@ -143,6 +159,7 @@ class _Pass:
         self.free = oracle.memory
         self.gradient = np.zeros(oracle.width)
         self.error = 0.0
+        self.met = 0  # additions to one number where lists meet, at most
         self.histogram: tuple[int, Array] | None = None
 
     def up(self, node: Node, messages: list[Message]) -> Message:
@@ -186,6 +203,7 @@ class _Pass:
         slope = np.stack([-self.loss.slope(-score), self.loss.slope(score)])
         histogram = np.zeros_like(slope)
         count = np.zeros(len(q))
+        self.met += sum(int((part.lists[op].end - part.lists[op].begin)[key].sum()) for op, key in part.keys)
         if len(part.keys) == 2:
             (op, key), (op2, key2) = part.keys
             compiled.root_two(q, weight, side, key[order], key2[order], *part.lists[op].arrays,
@@ -204,6 +222,7 @@ class _Pass:
             part = self._consulted(node, rows, messages, most=1)
             q += low + part.low - message.low
             below, key, worth = part.only()
+            self.met += below.width
             count = np.zeros(len(q))
             compiled.block_down(q, rows.weight, rows.start, key, *below.arrays, lists.width,
                                 lists.begin[rows.numbers], lists.end[rows.numbers], lists.bins, lists.mass,
@@ -230,6 +249,7 @@ class _Pass:
             lists.append(product_lists(product, lists, free))
             worth.append(np.zeros(len(lists[-1].mass)))
             free -= lists[-1].megabytes
+            self.met += 2 * (lists[-1].width + len(product.keys[0]))
         return Consulted(lists, worth, keys, products, sum(messages[c].low for c in node.children))
 
     def margins(self) -> tuple[Array, Array]:

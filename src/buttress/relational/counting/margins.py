@@ -14,9 +14,11 @@ from numpy.random import RandomState
 from scipy.special import expit
 
 from buttress._checks import Array, check_option
+from buttress._proof import SLACK, U
 
 FIRST_BINS = 1 << 10  # steps of the grid that a fit begins with, coarse so that its first calls are cheap
 HINGE_WIDTHS = (0.05, 0.01)  # half-widths, in margins, of the rounded hinge that L-BFGS minimises, one after the other
+FUNCTIONS = 64  # roundings of a term of a sum: its loss, its slope, and products with features and weights
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,8 @@ def margin_loss(name: str, width: float = 0.0) -> MarginLoss:
 class Evaluation:
     """What one oracle call says at ``beta``: a plane and two-sided bounds of the mean loss L.
 
-    L(beta') >= a - b . beta' for every beta'; ``lower`` <= L(beta) <= ``upper``. ``smooth`` estimates the mean
-    of the smoothed loss; ``active`` is the share of weight with a slope.
+    L(beta') >= a - b . beta' - tilt |beta'| for every beta'; ``lower`` <= L(beta) <= ``upper``. ``smooth`` estimates
+    the mean of the smoothed loss; ``active`` is the share of weight with a slope; ``tilt`` is for the rounding of b.
     """
 
     beta: Array
@@ -97,30 +99,57 @@ class Evaluation:
     upper: float
     smooth: float
     active: float
+    tilt: float = 0.0
 
 
-def evaluation(loss: MarginLoss, beta: Array, b: Array, z: Array, mass: Array, error: float) -> Evaluation:
+@dataclass(frozen=True)
+class Rounding:
+    """How exact sums over rows are: each is off by at most ``share`` of the sum of the sizes of its terms.
+
+    ``far`` (width,) are the largest features. Where nothing is known of the sums, both are 0, and nothing is proven.
+    """
+
+    share: float
+    far: Array
+
+    @classmethod
+    def of(cls, additions: int, far: Array) -> "Rounding":
+        """Return that of numbers which come from so many additions one after the other, products among them."""
+        return cls(SLACK * U * (additions + FUNCTIONS), far)
+
+
+def evaluation(
+    loss: MarginLoss, beta: Array, b: Array, z: Array, mass: Array, error: float, rounding: Rounding | None = None
+) -> Evaluation:
     """Build an Evaluation from sketched margins z, each off by at most ``error``, and their shares of the weight."""
+    off = rounding or Rounding(0.0, np.zeros(len(beta)))
+    spread = float(off.far @ np.abs(beta))  # no score is larger
+    error += off.share * spread
     slope = loss.slope(z)
     constant = loss.constant(z)
     a = float(mass @ constant)
-    lower = a - float(b @ beta)
     # f(m) - A + u m is convex in the true margin m, so it is largest at an end of [z - error, z + error]
     slack = np.maximum(*(loss.value(m) - constant + slope * m for m in (z - error, z + error)))
     looseness = float(mass @ np.maximum(slack, 0))
     # the smoothed loss at the true margins, to first order around the sketched ones: only b knows those
     smooth = float(mass @ (loss.smooth(z) + slope * z) - b @ beta)
-    return Evaluation(beta, a, b, lower, lower + looseness, smooth, float(mass[slope > 0].sum()))
+    steep = float(mass @ slope)
+    lost = off.share * (float(mass @ (loss.value(z) + slope * np.abs(z))) + steep * spread + looseness)
+    value = a - float(b @ beta)
+    return Evaluation(beta, a - lost, b, value - lost, value + looseness + lost, smooth, float(mass[slope > 0].sum()),
+                      off.share * steep * float(np.linalg.norm(off.far)))
 
 
 class MarginOracle(Protocol):
     """Evaluates the mean loss over the rows of a join at given coefficients, on ``bins`` grid steps if it has a grid.
 
-    ``total`` is the sum of the rows' weights; ``can_refine`` says whether a grid four times as fine would fit.
+    ``total`` is the sum of the rows' weights; ``can_refine`` says whether a grid four times as fine would fit;
+    ``proven`` whether its bounds hold in real numbers, whatever floating point adds.
     """
 
     can_refine: bool
     total: float
+    proven: bool
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = ..., /) -> Evaluation: ...
 

@@ -104,6 +104,7 @@ class RankOracle:
     def __init__(self, plan: Plan, *, error: float = 0.1, guard: float = 0.0, mean: bool = True):
         self.plan = plan
         self.can_refine = False  # it has no grid
+        self.proven = False
         self.error = error
         self.guard = guard
         self.mean = mean

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from buttress._checks import Array
+from buttress._proof import U
 from buttress.checkpoints.journal import kept
 from buttress.checkpoints.memory import Memory
 from buttress.relational.counting.margins import FIRST_BINS, HINGE_WIDTHS, Evaluation, MarginOracle, margin_loss
@@ -37,27 +38,30 @@ class PlanePool:
         L(beta) >= a_k - b_k . beta for every k and beta, hence for every v in the simplex
         min over beta of L + alpha ||beta||^2  >=  v.a - ||B'v||^2 / (4 alpha),      equal at beta = B'v / (2 alpha).
 
-    They do not depend on alpha, so one pool serves a whole path of them. ``age`` counts the bounds each was of no use
-    to.
+    Where b_k may be off by a length of tilt_k, ||B'v|| + v.tilt stands in place of ||B'v||. The planes do not depend on
+    alpha, so one pool serves a whole path of them. ``age`` counts the bounds each was of no use to.
     """
 
     def __init__(self, width: int):
         self.a = np.zeros(0)
         self.B = np.zeros((0, width))
+        self.tilt = np.zeros(0)
         self.age = np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.a)
 
-    def add(self, a: float, b: Array) -> None:
-        """Add the plane a - b . beta, dropping the one unused for longest when there are too many."""
+    def add(self, a: float, b: Array, tilt: float = 0.0) -> None:
+        """Add the plane a - b . beta - tilt |beta|, dropping the one unused for longest when there are too many."""
         if len(self) >= MOST_PLANES:
             keep = np.sort(np.argsort(self.age, kind="stable")[: MOST_PLANES - 1])
             self.a = self.a[keep]
             self.B = self.B[keep]
+            self.tilt = self.tilt[keep]
             self.age = self.age[keep]
         self.a = np.append(self.a, a)
         self.B = np.vstack([self.B, b])
+        self.tilt = np.append(self.tilt, tilt)
         self.age = np.append(self.age, 0)
 
     def bound(self, alpha: float) -> tuple[float, Array]:
@@ -65,7 +69,17 @@ class PlanePool:
         v = simplex_minimiser(self.B / np.sqrt(2 * alpha), self.a)
         self.age = np.where(v > ACTIVE, 0, self.age + 1)
         combined = self.B.T @ v
-        return float(v @ self.a - combined @ combined / (4 * alpha)), combined / (2 * alpha)
+        return self._proven(v, combined, alpha), combined / (2 * alpha)
+
+    def _proven(self, v: Array, combined: Array, alpha: float) -> float:
+        """Return the bound of weights v >= 0, a little less for rounding: their sum is at most 1, and no loss below 0.
+        """
+        roundings = (len(v) + len(combined) + 16) * U
+        share = (1 - roundings) / max(float(v.sum()), 1.0)
+        sizes = np.linalg.norm(self.B, axis=1) * roundings + self.tilt
+        longest = (float(np.linalg.norm(combined)) + float(v @ sizes)) * share * (1 + roundings)
+        value = float(v @ self.a) * share - roundings * float(v @ np.abs(self.a))
+        return value - longest**2 / (4 * alpha) * (1 + 8 * U)
 
     def model(self, beta: Array) -> float:
         """Return the largest plane at beta, a lower bound of the mean loss there."""
@@ -104,9 +118,9 @@ class Climber:
     def visit(self, beta: Array, width: float) -> tuple[Evaluation, Step]:
         """Call the oracle at beta; returns the evaluation and the step to report."""
         seen = self._evaluated(beta, width)
-        self.pool.add(seen.a, seen.b)
+        self.pool.add(seen.a, seen.b, seen.tilt)
         low, self.model = self.pool.bound(self.alpha)
-        ridge = self.alpha * float(beta @ beta)
+        ridge = self.alpha * float(beta @ beta) * (1 + (len(beta) + 8) * U)
         calls = self.best.calls + 1
         low = max(low, self.best.low)
         if ridge + seen.upper < self.best.high:

@@ -79,6 +79,7 @@ class SqlOracle:
                  encoding: Encoding | None = None, keep: bool = True):
         pairs = join.check()
         self.can_refine = True
+        self.proven = False  # the database adds up
         self.join = join
         self.encoding = encoding or Encoding()
         self.connection, self.dialect, items = sql_home(join, pairs, memory)
