@@ -21,8 +21,8 @@ PROGRAM_ROWS = 1000  # of the linear program, drawn of more
 
 def warn_of_rounding(X: Array, eps: float) -> None:
     """Warn of a radius that is lost in the rounding of a column."""
-    lost = np.flatnonzero((X + eps == X).all(axis=0)) if eps > 0 else ()
-    if len(lost):
+    lost = np.flatnonzero((X + eps == X).all(axis=0))
+    if eps > 0 and len(lost):
         warn_user(f"Column {lost[0]} of X holds numbers as large as {np.abs(X[:, lost[0]]).max():.3g}, to which a move "
                   f"of {eps:g} makes no difference in floating point. Subtract their means, or scale the columns.")
 
