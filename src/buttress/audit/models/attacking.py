@@ -6,7 +6,6 @@ deviations, and a group of 0/1 columns, or a code, for each category.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -17,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from buttress._types import Mask
 from buttress.attacks import exact, pgd, worst_case
 from buttress.audit.fitted import on_prepared, order_columns
-from buttress.audit.measuring.cells import has_gradients, has_scores
+from buttress.audit.measuring.cells import QUERY_STARTS, QUERY_STEPS, has_gradients, has_scores
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import MISSING, make_table
@@ -25,7 +24,6 @@ from buttress.certificates import certified_within
 from buttress.threats import Budget, Moves, ThreatModel, deviations, read_threat
 
 ROWS = 500  # drawn of more: a 95% interval of an accuracy is then at most .09 wide
-QUERY_OPTIONS: dict[str, Any] = {"steps": 10, "restarts": 3}
 WORK = 3e5  # of the programs of trees, at each radius: about half a minute
 WAYS = 200  # to swap a row with gaps or of a model that splits categories, around which numbers are moved by trying
 CORNERS = 20  # of the box of all moves, tried at random
@@ -145,8 +143,11 @@ def _attacked(posed: _Posed, threat: ThreatModel, right: Mask, seed: int) -> _Fo
     blind = False
     if len(left):
         gradients = has_gradients(model)
-        trying = pgd if gradients else partial(worst_case, **QUERY_OPTIONS)
-        info = trying(model, X[left], y[left], threat=threat, random_state=seed, return_info=True)[1]
+        if gradients:
+            info = pgd(model, X[left], y[left], threat=threat, random_state=seed, return_info=True)[1]
+        else:
+            info = worst_case(model, X[left], y[left], threat=threat, steps=QUERY_STEPS, restarts=QUERY_STARTS,
+                              random_state=seed, return_info=True)[1]
         stands[left] = ~info.success
         blind = 2 * int(info.blind.sum()) > int(stands.sum())
         tried = "projected gradient descent" if gradients else "the worst of several attacks by queries"
