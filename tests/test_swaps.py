@@ -12,8 +12,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
-from buttress import attacks
+from buttress import ThreatModel, attacks
 from buttress.attacks.swaps import WorstCells
+
+
+def of(names, most=1):
+    """Return the threat to become what these columns hold."""
+    return ThreatModel({}, {name: [] for name in names}, most_swaps=most)
 
 
 def table(n=40):
@@ -36,7 +41,7 @@ def fitted(last, X, y):
 def test_a_row_falls_if_and_only_if_some_version_of_it_does(last, count):
     X, y = table()
     model, names = fitted(last, X, y)
-    found, info = attacks.swaps(model, X, y, columns=names, count=count, return_info=True)
+    found, info = attacks.swaps(model, X, y, threat=of(names, count), return_info=True)
     levels = [list(dict.fromkeys(X[name])) for name in names]
     versions = [(row, values) for row in range(len(X)) for values in product(*levels)
                 if sum(value != X[name].iloc[row] for name, value in zip(names, values, strict=True)) <= count]
@@ -59,7 +64,7 @@ def test_levels_may_be_given_and_arrays_and_polars_taken():
     X, y = table()
     cells = X[["colour", "grade"]].astype(str).to_numpy(dtype=object)
     model = make_pipeline(OneHotEncoder(), LogisticRegression(C=10)).fit(cells, y)
-    info = attacks.swaps(model, cells, y, columns=[0], levels={0: ["green"]}, return_info=True)[1]
+    info = attacks.swaps(model, cells, y, threat=ThreatModel({}, {0: ["green"]}), return_info=True)[1]
     green = cells.copy()
     green[:, 0] = "green"
     np.testing.assert_array_equal(info.success, (model.predict(cells) != y) | (model.predict(green) != y))
@@ -73,7 +78,7 @@ def test_levels_may_be_given_and_arrays_and_polars_taken():
             return other.predict(pd.DataFrame({name: X[name].to_list() for name in X.columns}))
 
     Polars.__sklearn_is_fitted__ = lambda self: True
-    named = attacks.swaps(Polars(), frame, y, columns=["a"], levels={"a": ["green"]}, return_info=True)[1]
+    named = attacks.swaps(Polars(), frame, y, threat=ThreatModel({}, {"a": ["green"]}), return_info=True)[1]
     np.testing.assert_array_equal(named.success, info.success)
     assert np.isnan(named.margin).all()
 
@@ -91,12 +96,12 @@ def test_an_empty_cell_is_an_entry_like_others(empty):
             return np.where(X["shape"].isna(), "yes", "no")
 
     Shapes.__sklearn_is_fitted__ = lambda self: True
-    found, info = attacks.swaps(Shapes(), X, y, columns=["shape"], return_info=True)
+    found, info = attacks.swaps(Shapes(), X, y, threat=of(["shape"]), return_info=True)
     assert info.success.all()       # an empty cell turns every row into a yes, any other entry into a no
     np.testing.assert_array_equal(found["shape"].isna(), y == "no")
     np.testing.assert_array_equal(info.distance, X["shape"].isna() == (y == "yes"))
     numbers = pd.DataFrame({"shape": np.where(X["shape"].isna(), np.nan, 1.0)})
-    assert attacks.swaps(Shapes(), numbers, y, columns=["shape"], return_info=True)[1].queries <= 4 * len(X)
+    assert attacks.swaps(Shapes(), numbers, y, threat=of(["shape"]), return_info=True)[1].queries <= 4 * len(X)
 
 
 def test_one_cell_after_another_does_what_all_ways_do_where_scores_add_up():
@@ -126,11 +131,13 @@ def test_what_cannot_be_done_is_said():
     X, y = table()
     model, names = fitted(LogisticRegression(), X, y)
     with pytest.raises(ValueError, match=r"columns must be columns of X\. Got 'weight'"):
-        attacks.swaps(model, X, y, columns=["weight"])
+        attacks.swaps(model, X, y, threat=of(["weight"]))
     with pytest.raises(ValueError, match="ways to change"):
-        attacks.swaps(model, X, y, columns=names, count=3, levels={name: range(100) for name in names})
+        attacks.swaps(model, X, y, threat=ThreatModel({}, {name: range(100) for name in names}, most_swaps=3))
+    with pytest.raises(ValueError, match="Got a threat to others"):
+        attacks.swaps(model, X, y, threat=ThreatModel({"size": 0.1}))
     with pytest.raises(ValueError, match="not among the classes"):
-        attacks.swaps(model, X, np.full(len(y), "maybe"), columns=names)
+        attacks.swaps(model, X, np.full(len(y), "maybe"), threat=of(names))
 
 
 def test_margins_without_bound_settle_no_row():
@@ -147,7 +154,7 @@ def test_margins_without_bound_settle_no_row():
             return np.where(model.decision_function(X) > 0, np.inf, -np.inf)
 
     Certain.__sklearn_is_fitted__ = lambda self: True
-    _, expected = attacks.swaps(model, X, y, columns=names, return_info=True)
-    _, found = attacks.swaps(Certain(), X, y, columns=names, return_info=True)
+    _, expected = attacks.swaps(model, X, y, threat=of(names), return_info=True)
+    _, found = attacks.swaps(Certain(), X, y, threat=of(names), return_info=True)
     np.testing.assert_array_equal(found.success, expected.success)
     assert expected.success.any()

@@ -13,9 +13,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from buttress import SVC, Budget, LinearSVC, ThreatModel, attacks, certificates
-from buttress.attacks.trees import read_forest
+from buttress.attacks.settling.trees import read_forest
 from buttress.certificates import swapped
-from buttress.threats import one_hot_groups, read_threat
+from buttress.threats import read_threat
+from buttress.threats.tables import one_hot_groups
 
 THREAT = ThreatModel(
     {0: 0.2, 1: Budget(0.3, direction="up"), 2: Budget(1.7, step=1, low=0, high=4)},

@@ -114,6 +114,7 @@ class CertifiedSVC(AttackedMachine):
         self.landmarks_ = Z
         self.certified_margin_ = bounds_of(regions, Z, machine)
         self._certainty = Certainty(hinge_held_out(problem, self.expansion_, self.certified_margin_, self.C))
+        self._warn_if_given_up(problem)
         return self
 
     def _train(self, problem: Problem, linear: AdversarialLinearSVC, Z: Array, regions: Regions) -> SplitMachine:

@@ -23,8 +23,9 @@ from buttress._checks import (
 from buttress._predicting import ExpansionPredictions
 from buttress._state import Attribute, State
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rows, VectorLike
+from buttress.adversarial.collapse import warn_if_given_up, warn_of_rounding
 from buttress.certainty.probabilities import Probabilities
-from buttress.expansion import binary_contrasts, rival_contrasts
+from buttress.expansion import binary_contrasts, rival_contrasts, winners
 from buttress.kernels import Kernel, KernelLike, as_kernel
 from buttress.solvers.run import countdown
 
@@ -93,6 +94,11 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
         kernel = as_kernel(self.kernel, gamma=self.gamma, X=X)
         return Problem(X, codes, self.contrasts_, kernel, check_random_state(random_state), report, clock)
 
+    def _warn_if_given_up(self, problem: Problem) -> None:
+        """Warn of a fit that is no better on its rows than one class for all."""
+        predicted = winners(self.expansion_(problem.X), problem.contrasts)
+        warn_if_given_up(type(self).__name__, predicted, problem.X, problem.codes, self.eps)
+
 
 def check_landmarks(n_landmarks: int | None) -> None:
     """Raise ValueError unless it is a number of centres, or None for every row."""
@@ -113,3 +119,4 @@ def warn_of_units(X: Array, eps: float) -> None:
     if 0 < eps < 1 and X.min() >= 0 and 128 <= X.max() <= 255 and (np.rint(X) == X).all():
         warn_user(f"X holds whole numbers from 0 to {X.max():g}, and eps={eps:g} is less than one of them. Divide "
                   "X by 255, or give eps in the units of X.", UserWarning)
+    warn_of_rounding(X, eps)

@@ -8,7 +8,7 @@ from scipy.linalg import solve
 
 from buttress._arrays import Place, namespace, place_of, to_numpy
 from buttress._callbacks import showing, with_callbacks
-from buttress._checks import Array, check_count, check_option, warn_user
+from buttress._checks import Array, check_count, check_option
 from buttress._documented import ATTACKED_INPUTS, advises
 from buttress._state import Attribute, State
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rows, VectorLike
@@ -17,7 +17,7 @@ from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem,
 from buttress.attacks.ball import direction, into_ball, random_in_ball
 from buttress.attacks.gradient import REACH
 from buttress.certainty.probabilities import Certainty
-from buttress.expansion import KernelExpansion, winners
+from buttress.expansion import KernelExpansion
 from buttress.features import NystroemMap, landmarks, nystroem
 from buttress.kernels import Radial
 from buttress.kernels.named import Scaled
@@ -31,7 +31,6 @@ SURE = 10.0  # the lead that the start aims at: a loss of e^-10
 SINGLE_FROM = 10_000  # entries of X from which training is in single precision, which halves its time
 # entries of X from which centres, which training moves, start at random rows: kmeans++ would take as long as training
 UNIFORM_FROM = 100_000
-NO_BETTER = 0.01  # share of the rows by which a machine must be more often right than one class for all
 
 
 @advises(**ATTACKED_INPUTS)
@@ -160,14 +159,6 @@ class AdversarialSVC(AttackedMachine):
         self.n_iter_ = outcome.n_iter
         self.converged_ = outcome.converged
         self.history_ = outcome.history
-
-    def _warn_if_given_up(self, problem: Problem) -> None:
-        constant = float(np.bincount(problem.codes).max()) / len(problem.codes)
-        right = (winners(self.expansion_(problem.X), problem.contrasts) == problem.codes).mean()
-        if right <= constant + NO_BETTER:
-            warn_user(f"AdversarialSVC is no better than one class for all training rows at eps={self.eps:g}. Use a "
-                      "smaller eps, a larger C or another gamma, CertifiedSVC, or AdversarialClassifier, which chooses "
-                      "between the two.")
 
 
 def ridge_start(phi: NystroemMap, X: Array, codes: Rows, contrasts: Array) -> StretchedMachine:

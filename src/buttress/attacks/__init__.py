@@ -27,7 +27,7 @@ from buttress.attacks.nearest import carlini_wagner, zoo
 from buttress.attacks.poisoning import Poisoned, poison_labels, poison_rows
 from buttress.attacks.problem import AttackInfo
 from buttress.attacks.scoring import AttackedAccuracy, tuned
-from buttress.attacks.settled import ExactInfo, exact
+from buttress.attacks.settling.attack import ExactInfo, exact
 from buttress.attacks.swaps import swaps
 
 __all__ = [

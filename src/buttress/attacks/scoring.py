@@ -119,15 +119,35 @@ class Fallen:
 
 @dataclass
 class Tried:
-    """One fit of a search: its parameters, and which of the rows held out it keeps under attack."""
+    """One fit of a search: its parameters, which of the rows held out it keeps, and whether it tells them apart.
+
+    ``collapsed`` says that it puts all rows held out in one class.
+    """
 
     parameters: dict[str, float]
     kept: Mask
+    collapsed: bool = False
 
     @property
     def accuracy(self) -> float:
         """The share of the rows that it keeps."""
         return float(self.kept.mean())
+
+    @property
+    def rank(self) -> tuple[float, bool]:
+        """What fits are chosen by: of equal accuracies one that has not collapsed."""
+        return self.accuracy, not self.collapsed
+
+    def is_better(self, other: "Tried") -> bool:
+        """Say whether it keeps more rows than an earlier one by more than the standard error of their difference.
+
+        b rows that only one of two keeps and c that only the other does differ by b - c, whose standard error is
+        sqrt(b + c) where neither is better (McNemar 1947). Of two that differ by less the earlier one stays, unless it
+        alone has collapsed.
+        """
+        gained, lost = int((self.kept & ~other.kept).sum()), int((other.kept & ~self.kept).sum())
+        error = float(np.sqrt(gained + lost))
+        return gained - lost >= -error if other.collapsed and not self.collapsed else gained - lost > error
 
 
 def tuned(
@@ -208,12 +228,13 @@ def trial(
     with silent(UserWarning, pass_on=True):
         model.fit(X, y)
     with silent(UserWarning):
-        return Tried(parameters, score.kept(model, X_held, y_held))
+        collapsed = len(np.unique(model.predict(X_held))) == 1
+        return Tried(parameters, score.kept(model, X_held, y_held), collapsed)
 
 
 def best_of(tried: list[Tried]) -> Tried:
     """Return the fit that kept most rows, the first of equals."""
-    return max(tried, key=lambda each: each.accuracy)
+    return max(tried, key=lambda each: each.rank)
 
 
 def search(
@@ -236,7 +257,7 @@ def search(
                     known = any(_same(point, each.parameters) for each in tried)
                     now = best if known else try_at(point)
                     tried += [] if known else [now]
-                    moved = now.accuracy > best.accuracy
+                    moved = now.rank > best.rank
                     best = now if moved else best
                     improved |= moved
     return tried

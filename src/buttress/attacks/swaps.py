@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from buttress._checks import Array, check_count
+from buttress._checks import Array
 from buttress._suggest import LARGEST
 from buttress._types import Labels, Mask, MatrixLike, Rows, VectorLike
 from buttress.attacks.problem import AttackInfo
 from buttress.attacks.targets import label_codes
 from buttress.scores import Scorable, as_classifier
+from buttress.threats import ThreatModel
 
 Column = Any  # a name or a number
 Change = tuple[Column, float]
@@ -33,12 +34,10 @@ def swaps(
     X: MatrixLike,
     y: VectorLike,
     *,
-    columns: Sequence[Column],
-    count: int = 1,
-    levels: Mapping[Column, Sequence[object]] | None = None,
+    threat: ThreatModel,
     return_info: bool = False,
 ) -> Any:
-    """Swap categories: of all versions of a row with at most ``count`` cells changed, return the worst.
+    """Swap categories, texts too: of all versions of a row with at most ``threat.most_swaps`` swaps return the worst.
 
     Nothing is left out, so a row that stands is proven to stand every swap of so many cells. A model that gives labels
     only will do. Of versions that are misclassified the one met first is returned, which has
@@ -51,12 +50,9 @@ def swaps(
     X : pandas or polars frame, or array of shape (n, d)
     y : array of shape (n,)
         The labels to attack.
-    columns : list
-        The columns of categories: names in a frame, numbers in an array.
-    count : int
-        Most cells of a row that are changed.
-    levels : mapping or None
-        What the cells of a column may become; for columns that it leaves out, what they hold in X.
+    threat : ThreatModel
+        Of categories alone: names in a frame, numbers in an array. An empty list of levels stands for what the column
+        holds in X. Numbers beside categories are for the other attacks.
     return_info : bool
         Return ``(X, AttackInfo)``; ``info.distance`` counts the cells changed, ``info.margin`` is NaN for a model
         without scores.
@@ -64,7 +60,8 @@ def swaps(
     Raises
     ------
     ValueError
-        For columns that X lacks, labels the model does not know, or more than 100,000 ways to change a row.
+        For columns that X lacks, a threat to numbers, labels the model does not know, or more than 100,000 ways to
+        change a row.
 
     Examples
     --------
@@ -72,21 +69,25 @@ def swaps(
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import OneHotEncoder
-    >>> from buttress import attacks
+    >>> from buttress import ThreatModel, attacks
     >>> X = np.array([["red", "a"], ["red", "b"], ["blue", "a"], ["blue", "b"]], dtype=object)
     >>> y = np.array([0, 0, 1, 1])
     >>> model = make_pipeline(OneHotEncoder(), LogisticRegression()).fit(X, y)
-    >>> found, info = attacks.swaps(model, X, y, columns=[0], return_info=True)
+    >>> found, info = attacks.swaps(model, X, y, threat=ThreatModel({}, {0: []}), return_info=True)
     >>> found[0].tolist(), info.success.tolist(), info.distance.tolist()
     (['blue', 'a'], [True, True, True, True], [1.0, 1.0, 1.0, 1.0])
-    >>> bool(attacks.swaps(model, X, y, columns=[1], return_info=True)[1].success.any())     # proven: none can
+    >>> other = ThreatModel({}, {1: ["a", "b"]})
+    >>> bool(attacks.swaps(model, X, y, threat=other, return_info=True)[1].success.any())     # proven: none can
     False
     """
-    count = check_count("count", count)
+    if threat.numbers or threat.one_hot or any(isinstance(column, tuple) for column in threat.categories):
+        raise ValueError("swaps changes one cell of a category at a time, and no numbers. Got a threat to others. Use "
+                         "worst_case or exact, whose columns are numbers.")
     X = X if hasattr(X, "columns") else np.asarray(X)
-    given = {column: _column(X, column) for column in columns}
-    choices = {column: _levels(column, values, levels) for column, values in given.items()}
-    ways = _ways({column: len(entries) for column, entries in choices.items()}, count)
+    given = {column: _column(X, column) for column in threat.categories}
+    choices = {column: list(threat.categories[column]) or list(dict.fromkeys(values.tolist()))
+               for column, values in given.items()}
+    ways = _ways({column: len(entries) for column, entries in choices.items()}, threat.most_swaps)
     codes = label_codes(model, y, len(X))  # type: ignore[arg-type]
     known = {column: _Entries(choices[column], values) for column, values in given.items()}
     asked = _Asked(as_classifier(model), X, codes, known)
@@ -110,11 +111,6 @@ def _column(X: Any, column: Column) -> Labels:
     entries = np.asarray(cells).astype(object)
     entries[[isinstance(entry, float) and entry != entry for entry in entries.tolist()]] = np.nan  # one for all gaps
     return entries
-
-
-def _levels(column: Column, cells: Labels, levels: Mapping[Column, Sequence[object]] | None) -> list[object]:
-    given = None if levels is None else levels.get(column)
-    return list(dict.fromkeys(cells.tolist() if given is None else given))
 
 
 def _ways(choices: Mapping[Column, int], count: int) -> Iterator[Way]:

@@ -205,13 +205,7 @@ def attack(
     radii = [_radius(text) for text in (eps or ("0.1,0.25,0.5" if threat is None else "1")).split(",")]
     for path in (model, data) if threat is None else (model, data, threat):
         check_input(path)
-    if swaps is not None and (swaps < 0 or threat is not None):
-        raise ValueError("--swaps must be at least 0. A threat file has most_swaps in its place. Got "
-                         f"{swaps}{'' if threat is None else f' and {threat}'}.")
-    if rows < 1:
-        raise ValueError(f"--rows must be at least 1. Got {rows}.")
-    if fail_under is not None and not 0 <= fail_under <= 1:
-        raise ValueError(f"--fail-under is a share of the rows, in [0, 1]. Got {fail_under:g}.")
+    _check_attack(swaps, threat, rows, fail_under)
     from buttress.audit.models.attacking import attack as attacked
     from buttress.audit.reading.source import load
     from buttress.persistence import load as load_model
@@ -227,6 +221,17 @@ def attack(
         typer.echo(f"buttress: accuracy {found.attacked[-1]:.3f} at eps {found.eps[-1]:g}, required {fail_under:g}",
                    err=True)
         raise typer.Exit(1)
+
+
+def _check_attack(swaps: int | None, threat: Path | None, rows: int, fail_under: float | None) -> None:
+    """Refuse options of an attack that are out of range, or exclude each other."""
+    if swaps is not None and (swaps < 0 or threat is not None):
+        raise ValueError("--swaps must be at least 0. A threat file has most_swaps in its place. Got "
+                         f"{swaps}{'' if threat is None else f' and {threat}'}.")
+    if rows < 1:
+        raise ValueError(f"--rows must be at least 1. Got {rows}.")
+    if fail_under is not None and not 0 <= fail_under <= 1:
+        raise ValueError(f"--fail-under is a share of the rows, in [0, 1]. Got {fail_under:g}.")
 
 
 def _radius(text: str) -> float:

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from buttress._types import Mask
 from buttress.attacks import exact, pgd, worst_case
 from buttress.audit.fitted import on_prepared, order_columns
-from buttress.audit.measuring.cells import has_gradients, has_scores
+from buttress.audit.measuring.cells import QUERY_STARTS, QUERY_STEPS, has_gradients, has_scores
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import MISSING, make_table
@@ -24,7 +24,6 @@ from buttress.certificates import certified_within
 from buttress.threats import Budget, Moves, ThreatModel, deviations, read_threat
 
 ROWS = 500  # drawn of more: a 95% interval of an accuracy is then at most .09 wide
-QUERY_OPTIONS = {"steps": 10, "restarts": 3}
 WORK = 3e5  # of the programs of trees, at each radius: about half a minute
 WAYS = 200  # to swap a row with gaps or of a model that splits categories, around which numbers are moved by trying
 CORNERS = 20  # of the box of all moves, tried at random
@@ -100,15 +99,16 @@ def attack(
     swapping = inner.most_swaps if inner.categories else 0
     shares = sorted({0.0, *(float(share) for share in eps)} if swapping else {float(share) for share in eps} - {0.0})
     right = np.asarray(posed.estimator.predict(posed.X) == posed.y)
-    stands, proofs, blind = [right], [right], [False]
-    how = "nothing"
+    stands, blind, how = [right], [False], "nothing"
+    proofs: list[Mask | None] = [right]
     for share in shares:
         found = _attacked(posed, inner.scaled(share), stands[-1], seed)
         stands.append(found.stands)
         proofs.append(found.proven)
         blind.append(found.blind)
         how = found.how
-    known = None if any(proof is None for proof in proofs) else [float(proof.mean()) for proof in proofs]
+    shown = [float(proof.mean()) for proof in proofs if proof is not None]
+    known = shown if len(shown) == len(proofs) else None
     return Robustness([0.0, *shares], [0, *([swapping] * len(shares))], [float(each.mean()) for each in stands], known,
                       blind, how, len(posed.X), str(allowed))
 
@@ -143,8 +143,11 @@ def _attacked(posed: _Posed, threat: ThreatModel, right: Mask, seed: int) -> _Fo
     blind = False
     if len(left):
         gradients = has_gradients(model)
-        trying, options = (pgd, {}) if gradients else (worst_case, QUERY_OPTIONS)
-        info = trying(model, X[left], y[left], threat=threat, random_state=seed, return_info=True, **options)[1]
+        if gradients:
+            info = pgd(model, X[left], y[left], threat=threat, random_state=seed, return_info=True)[1]
+        else:
+            info = worst_case(model, X[left], y[left], threat=threat, steps=QUERY_STEPS, restarts=QUERY_STARTS,
+                              random_state=seed, return_info=True)[1]
         stands[left] = ~info.success
         blind = 2 * int(info.blind.sum()) > int(stands.sum())
         tried = "projected gradient descent" if gradients else "the worst of several attacks by queries"

@@ -1,208 +1,41 @@
-"""The worst input of a ball, exactly: of trees by a mixed-integer program, of linear models in closed form.
+"""The worst input of trees, by a mixed-integer program (Kantchelian, Tygar & Joseph, ICML 2016).
 
-Trees (Kantchelian, Tygar & Joseph, ICML 2016). Within a box only those splits matter whose threshold lies in it. Each
-has a variable p in {0, 1}, 1 where x[feature] <= threshold; along one feature p rises with the threshold. Each leaf
-that can be reached has a variable in [0, 1], 1 where x falls into it: those of a tree sum to 1, and at a split those on
-the left sum to at most p, those on the right to at most 1 - p. The lead of the label over a rival is linear in the
-leaves. Its minimum is the worst case; where the time is up, the solver's lower bound is still a certificate if it is
-positive.
+Within a box only those splits matter whose threshold lies in it. Each has a variable p in {0, 1}, 1 where
+x[feature] <= threshold; along one feature p rises with the threshold. Each leaf that can be reached has a variable in
+[0, 1], 1 where x falls into it: those of a tree sum to 1, and at a split those on the left sum to at most p, those on
+the right to at most 1 - p. The lead of the label over a rival is linear in the leaves. Its minimum is the worst case;
+where the time is up, the solver's lower bound is still a certificate if it is positive.
 
-Linear models: the lead w'x + b is least at x - eps sign(w) (l_inf), clipped to the box, or at x - eps w / |w| (l_2),
-with a box at the clip of x - t w for the t at which the length is eps. With one eps a column the same holds of moves in
-units of their columns.
+What a group of columns becomes has a variable in {0, 1} for each choice, which sum to 1; p of a split on such a column
+is the sum of the choices at most its threshold, and at most k groups choose something else than they are.
 """
 
 import time
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
-from buttress._checks import Array, check_number
-from buttress._types import BoundsLike, Mask, MatrixLike, VectorLike
-from buttress.attacks.ball import Ball, ball_of
-from buttress.attacks.problem import AttackInfo, Problem, Worst, pose, warn_of_units
-from buttress.attacks.targets import ExpansionTarget
-from buttress.attacks.trees import NAMES, Forest, Tree, read_forest
-from buttress.kernels import Linear
-from buttress.scores import Scorable
-from buttress.threats import Moves, ThreatModel, check_threat, read_threat
+from buttress._checks import Array
+from buttress._types import Mask
+from buttress.attacks.problem import Worst
+from buttress.attacks.settling.trees import Forest, Tree
+from buttress.threats import Moves
 
 TOLERANCE = 1e-6  # of HiGHS, on whole numbers, constraints and the gap, in the units of the largest cost
-HALVINGS = 100
 
 
 @dataclass
-class ExactInfo(AttackInfo):
-    """What an exact attack achieved, per row.
-
-    Parameters
-    ----------
-    bound : array of shape (n,)
-        No input of the ball has a smaller lead of the label over any rival, in the units of the model's scores
-        (probabilities of forests); -inf where the model was wrong from the start.
-    proven : bool array of shape (n,)
-        Whether the row is settled: broken, or proven to stand. False where the time was up.
-    """
-
-    bound: Array
-    proven: Mask
-
-
-def exact(
-    model: Scorable,
-    X: MatrixLike,
-    y: VectorLike,
-    *,
-    eps: ArrayLike | None = None,
-    norm: str = "linf",
-    bounds: BoundsLike | None = None,
-    threat: ThreatModel | None = None,
-    max_time: float = 10.0,
-    max_work: float | None = None,
-    return_info: bool = False,
-) -> Any:
-    """Find the worst input of each ball, or prove that none is misclassified: trees (l_inf) and linear models.
-
-    Parameters
-    ----------
-    model : fitted classifier
-        A decision tree, random forest, extremely randomised trees, gradient boosting (also by histograms) of
-        scikit-learn; or a linear model of its or of this package, also behind scalers.
-    X, y, eps, norm, bounds, threat, return_info
-        As in :func:`pgd`; trees take ``norm="linf"`` only. Swaps and moves of a threat are settled together.
-    max_time : float
-        Seconds a row for trees.
-    max_work : float or None
-        For trees, the leaves that a box reaches times the nodes of branch and bound, of all rows together: about a
-        tenth of a millisecond each, and the same on any machine.
-
-    Returns
-    -------
-    Array shaped like X, and an :class:`ExactInfo` with ``return_info=True``. ``info.proven & ~info.success`` are
-    certified.
-
-    Raises
-    ------
-    ValueError
-        For another model, trees with ``norm="l2"`` or categorical splits, and as :func:`pgd` does.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from buttress import attacks
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = RandomForestClassifier(5, random_state=0).fit(X, y)
-    >>> found, info = attacks.exact(model, X[:5], y[:5], eps=0.2, return_info=True)
-    >>> info.success, info.proven
-    (array([False, False, False, False, False]), array([ True,  True,  True,  True,  True]))
-    """
-    check_threat(eps, norm, bounds, threat)
-    problem = pose(model, X, y, bounds)
-    ball, moves = _allowed(problem, eps, norm) if threat is None else _declared(problem, threat, X)
-    max_time = check_number("max_time", max_time, 0)
-    warn_of_units(problem, ball)
-    worst = Worst(problem)
-    rows = np.arange(len(problem.X))
-    worst.see(rows, problem.X.copy(), problem.target.scores(problem.X))
-    forest = read_forest(problem.model, problem.X)
-    if forest is None:
-        bound = _linear(worst, ball, moves)
-    elif moves.norm == "l2":
-        raise ValueError("Trees are attacked exactly for norm='linf' only. Got 'l2'. Use worst_case.")
-    else:
-        bound = _trees(worst, forest, moves, _Limits(max_time, np.inf if max_work is None else max_work))
-    found, info = worst.report(ball)
-    proven = info.success | (bound > 0)
-    settled = ExactInfo(info.success, info.margin, info.distance, info.queries, ~proven, bound, proven)
-    return (found, settled) if return_info else found
-
-
-def _allowed(problem: Problem, eps: ArrayLike | None, norm: str) -> tuple[Ball, Moves]:
-    """Return the ball and the moves of the short form of a threat."""
-    width = problem.X.shape[1]
-    ball = ball_of(eps, norm, width, problem.place)
-    reach = np.broadcast_to(ball.reach, (1, width))
-    return ball, Moves(reach, norm, problem.low, problem.high, np.zeros(width), (), 0)
-
-
-def _declared(problem: Problem, threat: ThreatModel, X: MatrixLike) -> tuple[Ball, Moves]:
-    """Return the ball of a threat's numbers and all its moves."""
-    moves = read_threat(threat, problem.X, X)
-    return ball_of(moves.reach, moves.norm, problem.X.shape[1], problem.place), moves
-
-
-def _linear(worst: Worst, ball: Ball, moves: Moves) -> Array:
-    """Show ``worst`` the least lead over each rival, and return the least of them, (n,)."""
-    problem, target = worst.problem, worst.problem.target
-    if not (isinstance(target, ExpansionTarget) and isinstance(target.expansion.kernel, Linear)):
-        raise ValueError(f"No exact attack is known for {type(problem.model).__name__}. Use a linear model, or "
-                         f"{NAMES}; worst_case takes any classifier.")
-    rows, bound = np.arange(len(problem.X)), np.full(len(problem.X), np.inf)
-    contrasts = target.contrasts[problem.codes]
-    for rival in range(contrasts.shape[1]):
-        V = contrasts[:, rival]
-        W = target.linearise(problem.X).gradient(V)
-        start = _steepest_swaps(problem.X, W, moves)
-        moved = _steepest(start, moves.box(start, rows), W, ball)
-        bound = np.minimum(bound, np.einsum("ik,ik->i", V, target.scores(moved)))
-        moved = moves.stepped(moved, start)
-        worst.see(rows, moved, target.scores(moved))
-    return bound
-
-
-def _steepest_swaps(X: Array, W: Array, moves: Moves) -> Array:
-    """Return the rows with those of their groups swapped that lower w'x most."""
-    falls, choices = np.zeros((len(X), len(moves.groups))), np.zeros((len(X), len(moves.groups)), dtype=int)
-    for number, group in enumerate(moves.groups):
-        w = W[:, group.places]
-        fall = w @ group.choices.T - (w * X[:, group.places]).sum(axis=1, keepdims=True)
-        choices[:, number], falls[:, number] = fall.argmin(axis=1), fall.min(axis=1)
-    found = X.copy()
-    for number in np.argsort(falls, axis=1)[:, : moves.most].T:
-        for row in np.flatnonzero(np.take_along_axis(falls, number[:, None], axis=1)[:, 0] < 0):
-            group = moves.groups[number[row]]
-            found[row, group.places] = group.choices[choices[row, number[row]]]
-    return found
-
-
-def _steepest(X: Array, box: tuple[Array, Array], W: Array, ball: Ball) -> Array:
-    """Return where w'x is least in the ball around rows X and the box."""
-    low, high = box
-    eps = ball.radius
-    unit = ball.step(W, 1.0)
-    if ball.norm == "linf":
-        return np.clip(X - eps * unit, low, high)
-    if not np.isfinite(low).any() and not np.isfinite(high).any():
-        return X - eps * unit
-
-    def length(step: Array) -> Array:
-        return np.linalg.norm(ball.measured(np.clip(X - step * unit, low, high) - X), axis=1, keepdims=True)
-
-    short, long = np.full((len(X), 1), eps), np.full((len(X), 1), eps)
-    for _ in range(HALVINGS):  # first double the longest step, then halve the bracket
-        long = np.where(length(long) < eps, 2 * long, long)
-    for _ in range(HALVINGS):
-        middle = (short + long) / 2
-        within = length(middle) <= eps
-        short, long = np.where(within, middle, short), np.where(within, long, middle)
-    return np.clip(X - short * unit, low, high)
-
-
-@dataclass
-class _Limits:
+class Limits:
     """Of programs: the seconds of a row, and the work that is left to all."""
 
     seconds: float
     work: float
 
 
-def _trees(worst: Worst, forest: Forest, moves: Moves, limits: _Limits) -> Array:
+def least_of_trees(worst: Worst, forest: Forest, moves: Moves, limits: Limits) -> Array:
     """Return lower bounds of the leads, (n,): tree by tree, and by a program a rival where that proves nothing."""
     problem = worst.problem
     bound = np.where(worst.wrong, -np.inf, np.inf)
@@ -325,7 +158,7 @@ class _Program:
         self.low.append(low)
         self.high.append(high)
 
-    def solve(self, limits: _Limits, seconds: float) -> tuple[float, Array | None]:
+    def solve(self, limits: Limits, seconds: float) -> tuple[float, Array | None]:
         """Return a lower bound of the least cost and the splits of the best solution met, None if there is none.
 
         The solver closes its gap to an absolute tolerance, so costs are put in units of the largest.
@@ -348,7 +181,7 @@ class _Program:
 
 
 def _least_lead(
-    forest: Forest, contrast: Array, box: _Box, limits: _Limits, seconds: float
+    forest: Forest, contrast: Array, box: _Box, limits: Limits, seconds: float
 ) -> tuple[float, Array | None]:
     """Return a lower bound of the lead over the box, and the input at which it is least, None if none was met."""
     program = _Program()

@@ -1,0 +1,73 @@
+"""Machines that give up at a radius: they put all rows in one class, or are no more often right than one that does.
+
+A linear machine learns nothing exactly where w = 0 is optimal. With the losses of the rarer class at their steepest,
+and weights m_i in [0, 1] of the same sum on the other rows, that is where some m gives
+
+    |mean of the rarer class - sum_i m_i x_i / sum_i m_i|_inf <= 2 eps
+
+(the subgradient of the attacked hinge loss at w = 0), whatever C is. The least such eps is a linear program.
+"""
+
+import numpy as np
+from scipy.optimize import linprog
+
+from buttress._checks import Array, warn_user
+from buttress._rows import drawn_rows
+from buttress._types import Mask, Rows
+
+NO_BETTER = 0.01  # share of the rows by which a machine must be more often right than one class for all
+PROGRAM_ROWS = 1000  # of the linear program, drawn of more
+
+
+def warn_of_rounding(X: Array, eps: float) -> None:
+    """Warn of a radius that is lost in the rounding of a column."""
+    lost = np.flatnonzero((X + eps == X).all(axis=0))
+    if eps > 0 and len(lost):
+        warn_user(f"Column {lost[0]} of X holds numbers as large as {np.abs(X[:, lost[0]]).max():.3g}, to which a move "
+                  f"of {eps:g} makes no difference in floating point. Subtract their means, or scale the columns.")
+
+
+def warn_if_given_up(name: str, predicted: Rows, X: Array, codes: Rows, eps: float) -> None:
+    """Warn of class numbers predicted for the rows X that one class for all would match, and say what may be learned.
+    """
+    constant = float(np.bincount(codes).max()) / len(codes)
+    collapsed = len(np.unique(predicted)) == 1
+    if collapsed or (predicted == codes).mean() <= constant + NO_BETTER:
+        what = "predicts one class for all rows and" if collapsed else "predicts several classes, but"
+        warn_user(f"{name} {what} is no better than one class for all training rows at eps={eps:g}. "
+                  f"{advice(X, codes, eps)}")
+
+
+def advice(X: Array, codes: Rows, eps: float) -> str:
+    """Return what to try: a radius at which a linear machine still learns, and other parameters."""
+    least = learnable(X, codes)
+    radius = f"Below eps={least:.3g} a linear machine still learns" if least < eps else "A linear machine learns here"
+    return (f"{radius} (AdversarialLinearSVC). Or take a larger C, another gamma, or AdversarialClassifier, which "
+            "chooses.")
+
+
+def learnable(X: Array, codes: Rows) -> float:
+    """Return the radius below which a linear machine learns to tell some class from the rest, for "linf" and "l2".
+
+    For "linf" it is exact, for "l2" a lower bound; of more than 1,000 rows it is that of 1,000 drawn.
+    """
+    drawn = drawn_rows(len(X), PROGRAM_ROWS)
+    X, codes = X[drawn], codes[drawn]
+    classes = np.unique(codes)
+    return max((_apart(X, codes == code) for code in (classes[:1] if len(classes) == 2 else classes)), default=0.0) / 2
+
+
+def _apart(X: Array, mine: Mask) -> float:
+    """Return the least l_inf distance of the mean of the rarer side from a mean of the other's rows, weighted evenly.
+    """
+    rare, other = (X[mine], X[~mine]) if mine.sum() <= (~mine).sum() else (X[~mine], X[mine])
+    if not len(rare):
+        return 0.0
+    scale = np.ptp(X, axis=0).max() or 1.0
+    gap = (other - rare.mean(axis=0)) / scale
+    most = 1 / len(rare)
+    sides = np.vstack([np.column_stack([gap.T, -np.ones(X.shape[1])]), np.column_stack([-gap.T, -np.ones(X.shape[1])])])
+    total = np.append(np.ones(len(other)), 0.0)[None]
+    solved = linprog(np.append(np.zeros(len(other)), 1.0), A_ub=sides, b_ub=np.zeros(len(sides)), A_eq=total,
+                     b_eq=[1.0], bounds=[(0, most)] * len(other) + [(0, None)])
+    return float(solved.fun) * float(scale) if solved.status == 0 else 0.0

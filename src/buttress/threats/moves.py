@@ -1,0 +1,142 @@
+"""A threat read against rows: a ball of their numbers within a box, and swaps of groups of columns beside it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+
+from buttress._checks import Array, check_box
+from buttress._suggest import counted
+from buttress._types import MatrixLike, Rows
+from buttress.threats.declared import ThreatModel, known_reach
+from buttress.threats.tables import Column, found_at
+
+Way = tuple[tuple[int, int], ...]  # (group, choice) of each swap
+
+
+@dataclass(frozen=True)
+class Group:
+    """Columns that are swapped together: their places (g,), and what they may become (choices, g)."""
+
+    places: Rows
+    choices: Array
+
+
+@dataclass(frozen=True)
+class Moves:
+    """A threat read against n rows of d numbers.
+
+    Parameters
+    ----------
+    reach : array of shape (1, d)
+        How far each column can move, 0 for one that stays or is swapped.
+    norm : {"linf", "l2"}
+    low, high : array of shape (n, d)
+        The box of the numbers, beside the ball; for columns that stay, the rows themselves.
+    step : array of shape (d,)
+        What moves are multiples of, 0 for any.
+    groups : tuple of Group
+    most : int
+        Most groups of a row that are swapped.
+    """
+
+    reach: Array
+    norm: str
+    low: Array
+    high: Array
+    step: Array
+    groups: tuple[Group, ...]
+    most: int
+
+    def count(self) -> int:
+        """Return how many ways there are, one that swaps nothing among them."""
+        ways = [1] + [0] * self.most
+        for group in self.groups:
+            for swapped in range(self.most, 0, -1):
+                ways[swapped] += len(group.choices) * ways[swapped - 1]
+        return sum(ways)
+
+    def ways(self) -> Iterator[Way]:
+        """Yield every way to swap at most ``most`` groups, those of fewer swaps first."""
+        for swapped in range(min(self.most, len(self.groups)) + 1):
+            for some in combinations(range(len(self.groups)), swapped):
+                for chosen in product(*(range(len(self.groups[group].choices)) for group in some)):
+                    yield tuple(zip(some, chosen, strict=True))
+
+    def swapped(self, X: Array, way: Way) -> Array:
+        """Return rows swapped in one way."""
+        X = X.copy()
+        for group, choice in way:
+            X[:, self.groups[group].places] = self.groups[group].choices[choice]
+        return X
+
+    def swaps(self, X: Array, start: Array) -> Array:
+        """Return how many groups of versions X (n, d) of the rows ``start`` are swapped."""
+        return np.sum([(start != X)[:, group.places].any(axis=1) for group in self.groups], axis=0, dtype=np.intp)
+
+    def box(self, X: Array, rows: Rows) -> tuple[Array, Array]:
+        """Return the box of versions X of some rows, in which only numbers move."""
+        moving = self.reach[0] > 0
+        return np.where(moving, self.low[rows], X), np.where(moving, self.high[rows], X)
+
+    def stepped(self, X: Array, start: Array) -> Array:
+        """Return moved versions X of rows, brought to whole steps from the rows ``start``, never further away."""
+        size = np.where(self.step > 0, self.step, 1.0)
+        steps = (X - start) / size
+        nearest = np.rint(steps)
+        off = np.abs(steps - nearest) > 1e-6
+        return np.where(self.step > 0, start + np.where(off, np.trunc(steps), nearest) * size, X)
+
+    def hull(self, X: Array) -> tuple[Array, Array]:
+        """Return the box (n, d) of all swaps of any number of groups, and of the numbers where the norm is "linf"."""
+        low, high = np.maximum(X - self.reach, self.low), np.minimum(X + self.reach, self.high)
+        for group in self.groups if self.most else ():
+            low[:, group.places] = np.minimum(X[:, group.places], group.choices.min(axis=0))
+            high[:, group.places] = np.maximum(X[:, group.places], group.choices.max(axis=0))
+        return low, high
+
+
+def read_threat(threat: ThreatModel, X: Array, given: MatrixLike) -> Moves:
+    """Read a threat against rows of numbers (n, d), whose columns have the names of a frame ``given``, or numbers.
+
+    Raises ValueError for columns that are not there, budgets in standard deviations, levels that are not known or no
+    numbers, and rows outside their bounds.
+    """
+    names = given.columns if hasattr(given, "columns") else range(X.shape[1])
+    known = {name: place for place, name in enumerate(names)}
+    reach, step = np.zeros((1, X.shape[1])), np.zeros(X.shape[1])
+    low, high = X.copy(), X.copy()
+    for name, budget in threat.budgets.items():
+        place = found_at(name, known)
+        reach[0, place], step[place] = known_reach(name, budget), budget.step
+        low[:, place] = X[:, place] if budget.direction == "up" else budget.low
+        high[:, place] = X[:, place] if budget.direction == "down" else budget.high
+    check_box((low, high), X)
+    for place in map(int, np.flatnonzero(step)):
+        down, up = (_whole(np.minimum(reach[0, place], way), step[place])
+                    for way in (X[:, place] - low[:, place], high[:, place] - X[:, place]))
+        in_steps = _whole(reach[0, place], step[place])
+        reach[0, place] = in_steps if threat.norm == "linf" or in_steps == 0 else reach[0, place]
+        low[:, place], high[:, place] = X[:, place] - down, X[:, place] + up
+    groups = tuple(Group(np.array([found_at(name, known) for name in names]), _choices(names, levels))
+                   for names, levels in threat.together().items())
+    return Moves(reach, threat.norm, low, high, step, groups, min(threat.most_swaps, len(groups)))
+
+
+def _whole(way: Array, step: float) -> Array:
+    """Return the most whole steps in a way."""
+    return np.asarray(np.floor(way / step * (1 + 4 * np.finfo(float).eps)) * step)
+
+
+def _choices(names: tuple[Column, ...], levels: Sequence[Any]) -> Array:
+    """Return what columns of numbers may become together, (choices, columns)."""
+    if not len(levels):
+        raise ValueError(f"The threat does not say what column {names[0]!r} may become. Use threat.on(X), X the "
+                         "training rows.")
+    try:
+        return np.asarray(levels, dtype=np.float64).reshape(len(levels), len(names))
+    except (TypeError, ValueError):
+        raise ValueError(f"Column {names[0]!r} may become {levels[0]!r}, which is no number for each of "
+                         f"{counted(len(names), 'column')}. Encode the column, or use attacks.swaps.") from None
