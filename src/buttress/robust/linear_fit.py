@@ -55,10 +55,6 @@ class LinearTask:
         """The ridge of an S estimate, which needs none where rows are many."""
         return self.alpha if self.few else 0.0
 
-    def s_estimate(self, start: Array) -> Reweighted:
-        """Return the S estimate that coefficients ``start`` (p,) lead to."""
-        return s_estimate(self.ridge.Z, self.y, start, self.lost(), self.slight, self.limits.floor)
-
     def lost(self) -> float:
         """Return the degrees of freedom of an S estimate: of few rows those of ridge regression, at most a third."""
         n, p = self.ridge.Z.shape
@@ -91,7 +87,7 @@ def linear_fit(rows: LinearTask, n_starts: int, max_iter: int, rng: np.random.Ra
     ends = searched(rows, n_starts, rng, budget)
     votes = np.array([within(rows.y - rows.ridge.Z @ end.coef, TRIMMING.good_within, rows.limits.floor)
                       for end in ends])
-    first = rows.s_estimate(ends[0].coef)
+    first = s_estimate(rows.ridge.Z, rows.y, ends[0].coef, rows.lost(), rows.slight, rows.limits.floor)
     if not rows.few:
         rows = replace(rows, alpha=rows.alpha * first.scale**2)
     found = Found(*rows.judged(first, BREAKDOWN_BEND), 1, rows.alpha, clean=False, votes=votes, near=first.coef)

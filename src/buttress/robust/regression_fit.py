@@ -107,15 +107,16 @@ def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
     """Return the robust fit if that fit with an outlier density explains left-out rows best, else the plain one.
 
     The rivals are that fit without one, whose rows then need not be left out, and the plain fit without one: so no row
-    of a plain fit is named. Where the plain fit predicts the bad rows, they agree with their neighbours, as beside a
-    step of the function: then it stays, with a warning.
+    of a plain fit is named. A law that takes half of the rows for corrupt says nothing. Where the plain fit predicts
+    the bad rows, they agree with their neighbours, as beside a step of the function: it stays, with a warning.
     """
     no_choice = task.design.regime is Regime.MANY or task.budget.spent()
     plain, alpha = _plain(task, robust.alpha if no_choice else task.alpha, power=1)
     unsuspected = _unsuspected(task, plain)
     clean = replace(robust, fit=plain, known=unsuspected, alpha=alpha, clean=True)
     suspected = explain(task.residuals(mixed), Limits(task.limits.floor))
-    if suspected.law.share == 0 or suspected.likelihood <= unsuspected.likelihood:
+    taken = 0 < suspected.law.share < RESIDUALS.most_bad
+    if not taken or suspected.likelihood <= unsuspected.likelihood:
         return clean
     bad = robust.known.responsibility < 0.5
     if not bad.any() or _median(plain, bad) > GUARD.predicted * _median(robust.fit, bad):

@@ -142,17 +142,8 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
         raise ValueError(f"outlier_report needs a fitted {NEEDED}. Got {type(estimator).__name__}.{best}")
     given = np.asarray(y).reshape(-1)
     _check_rows(estimator, seen, given)
-    judged: Any = estimator
-    if hasattr(estimator, "loo_score_"):
-        expected = judged.classes_[judged.loo_proba_.argmax(axis=1)]
-        name = "margin"
-        size = judged.loo_score_
-        doubt = -judged.loo_score_
-    else:
-        expected = given - judged.loo_residual_
-        name = "sigmas"
-        size = judged.loo_sigma_
-        doubt = np.abs(judged.loo_sigma_)
+    expected, doubt = expectations(estimator, given)
+    name, size = ("margin", -doubt) if hasattr(estimator, "loo_score_") else ("sigmas", estimator.loo_sigma_)
     order = np.lexsort((-doubt, -np.round(estimator.outlier_proba_, 2)))
     if fdr is not None:
         order = order[likeliest(estimator, fdr)[order]]
@@ -162,6 +153,16 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
         columns["isolated"] = estimator.isolated_
     columns["x_pvalue"], columns["x_columns"] = _judged_entries(estimator, X, behind_steps=seen is not X)
     return _framed({key: np.asarray(column)[order] for key, column in columns.items()}, X, y)
+
+
+def expectations(estimator: Any, given: Labels) -> tuple[Labels, Array]:
+    """Return what the fits without each row expect, (n,), and how far the targets ``given`` (n,) are from it, (n,).
+
+    Of labels that is the lead of the best other class, of numbers the distance in standard deviations.
+    """
+    if hasattr(estimator, "loo_score_"):
+        return estimator.classes_[estimator.loo_proba_.argmax(axis=1)], -estimator.loo_score_
+    return given - estimator.loo_residual_, np.abs(estimator.loo_sigma_)
 
 
 def _judged_entries(estimator: JudgesRows, X: MatrixLike, behind_steps: bool) -> tuple[Array, Array]:

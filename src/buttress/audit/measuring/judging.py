@@ -13,6 +13,8 @@ from sklearn.neighbors import NearestNeighbors
 from buttress.audit.measuring.suspicion import BORDERLINE, COMPARED, Robust, Verdicts
 from buttress.audit.protocols import Labels
 from buttress.robust import RobustKernelClassifier
+from buttress.solvers.contamination.confusion_law import true_chances
+from buttress.solvers.contamination.label_law import label_margins
 
 CHUNK = 10_000  # rows judged at a time
 Rows = NDArray[np.intp]
@@ -46,12 +48,8 @@ def _of_classes(model: RobustKernelClassifier, X: NDArray[np.float64], y: Labels
     codes = np.searchsorted(model.classes_, y)
     rows = np.arange(len(y))
     proba = model.predict_proba(X)
-    joint = proba * model.confusion_[:, codes].T
-    total = np.maximum(joint.sum(axis=1), np.finfo(np.float64).tiny)
-    others = proba.copy()
-    others[rows, codes] = -np.inf
-    return Judgement(model.classes_[proba.argmax(axis=1)], 1 - joint[rows, codes] / total,
-                     others.max(axis=1) - proba[rows, codes])
+    wrong = 1 - true_chances(proba, model.confusion_, codes)[rows, codes]
+    return Judgement(model.classes_[proba.argmax(axis=1)], wrong, -label_margins(proba, codes))
 
 
 @dataclass

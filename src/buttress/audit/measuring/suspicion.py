@@ -12,6 +12,7 @@ from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import Table
 from buttress.robust import RobustKernelClassifier, RobustKernelRegressor
 from buttress.robust.judged import what_they_share
+from buttress.robust.report import expectations
 
 NEIGHBOURS = 10
 COMPARED = 10_000  # rows among which the nearest of a row are looked for
@@ -168,12 +169,7 @@ def judge(
     model = (RobustKernelClassifier if classifies else RobustKernelRegressor)(random_state=seed)
     targets = np.log(y) if logarithms else y
     model.fit(X, targets)
-    if isinstance(model, RobustKernelClassifier):
-        expected = model.classes_[model.loo_proba_.argmax(axis=1)]
-        score = -model.loo_score_
-    else:
-        expected = targets - model.loo_residual_
-        score = np.abs(model.loo_sigma_)
+    expected, score = expectations(model, targets)
     low, high = model.contamination_interval_
     verdicts = Verdicts(y, np.exp(expected) if logarithms else expected, model.outlier_proba_, score,
                         getattr(model, "isolated_", np.zeros(len(X), dtype=bool)), np.empty((0, 0), dtype=np.intp),

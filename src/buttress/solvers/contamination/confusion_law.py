@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
 from buttress.solvers.contamination.tuning import CONFUSION, LABELS
 from buttress.solvers.run import Step, Steps, run
@@ -57,8 +57,13 @@ class Confusion:
 
     def true_chances(self, scores: Array, codes: NDArray[np.intp]) -> Array:
         """Return P(true class | label), shape (n, C)."""
-        joint = self.joint(scores, codes)
-        return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300))
+        return true_chances(self.classes(scores), self.rates, codes)
+
+
+def true_chances(classes: Array, rates: Array, codes: NDArray[np.intp]) -> Array:
+    """Return P(true class | label) by Bayes' rule, shape (n, C), from P(class) (n, C) and rates (C, C)."""
+    joint = classes * rates[:, codes].T
+    return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), TINY))
 
 
 def one_rate(C: int, rho: float) -> Array:

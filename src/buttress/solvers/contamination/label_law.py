@@ -23,6 +23,7 @@ from scipy.special import logsumexp, softmax
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
+from buttress.solvers.contamination.confusion_law import one_rate, true_chances
 from buttress.solvers.contamination.trimmed import trimming
 from buttress.solvers.contamination.tuning import LABELS
 from buttress.solvers.ridge.leave_one_out import Ridge
@@ -47,11 +48,8 @@ class Flips:
 
     def true_class(self, codes: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the most likely true class of each row, given its label (n,) and its scores."""
-        rows = np.arange(len(codes))
-        C = self.classes.shape[1]
-        chance = self.classes * (self.rate / (C - 1))
-        chance[rows, codes] = self.classes[rows, codes] * (1 - self.rate)
-        return chance.argmax(axis=1).astype(np.intp)
+        rates = one_rate(self.classes.shape[1], self.rate)
+        return true_chances(self.classes, rates, codes).argmax(axis=1).astype(np.intp)
 
     def true_chances(self, codes: NDArray[np.intp]) -> Array:
         """Return P(true class | label), shape (n, C); where the label is wrong the others share as the scores say."""
@@ -115,8 +113,7 @@ def _averaged(scores: Array, codes: NDArray[np.intp], rates: Array, weight: Arra
     for t in np.flatnonzero(weight.any(axis=1)):
         some = weight[t] > 0
         q = softmax(temperatures[t] * scores, axis=1)
-        right, slip = given_chances(q, codes, rates[some])
-        wrong += (slip / np.maximum(right + slip, TINY)) @ weight[t, some]
+        wrong += wrong_chances(q, codes, rates[some]) @ weight[t, some]
         classes += weight[t].sum() * q
     return wrong, classes
 
@@ -155,6 +152,12 @@ def given_chances(q: Array, codes: NDArray[np.intp], rates: Array | float) -> tu
     """Return P(label and it is right) and P(label and it is wrong) of each row, (n,), or at each of R rates, (n, R)."""
     given = q[np.arange(len(codes)), codes]
     return np.multiply.outer(given, 1 - rates), np.multiply.outer(1 - given, rates / (q.shape[1] - 1))
+
+
+def wrong_chances(q: Array, codes: NDArray[np.intp], rates: Array) -> Array:
+    """Return P(wrong | label) of each row at each of R rates, (n, R)."""
+    right, slip = given_chances(q, codes, rates)
+    return np.asarray(slip / np.maximum(right + slip, TINY))
 
 
 def label_margins(scores: Array, codes: NDArray[np.intp]) -> Array:
