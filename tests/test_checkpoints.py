@@ -14,7 +14,18 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 
-from buttress import SVC, SVR, InterruptedWarning, ModelFileError, NotConvergedWarning, load, save
+from buttress import (
+    SVC,
+    SVR,
+    InterruptedWarning,
+    ModelFileError,
+    NotConvergedWarning,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    load,
+    save,
+)
 from buttress.checkpoints import fingerprint, journal
 from buttress.checkpoints.folder import LOCK, SUFFIX, Folder
 from buttress.checkpoints.memory import rng_state, set_rng_state
@@ -37,6 +48,9 @@ CASES = {
     "interior point": (SVC(C=10, multi_class="ovr", solver="ipm"), X, y),
     "hard margin": (SVC(C=np.inf, gamma=2.0), X[:, :2], (X[:, 0] > 0).astype(int)),
     "SVR": (SVR(C=10, cache_size=0.1), X, TARGET),
+    "share nu": (NuSVC(nu=0.3, cache_size=0.1), X, y),
+    "share nu, SVR": (NuSVR(nu=0.3, C=10, cache_size=0.1), X, TARGET),
+    "one class": (OneClassSVM(nu=0.3, cache_size=0.1), X, None),
 }
 SHORT = ["pairs of classes", "float32 rows", "chunks of many rows", "SVR"]
 EVERY = pytest.mark.parametrize("case", CASES)
