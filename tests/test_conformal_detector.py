@@ -1,5 +1,7 @@
 """p-values around any detector: counted by hand, and kept by one that knows its training rows by heart."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.stats import false_discovery_control
@@ -159,3 +161,33 @@ def test_a_row_that_breaks_a_relation_of_two_columns_has_both():
     X = np.column_stack([x, x + 0.05 * rows(300, 1)[:, 0], rows(300, 2)[:, 0]])
     gains = novel_columns(SVDD().fit(X), [[1.0, -1.0, 0.0]], X)[0]
     assert gains[:2].min() > 5 * gains[2]
+
+
+def test_training_rows_that_are_judged_are_found_and_said():
+    X = rows(100, 0)
+    model = ConformalDetector(FromTheMean(), random_state=0).fit(X)
+    with pytest.warns(UserWarning, match="30 of 50 rows equal a training row, and 0 of 100.*too large"):
+        model.p_values(np.vstack([X[:30], rows(20, 1)]))
+
+
+def test_training_rows_that_were_repeated_are_said_and_rows_that_repeat_by_nature_are_not():
+    X = rows(100, 0)
+    model = ConformalDetector(FromTheMean(), random_state=0)
+    with pytest.warns(UserWarning, match="0 of 50 rows equal a training row, and 200 of 200.*too small"):
+        model.fit(X.repeat(2, axis=0)).p_values(rows(50, 1))
+    discrete = np.random.default_rng(0).integers(0, 3, size=(400, 2)).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(discrete[:300]).p_values(discrete[300:])
+        model.fit(X).p_values(rows(50, 1))
+
+
+def test_copies_are_false_alarms_no_more_often_than_stated():
+    alarms = 0
+    for seed in range(150):
+        draws = np.round(np.random.default_rng(seed).normal(size=(160, 2)), 1)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            ConformalDetector(FromTheMean(), random_state=0).fit(draws[:100]).p_values(draws[100:])
+        alarms += bool(said)
+    assert alarms <= 3

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from buttress import SVDD, MultiKernelSVDD, load, save
 from buttress.certainty.conformal import p_values, rejected, threshold
 from buttress.kernels import RBF, Cauchy, Combination, InverseMultiquadric, Laplacian, MultiscaleRBF
+from buttress.outlier.detector import outermost
 
 DETECTORS = [SVDD(), SVDD(nu=0.3), SVDD(kernel="linear", nu=0.2), MultiKernelSVDD([RBF(0.2), RBF(1.0)])]
 
@@ -127,13 +128,32 @@ def test_p_values_count_rows_farther_out():
 
 
 @pytest.mark.parametrize("model", DETECTORS, ids=name)
-@pytest.mark.parametrize("share", [0.02, 0.1, 0.25])
+@pytest.mark.parametrize("share", [0.02, 0.1, np.float32(0.25)])
 def test_contamination_is_the_p_value_of_the_threshold(model, share):
     X, new = rows(100, 2), rows(300, 3)
     model = type(model)(**{**model.get_params(), "contamination": share}).fit(X)
     np.testing.assert_array_equal(model.predict(new) == -1, model.p_values(new) <= share + 1e-12)
     np.testing.assert_array_equal(model.predict(new) == -1, model.decision_function(new) < 0)
     assert (model.fit_predict(X) == -1).sum() == round(share * 100)
+
+
+@pytest.mark.parametrize("model", DETECTORS, ids=name)
+def test_a_tenth_of_the_training_rows_is_outside_by_default(model):
+    X = np.vstack([rows(95, 7), rows(5, 7)])  # five copies
+    fitted = model.fit(X)
+    outside = fitted.predict(X) == -1
+    assert 9 * (model.nu == 0.9) <= outside.sum() <= 10  # of a smaller nu many rows tie at the boundary
+    np.testing.assert_array_equal(fitted.fit_predict(X) == -1, outside)
+    scores = fitted.score_samples(X)
+    assert scores[outside].max(initial=-np.inf) < fitted.offset_ <= scores[~outside].min()
+
+
+def test_equal_rows_are_on_one_side_of_the_threshold():
+    far = np.array([9.0, 9.0, 9.0, 8.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    ones = np.ones(10)
+    assert outermost(far, ones) > 9  # one row may be outside, and three are equal
+    assert 8 < outermost(far, np.array([1 / 3, 1 / 3, 1 / 3, 1, 1, 1, 1, 2, 2, 2])) < 9
+    assert 1 < outermost(far[3:], ones[3:] + 3 * (far[3:] == 1)) < 8
 
 
 def test_the_threshold_is_the_largest_distance_with_a_larger_p_value():

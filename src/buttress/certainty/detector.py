@@ -6,18 +6,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import fisher_exact
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from buttress._callbacks import all_or_nothing
-from buttress._checks import Array, check_number, check_X, check_X_y
+from buttress._checks import Array, check_number, check_X, check_X_y, warn_user
 from buttress._documented import Documented
+from buttress._rows import row_sums
 from buttress._state import Attribute, State
 from buttress._types import Mask, MatrixLike, RandomStateLike, VectorLike
 from buttress.certainty.conformal import named, p_values
 
 TIED = 1e-9  # relative: scores so near each other are equal, whatever rows they were computed with
+CHANCE = 1e-3  # of Fisher's test, below which shares of copies differ
 FOLDS = "cv must be a share of rows in (0, 1), a number of folds of 2 or more, or 'jackknife+'."
 
 
@@ -76,7 +79,8 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
         Attribute("detectors_", "part", "n_folds", "The fitted detectors, one a part.", of="BaseEstimator",
                   shares="n_features"),
         Attribute("left_out_", "real", "n_left_out", "s_k of the rows of each part, one part after the other."),
-        Attribute("sizes_", "count", "n_folds", "Rows of each part."))
+        Attribute("sizes_", "count", "n_folds", "Rows of each part."),
+        Attribute("row_sums_", "finite", "n_rows", "One number a row, by which training rows are recognised."))
 
     detector: Any = field(kw_only=False)
     cv: float | int | str = 0.5
@@ -96,6 +100,7 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
         scores = [typicality(model, rows[part]) for model, part in zip(self.detectors_, parts, strict=True)]
         self.left_out_ = np.concatenate(scores)
         self.sizes_ = np.array([len(part) for part in parts])
+        self.row_sums_ = row_sums(rows)
         return self
 
     def _parts(self, n: int) -> list[NDArray[np.intp]]:
@@ -112,9 +117,14 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
         return [order[:aside]]
 
     def p_values(self, X: MatrixLike) -> Array:
-        """Return p(x) of each row of X (n, d), shape (n,): at least 1 / (1 + rows left out). Not of training rows."""
+        """Return p(x) of each row of X (n, d), shape (n,): at least 1 / (1 + rows left out). Not of training rows.
+
+        Warns where rows of X equal training rows more often than these equal each other, or less than half as often:
+        the two are then not drawn alike.
+        """
         check_is_fitted(self)
         rows = check_X(self, X)
+        _warn_of_copies(self.row_sums_, row_sums(rows))
         beyond = np.zeros(len(rows))
         parts = np.split(self.left_out_, np.cumsum(self.sizes_)[:-1])
         for model, scores in zip(self.detectors_, parts, strict=True):
@@ -134,6 +144,20 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
         finds more where few are. ``fdr`` in (0, 1). Warns where no row can be named.
         """
         return named(self.p_values(X), fdr, len(self.left_out_), adaptive=adaptive)
+
+
+def _warn_of_copies(known: Array, new: Array) -> None:
+    """Warn where the share of rows that equal a training row says that training rows and new ones differ."""
+    counts = np.unique(known, return_counts=True)[1]
+    repeated = int(counts[counts > 1].sum())
+    found = int(np.isin(new, known).sum())
+    p = fisher_exact([[found, len(new) - found], [repeated, len(known) - repeated]])[1]
+    more = found * len(known) > repeated * len(new)
+    if p < CHANCE and (more or 2 * found * len(known) < repeated * len(new)):
+        what = "are they training rows? Their p-values are too large" if more else (
+            "unless many are novel, remove the copies among the training rows: p-values are too small")
+        warn_user(f"{found} of {len(new)} rows equal a training row, and {repeated} of {len(known)} training rows "
+                  f"equal another: {what}.")
 
 
 def typicality(detector: Any, X: Array) -> Array:

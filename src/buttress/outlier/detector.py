@@ -194,7 +194,7 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         With a number as ``contamination`` -1 for that share of the rows, those farthest from the centre without them.
         """
         self.fit(X, y, **fit_params)
-        if isinstance(self.contamination, float):
+        if not isinstance(self.contamination, str | None):
             return np.where(self._own_p_values(X) <= self.contamination * (1 + 1e-12), -1, 1)
         return np.where(self._scores(*self._rows_and_diagonal(X, self._fit_diagonal)) - self.offset_ >= 0, 1, -1)
 
