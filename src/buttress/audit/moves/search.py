@@ -30,8 +30,8 @@ def worst_numbers(
 
 
 def worst_within(
-    harm: Harm, rows: Rows, reaches: Sequence[Array], seed: int
-) -> Iterator[tuple[Rows, Array]]:
+    harm: Harm, rows: Array, reaches: Sequence[Array], seed: int
+) -> Iterator[tuple[Array, Array]]:
     """Yield the worst moves of rows (n, d) found by trying, and their harm (n,), within each of the rising boxes.
 
     Random corners, then each column to either end where that does more harm; the worst of a smaller box is where the
@@ -49,7 +49,7 @@ def worst_within(
         yield worst, most
 
 
-def _trials(rows: Rows, worst: Rows, reach: Array, rng: np.random.Generator) -> Iterator[list[Rows]]:
+def _trials(rows: Array, worst: Array, reach: Array, rng: np.random.Generator) -> Iterator[list[Array]]:
     """Yield rows to try at once; ``worst`` changes between one and the next."""
     yield [rows + reach * rng.choice([-1.0, 1.0], size=rows.shape) for _ in range(CORNERS)]
     for _ in range(SWEEPS):
