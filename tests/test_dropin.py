@@ -236,6 +236,35 @@ def test_nu_svr_is_libsvms_machine_and_its_tube_that_of_svr(nu):
     assert weight[outside].sum() <= nu * weight.sum() + 1e-9
 
 
+def test_the_flattest_tube_that_holds_every_row():
+    """Against a general solver of the same program, and against C so large that no coefficient reaches it."""
+    from scipy.optimize import LinearConstraint, minimize
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    y = 100 * (X @ [2.0, -1.0, 0.5] + rng.uniform(-0.1, 0.1, 30))
+    model = SVR(C=np.inf, epsilon=15.0, kernel="linear", tol=1e-6).fit(X, y)
+    assert np.abs(model.predict(X) - y).max() <= 15 * (1 + 1e-6)
+    inside = LinearConstraint(np.column_stack([X, np.ones(30)]), y - 15, y + 15)
+    found = minimize(lambda z: 0.5 * z[:3] @ z[:3], np.append(model.coef_[0], model.intercept_), jac=lambda z: np.append(
+        z[:3], 0.0), constraints=[inside], method="trust-constr", options={"gtol": 1e-10, "xtol": 1e-12}).fun
+    np.testing.assert_allclose(0.5 * np.sum(model.coef_**2), found, rtol=1e-4)
+    weight = rng.uniform(0.5, 2, 30)
+    np.testing.assert_allclose(
+        SVR(C=np.inf, epsilon=15.0).fit(X, y, weight).predict(X), SVR(C=1e8, epsilon=15.0).fit(X, y, weight).predict(X),
+        rtol=1e-5)
+    assert model.loo_decision_.shape == (30,)
+
+
+def test_no_tube_holds_two_targets_of_one_row():
+    X, y = np.array([[0.0], [0.0], [1.0]]), np.array([0.0, 3.0, 1.0])
+    with pytest.raises(ValueError, match="a tube that holds every row, but no function"):
+        SVR(C=np.inf, epsilon=1.0).fit(X, y)
+    assert np.abs(SVR(C=np.inf, epsilon=1.5).fit(X, y).predict(X) - y).max() <= 1.5 + 1e-6
+    with pytest.raises(ValueError, match="C must be in"):
+        NuSVR(C=np.inf).fit(X, y)
+
+
 # --- one class
 
 
