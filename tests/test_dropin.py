@@ -246,8 +246,9 @@ def test_the_flattest_tube_that_holds_every_row():
     model = SVR(C=np.inf, epsilon=15.0, kernel="linear", tol=1e-6).fit(X, y)
     assert np.abs(model.predict(X) - y).max() <= 15 * (1 + 1e-6)
     inside = LinearConstraint(np.column_stack([X, np.ones(30)]), y - 15, y + 15)
-    found = minimize(lambda z: 0.5 * z[:3] @ z[:3], np.append(model.coef_[0], model.intercept_), jac=lambda z: np.append(
-        z[:3], 0.0), constraints=[inside], method="trust-constr", options={"gtol": 1e-10, "xtol": 1e-12}).fun
+    found = minimize(lambda z: 0.5 * z[:3] @ z[:3], np.append(model.coef_[0], model.intercept_), method="trust-constr",
+                     jac=lambda z: np.append(z[:3], 0.0), constraints=[inside],
+                     options={"gtol": 1e-10, "xtol": 1e-12}).fun
     np.testing.assert_allclose(0.5 * np.sum(model.coef_**2), found, rtol=1e-4)
     weight = rng.uniform(0.5, 2, 30)
     np.testing.assert_allclose(

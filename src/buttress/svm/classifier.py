@@ -148,8 +148,8 @@ class SVC(ExactClassifier):
             solution = without_loss(rows, lambda bound, begun: classifier_qp(rows, y, bound * ones, begun), limits)
             if solution is None:
                 raise ValueError(
-                    "C=inf asks for a hard margin, but the data cannot be separated by this kernel: every margin is below "
-                    f"{HARDEST**-0.5:g} of the data's spread. Give a finite C, or a kernel that separates.")
+                    "C=inf asks for a hard margin, but the data cannot be separated by this kernel: every margin is "
+                    f"below {HARDEST**-0.5:g} of the data's spread. Give a finite C, or a kernel that separates.")
             return solution, C
         return solve(classifier_qp(rows, y, C * weight, start), limits), C
 
