@@ -28,7 +28,6 @@ NORM = "refused: the l1 norm is another objective"
 JOINT = "refused: the joint machine of all classes is another objective"
 PENALISED = "refused: a penalised intercept is another objective"
 NEGATIVE = "refused: negative weights are an error"
-HARD = "refused: a tube that must hold every row"
 DENSE = "refused: sparsify, for weights under an l2 norm are not sparse"
 EARLIER = "differs: refused at fit already"
 SOLVED = "differs: answered, where scikit-learn refuses"
@@ -59,8 +58,6 @@ LEFT_OUT = {
     "test_svm::test_negative_weight_equal_coeffs[partial-mask-label-1-SVC]": NEGATIVE,
     "test_svm::test_negative_weight_equal_coeffs[partial-mask-label-1-NuSVC]": NEGATIVE,
     "test_svm::test_negative_weight_equal_coeffs[partial-mask-label-1-NuSVR]": NEGATIVE,
-    "test_svm::test_svm_with_infinite_C[inf0-SVR-make_regression]": HARD,
-    "test_svm::test_svm_with_infinite_C[inf1-SVR-make_regression]": HARD,
     "test_sparse::test_linearsvc_iris": DENSE,
     "test_svm::test_svr_errors": EARLIER,
     "test_svm::test_bad_input": SOLVED,

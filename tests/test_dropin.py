@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -35,7 +36,9 @@ def test_every_parameter_of_scikit_learn_is_taken_at_its_default(name):
     known = inspect.signature(ours).parameters
     lacking = {"class_weight"} if name == "NuSVC" else set()  # which theirs does not read
     assert set(inspect.signature(theirs).parameters) - set(known) == lacking
-    given = {key: value for key, value in theirs().get_params().items() if key not in lacking | {"max_iter"}}
+    given = theirs().get_params()
+    for key in lacking | {"max_iter", "probability"} & given.keys():
+        del given[key]
     X, y = (moons(40)[0], np.arange(40.0)) if "R" in name[-1] else moons(40)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -233,6 +236,36 @@ def test_nu_svr_is_libsvms_machine_and_its_tube_that_of_svr(nu):
     assert weight[outside].sum() <= nu * weight.sum() + 1e-9
 
 
+def test_the_flattest_tube_that_holds_every_row():
+    """Against a general solver of the same program, and against C so large that no coefficient reaches it."""
+    from scipy.optimize import LinearConstraint, minimize
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    y = 100 * (X @ [2.0, -1.0, 0.5] + rng.uniform(-0.1, 0.1, 30))
+    model = SVR(C=np.inf, epsilon=15.0, kernel="linear", tol=1e-6).fit(X, y)
+    assert np.abs(model.predict(X) - y).max() <= 15 * (1 + 1e-6)
+    inside = LinearConstraint(np.column_stack([X, np.ones(30)]), y - 15, y + 15)
+    found = minimize(lambda z: 0.5 * z[:3] @ z[:3], np.append(model.coef_[0], model.intercept_), method="trust-constr",
+                     jac=lambda z: np.append(z[:3], 0.0), constraints=[inside],
+                     options={"gtol": 1e-10, "xtol": 1e-12}).fun
+    np.testing.assert_allclose(0.5 * np.sum(model.coef_**2), found, rtol=1e-4)
+    weight = rng.uniform(0.5, 2, 30)
+    np.testing.assert_allclose(
+        SVR(C=np.inf, epsilon=15.0).fit(X, y, weight).predict(X), SVR(C=1e8, epsilon=15.0).fit(X, y, weight).predict(X),
+        rtol=1e-5)
+    assert model.loo_decision_.shape == (30,)
+
+
+def test_no_tube_holds_two_targets_of_one_row():
+    X, y = np.array([[0.0], [0.0], [1.0]]), np.array([0.0, 3.0, 1.0])
+    with pytest.raises(ValueError, match="a tube that holds every row, but no function"):
+        SVR(C=np.inf, epsilon=1.0).fit(X, y)
+    assert np.abs(SVR(C=np.inf, epsilon=1.5).fit(X, y).predict(X) - y).max() <= 1.5 + 1e-6
+    with pytest.raises(ValueError, match="C must be in"):
+        NuSVR(C=np.inf).fit(X, y)
+
+
 # --- one class
 
 
@@ -330,5 +363,13 @@ def test_bounds_of_linear_svr_hold_for_any_unit_of_the_targets():
         value = 0.5 * model.coef_ @ model.coef_ + over
         assert value <= model.primal_objective_ * (1 + 1e-12)
         assert 0 <= model.dual_gap_ <= 1e-3 * model.primal_objective_
+    some = slice(0, 60)
+    model = LinearSVR(C=1.0, epsilon=0.1).fit(X[some], y[some] / 7)
+    w, b = [Fraction(value) for value in model.coef_], Fraction(model.intercept_[0])
+    exact = sum(value**2 for value in w) / 2
+    for row, target in zip(X[some], y[some] / 7, strict=True):
+        away = abs(Fraction(target) - b - sum(v * Fraction(value) for v, value in zip(w, row, strict=True)))
+        exact += max(Fraction(0), away - Fraction(0.1))
+    assert Fraction(model.dual_objective_) <= exact <= Fraction(model.primal_objective_)
     constant = LinearSVR().fit(X, np.full(len(y), 3.0))
     np.testing.assert_allclose(constant.predict(X), 3.0)

@@ -142,7 +142,7 @@ def test_a_flat_target_and_all_rows_in_the_tube():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"C": np.inf}, "C must be in"), ({"C": 0}, "C must be in"), ({"epsilon": -0.1}, "epsilon must be in"),
+    [({"C": -np.inf}, "C must be in"), ({"C": 0}, "C must be in"), ({"epsilon": -0.1}, "epsilon must be in"),
      ({"kernel": "liner"}, "Did you mean 'linear'"), ({"solver": "sgd"}, "solver must be one of"),
      ({"kernel": Linear(), "tol": -1}, "tol must be in")], ids=str)
 def test_bad_parameters_are_named(options, message):

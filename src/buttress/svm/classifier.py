@@ -14,7 +14,7 @@ from buttress._types import MatrixLike
 from buttress.checkpoints.resumable import resumable
 from buttress.gram.rows import KernelRows
 from buttress.solvers.qp.program import Start, classifier_qp
-from buttress.solvers.qp.solve import Limits, SVMSolution, hard_margin, solve
+from buttress.solvers.qp.solve import HARDEST, Limits, SVMSolution, solve, without_loss
 from buttress.solvers.run import Budget, all_or_nothing
 from buttress.svm.pairs import ExactClassifier
 from buttress.svm.selection import LOO, Line, choose, left_out_error
@@ -144,7 +144,13 @@ class SVC(ExactClassifier):
     ) -> tuple[SVMSolution, float]:
         C = float(self.C)
         if np.isinf(C):
-            return hard_margin(rows, y, limits), C
+            ones = np.ones(len(y))
+            solution = without_loss(rows, lambda bound, begun: classifier_qp(rows, y, bound * ones, begun), limits)
+            if solution is None:
+                raise ValueError(
+                    "C=inf asks for a hard margin, but the data cannot be separated by this kernel: every margin is "
+                    f"below {HARDEST**-0.5:g} of the data's spread. Give a finite C, or a kernel that separates.")
+            return solution, C
         return solve(classifier_qp(rows, y, C * weight, start), limits), C
 
 

@@ -169,7 +169,7 @@ class NuSVR(ExactRegressor):
     nu : float, default=0.5
         At most this share of the rows is outside the tube, and at least this share are support vectors; in (0, 1].
     C : float, default=1.0
-        As in :class:`SVR`.
+        As in :class:`SVR`, and finite.
     kernel, degree, gamma, coef0, tol, gap, cache_size, max_iter, max_time, solver, indefinite, warm_start, device
         As in :class:`SVC`; the limits of iterations are those of each epsilon that is tried.
     progress, checkpoint, resume, shrinking, verbose
@@ -192,6 +192,8 @@ class NuSVR(ExactRegressor):
 
     _state = State(Attribute("epsilon_", "nonnegative", meaning="Half the width of the tube that was found.",
                              unit="units of y"))
+
+    _closed = "neither"
 
     nu: float = 0.5
 

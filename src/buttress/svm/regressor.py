@@ -1,6 +1,7 @@
 """The exact kernel support vector regressor, and what both regressors share."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,8 +22,8 @@ from buttress.certainty.intervals import INTERVALS, ExpansionIntervals, HeldOutF
 from buttress.checkpoints.resumable import resumable
 from buttress.kernels import Kernel, Precomputed
 from buttress.solvers.linear.primal import best_intercept
-from buttress.solvers.qp.program import Start, regressor_qp
-from buttress.solvers.qp.solve import Limits, SVMSolution, solve
+from buttress.solvers.qp.program import QP, Start, regressor_qp
+from buttress.solvers.qp.solve import Limits, SVMSolution, solve, without_loss
 from buttress.solvers.run import all_or_nothing
 from buttress.svm.left_out import left_out
 from buttress.svm.machine import OF_LEFT_OUT, OF_MACHINES, KernelMachine
@@ -41,17 +42,28 @@ class Tube:
 
     def solved(self, epsilon: float, max_time: float | None, *, inner: bool = False) -> SVMSolution:
         """Return the solution for half this width."""
-        qp = regressor_qp(self.task.rows, self.targets, self.bound, epsilon, self.start)
+        qp = partial(regressor_qp, self.task.rows, self.targets, epsilon=epsilon)
         empty = np.zeros((len(self.targets), 1))
         report = self.task.reporting(empty, [], np.arange(len(empty)), partial(self._least, epsilon))
         limits = replace(self.limits, callback=report, max_time=max_time, inner=inner)
-        solution = solve(qp, limits)
+        if np.isinf(self.bound).any():
+            return self._holding(lambda C, start: qp(bound=np.full(len(self.bound), C), start=start), limits)
+        solution = solve(qp(bound=self.bound, start=self.start), limits)
         self.start = Start(solution.b, solution.stored)
+        return solution
+
+    def _holding(self, program: Callable[[float, Start | None], QP], limits: Limits) -> SVMSolution:
+        """Return the solution of the tube that holds every row."""
+        spread = float(np.ptp(self.targets)) or 1.0
+        solution = without_loss(self.task.rows, program, limits, unit=spread)
+        if solution is None:
+            raise ValueError("C=inf asks for a tube that holds every row, but no function of this kernel has one as "
+                             "narrow as epsilon. Give a finite C, a larger epsilon, or another kernel.")
         return solution
 
     def _least(self, epsilon: float, values: Array) -> float:
         """Return the intercept of least loss for values (n,) without one."""
-        return best_intercept(self.targets - values, -self.bound, self.bound, float(epsilon))
+        return best_intercept(self.targets - values, -self.task.weight, self.task.weight, float(epsilon))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -72,14 +84,15 @@ class ExactRegressor(Documented, ExpansionIntervals, CallbackSupportMixin, Regre
         Attribute("_judged_targets", "finite", "n_judged"),
         Attribute("_judged_rows", "finite", "n_judged, n_features or none"))
 
+    _closed = "right"
+
     C: float = 1.0
 
     def _fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         """Solve the problem and keep what intervals are made of."""
         self._check()
-        chosen = "Only SVC chooses C by rows left out. Use GridSearchCV here."
-        large = "A tube that must hold every row is not offered: use a large C."
-        C = check_number("C", self.C, 0, fix=chosen if isinstance(self.C, str) else large)
+        C = check_number("C", self.C, 0, closed=self._closed,
+                         fix="Only SVC chooses C by rows left out. Use GridSearchCV here.")
         rows, labels = self._checked(X, y, numeric_target=True)
         targets = np.asarray(labels, dtype=np.float64)
         weight = check_weights(sample_weight, rows)
@@ -147,7 +160,8 @@ class SVR(ExactRegressor):
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the losses against the norm, > 0 and finite, in 1 / (units of y).
+        Weight of the losses against the norm, > 0, in 1 / (units of y). ``numpy.inf`` asks for the flattest function
+        whose tube holds every row.
     epsilon : float, default=0.1
         Half the width of the tube without loss, >= 0, in the units of y.
     kernel : str, kernel object or function, default="rbf"
@@ -182,7 +196,7 @@ class SVR(ExactRegressor):
         """Fit to X of shape (n, d), dense or sparse, and numbers y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), negative
-        weights, or a kernel with values beyond 1e30.
+        weights, a kernel with values beyond 1e30, or C=inf where no tube this narrow holds every row.
         """
         check_number("epsilon", self.epsilon, 0, closed="left")
         self._fit(X, y, sample_weight)

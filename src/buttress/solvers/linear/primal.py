@@ -83,7 +83,8 @@ class LinearProblem:
         free b, sum a_i y_i is 0 up to rounding: moved to one a_j with room for it, the dual falls by its slope there.
         """
         pull = Near(self.y)
-        losses = ((products(self.X, Near(w)) + b) * pull * -1.0 + self.margin).each(plus)
+        margin = Near(self.margin, U * np.abs(self.margin) * np.ndim(self.margin))  # those of targets are rounded
+        losses = ((products(self.X, Near(w)) + b) * pull * -1.0 + margin).each(plus)
         costs = (losses * losses if self.squared else losses) * self.bound
         primal = (Near(w) * w).sum() * 0.5 + costs.sum()
         if a is None:
@@ -92,7 +93,7 @@ class LinearProblem:
         if self.intercept and not is_csr(Z):
             Z = Z.astype(np.float64) - Z.mean(axis=0, dtype=np.float64)
         v = sums_of_rows(Z, self.y * a)
-        dual = (Near(a) * self.margin).sum() + (v * v).sum() * -0.5
+        dual = (margin * a).sum() + (v * v).sum() * -0.5
         if self.squared:
             dual = dual + (Near(a) * a * Near(0.25 / self.bound, U / self.bound)).sum() * -1.0
         return float(primal.high), float(dual.low) - (self._fall(Z, a, v) if self.intercept else 0.0)

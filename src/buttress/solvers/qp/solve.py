@@ -346,30 +346,31 @@ def solve_svm(
     return solve(classifier_qp(rows, y, bound), Limits(tol=tol, gap_tol=gap_tol, max_time=max_time, inner=True))
 
 
-def hard_margin(rows: KernelRows, y: Array, limits: Limits) -> SVMSolution:
-    """Solve max_a sum_i a_i - 1/2 (y a)'K(y a), a >= 0, sum_i y_i a_i = 0: the hard margin.
+def without_loss(
+    rows: KernelRows, program: Callable[[float, Start | None], QP], limits: Limits, *, unit: float = 1.0
+) -> SVMSolution | None:
+    """Solve the program of a C with which no coefficient is at its bound: its solution loses nothing.
 
-    The hard margin equals the soft margin at any C that no a_i reaches. So C grows a hundredfold until none does. Each
-    soft dual value is a lower bound on 1/2 ||w||^2 = 1 / (2 margin^2), and so an upper bound on the margin.
+    It is the hard margin of a classifier, max_a sum_i a_i - 1/2 (y a)'K(y a), a >= 0, sum_i y_i a_i = 0, and the tube
+    that holds every row. C grows a hundredfold, from ``unit``, that of the targets, by the mean squared distance to the
+    centre. Each soft dual value is a lower bound on 1/2 ||w||^2 (of a hard margin 1 / (2 margin^2)).
 
-    Raises ValueError if some a_i still reaches C at C = 1e10 / (mean squared distance to the centre): rounding hides
-    a margin below 1e-5 of the root of that distance.
+    None if a coefficient still reaches C at 1e10 times the first: rounding hides a margin below 1e-5 of the root of
+    that distance.
     """
     left = countdown(limits.max_time)
-    scale = _variance(rows)
-    C = 1.0 / scale
+    first = unit / _variance(rows)
+    C = first
     start = None
-    while C * scale <= HARDEST:
-        qp = classifier_qp(rows, y, np.full(len(y), C), start)
-        solution = solve(qp, replace(limits, max_time=left()))
+    while C / first <= HARDEST:
+        solution = solve(program(C, start), replace(limits, max_time=left()))
         if solution.outcome.status in ("max_iter", "max_time", "stopped", "interrupted"):
             return solution
         if np.abs(solution.b).max() < C * (1 - 1e-9):
             return solution
         start = Start(solution.b, solution.stored)
         C *= C_FACTOR
-    raise ValueError("C=inf asks for a hard margin, but the data cannot be separated by this kernel: every margin is "
-                     f"below {HARDEST**-0.5:g} of the data's spread. Give a finite C, or a kernel that separates.")
+    return None
 
 
 def _variance(rows: KernelRows) -> float:
