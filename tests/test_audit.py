@@ -283,7 +283,7 @@ def test_rows_unlike_the_training_rows_are_novel():
     X[test[:8]] += 40 * np.arange(1, 9)[:, None]
     found = buttress.audit(None, X, y, rows=140)
     assert set(test[:8]) <= set(found.novel)
-    assert len(found.novel) <= 10
+    assert len(found.novel) <= 12  # of 52 typical ones few: in the mean a tenth of those named
     assert found.columns["novel"] == f"accuracy on the {len(found.novel)} novel held-out rows"
     assert all(cells["novel"].value is not None for name, cells in found.rows.items() if name != "least squares")
 

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2_contingency, fisher_exact, ks_2samp
-from sklearn.neighbors import NearestNeighbors
 
 from buttress.audit.protocols import Labels
+from buttress.outlier import SVDD
 
 LEAST_EXPECTED = 5.0  # rows expected of a category in each table; rarer ones count together, for the chi-squared test
 FEWEST = 5  # entries of each table that a test needs
@@ -72,12 +72,8 @@ def conformal(usual: NDArray[np.float64], distance: NDArray[np.float64]) -> NDAr
 def unlike(known: NDArray[np.float64], rows: NDArray[np.float64], rate: float) -> NDArray[np.bool_]:
     """Say which rows (m, d) are farther from the known ones (n, d) than those are from each other.
 
-    At a false discovery rate. The ruler are the distances of each known row to the others, of which there are n - 1, so
-    that p-values err on the side of no discovery. The smallest is 1 / (n + 1): fewer than m / (n + 1) / rate rows are
-    never found.
+    At a false discovery rate, by the p-values of ``SVDD``. The smallest is 1 / (n + 1): fewer than m / (n + 1) / rate
+    rows are never found.
     """
     known = np.unique(known, axis=0)  # copies are near each other, and held-out rows have none among the known
-    near = min(CLOSE, len(known) - 1)
-    index = NearestNeighbors(n_neighbors=near).fit(known)
-    usual = index.kneighbors()[0][:, -1]
-    return discoveries(conformal(usual, index.kneighbors(rows)[0][:, -1]), rate)
+    return SVDD().fit(known).novel(rows, rate)
