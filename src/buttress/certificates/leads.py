@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.certificates.branch import Verdict, prove, stretched
-from buttress.certificates.norm_bound import Fall, LinearTerm, RadialTerm, Rounding, certified_terms, summands
+from buttress.certificates.norm_bound import (
+    Fall,
+    LinearTerm,
+    RadialTerm,
+    Rounding,
+    certified_terms,
+    norm_doubt,
+    summands,
+)
 from buttress.certificates.radius import largest_by_norm, largest_that_holds
 from buttress.certificates.region import Attacker
 from buttress.certificates.relaxation import Lead, can_relax, relaxed
@@ -208,7 +216,11 @@ class _Relaxing:
 
     def lead(self, V: Array, rounding: Rounding) -> Lead:
         """Return the leads that the contrasts V (n, k) make of the scores."""
+        kernel, share = self.kernels[0]
         square = np.einsum("ik,kl,il->i", V, self.gram, V)
+        if isinstance(kernel, RBF):
+            sizes = share * (np.abs(V) @ np.abs(self.expansion.coef).sum(axis=0))
+            square = square + sizes**2 * norm_doubt(kernel, self.expansion.centers)
         weights, bias = V @ self.expansion.coef.T, V @ self.expansion.intercept
         tilt = None if self.expansion.linear is None else V @ self.expansion.linear.T
         origin = float(np.linalg.norm(rounding.origin))

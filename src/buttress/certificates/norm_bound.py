@@ -33,10 +33,8 @@ from buttress.features import RandomExpansion
 from buttress.kernels import Combination, Kernel, Linear, Radial, squared_distances
 
 OUTWARD = 1e-9  # share by which an eigenvalue or a peak is rounded up, so that the bound stays one
-NORM_ROUNDING = 1e-12  # share by which a squared norm may be off
 UNDER_ROOT = 1e-15  # what rounding may hide under a root, in units of the kernel's largest value
 LEAST_TOP = 1e-3  # that value, at least
-SUMS_TO_0 = 1e-9  # share of the terms that the coefficients of a conditionally definite kernel may sum to
 STEEPEST_WITHIN = (-5, 5)  # powers of e of a kernel's own length between which it falls fastest
 STEEPEST_TOL = 1e-7
 
@@ -164,6 +162,26 @@ def _top_eigenvalue(matrix: Array) -> float:
     return float(np.linalg.eigvalsh(matrix)[-1]) * (1 + OUTWARD)
 
 
+@dataclass(frozen=True)
+class Known:
+    """Values of leads, the lengths of their gradients, by how much both may be off, and squared norms, all (n,)."""
+
+    value: Array
+    value_off: Array
+    steep: Array
+    steep_off: Array
+    square: Array
+
+
+def norm_doubt(kernel: Radial, centers: Array) -> float:
+    """Return what rounding may hide of a squared norm c'Kc, for coefficients c whose sizes sum to 1."""
+    exact = Rounding(float(np.finfo(float).eps), np.zeros(1))
+    lengths = ((centers - np.median(centers, axis=0)) ** 2).sum(axis=1).max(initial=0.0)
+    ends = kernel.profile(np.array([0.0, float(exact.squares(3 * lengths, centers.shape[1]))]))
+    farthest = abs(float(kernel.profile(np.array([4 * lengths]))[0]))
+    return float(ends[0] - ends[1]) + 2 * exact.share(len(centers)) * max(float(ends[0]), farthest, 1.0)
+
+
 class RadialTerm:
     """sum_j c_j F(|x - z_j|^2): falls by the least of the bounds (1) and (2) of the module."""
 
@@ -178,26 +196,35 @@ class RadialTerm:
         self.steepest = self._steepest() if self.smooth else 0.0
         panel = KernelExpansion(kernel, part.centers, part.coef, np.zeros(part.coef.shape[1]))
         self.gram = part.coef.T @ panel(part.centers)  # (k, k): <f_a, f_b>
+        self.norm_doubt = norm_doubt(kernel, part.centers)
 
     def size(self, Z: Array, V: Array, origin: Array) -> Array:
-        """Return the sum of the sizes of the terms, up to the kernel's largest value."""
-        total: Array = np.abs(V) @ self.sizes.sum(axis=0)
-        return total * max(self.top, 1.0)
+        """Return the sum of the sizes of the terms: up to the kernel's largest value, or twice the one at Z."""
+        weight = np.abs(V) @ self.sizes.T
+        if self.definite:
+            return np.asarray(weight.sum(axis=1) * max(self.top, 1.0))
+        values = 2 * np.abs(self.profile(squared_distances(Z, self.part.centers)))
+        return np.asarray((weight * np.maximum(values, 1.0)).sum(axis=1))
 
     def fall(self, Z: Array, V: Array, scale: Array, rounding: Rounding) -> Fall:
         """Return the bound on the fall of the V-contrasted scores at the inner rows Z, with what rounding adds."""
-        exact, doubt, stretch = self._exact_fall(Z, V, scale), self._doubt(Z, V, rounding), _stretch(scale)
+        exact, doubt, stretch = self._exact_fall(Z, V, scale, rounding), self._doubt(Z, V, rounding), _stretch(scale)
         return lambda radius, norm: exact(radius, norm) + doubt(stretch[norm] * radius)
 
-    def _doubt(self, Z: Array, V: Array, rounding: Rounding) -> Callable[[Array], Array]:
-        """Return what rounding of the squared distances may change in the leads (n,), within lengths r (n,).
+    def _off(self, Z: Array, rounding: Rounding) -> Array:
+        """Return by how much squared distances (n, m) may be off.
 
         Lengths are those from the median, which predictions centre by, or lie within what the model's origin says.
         """
-        middle, weight = np.median(self.part.centers, axis=0), np.abs(V) @ self.sizes.T
+        middle = np.median(self.part.centers, axis=0)
         own, others = (((rows - middle) ** 2).sum(axis=1) for rows in (Z, self.part.centers))
-        off = rounding.squares(2 * own[:, None] + others, Z.shape[1])
-        still, total = (weight * (self.top - self.profile(off))).sum(axis=1), weight.sum(axis=1)
+        return rounding.squares(2 * own[:, None] + others, Z.shape[1])
+
+    def _doubt(self, Z: Array, V: Array, rounding: Rounding) -> Callable[[Array], Array]:
+        """Return what rounding of the squared distances may change in the leads (n,), within lengths r (n,)."""
+        weight = np.abs(V) @ self.sizes.T
+        still = (weight * (self.top - self.profile(self._off(Z, rounding)))).sum(axis=1)
+        total = weight.sum(axis=1)
 
         def doubt(r: Array) -> Array:
             moved: Array = still + total * (self.top - self.profile(rounding.squares(2 * r**2, Z.shape[1])))
@@ -205,38 +232,50 @@ class RadialTerm:
 
         return doubt
 
-    def _exact_fall(self, Z: Array, V: Array, scale: Array) -> Fall:
-        square = np.maximum(np.einsum("ik,kl,il->i", V, self.gram, V), 0) * (1 + NORM_ROUNDING)
+    def _exact_fall(self, Z: Array, V: Array, scale: Array, rounding: Rounding) -> Fall:
+        sizes = np.abs(V) @ np.abs(self.part.coef).sum(axis=0)
+        lost = self.norm_doubt * (1 if self.definite else 4)
+        square = np.maximum(np.einsum("ik,kl,il->i", V, self.gram, V), 0) + sizes**2 * lost
         if not self.definite:  # only coefficients that sum to zero have a norm
-            sums = np.abs(V @ self.part.coef.sum(axis=0))
-            sizes = np.abs(V) @ np.abs(self.part.coef).sum(axis=0) * max(self.top, 1.0)
-            square = np.where(sums <= SUMS_TO_0 * sizes, square, np.inf)
+            square = np.where(np.abs(V @ self.part.coef.sum(axis=0)) <= self.norm_doubt * sizes, square, np.inf)
         if not self.smooth:
             return self._cusp_fall(Z, V, scale, square)
         stretch = _stretch(scale)
         f, g = np.einsum("ik,ik->i", V, self.part(Z)), self.part.gradient(Z, V)
         outer = g * scale
-        dual = {"l2": np.linalg.norm(outer, axis=1), "linf": np.abs(outer).sum(axis=1)}
-        slope_square = (g**2).sum(axis=1)
-        return lambda radius, norm: self._fall(radius, stretch[norm] * radius, f, slope_square, dual[norm], square)
+        value_off, slope_off = self._inexact(Z, V, rounding)
+        dual = {"l2": np.linalg.norm(outer, axis=1) + slope_off * stretch["l2"],
+                "linf": np.abs(outer).sum(axis=1) + slope_off * stretch["linf"]}
+        known = Known(f, value_off, np.linalg.norm(g, axis=1), slope_off, square)
+        return lambda radius, norm: self._fall(radius, stretch[norm] * radius, known, dual[norm])
 
-    def _fall(self, radius: Array, r: Array, f: Array, slopes: Array, dual: Array, square: Array) -> Array:
+    def _inexact(self, Z: Array, V: Array, rounding: Rounding) -> tuple[Array, Array]:
+        """Return by how much the values and the lengths of the gradients at Z may be off, both (n,)."""
+        weight, off, count = np.abs(V) @ self.sizes.T, self._off(Z, rounding), len(self.part.coef)
+        share = rounding.share(Z.shape[1] + count)
+        value = (weight * (self.top - self.profile(off) + share * max(self.top, 1.0))).sum(axis=1)
+        bent = self.bend * (1 + share) - np.abs(self.slope(off))
+        far = np.sqrt(squared_distances(Z, self.part.centers) + off)
+        return value, 2 * (weight * far * bent).sum(axis=1)
+
+    def _fall(self, radius: Array, r: Array, known: "Known", dual: Array) -> Array:
         """The least of the bounds for perturbations of at most ``radius``, at most r in the l2 norm inside."""
-        top = self.top
+        top, square = self.top, known.square
         rest = UNDER_ROOT * max(abs(self.top), LEAST_TOP)
         F = self.profile(r**2)
         S = self.slope(r**2)
         apart = 2 * (top - F)  # |k(x + d, .) - k(x, .)|^2
         along = 2 * r**2 * S**2 / self.bend  # its part along g
-        flat = np.maximum(square - slopes / (2 * self.bend), 0)
-        slide = np.minimum(dual * radius, np.sqrt(slopes) * self._slide(r))
+        turn = np.maximum(known.steep - known.steep_off, 0) ** 2 / (2 * self.bend)
+        flat = np.maximum(square - turn, 0)
+        slide = np.minimum(dual * radius, (known.steep + known.steep_off) * self._slide(r))
         bounds = [np.sqrt(square * (apart + rest)), slide + np.sqrt(flat * (np.maximum(apart - along, 0) + rest))]
         if self.definite:
-            sink = np.maximum(f * (1 - F / top), 0)
+            sink = np.maximum((known.value + known.value_off) * (1 - F / top), 0)
             turned = np.maximum(top - F**2 / top, 0)
-            left = np.maximum(square - f**2 / top, 0)
+            left = np.maximum(square - np.maximum(np.abs(known.value) - known.value_off, 0) ** 2 / top, 0)
             bounds.append(sink + np.sqrt(left * (turned + rest)))
-            left = np.maximum(left - slopes / (2 * self.bend), 0)
+            left = np.maximum(left - turn, 0)
             bounds.append(sink + slide + np.sqrt(left * (np.maximum(turned - along, 0) + rest)))
         return np.min(bounds, axis=0)
 
