@@ -4,9 +4,9 @@
     python -m benchmarks.threats --tables AER/HMDA --rows 200
 
 Tables of ``trial_sets.AUDITED`` with numbers and categories and a response of classes, named before any run. Of each,
-400 rows without gaps at most: three fifths to fit, the others judged. The threat is the default of the fitted rows. ``ball`` is
-the same without swaps, as a radius moved numbers only. Machines are attacked by ``pgd`` and proven by
-``certified_within``; boosting is settled by ``exact``, what is open standing under attack and not proven.
+400 rows without gaps at most: three fifths to fit, the others judged. The threat is the default of the fitted rows.
+``ball`` is the same without swaps. Machines are attacked by ``pgd`` and proven by ``certified_within``; boosting is
+settled by ``exact``, what is open standing under attack and not proven.
 """
 
 import argparse

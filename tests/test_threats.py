@@ -9,7 +9,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from buttress import SVC, Budget, LinearSVC, ThreatModel, attacks, certificates
@@ -74,10 +74,12 @@ TREES = [
     RandomForestClassifier(5, max_depth=3, random_state=0),
     GradientBoostingClassifier(n_estimators=6, max_depth=2, random_state=0),
     HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=3),
+    make_pipeline(StandardScaler(), RandomForestClassifier(5, max_depth=3, random_state=0)),
+    make_pipeline(MinMaxScaler(), RobustScaler(), HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=3)),
 ]
 
 
-@pytest.mark.parametrize("model", TREES, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("model", TREES, ids=str)
 @pytest.mark.parametrize("most", [0, 1, 2])
 def test_of_trees_the_exact_attack_is_the_search_of_all_cells(model, most):
     X, y = mixed(most)
@@ -89,6 +91,39 @@ def test_of_trees_the_exact_attack_is_the_search_of_all_cells(model, most):
     assert 0 < info.success.sum() < len(X)
     np.testing.assert_array_equal(model.predict(found) != y, info.success)
     inside(found, X, most)
+
+
+@pytest.mark.parametrize("scalers", [[], [StandardScaler()], [RobustScaler(), MinMaxScaler()], [MaxAbsScaler()],
+                                     [StandardScaler(with_mean=False), StandardScaler(with_std=False)]], ids=str)
+@pytest.mark.parametrize("last", TREES[:4], ids=lambda model: type(model).__name__)
+def test_thresholds_in_the_units_of_rows_are_right_to_the_last_bit(scalers, last):
+    X, y = mixed(0)
+    X[:, :2] = 1e3 * X[:, :2] + [1e6, 0]
+    model = make_pipeline(*scalers, last).fit(X, y)
+    forest = read_forest(model, X)
+    for tree in forest.trees:
+        for node in np.flatnonzero(tree.left >= 0):
+            column, threshold = tree.feature[node], tree.threshold[node]
+            at = np.repeat(X[:1], 2, axis=0)
+            at[:, column] = threshold, np.nextafter(threshold, np.inf)
+            inner = model[:-1].transform(at)[:, column] if scalers else at[:, column]
+            given = cut(last, tree, forest, node)
+            seen = inner if type(last) is HistGradientBoostingClassifier else inner.astype(np.float32)
+            assert seen[0] <= given < seen[1]
+    scores = model.predict_proba(X)[:, 1] if hasattr(last, "tree_") or hasattr(last, "estimators_") else None
+    if type(last) in (DecisionTreeClassifier, RandomForestClassifier):
+        np.testing.assert_allclose(forest.scores(X)[:, 1], scores)
+    else:
+        np.testing.assert_allclose(forest.scores(X)[:, 0], model.decision_function(X))
+
+
+def cut(model, tree, forest, node):
+    """Return the threshold of a node as scikit-learn has it."""
+    place = next(number for number, each in enumerate(forest.trees) if each is tree)
+    if type(model) is HistGradientBoostingClassifier:
+        return model._predictors[place][0].nodes["num_threshold"][node]
+    trees = np.ravel(getattr(model, "estimators_", [model]))
+    return trees[place].tree_.threshold[node]
 
 
 def inside(found, X, most):

@@ -49,7 +49,7 @@ def least_of_trees(worst: Worst, forest: Forest, moves: Moves, limits: Limits) -
         if limits.work <= 0:
             break
         bound[row] = np.inf
-        box = _Box(problem.X[row], lows[row], highs[row], forest, moves)
+        box = _Box(problem.X[row], lows[row], highs[row], moves)
         deadline = time.monotonic() + limits.seconds
         for contrast in forest.contrasts[problem.codes[row]]:
             least, point = _least_lead(forest, contrast, box, limits, max(deadline - time.monotonic(), 1e-3))
@@ -64,32 +64,30 @@ def least_of_trees(worst: Worst, forest: Forest, moves: Moves, limits: Limits) -
 
 
 class _Box:
-    """Where one row x may go, the ends of the box as the trees compare them, and what of it is swapped."""
+    """Where one row x may go, and what of it is swapped."""
 
-    def __init__(self, x: Array, low: Array, high: Array, forest: Forest, moves: Moves):
+    def __init__(self, x: Array, low: Array, high: Array, moves: Moves):
         self.x = x
         self.low = low
         self.high = high
-        self.seen_low = forest.rounded(low)
-        self.seen_high = forest.rounded(high)
-        self.forest = forest
         self.moves = moves
+        self.stepped = bool(moves.step.any())
 
     def threshold(self, feature: int, given: float) -> float:
         """Return a threshold that separates the values that the feature can have as the given one does.
 
         Where it moves in steps, that is the middle between two of them.
         """
-        step, x = float(self.moves.step[feature]), float(self.x[feature])
-        if step == 0:
+        if not self.stepped or not self.moves.step[feature]:
             return given
+        step, x = float(self.moves.step[feature]), float(self.x[feature])
         first, last = round((self.low[feature] - x) / step), round((self.high[feature] - x) / step)
-        values = self.forest.rounded(x + step * np.arange(first, last + 1))
+        values = x + step * np.arange(first, last + 1)
         return x + step * (first + int((values <= given).sum()) - 0.5)
 
     def choices(self) -> list[Array]:
-        """Return what each group can be as the trees compare it, (choices, g): first what it is."""
-        return [self.forest.rounded(np.vstack([self.x[group.places], group.choices])) for group in self.moves.groups]
+        """Return what each group can be, (choices, g): first what it is."""
+        return [np.vstack([self.x[group.places], group.choices]) for group in self.moves.groups]
 
 
 class _Program:
@@ -119,9 +117,9 @@ class _Program:
             return [len(self.costs) - 1]
         feature = int(tree.feature[node])
         threshold = box.threshold(feature, float(tree.threshold[node]))
-        if box.seen_high[feature] <= threshold:
+        if box.high[feature] <= threshold:
             return self.walk(tree, values, box, left)
-        if box.seen_low[feature] > threshold:
+        if box.low[feature] > threshold:
             return self.walk(tree, values, box, right)
         split = self.splits.setdefault((feature, threshold), len(self.splits))
         below, above = self.walk(tree, values, box, left), self.walk(tree, values, box, right)
@@ -192,7 +190,7 @@ def _least_lead(
     program.swap(box)
     bound, splits = program.solve(limits, seconds)
     bound += float(forest.offset @ contrast) - _hidden(forest, contrast)
-    return bound, None if splits is None else _point(program, splits > 0.5, forest, box)
+    return bound, None if splits is None else _point(program, splits > 0.5, box)
 
 
 def _hidden(forest: Forest, contrast: Array) -> float:
@@ -202,7 +200,7 @@ def _hidden(forest: Forest, contrast: Array) -> float:
     return TOLERANCE * (sum(largest) + max(largest)) + (len(largest) + 4) * float(np.finfo(float).eps) * size
 
 
-def _point(program: _Program, below: Mask, forest: Forest, box: _Box) -> Array:
+def _point(program: _Program, below: Mask, box: _Box) -> Array:
     """Return the input nearest to x on the sides of the thresholds that the splits are on."""
     floor, ceiling = np.full(len(box.x), -np.inf), np.full(len(box.x), np.inf)
     for (feature, threshold), number in program.splits.items():
@@ -212,15 +210,8 @@ def _point(program: _Program, below: Mask, forest: Forest, box: _Box) -> Array:
             ceiling[feature] = min(ceiling[feature], threshold)
         else:
             floor[feature] = max(floor[feature], threshold)
-    kind = np.float32 if forest.single else np.float64
-    with np.errstate(over="ignore"):
-        at_most = ceiling.astype(kind)
-        at_most = np.where(at_most > ceiling, np.nextafter(at_most, kind(-np.inf)), at_most).astype(np.float64)
-        above = floor.astype(kind)
-        above = np.where(above <= floor, np.nextafter(above, kind(np.inf)), above).astype(np.float64)
-    seen = forest.rounded(box.x)
-    point = np.where(seen > ceiling, np.maximum(at_most, box.low), box.x)
-    point = np.where(seen <= floor, np.minimum(above, box.high), point)
+    point = np.where(box.x > ceiling, ceiling, box.x)
+    point = np.where(box.x <= floor, np.nextafter(floor, np.inf), point)
     return _swapped(program, below, box, _on_steps(point, floor, ceiling, box))
 
 
@@ -237,8 +228,7 @@ def _on_steps(point: Array, floor: Array, ceiling: Array, box: _Box) -> Array:
 
 def _swapped(program: _Program, below: Mask, box: _Box, point: Array) -> Array:
     """Return the point with its groups as the program chose them."""
-    for number, group in enumerate(box.moves.groups):
-        options = np.vstack([box.x[group.places], group.choices])
+    for number, (group, options) in enumerate(zip(box.moves.groups, box.choices(), strict=True)):
         chosen = [choice for choice in range(len(options)) if below[program.splits[-1 - number, float(choice)]]]
         point[group.places] = options[chosen[0] if chosen else 0]
     return point

@@ -1,5 +1,6 @@
 """Sums of decision trees read from scikit-learn: single trees, forests, gradient boosting, also by histograms."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +12,18 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from buttress._checks import Array
+from buttress._types import Mask
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.scores import Scorable
 
 Nodes = NDArray[np.intp]
+SCALERS = (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler)
+FARTHEST = np.int64(np.float64(1e300).view(np.int64))  # the place of 1e300 in the order of floats
 AVERAGED = (DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier)
 NAMES = "DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier, GradientBoostingClassifier or " \
         "HistGradientBoostingClassifier"
@@ -44,42 +50,37 @@ class Tree:
 
 @dataclass
 class Forest:
-    """scores(x) = offset + sum of the trees' leaves; ``single`` where rows are rounded to float32 before comparing.
+    """scores(x) = offset + sum of the trees' leaves.
+
+    Thresholds are in the units of the rows as they are given, in float64: where the model scales them, or rounds them
+    to float32, each is the largest number that the model still sends left.
 
     Parameters
     ----------
     trees : list of Tree
     contrasts : array of shape (n_classes, n_rivals, k)
     offset : array of shape (k,)
-    single : bool
     """
 
     trees: list[Tree]
     contrasts: Array
     offset: Array
-    single: bool
-
-    def rounded(self, x: Array) -> Array:
-        """Return entries as the trees compare them."""
-        return x.astype(np.float32).astype(np.float64) if self.single else x
 
     def scores(self, X: Array) -> Array:
         """Return the scores of the rows of X, shape (n, k)."""
         total = np.tile(self.offset, (len(X), 1))
-        rows = self.rounded(X)
         for tree in self.trees:
             at = np.zeros(len(X), dtype=np.intp)
             while (tree.left[at] >= 0).any():
                 inner = np.flatnonzero(tree.left[at] >= 0)
                 node = at[inner]
-                low = rows[inner, tree.feature[node]] <= tree.threshold[node]
+                low = X[inner, tree.feature[node]] <= tree.threshold[node]
                 at[inner] = np.where(low, tree.left[node], tree.right[node])
             total += tree.value[at]
         return total
 
     def least(self, low: Array, high: Array, contrast: Array) -> Array:
         """Return a lower bound (n,) of ``scores(x) @ contrast`` over boxes from low to high (n, d), tree by tree."""
-        low, high = self.rounded(low), self.rounded(high)
         total = np.full(len(low), float(self.offset @ contrast))
         for tree in self.trees:
             reached = np.zeros((len(tree.left), len(low)), dtype=bool)
@@ -94,15 +95,19 @@ class Forest:
 
 
 def read_forest(classifier: Scorable, X: Array) -> Forest | None:
-    """Return the trees of a fitted classifier, None for another kind of model; X (n, d) are rows to read an offset at.
+    """Return the trees of a fitted classifier, also behind scalers, None for another kind of model.
 
-    ValueError for histogram boosting with categorical columns, and for boosting that starts from another estimator,
-    whose predictions are no constant.
+    X (n, d) are rows to read an offset at. ValueError for histogram boosting with categorical columns, and for boosting
+    that starts from another estimator, whose predictions are no constant.
     """
-    model: Any = getattr(classifier, "best_estimator_", classifier)
+    given: Any = getattr(classifier, "best_estimator_", classifier)
+    steps = [step for _, step in given.steps] if type(given) is Pipeline else [given]
+    model, scalers = steps[-1], [step for step in steps[:-1] if step not in (None, "passthrough")]
+    if any(type(step) not in SCALERS or getattr(step, "clip", False) for step in scalers):
+        return None
     if type(model) in AVERAGED:
-        return _averaged(getattr(model, "estimators_", [model]), len(model.classes_))
-    if type(model) is GradientBoostingClassifier:
+        trees = _averaged(getattr(model, "estimators_", [model]))
+    elif type(model) is GradientBoostingClassifier:
         if model.init is not None and model.init != "zero":
             raise ValueError(f"Boosting that starts from {model.init!r} is not read as trees. Fit it with init=None or "
                              "init='zero'.")
@@ -113,14 +118,63 @@ def read_forest(classifier: Scorable, X: Array) -> Forest | None:
         trees = [_histogram_tree(tree.nodes, k, len(row)) for row in model._predictors for k, tree in enumerate(row)]
     else:
         return None
+    _in_units_of_rows(trees, scalers, type(model) is not HistGradientBoostingClassifier)
     columns = trees[0].value.shape[1]
-    contrasts = binary_contrasts() if columns == 1 else rival_contrasts(columns)
-    forest = Forest(trees, contrasts, np.zeros(columns), type(model) is GradientBoostingClassifier)
-    forest.offset = (model.decision_function(X[:1]).reshape(1, -1) - forest.scores(X[:1]))[0]
+    forest = Forest(trees, binary_contrasts() if columns == 1 else rival_contrasts(columns), np.zeros(columns))
+    if type(model) not in AVERAGED:
+        forest.offset = (given.decision_function(X[:1]).reshape(1, -1) - forest.scores(X[:1]))[0]
     return forest
 
 
-def _averaged(estimators: list[DecisionTreeClassifier], n_classes: int) -> Forest:
+def _in_units_of_rows(trees: list[Tree], scalers: list[Any], single: bool) -> None:
+    """Put thresholds in the units of rows: the largest number that, scaled and rounded as the model does, is below."""
+    if not (scalers or single):
+        return
+    feature = np.concatenate([tree.feature for tree in trees])
+    threshold = np.concatenate([tree.threshold for tree in trees])
+    inner = np.concatenate([tree.left >= 0 for tree in trees]) & np.isfinite(threshold)
+
+    def below(x: Array) -> Mask:
+        for scaler in scalers:
+            x = _scaled(scaler, x, feature[inner])
+        with np.errstate(over="ignore"):
+            return np.asarray((x.astype(np.float32) if single else x) <= threshold[inner])
+
+    threshold[inner] = _largest(below, int(inner.sum()))
+    for tree, part in zip(trees, np.split(threshold, np.cumsum([len(tree.left) for tree in trees])[:-1]), strict=True):
+        tree.threshold = part
+
+
+def _scaled(scaler: Any, x: Array, feature: Nodes) -> Array:
+    """Return entries of these features as a scaler makes them, to the last bit."""
+    if type(scaler) is MinMaxScaler:
+        return np.asarray(x * scaler.scale_[feature] + scaler.min_[feature])
+    middle = getattr(scaler, "mean_" if type(scaler) is StandardScaler else "center_", None)
+    if middle is not None and getattr(scaler, "with_mean", getattr(scaler, "with_centering", False)):
+        x = x - middle[feature]
+    return x if scaler.scale_ is None else np.asarray(x / scaler.scale_[feature])
+
+
+def _largest(below: Callable[[Array], Mask], n: int) -> Array:
+    """Return the largest float64 (n,) of which a condition holds that holds of all smaller ones, by bisection of bits.
+
+    The bits of floats, read as whole numbers, are in the order of the floats.
+    """
+    low, high = np.full(n, -FARTHEST), np.full(n, FARTHEST)
+    for _ in range(64):
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)
+        holds = below(_float_of(middle))
+        low, high = np.where(holds, middle, low), np.where(holds, high, middle)
+    return _float_of(low)
+
+
+def _float_of(order: NDArray[np.int64]) -> Array:
+    """Return the floats that come at these places in their order, 0.0 at place 0."""
+    bits = np.where(order >= 0, order, np.int64(np.iinfo(np.int64).min) - order)
+    return bits.view(np.float64)
+
+
+def _averaged(estimators: list[DecisionTreeClassifier]) -> list[Tree]:
     """Return the mean of the class shares in the leaves."""
     trees = []
     for estimator in estimators:
@@ -128,7 +182,7 @@ def _averaged(estimators: list[DecisionTreeClassifier], n_classes: int) -> Fores
         value = tree.value[:, 0]
         value = value / value.sum(axis=1, keepdims=True) / len(estimators)
         trees.append(Tree(tree.feature, tree.threshold, tree.children_left, tree.children_right, value))
-    return Forest(trees, rival_contrasts(n_classes), np.zeros(n_classes), True)
+    return trees
 
 
 def _tree(tree: object, rate: float, column: int, columns: int) -> Tree:
