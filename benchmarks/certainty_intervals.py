@@ -40,7 +40,7 @@ from buttress import (
     outlier_report,
 )
 from buttress.datasets import load_uci
-from buttress.solvers.contamination.mm import psi_slope, weight
+from buttress.solvers.contamination.mm import bisquare, psi_slope
 from buttress.solvers.contamination.tuning import TRIMMING
 
 N_TRAIN = 200
@@ -315,7 +315,7 @@ def symmetric_errors(table, X, y):
     """
     Z = np.column_stack([np.ones(len(y)), X])
     u = (y - Z @ table.estimate) / table.scale
-    psi = weight(u, TRIMMING.tukey) * u
+    psi = bisquare(u, TRIMMING.tukey) * u
     slope = psi_slope(u, TRIMMING.tukey)
     n, p = Z.shape
     correction = 1 + p / n * slope.var() / slope.mean() ** 2
