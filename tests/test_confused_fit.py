@@ -81,3 +81,19 @@ def test_ctrl_c_while_directions_are_tried_leaves_the_fit_before(monkeypatch):
     with pytest.warns(InterruptedWarning, match="some directions"):
         model = RobustKernelClassifier(random_state=0).fit(X, y)
     assert model.predict(X).shape == (120,)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_flips_that_outnumber_the_right_labels_of_a_small_class_are_found(seed):
+    """Two in five rows of the largest class go into one a third its size: most of each true class keeps its label."""
+    rng = np.random.default_rng(seed)
+    X, y = make_blobs([160, 60, 60, 60], n_features=4, centers=3 * rng.normal(size=(4, 4)), random_state=seed)
+    bad = (y == 0) & (rng.random(len(y)) < 0.4)
+    dirty = np.where(bad, 1, y)
+    assert bad.sum() > np.sum(dirty == 1) / 2
+    model = RobustKernelClassifier(random_state=0).fit(X, dirty)
+    np.testing.assert_array_equal(model.inlier_mask_, ~bad)
+    assert model.confusion_[0, 1] == pytest.approx(bad.sum() / 160, abs=0.03)
+    assert model.converged_
+    low, high = model.contamination_interval_
+    assert low <= bad.mean() <= high

@@ -64,7 +64,7 @@ def test_an_interrupt_leaves_a_model_of_the_rows_found(model, place, name, says,
 
 def test_an_interrupt_of_the_guard_leaves_the_robust_fit(monkeypatch):
     whole = RobustKernelRegressor(random_state=0).fit(X, Y)
-    interrupt(monkeypatch, regression_fit, "_unsuspected")
+    interrupt(monkeypatch, regression_fit, "_explained")
     with pytest.warns(InterruptedWarning, match="The robust fit stays"):
         model = RobustKernelRegressor(random_state=0).fit(X, Y)
     assert not whole.clean_

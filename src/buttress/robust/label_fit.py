@@ -254,10 +254,10 @@ def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
     found = replace(found, directed=law)
     n = len(codes)
     single = found.likelihood - np.log(n) / n  # a rate and a temperature
-    if (law.criterion - single) * n <= CONFUSION.decisive or not believes_each_class(task, law, found.first):
+    if (law.criterion - single) * n <= CONFUSION.decisive or not law.tells_classes():
         return found
     directed = confused_fit(task, found.first, law)
-    if directed is None or not believes_each_class(task, directed[1], directed[0].scores):
+    if directed is None or not directed[1].tells_classes():
         return found
     last, final = directed
     wrong = 1 - final.true_chances(last.scores, codes)[np.arange(n), codes]
@@ -265,16 +265,6 @@ def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
     return replace(found, last=last, clean=False, n_iter=found.n_iter + RELABEL.rounds,
                    flips=Flips(float(wrong.mean()), wrong, final.classes(last.scores), likelihood),
                    likelihood=likelihood, confusion=final, true=law.true_chances(found.first, codes))
-
-
-def believes_each_class(task: LabelTask, law: Confusion, scores: Array) -> bool:
-    """Say whether at least half of the labels of each class are right under the law, by scores (n, C).
-
-    With more of them wrong nothing says which rows are good: classes that overlap would do as well.
-    """
-    rows = np.arange(len(task.codes))
-    right = np.bincount(task.codes, weights=law.true_chances(scores, task.codes)[rows, task.codes], minlength=task.C)
-    return bool(np.all(right >= RELABEL.least_kept * np.bincount(task.codes, minlength=task.C)))
 
 
 def confused_fit(task: LabelTask, scores: Array, law: Confusion) -> tuple[Scored, Confusion] | None:

@@ -27,6 +27,7 @@ from buttress.solvers.contamination.residual_law import (
     explain,
     mixture,
     residuals_of,
+    reweighted_steps,
     shape_cost,
 )
 from buttress.solvers.contamination.trimmed import concentrate, smallest, within
@@ -104,22 +105,25 @@ def _of_rows_found(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_]
 
 
 def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
-    """Return the robust fit if that fit with an outlier density explains left-out rows best, else the plain one.
+    """Return the robust fit if a law with an outlier density explains left-out rows best, else the plain one.
 
-    The rivals are that fit without one, whose rows then need not be left out, and the plain fit without one: so no row
-    of a plain fit is named. A law that takes half of the rows for corrupt says nothing. Where the plain fit predicts
-    the bad rows, they agree with their neighbours, as beside a step of the function: it stays, with a warning.
+    Two laws of two fits are compared: with an outlier density and without, of the fit ``mixed`` and of the plain one.
+    No row of a plain fit is named. A law that takes half of the rows for corrupt says nothing. Where the plain fit
+    predicts the bad rows, they agree with their neighbours, as beside a step of the function: it stays, with a warning.
     """
     no_choice = task.design.regime is Regime.MANY or task.budget.spent()
     plain, alpha = _plain(task, robust.alpha if no_choice else task.alpha, power=1)
-    unsuspected = _unsuspected(task, plain)
+    unsuspected = _explained(task, plain, 0.0)
     clean = replace(robust, fit=plain, known=unsuspected, alpha=alpha, clean=True)
-    suspected = explain(task.residuals(mixed), Limits(task.limits.floor))
-    taken = 0 < suspected.law.share < RESIDUALS.most_bad
-    if not taken or suspected.likelihood <= unsuspected.likelihood:
+    tried = [Fitted(fit, _explained(task, fit), robust.n_iter) for fit in (mixed, plain)]
+    best = max(tried, key=lambda each: each.known.likelihood)
+    if not 0 < best.known.law.share < RESIDUALS.most_bad or best.known.likelihood <= unsuspected.likelihood:
         return clean
+    lost = best.known.law.share - robust.known.law.share
+    robust = _reread(task, robust, best) if lost > MIXTURE.reread and not no_choice else robust
     bad = robust.known.responsibility < 0.5
-    if not bad.any() or _median(plain, bad) > GUARD.predicted * _median(robust.fit, bad):
+    missed = [float(np.median(np.abs(fit.loo[bad]))) for fit in (plain, robust.fit) if bad.any()]
+    if not missed or missed[0] > GUARD.predicted * missed[1]:
         return robust
     warn_user(f"{bad.mean():.0%} of the rows contradict the others, but they lie together in X, as where a function "
               "has a step: none is taken as corrupt, and plain kernel ridge is fitted. If they are corrupt, say so by "
@@ -127,12 +131,24 @@ def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
     return clean
 
 
-def _median(fit: Fit, rows: NDArray[np.bool_]) -> float:
-    return float(np.median(np.abs(fit.loo[rows])))
+def _reread(task: RegressionTask, robust: Found, start: Fitted) -> Found:
+    """Return the fit to which the law of ``start`` leads, or ``robust`` where no fit on the way is likelier.
+
+    The mixture may have lost the corrupt rows: with one number of degrees of freedom it takes them for a wide scale.
+    """
+    ridge = task.design.ridge
+    limits = Limits(task.limits.floor)
+    steps = reweighted_steps(ridge, task.y, start.fit, start.known, alpha=robust.alpha, limits=limits,
+                             shaped=task.shaped)
+    fit, known = task.budget.run(steps, max_iter=task.max_iter).state
+    if known.likelihood <= start.known.likelihood:
+        return robust
+    alpha = _best_alpha(task, Fitted(fit, known, robust.n_iter)) if task.alpha is None else task.alpha
+    return replace(robust, fit=ridge.solve(task.y, known.responsibility, alpha), known=known, alpha=alpha)
 
 
-def _unsuspected(task: RegressionTask, fit: Fit) -> Explained:
-    return explain(task.residuals(fit), Limits(task.limits.floor, 0.0))
+def _explained(task: RegressionTask, fit: Fit, share: float | None = None) -> Explained:
+    return explain(task.residuals(fit), Limits(task.limits.floor, share))
 
 
 def place_explains(design: Design, bad: NDArray[np.bool_]) -> bool:
@@ -149,7 +165,7 @@ def place_explains(design: Design, bad: NDArray[np.bool_]) -> bool:
 def _without_suspicion(task: RegressionTask) -> Found:
     """Return kernel ridge regression on all rows."""
     plain, alpha = _plain(task, task.alpha, power=2)
-    return Found(plain, _unsuspected(task, plain), 1, alpha, clean=True, votes=plain.weight[None, :] > 0)
+    return Found(plain, _explained(task, plain, 0.0), 1, alpha, clean=True, votes=plain.weight[None, :] > 0)
 
 
 def _plain(task: RegressionTask, alpha: float | None, power: int) -> tuple[Fit, float]:

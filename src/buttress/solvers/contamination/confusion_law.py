@@ -47,6 +47,10 @@ class Confusion:
         """Return the number of directions in which labels are wrong."""
         return int(np.count_nonzero(self.rates) - len(self.rates))
 
+    def tells_classes(self) -> bool:
+        """Say whether more than half of each true class keeps its label; else classes that overlap would do as well."""
+        return bool(np.diagonal(self.rates).min() > 1 - CONFUSION.most_given)
+
     def classes(self, scores: Array) -> Array:
         """Return P(true class) without using the label, shape (n, C)."""
         return np.asarray(softmax(self.temperature * scores + self.bias, axis=1))

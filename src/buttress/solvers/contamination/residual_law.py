@@ -319,7 +319,9 @@ def em_rounds(law: Law, seen: LeftOutResiduals, limits: Limits, rounds: int) -> 
     return law
 
 
-def reweighted_steps(ridge: Ridge, y: Array, fit: Fit, known: Explained, *, alpha: float, limits: Limits) -> Steps:
+def reweighted_steps(
+    ridge: Ridge, y: Array, fit: Fit, known: Explained, *, alpha: float, limits: Limits, shaped: bool = False
+) -> Steps:
     """Yield (fit, :class:`Explained`) of least squares with the weights of the law, learned again after each fit.
 
     Starts at ``fit`` and its law ``known``. Rows of weight 0 there keep weight 0. Otherwise a bad row far away in X
@@ -327,12 +329,13 @@ def reweighted_steps(ridge: Ridge, y: Array, fit: Fit, known: Explained, *, alph
     likelihood per row. Ends before a fit that loses likelihood, except for the first.
     """
     kept = fit.weight > 0
+    aim = y if shaped else None
     yield Step((fit, known), objective=-known.likelihood)
     for k in count():
         last = known.likelihood
-        weight = known.law.weights(residuals_of(fit, ridge), known.responsibility)
+        weight = known.law.weights(residuals_of(fit, ridge, aim), known.responsibility)
         fit = ridge.solve(y, kept * weight, alpha)
-        known = explain(residuals_of(fit, ridge), limits)
+        known = explain(residuals_of(fit, ridge, aim), limits)
         if k and known.likelihood < last:
             return
         yield Step((fit, known), change=known.likelihood - last, objective=-known.likelihood)
