@@ -13,7 +13,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.preprocessing import scale
 
 import buttress
-from buttress import SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM, _dropin
+from buttress import SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM, StochasticAdvSVM, _dropin
+from buttress.checkpoints.resumable import _global_rng
 
 from problems import iris, moons
 
@@ -80,6 +81,20 @@ def test_no_seed_changes_a_fit():
     for kind in (SVC, NuSVC, LinearSVC, LinearSVR):
         models = [kind(random_state=seed).fit(X, y) for seed in (None, 0, 1)]
         assert len({model.predict(X).tobytes() for model in models}) == 1
+
+
+def test_a_fit_that_goes_on_leaves_numpys_generator_alone(tmp_path):
+    X, y = moons(60)
+    for number in (0, 1):
+        np.random.seed(number)  # noqa: NPY002
+        before = np.random.get_state()[1].tolist()  # noqa: NPY002
+        model = SVC(max_iter=5 if number == 0 else None, checkpoint=str(tmp_path / str(number)), resume=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, y)
+        assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
+    assert _global_rng(SVC()) is None
+    assert _global_rng(StochasticAdvSVM()) is not None
 
 
 # --- attributes

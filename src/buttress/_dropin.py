@@ -26,6 +26,8 @@ class Shrinking:
 class Seeded:
     """Of the machines that draw at random elsewhere."""
 
+    _draws = False
+
     random_state: RandomStateLike = None
 
 

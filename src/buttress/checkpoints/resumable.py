@@ -51,7 +51,7 @@ def resumable(fit: F) -> F:
 
 def _global_rng(model: object) -> np.random.RandomState | None:
     """Return numpy's global generator where the fit draws from it."""
-    draws = hasattr(model, "random_state") and model.random_state is None
+    draws = getattr(model, "_draws", True) and hasattr(model, "random_state") and model.random_state is None
     return np.random.mtrand._rand if draws else None
 
 

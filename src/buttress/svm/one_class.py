@@ -56,7 +56,7 @@ class OneClassSVM(Documented, CallbackSupportMixin, OutlierMixin, KernelMachine)
     >>> import numpy as np
     >>> from buttress import OneClassSVM
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> OneClassSVM(nu=0.1).fit(X).predict([[0.0, 0.0], [9.0, 9.0]])
+    >>> OneClassSVM(nu=0.1, gamma=0.1).fit(X).predict([[0.0, 0.0], [9.0, 9.0]])
     array([ 1, -1])
     """
 
