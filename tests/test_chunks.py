@@ -103,7 +103,11 @@ def test_every_step_is_feasible_and_says_its_objective_and_the_last_one_is_optim
             assert step.violation == pytest.approx(violation(K @ b - qp.p, b, qp.lo, qp.hi, qp.l1), rel=0.05, abs=1e-2)
             product = qp.rows.single_times(b, np.arange(len(b)), step.state.summed)
             if product is not None and step.state.summed is not None:
-                counted += np.isfinite(step.state.summed.mass).sum()
+                _, mass, moved = step.state.summed
+                finite = np.isfinite(mass)
+                counted += finite.sum()
+                assert (mass[finite] >= (1 - 1e-4) * (K @ np.abs(b))[finite]).all()
+                assert not finite.any() or (moved >= (1 - 1e-12) * np.abs(b)).all()
                 assert (np.abs(product.f - K @ b) <= product.errors).all()
         else:
             assert step.violation > 1e-3
