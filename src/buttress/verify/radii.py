@@ -34,7 +34,9 @@ class Lead:
     """The lead at a row x, sum_j c_j k(x, z_j) + b, and what is known to lie below it around x."""
 
     def __init__(self, part: Model, x: Array, Z: Array, c: Array, b: float, norm2: float):
-        self.parts, self.x, self.Z, self.c, self.b = parts(part), x, Z, c, b
+        self.parts = parts(part)
+        self.x, self.Z, self.c = x, Z, c
+        self.b = b
         self.round = self.parts[0][0]["class"] == "RBF" and self.parts[0][1] == len(self.parts) == 1
         alone = Round(self.parts[0][0]["gamma"], x, Z, c, b, norm2) if self.round else None
         self.bounds: list[Bound] = [self.sum_of(radial, powers)]
