@@ -24,7 +24,7 @@ KERNELS = {
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.filterwarnings("ignore")
 def test_norms_that_cancel_certify_nothing_false(name):
-    """Rows that are nearly equal, with different labels: coefficients of 1e6 leave a lead of 1, its norm lost."""
+    """Rows that are nearly equal, with different labels: coefficients of 1e6 leave a lead of 1 whose norm is lost."""
     tried = 0
     for seed in range(5):
         rng = np.random.default_rng(seed)

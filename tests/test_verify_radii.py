@@ -1,5 +1,6 @@
 """Radii of the verifier: as sharp as those of the library, and true, term by term."""
 
+import math
 from functools import partial
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from verify_cases import models, rows
 
 from buttress import SVC, LinearSVC, attacks, certificates, kernels, save, verify
-from buttress.verify.below import Round, cubes, gathered, powers, radial, radial_parabolas
+from buttress.verify.below import Round, cubes, gathered, powers, radial, radial_parabolas, remainder
 from buttress.verify.core import Near
 from buttress.verify.radii import Lead
 
@@ -179,6 +180,18 @@ def test_the_least_of_a_quadratic_function_in_a_ball():
 
 
 @long
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_remainders_of_the_series_of_e(order):
+    """Against the mean of e^(t s) (1 - s)^(order - 1) over s in [0, 1], by Gauss and Legendre."""
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    s = (nodes + 1) / 2
+    for t in (-30.0, -3.0, -1.0001, -1.0, -0.3, 0.0, 1e-8, 0.7, 1.0, 1.0001, 4.0, 30.0):
+        exact = (weights / 2 * np.exp(t * s) * (1 - s) ** (order - 1)).sum() / math.factorial(order - 1)
+        if order < 3 or t > -10:
+            assert remainder(np.array([t]), order)[0] == pytest.approx(exact, rel=1e-10)
+
+
+@long
 def test_a_lead_holds_as_far_as_its_intercept_lets_it():
     """One centre at the row: c F(eps^2) + b = 0 has the radius."""
     x, Z = np.zeros(2), np.zeros((1, 2))
@@ -200,3 +213,5 @@ def test_rounding_of_predictions_is_taken_off():
     lead = Lead({"class": "RBF", "gamma": 1.0}, x, Z, np.array([1.0, 1.0]), -1.0 + 1e-6, 2.0)
     assert not lead.holds(1e-5)
     assert Lead({"class": "RBF", "gamma": 1.0}, x - 1e6, x[None] - 1e6, np.array([1.0]), -1.0 + 1e-6, 1.0).holds(1e-5)
+    far = np.array([1e7, 1e7])  # all rows are there: their middle is subtracted
+    assert Lead({"class": "RBF", "gamma": 1.0}, far, far[None], np.array([1.0]), -1.0 + 1e-6, 1.0).holds(1e-5)

@@ -1,7 +1,8 @@
 """Hunt mutants: ``python -m tests.mutants --seed 1 --count 60``; the exit code is 1 if more than a tenth survive.
 
 They are drawn by the seed from all that the grammar makes of the code of proofs, gaps, intervals and verdicts. Mutants
-that change nothing are listed in ``equivalent.txt``, each with its proof, and are not drawn.
+that change nothing are listed in ``equivalent.txt``, each with its proof, and are not drawn. ``--sample`` tries those
+of ``sample.txt``, each against the test that stands beside it: all of them must die, in three minutes.
 """
 
 import argparse
@@ -10,13 +11,14 @@ import sys
 from pathlib import Path
 
 from .grammar import Mutant, mutants
-from .hunt import clone, followed, hunted, import_libraries
+from .hunt import Where, clone, followed, hunted, import_libraries
 
 ROOT = Path(__file__).parents[2]
 SHARE = 0.9  # of the mutants drawn must die
 ROOMS = {  # what promises something, and the tests of it
     "certificates": (["src/buttress/certificates/*.py"],
-                     ["tests/test_certificates.py", "tests/test_certificate_bounds.py", "tests/test_radii.py"]),
+                     ["tests/test_certificates.py", "tests/test_certificate_bounds.py", "tests/test_hostile_radii.py",
+                      "tests/test_verify_radii.py", "tests/test_radii.py"]),
     "training": (["src/buttress/certificates/training/*.py"],
                  ["tests/test_training_flips.py", "tests/test_training_hinge.py", "tests/test_training_moves.py",
                   "tests/test_training_conclusions.py", "tests/test_training_pipelines.py"]),
@@ -49,6 +51,21 @@ def drawn(files: list[str], seed: str, count: int) -> list[Mutant]:
     return random.Random(seed).sample(every, min(count, len(every)))
 
 
+def sample() -> tuple[list[Mutant], Where]:
+    """Return the mutants of the sample and the test that each meets; ValueError for one that is no more."""
+    some, where = [], Where()
+    for line in (Path(__file__).parent / "sample.txt").read_text().splitlines():
+        text, _, test = line.partition(" # ")
+        file = text.split()[0]
+        named = [one for one in mutants(file, (ROOT / file).read_text(encoding="utf-8"))
+                 if said(one, with_line=False) == text]
+        if not named:
+            raise ValueError(f"There is no such mutant any more; name another: {text}")
+        some.append(named[0])
+        where.setdefault(file, {}).setdefault(named[0].line, []).append(test)
+    return some, where
+
+
 def said(one: Mutant, with_line: bool = True) -> str:
     source = (ROOT / one.file).read_text(encoding="utf-8")
     line = f":{one.line}" if with_line else ""
@@ -61,14 +78,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--minutes", type=float, help="after which no further mutant is tried")
     parser.add_argument("--rooms", nargs="*", choices=tuple(ROOMS), default=list(ROOMS))
+    parser.add_argument("--sample", action="store_true", help="only those of sample.txt, all of which must die")
     given = parser.parse_args(arguments)
     rooms = {room: files_of(room) for room in given.rooms}
-    some = drawn(sorted(file for files in rooms.values() for file in files), given.seed, given.count)
+    some, where = sample() if given.sample else (
+        drawn(sorted(file for files in rooms.values() for file in files), given.seed, given.count), Where())
     import_libraries()
     died = tried = 0
     with clone(ROOT) as folder:
-        where = {}
-        for room, files in rooms.items():
+        for room, files in [] if given.sample else rooms.items():
             met = sorted({one.file for one in some} & set(files))
             where |= followed(folder, met, ROOMS[room][1]) if met else {}
         for one in hunted(folder, some, where, given.minutes):
@@ -77,7 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
             sys.stdout.write(f"{'died    ' if one.died else 'SURVIVED'} of {one.tests:3} tests  {said(one.mutant)}\n")
             sys.stdout.flush()
     sys.stdout.write(f"{died} of {tried} died\n")
-    return int(died < SHARE * tried)
+    return int(died < (1 if given.sample else SHARE) * tried)
 
 
 if __name__ == "__main__":

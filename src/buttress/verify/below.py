@@ -139,10 +139,8 @@ class Round:
     """RBF alone: functions below e^(gamma |d|^2) times the lead, for each way to choose them."""
 
     def __init__(self, gamma: float, x: Array, Z: Array, c: Array, b: float, norm2: float):
-        self.gamma = gamma
-        self.c = c
-        self.b = b
-        self.norm2 = norm2
+        self.gamma, self.norm2 = gamma, norm2
+        self.c, self.b = c, b
         self.away = Near(Z) + -x
         self.r2 = (self.away * self.away) @ np.ones(len(x))
         self.up = c > 0

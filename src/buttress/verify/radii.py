@@ -35,9 +35,7 @@ class Lead:
 
     def __init__(self, part: Model, x: Array, Z: Array, c: Array, b: float, norm2: float):
         self.parts = parts(part)
-        self.x = x
-        self.Z = Z
-        self.c = c
+        self.x, self.Z, self.c = x, Z, c
         self.b = b
         self.round = self.parts[0][0]["class"] == "RBF" and self.parts[0][1] == len(self.parts) == 1
         alone = Round(self.parts[0][0]["gamma"], x, Z, c, b, norm2) if self.round else None
