@@ -5,7 +5,7 @@ of its own; targets of which many are equal, such as sales that are mostly 0; an
 data do not say which it is. So the fit stands, and a warning says what was seen.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ class Found(Fitted):
     alpha: float
     clean: bool
     votes: NDArray[np.bool_] | None
-    near: Array | None = None
+    near: Array = field(default_factory=lambda: np.zeros(0))
 
     @property
     def weight(self) -> Array:

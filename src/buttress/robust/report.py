@@ -143,7 +143,8 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
     given = np.asarray(y).reshape(-1)
     _check_rows(estimator, seen, given)
     expected, doubt = expectations(estimator, given)
-    name, size = ("margin", -doubt) if hasattr(estimator, "loo_score_") else ("sigmas", estimator.loo_sigma_)
+    name = "margin" if hasattr(estimator, "loo_score_") else "sigmas"
+    size = getattr(estimator, "loo_sigma_", -doubt)
     order = np.lexsort((-doubt, -np.round(estimator.outlier_proba_, 2)))
     if fdr is not None:
         order = order[likeliest(estimator, fdr)[order]]

@@ -181,7 +181,7 @@ def _screened(X: Array, y: Array, B: Array, lost: float, alpha: float, floor: fl
         U = bisquare(R / s[:, None], BREAKDOWN_BEND)
         A = (U[:, None, :] * X.T) @ X
         A[:, np.arange(p), np.arange(p)] += alpha + DEPENDENT * n
-        B = np.linalg.solve(A, ((U * y) @ X)[:, :, None])[:, :, 0]
+        B = np.asarray(np.linalg.solve(A, ((U * y) @ X)[:, :, None])[:, :, 0], dtype=np.float64)
         R = y - B @ X.T
     return B, s
 
