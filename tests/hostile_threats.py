@@ -1,8 +1,8 @@
 """Try to make proofs under a threat false: ``PYTHONPATH=src:tests python tests/hostile_threats.py 100`` for 100 tables.
 
 Whole numbers that equal thresholds, columns of large and tiny scale, moves in steps of all or half a unit, or one way
-only, categories beyond 0 and 1, one-hot groups; every input of the threat on a lattice is tried. Counted are rows whose proof an input breaks, whose found input the threat
-does not allow, and that an attack is said to break and does not.
+only, categories beyond 0 and 1, one-hot groups; every input of the threat on a lattice is tried. Counted are rows whose
+proof an input breaks, whose found input the threat does not allow, and that an attack is said to break and does not.
 """
 
 import sys
