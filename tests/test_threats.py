@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from hostile_threats import broken_promises
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -366,3 +367,10 @@ def test_frames_are_attacked_by_name_and_scores_take_a_threat():
     assert score == pytest.approx(1 - same.success.mean(), abs=0.02)
     chosen = attacks.tuned(SVC(), X, y, threat=by_number, fits=3)
     assert chosen.score(X, y) > 0.5
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_hostile_table_breaks_a_promise():
+    results = [broken_promises(seed) for seed in range(10)]
+    assert [one for broken, _ in results for one in broken] == []
+    assert sum(proofs for _, proofs in results) > 50
