@@ -6,6 +6,7 @@ import numpy as np
 
 from buttress._checks import Array, check_box, check_number, check_option, warn_user
 from buttress._documented import ADVERSARIAL_LINEAR, FREE_RANGE, advises
+from buttress._state import State
 from buttress._types import BoundsLike
 from buttress.adversarial.plane import AttackedPlane, Units
 from buttress.solvers.linear.attacked_bounds import BallMoves, BoxMoves
@@ -56,6 +57,8 @@ class AdversarialLinearSVC(AttackedPlane[BallMoves]):
     >>> bool(((2 * y - 1) * model.decision_function(scale(X)) > fall).mean() > 0.88)  # proven for these rows
     True
     """
+
+    _state = State()  # what the base declares
 
     norm: str = "linf"
     eps: float = 0.1
@@ -132,6 +135,8 @@ class FreeRangeSVC(AttackedPlane[BoxMoves]):
     >>> bool(model.score(scale(X), y) > 0.93)
     True
     """
+
+    _state = State()  # what the base declares
 
     C_f: float = 0.1
     attacked_class: str = "positive"
