@@ -107,6 +107,8 @@ def _of_rows_found(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_]
 def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
     """Return the robust fit if a law with an outlier density explains left-out rows best, else the plain one.
 
+    Heavy tails need no such density. Then the robust fit must be likelier by a tenth of a nat a row.
+
     Two laws of two fits are compared: with an outlier density and without, of the fit ``mixed`` and of the plain one.
     No row of a plain fit is named. A law that takes half of the rows for corrupt says nothing. Where the plain fit
     predicts the bad rows, they agree with their neighbours, as beside a step of the function: it stays, with a warning.
@@ -117,7 +119,9 @@ def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
     clean = replace(robust, fit=plain, known=unsuspected, alpha=alpha, clean=True)
     tried = [Fitted(fit, _explained(task, fit), robust.n_iter) for fit in (mixed, plain)]
     best = max(tried, key=lambda each: each.known.likelihood)
-    if not 0 < best.known.law.share < RESIDUALS.most_bad or best.known.likelihood <= unsuspected.likelihood:
+    share = best.known.law.share
+    needed = 0.0 if share > 0 else GUARD.gain_a_row
+    if share >= RESIDUALS.most_bad or best.known.likelihood - unsuspected.likelihood <= needed:
         return clean
     lost = best.known.law.share - robust.known.law.share
     robust = _reread(task, robust, best) if lost > MIXTURE.reread and not no_choice else robust

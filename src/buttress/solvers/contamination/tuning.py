@@ -48,6 +48,8 @@ class Residuals:
 class Guard:
     """When a robust fit and a plain one part, and what is said of rows that may be genuine."""
 
+    gain_a_row: float = tuned(0.1, "nats a row", "gain from which a robust fit without an outlier density is kept",
+                              CLEAN)
     gain_in_all: float = tuned(6.0, "nats", "in all rows that decide between the two", CLEAN)
     predicted: float = tuned(0.5, "of the robust fit's error", "plain error of bad rows up to which it predicts them: "
                              "they are most of their neighbours", THEORY)
