@@ -65,5 +65,7 @@ from buttress.svm import NuSVC as NuSVC
 from buttress.svm import NuSVR as NuSVR
 from buttress.svm import OneClassSVM as OneClassSVM
 from buttress.svm import svc_path as svc_path
+from buttress.threats import Budget as Budget
+from buttress.threats import ThreatModel as ThreatModel
 
 __version__: str
