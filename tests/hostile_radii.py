@@ -38,11 +38,14 @@ def machine(rng, X):
     used = kernel(rng, seen)
     gamma = 10.0 ** rng.uniform(-2, 1) / (np.median(((seen - np.median(seen, axis=0)) ** 2).sum(axis=1)) or 1.0)
     made = {
-        "SVC": lambda: SVC(kernel=used, C=C), "of all": lambda: SVC(kernel=used, C=C, multi_class="ovr"),
-        "fourth": lambda: SVC(kernel=kernels.Polynomial(4, gamma, 1.0), C=C), "LinearSVC": lambda: LinearSVC(C=C),
+        "SVC": lambda: SVC(kernel=used, C=C, max_iter=30_000),
+        "of all": lambda: SVC(kernel=used, C=C, multi_class="ovr", max_iter=30_000),
+        "fourth": lambda: SVC(kernel=kernels.Polynomial(4, gamma, 1.0), C=C, max_iter=30_000),
+        "LinearSVC": lambda: LinearSVC(C=C),
         "attacked": lambda: AdversarialLinearSVC(C=C, eps=0.1),
         "squares": lambda: LeastSquaresClassifier(kernel=used, alpha=1 / C),
-        "libsvm": lambda: SklearnSVC(kernel=str(rng.choice(["rbf", "linear", "poly"])), gamma=gamma, coef0=1.0, C=C),
+        "libsvm": lambda: SklearnSVC(kernel=str(rng.choice(["rbf", "linear", "poly"])), gamma=gamma, coef0=1.0, C=C,
+                                     max_iter=100_000),
         "logistic": lambda: LogisticRegression(C=C), "ridge": lambda: RidgeClassifier(alpha=1 / C),
         "kernel ridge": lambda: KernelRidge(kernel="rbf", gamma=gamma, alpha=1 / C),
         "landmarks": lambda: make_pipeline(Nystroem(gamma=gamma, n_components=15, random_state=0), LinearSVC(C=C)),
