@@ -18,13 +18,13 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 26_485,  # without imports and docstrings
-    "lines": 53_160,
-    "functions": 3_398,
-    "files": 352,
+    "statements": 28_290,  # without imports and docstrings
+    "lines": 56_950,
+    "functions": 3_634,
+    "files": 379,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
-    "names of constants": 746,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 30_700,  # outside tables
+    "names of constants": 778,  # in upper case, at the head of a file; one that several files have counts once
+    "words of docs": 32_900,  # outside tables
 }
 
 
