@@ -10,7 +10,7 @@ from scipy.stats import chi2_contingency, ks_2samp
 
 import buttress
 from buttress.audit.against.compare import compare
-from buttress.audit.against.tests import conformal, discoveries, same_categories, same_numbers, same_share, unlike
+from buttress.audit.against.tests import same_categories, same_numbers, same_share, unlike
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import columns_of, make_table
 
@@ -24,15 +24,6 @@ def test_without_drift_alarms_are_rare_and_drift_is_found():
     """At most 5% in the long run: of 20 pairs, 5 or more would come three times in a thousand."""
     assert sum(drift.alarms(drift.compared(seed))["any"] for seed in range(20)) < 5
     assert all("c0" in drift.compared(seed, 1.5).drifted for seed in range(3))
-
-
-def test_discoveries_are_those_of_the_definition():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        p = rng.random(8) ** 3
-        ordered = np.sort(p)
-        most = max((k for k in range(1, 9) if ordered[k - 1] <= 0.1 * k / 8), default=0)
-        np.testing.assert_array_equal(discoveries(p, 0.1), p <= (ordered[most - 1] if most else -1))
 
 
 def test_columns_are_compared_by_their_entries_and_by_their_gaps():
@@ -127,6 +118,3 @@ def test_unlike_rows_are_found_from_as_many_on_as_p_values_allow():
         assert np.flatnonzero(unlike(known, moved, 0.1)).tolist() == list(range(count)) * (count == least)
 
 
-def test_a_conformal_p_value_is_the_share_as_far_out():
-    usual = np.array([1.0, 2.0, 2.0, 3.0])
-    assert conformal(usual, np.array([0.0, 2.0, 2.5, 9.0])).tolist() == [1.0, 0.8, 0.4, 0.2]

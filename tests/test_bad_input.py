@@ -13,7 +13,7 @@ from sklearn.preprocessing import RobustScaler
 from sklearn.utils.validation import has_fit_parameter
 from test_estimators import ESTIMATORS
 
-from buttress import SVC, LinearSVC
+from buttress import SVC, ConformalDetector, LinearSVC
 
 from problems import moons
 
@@ -58,7 +58,7 @@ def test_shapes_that_do_not_fit(estimator):
     refuse(lambda: clone(estimator).fit(X[:1], y[:1]), "1 sample|at least 2|class")
     refuse(lambda: clone(estimator).fit(X[:0], y[:0]), "0 sample")
     refuse(lambda: clone(estimator).fit(X[:, 0], y), "Expected 2D array")
-    if not is_outlier_detector(estimator):  # those ignore y
+    if not (is_outlier_detector(estimator) or isinstance(estimator, ConformalDetector)):  # those ignore y
         refuse(lambda: clone(estimator).fit(X, y[:-1]), "inconsistent")
         refuse(lambda: clone(estimator).fit(X, None), "requires y")
     model = clone(estimator).fit(X, y)
@@ -103,7 +103,7 @@ def test_constant_columns_are_accepted(estimator):
     X, y = data_for(estimator)
     X = np.hstack([X, np.full((60, 1), 3.0)])
     predicted = clone(estimator).fit(X, y).predict(X)
-    assert len(np.unique(predicted)) > 1
+    assert len(np.unique(predicted)) > 1 or isinstance(estimator, ConformalDetector)  # to it all 60 may be typical
     assert not np.issubdtype(predicted.dtype, np.floating) or np.isfinite(predicted).all()
 
 

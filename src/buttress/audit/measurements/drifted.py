@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress.audit.against.tests import discoveries, same_categories, same_numbers
+from buttress.audit.against.tests import same_categories, same_numbers
 from buttress.audit.findings.columns import LEVEL
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import Places, SplitTable
 from buttress.audit.reading.cautions import LOOKED
+from buttress.certainty.conformal import rejected
 
 PARTS = 10  # of the rows in their order, of equal size
 MOST = 12  # columns that are drawn
@@ -50,7 +51,7 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     half = ends[len(ends) // 2]
     p = {name: (same_numbers if column.dtype.kind == "f" else same_categories)(column[:half], column[half:])
          for name, column in columns.items()}
-    changed = discoveries(np.array(list(p.values())), LEVEL)
+    changed = rejected(np.array(list(p.values())), LEVEL, adaptive=False)
     found = sorted((name for name, is_found in zip(p, changed, strict=True) if is_found), key=lambda name: p[name])
     drawn = [_drawn(name, np.split(columns[name], ends)) for name in found[:MOST]]
     return Measured(along=Along(along, len(found), drawn) if drawn else None)
