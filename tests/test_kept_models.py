@@ -194,6 +194,15 @@ def test_a_threat_file_is_in_the_units_of_the_table(call, estimator):
     assert "names 'kind', which is no such column" in err
 
 
+def test_one_swap_may_break_every_row(call):
+    pl.DataFrame({"kind": KIND, "y": np.where(KIND == "v", "yes", "no")}).write_csv("one.csv")
+    call("train", "one.csv", "--target", "y", "--estimator", "boosting", "-o", "one.buttress")
+    code, out, err = call("attack", "one.buttress", "one.csv", "--target", "y", "--eps", "0.1")
+    assert code == 0, err
+    assert [float(line.split()[2]) for line in out.splitlines()[1:4]] == [1, 0, 0]
+    assert "at most what is shown: no proof is known" in out
+
+
 def test_trees_that_were_saved_are_settled(call):
     X = np.column_stack([A, B, FLAG])
     y = (A + FLAG > 0.5).astype(int)

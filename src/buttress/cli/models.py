@@ -254,8 +254,8 @@ def _as_lines(found: "Robustness") -> str:
     lines += [f"{radius:>6g} {swaps:>6} {share:>8.3f}{'*' if blind else ' '} {_or_dash(least):>7}"
               for radius, swaps, share, blind, least in zip(
                   found.eps, found.swaps, found.attacked, found.blind, proven, strict=True)]
-    lines.append(f"{counted(found.rows, 'row')}, attacked by {found.how}. The true accuracy is between the two "
-                 "columns.")
+    true = "at most what is shown: no proof is known" if found.proven is None else "between the two columns"
+    lines.append(f"{counted(found.rows, 'row')}, attacked by {found.how}. The true accuracy is {true}.")
     lines.append(f"At eps 1: {printable(found.threat)}")
     if any(found.blind):
         lines.append("* the attack was blind: near most rows no score changed, so that this accuracy says nothing.")

@@ -171,6 +171,8 @@ def _by_trying(model: Any, X: Rows, y: Labels, moves: Moves, right: Mask, seed: 
     stands = right.copy()
     for way in islice(moves.ways(), WAYS):
         rows = np.flatnonzero(stands)
+        if not len(rows):
+            break
         start = moves.swapped(X[rows], way)
         low, high = (np.nan_to_num(side[rows]) for side in (moves.low, moves.high))
         low, high = np.maximum(start - moves.reach, low), np.minimum(start + moves.reach, high)
