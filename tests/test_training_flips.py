@@ -15,8 +15,9 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from buttress.certificates import training_flips
+from buttress.certificates import training_accuracy, training_flips
 from buttress.certificates.training.cheapest import cheapest
+from buttress.certificates.training.smoother import _least_eigenvalue
 
 TWO_NUMBERS = [
     KernelRidge(alpha=0.5, kernel="rbf", gamma=0.7),
@@ -176,3 +177,21 @@ def test_flips_within_the_proof_change_nothing():
         other[rows] *= -1
         after = KernelRidge(alpha=1.0, kernel="rbf", gamma=0.01).fit(X, other).predict(Z) > 0
         assert not (before != after)[found.stands(5)].any()
+
+
+def test_a_tie_is_neither_proven_nor_counted_as_lost():
+    X, y = np.array([[1.0], [1.0], [0.0]]), np.array([1, 1, 0])
+    model = RidgeClassifier(fit_intercept=False).fit(X, y)  # one of the first two labels wrong: its score is 0
+    found = training_accuracy(model, X, y, [[1.0]], [1], flips=1)
+    assert (found.each, found.attacked) == (0, 1)
+    assert training_accuracy(model, X, y, [[1.0]], [1], flips=2).attacked == 0
+
+
+@pytest.mark.parametrize("least", [-0.3, 0.0, 0.1, 0.49, 0.6, 2.0])
+def test_the_least_eigenvalue_is_never_overstated(least):
+    """A penalty that the matrix does not have must not be taken for a bound of its eigenvalues."""
+    Q = np.linalg.qr(np.random.default_rng(0).normal(size=(30, 30)))[0]
+    A = (Q * np.linspace(least, 5, 30)) @ Q.T
+    bound = _least_eigenvalue((A + A.T) / 2, penalty=1.0)
+    assert bound <= least + 1e-13
+    assert bound > min(least, 0.5) - 1e-9
