@@ -140,3 +140,12 @@ def test_a_prediction_hangs_on_labels_and_on_no_fewer():
     assert explain(model, X[0]).needed is None
     with pytest.raises(ValueError, match="linear in its targets"):
         explain(KernelClassifier().fit(X, y), X[0], training=(X, y))
+
+
+def test_training_data_that_are_not_those_of_the_fit_are_refused():
+    X, y = moons(60)
+    model = SVC().fit(X, y)
+    with pytest.raises(TypeError, match="training must be a pair"):
+        explain(model, X[0], training=X)
+    with pytest.raises(ValueError, match="has 5 rows, and the model was fitted to more"):
+        explain(model, X[0], training=(X[:5], y[:5]))

@@ -374,3 +374,13 @@ def test_no_hostile_table_breaks_a_promise():
     results = [broken_promises(seed) for seed in range(10)]
     assert [one for broken, _ in results for one in broken] == []
     assert sum(proofs for _, proofs in results) > 50
+
+
+def test_a_threat_of_another_kind_and_an_empty_range_are_refused():
+    X, y = np.arange(12.0).reshape(6, 2), np.array([0, 0, 0, 1, 1, 1])
+    model = SVC().fit(X, y)
+    for take in (lambda: certificates.certified_within(model, X, threat=3), lambda: attacks.pgd(model, X, y, threat=3)):
+        with pytest.raises(TypeError, match=r"threat must be a ThreatModel\. Got 3"):
+            take()
+    with pytest.raises(ValueError, match=r"low must be at most high\. Got low=2, high=1"):
+        Budget(1, low=2, high=1)

@@ -163,6 +163,8 @@ def _fewest(
     model: Any, training: tuple[MatrixLike, VectorLike], row: MatrixLike, labels: ArrayLike | None
 ) -> tuple[float, Labels]:
     """Return how many wrong labels change the prediction of a row, and which."""
+    if not (isinstance(training, tuple) and len(training) == 2):
+        raise TypeError(f"training must be a pair (X, y). Got {type(training).__name__}.")
     counted = training_flips(model, *training, row)
     rows = counted.rows[0]
     return float(counted.needed[0]), rows if labels is None else np.asarray(labels)[rows]

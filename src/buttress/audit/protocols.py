@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 Labels = NDArray[Any]  # targets: numbers, whole numbers or texts
 Report = Callable[[str, float], None]  # what is being done, and the share of the audit that is done
-Pick = slice | NDArray[Any]  # rows, by a slice, numbers or a mask
 
 
 class Frame(Protocol):

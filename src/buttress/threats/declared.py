@@ -55,6 +55,8 @@ class Budget:
             object.__setattr__(self, "by", check_number("by", self.by, 0, closed="left", fix=fix))
         check_number("step", self.step, 0, closed="left")
         check_option("direction", self.direction, DIRECTIONS)
+        if not self.low <= self.high:
+            raise ValueError(f"low must be at most high. Got low={self.low}, high={self.high}.")
 
     def in_words(self) -> str:
         """Return it in words."""
@@ -196,6 +198,8 @@ def check_threat(eps: object, norm: str, bounds: object, threat: ThreatModel | N
     if (eps is None) == (threat is None):
         got = "neither" if eps is None else "both"
         raise ValueError(f"Give either eps or threat. Got {got}.")
+    if not isinstance(threat, ThreatModel | None):
+        raise TypeError(f"threat must be a ThreatModel. Got {threat!r}.")
     if threat is not None and (norm != "linf" or bounds is not None):
         raise ValueError("A threat has a norm and bounds of its own. Leave out norm= and bounds=.")
 

@@ -149,6 +149,8 @@ def _problem(model: Any, X: Array, y: Array, Z: Array) -> HingeProblem:
 def _beta(model: Any, n: int) -> Array:
     beta = (model.dual_coef_.toarray() if issparse(model.dual_coef_) else np.asarray(model.dual_coef_)).ravel()
     if hasattr(model, "support_"):
+        if model.support_.max(initial=-1) >= n:
+            raise ValueError(f"X_train has {n} rows, and the model was fitted to more. Give the data it was fitted to.")
         beta, of_support = np.zeros(n), beta
         beta[model.support_] = of_support
     return beta
