@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from buttress import attacks
-from buttress.attacks.settling.trees import read_forest
+from buttress.trees import read_forest
 
 from problems import breast_cancer, iris, moons, problems
 

@@ -14,10 +14,10 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.tree import DecisionTreeClassifier
 
 from buttress import SVC, Budget, LinearSVC, ThreatModel, attacks, certificates
-from buttress.attacks.settling.trees import read_forest
 from buttress.certificates import swapped
 from buttress.threats import read_threat
 from buttress.threats.tables import one_hot_groups
+from buttress.trees import read_forest
 
 THREAT = ThreatModel(
     {0: 0.2, 1: Budget(0.3, direction="up"), 2: Budget(1.7, step=1, low=0, high=4)},

@@ -53,6 +53,8 @@ _HOME = {
     "RobustLinearRegressor": "buttress.robust",
     "RobustnessCurveDisplay": "buttress.displays",
     "save": "buttress.persistence",
+    "RobustBoostingClassifier": "buttress.adversarial",
+    "RobustBoostingRegressor": "buttress.adversarial",
     "SeverClassifier": "buttress.robust",
     "SeverRegressor": "buttress.robust",
     "STIR": "buttress.robust",

@@ -18,6 +18,8 @@ from buttress.adversarial import AdversarialSVC as AdversarialSVC
 from buttress.adversarial import AdvSVM as AdvSVM
 from buttress.adversarial import CertifiedSVC as CertifiedSVC
 from buttress.adversarial import FreeRangeSVC as FreeRangeSVC
+from buttress.adversarial import RobustBoostingClassifier as RobustBoostingClassifier
+from buttress.adversarial import RobustBoostingRegressor as RobustBoostingRegressor
 from buttress.adversarial import StochasticAdvSVM as StochasticAdvSVM
 from buttress.audit.call import audit as audit
 from buttress.audit.result import AuditResult as AuditResult

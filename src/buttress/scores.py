@@ -116,7 +116,7 @@ def read_scores(model: Scorable) -> ScoreFunction | None:
     if isinstance(model, Pipeline):
         return _pipeline(model)
     if hasattr(model, "expansion_") and hasattr(model, "contrasts_"):
-        if _scores_otherwise(type(model)):
+        if scores_otherwise(type(model)):
             return None
         return ScoreFunction(_dense_centers(model.expansion_), model.contrasts_)
     if type(model) in (SVC, NuSVC):
@@ -129,7 +129,7 @@ def read_scores(model: Scorable) -> ScoreFunction | None:
     return None
 
 
-def _scores_otherwise(cls: type) -> bool:
+def scores_otherwise(cls: type) -> bool:
     """Say whether a user's subclass of an estimator of this package replaces anything of it but its ``fit``."""
     ours = next((part for part in cls.__mro__ if part.__module__.startswith("buttress.")), object)
     theirs = {name for part in cls.__mro__[: cls.__mro__.index(ours)] for name in vars(part)}

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_box, check_columns, check_number, check_option, check_rows
 from buttress._types import BoundsLike, MatrixLike
+from buttress.certificates.forests import forest_radius, of_trees, stands
 from buttress.certificates.leads import Leads, Rival
 from buttress.certificates.radius import CLOSE
 from buttress.certificates.swapped import Prover, proven_under
@@ -33,6 +34,8 @@ from buttress.certificates.training.together import TrainingAccuracy, training_a
 from buttress.expansion import winners
 from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, read_scores
 from buttress.threats import ThreatModel, check_threat, read_threat
+from buttress.trees import NAMES as TREES
+from buttress.trees import Forest, read_forest
 
 __all__ = [
     "CertifiedRadius",
@@ -84,7 +87,8 @@ def certified_radius(
     model : fitted classifier
         A kernel expansion with stationary, linear, polynomial (of degree 3 or an even one) or summed kernels: of this
         package, scikit-learn's SVC, linear classifiers and KernelRidge on -1 and +1, also behind Nystroem features,
-        scalers and in pipelines.
+        scalers and in pipelines. Or trees that :func:`buttress.attacks.exact` knows, by the sum of what each can lose;
+        their l_2 radii are those of l_inf.
     X : array of shape (n, d)
     bounds : (low, high) or None
         Box that the inputs stay in, as for the attacks: numbers, or arrays that broadcast to X. It must hold X.
@@ -115,8 +119,13 @@ def certified_radius(
     >>> certificates.certified_radius(model, X)
     CertifiedRadius(l2=array([1., 1.]), linf=array([1., 1.]))
     """
-    leads, data, box = _posed(model, X, bounds, scale)
     effort = check_number("effort", effort, 0, closed="left")
+    forest, dense = _trees(model, X)
+    if forest is not None:
+        columns = 1.0 if scale is None else check_columns("scale", scale, dense.shape[1])
+        found_in_trees = forest_radius(forest, dense, None if bounds is None else check_box(bounds, dense), columns)
+        return CertifiedRadius(found_in_trees, found_in_trees)
+    leads, data, box = _posed(model, X, bounds, scale)
     wanted = NORMS if norm is None else (check_option("norm", norm, NORMS),)
     found = {name: np.zeros(len(data)) for name in NORMS}
     for rows in _blocks(leads, len(data)):
@@ -176,15 +185,27 @@ def certified_within(
     effort = check_number("effort", effort, 0, closed="left")
     if threat is not None:
         return _under_threat(model, X, threat, effort)
+    forest, rows = _trees(model, X)
     scale, eps = (eps, 1.0) if np.ndim(eps) == 2 else (None, eps)  # type: ignore[arg-type]
+    if forest is not None:
+        check_option("norm", norm, (*NORMS, "l1"))
+        columns = 1.0 if scale is None else check_columns("eps", scale, rows.shape[1])
+        reach = _radii(eps, rows)[:, None] * columns
+        low, high = check_box((-np.inf, np.inf) if bounds is None else bounds, rows)
+        return stands(forest, rows, np.maximum(rows - reach, low), np.minimum(rows + reach, high))
     leads, data, box = _posed(model, X, bounds, scale)
     norm = check_option("norm", norm, (*NORMS, "l1"))
     norm = "l2" if norm == "l1" and not leads.linear else norm
+    return _proven(leads, data, norm, box, _radii(eps, data), effort)
+
+
+def _radii(eps: ArrayLike | None, X: Array) -> Array:
+    """Return one radius a row, (n,)."""
     radius = np.asarray(eps, dtype=np.float64)
-    if radius.shape not in ((), (len(data),)) or not (np.isfinite(radius) & (radius >= 0)).all():
-        raise ValueError(f"eps must be radii >= 0, one or one for each of the {len(data)} rows. Got {eps!r}. One a "
+    if radius.shape not in ((), (len(X),)) or not (np.isfinite(radius) & (radius >= 0)).all():
+        raise ValueError(f"eps must be radii >= 0, one or one for each of the {len(X)} rows. Got {eps!r}. One a "
                          "column has the shape (1, d).")
-    return _proven(leads, data, norm, box, np.broadcast_to(radius, len(data)), effort)
+    return np.broadcast_to(radius, len(X))
 
 
 def _proven(leads: Leads, data: Array, norm: str, box: "Box", radius: Array, effort: float) -> NDArray[np.bool_]:
@@ -205,8 +226,11 @@ def _proven(leads: Leads, data: Array, norm: str, box: "Box", radius: Array, eff
 
 def _under_threat(model: Scorable, X: MatrixLike, threat: ThreatModel, effort: float) -> NDArray[np.bool_]:
     """Say which rows are proven under a threat."""
-    score, data, real = _read(model, X)
+    forest, data = _trees(model, X)
     moves = read_threat(threat, data, X)
+    if forest is not None:
+        return proven_under(lambda rows: winners(forest.scores(rows), forest.contrasts), of_trees(forest), data, moves)
+    score, data, real = _read(model, X)
 
     def ball(reach: Array, norm: str) -> Prover:
         leads = _leads(score, reach, data.shape[1], real)
@@ -252,17 +276,27 @@ def _posed(
 
 def _read(model: Scorable, X: MatrixLike) -> tuple[ScoreFunction, Array, str]:
     """Return the scores of a fitted model, the rows in float64, and the type in which they came."""
-    model = as_classifier(model)
-    if not isinstance(model, SignOf):
-        check_is_fitted(model)
-    score = read_scores(model)
+    score, rows = read_scores(as_classifier(model)), _rows(model, X)
     if score is None:
         raise ValueError(f"No certified radius is known for {type(model).__name__}. It must be a kernel expansion: an "
                          "estimator of this package, SVC, a linear classifier, or one behind scalers or Nystroem. "
-                         "attacks.exact settles trees.")
-    names = getattr(model, "feature_names_in_", None)
-    rows = check_rows(X, getattr(model, "n_features_in_", None), "A certificate", names)
+                         f"{TREES}.")
     return score, rows.astype(np.float64, copy=False), rows.dtype.name
+
+
+def _rows(model: Scorable, X: MatrixLike) -> Array:
+    """Return the rows, checked against the columns of a fitted model."""
+    classifier = as_classifier(model)
+    if not isinstance(classifier, SignOf):
+        check_is_fitted(classifier)
+    names = getattr(classifier, "feature_names_in_", None)
+    return check_rows(X, getattr(classifier, "n_features_in_", None), "A certificate", names)
+
+
+def _trees(model: Scorable, X: MatrixLike) -> tuple[Forest | None, Array]:
+    """Return the trees of a fitted model, None where it is none, and the rows in float64."""
+    rows = _rows(model, X).astype(np.float64, copy=False)
+    return read_forest(as_classifier(model), rows), rows
 
 
 def _leads(score: ScoreFunction, columns: Array | None, width: int, real: str) -> Leads:

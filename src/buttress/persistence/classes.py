@@ -29,6 +29,7 @@ PARTS = {  # what models are made of and users do not name
     "buttress.solvers.linear.primal": ("Rate",),
     "buttress.solvers.linear.stochastic": ("SuffixMean", "Walk"),
     "buttress.svm.left_out": ("LeftOut",),
+    "buttress.trees.forest": ("Forest", "Tree"),
 }
 
 # Functions and types that may stand in a parameter, such as SelectKBest's score_func. Reading a file calls none.

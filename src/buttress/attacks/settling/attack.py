@@ -12,9 +12,9 @@ from buttress.attacks.ball import Ball, ball_of
 from buttress.attacks.problem import AttackInfo, Problem, Worst, pose, warn_of_units
 from buttress.attacks.settling.planes import least_of_planes
 from buttress.attacks.settling.program import Limits, least_of_trees
-from buttress.attacks.settling.trees import read_forest
 from buttress.scores import Scorable
 from buttress.threats import Moves, ThreatModel, check_threat, read_threat
+from buttress.trees import read_forest
 
 
 @dataclass

@@ -10,10 +10,10 @@ import numpy as np
 from buttress._checks import Array
 from buttress.attacks.ball import Ball
 from buttress.attacks.problem import Worst
-from buttress.attacks.settling.trees import NAMES
 from buttress.attacks.targets import ExpansionTarget
 from buttress.kernels import Linear
 from buttress.threats import Moves
+from buttress.trees import NAMES
 
 HALVINGS = 100
 

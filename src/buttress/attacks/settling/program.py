@@ -21,8 +21,8 @@ from scipy.sparse import coo_matrix
 from buttress._checks import Array
 from buttress._types import Mask
 from buttress.attacks.problem import Worst
-from buttress.attacks.settling.trees import Forest, Tree
 from buttress.threats import Moves
+from buttress.trees import Forest, Tree
 
 TOLERANCE = 1e-6  # of HiGHS, on whole numbers, constraints and the gap, in the units of the largest cost
 
@@ -196,8 +196,7 @@ def _least_lead(
 def _hidden(forest: Forest, contrast: Array) -> float:
     """Return what a lead may be off by: the solver's tolerances, and the rounding of the model's own sums."""
     largest = [float(np.abs(tree.value @ contrast).max()) for tree in forest.trees]
-    size = float(np.abs(forest.offset) @ np.abs(contrast)) + sum(largest)
-    return TOLERANCE * (sum(largest) + max(largest)) + (len(largest) + 4) * float(np.finfo(float).eps) * size
+    return TOLERANCE * (sum(largest) + max(largest)) + forest.rounding(contrast)
 
 
 def _point(program: _Program, below: Mask, box: _Box) -> Array:

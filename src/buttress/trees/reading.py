@@ -1,7 +1,7 @@
 """Sums of decision trees read from scikit-learn: single trees, forests, gradient boosting, also by histograms."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,79 +19,14 @@ from sklearn.tree import DecisionTreeClassifier
 from buttress._checks import Array
 from buttress._types import Mask
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.scores import Scorable
+from buttress.scores import Scorable, fitted_inside, scores_otherwise
+from buttress.trees.forest import Forest, Nodes, Tree
 
-Nodes = NDArray[np.intp]
 SCALERS = (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler)
 FARTHEST = np.int64(np.float64(1e300).view(np.int64))  # the place of 1e300 in the order of floats
 AVERAGED = (DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier)
-NAMES = "DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier, GradientBoostingClassifier or " \
-        "HistGradientBoostingClassifier"
-
-
-@dataclass
-class Tree:
-    """Nodes of one tree: an inner one sends rows with ``x[feature] <= threshold`` left; a leaf has ``left`` -1.
-
-    Parameters
-    ----------
-    feature, left, right : int array of shape (nodes,)
-    threshold : array of shape (nodes,)
-    value : array of shape (nodes, k)
-        What a leaf adds to the scores.
-    """
-
-    feature: Nodes
-    threshold: Array
-    left: Nodes
-    right: Nodes
-    value: Array
-
-
-@dataclass
-class Forest:
-    """scores(x) = offset + sum of the trees' leaves.
-
-    Thresholds are in the units of the rows as they are given, in float64: where the model scales them, or rounds them
-    to float32, each is the largest number that the model still sends left.
-
-    Parameters
-    ----------
-    trees : list of Tree
-    contrasts : array of shape (n_classes, n_rivals, k)
-    offset : array of shape (k,)
-    """
-
-    trees: list[Tree]
-    contrasts: Array
-    offset: Array
-
-    def scores(self, X: Array) -> Array:
-        """Return the scores of the rows of X, shape (n, k)."""
-        total = np.tile(self.offset, (len(X), 1))
-        for tree in self.trees:
-            at = np.zeros(len(X), dtype=np.intp)
-            while (tree.left[at] >= 0).any():
-                inner = np.flatnonzero(tree.left[at] >= 0)
-                node = at[inner]
-                low = X[inner, tree.feature[node]] <= tree.threshold[node]
-                at[inner] = np.where(low, tree.left[node], tree.right[node])
-            total += tree.value[at]
-        return total
-
-    def least(self, low: Array, high: Array, contrast: Array) -> Array:
-        """Return a lower bound (n,) of ``scores(x) @ contrast`` over boxes from low to high (n, d), tree by tree."""
-        total = np.full(len(low), float(self.offset @ contrast))
-        for tree in self.trees:
-            reached = np.zeros((len(tree.left), len(low)), dtype=bool)
-            reached[0] = True
-            for node in np.flatnonzero(tree.left >= 0):  # each before its children
-                feature, threshold = tree.feature[node], tree.threshold[node]
-                reached[tree.left[node]] = reached[node] & (low[:, feature] <= threshold)
-                reached[tree.right[node]] = reached[node] & (high[:, feature] > threshold)
-            leaves = tree.left < 0
-            total += np.where(reached[leaves], (tree.value[leaves] @ contrast)[:, None], np.inf).min(axis=0)
-        return total
+NAMES = "RobustBoostingClassifier, DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier, " \
+        "GradientBoostingClassifier or HistGradientBoostingClassifier"
 
 
 def read_forest(classifier: Scorable, X: Array) -> Forest | None:
@@ -102,9 +37,15 @@ def read_forest(classifier: Scorable, X: Array) -> Forest | None:
     """
     given: Any = getattr(classifier, "best_estimator_", classifier)
     steps = [step for _, step in given.steps] if type(given) is Pipeline else [given]
-    model, scalers = steps[-1], [step for step in steps[:-1] if step not in (None, "passthrough")]
+    model = fitted_inside(steps[-1]) or steps[-1]
+    scalers = [step for step in steps[:-1] if step not in (None, "passthrough")]
     if any(type(step) not in SCALERS or getattr(step, "clip", False) for step in scalers):
         return None
+    own = getattr(model, "forest_", None)
+    if isinstance(own, Forest) and not scores_otherwise(type(model)):
+        trees = [replace(tree) for tree in own.trees]
+        _in_units_of_rows(trees, scalers, single=False)
+        return replace(own, trees=trees)
     if type(model) in AVERAGED:
         trees = _averaged(getattr(model, "estimators_", [model]))
     elif type(model) is GradientBoostingClassifier:

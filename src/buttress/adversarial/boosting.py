@@ -1,0 +1,262 @@
+"""Boosted trees trained on what can be proven of them: a classifier and a regressor."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit, logit
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._callbacks import CallbackSupportMixin, showing, step_callback, with_callbacks
+from buttress._checks import (
+    Array,
+    check_box,
+    check_classes,
+    check_columns,
+    check_count,
+    check_limits,
+    check_number,
+    check_X,
+    check_X_y,
+)
+from buttress._documented import Documented
+from buttress._state import Attribute, State
+from buttress._types import BoundsLike, Labels, MatrixLike, VectorLike
+from buttress._weights import check_weights
+from buttress.adversarial.collapse import warn_if_given_up
+from buttress.expansion import binary_contrasts, rival_contrasts, winners
+from buttress.solvers.gradient.attacked_trees import Growth, Newton, boosted, logistic, squared
+from buttress.solvers.run import all_or_nothing, run
+from buttress.threats import ThreatModel, read_threat
+from buttress.trees import Forest
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BoostedTrees(Documented, CallbackSupportMixin, BaseEstimator):
+    """A sum of trees, each a step of Newton's method on a bound of the worst losses."""
+
+    _state = State(
+        Attribute("forest_", "part", of="Forest", shares="n_features, n_classes",
+                  meaning="The trees, for attacks and proofs."),
+        Attribute("n_iter_", "count", meaning="Rounds."),
+        Attribute("converged_", "bool", meaning="Whether all rounds were made."),
+        Attribute("history_", "history", meaning="The objective is the bound of the sum of the worst losses."))
+
+    eps: ArrayLike = 0.1
+    bounds: BoundsLike | None = None
+    threat: ThreatModel | None = None
+    n_estimators: int = 100
+    learning_rate: float = 0.1
+    max_depth: int = 3
+    l2_regularization: float = 1.0
+    max_bins: int = 255
+    max_time: float | None = None
+    progress: bool = False
+
+    def _check(self) -> None:
+        for name in ("n_estimators", "max_depth", "max_bins"):
+            check_count(name, getattr(self, name))
+        check_number("learning_rate", self.learning_rate, 0, 1, closed="right")
+        check_number("l2_regularization", self.l2_regularization, 0, closed="left")
+        check_limits(None, self.max_time)
+
+    def _box(self, X: Array, given: MatrixLike) -> tuple[Array, Array]:
+        """Return the lower and upper ends (n, d) of what may become of each row."""
+        if self.threat is not None:
+            return read_threat(self.threat, X, given).hull(X)
+        one = np.ndim(self.eps) == 0
+        reach = check_columns("eps", np.full(X.shape[1], self.eps) if one else self.eps, X.shape[1])
+        low, high = X - reach, X + reach
+        if self.bounds is None:
+            return low, high
+        ends = check_box(self.bounds, X)
+        return np.maximum(low, ends[0]), np.minimum(high, ends[1])
+
+    def _boost(
+        self, box: tuple[Array, Array], newtons: list[Newton], start: Array, contrasts: Array, report: Any
+    ) -> None:
+        growth = Growth(self.max_depth, self.l2_regularization)
+        steps = boosted(box, newtons, start, contrasts, growth, rate=self.learning_rate, rounds=self.n_estimators,
+                        bins=self.max_bins)
+        outcome = run(steps, max_time=self.max_time, progress=self.progress, name=type(self).__name__,
+                      callback=showing(report, lambda step: {"forest_": step.state}), warn=("max_time",))
+        self.forest_: Forest = outcome.state
+        self.n_iter_ = outcome.n_iter
+        self.converged_ = outcome.converged
+        self.history_ = outcome.history
+
+    def _scores(self, X: MatrixLike) -> Array:
+        check_is_fitted(self)
+        return self.forest_.scores(check_X(self, X))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RobustBoostingClassifier(ClassifierMixin, BoostedTrees):
+    """Boosted decision trees trained on what can be proven of them when rows are moved.
+
+    Minimises a bound of the sum of w_i log(1 + exp(-y_i F(x_i + d_i))) at the worst moves d_i, F a sum of trees: each
+    tree gives a row the worst of the leaves that its box reaches. Splits and leaves are steps of Newton's method on
+    that bound, so that a split which moves can cross gains little. Of more than two classes, each has trees against the
+    rest. Nothing is drawn at random.
+
+    :func:`buttress.certificates.certified_within` proves what the bound shows, :func:`buttress.attacks.exact` settles
+    the rest.
+
+    Parameters
+    ----------
+    eps : float or array of shape (d,) or (1, d), default=0.1
+        Radius of the moves (l_inf), one or one a column, >= 0, in the units of X.
+    bounds : (low, high) or None
+        A box that holds the rows and that attackers stay in, numbers or arrays that broadcast to X.
+    threat : ThreatModel or None
+        What may be done to each column, in place of ``eps`` and ``bounds``. It is trained against the box that holds
+        all moves and swaps together.
+    n_estimators : int, default=100
+        Trees of each score.
+    learning_rate : float, default=0.1
+        Share of each step that is taken, in (0, 1].
+    max_depth : int, default=3
+        Levels of splits.
+    l2_regularization : float, default=1.0
+        What is added to each leaf's sum of second derivatives, >= 0.
+    max_bins : int, default=255
+        Most thresholds tried of a column.
+    max_time : float or None
+        Most seconds a fit.
+    progress : bool, default=False
+        Show a progress line.
+
+    References
+    ----------
+    Andriushchenko & Hein, Provably robust boosted decision stumps and trees against adversarial attacks, NeurIPS 2019.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from buttress import RobustBoostingClassifier, certificates
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = scale(X)
+    >>> model = RobustBoostingClassifier(eps=0.2, n_estimators=30).fit(X[:400], y[:400])
+    >>> bool(certificates.certified_within(model, X[400:], eps=0.2).mean() > 0.8)
+    True
+    """
+
+    _state = State(Attribute("classes_", "label", "n_classes", "The labels, sorted."))
+
+    @all_or_nothing
+    @with_callbacks
+    def fit(
+        self, X: MatrixLike, y: VectorLike, sample_weight: ArrayLike | None = None
+    ) -> "RobustBoostingClassifier":
+        """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
+
+        ``sample_weight`` (n,): a row of weight two is two equal rows, one of weight 0 is not there. Raises ValueError
+        for parameters out of range, bounds that exclude rows of X, NaN, inf or entries beyond 1e100 (naming the
+        column), fewer than two classes, or negative weights.
+        """
+        self._check()
+        rows, labels = check_X_y(self, X, y)
+        weight = check_weights(sample_weight, rows)
+        low, high = self._box(rows, X)
+        here = weight > 0
+        rows, low, high, weight = rows[here], low[here], high[here], weight[here]
+        self.classes_, codes = check_classes(labels[here], type(self).__name__)
+        n_classes = len(self.classes_)
+        report = step_callback(self, X, y, None, {"classes_": self.classes_})
+        signs = [np.where(codes == code, 1.0, -1.0) for code in ([1] if n_classes == 2 else range(n_classes))]
+        shares = np.array([weight[sign > 0].sum() / weight.sum() for sign in signs])
+        contrasts = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+        self._boost((low, high), [logistic(sign, weight) for sign in signs], logit(shares), contrasts, report)
+        predicted = winners(self.forest_.scores(rows), contrasts)
+        warn_if_given_up(type(self).__name__, predicted, rows, codes, float(np.max(high - low) / 2))
+        return self
+
+    def decision_function(self, X: MatrixLike) -> Array:
+        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
+        scores = self._scores(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: MatrixLike) -> Labels:
+        """Return the class of each row of X (n, d)."""
+        scores = self._scores(X)
+        best = winners(scores, self.forest_.contrasts)
+        return self.classes_[best]
+
+    def predict_proba(self, X: MatrixLike) -> Array:
+        """Return 1 / (1 + exp(-F)) of the scores, made to sum to 1, shape (n, n_classes), columns as ``classes_``.
+
+        They are trained for rows at their worst, and are less sure than clean rows deserve.
+        """
+        shares = expit(self._scores(X))
+        if len(self.classes_) == 2:
+            return np.hstack([1 - shares, shares])
+        return shares / shares.sum(axis=1, keepdims=True)
+
+    def predict_log_proba(self, X: MatrixLike) -> Array:
+        """Return the logarithms of :meth:`predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RobustBoostingRegressor(RegressorMixin, BoostedTrees):
+    """Boosted regression trees trained on a bound of their squared errors when rows are moved.
+
+    Minimises a bound of the sum of w_i (y_i - F(x_i + d_i))^2 / 2 at the worst moves d_i, as
+    :class:`RobustBoostingClassifier` does that of the logistic loss. The bound of a row is that of the worse end of
+    the interval in which its prediction is proven to stay: :meth:`predict_range`.
+
+    Parameters
+    ----------
+    eps, bounds, threat, n_estimators, learning_rate, max_depth, l2_regularization, max_bins, max_time, progress
+        As of :class:`RobustBoostingClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from buttress import RobustBoostingRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = RobustBoostingRegressor(eps=0.005).fit(X[:300], y[:300])
+    >>> low, high = model.predict_range(X[300:])
+    >>> bool(((low <= model.predict(X[300:])) & (model.predict(X[300:]) <= high)).all())
+    True
+    """
+
+    _state = State()  # what the base declares
+
+    @all_or_nothing
+    @with_callbacks
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to X of shape (n, d) and targets y of shape (n,); returns self.
+
+        Raises ValueError as :class:`RobustBoostingClassifier` does, and for targets that are no numbers.
+        """
+        self._check()
+        rows, targets = check_X_y(self, X, y, numeric_target=True)
+        weight = check_weights(sample_weight, rows)
+        low, high = self._box(rows, X)
+        here = weight > 0
+        targets, weight = targets[here].astype(np.float64), weight[here]
+        report = step_callback(self, X, y, None)
+        start = np.array([np.average(targets, weights=weight)])
+        self._boost((low[here], high[here]), [squared(targets, weight)], start, binary_contrasts(), report)
+        return self
+
+    def predict(self, X: MatrixLike) -> Array:
+        """Return the predictions for the rows of X (n, d), shape (n,)."""
+        return self._scores(X)[:, 0]
+
+    def predict_range(self, X: MatrixLike) -> tuple[Array, Array]:
+        """Return the ends (n,) of an interval in which the prediction stays, whatever the moves of the fit's threat.
+
+        Up to the rounding of the sums, which is allowed for.
+        """
+        check_is_fitted(self)
+        rows = check_X(self, X)
+        low, high = self._box(rows, X)
+        one = np.ones(1)
+        slack = self.forest_.rounding(one)
+        return self.forest_.least(low, high, one) - slack, slack - self.forest_.least(low, high, -one)
