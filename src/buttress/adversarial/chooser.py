@@ -14,6 +14,7 @@ from buttress._checks import Array, check_classes, check_number, check_option, c
 from buttress._documented import CHOOSER, Documented, advises
 from buttress._state import Attribute, State
 from buttress._types import BoundsLike, Labels, MatrixLike, RandomStateLike, Rows, VectorLike
+from buttress.adversarial.boosting import RobustBoostingClassifier
 from buttress.adversarial.certified import CertifiedSVC
 from buttress.adversarial.collapse import NO_BETTER, advice, warn_if_given_up
 from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, box_of
@@ -38,9 +39,9 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
     Each candidate is fitted to three quarters of the rows (of 2,000 at most) and attacked on the other quarter. A later
     candidate is taken where it keeps more rows than an earlier one by more than chance would (the standard error of
     paired differences), and fitted to all rows. One that puts all rows in one class is never taken where another keeps
-    about as many. By default the first is :class:`buttress.CertifiedSVC`, which has
-    proofs, and the second :class:`buttress.AdversarialSVC`; the first is left out of so many rows and columns that it
-    would take minutes (ten classes of 784 columns from 1,600 rows on).
+    about as many. By default they are :class:`buttress.CertifiedSVC`, which has
+    proofs, :class:`buttress.AdversarialSVC`, and in "linf" :class:`buttress.RobustBoostingClassifier`. The first is
+    left out of so many rows and columns that it would take minutes (ten classes of 784 columns from 1,600 rows on).
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
             check_option("tune", self.tune, ("attacked",))
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, "AdversarialClassifier")
-        candidates = default_candidates(X, len(self.classes_)) if self.candidates is None else self.candidates
+        candidates = default_candidates(X, len(self.classes_), self.norm) if self.candidates is None else self.candidates
         best, self.tuned_params_ = candidates[0], dict[str, float]()
         if len(candidates) > 1 or self.tune is not None:
             best, self.tuned_params_ = self._chosen(candidates, X, y, codes)
@@ -184,13 +185,17 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         return inside
 
 
-def default_candidates(X: Array, n_classes: int) -> list[Any]:
-    """Return the machine with proofs, where it takes some seconds and not hours, and the one on moved inputs."""
+def default_candidates(X: Array, n_classes: int, norm: str) -> list[Any]:
+    """Return the machine with proofs, where it takes some seconds and not hours, the one on moved inputs, and trees.
+
+    Trees are trained against boxes, so in l_2 they are none.
+    """
     n, d = X.shape
     scores = 1 if n_classes == 2 else n_classes
+    machines: list[Any] = [AdversarialSVC()]
     if n * d**2 * scores <= MOST_WORK and n * min(n, MOST_CENTRES) <= MOST_LINES:
-        return [CertifiedSVC(), AdversarialSVC()]
-    return [AdversarialSVC()]
+        machines.insert(0, CertifiedSVC())
+    return [*machines, RobustBoostingClassifier()] if norm == "linf" else machines
 
 
 def parts(codes: Rows, rng: np.random.RandomState, most: int) -> tuple[Rows, Rows]:
