@@ -94,19 +94,21 @@ def main():
 
 def report(found):
     own = "RobustBoostingClassifier"
+    lost = []
+    print("| eps | machine | clean | attacked | proven | trees ahead of it | standard error | seconds |")
+    print(8 * "|---" + "|")
     for eps, part in found.groupby("eps"):
         proven = part.pivot_table(index=["table", "seed"], columns="machine", values="proven")
-        behind = proven.rsub(proven[own], axis=0)
+        ahead = proven.rsub(proven[own], axis=0)
         means = part.groupby("machine", sort=False)[["clean", "attacked", "proven", "seconds"]].mean()
-        print(f"\n| at {eps:g} | clean | attacked | proven | ahead of it | standard error | seconds |\n" + 7 * "|---" + "|")
         for machine, row in means.iterrows():
-            ahead, error = behind[machine].mean(), behind[machine].sem()
-            print(f"| {machine} | {row.clean:.3f} | {row.attacked:.3f} | {row.proven:.3f} | {ahead:+.3f} | {error:.3f} | "
+            paired = f"{ahead[machine].mean():+.3f} | {ahead[machine].sem():.3f}"
+            print(f"| {eps:g} | {machine} | {row.clean:.3f} | {row.attacked:.3f} | {row.proven:.3f} | {paired} | "
                   f"{row.seconds:.2f} |")
-        by_table = behind.groupby("table").agg(["mean", "sem"])
-        lost = [table for table, row in by_table.iterrows()
-                if any(row[(other, "mean")] < -2 * row[(other, "sem")] for other in means.index if other != own)]
-        print(f"\nBehind another by more than two standard errors on: {', '.join(lost) or 'none'}.")
+        by_table = ahead.groupby("table").agg(["mean", "sem"])
+        lost += [f"{table} at {eps:g} ({other})" for table, row in by_table.iterrows() for other in means.index
+                 if other != own and row[(other, "mean")] < -2 * row[(other, "sem")]]
+    print(f"\nBehind another by more than two standard errors on: {', '.join(lost) or 'none'}.")
 
 
 if __name__ == "__main__":
