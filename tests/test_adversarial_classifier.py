@@ -82,9 +82,11 @@ def test_classes_of_few_rows_are_fitted():
 
 
 def test_what_would_take_minutes_to_certify_is_no_candidate_by_default():
-    names = [[type(one).__name__ for one in chooser.default_candidates(np.zeros(shape), classes)]
-             for shape, classes in (((1_000, 30), 2), ((1_600, 784), 2), ((1_700, 784), 10), ((200_000, 2), 2))]
-    assert names == [["CertifiedSVC", "AdversarialSVC"]] * 2 + [["AdversarialSVC"]] * 2
+    names = [[type(one).__name__ for one in chooser.default_candidates(np.zeros(shape), classes, norm)]
+             for shape, classes, norm in (((1_000, 30), 2, "l2"), ((1_600, 784), 2, "linf"), ((1_700, 784), 10, "l2"),
+                                          ((200_000, 2), 2, "linf"))]
+    assert names == [["CertifiedSVC", "AdversarialSVC"], ["CertifiedSVC", "AdversarialSVC", "RobustBoostingClassifier"],
+                     ["AdversarialSVC"], ["AdversarialSVC", "RobustBoostingClassifier"]]
 
 
 @pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")

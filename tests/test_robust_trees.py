@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler, scale
 
 from buttress import (
     Budget,
+    ModelFileError,
     RobustBoostingClassifier,
     RobustBoostingRegressor,
     ThreatModel,
@@ -204,3 +205,23 @@ def test_trees_whose_walk_never_ends_are_refused():
     for left in ([0, -1, -1], [7, -1, -1], [1, 0, -1], [-1, -1, -1]):
         with pytest.raises(StateError):
             check_state(replace(tree, left=np.array(left)))
+
+
+def test_a_threat_is_kept_in_model_files_and_checked_there(tmp_path):
+    X, y = table(5)
+    threat = ThreatModel({0: Budget(0.3, step=0.1, direction="up"), 1: 0.2}, {2: [0.0, 1.0]})
+    model = RobustBoostingClassifier(threat=threat, n_estimators=2).fit(X, y)
+    save(model, tmp_path / "trees.buttress")
+    assert load(tmp_path / "trees.buttress").threat == threat
+    object.__setattr__(threat.numbers[0], "direction", "sideways")
+    with pytest.raises(ModelFileError, match="direction"):
+        save(model, tmp_path / "forged.buttress")
+
+
+def test_what_is_no_threat_and_no_radius_is_refused():
+    X, y = table(6)
+    with pytest.raises(TypeError, match="threat must be a ThreatModel"):
+        RobustBoostingClassifier(threat=0.1).fit(X, y)
+    for eps in (-1, "a", np.nan, ["a"] * 5, [-1.0] * 5):
+        with pytest.raises((ValueError, TypeError), match="eps must be"):
+            RobustBoostingClassifier(eps=eps).fit(X, y)

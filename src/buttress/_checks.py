@@ -348,7 +348,10 @@ def check_box(bounds: BoundsLike, X: Array, *, finite: bool = False) -> tuple[Ar
 
 def check_columns(name: str, value: ArrayLike, width: int) -> Array:
     """Return one radius a column, (1, width); ValueError for other shapes, negative ones, NaN or inf."""
-    columns = np.asarray(value, dtype=np.float64)
+    try:
+        columns = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        columns = np.full(0, np.nan)
     if columns.shape not in ((width,), (1, width)) or not (np.isfinite(columns) & (columns >= 0)).all():
         raise ValueError(f"{name} must be a number >= 0, or one for each of the {width} columns of X. Got {value!r}. "
                          "Give radii in the units of X.")

@@ -64,10 +64,15 @@ class BoostedTrees(Documented, CallbackSupportMixin, BaseEstimator):
 
     def _box(self, X: Array, given: MatrixLike) -> tuple[Array, Array]:
         """Return the lower and upper ends (n, d) of what may become of each row."""
+        if not isinstance(self.threat, ThreatModel | None):
+            raise TypeError(f"threat must be a ThreatModel or None. Got {self.threat!r}.")
         if self.threat is not None:
             return read_threat(self.threat, X, given).hull(X)
-        one = np.ndim(self.eps) == 0
-        reach = check_columns("eps", np.full(X.shape[1], self.eps) if one else self.eps, X.shape[1])
+        if np.ndim(self.eps) == 0:
+            one: Any = self.eps
+            reach = np.full((1, X.shape[1]), check_number("eps", one, 0, closed="left"))
+        else:
+            reach = check_columns("eps", self.eps, X.shape[1])
         low, high = X - reach, X + reach
         if self.bounds is None:
             return low, high
@@ -162,7 +167,8 @@ class RobustBoostingClassifier(ClassifierMixin, BoostedTrees):
         weight = check_weights(sample_weight, rows)
         low, high = self._box(rows, X)
         here = weight > 0
-        rows, low, high, weight = rows[here], low[here], high[here], weight[here]
+        rows, weight = rows[here], weight[here]
+        low, high = low[here], high[here]
         self.classes_, codes = check_classes(labels[here], type(self).__name__)
         n_classes = len(self.classes_)
         report = step_callback(self, X, y, None, {"classes_": self.classes_})

@@ -69,7 +69,7 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
     >>> X, y = make_moons(100, noise=0.1, random_state=0)
     >>> model = AdversarialClassifier(eps=0.1, random_state=0).fit(X, y)
     >>> model.chosen_
-    'CertifiedSVC'
+    'RobustBoostingClassifier'
     """
 
     _state = State(
@@ -102,7 +102,9 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
             check_option("tune", self.tune, ("attacked",))
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, "AdversarialClassifier")
-        candidates = default_candidates(X, len(self.classes_), self.norm) if self.candidates is None else self.candidates
+        candidates = self.candidates
+        if candidates is None:
+            candidates = default_candidates(X, len(self.classes_), self.norm)
         best, self.tuned_params_ = candidates[0], dict[str, float]()
         if len(candidates) > 1 or self.tune is not None:
             best, self.tuned_params_ = self._chosen(candidates, X, y, codes)
@@ -179,8 +181,14 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         return np.log(self.predict_proba(X))
 
     def predict_set(self, X: MatrixLike, coverage: float = 0.9) -> NDArray[np.bool_]:
-        """Return which classes are in the prediction set of each row of X, as the candidates of this package do."""
+        """Return which classes are in the prediction set of each row of X, as the kernel machines of this package do.
+
+        Raises ValueError where the candidate chosen has none, such as trees.
+        """
         check_is_fitted(self)
+        if not hasattr(self.estimator_, "predict_set"):
+            raise ValueError(f"{self.chosen_} has no prediction sets. Use candidates that have them, such as "
+                             "candidates=[CertifiedSVC(), AdversarialSVC()].")
         inside: NDArray[np.bool_] = self.estimator_.predict_set(check_X(self, X), coverage)
         return inside
 

@@ -27,7 +27,7 @@ FEWEST_A_CLASS = 2  # rows that a class must have to be held out in its share
 
 @dataclass(frozen=True)
 class AttackedAccuracy:
-    """Accuracy under :func:`pgd`, of trees under :func:`exact`, as a ``scoring`` for grid search and cross-validation of any classifier.
+    """Accuracy under :func:`pgd`, of trees under :func:`exact`: a ``scoring`` for searches and cross-validation.
 
     The C and gamma that are best on clean rows are seldom best under attack, for plain machines too. A search costs the
     fits and one attack on each fold. It chooses; the machine chosen is to be judged on other rows, by ``worst_case``.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from buttress._checks import Array, check_count, check_number, check_option
+from buttress._state import State
 from buttress._suggest import counted, near
 from buttress._types import MatrixLike
 from buttress.threats.tables import (
@@ -42,6 +43,8 @@ class Budget:
     low, high : float
         The values it stays within.
     """
+
+    _state = State(together=lambda budget, lengths: budget.__post_init__())
 
     by: float | str
     step: float = 0.0
@@ -97,6 +100,8 @@ class ThreatModel:
     At most 1 cell is swapped of: 'owner' to 0 or 1.
     Every other column is fixed.
     """
+
+    _state = State(together=lambda threat, lengths: threat.__post_init__())
 
     numbers: Mapping[Column, float | str | Budget] = field(default_factory=dict)
     categories: Mapping[Column, Sequence[Any]] = field(default_factory=dict)
