@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from buttress import SVC, SVR, LinearSVC, NotConvergedWarning, save, verify
 from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.verify import Near
 from buttress.verify.command import read_columns
-from buttress.verify.kernels import kernel
+from buttress.verify.kernels import Gaussians, kernel
 
 RUN = "import runpy, sys; sys.modules['buttress'] = None; runpy.run_module('verify', run_name='__main__')"
 FOLDER = Path(verify.__file__).parent
@@ -204,3 +205,60 @@ def test_a_copy_of_the_folder_runs_without_this_package(join, tmp_path):
                           cwd=tmp_path, env={"PYTHONPATH": str(Path(np.__file__).parents[1])})
     assert done.returncode == 3, done.stdout + done.stderr
     assert "upper end of the interval" in done.stdout
+
+
+def gaussian_sums(gamma, X, Z, coef):
+    """sum_j c_j exp(-gamma |x - z_j|^2) by numbers of 60 digits."""
+    with localcontext(Context(prec=60)):
+        squares = [[sum((Decimal(float(a)) - Decimal(float(b))) ** 2 for a, b in zip(x, z, strict=True)) for z in Z]
+                   for x in X]
+        return [sum(Decimal(float(c)) * (-Decimal(gamma) * t).exp() for c, t in zip(coef, row, strict=True))
+                for row in squares]
+
+
+def apart(v, real):
+    with localcontext(Context(prec=60)):
+        return float(abs(Decimal(float(v)) - real))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_sums_of_gaussians_in_one_product_hold_those_of_more_digits(seed):
+    rng = np.random.default_rng(seed)
+    n, m, d = 4, int(rng.integers(1, 9)), int(rng.integers(1, 5))
+    spread, offset = 10.0 ** rng.uniform(-3, 1), 10.0 ** rng.uniform(-2, 4)
+    X, Z = (offset + spread * rng.normal(size=(rows, d)) for rows in (n, m))
+    gamma, coef = float(10.0 ** rng.uniform(-2, 1) / spread**2), rng.normal(size=(m, 2)) * 10.0 ** rng.uniform(-3, 12)
+    centre = np.median(X, axis=0)
+    found = Gaussians(gamma, Z - centre, coef).sums(X - centre)
+    if found is None:
+        pytest.skip("differences are sharper")
+    for column in range(2):
+        exact = gaussian_sums(gamma, X, Z, coef[:, column])
+        errors = [apart(v, real) for v, real in zip(found.v[:, column], exact, strict=True)]
+        assert (np.array(errors) <= found.e[:, column]).all()
+
+
+def test_the_rounding_of_products_is_what_holds_sums_far_from_the_middle():
+    """One centre near a row, both as far out as is taken: products of lengths that cancel are nearly all the error."""
+    rng = np.random.default_rng(0)
+    lost, rest = [], []
+    for _ in range(200):
+        x = rng.normal(size=(1, 2))
+        x *= 14.0 / np.linalg.norm(x)
+        z = x + 0.3 * rng.normal(size=(1, 2))
+        found = Gaussians(1.0, z, np.ones((1, 1))).sums(x)
+        error = apart(found.v[0, 0], gaussian_sums(1.0, x, z, [1.0])[0])
+        assert error <= found.e[0, 0]
+        lost.append(error)
+        rest.append(found.v[0, 0] * 20 * 2.0**-53)  # what would be left without it
+    assert np.mean(np.array(lost) > np.array(rest)) > 0.5
+
+
+def test_far_rows_are_left_to_differences_and_other_kernels_to_tiles():
+    rows, part = np.array([[0.0], [1e5]]), {"class": "RBF", "gamma": 1.0}
+    near = Gaussians.of(part, rows, rows, np.ones((2, 1)))
+    assert near.sums(rows) is None
+    assert near.sums(np.full((1, 1), np.nan)) is None
+    for other in ({"class": "Laplacian", "gamma": 1.0}, {"class": "Linear", "coef0": 0.0}):
+        assert Gaussians.of(other, rows, rows, np.ones((2, 1))) is None
+    assert Gaussians.of(part, rows, rows.astype(np.longdouble), np.ones((2, 1))) is None

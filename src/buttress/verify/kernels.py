@@ -1,16 +1,19 @@
 """Kernel values with bounds of their errors, and their weighted sums, tile by tile in bounded memory."""
 
 import math
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from .core import Array, Model, Near, U, only, plus, unit
+from .core import WIDER, Array, Model, Near, U, only, plus, unit
 
 TILE = 512  # rows and centres of a tile
 FEW = 32  # rows of a block of which only the diagonal is wanted
 SHARP = 1e4  # roundings of a value: where products bound it less sharply, its distance is summed by differences
+WORST = 4  # times the terms of a product: covers its own rounding, and that of what goes into it
 HALVES = 2.0**27 + 1  # what splits a number into two whose products have no rounding
 ATTRIBUTES = {
     "Combination": "kernels weights", "Linear": "coef0", "Polynomial": "degree gamma coef0", "RBF": "gamma",
@@ -80,16 +83,69 @@ def sums(part: Model, X: Array, Z: Array, coef: Array) -> tuple[Near, float]:
     """Return sum_j k(x_i, z_j) coef_jc for all rows, shape (n, k), and a bound of all |k(x_i, z_j)|."""
     if part["class"] == "Linear" and Z.dtype == coef.dtype == np.float64:
         return linear_sums(part["coef0"], X, Z, coef)
-    centre, largest = np.median(X, axis=0), 0.0
-    rows: list[Near] = []
-    for i in range(0, len(X), TILE):
-        total = Near(np.zeros((len(X[i : i + TILE]), coef.shape[1])))
-        for j in range(0, len(Z), TILE):
-            values = kernel(part, X[i : i + TILE], Z[j : j + TILE], centre)
-            largest = max(largest, float((np.abs(values.v) + values.e).max()))
-            total = total + values @ coef[j : j + TILE]
-        rows.append(total)
-    return Near(np.concatenate([one.v for one in rows]), np.concatenate([one.e for one in rows])), largest
+    centre = np.median(X, axis=0)
+    near = Gaussians.of(part, X, Z - centre, coef)
+
+    def block(i: int) -> tuple[Near, float]:
+        rows = X[i : i + TILE]
+        found = None if near is None else near.sums(rows - centre)
+        return block_sums(part, rows, Z, coef, centre) if found is None else (found, 1.0)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        blocks = list(pool.map(block, range(0, len(X), TILE)))
+    found = Near(np.concatenate([one.v for one, _ in blocks]), np.concatenate([one.e for one, _ in blocks]))
+    return found, max(largest for _, largest in blocks)
+
+
+def block_sums(part: Model, X: Array, Z: Array, coef: Array, centre: Array) -> tuple[Near, float]:
+    """Return the same of a few rows, tile by tile."""
+    total, largest = Near(np.zeros((len(X), coef.shape[1]))), 0.0
+    for j in range(0, len(Z), TILE):
+        values = kernel(part, X, Z[j : j + TILE], centre)
+        largest = max(largest, float((np.abs(values.v) + values.e).max()))
+        total = total + values @ coef[j : j + TILE]
+    return total, largest
+
+
+class Gaussians:
+    """Sums of RBF in one product and one exponential an entry, with bounds that need no entry of their own.
+
+    With the squares of the lengths as two more columns, -gamma r^2 is one product of d + 2 terms, whose sizes add up to
+    at most 2 gamma (|x|^2 + |z|^2). With the rounding of all that goes into it, it errs by at most
+    eta = WORST (d + 4) U gamma (|x|^2 + |z|^2), and numpy's exp by 8 units: a value v by v (e^eta - 1 + 9 U). So the
+    sums of |c| v and of |c| |z|^2 v bound the error of the sum of c v.
+    """
+
+    def __init__(self, gamma: float, Z: Array, coef: Array):
+        self.gamma, self.count = gamma, len(Z)
+        lengths = (Z**2).sum(axis=1)
+        self.share = WORST * (Z.shape[1] + 4) * U * gamma
+        self.longest = float(lengths.max())
+        self.centres = np.column_stack([2 * gamma * Z, np.full(len(Z), -gamma), -gamma * lengths]).T
+        self.least = 1e-300 * np.abs(coef).sum(axis=0)  # exp has no relative precision below
+        self.weights = np.hstack([coef, np.abs(coef), np.abs(coef) * lengths[:, None]])
+
+    @classmethod
+    def of(cls, part: Model, X: Array, Z: Array, coef: Array) -> "Gaussians | None":
+        """Return them for RBF on float64 numbers, None for others."""
+        plain_numbers = X.dtype == Z.dtype == coef.dtype == np.float64
+        return cls(part["gamma"], Z, coef) if part["class"] == "RBF" and plain_numbers and len(Z) else None
+
+    def sums(self, X: Array) -> Near | None:
+        """Return the sums for some rows; None where products bound them less sharply than differences."""
+        lengths = (X**2).sum(axis=1)
+        if not self.share * (float(lengths.max()) + self.longest) <= SHARP * U:
+            return None
+        rows = np.column_stack([X, lengths, np.ones(len(X))])
+        found = np.zeros((len(X), self.weights.shape[1]))
+        for j in range(0, self.count, TILE):
+            values = rows @ self.centres[:, j : j + TILE]
+            np.minimum(values, 0.0, out=values)
+            found += np.exp(values, out=values) @ self.weights[j : j + TILE]
+        total, sizes, far = np.split(found, 3, axis=1)
+        added = (min(TILE, self.count) + self.count // TILE + 16) * U  # sums within a tile, over tiles, and exp
+        lost = WIDER * self.share * (lengths[:, None] * sizes + far) + added * sizes + self.least
+        return Near(total, lost)
 
 
 def linear_sums(coef0: float, X: Array, Z: Array, coef: Array) -> tuple[Near, float]:
