@@ -244,7 +244,7 @@ def test_the_rounding_of_products_is_what_holds_sums_far_from_the_middle():
     lost, rest = [], []
     for _ in range(200):
         x = rng.normal(size=(1, 2))
-        x *= 14.0 / np.linalg.norm(x)
+        x *= 13.0 / np.linalg.norm(x)
         z = x + 0.3 * rng.normal(size=(1, 2))
         found = Gaussians(1.0, z, np.ones((1, 1))).sums(x)
         error = apart(found.v[0, 0], gaussian_sums(1.0, x, z, [1.0])[0])
