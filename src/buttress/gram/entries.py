@@ -6,7 +6,7 @@ precision ``real``. Rows in float32 cost half the time and memory of float64 and
 """
 
 from collections.abc import Callable, Iterator
-from functools import singledispatch
+from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,7 @@ class Entries:
         """
         return 0.0
 
+    @cached_property
     def errors(self) -> list[EntryErrors] | None:
         """Return bounds, to be added up, of the errors of float64 entries (``gram/rounding.py``); None if unknown."""
         return None
@@ -143,6 +144,7 @@ class DistanceEntries(Entries):
     def cost(self, height: int, width: int) -> float:
         return self.inner.cost(height, width)
 
+    @cached_property
     def errors(self) -> list[EntryErrors] | None:
         return distance_errors(self.kernel, self.inner.norms, self.inner.terms)
 
@@ -283,6 +285,7 @@ class ProductEntries(Entries):
     def cost(self, height: int, width: int) -> float:
         return self.inner.cost(height, width)
 
+    @cached_property
     def errors(self) -> list[EntryErrors] | None:
         return product_errors(self.kernel, self.inner.norms, self.inner.terms)
 
@@ -301,10 +304,11 @@ class SumEntries(Entries):
         costs = [term.cost(height, width) for _, term in self.terms]
         return sum(costs) if all(costs) else 0.0
 
+    @cached_property
     def errors(self) -> list[EntryErrors] | None:
         total: list[EntryErrors] = []
         for weight, term in self.terms:
-            found = term.errors()
+            found = term.errors
             if found is None:
                 return None
             total += [errors.times(weight, 2 * len(self.terms) + 1) for errors in found]

@@ -356,13 +356,16 @@ class KernelRows:
 
         A tile among the wanted rows where b is not 0 counts twice.
         """
+        if self.cache.whole:
+            everywhere = np.arange(len(self))
+            return self.exact(everywhere).product(b, lambda: self.times(b))
         active = np.flatnonzero(b)
         asked = np.arange(len(self)) if wanted is None else wanted
         chosen = np.intersect1d(asked, active, assume_unique=True)
         seen = np.concatenate([chosen, np.setdiff1d(active, chosen, True), np.setdiff1d(asked, active, True)])
         exact = self.exact(seen)
         tiled = partial(tiled_product, exact, b[seen], self.diagonal[seen], len(active), len(chosen))
-        found = exact.product(b[seen], (lambda: self.times(b)[seen]) if self.cache.whole else tiled)
+        found = exact.product(b[seen], tiled)
         f, errors, diagonal_errors = np.zeros((3, len(self)))
         f[seen], errors[seen], diagonal_errors[seen] = found.f, found.errors, found.diagonal_errors
         return Product(f, errors, diagonal_errors, found.proven)

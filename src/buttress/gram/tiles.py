@@ -35,7 +35,7 @@ class Exact:
 
         Of the linear kernel it is X w with w = X'b instead, of which far less may cancel.
         """
-        errors = self.source.errors()
+        errors = self.source.errors
         n = len(b)
         index = np.arange(n) if self.numbers is None else self.numbers
         if errors is not None and isinstance(self.source, ProductEntries) and type(self.source.kernel) is Linear:
