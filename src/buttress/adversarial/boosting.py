@@ -49,7 +49,7 @@ class BoostedTrees(Documented, CallbackSupportMixin, BaseEstimator):
     threat: ThreatModel | None = None
     n_estimators: int = 100
     learning_rate: float = 0.1
-    max_depth: int = 3
+    max_depth: int = 2
     l2_regularization: float = 1.0
     max_bins: int = 255
     max_time: float | None = None
@@ -122,8 +122,8 @@ class RobustBoostingClassifier(ClassifierMixin, BoostedTrees):
         Trees of each score.
     learning_rate : float, default=0.1
         Share of each step that is taken, in (0, 1].
-    max_depth : int, default=3
-        Levels of splits.
+    max_depth : int, default=2
+        Levels of splits. Where labels are noisy, more fit the noise (``python -m benchmarks.robust_trees --choose``).
     l2_regularization : float, default=1.0
         What is added to each leaf's sum of second derivatives, >= 0.
     max_bins : int, default=255
