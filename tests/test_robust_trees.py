@@ -141,7 +141,7 @@ def test_radii_of_one_tree_are_exact():
 
 def test_training_against_moves_proves_more():
     X, y = table(3, n=400)
-    plain, trained = (RobustBoostingClassifier(eps=eps).fit(X[:250], y[:250]) for eps in (0.0, 0.3))
+    plain, trained = (RobustBoostingClassifier(eps=eps, max_depth=3).fit(X[:250], y[:250]) for eps in (0.0, 0.3))
     kept = [np.mean(certificates.certified_within(model, X[250:], eps=0.3) & (model.predict(X[250:]) == y[250:]))
             for model in (plain, trained)]
     assert kept[1] > kept[0] + 0.1
