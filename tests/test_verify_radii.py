@@ -5,9 +5,10 @@ from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 from verify_cases import models, rows
 
-from buttress import SVC, LinearSVC, attacks, certificates, kernels, save, verify
+from buttress import SVC, LinearSVC, RobustBoostingClassifier, attacks, certificates, kernels, save, verify
 from buttress.verify.below import Round, cubes, gathered, powers, radial, radial_parabolas, remainder
 from buttress.verify.core import Near
 from buttress.verify.radii import Lead
@@ -215,3 +216,47 @@ def test_rounding_of_predictions_is_taken_off():
     assert Lead({"class": "RBF", "gamma": 1.0}, x - 1e6, x[None] - 1e6, np.array([1.0]), -1.0 + 1e-6, 1.0).holds(1e-5)
     far = np.array([1e7, 1e7])  # all rows are there: their middle is subtracted
     assert Lead({"class": "RBF", "gamma": 1.0}, far, far[None], np.array([1.0]), -1.0 + 1e-6, 1.0).holds(1e-5)
+
+
+def trees(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    return X, RobustBoostingClassifier(eps=0.2, n_estimators=20).fit(X, y)
+
+
+def test_radii_of_trees_are_proven_and_larger_ones_are_not(tmp_path):
+    X, model = trees(tmp_path)
+    held, claimed = read(model, tmp_path), certificates.certified_radius(model, X[::10]).linf
+    assert (claimed > 0).all()
+    assert all(claim.holds for claim in verify.tree_radii(held, X[::10], claimed))
+    found = np.array([claim.proven for claim in verify.tree_radii(held, X[::10])])
+    np.testing.assert_allclose(found, claimed, rtol=1e-6)
+    assert not any(claim.holds for claim in verify.tree_radii(held, X[::10], 1.01 * claimed + 1e-6))
+
+
+def test_no_corner_within_a_proven_radius_of_trees_is_predicted_otherwise(tmp_path):
+    X, model = trees(tmp_path)
+    found = np.array([claim.proven for claim in verify.tree_radii(read(model, tmp_path), X[::10])])
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        moved = X[::10] + found[:, None] * rng.choice([-1.0, 0.0, 1.0], X[::10].shape)
+        assert (model.predict(moved) == model.predict(X[::10])).all()
+
+
+@pytest.mark.parametrize("forgery", [
+    lambda held: held["forest_"]["trees"][0].update(left=0 * held["forest_"]["trees"][0]["left"]),
+    lambda held: held["forest_"]["trees"][0].update(feature=held["forest_"]["trees"][0]["feature"] + 4),
+    lambda held: held["forest_"]["trees"][0].update(threshold=np.nan * held["forest_"]["trees"][0]["threshold"]),
+    lambda held: held["forest_"]["trees"][0].update(value=np.inf * held["forest_"]["trees"][0]["value"]),
+    lambda held: held["forest_"]["trees"][0].update(right=held["forest_"]["trees"][0]["right"] + 1000),
+    lambda held: held["forest_"]["trees"][0].update(weight=2.0),
+    lambda held: held["forest_"].update(contrasts=-held["forest_"]["contrasts"]),
+    lambda held: held["forest_"].update(rate=2.0),
+    lambda held: held.update(expansion_={}),
+])
+def test_forged_trees_are_refused(forgery, tmp_path):
+    X, model = trees(tmp_path)
+    held = read(model, tmp_path)
+    held = {**held, "forest_": {**held["forest_"], "trees": [dict(tree) for tree in held["forest_"]["trees"]]}}
+    forgery(held)
+    with pytest.raises(ValueError, match="file|attributes"):
+        verify.tree_radii(held, X[:2])

@@ -4,8 +4,9 @@
     buttress-verify model.buttress --table loan=loan.csv --table person=person.csv --on loan.who=person.id --target bad
 
 Proven is what ``predict`` computes: the gaps of SVC, SVR, LinearSVC, SVDD and MultiKernelSVDD at the coefficients and
-intercepts of the file, l2 radii of the rows of ``--radii`` (their column ``radius``, or the largest found) and the
-interval of a RelationalLinearSVC (mean hinge loss, a join of some thousand rows). Also certificates of other machines
+intercepts of the file, radii of the rows of ``--radii`` (their column ``radius``, or the largest found; in l2, of
+RobustBoostingClassifier in l_inf) and the interval of a RelationalLinearSVC (mean hinge loss, a join of some thousand
+rows). Also certificates of other machines
 (``foreign.py``), and how many wrong labels change a prediction (``training.py``). Exit code: 0 proven for the problem
 that ``--problem`` states, 1 not proven, 2 cannot be checked, 3 proven for the problem that the file states, and nobody
 else stated it.
@@ -20,6 +21,7 @@ from .foreign import certificate, from_duals, prove_certificate
 from .joins import relational
 from .radii import radii
 from .training import from_flips, prove_flips
+from .trees import tree_radii
 
 __all__ = ["Claim", "Near", "certificate", "from_duals", "from_flips", "main", "problem_of", "prove",
-           "prove_certificate", "prove_flips", "radii", "read_model", "relational"]
+           "prove_certificate", "prove_flips", "radii", "read_model", "relational", "tree_radii"]

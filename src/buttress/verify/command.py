@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import balls, joins, machines
+from . import balls, joins, machines, trees
 from .core import Array, Claim, Columns, Model, read_model
 from .foreign import prove_certificate, read_certificate
 from .joins import relational
@@ -23,7 +23,7 @@ Proof = Callable[[Model, Array, Any, Array], list[Claim]]
 PROOFS: dict[str, tuple[Callable[[Model], Model], Proof]] = {
     "SVC": (machines.problem, machines.machine), "SVR": (machines.problem, machines.machine),
     "LinearSVC": (machines.problem, machines.hyperplane), "SVDD": (balls.problem, balls.ball),
-    "MultiKernelSVDD": (balls.problem, balls.ball)}
+    "MultiKernelSVDD": (balls.problem, balls.ball), "RobustBoostingClassifier": (trees.problem, trees.sound)}
 
 
 def prove(model: Model, X: Array, y: Any = None, weight: Array | None = None) -> list[Claim]:
@@ -64,7 +64,8 @@ def claims_of(model: Model, given: argparse.Namespace) -> list[Claim]:
     X, Z = (np.array(list(held.values()), dtype=float).T.copy() for held in (columns, rows))
     if "certificate" in model:
         return (prove_flips if model["problem"]["model"] == LEAST_SQUARES else prove_certificate)(model, X, y, weight)
-    return prove(model, X, y, weight) + (radii(model, Z, stated) if rows else [])
+    of_rows = trees.tree_radii if "forest_" in model else radii
+    return prove(model, X, y, weight) + (of_rows(model, Z, stated) if rows else [])
 
 
 def verdict(claims: list[Claim], stated: Model, given: str | None) -> int:
