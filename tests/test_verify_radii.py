@@ -246,7 +246,7 @@ def test_no_corner_within_a_proven_radius_of_trees_is_predicted_otherwise(tmp_pa
     lambda held: held["forest_"]["trees"][0].update(left=0 * held["forest_"]["trees"][0]["left"]),
     lambda held: held["forest_"]["trees"][0].update(feature=held["forest_"]["trees"][0]["feature"] + 4),
     lambda held: held["forest_"]["trees"][0].update(threshold=np.nan * held["forest_"]["trees"][0]["threshold"]),
-    lambda held: held["forest_"]["trees"][0].update(value=np.inf * held["forest_"]["trees"][0]["value"]),
+    lambda held: held["forest_"]["trees"][0].update(value=np.inf + held["forest_"]["trees"][0]["value"]),
     lambda held: held["forest_"]["trees"][0].update(right=held["forest_"]["trees"][0]["right"] + 1000),
     lambda held: held["forest_"]["trees"][0].update(weight=2.0),
     lambda held: held["forest_"].update(contrasts=-held["forest_"]["contrasts"]),
@@ -258,5 +258,5 @@ def test_forged_trees_are_refused(forgery, tmp_path):
     held = read(model, tmp_path)
     held = {**held, "forest_": {**held["forest_"], "trees": [dict(tree) for tree in held["forest_"]["trees"]]}}
     forgery(held)
-    with pytest.raises(ValueError, match="file|attributes"):
+    with pytest.raises(ValueError, match=r"file|attributes"):
         verify.tree_radii(held, X[:2])
