@@ -123,7 +123,7 @@ def compare(name, data, model, norm, eps, box, effort):
     proven, spent = timed(lambda: certificates.certified_within(model, rows, effort=effort, **options))
     info = attacks.worst_case(model, rows, truth, steps=40, restarts=2, random_state=0, return_info=True, **options)[1]
     print(f"{'':32s}  eps {eps:g}: clean {right.mean():.3f}, attacked {1 - info.success.mean():.3f}, certified "
-          f"{(right & plain).mean():.3f}, with {effort:g} s a row {(right & proven).mean():.3f} "
+          f"{(right & plain).mean():.3f}, with {effort} parts a row {(right & proven).mean():.3f} "
           f"({spent / len(rows):.2f} s a row); by the norm alone {(right & (old > eps)).mean():.3f}", flush=True)
 
 
@@ -174,7 +174,7 @@ def violations(name, data, model, norm, eps, box, points):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir")
-    parser.add_argument("--effort", type=float, default=2.0, help="seconds a row of branch and bound")
+    parser.add_argument("--effort", type=int, default=20_000, help="parts of branch and bound, a row")
     parser.add_argument("--points", type=int, default=0, help="only count violations among this many points in all")
     parser.add_argument("--only", help="with --points: cases whose name holds this")
     options = parser.parse_args()

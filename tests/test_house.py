@@ -23,7 +23,7 @@ MOST = {
     "functions": 3_684,
     "files": 385,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
-    "names of constants": 781,  # in upper case, at the head of a file; one that several files have counts once
+    "names of constants": 782,  # in upper case, at the head of a file; one that several files have counts once
     "words of docs": 32_930,  # outside tables
 }
 

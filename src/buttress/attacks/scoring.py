@@ -22,6 +22,7 @@ from buttress.trees import read_forest
 GAMMA_FACTOR = 3.0  # from one gamma tried to the next
 C_FACTOR = 10.0
 TREE_WORK = 1e5  # of the exact attack on trees, some ten seconds; rows that it leaves open count as fallen
+NEVER = 1e9  # seconds a row: what counts is the work
 FEWEST_A_CLASS = 2  # rows that a class must have to be held out in its share
 
 
@@ -67,8 +68,8 @@ class AttackedAccuracy:
     def kept(self, model: Scorable, X: MatrixLike, y: VectorLike) -> Mask:
         """Return which rows it still gets right; of trees those that are proven, or that the exact attack settles."""
         if self.norm == "linf" and read_forest(model, np.asarray(X)[:1]) is not None:
-            info = exact(model, X, y, eps=self.eps, bounds=self.bounds, threat=self.threat, max_work=TREE_WORK,
-                         return_info=True)[1]
+            info = exact(model, X, y, eps=self.eps, bounds=self.bounds, threat=self.threat, max_time=NEVER,
+                         max_work=TREE_WORK, return_info=True)[1]
             return np.asarray(info.proven & ~info.success)
         info = pgd(model, X, y, eps=self.eps, norm=self.norm, bounds=self.bounds, threat=self.threat, steps=self.steps,
                    restarts=self.restarts, random_state=self.random_state, return_info=True)[1]

@@ -1,11 +1,10 @@
 """Branch and bound: a region is halved, column by column, until each part is proven or an input that breaks it is met.
 
 The bounds of a part come from the linear relaxation, whose error falls with the square of the part's width, and from
-the second order. A part is halved along the column that costs the lines most. What is left open when the time is up
-stays so.
+the second order. A part is halved along the column that costs the lines most. What is left open when so many parts
+were looked at as are allowed stays so: the same on any machine.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -32,23 +31,24 @@ class Verdict(Enum):
 
     HOLDS = "no input in it breaks the lead"
     BROKEN = "an input in it does"
-    OPEN = "the time was up"
+    OPEN = "the parts allowed were looked at"
 
 
 @dataclass
 class Found:
-    """A verdict, and for a broken region the move (d,) from its anchor that breaks it."""
+    """A verdict, how many parts were looked at for it, and for a broken region the move (d,) that breaks it."""
 
     verdict: Verdict
+    parts: int
     move: Array | None = None
 
 
-def prove(lead: Lead, region: Region, deadline: float) -> Found:
-    """Decide whether the lead of one row is positive all over a region, by ``time.monotonic() < deadline``."""
+def prove(lead: Lead, region: Region, most: int) -> Found:
+    """Decide whether the lead of one row is positive all over a region, from about ``most`` parts of it."""
     move, value = steepest(lead, region)
     if value <= 0:
-        return Found(Verdict.BROKEN, move)
-    origin = region.anchor[0]
+        return Found(Verdict.BROKEN, 1, move)
+    origin, seen = region.anchor[0], 0
     stack = [region]
     size = max(1, ENTRIES // (lead.weights.shape[1] * len(origin)))
     while stack:
@@ -58,19 +58,20 @@ def prove(lead: Lead, region: Region, deadline: float) -> Found:
             parts = parts[-size:]
         repeated = lead[np.zeros(len(parts.anchor), dtype=int)]
         bound, moves = relaxed(repeated, parts)
+        seen += len(parts.anchor)
         points = parts.anchor + np.nan_to_num(moves)
         values = repeated(points)
         if values.min() <= 0:
-            return Found(Verdict.BROKEN, points[values.argmin()] - origin)
-        if time.monotonic() > deadline:
-            return Found(Verdict.OPEN)
+            return Found(Verdict.BROKEN, seen, points[values.argmin()] - origin)
+        if seen >= most:
+            return Found(Verdict.OPEN, seen)
         undecided = _undecided(repeated, parts, bound)
         if len(undecided):
             worst_last = undecided[np.argsort(-bound[undecided])]
             children = _halved(repeated[worst_last], parts[worst_last])
             if len(children.anchor):
                 stack.append(children)
-    return Found(Verdict.HOLDS)
+    return Found(Verdict.HOLDS, seen)
 
 
 def _undecided(lead: Lead, parts: Region, bound: Array) -> NDArray[np.intp]:
@@ -128,19 +129,19 @@ def _losses(lead: Lead, parts: Region) -> Array:
     return total
 
 
-def stretched(lead: Lead, attacker: Attacker, row: Array, start: float, first: float, deadline: float,
+def stretched(lead: Lead, attacker: Attacker, row: Array, start: float, first: float, most: int,
               measure: Callable[[Array], float]) -> float:
-    """Return the largest radius proven for one row (1, d), from ``start``, which is, until the deadline.
+    """Return the largest radius proven for one row (1, d), from ``start``, which is, from about ``most`` parts.
 
     ``first`` is where to look first, and ``measure`` returns the length of a move behind the scalers. Each try gets
-    a third of the time that is left; the factor to the next grows where one is proven, and shrinks where it is not.
+    a third of the parts that are left; the factor to the next grows where one is proven, and shrinks where it is not.
     """
     low, broken_from = start, np.inf
     radius, growth = (GROWTH * start, GROWTH) if start > 0 else (first / 2, 2.0)
-    while time.monotonic() < deadline and low < (1 - CLOSE) * broken_from:
+    while most > 0 and low < (1 - CLOSE) * broken_from:
         region = attacker.region(row, np.array([radius]))
-        now = time.monotonic()
-        found = prove(lead, region, now + (deadline - now) / 3)
+        found = prove(lead, region, 1 + most // 3)
+        most -= found.parts
         if found.verdict is Verdict.HOLDS:
             low, growth = radius, growth**1.5
         else:

@@ -1,6 +1,5 @@
 """The leads of every class over every rival, and what the best of all bounds proves of them."""
 
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -145,18 +144,18 @@ class Leads:
             standing &= proven
         return standing
 
-    def branched(self, X: Array, rivals: list[Rival], attacker: Attacker, radius: Array, effort: float) -> Array:
-        """Return larger radii where branch and bound proves them, in ``effort`` seconds a row."""
+    def branched(self, X: Array, rivals: list[Rival], attacker: Attacker, radius: Array, effort: int) -> Array:
+        """Return larger radii where branch and bound proves them, from about ``effort`` parts a row."""
         Z, found = self.score.inner(X), radius.copy()
         for row in np.flatnonzero(np.isfinite(radius)):
             if min(rival.margin[row] for rival in rivals) <= 0:
                 continue
-            deadline, one = time.monotonic() + effort, np.array([row])
-            tops = [self._stretched(rival, Z, attacker, one, float(radius[row]), deadline) for rival in rivals]
+            one, share = np.array([row]), -(-effort // len(rivals))
+            tops = [self._stretched(rival, Z, attacker, one, float(radius[row]), share) for rival in rivals]
             found[row] = min(tops)
         return found
 
-    def _stretched(self, rival: Rival, Z: Array, attacker: Attacker, one: Rows, start: float, deadline: float) -> float:
+    def _stretched(self, rival: Rival, Z: Array, attacker: Attacker, one: Rows, start: float, most: int) -> float:
         if rival.lead is None:
             return start
 
@@ -165,17 +164,17 @@ class Leads:
             return float(np.linalg.norm(outer) if attacker.norm == "l2" else np.abs(outer).max())
 
         first = float(rival.first[attacker.norm][one[0]])
-        return stretched(rival.lead[one], attacker[one], Z[one], start, first, deadline, measure)
+        return stretched(rival.lead[one], attacker[one], Z[one], start, first, most, measure)
 
-    def proven(self, X: Array, rivals: list[Rival], attacker: Attacker, eps: Array, effort: float) -> NDArray[np.bool_]:
-        """Say which rows branch and bound proves within eps (n,), in ``effort`` seconds a row."""
+    def proven(self, X: Array, rivals: list[Rival], attacker: Attacker, eps: Array, effort: int) -> NDArray[np.bool_]:
+        """Say which rows branch and bound proves within eps (n,), from about ``effort`` parts a row and rival."""
         Z, found = self.score.inner(X), np.zeros(len(X), dtype=bool)
         for row in range(len(X)):
-            deadline, one = time.monotonic() + effort, np.array([row])
+            one = np.array([row])
             found[row] = all(
                 rival.lead is not None and rival.margin[row] > 0
                 and (self.holds(rival, Z, attacker, one, eps[one])[0]
-                     or prove(rival.lead[one], attacker[one].region(Z[one], eps[one]), deadline).verdict
+                     or prove(rival.lead[one], attacker[one].region(Z[one], eps[one]), effort).verdict
                      is Verdict.HOLDS)
                 for rival in rivals)
         return found
