@@ -1,5 +1,6 @@
 """Boosted trees against moved rows: splits by brute force, the limit of no moves, and proofs that no move breaks."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -185,6 +186,18 @@ def test_predictions_stay_in_their_range():
     plain = RobustBoostingRegressor(eps=0.0).fit(X[:300], y[:300]).set_params(eps=0.1)
     wide = np.subtract(*plain.predict_range(X[300:])[::-1])
     assert (high - low).mean() < 0.7 * wide.mean()
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_leaves_are_finite_without_regularisation(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(80, 3))
+    y = X[:, 0] + rng.normal(size=80) > 0
+    model = RobustBoostingClassifier(eps=0.1, l2_regularization=0, learning_rate=1, max_depth=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a side of rounding alone is 0 / 0
+        model.fit(X, y, sample_weight=10 ** rng.uniform(-8, 8, 80))
+    assert np.isfinite(model.decision_function(X)).all()
 
 
 def test_several_classes_and_files(tmp_path):

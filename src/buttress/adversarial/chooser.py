@@ -67,9 +67,9 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
     >>> from sklearn.datasets import make_moons
     >>> from buttress import AdversarialClassifier
     >>> X, y = make_moons(100, noise=0.1, random_state=0)
-    >>> model = AdversarialClassifier(eps=0.1, random_state=0).fit(X, y)
+    >>> model = AdversarialClassifier(eps=0.05, random_state=0).fit(X, y)
     >>> model.chosen_
-    'RobustBoostingClassifier'
+    'CertifiedSVC'
     """
 
     _state = State(

@@ -11,8 +11,8 @@ go to the side of the smaller value, the others to that of the larger. Either si
 from the same four histograms: of the rows that can, and that must, go left, of either pull. Below, a row counts in
 every node that it can reach.
 
-Source: Andriushchenko & Hein, Provably robust boosted decision stumps and trees, NeurIPS 2019 (the bound, section 3.2,
-and a split's robust loss, section 3.1); Chen & Guestrin, XGBoost, KDD 2016, equations 5 to 7 (Newton's steps).
+Source: Andriushchenko & Hein, Provably robust boosted decision stumps and trees against adversarial attacks, NeurIPS
+2019 (the bound, and a split's robust loss); Chen & Guestrin, XGBoost, KDD 2016, equations 5 to 7 (Newton's steps).
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from buttress.solvers.run import Step, Steps
 from buttress.trees import Forest, Tree
 
 LEAST_BEND = 1e-16  # of a loss, so that a leaf of rows that are all but sure stays defined
-ALIKE = 1e-9  # relative difference of gains that rounding may have made
+ALIKE = 1e-9  # relative difference of sums that rounding may have made
 LEAST_GAIN = 1e-12  # of a split, relative to the square of the gradient: below, rounding decides
 
 
@@ -188,18 +188,19 @@ def best_split(
     up = g > 0
     sums = [[_up_to(reach, weight * side, places) for reach in (first, last) for side in (up, ~up)]
             for weight in (g, h)]
-    g_all, h_all = float(g.sum()), float(h.sum()) + growth.ridge
+    g_all, h_all = float(g.sum()), float(h.sum())
+    least = ALIKE * h_all  # a side of less may hold no row at all, only what the rounding of sums left
     gains = []
     for smaller_left in (True, False):
         # rows that pull upwards are sent to the smaller value where they can, the others to the larger
         g_left, h_left = ((can_up + must_down) if smaller_left else (must_up + can_down)
                           for can_up, can_down, must_up, must_down in sums)
-        g_right, h_right = g_all - g_left, float(h.sum()) - h_left
+        g_right, h_right = g_all - g_left, h_all - h_left
         with np.errstate(divide="ignore", invalid="ignore"):
             left, right = g_left / (h_left + growth.ridge), g_right / (h_right + growth.ridge)
-            gain = g_left * left + g_right * right - g_all**2 / h_all
+            gain = g_left * left + g_right * right - g_all**2 / (h_all + growth.ridge)
         allowed = (left <= right) if smaller_left else (left >= right)
-        allowed &= (h_left > 0) & (h_right > 0) & np.isfinite(grid.thresholds)
+        allowed &= (h_left > least) & (h_right > least) & np.isfinite(grid.thresholds)
         gains.append(np.where(allowed, gain, -np.inf).ravel())
     gain = np.maximum(*gains)
     if gain.max() <= LEAST_GAIN * float(g @ g):
