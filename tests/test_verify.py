@@ -183,7 +183,9 @@ def test_the_command_says_what_is_proven_and_of_which_problem(join, tmp_path, ca
     call = [str(tmp_path / "model"), str(tmp_path / "data.csv"), "--radii", str(tmp_path / "rows.csv")]
     assert verify.main(call) == 3
     said = capsys.readouterr().out
-    assert "proven: radius of row 1" in said
+    assert "proven: l2 radius of row 1" in said
+    assert verify.main([*call, "--norm", "linf"]) == 3
+    assert "proven: linf radius of row 1" in capsys.readouterr().out
     assert "proven for the problem that the file states" in said
     stated = next(line.removeprefix("problem: ") for line in said.splitlines() if line.startswith("problem: "))
     assert verify.main([*call, "--problem", stated]) == 0

@@ -9,8 +9,9 @@ from sklearn.datasets import load_iris
 from verify_cases import models, rows
 
 from buttress import SVC, LinearSVC, RobustBoostingClassifier, attacks, certificates, kernels, save, verify
-from buttress.verify.below import Round, cubes, gathered, powers, radial, radial_parabolas, remainder
+from buttress.verify.below import Round, cubes, gathered, power_lines, powers, radial, radial_parabolas, remainder
 from buttress.verify.core import Near
+from buttress.verify.quadratic import Moves
 from buttress.verify.radii import Lead
 
 from problems import moons
@@ -31,47 +32,52 @@ def read(model, folder):
     return verify.read_model(folder / "model")
 
 
+@pytest.mark.parametrize("norm", ["l2", "linf"])
 @pytest.mark.parametrize("model", MACHINES, ids=lambda model: str(model)[:70])
-def test_radii_that_the_library_claims_are_proven(model, tmp_path):
+def test_radii_that_the_library_claims_are_proven(model, norm, tmp_path):
     X, y = moons(90)
     model.fit(X[:70], y[:70])
-    claimed = certificates.certified_radius(model, X[70:], norm="l2").l2
+    claimed = getattr(certificates.certified_radius(model, X[70:], norm=norm), norm)
     assert (claimed > 0).mean() > 0.9
-    assert all(claim.holds for claim in verify.radii(read(model, tmp_path), X[70:], claimed))
+    short = 1e-4 if "laplacian" in str(model) else 0.0  # what rounding does at its cusp is bounded less sharply
+    assert all(claim.holds for claim in verify.radii(read(model, tmp_path), X[70:], (1 - short) * claimed, norm))
 
 
-def test_radii_of_many_classes_and_columns_are_proven(tmp_path):
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_radii_of_many_classes_and_columns_are_proven(norm, tmp_path):
     X, y = rows()[:2]
     for model in (SVC(C=100.0), SVC(multi_class="ovr"), LinearSVC()):
-        claimed = certificates.certified_radius(model.fit(X, y), X[::3], norm="l2").l2
-        assert all(claim.holds for claim in verify.radii(read(model, tmp_path), X[::3], claimed))
+        claimed = getattr(certificates.certified_radius(model.fit(X, y), X[::3], norm=norm), norm)
+        assert all(claim.holds for claim in verify.radii(read(model, tmp_path), X[::3], claimed, norm))
 
 
+@pytest.mark.parametrize("norm", ["l2", "linf"])
 @pytest.mark.parametrize("number", [0, 3])
-def test_no_point_within_a_proven_radius_is_predicted_otherwise(number, tmp_path):
+def test_no_point_within_a_proven_radius_is_predicted_otherwise(number, norm, tmp_path):
     rng = np.random.default_rng(0)
     X, (estimator, y, _) = rows()[0], models()[number]
     model, some = read(estimator.fit(X, y), tmp_path), X[::20]
-    found = np.array([radius for _, radius, _, _ in verify.radii(model, some)])
-    away = rng.normal(size=(200, *some.shape))
-    away *= found[:, None] / np.linalg.norm(away, axis=2, keepdims=True)
+    found = np.array([radius for _, radius, _, _ in verify.radii(model, some, norm=norm)])
+    away = rng.normal(size=(200, *some.shape)) if norm == "l2" else rng.choice([-1.0, 1.0], (200, *some.shape))
+    away *= found[:, None] / np.linalg.norm(away, axis=2, keepdims=True, ord={"l2": 2, "linf": np.inf}[norm])
     labels = estimator.predict((some + away).reshape(-1, X.shape[1])).reshape(200, -1)
     assert (labels == estimator.predict(some)).all()
     for row, radius in zip(some, found, strict=True):
-        moved = attacks.pgd(estimator, row[None], estimator.predict(row[None]), eps=radius, norm="l2", steps=20)
+        moved = attacks.pgd(estimator, row[None], estimator.predict(row[None]), eps=radius, norm=norm, steps=20)
         assert estimator.predict(moved) == estimator.predict(row[None])
-    assert not any(claim.holds for claim in verify.radii(model, some, found * 3))
+    assert not any(claim.holds for claim in verify.radii(model, some, found * 3, norm))
 
 
-def test_radii_of_a_linear_machine_are_exact_and_larger_ones_are_not_proven(tmp_path):
+@pytest.mark.parametrize(("norm", "dual"), [("l2", 2), ("linf", 1)])
+def test_radii_of_a_linear_machine_are_exact_and_larger_ones_are_not_proven(norm, dual, tmp_path):
     X, y = rows()[:2]
     model = SVC(kernel="linear").fit(X, y > 0)
     held = read(model, tmp_path)
     w = model.dual_coef_[0] @ model.support_vectors_
-    exact = np.abs(X @ w + model.intercept_[0])[:5] / np.linalg.norm(w)
-    np.testing.assert_allclose([found for _, _, found, _ in verify.radii(held, X[:5])], exact, rtol=1e-4)
-    assert all(holds for *_, holds in verify.radii(held, X[:5], exact * (1 - 1e-9)))
-    assert not any(holds for *_, holds in verify.radii(held, X[:5], exact * (1 + 1e-9)))
+    exact = np.abs(X @ w + model.intercept_[0])[:5] / np.linalg.norm(w, dual)
+    np.testing.assert_allclose([found for _, _, found, _ in verify.radii(held, X[:5], norm=norm)], exact, rtol=1e-4)
+    assert all(holds for *_, holds in verify.radii(held, X[:5], exact * (1 - 1e-9), norm))
+    assert not any(holds for *_, holds in verify.radii(held, X[:5], exact * (1 + 1e-9), norm))
 
 
 PARTS = [{"class": "RBF", "gamma": 0.7}, {"class": "Laplacian", "gamma": 0.5}, {"class": "Cauchy", "gamma": 0.4},
@@ -111,18 +117,26 @@ def made(part, x, Z, c):
         norm2 = float(exactly(part, Z[0], Z, c, Z - Z[0]) @ c) + 1e-14 * np.abs(c).sum() ** 2
         one = Round(part["gamma"], x, Z, c, 0.0, norm2)
         return [one.lines, one.taylor, one.parabolas]
-    kinds = [radial, radial_parabolas] if "coef0" not in part else [powers, cubes][: 1 + (part.get("degree") == 3)]
+    kinds = [radial, radial_parabolas]
+    if "coef0" in part:
+        kinds = [power_lines, powers, cubes][: 2 + (part.get("degree") == 3)]
     return [partial(kind, part, x, Z, c) for kind in kinds]
 
 
-def cases(part, seed, offset=0.0, scale=1.0):
-    """Yield a row, centres, coefficients, a radius, a guess, and the functions below there, with moves in the ball."""
+def cases(part, seed, offset=0.0, scale=1.0, columns=0):
+    """Yield a row, centres, coefficients, a radius, a guess, and the functions below there, with moves and sums.
+
+    Moves are drawn from the ball, or from the cube of so many columns, its corners among them.
+    """
     rng = np.random.default_rng(seed)
     for eps in (1e-9, 0.05, 0.5, 2.0):
         x, Z, c = rng.normal(size=2), rng.normal(size=(5, 2)), rng.normal(size=5) * scale
         x, Z = x + offset, Z + offset
         moves = rng.normal(size=(3000, 2))
-        moves *= eps * rng.random((3000, 1)) ** 0.3 / np.linalg.norm(moves, axis=1, keepdims=True)
+        if columns:
+            moves = np.clip(moves, -1, 1) * eps
+        else:
+            moves *= eps * rng.random((3000, 1)) ** 0.3 / np.linalg.norm(moves, axis=1, keepdims=True)
         guess = moves[0]
         yield x, Z, c, eps, guess, made(part, x, Z, c), moves
 
@@ -130,21 +144,22 @@ def cases(part, seed, offset=0.0, scale=1.0):
 @long
 @pytest.mark.parametrize("part", PARTS, ids=str)
 @pytest.mark.parametrize("offset", [0.0, 1e6])
-def test_functions_lie_below_the_sum_everywhere_in_the_ball(part, offset):
+@pytest.mark.parametrize("columns", [0, 2])
+def test_functions_lie_below_the_sum_everywhere_in_ball_and_cube(part, offset, columns):
     if offset and "degree" in part and "coef0" in part and part["degree"] > 3:
         offset = 1e3
     for seed in range(6):
-        for x, Z, c, eps, guess, bounds, moves in cases(part, seed, offset):
+        for x, Z, c, eps, guess, bounds, moves in cases(part, seed, offset, columns=columns):
             exact = exactly(part, x, Z, c, moves)
             if part["class"] == "RBF":
                 exact = exact * np.exp(LONG(part["gamma"]) * (np.asarray(moves, LONG) ** 2).sum(axis=1))
             size = float(np.abs(exact).max()) + float(np.abs(exactly(part, x, Z, np.abs(c), moves)).max())
             for bound in bounds:
-                below = bound(guess, eps)
+                below = bound(guess, Moves(eps, columns))
                 assert (at(below, moves)[0] <= exact + 1e-18 * size).all(), (seed, eps, bound)
-                low, worst = below.least(eps)
+                low, worst = below.least(Moves(eps, columns))
                 assert low <= exact.min() + 1e-18 * size
-                assert np.linalg.norm(worst) <= eps * (1 + 1e-6)
+                assert np.linalg.norm(worst, np.inf if columns else 2) <= eps * (1 + 1e-6)
 
 
 @long
@@ -155,14 +170,33 @@ def test_what_functions_miss_falls_with_the_radius(part):
         rng = np.random.default_rng(seed)
         x, Z, c = rng.normal(size=2), rng.normal(size=(5, 2)) + 1, rng.normal(size=5)
         for number, bound in enumerate(made(part, x, Z, c)):
-            power = 2 if number == 0 and "coef0" not in part else 3
+            power = 2 if number == 0 else 3
             missed = []
             for eps in (0.02, 0.01):
-                low, worst = bound(np.zeros(2), eps).least(eps)
+                low, worst = bound(np.zeros(2), Moves(eps)).least(Moves(eps))
                 worst = worst * min(1.0, eps / np.linalg.norm(worst))
                 factor = np.exp(part["gamma"] * worst @ worst) if part["class"] == "RBF" else 1.0
                 missed.append(float(exactly(part, x, Z, c, worst[None])[0] * factor) - low)
             assert -1e-12 <= missed[1] <= missed[0] / 2 ** (power - 0.4) + 1e-13
+
+
+def test_the_least_of_a_quadratic_function_in_a_cube():
+    """Exact where no two columns are multiplied; else below a grid's, and near it where one column rules."""
+    rng = np.random.default_rng(0)
+    side = np.linspace(-0.7, 0.7, 201)
+    grid = np.stack(np.meshgrid(side, side), axis=2).reshape(-1, 2)
+    for number in range(60):
+        apart = number % 2 == 0
+        directions = np.array([[1.0, 0.0], [0.0, 1.0]]) if apart else rng.normal(size=(2, 2))
+        steep, curved = rng.normal(size=2), rng.normal(size=2)
+        below = gathered(np.ones(2), Near(np.zeros(2)), Near(steep), Near(curved), Near(np.zeros(2)),
+                         Near(directions), False)
+        low, worst = below.least(Moves(0.7, 2))
+        values = at(below, grid)[0]
+        assert low <= values.min() <= low + (1e-3 if apart else 2 * np.abs(curved).max())
+        assert np.abs(worst).max() <= 0.7
+        if apart:
+            assert float(at(below, worst[None])[0][0]) == pytest.approx(low, abs=1e-12)
 
 
 def test_the_least_of_a_quadratic_function_in_a_ball():
@@ -171,7 +205,7 @@ def test_the_least_of_a_quadratic_function_in_a_ball():
         steep, directions = rng.normal(size=4), rng.normal(size=(4, 2))
         curved = Near(rng.normal(size=4)) if number % 2 else None
         below = gathered(np.ones(4), Near(np.zeros(4)), Near(steep), curved, Near(np.zeros(4)), Near(directions), True)
-        low, worst = below.least(0.7)
+        low, worst = below.least(Moves(0.7))
         angle = np.linspace(0, 2 * np.pi, 2_001)
         grid = np.concatenate([r * np.column_stack([np.cos(angle), np.sin(angle)]) for r in np.linspace(0, 0.7, 20)])
         values = at(below, grid)[0]
@@ -201,10 +235,10 @@ def test_a_lead_holds_as_far_as_its_intercept_lets_it():
             ends = exactly(part, x, Z, np.array([c]), np.array([[0.0, 0.0], [0.4, 0.0]]))
             b = float(-ends[1]) if c > 0 else float(-ends[1] + 0.3)
             lead = Lead(part, x, Z, np.array([c]), b, 1.0)
-            assert lead.holds(0.36 if c > 0 else 0.4)
+            assert lead.holds(Moves(0.36 if c > 0 else 0.4))
             assert lead.value(np.array([0.4, 0.0])) == pytest.approx(0.0 if c > 0 else 0.3, abs=1e-12)
             if c > 0:
-                assert not lead.holds(0.4 * (1 + 1e-12))
+                assert not lead.holds(Moves(0.4 * (1 + 1e-12)))
 
 
 def test_rounding_of_predictions_is_taken_off():
@@ -212,10 +246,10 @@ def test_rounding_of_predictions_is_taken_off():
     x = np.array([1e6, 1e6])
     Z = np.array([[1e6, 1e6], [-1e6, -1e6]])
     lead = Lead({"class": "RBF", "gamma": 1.0}, x, Z, np.array([1.0, 1.0]), -1.0 + 1e-6, 2.0)
-    assert not lead.holds(1e-5)
-    assert Lead({"class": "RBF", "gamma": 1.0}, x - 1e6, x[None] - 1e6, np.array([1.0]), -1.0 + 1e-6, 1.0).holds(1e-5)
-    far = np.array([1e7, 1e7])  # all rows are there: their middle is subtracted
-    assert Lead({"class": "RBF", "gamma": 1.0}, far, far[None], np.array([1.0]), -1.0 + 1e-6, 1.0).holds(1e-5)
+    assert not lead.holds(Moves(1e-5))
+    for own in (x - 1e6, np.array([1e7, 1e7])):  # where all rows are far away their middle is subtracted
+        alone = Lead({"class": "RBF", "gamma": 1.0}, own, own[None], np.array([1.0]), -1.0 + 1e-6, 1.0)
+        assert alone.holds(Moves(1e-5))
 
 
 def trees(tmp_path):

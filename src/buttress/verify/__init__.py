@@ -1,15 +1,15 @@
 """Prove again, from a model file and its data, what the model claims; needs numpy and nothing of this package.
 
-    buttress-verify model.buttress data.csv [--target y] [--weights w] [--radii rows.csv] [--problem problem.json]
+    buttress-verify model.buttress data.csv [--target y] [--weights w] [--radii rows.csv] [--norm linf]
+        [--problem problem.json]
     buttress-verify model.buttress --table loan=loan.csv --table person=person.csv --on loan.who=person.id --target bad
 
 Proven is what ``predict`` computes: the gaps of SVC, SVR, LinearSVC, SVDD and MultiKernelSVDD at the coefficients and
-intercepts of the file, radii of the rows of ``--radii`` (their column ``radius``, or the largest found; in l2, of
-RobustBoostingClassifier in l_inf) and the interval of a RelationalLinearSVC (mean hinge loss, a join of some thousand
-rows). Also certificates of other machines
-(``foreign.py``), and how many wrong labels change a prediction (``training.py``). Exit code: 0 proven for the problem
-that ``--problem`` states, 1 not proven, 2 cannot be checked, 3 proven for the problem that the file states, and nobody
-else stated it.
+intercepts of the file, radii of the rows of ``--radii`` (their column ``radius``, or the largest found; in l2, or in
+l_inf by ``--norm linf``, of trees always) and the interval of a RelationalLinearSVC (mean hinge loss, a join of some
+thousand rows). Also certificates of other machines (``foreign.py``), and how many wrong labels change a prediction
+(``training.py``). Exit code: 0 proven for the problem that ``--problem`` states, 1 not proven, 2 cannot be checked, 3
+proven for the problem that the file states, and nobody else stated it.
 
 ``core.py`` holds the errors, the reader and the gap; every kind of proof is a file. To run it without this package,
 copy the folder: ``python -m verify``.

@@ -1,4 +1,4 @@
-"""Quadratic functions below a kernel expansion near a row, proven in floating point, and their least value in a ball.
+"""Quadratic functions below a kernel expansion near a row, proven in floating point.
 
 The lead at x + d is sum_j c_j phi(u_j) + b with u_j linear in the move d, or linear but for s = |d|^2:
 
@@ -7,8 +7,9 @@ The lead at x + d is sum_j c_j phi(u_j) + b with u_j linear in the move d, or li
     RBF alone        e^(gamma s) times the lead, sum_j c_j e^(-gamma r_j^2) e^(u_j) + b e^(gamma s),
                      u_j = 2 gamma v_j'd
 
-Over the numbers that u_j takes for |d| <= eps each phi lies above (c_j > 0) or below (c_j < 0) a line or a parabola:
-tangents and chords of what is convex, or parabolas that touch phi where a guess of the worst move has u_j = tau,
+Over the numbers that u_j takes for moves d of a ball or a cube each phi lies above (c_j > 0) or below (c_j < 0) a line
+or a parabola: tangents and chords of what is convex, or parabolas that touch phi where a guess of the worst move has
+u_j = tau,
 
     phi(tau) + phi'(tau) (u - tau) + k (u - tau)^2,
 
@@ -30,80 +31,18 @@ import numpy as np
 
 from .core import Array, Model, Near, U, plus
 from .kernels import profile
+from .quadratic import TINY, Below, Moves
 
 SERIES = 18  # terms of the series of e^t on [-1, 1]
 EXACT = 1e-12  # share by which a remainder of e^t may be off
 CUSP = 1e-6  # share of the largest squared distance below which no tangent is taken
 INSIDE = 0.1  # share of the range of a squared distance within which a parabola does not touch
-TINY = 1e-300
 SLOPES = {  # F'(t) from t and F(t)
     "RBF": lambda part, t, F: -part["gamma"] * F,
     "Laplacian": lambda part, t, F: -part["gamma"] * F / (2 * np.sqrt(t)),
     "InverseMultiquadric": lambda part, t, F: -(F**3) / 2,
     "Cauchy": lambda part, t, F: -part["gamma"] * F**2,
     "Log": lambda part, t, F: part["degree"] / 2 * np.expm1(F) / t}
-
-
-class Below(NamedTuple):
-    """const + slope'd + d'curve d + bend |d|^2; the curve is None where it is 0."""
-
-    const: Near
-    slope: Near
-    curve: Near | None
-    bend: Near
-
-    def least(self, eps: float) -> tuple[float, Array]:
-        """Return a lower bound over |d| <= eps, and a move where it is nearly attained.
-
-        With curve + bend I near V diag(e) V', V'V near I and slope near V q: for each m >= -min e, m >= 0, the sum
-        q'w + w'diag(e) w is at least -1/4 sum_l q_l^2 / (e_l + m) - m |w|^2. What is missing in "near" is bounded.
-        """
-        p, V = self.slope, np.eye(len(self.slope.v))
-        e, lost = np.full(len(V), float(self.bend.v)), float(self.bend.e)
-        apart = longer = 0.0
-        if self.curve is not None:
-            M = self.curve + Near(V) * self.bend
-            if not np.isfinite(M.v).all():
-                return -math.inf, np.full(len(V), np.nan)
-            e, V = np.linalg.eigh((M.v + M.v.T) / 2)
-            lost = size(M + Near(V * e, U * np.abs(V * e)) @ V.T * -1)
-            apart, longer = size(Near(p.v) + Near(V) @ (V.T @ p.v) * -1), size(Near(V.T) @ V + -np.eye(len(V)))
-        q = V.T @ p.v
-        at = multiplier(e, q, eps)
-        w = np.where(q == 0, 0.0, -q / (e + at) / 2)
-        if e.min() < 0:  # then the least value is at the border, where q may not point
-            w[e.argmin()] += math.copysign(math.sqrt(max(eps**2 - float(w @ w), 0.0)), w[e.argmin()])
-        fall = float(np.where(q == 0, 0.0, q**2 / (e + at) / 4).sum()) + at * eps**2 * (1 + longer)
-        fall = fall * (1 + (len(V) + 16) * 2 * U) + eps**2 * lost + eps * (apart + length(p.e))
-        return float(self.const.low) - fall - 4 * U * (fall + abs(float(self.const.v))), V @ w
-
-
-def summed(parts: list[tuple[Below, float]]) -> Below:
-    """Return the sum of functions, each times its weight."""
-    curves = [one.curve * weight for one, weight in parts if one.curve is not None]
-    const, slope, bend = (sum((getattr(one, name) * weight for one, weight in parts), Near(0.0))
-                          for name in ("const", "slope", "bend"))
-    return Below(const, slope, sum(curves[1:], curves[0]) if curves else None, bend)
-
-
-def size(values: Near) -> float:
-    """Return an upper bound of the Frobenius norm."""
-    return length(np.abs(values.v) + values.e)
-
-
-def length(values: Array) -> float:
-    return float(np.linalg.norm(values)) * (1 + (values.size + 8) * U)
-
-
-def multiplier(e: Array, q: Array, eps: float) -> float:
-    """Return nearly the multiplier with which the bound is best: where |q / (e + m)| / 2 is eps, or 0."""
-    low = max(0.0, -float(e.min()))
-    high = low + float(np.linalg.norm(q)) / (2 * eps) + 4 * U * low + TINY
-    for _ in range(50):
-        middle = (low + high) / 2
-        long = float(((q / (e + middle)) ** 2).sum()) > 4 * eps**2
-        low, high = (middle, high) if long else (low, middle)
-    return high
 
 
 def gathered(c: Array, value: Near, steep: Near, curved: Near | None, off: Near, directions: Near, bent: bool) -> Below:
@@ -145,27 +84,27 @@ class Round:
         self.r2 = (self.away * self.away) @ np.ones(len(x))
         self.up = c > 0
 
-    def units(self, eps: float) -> Array:
-        """Return an upper bound of |u_j| within eps."""
-        return 2 * self.gamma * np.sqrt(self.r2.high) * eps * (1 + 8 * U)
+    def units(self, moves: Moves) -> Array:
+        """Return an upper bound of |u_j|."""
+        return 2 * self.gamma * moves.reach(self.away) * (1 + 8 * U)
 
-    def parabolas(self, move: Array, eps: float) -> Below:
-        R = self.units(eps)
+    def parabolas(self, move: Array, moves: Moves) -> Below:
+        R = self.units(moves)
         tau = np.clip(2 * self.gamma * (self.away.v @ move), -R, R)
         curved = np.where(self.up, remainder(-(R + tau), 2) * (1 - EXACT), remainder(R - tau, 2) * (1 + EXACT))
         E = exponential(self.r2 * -self.gamma + tau)
         found = gathered(self.c, E, E, E * curved, Near(-tau), self.directions(), bent=False)
-        return self.with_bias(found, move, eps)
+        return self.with_bias(found, move, moves)
 
-    def lines(self, move: Array, eps: float) -> Below:
-        R = self.units(eps)
+    def lines(self, move: Array, moves: Moves) -> Below:
+        R = self.units(moves)
         tau = np.where(self.up, np.clip(2 * self.gamma * (self.away.v @ move), -R, R), -R)
         E = exponential(self.r2 * -self.gamma + tau)
         chord = np.where(self.up, 1.0, remainder(2 * R, 1) * (1 + EXACT))
         found = gathered(self.c, E, E * chord, None, Near(-tau), self.directions(), bent=False)
-        return self.with_bias(found, move, eps)
+        return self.with_bias(found, move, moves)
 
-    def taylor(self, move: Array, eps: float) -> Below:
+    def taylor(self, move: Array, moves: Moves) -> Below:
         E, gamma = exponential(self.r2 * -self.gamma), self.gamma
         found = gathered(self.c, E, E, E * 0.5, Near(np.zeros(len(E.v))), self.directions(), bent=False)
         assert found.curve is not None
@@ -173,18 +112,18 @@ class Round:
                    (found.curve * found.curve).each(np.ravel) @ np.ones(found.curve.v.size)
                    * Near(0.5 / gamma**2, 2 * U / gamma**2))
         left = math.sqrt(max(float((Near(self.norm2) + sum(squares[1:], squares[0]) * -1).high), 0.0))
-        q = np.array([2 * gamma * eps**2 * (1 + 4 * U)])
+        q = np.array([2 * gamma * moves.longest**2 * (1 + 4 * U)])
         rest = left * math.sqrt(float((remainder(q, 3) * q**3)[0]) * (1 + EXACT)) * (1 + 8 * U)
-        return self.with_bias(found._replace(const=found.const + -rest), move, eps)
+        return self.with_bias(found._replace(const=found.const + -rest), move, moves)
 
     def directions(self) -> Near:
         return self.away * (2 * self.gamma)
 
-    def with_bias(self, found: Below, move: Array, eps: float) -> Below:
-        """Add a line in |d|^2 below b e^(gamma |d|^2): a tangent if b > 0, else the chord from 0 to eps^2."""
+    def with_bias(self, found: Below, move: Array, moves: Moves) -> Below:
+        """Add a line in |d|^2 below b e^(gamma |d|^2): a tangent if b > 0, else the chord up to the largest."""
         s = float(move @ move) if self.b > 0 else 0.0
         touch = exponential(Near(self.gamma) * s)
-        most = Near(self.gamma) * eps * eps
+        most = Near(self.gamma) * moves.longest * moves.longest
         steep = touch * self.gamma if self.b > 0 else most_steep(most, self.gamma)
         return Below(found.const + (touch + steep * -s) * self.b, found.slope, found.curve, found.bend + steep * self.b)
 
@@ -196,7 +135,7 @@ def most_steep(most: Near, gamma: float) -> Near:
 
 
 class Span(NamedTuple):
-    """Differences to the centres, their squared lengths, and bounds of these within eps."""
+    """Differences to the centres, their squared lengths, and bounds of these after the moves."""
 
     away: Near
     r2: Near
@@ -204,11 +143,17 @@ class Span(NamedTuple):
     high: Array
 
 
-def span(x: Array, Z: Array, eps: float) -> Span:
+def span(x: Array, Z: Array, moves: Moves) -> Span:
     away = Near(Z) + -x
     r2 = (away * away) @ np.ones(len(x))
-    low = plus(np.sqrt(plus(r2.low)) * (1 - 2 * U) - eps * (1 + 2 * U)) ** 2 * (1 - 4 * U)
-    high = (np.sqrt(r2.high) * (1 + 2 * U) + eps * (1 + 2 * U)) ** 2 * (1 + 4 * U) + TINY
+    if moves.columns:  # column by column
+        near, far = np.abs(away.v) - away.e - moves.eps, np.abs(away.v) + away.e + moves.eps
+    else:
+        near, far = np.sqrt(plus(r2.low))[:, None] - moves.eps, np.sqrt(r2.high)[:, None] + moves.eps
+    shaken = 2 * (near.shape[1] + 4) * U
+    ends = np.abs(near) + np.abs(far)  # of the size of what is subtracted
+    low = (plus(near - 4 * U * ends) ** 2).sum(axis=1) * (1 - shaken)
+    high = (far**2).sum(axis=1) * (1 + 2 * shaken) + TINY
     return Span(away, r2, low, high)
 
 
@@ -220,9 +165,9 @@ def tangent(part: Model, tau: Array) -> tuple[Near, Near]:
     return F, Near((low + high) / 2, np.abs(high - low) / 2 + 32 * U * np.maximum(np.abs(low), np.abs(high)))
 
 
-def radial(part: Model, x: Array, Z: Array, c: Array, move: Array, eps: float) -> Below:
+def radial(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> Below:
     """Tangents of F where c > 0, and its chords where c < 0."""
-    away, r2, low, high = span(x, Z, eps)
+    away, r2, low, high = span(x, Z, moves)
     near = ((Z - x - move) ** 2).sum(axis=1)
     tau = np.where(c > 0, np.maximum(np.clip(near, low, high), CUSP * high), low)
     F, steep = tangent(part, np.where(c > 0, tau, high))
@@ -233,9 +178,9 @@ def radial(part: Model, x: Array, Z: Array, c: Array, move: Array, eps: float) -
     return gathered(c, F, steep, None, r2 + -tau, away * -2, bent=True)
 
 
-def radial_parabolas(part: Model, x: Array, Z: Array, c: Array, move: Array, eps: float) -> Below:
+def radial_parabolas(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> Below:
     """Parabolas in t = r^2 - 2 v'd + s, of whose squares s v'd and s^2 are replaced by what lies below them."""
-    away, r2, low, high = span(x, Z, eps)
+    away, r2, low, high = span(x, Z, moves)
     near, room = ((Z - x - move) ** 2).sum(axis=1), (high - low) * INSIDE
     tau = np.clip(near, low + room, high - room)
     F, steep = tangent(part, tau)
@@ -244,37 +189,68 @@ def radial_parabolas(part: Model, x: Array, Z: Array, c: Array, move: Array, eps
     bent = (profile(part, Near(end)) + F * -1 + steep * Near(-run, U * np.abs(run))) * Near(run**-2, 8 * U * run**-2)
     curved = Near(np.where(c > 0, plus(bent.low), bent.high))
     found = gathered(c, F, steep, curved, r2 + -tau, away * -2, bent=True)
-    each, s = curved * c, min(float(move @ move), eps**2)
+    most = moves.longest**2
+    each, s = curved * c, min(float(move @ move), most)
     cubic, square = away.each(np.transpose) @ each * -4, each @ np.ones(len(c))
-    touch = 2 * s if square.v > 0 else eps**2  # s^2 lies above its tangent, and below its chord from 0 to eps^2
-    lost = size(cubic) * eps * max(s, eps**2 - s)
+    touch = 2 * s if square.v > 0 else most  # s^2 lies above its tangent, and below its chord from 0 on
+    lost = float(moves.reach(cubic.each(np.atleast_2d))[0]) * max(s, most - s)
     bend = found.bend + ((r2 + -tau) @ each) * 2 + square * touch
     return found._replace(const=found.const + square * (-(s**2) if square.v > 0 else 0.0) + -lost,
                           slope=found.slope + cubic * s, bend=bend)
 
 
-def powers(part: Model, x: Array, Z: Array, c: Array, move: Array, eps: float) -> Below:
+class Powers(NamedTuple):
+    """t^p where t = gamma z_j'(x + d) + coef0: t at x, its range, the points of touch tau, and tau^0 to tau^p.
+
+    c_j t^p lies above c_j times a parabola that touches at tau and bends by ``curved``, None for p = 1.
+    """
+
+    t: Near
+    low: Array
+    high: Array
+    tau: Array
+    power: list[Near]
+    curved: Array | None
+
+    @classmethod
+    def of(cls, part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> "Powers":
+        gamma, p = part.get("gamma", 1.0), int(part.get("degree", 1))
+        t = Near(Z) @ x * gamma + part["coef0"]
+        reach = gamma * moves.reach(Near(Z)) * (1 + 8 * U)
+        low, high = (t + -reach).low, (t + reach).high
+        tau = np.clip(t.v + gamma * (Z @ move), low, high)
+        power = [Near(np.ones(len(c)))]
+        for _ in range(p):
+            power.append(power[-1] * tau)
+        return cls(t, low, high, tau, power, None if p == 1 else bends(p, power, low, high, c > 0))
+
+
+def powers(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> Below:
     """Parabolas that touch t^p."""
-    gamma, p = part.get("gamma", 1.0), int(part.get("degree", 1))
-    t = Near(Z) @ x * gamma + part["coef0"]
-    reach = gamma * np.sqrt((Z**2).sum(axis=1)) * eps * (1 + (Z.shape[1] + 16) * U)
-    low, high = (t + -reach).low, (t + reach).high
-    tau = np.clip(t.v + gamma * (Z @ move), low, high)
-    power = [Near(np.ones(len(c)))]
-    for _ in range(p):
-        power.append(power[-1] * tau)
-    curved = None if p == 1 else Near(bends(p, power, low, high, c > 0))
-    return gathered(c, power[p], power[p - 1] * p, curved, t + -tau, Near(Z) * gamma, bent=False)
+    at, gamma, p = Powers.of(part, x, Z, c, move, moves), part.get("gamma", 1.0), int(part.get("degree", 1))
+    curved = None if at.curved is None else Near(at.curved)
+    return gathered(c, at.power[p], at.power[p - 1] * p, curved, at.t + -at.tau, Near(Z) * gamma, bent=False)
 
 
-def cubes(part: Model, x: Array, Z: Array, c: Array, move: Array, eps: float) -> Below:
-    """The Taylor series of t^3 up to the squares: what is left is at most |T| eps^3, T the cubic form of the sum."""
+def power_lines(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> Below:
+    """Tangents of t^p, to which the chord of the parabola is added where that bends away."""
+    at, gamma, p = Powers.of(part, x, Z, c, move, moves), part.get("gamma", 1.0), int(part.get("degree", 1))
+    each, steep = at.power[p], at.power[p - 1] * p
+    if at.curved is not None:
+        away = np.where(c > 0, np.minimum(at.curved, 0.0), np.maximum(at.curved, 0.0))
+        left, right = Near(at.low) + -at.tau, Near(at.high) + -at.tau
+        each, steep = each + left * right * -away, steep + (left + right) * away  # y^2 <= (l + r) y - l r
+    return gathered(c, each, steep, None, at.t + -at.tau, Near(Z) * gamma, bent=False)
+
+
+def cubes(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> Below:
+    """The Taylor series of t^3 up to the squares: what is left is at most |T| |d|^3, T the cubic form of the sum."""
     gamma = part["gamma"]
     t = Near(Z) @ x * gamma + part["coef0"]
     found = gathered(c, t * t * t, t * t * 3, t * 3, Near(np.zeros(len(c))), Near(Z) * gamma, bent=False)
     inner = Near(Z) @ Z.T * gamma
     form = Near(c) @ (inner * inner * inner * gamma * gamma * gamma) @ c
-    return found._replace(const=found.const + -math.sqrt(max(float(form.high), 0.0)) * eps**3 * (1 + 16 * U))
+    return found._replace(const=found.const + -math.sqrt(max(float(form.high), 0.0)) * moves.longest**3 * (1 + 16 * U))
 
 
 def bends(p: int, power: list[Near], low: Array, high: Array, up: Array) -> Array:

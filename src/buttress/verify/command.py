@@ -14,7 +14,7 @@ from . import balls, joins, machines, trees
 from .core import Array, Claim, Columns, Model, read_model
 from .foreign import prove_certificate, read_certificate
 from .joins import relational
-from .radii import radii
+from .radii import NORMS, radii
 from .training import LEAST_SQUARES, prove_flips
 
 PROVEN, NOT_PROVEN, CANNOT_CHECK, FOR_THE_FILE = range(4)  # exit codes
@@ -64,8 +64,10 @@ def claims_of(model: Model, given: argparse.Namespace) -> list[Claim]:
     X, Z = (np.array(list(held.values()), dtype=float).T.copy() for held in (columns, rows))
     if "certificate" in model:
         return (prove_flips if model["problem"]["model"] == LEAST_SQUARES else prove_certificate)(model, X, y, weight)
-    of_rows = trees.tree_radii if "forest_" in model else radii
-    return prove(model, X, y, weight) + (of_rows(model, Z, stated) if rows else [])
+    if not rows:
+        return prove(model, X, y, weight)
+    found = trees.tree_radii(model, Z, stated) if "forest_" in model else radii(model, Z, stated, given.norm)
+    return prove(model, X, y, weight) + found
 
 
 def verdict(claims: list[Claim], stated: Model, given: str | None) -> int:
@@ -92,6 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name, count in (("model", None), ("data", "?"), ("--target", None), ("--weights", None), ("--radii", None),
                         ("--problem", None)):
         parser.add_argument(name, nargs=count)
+    parser.add_argument("--norm", choices=NORMS, default=NORMS[0])
     for name in ("--table", "--on"):
         parser.add_argument(name, action="append", default=[])
     given = parser.parse_args(arguments)

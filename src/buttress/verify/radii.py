@@ -1,4 +1,4 @@
-"""l2 radii of the rows of a classifier, within which its prediction stays: functions below its leads stay positive.
+"""Radii of the rows of a classifier, within which its prediction stays: functions below its leads stay positive.
 
 What rounding may change in the scores that ``predict`` computes is taken off the leads: a squared distance computed
 from products of rows, from which a middle was subtracted, may be off by some roundings of the squares of their lengths.
@@ -9,15 +9,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .below import Below, Round, cubes, powers, radial, radial_parabolas, summed
+from .below import Round, cubes, power_lines, powers, radial, radial_parabolas
 from .core import Array, Claim, Model, Near, U
 from .kernels import SHAPES, described, profile, sums
 from .machines import contrasts, problem
+from .quadratic import Below, Moves, summed
 
 ROUNDS = 4  # choices of where functions touch
 PRECISE = 2.0**-14  # share by which a radius found may fall short
 LARGEST, SMALLEST = 30, -34  # powers of two of the radii that are tried
-Bound = Callable[[Array, float], Below]
+Bound = Callable[[Array, Moves], Below]
+NORMS = ("l2", "linf")
 
 
 def parts(part: Model) -> list[tuple[Model, float]]:
@@ -39,19 +41,19 @@ class Lead:
         self.b = b
         self.round = self.parts[0][0]["class"] == "RBF" and self.parts[0][1] == len(self.parts) == 1
         alone = Round(self.parts[0][0]["gamma"], x, Z, c, b, norm2) if self.round else None
-        self.bounds: list[Bound] = [self.sum_of(radial, powers)]
+        self.bounds: list[Bound] = [self.sum_of(radial, power_lines)]
         if alone is not None:
             self.bounds = [alone.lines, alone.taylor, alone.parabolas]
-        elif any(one["class"] in SHAPES for one, _ in self.parts):
+        elif not all(one["class"] == "Linear" for one, _ in self.parts):
             self.bounds.append(self.sum_of(radial_parabolas, powers))
-        elif all(one.get("degree") == 3 for one, _ in self.parts):
+        if all(one.get("degree") == 3 for one, _ in self.parts):
             self.bounds.append(self.sum_of(radial, cubes))
 
     def sum_of(self, below: Callable[..., Below], of_products: Callable[..., Below]) -> Bound:
         """Return what adds up functions below each kernel."""
 
-        def bound(move: Array, eps: float) -> Below:
-            at = self.x, self.Z, self.c, move, eps
+        def bound(move: Array, moves: Moves) -> Below:
+            at = self.x, self.Z, self.c, move, moves
             found = summed([((below if one["class"] in SHAPES else of_products)(one, *at), weight)
                             for one, weight in self.parts])
             return found._replace(const=found.const + self.b)
@@ -66,17 +68,18 @@ class Lead:
             for one, weight in self.parts)
         return float(self.c @ sum(values)) + self.b
 
-    def holds(self, eps: float) -> bool:
-        """Say whether the lead, less what rounding may change in it, is proven to be positive within eps of x."""
+    def holds(self, moves: Moves) -> bool:
+        """Say whether the lead, less what rounding may change in it, is proven to stay positive under the moves."""
+        eps = moves.longest
         with np.errstate(all="ignore"):
             room = self.allowance(eps) * float(np.exp(self.parts[0][0]["gamma"] * eps**2) if self.round else 1.0)
-            return any(self.above(room, bound, eps) for bound in self.bounds)
+            return any(self.above(room, bound, moves) for bound in self.bounds)
 
-    def above(self, room: float, bound: Bound, eps: float) -> bool:
+    def above(self, room: float, bound: Bound, moves: Moves) -> bool:
         """Say whether a function below, for one of some guesses of the worst move, is proven to be above ``room``."""
         move = np.zeros(len(self.x))
         for _ in range(ROUNDS):
-            low, worst = bound(move, eps).least(eps)
+            low, worst = bound(move, moves).least(moves)
             if low > room:
                 return True
             if not np.isfinite(worst).all() or self.value(worst) <= 0:
@@ -85,7 +88,7 @@ class Lead:
         return False
 
     def allowance(self, eps: float) -> float:
-        """Return by how much a lead that is computed at any point within eps may differ from the real one."""
+        """Return by how much a lead computed at any point within eps (in l2) may differ from the real one."""
         width, count = len(self.x), len(self.c)
         middle = np.median(self.Z, axis=0)
         lengths = 2 * (float(((self.x - middle) ** 2).sum()) + eps**2) + ((self.Z - middle) ** 2).sum(axis=1)
@@ -107,23 +110,26 @@ def farthest(part: Model, x: Array, Z: Array, eps: float) -> Array:
     return sizes
 
 
-def widest(lead: Lead, most: float) -> float:
+def widest(lead: Lead, most: float, columns: int) -> float:
     """Return the radius ``most`` if the lead is proven in it, else one close to the largest at which it is."""
-    if lead.holds(most):
+    if lead.holds(Moves(most, columns)):
         return most
     low = 0.0
     for step in 2.0 ** np.arange(LARGEST, SMALLEST, -1):
         if step < PRECISE * low:
             break
-        if low + step < most and lead.holds(low + step):
+        if low + step < most and lead.holds(Moves(low + step, columns)):
             low += step
     return low
 
 
-def radii(model: Model, rows: Array, stated: Array | None = None) -> list[Claim]:
+def radii(model: Model, rows: Array, stated: Array | None = None, norm: str = "l2") -> list[Claim]:
     """Return for each row of a classifier whether its stated radius is proven, or the largest found that is."""
+    if norm not in NORMS:
+        raise ValueError(f"norm must be one of {', '.join(NORMS)}. Got {norm!r}.")
     part, Z, coef, intercept, leads = expanded(model)
     rows = np.asarray(rows, float)
+    columns = rows.shape[1] if norm == "linf" else 0
     scores, found = sums(part, rows, Z, coef)[0] + intercept, list[Claim]()
     gram = Near(coef.T) @ sums(part, Z, Z, coef)[0]
     for i, x in enumerate(rows):
@@ -131,9 +137,9 @@ def radii(model: Model, rows: Array, stated: Array | None = None) -> list[Claim]
         radius = 2.0**LARGEST if stated is None else float(stated[i])
         for V in leads[int((lead > 0).all(axis=1).argmax())]:
             norm2 = float((Near(V) @ gram @ V).high)
-            radius = min(radius, widest(Lead(part, x, Z, coef @ V, float(V @ intercept), norm2), radius))
+            radius = min(radius, widest(Lead(part, x, Z, coef @ V, float(V @ intercept), norm2), radius, columns))
         claimed = radius if stated is None else float(stated[i])
-        found.append(Claim(f"radius of row {i}", claimed, radius, claimed <= radius))
+        found.append(Claim(f"{norm} radius of row {i}", claimed, radius, claimed <= radius))
     return found
 
 
