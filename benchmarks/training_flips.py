@@ -2,8 +2,12 @@
 
     python benchmarks/training_flips.py certified     a table of ten sets
     python benchmarks/training_flips.py hinge         what is proven of SVC on them, at the C of cross-validation
+    python benchmarks/training_flips.py certified --data-dir DIR    the same of MNIST, DIR with mnist/: three
+                                                      pairs of digits, 1,000 rows to train on
     python benchmarks/training_flips.py poison        what learners hold of their accuracy under poisoned labels
                                                       (--rows: of each set to train on, at most)
+    python benchmarks/training_flips.py put-in        the same with rows put in, each within the range of its column
+    python benchmarks/training_flips.py targets       the error of regressors under poisoned targets
     python benchmarks/training_flips.py calibrated    how near that attack comes to what is proven of least squares
     python benchmarks/training_flips.py hostile       100,000 sets of labels inside the proof: none may change a
     prediction
@@ -15,24 +19,38 @@ against the rest. The penalties were not chosen on them; the rule that chooses t
 import argparse
 
 import numpy as np
+from exact import mnist
 from sklearn.base import clone
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 from trial_sets import CHOOSING, NAMES, dataset
 
 from buttress import (
+    CRR,
+    STIR,
+    SVR,
     KernelClassifier,
+    KernelRegressor,
     LeastSquaresClassifier,
     RobustKernelClassifier,
+    RobustKernelRegressor,
+    RobustLinearRegressor,
     SeverClassifier,
+    SeverRegressor,
     Subquantile,
     Tilted,
     TrimmedLikelihoodClassifier,
+    TrimmedLikelihoodRegressor,
 )
-from buttress.attacks import poison_labels
+from buttress.attacks import poison_labels, poison_rows, poison_targets
 from buttress.certificates import training_accuracy, training_flips
 
 SETS = tuple(name for name in NAMES["labels"] if name not in CHOOSING["labels"])[:10]
+OF_TARGETS = tuple(name for name in NAMES["regression"] if name not in CHOOSING["regression"])[:4]
+DIGITS = ((1, 7), (3, 8), (4, 9))
+MOST_DIGITS = 12_000  # of MNIST that are read
 SHARES = (0.01, 0.02, 0.05)
 POISONED = (0.01, 0.03, 0.1, 0.2)
 
@@ -58,12 +76,24 @@ def row(name, machine, X, y, Z, truth):
     return cells, right & found.stands(round(0.01 * len(y)))
 
 
-def certified(seed):
+def two_digits(folder, pair, seed, rows=1000):
+    """Return training and test rows of two digits in [0, 1]."""
+    X, y = mnist(folder, MOST_DIGITS, digits=True)
+    kept = np.flatnonzero(np.isin(y, pair))
+    train, test = np.split(np.random.default_rng(seed).permutation(kept)[: 2 * rows], 2)
+    y = (y == pair[1]).astype(int)
+    return X[train], y[train], X[test], y[test]
+
+
+def certified(seed, folder=None):
+    tables = {name: lambda name=name: two_classes(name, seed) for name in SETS}
+    if folder is not None:
+        tables = {f"MNIST {a} or {b}": lambda pair=(a, b): two_digits(folder, pair, seed) for a, b in DIGITS}
     columns = ["set", "penalty", "clean", "at 1%", "at 2%", "at 5%", "one set of 1%: proven", "attacked"]
     print("| " + " | ".join([*columns, "majority"]) + " |\n" + "|---" * 9 + "|")
     gained = []
-    for name in SETS:
-        X, y, Z, truth = two_classes(name, seed)
+    for name, read in tables.items():
+        X, y, Z, truth = read()
         plain, before = row(name, LeastSquaresClassifier(alpha="loo"), X, y, Z, truth)
         machine = LeastSquaresClassifier(alpha="loo", flips=round(0.01 * len(y)))
         tuned, after = row(f"{name}, flips=1%", machine, X, y, Z, truth)
@@ -73,7 +103,7 @@ def certified(seed):
         difference = after.astype(float) - before
         gained.append(difference.mean() / max(difference.std() / np.sqrt(len(truth)), 1e-9))
     ahead, behind = sum(g > 2 for g in gained), sum(g < -2 for g in gained)
-    print(f"\nat 1% ahead by two standard errors of the paired difference on {ahead} of {len(SETS)} sets, behind on "
+    print(f"\nat 1% ahead by two standard errors of the paired difference on {ahead} of {len(tables)} sets, behind on "
           f"{behind}")
 
 
@@ -105,17 +135,22 @@ def calibrated(seed, rows):
     found = []
     for X, y, Z, truth in tables:
         attacks = [poison_labels(model, X, y, Z, truth, flips=round(share * len(y))) for share in POISONED]
-        found.append([attacks[0].clean, *(one.accuracy for one in attacks)])
+        found.append([attacks[0].clean, *(one.score for one in attacks)])
     print(means("of `poison_labels`", found))
     print(means("of `training_accuracy`", reached))
     print(means("whichever they are: proven", proven))
 
 
-def poison(seed, rows):
+def poison(seed, rows, put_in=False):
     """Print the mean accuracy over four of the sets that learners keep when 1 to 20% of their labels are poisoned.
 
-    The first row is a lower bound of what the second can fall to, whichever the labels are.
+    The first row is a lower bound of what the second can fall to, whichever the labels are. ``put_in``: so many rows
+    are added instead.
     """
+    def poisoned(model, table, share):
+        count = round(share * len(table[1]))
+        return poison_rows(model, *table, rows=count) if put_in else poison_labels(model, *table, flips=count)
+
     fixed = LeastSquaresClassifier()
     learners = {"LeastSquaresClassifier(alpha=1)": fixed, "LeastSquaresClassifier": LeastSquaresClassifier(alpha="loo"),
                 "LeastSquaresClassifier, flips=10%": None, "SVC": SVC(),
@@ -126,15 +161,40 @@ def poison(seed, rows):
                 "TrimmedLikelihoodClassifier": TrimmedLikelihoodClassifier(contamination=0.2)}
     shares, tables = POISONED, poisoned_tables(seed, rows)
     print("| learner | clean | " + " | ".join(f"{share:.0%}" for share in shares) + " |\n" + "|---" * 6 + "|")
-    proven = [whatever(fixed, table, shares)[0] for table in tables]
-    print(means("proven for LeastSquaresClassifier(alpha=1)", proven), flush=True)
+    if not put_in:
+        proven = [whatever(fixed, table, shares)[0] for table in tables]
+        print(means("proven for LeastSquaresClassifier(alpha=1)", proven), flush=True)
     for name, learner in learners.items():
         kept = []
-        for X, y, Z, truth in tables:
-            model = learner or LeastSquaresClassifier(alpha="loo", flips=round(0.1 * len(y)))
-            found = [poison_labels(model, X, y, Z, truth, flips=round(share * len(y))) for share in shares]
-            kept.append([found[0].clean, *(one.accuracy for one in found)])
+        for table in tables:
+            model = learner or LeastSquaresClassifier(alpha="loo", flips=round(0.1 * len(table[1])))
+            found = [poisoned(model, table, share) for share in shares]
+            kept.append([found[0].clean, *(one.score for one in found)])
         print(means(name, kept), flush=True)
+
+
+def targets(seed, rows):
+    """Print the mean error over four sets of targets, in spreads of the test targets, under 1 to 20% poisoned ones."""
+    learners = {"LinearRegression": LinearRegression(), "KernelRidge": KernelRidge(kernel="rbf", alpha=1.0),
+                "SVR": SVR(), "RobustLinearRegressor": RobustLinearRegressor(random_state=0),
+                "RobustKernelRegressor": RobustKernelRegressor(random_state=0),
+                "KernelRegressor(Subquantile(.8))": KernelRegressor(risk=Subquantile(0.8)),
+                "KernelRegressor(Tilted(-1)), TERM": KernelRegressor(risk=Tilted(-1.0)),
+                "SeverRegressor": SeverRegressor(contamination=0.2, random_state=0),
+                "CRR": CRR(contamination=0.2), "STIR": STIR(),
+                "TrimmedLikelihoodRegressor": TrimmedLikelihoodRegressor(contamination=0.2)}
+    print("| learner | clean | " + " | ".join(f"{share:.0%}" for share in POISONED) + " |\n" + "|---" * 6 + "|")
+    tables = []
+    for name in OF_TARGETS:
+        X, y = dataset(name, seed)
+        order = np.random.default_rng(seed).permutation(len(y))[: 2 * rows]
+        tables.append((X[order[::2]], y[order[::2]], X[order[1::2]], y[order[1::2]]))
+    for name, model in learners.items():
+        lost = []
+        for table in tables:
+            found = [poison_targets(model, *table, targets=round(share * len(table[1]))) for share in POISONED]
+            lost.append(np.sqrt([1 - found[0].clean, *(1 - one.score for one in found)]))
+        print(means(name, lost), flush=True)
 
 
 def whatever(model, table, shares):
@@ -182,14 +242,14 @@ def hostile(tries):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("certified", "hinge", "poison", "calibrated", "hostile"))
+    parser.add_argument("what", choices=("certified", "hinge", "poison", "put-in", "targets", "calibrated", "hostile"))
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--tries", type=int, default=100_000)
     parser.add_argument("--rows", type=int, default=1_000)
+    parser.add_argument("--data-dir")
     options = parser.parse_args()
-    if options.what == "hostile":
-        hostile(options.tries)
-    elif options.what in ("poison", "calibrated"):
-        {"poison": poison, "calibrated": calibrated}[options.what](options.seed, options.rows)
-    else:
-        {"certified": certified, "hinge": hinge}[options.what](options.seed)
+    seed, rows = options.seed, options.rows
+    {"certified": lambda: certified(seed, options.data_dir), "hinge": lambda: hinge(seed),
+     "poison": lambda: poison(seed, rows), "put-in": lambda: poison(seed, rows, put_in=True),
+     "targets": lambda: targets(seed, rows), "calibrated": lambda: calibrated(seed, rows),
+     "hostile": lambda: hostile(options.tries)}[options.what]()

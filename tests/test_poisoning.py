@@ -1,15 +1,16 @@
 """Poisoned training data: what is returned is what was fitted, against exact truth and random labels."""
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import RidgeClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from buttress import SVC, LeastSquaresClassifier
-from buttress.attacks import poison_labels, poison_rows
+from buttress import SVC, SVR, LeastSquaresClassifier
+from buttress.attacks import poison_labels, poison_rows, poison_targets
 from buttress.certificates import training_accuracy
 
 
@@ -30,13 +31,13 @@ def test_what_is_said_is_what_a_fit_gives(model, classes):
     found = poison_labels(model, X, y, Z, truth, flips=9)
     assert (found.y != y).sum() == 9
     np.testing.assert_array_equal(np.flatnonzero(found.y != y), np.sort(found.rows))
-    assert found.accuracy == model.fit(found.X, found.y).score(Z, truth)
+    assert found.score == model.fit(found.X, found.y).score(Z, truth)
     assert found.clean == model.fit(X, y).score(Z, truth)
     put_in = poison_rows(model, X, y, Z, truth, rows=9, bounds=(-0.5, [0.5, 1.0, 1.5]))
     np.testing.assert_array_equal(put_in.X[:60], X)
     assert (put_in.X[60:] >= -0.5).all()
     assert (put_in.X[60:] <= [0.5, 1.0, 1.5]).all()
-    assert put_in.accuracy == model.fit(put_in.X, put_in.y).score(Z, truth)
+    assert put_in.score == model.fit(put_in.X, put_in.y).score(Z, truth)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -50,8 +51,39 @@ def test_labels_come_near_the_worst_there_are(seed):
         worst = min(worst, model.fit(X, other).score(Z, truth))
     found = poison_labels(model, X, y, Z, truth, flips=2)
     proven = training_accuracy(model.fit(X, y), X, y, Z, truth, flips=2)
-    assert proven.together <= worst <= found.accuracy
-    assert found.accuracy <= worst + 2 / 14 + 1e-12
+    assert proven.together <= worst <= found.score
+    assert found.score <= worst + 2 / 14 + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_targets_come_near_the_worst_there_are(seed):
+    """All pairs of targets at all ends, for a regressor that is no surrogate of the attack."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(28, 3))
+    y = X[:, 0] + 0.3 * rng.normal(size=28)
+    X, Z, y, truth = X[:14], X[14:], y[:14], y[14:]
+    model, ends = KernelRidge(kernel="rbf", alpha=0.5, gamma=0.2), (-2.0, 3.0)
+    worst = 1.0
+    for rows in combinations(range(14), 2):
+        for new in product(ends, repeat=2):
+            other = y.copy()
+            other[list(rows)] = new
+            worst = min(worst, model.fit(X, other).score(Z, truth))
+    found = poison_targets(model, X, y, Z, truth, targets=2, bounds=ends)
+    assert set(found.y[found.rows]) <= set(ends)
+    np.testing.assert_array_equal(np.delete(found.y, found.rows), np.delete(y, found.rows))
+    assert found.score == model.fit(X, found.y).score(Z, truth)
+    assert found.clean == model.fit(X, y).score(Z, truth)
+    assert 0.85 * np.sqrt(1 - worst) <= np.sqrt(1 - found.score) <= np.sqrt(1 - worst)  # errors in spreads of truth
+
+
+def test_exchanged_labels_do_more_harm_than_labels_one_after_another():
+    """Of least squares, whose worst labels the program of the proof comes near."""
+    X, y, Z, truth = table(240, 1)
+    model = LeastSquaresClassifier()
+    found = poison_labels(model, X, y, Z, truth, flips=24)
+    program = training_accuracy(model.fit(X, y), X, y, Z, truth, flips=24)
+    assert program.together <= found.score <= program.attacked
 
 
 def test_it_does_more_harm_than_chance():
@@ -63,13 +95,13 @@ def test_it_does_more_harm_than_chance():
         other = y.copy()
         other[rng.permutation(len(y))[:40]] ^= 1
         by_chance.append(model.fit(X, other).score(Z, truth))
-    assert found.accuracy < min(by_chance) - 0.05
+    assert found.score < min(by_chance) - 0.05
 
 
 def test_no_poison_changes_nothing_and_bad_input_is_refused():
     X, y = load_iris(return_X_y=True)
     found = poison_labels(SVC(), X, y, X, y, flips=0)
-    assert found.accuracy == found.clean
+    assert found.score == found.clean
     assert len(found.rows) == 0
     with pytest.raises(ValueError, match="flips"):
         poison_labels(SVC(), X, y, X, y, flips=-1)
@@ -77,3 +109,11 @@ def test_no_poison_changes_nothing_and_bad_input_is_refused():
         poison_labels(SVC(), X, y, X, y[:-1], flips=1)
     with pytest.raises(ValueError, match="bounds"):
         poison_rows(SVC(), X, y, X, y, rows=3, bounds=(1.0, 0.0))
+    with pytest.raises(ValueError, match="classes of y"):
+        poison_labels(SVC(), X, y, X, y + 1, flips=1)
+    for bad, message in (({"targets": -1}, "targets"), ({"targets": 1, "bounds": (0.0, np.inf)}, "bounds")):
+        with pytest.raises(ValueError, match=message):
+            poison_targets(SVR(), X, y, X, y, **bad)
+    with pytest.raises(ValueError, match="NaN"):
+        poison_targets(SVR(), X, np.where(y == 1, np.nan, y), X, y, targets=1)
+    assert len(poison_targets(SVR(), X, y, X, y, targets=0).rows) == 0

@@ -24,7 +24,7 @@ from buttress.attacks.art import to_art
 from buttress.attacks.ensemble import worst_case
 from buttress.attacks.gradient import fgsm, pgd
 from buttress.attacks.nearest import carlini_wagner, zoo
-from buttress.attacks.poisoning import Poisoned, poison_labels, poison_rows
+from buttress.attacks.poisoning import Poisoned, poison_labels, poison_rows, poison_targets
 from buttress.attacks.problem import AttackInfo
 from buttress.attacks.scoring import AttackedAccuracy, tuned
 from buttress.attacks.settling.attack import ExactInfo, exact
@@ -32,5 +32,5 @@ from buttress.attacks.swaps import swaps
 
 __all__ = [
     "AttackInfo", "AttackedAccuracy", "ExactInfo", "Poisoned", "carlini_wagner", "exact", "fgsm", "pgd",
-    "poison_labels", "poison_rows", "swaps", "to_art", "tuned", "worst_case", "zoo",
+    "poison_labels", "poison_rows", "poison_targets", "swaps", "to_art", "tuned", "worst_case", "zoo",
 ]

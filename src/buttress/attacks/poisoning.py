@@ -1,13 +1,13 @@
-"""Poisoned training data: the worst labels and rows found that an attacker could put into what a model is fitted to.
+"""Poisoned training data: the worst labels, targets and rows found that an attacker could put into what is fitted to.
 
-The attacker knows the data and the learner, and wants a low accuracy on rows with true labels. No set is proven to be
+The attacker knows the data and the learner, and wants a low score on rows with true labels. No set is proven to be
 the worst; for models that are linear in their labels :func:`buttress.certificates.training_accuracy` says how far the
 best attack can be away.
 
-Every search asks a surrogate, kernel ridge regression on labels -1 and +1 (one class against the rest), whose scores
-move by -2 h_i(x) y_i when label i is wrong (``certificates/training/flips.py``). Its sets are tried on the learner
-itself, beside the labels that it is surest of, those it is least sure of, and labels drawn at random; the worst for the
-learner is returned.
+Every search asks a surrogate, kernel ridge regression on labels -1 and +1 (one class against the rest) or on targets,
+whose scores move by h_i(x) times what label i moves by (``certificates/training/flips.py``). Its sets, found one label
+after another and then exchanged one by one, are tried on the learner itself, beside the labels that it is surest of,
+those it is least sure of, and labels drawn at random; the worst for the learner is returned.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import clone
-from sklearn.utils import check_random_state
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import check_array, check_random_state
 
 from buttress._checks import Array, check_classes, check_count, check_rows
 from buttress._types import BoundsLike, Labels, MatrixLike, RandomStateLike, Rows, Trainable, VectorLike
@@ -27,6 +28,7 @@ from buttress.kernels import RBF, resolve_gamma
 
 PENALTIES = (0.1, 1.0, 10.0)  # of the surrogates: different ones find different sets
 DRAWS = 3  # sets of labels at random
+EXCHANGES = 2  # times that each label of a surrogate's set is chosen anew
 
 
 @dataclass(frozen=True)
@@ -39,15 +41,15 @@ class Poisoned:
         To fit to. Rows that were put in come last.
     rows : int array
         The rows that are poisoned.
-    clean, accuracy : float
-        Accuracy of the learner on the rows asked about, fitted without and with the poison.
+    clean, score : float
+        Accuracy of a classifier, R^2 of a regressor on the rows asked about, fitted without and with the poison.
     """
 
     X: Array
     y: Labels
     rows: Rows
     clean: float
-    accuracy: float
+    score: float
 
 
 def poison_labels(
@@ -79,7 +81,7 @@ def poison_labels(
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = LeastSquaresClassifier(gamma=1e-6)
     >>> found = attacks.poison_labels(model, X[:300], y[:300], X[300:], y[300:], flips=30)
-    >>> found.accuracy < found.clean, len(found.rows)
+    >>> found.score < found.clean, len(found.rows)
     (True, 30)
     """
     posed = _Learner.of(model, X, y, X_test, y_test)
@@ -88,11 +90,52 @@ def poison_labels(
     return posed.worst((posed.X, _with(posed.codes, rows, truth), rows) for rows, truth in sets)
 
 
+def poison_targets(
+    model: Trainable, X: MatrixLike, y: VectorLike, X_test: MatrixLike, y_test: VectorLike, *, targets: int,
+    bounds: tuple[float, float] | None = None, random_state: RandomStateLike = 0,
+) -> Poisoned:
+    """Move the ``targets`` training targets, each to an end of ``bounds``, that raise the error on X_test most.
+
+    Parameters
+    ----------
+    model : regressor
+        The learner; it is cloned and fitted about ten times.
+    X, y : arrays of shape (n, d) and (n,)
+        Training rows and their true targets.
+    X_test, y_test : arrays of shape (m, d) and (m,)
+        Rows that the attacker wants to be predicted badly.
+    targets : int
+        How many, >= 0.
+    bounds : (low, high) or None
+        Between which targets a false one lies; the range of y if it is None.
+    random_state : int, RandomState or None
+
+    Returns
+    -------
+    Poisoned
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import Ridge
+    >>> from buttress import attacks
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> found = attacks.poison_targets(Ridge(), X[:300], y[:300], X[300:], y[300:], targets=30)
+    >>> found.score < found.clean - 0.2, len(found.rows)
+    (True, 30)
+    """
+    posed = _Learner.of_targets(model, X, y, X_test, y_test)
+    k = min(check_count("targets", targets, 0), len(posed.codes))
+    low, high = _box((posed.codes.min(), posed.codes.max()) if bounds is None else bounds, 1)
+    sets = _sets_of_targets(posed, (low[0], high[0]), k, check_random_state(random_state)) if k else ()
+    return posed.worst((posed.X, _with(posed.codes, rows, ends), rows) for rows, ends in sets)
+
+
 def poison_rows(
     model: Trainable, X: MatrixLike, y: VectorLike, X_test: MatrixLike, y_test: VectorLike, *, rows: int,
     bounds: BoundsLike | None = None, random_state: RandomStateLike = 0,
 ) -> Poisoned:
-    """Put ``rows`` rows with false labels into the training data that lower the accuracy on X_test most.
+    """Put ``rows`` rows with false labels into a classifier's training data that lower its accuracy on X_test most.
 
     Parameters
     ----------
@@ -116,8 +159,8 @@ def poison_rows(
                        for Z, codes in sets)
 
 
-def _with(codes: Rows, rows: Rows, truth: Rows) -> Rows:
-    """Return the classes with others in some rows."""
+def _with(codes: Labels, rows: Rows, truth: Labels) -> Labels:
+    """Return the classes or targets with others in some rows."""
     changed = codes.copy()
     changed[rows] = truth
     return changed
@@ -137,48 +180,62 @@ def _box(bounds: BoundsLike, width: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class _Learner:
-    """The learner, its data with numbered classes, and the rows that the attacker wants to be got wrong."""
+    """The learner, its data, and the rows that the attacker wants to be got wrong.
+
+    ``codes`` (n,) and ``truth`` (m,) number ``classes``, or are targets where that is None.
+    """
 
     model: Any
     X: Array
-    codes: Rows
-    classes: Labels
+    codes: Labels
+    classes: Labels | None
     Z: Array
-    truth: Rows
+    truth: Labels
 
     @classmethod
     def of(
         cls, model: Trainable, X: MatrixLike, y: VectorLike, X_test: MatrixLike, y_test: VectorLike
     ) -> "_Learner":
         classes, codes = check_classes(y, "A poisoning attack")
-        rows = check_rows(X, None, "A poisoning attack")
-        asked = check_rows(X_test, rows.shape[1], "A poisoning attack")
         truth = np.asarray(y_test)
-        if len(codes) != len(rows) or truth.shape != (len(asked),) or not np.isin(truth, classes).all():
-            raise ValueError("y and y_test must hold one label a row, of the classes of y. Got "
-                             f"{len(codes)} labels for {len(rows)} rows and {truth.shape} for {len(asked)}.")
-        return cls(model, rows.astype(np.float64), codes, classes, asked.astype(np.float64),
-                   np.searchsorted(classes, truth))
+        X, Z = _rows(X, codes, X_test, truth)
+        if not np.isin(truth, classes).all():
+            raise ValueError(f"y_test must hold classes of y. Got {np.setdiff1d(truth, classes)[0]!r} too.")
+        return cls(model, X, codes, classes, Z, np.searchsorted(classes, truth))
 
-    def worst(self, poisons: Iterable[tuple[Array, Rows, Rows]]) -> Poisoned:
+    @classmethod
+    def of_targets(
+        cls, model: Trainable, X: MatrixLike, y: VectorLike, X_test: MatrixLike, y_test: VectorLike
+    ) -> "_Learner":
+        targets, truth = (check_array(part, ensure_2d=False, dtype=np.float64, input_name=name)
+                          for name, part in (("y", y), ("y_test", y_test)))
+        X, Z = _rows(X, targets, X_test, truth)
+        return cls(model, X, targets, None, Z, truth)
+
+    def labels(self, codes: Labels) -> Labels:
+        """Return what the learner is given for them."""
+        return codes if self.classes is None else self.classes[codes]
+
+    def worst(self, poisons: Iterable[tuple[Array, Labels, Rows]]) -> Poisoned:
         """Return the poison, (X, codes, rows that are poisoned), that the learner does worst with; none if none is met.
         """
-        clean = self._accuracy(self.X, self.codes)
-        found = (Poisoned(X, self.classes[codes], rows, clean, self._accuracy(X, codes)) for X, codes, rows in poisons)
-        unharmed = Poisoned(self.X, self.classes[self.codes], np.zeros(0, dtype=int), clean, clean)
-        return min(found, key=lambda one: one.accuracy, default=unharmed)
+        clean = self._score(self.X, self.codes)
+        found = (Poisoned(X, self.labels(codes), rows, clean, self._score(X, codes)) for X, codes, rows in poisons)
+        unharmed = Poisoned(self.X, self.labels(self.codes), np.zeros(0, dtype=int), clean, clean)
+        return min(found, key=lambda one: one.score, default=unharmed)
 
-    def _accuracy(self, X: Array, codes: Rows) -> float:
-        """Return the accuracy of the learner fitted to other data; with one class left nothing is fitted."""
-        if len(np.unique(codes)) < 2:
+    def _score(self, X: Array, codes: Labels) -> float:
+        """Return the score of the learner fitted to other data; with one class left nothing is fitted."""
+        if self.classes is not None and len(np.unique(codes)) < 2:
             return float(np.mean(self.truth == codes[0]))
-        fitted = cast(Any, clone(self.model)).fit(X, self.classes[codes])
-        return float(np.mean(fitted.predict(self.Z) == self.classes[self.truth]))
+        predicted = cast(Any, clone(self.model)).fit(X, self.labels(codes)).predict(self.Z)
+        score = r2_score if self.classes is None else accuracy_score
+        return float(score(self.labels(self.truth), predicted))
 
     @property
     def signs(self) -> Array:
         """The labels of the surrogates, (n, n_classes): 1 for the class of each row, else -1."""
-        return np.where(self.codes[:, None] == np.arange(len(self.classes)), 1.0, -1.0)
+        return np.where(self.codes[:, None] == np.unique(self.codes), 1.0, -1.0)
 
     def weights(self, penalty: float, X: Array) -> Array:
         """Return the weights h_i(x) of the surrogate's labels for rows of X (m, d), shape (m, n)."""
@@ -186,6 +243,16 @@ class _Learner:
         A = kernel(self.X, self.X)
         A.flat[:: len(A) + 1] += penalty
         return np.asarray(cho_solve(cho_factor(A), kernel(self.X, X)).T)
+
+
+def _rows(X: MatrixLike, y: Labels, X_test: MatrixLike, y_test: Labels) -> tuple[Array, Array]:
+    """Return the rows to train on and those asked about, in float64; ValueError unless each has one label."""
+    rows = check_rows(X, None, "A poisoning attack")
+    asked = check_rows(X_test, rows.shape[1], "A poisoning attack")
+    if y.shape != (len(rows),) or y_test.shape != (len(asked),):
+        raise ValueError("y and y_test must hold one label a row. Got "
+                         f"{y.shape} for {len(rows)} rows and {y_test.shape} for {len(asked)}.")
+    return rows.astype(np.float64), asked.astype(np.float64)
 
 
 def _sets_of_labels(posed: _Learner, k: int, rng: np.random.RandomState) -> Iterator[tuple[Rows, Rows]]:
@@ -199,21 +266,32 @@ def _sets_of_labels(posed: _Learner, k: int, rng: np.random.RandomState) -> Iter
 
 
 def _most_lost(H: Array, posed: _Learner, k: int) -> tuple[Rows, Rows]:
-    """Return the labels that, one after another, take most test rows from the surrogate, nearest to be lost first."""
+    """Return the labels that, one after another, take most test rows from the surrogate, nearest to be lost first.
+
+    Then each is exchanged for the one with which most rows are lost.
+    """
     rival, left = rivals_of(H @ posed.signs, posed.truth)
     drop = _drops(H, posed, rival)  # (n_classes, m, n): label i turned into class c lowers the lead of row t by that
-    chosen: list[int] = []
-    truth: list[int] = []
-    for _ in range(k):
+    chosen: list[tuple[int, int]] = []
+
+    def best(left: Array, exact: bool) -> tuple[int, int]:
         near = np.where(left > 0, 1 / (left + 0.1 * np.abs(left).mean() + 1e-12), 0.0)
-        value = np.einsum("t,ctn->cn", near, np.clip(drop, -np.inf, np.maximum(left, 0)[:, None]))
-        value[:, chosen] = -np.inf
-        value[posed.codes, np.arange(len(posed.codes))] = -np.inf
-        c, i = np.unravel_index(int(value.argmax()), value.shape)
-        chosen.append(int(i))
-        truth.append(int(c))
-        left = left - drop[c, :, i]
-    return np.array(chosen), np.array(truth)
+        gain = np.einsum("t,ctn->cn", near, np.clip(drop, -np.inf, np.maximum(left, 0)[:, None]))
+        if exact:
+            lost = (drop >= left[:, None]).sum(axis=1)
+            gain = lost + gain / (1 + np.abs(gain).max())
+        for _, i in chosen:
+            gain[:, i] = -np.inf
+        gain[posed.codes, np.arange(len(posed.codes))] = -np.inf
+        return divmod(int(gain.argmax()), gain.shape[1])
+
+    for turn in range(k * (1 + EXCHANGES)):
+        if turn >= k:
+            c, i = chosen.pop(0)
+            left = left + drop[c, :, i]
+        chosen.append(best(left, turn >= k))
+        left = left - drop[chosen[-1][0], :, chosen[-1][1]]
+    return np.array([i for _, i in chosen]), np.array([c for c, _ in chosen])
 
 
 def _drops(H: Array, posed: _Learner, rival: Rows) -> Array:
@@ -222,7 +300,40 @@ def _drops(H: Array, posed: _Learner, rival: Rows) -> Array:
         return 1.0 * (codes == posed.truth[:, None]) - 1.0 * (codes == rival[:, None])
 
     now = vote(posed.codes[None, :])
-    return np.stack([2 * H * (now - vote(np.full((1, 1), c))) for c in range(len(posed.classes))])
+    return np.stack([2 * H * (now - vote(np.full((1, 1), c))) for c in range(posed.signs.shape[1])])
+
+
+def _sets_of_targets(
+    posed: _Learner, ends: tuple[float, float], k: int, rng: np.random.RandomState
+) -> Iterator[tuple[Rows, Array]]:
+    """Yield sets of k rows and the ends that their targets move to: the surrogate's, the farthest, and any."""
+    moves = np.subtract.outer(np.array(ends), posed.codes)  # (2, n)
+    for penalty in PENALTIES:
+        yield _most_moved(posed.weights(penalty, posed.Z), posed, moves, k)
+    for order in (np.argsort(-np.abs(moves).max(axis=0)), *(rng.permutation(len(posed.codes)) for _ in range(DRAWS))):
+        yield order[:k], np.array(ends)[np.abs(moves).argmax(axis=0)[order[:k]]]
+
+
+def _most_moved(H: Array, posed: _Learner, moves: Array, k: int) -> tuple[Rows, Array]:
+    """Return the targets that, one after another, add most to the squares of the surrogate's errors; then exchanged.
+
+    A move of target i by delta changes the errors r (m,) by delta h_i, their squares by 2 delta h_i'r + delta^2
+    |h_i|^2.
+    """
+    middle = posed.codes.mean()
+    errors = middle + H @ (posed.codes - middle) - posed.truth
+    size, chosen = (H**2).sum(axis=0), list[tuple[int, int]]()
+    for turn in range(k * (1 + EXCHANGES)):
+        if turn >= k:
+            end, i = chosen.pop(0)
+            errors = errors - moves[end, i] * H[:, i]
+        gain = 2 * moves * (errors @ H) + moves**2 * size
+        gain[:, [i for _, i in chosen]] = -np.inf
+        end, i = divmod(int(gain.argmax()), gain.shape[1])
+        chosen.append((end, i))
+        errors = errors + moves[end, i] * H[:, i]
+    rows = np.array([i for _, i in chosen])
+    return rows, posed.codes[rows] + moves[[end for end, _ in chosen], rows]
 
 
 def _sets_of_rows(posed: _Learner, k: int, rng: np.random.RandomState) -> Iterator[tuple[Array, Rows]]:
