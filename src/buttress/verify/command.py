@@ -14,6 +14,7 @@ from . import balls, joins, machines, trees
 from .core import Array, Claim, Columns, Model, read_model
 from .foreign import prove_certificate, read_certificate
 from .joins import relational
+from .moves import TARGETS, prove_moves
 from .radii import NORMS, radii
 from .training import LEAST_SQUARES, prove_flips
 
@@ -63,7 +64,8 @@ def claims_of(model: Model, given: argparse.Namespace) -> list[Claim]:
     stated = np.array(rows.pop("radius"), dtype=float) if "radius" in rows else None
     X, Z = (np.array(list(held.values()), dtype=float).T.copy() for held in (columns, rows))
     if "certificate" in model:
-        return (prove_flips if model["problem"]["model"] == LEAST_SQUARES else prove_certificate)(model, X, y, weight)
+        of_training = {LEAST_SQUARES: prove_flips, TARGETS: prove_moves}
+        return of_training.get(model["problem"]["model"], prove_certificate)(model, X, y, weight)
     if not rows:
         return prove(model, X, y, weight)
     found = trees.tree_radii(model, Z, stated) if "forest_" in model else radii(model, Z, stated, given.norm)

@@ -36,17 +36,8 @@ def from_flips(stated: Model, X: Any, y: Any, Z: Any, found: Any) -> Model:
 
 def prove_flips(held: Model, X: Any, y: Any, weight: Array | None = None) -> list[Claim]:
     """Return the claims of a certificate of training labels X (n, d), y (n,): one for each row that it asks about."""
-    stated, claim, rows = held["problem"], held["claim"], np.asarray(X, float)
-    asked = np.array(held["point"]["rows"], float)
-    weight = np.ones(len(rows)) if weight is None else weight
-    if stated.keys() != KEYS or claim.keys() != {"prediction", "needed"} or held["point"].keys() != {"rows"}:
-        raise ValueError(f"Wrong labels are claimed of a problem with {', '.join(sorted(KEYS))}: prediction and needed "
-                         "at rows.")
-    finite = all(np.isfinite(part).all() for part in (rows, asked, weight))
-    if not finite or asked.ndim != 2 or asked.shape[1] != rows.shape[1] or not len(asked) or not (weight > 0).all():
-        raise ValueError("Rows must be finite numbers, as many in each as the data have columns, and weights above 0.")
-    agree = held["data"] == {"rows": len(rows), "columns": rows.shape[1], "sha256": digest(rows, y)}
-    found = [Claim("the data are those of the certificate", 1.0, float(agree), agree)]
+    stated, claim = held["problem"], held["claim"]
+    rows, asked, weight, found = opened(held, X, y, weight, KEYS, {"prediction", "needed"})
     labels = Labels(stated, y)
     H = weights(stated, rows, asked, weight)
     winners = told_apart(stated["classes"], claim["prediction"])
@@ -57,6 +48,23 @@ def prove_flips(held: Model, X: Any, y: Any, weight: Array | None = None) -> lis
     if len(found) != len(asked) + 1:
         raise ValueError("A prediction and a number of labels are claimed for each row.")
     return found
+
+
+def opened(
+    held: Model, X: Any, y: Any, weight: Array | None, keys: set[str], claims: set[str]
+) -> tuple[Array, Array, Array, list[Claim]]:
+    """Return training rows, rows asked about and weights of a certificate, and the claim that its data are these."""
+    stated, rows = held["problem"], np.asarray(X, float)
+    asked = np.array(held["point"]["rows"], float)
+    weight = np.ones(len(rows)) if weight is None else weight
+    if stated.keys() != keys or held["claim"].keys() != claims or held["point"].keys() != {"rows"}:
+        raise ValueError(f"This is claimed of a problem with {', '.join(sorted(keys))}: {' and '.join(sorted(claims))} "
+                         "at rows.")
+    finite = all(np.isfinite(part).all() for part in (rows, asked, weight))
+    if not finite or asked.ndim != 2 or asked.shape[1] != rows.shape[1] or not len(asked) or not (weight > 0).all():
+        raise ValueError("Rows must be finite numbers, as many in each as the data have columns, and weights above 0.")
+    agree = held["data"] == {"rows": len(rows), "columns": rows.shape[1], "sha256": digest(rows, y)}
+    return rows, asked, weight, [Claim("the data are those of the certificate", 1.0, float(agree), agree)]
 
 
 class Labels:
