@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 import buttress
 from buttress.audit.measurements import MEASUREMENTS
 from buttress.audit.measurements.moved import MOVED
-from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, rmse
-from buttress.audit.measuring.choosing import as_good, judged_by, recommended, simplest
+from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, chance_of_no_better, rmse
+from buttress.audit.measuring.choosing import as_good, better_than_guessing, judged_by, recommended, simplest
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import Part
 from buttress.audit.measuring.suspicion import Verdicts, judge, suspects
@@ -357,6 +357,58 @@ def test_what_is_as_good_as_the_best_loses_to_it_by_less_than_a_standard_error()
     assert as_good({}, True) == []
 
 
+def split_of(y, losses, metric, together=None):
+    """A split and what was measured of models with these losses on its held-out rows."""
+    part = Part(np.arange(len(y)), *np.zeros((2, len(y), 1)), y, together)
+    classifies = metric in ("accuracy", "balanced_accuracy")
+    split = SimpleNamespace(classifies=classifies, test=part, metric=metric, baseline="guess",
+                            options=SimpleNamespace(seed=0))
+    return split, Measured(losses=losses)
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.8])
+def test_what_only_guesses_is_seldom_called_better_than_guessing(rate):
+    """Eight models, each the majority on half of the rows and by chance on the others: in 5% of tables at most."""
+    rng = np.random.default_rng(0)
+    named = 0
+    for _ in range(400):
+        y = (rng.random(60) < rate).astype(int)
+        right = {"guess": y == 1} | {str(k): np.where(rng.random(60) < 0.5, 1, rng.random(60) < rate) == y
+                                     for k in range(8)}
+        split, measured = split_of(y, {name: 1.0 - each for name, each in right.items()}, "accuracy")
+        named += bool(better_than_guessing(split, measured))
+    assert named <= 0.05 * 400 + 2 * np.sqrt(400 * 0.05 * 0.95)
+
+
+def test_a_model_is_better_where_the_same_rows_say_so():
+    """McNemar's test by scipy; an interval of the model alone, .60 to .90, holds the majority's .70."""
+    y = (np.arange(40) < 28).astype(int)
+    guess = (y != 1).astype(float)
+    ours = guess.copy()
+    ours[28:36] = 0.0  # eight more, none fewer
+    assert chance_of_no_better(ours, guess) == pytest.approx(binomtest(8, 8, alternative="greater").pvalue)
+    ours[:2] = 1.0
+    assert chance_of_no_better(ours, guess) == pytest.approx(binomtest(8, 10, alternative="greater").pvalue)
+    assert chance_of_no_better(guess, guess) == 1.0
+    ours[:2] = 0.0
+    assert better_than_guessing(*split_of(y, {"guess": guess, "model": ours}, "accuracy")) == ["model"]
+    assert better_than_guessing(*split_of(y, {"guess": guess, "model": ours}, "balanced_accuracy")) == ["model"]
+    alone = np.arange(40) // 20  # two groups say nothing for sure
+    assert better_than_guessing(*split_of(y, {"guess": guess, "model": ours}, "accuracy", alone)) == []
+    assert better_than_guessing(*split_of(y[:10], {"guess": guess[:10], "model": ours[:10]}, "accuracy")) is None
+
+
+def test_a_regressor_is_better_where_the_same_rows_say_so():
+    """A row far away adds as much to both errors: alone neither interval would tell."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=60)
+    guess, ours = y**2, (0.5 * y) ** 2
+    guess[0], ours[0] = 400.0, 399.0
+    for metric in ("rmse", "mae"):
+        assert better_than_guessing(*split_of(y, {"guess": guess, "model": ours}, metric)) == ["model"]
+        assert better_than_guessing(*split_of(y, {"guess": guess, "model": rng.permutation(guess)}, metric)) == []
+
+
 def test_planted_faults_count_only_where_they_were_found():
     cells = {"as_is": {"ridge regression": Cell(0.9), "robust": Cell(0.9)},
              "noise_30": {"ridge regression": Cell(5.0), "robust": Cell(1.0)}}
@@ -369,11 +421,11 @@ def test_planted_faults_count_only_where_they_were_found():
         measured.verdicts = Verdicts(none, none, probability, none, none > 0, np.zeros((9, 1), int), 0.1, 0, False,
                                      (low, 0.3))
         assert judged_by(SimpleNamespace(classifies=False, decides="as_is"), measured) == expected
-        measured.losses = {"ridge regression": np.full(30, 2.0), "robust": np.ones(30)}  # RMSE, as it is, of .9 each
-        cells["as_is"]["mean of the target"] = Cell(3.0)
-        cells["as_is"] |= {name: Cell(0.9, 0.8, 1.0) for name in measured.losses}
+        measured.losses = {"mean of the target": np.full(30, 9.0), "ridge regression": np.full(30, 2.0),
+                           "robust": np.ones(30)}
         split = SimpleNamespace(classifies=False, test=Part(np.arange(30), *np.zeros((2, 30, 1)), np.zeros(30)),
                                 decides="as_is", metric="rmse", baseline="mean of the target",
+                                options=SimpleNamespace(seed=0),
                                 unfitted={"ridge regression": Ridge(), "robust": buttress.RobustKernelRegressor()})
         assert recommended(split, measured) == ("robust" if "noise_30" in expected else "ridge regression")
         measured.unattacked = ["ridge regression"]

@@ -33,7 +33,7 @@ def clean(seed=0):
     return X, (X["b"] + X["c"] + rng.normal(size=ROWS) > 0).astype(int)
 
 
-def evidence_of(X, y, task="auto", wrong=(), cells=None, novel=(), interval=(0.02, 0.2)):
+def evidence_of(X, y, task="auto", wrong=(), cells=None, novel=(), interval=(0.02, 0.2), better=("model",)):
     """Evidence with verdicts and scores made up, so that no model need be fitted."""
     table, task = make_table(X, y, "y", task)
     classifies = task == "classification"
@@ -51,7 +51,8 @@ def evidence_of(X, y, task="auto", wrong=(), cells=None, novel=(), interval=(0.0
     guess = "majority class" if classifies else "mean of the target"
     score = Cell(0.9, 0.85, 0.95) if classifies else Cell(1.0, 0.9, 1.1)
     rows = {"model": {"as_is": score} | (cells or {}), guess: {"as_is": Cell(0.5) if classifies else Cell(3.0)}}
-    return Evidence(table, classifies, train, test, judged, verdicts, rows, "model", guess, 0.25, list(novel))
+    return Evidence(table, classifies, train, test, judged, verdicts, rows, "model", guess, 0.25, list(novel),
+                    better=None if better is None else list(better))
 
 
 def codes(*arguments, least=Severity.note, **options):
@@ -283,7 +284,8 @@ def test_what_was_measured_becomes_findings():
     assert codes(X, y, cells={"flipped_30": Cell(0.7)}) == {"BUT015"}
     assert codes(X, y, cells={"flipped_30": Cell(0.7)}, least=Severity.warning) == set()
     assert "BUT015" in codes(X, y, wrong=range(9), cells={"flipped_30": Cell(0.7)}, least=Severity.warning)
-    assert codes(X, y, cells={"as_is": Cell(0.55, 0.45, 0.65)}) == {"BUT017"}
+    assert codes(X, y, better=()) == {"BUT017"}
+    assert codes(X, y, better=None) == set()
     assert codes(X, y, novel=range(9), least=Severity.warning) == {"BUT016"}
     assert codes({"b": X["b"], "c": X["c"]}, np.exp(2 * X["b"])) >= {"BUT013"}
 
@@ -441,7 +443,7 @@ def test_the_verdict_is_three_sentences_on_labels_inputs_and_use():
     assert "9 of the 200 labels judged look wrong, and between 2.0% and 20.0% are estimated to be; few" in said[0]
     assert "-999" in said[1]
     assert "95% right" in said[2]
-    evidence = evidence_of(*clean(), cells={"as_is": Cell(0.55, 0.45, 0.65)})
+    evidence = evidence_of(*clean(), better=())
     assert "no model is clearly better than the majority class" in verdict(evidence, find_all(evidence))[2]
 
 
@@ -496,10 +498,6 @@ def test_the_verdict_on_models_follows_from_the_cells():
     assert "no model that was attacked is clearly better" in verdict(evidence, [])[2]
     evidence.test = evidence.test[:10]
     assert "too few rows" in verdict(evidence, [])[2]
-    weak = evidence_of(X, y, cells={"as_is": Cell(0.55, 0.45, 0.65)})
-    assert "BUT017" in {one.code for one in find_all(weak)}
-    weak.test = weak.test[:10]
-    assert "BUT017" not in {one.code for one in find_all(weak)}
 
 
 def test_moves_by_columns_find_the_worst_corner_of_a_linear_model():

@@ -11,7 +11,7 @@ from buttress.audit.baselines import NAMES
 from buttress.audit.data import ClassScore
 from buttress.audit.findings import Check, Evidence, find_all
 from buttress.audit.measuring.cells import ENOUGH, Cell, accuracy
-from buttress.audit.measuring.choosing import recommended
+from buttress.audit.measuring.choosing import better_than_guessing, recommended
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.measuring.suspicion import none_judged, suspects
@@ -41,7 +41,8 @@ def conclude(
     shown = measured.rows(list({**split.entries, **measured.models}))
     verdicts = measured.verdicts or none_judged(table.target, split.classifies)
     evidence = Evidence(table, split.classifies, split.train.places, split.test.places, measured.judged, verdicts, rows,
-                        best, split.baseline, options.eps, measured.novel, against, split.decides)
+                        best, split.baseline, options.eps, measured.novel, against, split.decides,
+                        better_than_guessing(split, measured))
     findings = find_all(evidence, checks, options.ignore, measured.known)
     plain = next(name for name in split.entries if name not in NAMES)
     return AuditResult(

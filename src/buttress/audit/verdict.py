@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from buttress._suggest import agreeing, counted
 from buttress.audit.baselines import BOOSTING, LINEAR, OF_LOG, RIDGE
 from buttress.audit.findings import Evidence, Finding, Severity
-from buttress.audit.findings.models import nothing_better
 from buttress.audit.findings.rows import doubt_of
 from buttress.audit.measuring.cells import ENOUGH, beats, number
 from buttress.audit.writing.words import in_words
@@ -67,7 +66,7 @@ def _use(evidence: Evidence, cut: Sequence[str]) -> str:
         return f"Use: no model is recommended, for want of time. Not measured: {', '.join(cut)}."
     if len(evidence.test) < ENOUGH:
         return "Use: there are too few rows to tell which model is best."
-    if nothing_better(evidence):
+    if evidence.better == []:
         return (f"Use: no model is clearly better than the {evidence.baseline}; look for better columns before better "
                 "models.")
     if name is None:

@@ -45,7 +45,8 @@ class Evidence:
     ``table`` holds all rows in use; ``train`` and ``test`` number those of them that were trained on and held out;
     ``verdicts`` is about the rows ``judged``. ``rows`` are the cells of the table, by estimator and column;
     ``recommended`` and ``baseline`` name two of the estimators (None where there are too few rows to tell). ``against``
-    is what was found of newer rows, if there are any. ``decides`` is the column by which models are compared.
+    is what was found of newer rows, if there are any. ``decides`` is the column by which models are compared,
+    ``better`` the models that beat the baseline by more than chance, None where that cannot be told.
     """
 
     table: Table
@@ -61,6 +62,7 @@ class Evidence:
     novel: list[Any] = field(default_factory=list)
     against: Comparison | None = None
     decides: str = "as_is"
+    better: list[str] | None = None
 
     @property
     def target(self) -> Labels:

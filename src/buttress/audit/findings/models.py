@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from buttress._suggest import agreeing
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
-from buttress.audit.measuring.cells import ENOUGH, beats, number
+from buttress.audit.measuring.cells import number
 from buttress.audit.measuring.suspicion import LISTED
 from buttress.audit.writing.words import in_words
 
@@ -107,16 +107,9 @@ class NoBetter(Check):
     severity = Severity.error
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
-        if nothing_better(evidence):
+        if evidence.better == []:
             theirs = evidence.cell(evidence.baseline, evidence.decides)
             yield self.finding(
                 f"No model is clearly better than the {evidence.baseline} ({theirs.number()}) on held-out rows.",
                 "These columns may not tell the target: look for better ones before better models.",
                 baseline=theirs.value)
-
-
-def nothing_better(evidence: Evidence) -> bool:
-    """Say whether every model was scored, on rows enough to tell, and none is clearly better than the baseline."""
-    theirs = evidence.cell(evidence.baseline, evidence.decides)
-    return theirs.value is not None and len(evidence.test) >= ENOUGH and not any(
-        beats(cells[evidence.decides], theirs, evidence.classifies) for cells in evidence.rows.values())

@@ -7,17 +7,50 @@ An estimator is as good as the best where it loses to it by less than a standard
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress.audit.baselines import GUESSES, SIMPLER
+from buttress.audit.baselines import SIMPLER
 from buttress.audit.contenders import for_wrong_targets
-from buttress.audit.measuring.cells import ENOUGH, Together, beats, class_weights, standard_error
+from buttress.audit.measuring.cells import (
+    ENOUGH,
+    Together,
+    above,
+    balanced_share,
+    chance_of_no_better,
+    class_weights,
+    drawn_mean,
+    standard_error,
+)
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.options import Metric
 
+CHANCE = 0.05  # of naming a model better than the baseline where none is
 ALIKE = 0.01  # accuracy, or share of an RMSE, by which two scores differ without that it matters
 FAR = {True: 0.02, False: 0.05}  # by how much a score may be worse, however uncertain: accuracy, or share of an RMSE
 PLANTED = ("flipped_10", "flipped_30", "noise_10", "noise_30")  # faults that count only where they were found
 LEAST_SHARE = 0.01  # of the targets, by the lower end of its interval, from which they were found
+
+
+def better_than_guessing(split: SplitTable, measured: Measured) -> list[str] | None:
+    """Return the models that beat the baseline by more than chance, on the same rows; None where that cannot be told.
+
+    The chance of an error is shared among the models (Bonferroni), so that a table without any is named in CHANCE of
+    cases at most.
+    """
+    theirs, together, y = measured.losses.get(split.baseline), split.test.together, split.test.y
+    if theirs is None or len(split.test) < ENOUGH:
+        return None
+    names = [name for name in measured.losses if name != split.baseline]
+
+    def chance(name: str) -> float:
+        ours = measured.losses[name]
+        if split.metric == Metric.balanced_accuracy:  # that of the majority is one over the number of classes
+            return above(*balanced_share(ours == 0, y, together), balanced_share(theirs == 0, y)[0])
+        if split.classifies:
+            return chance_of_no_better(ours, theirs, together)
+        gained = _losses(split, measured, split.baseline) - _losses(split, measured, name)
+        return float((drawn_mean(gained, split.options.seed, together) <= 0).mean())
+
+    return [name for name in names if chance(name) < CHANCE / len(names)]
 
 
 def recommended(split: SplitTable, measured: Measured) -> str | None:
@@ -25,12 +58,10 @@ def recommended(split: SplitTable, measured: Measured) -> str | None:
 
     Nor is one recommended where something was cut short that would have had a say.
     """
-    scores = measured.cells.get(split.decides, {})
-    if len(split.test) < ENOUGH or measured.cut or not scores:
+    better = better_than_guessing(split, measured)
+    if better is None or measured.cut:
         return None
-    guess = scores[split.baseline]
-    able = [name for name in split.unfitted if name not in measured.unattacked and name not in GUESSES
-            and beats(scores[name], guess, split.classifies)]
+    able = [name for name in split.unfitted if name not in measured.unattacked and name in better]
     if not found_wrong(measured):  # what is made for wrong targets has a say only where nothing else is able
         able = [name for name in able if not for_wrong_targets(split.unfitted[name])] or able
     good = as_good({name: _losses(split, measured, name) for name in able}, split.classifies, split.test.together,
