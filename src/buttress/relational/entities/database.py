@@ -7,10 +7,11 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.relational.declare import Join
-from buttress.relational.entities.features import Feature, statistics_of
+from buttress.relational.entities.features import Feature, ranged_of, statistics_of
 from buttress.relational.entities.memory import check_size
 from buttress.relational.entities.paths import Hop, root_keys, used
 from buttress.relational.entities.text import Path, Place, SqlTable, expression, own_expression, path_size, whole
+from buttress.relational.entities.words import DAY
 from buttress.relational.plan.keys import check_exact, check_kinds, largest
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import Item, pinned_tables
@@ -74,15 +75,16 @@ class InDatabase:
     """Aggregates of the tables of a join inside the database that holds all of them but the label's.
 
     ``paths`` are those of :func:`find_paths`, ``asked`` the columns of the rows that features are for, ``as_of`` their
-    times or None. Files and frames are aggregated by a DuckDB of our own, within ``memory`` megabytes.
+    times or None, ``day`` a day in the unit of times. Files and frames are aggregated by a DuckDB of our own, within ``memory`` megabytes.
     """
 
     def __init__(self, join: Join, paths: Mapping[int, list[Hop]], asked: dict[str, Column], as_of: Array | None,
-                 memory: float):
+                 day: float, memory: float):
         self.join = join
         self.paths = paths
         self.asked = asked
         self.as_of = as_of
+        self.day = day
         self.place = find_place(join, paths, list(paths), memory, self, asked)
         self.columns = self.place.samples
         self.keys = root_keys(paths)
@@ -113,7 +115,7 @@ class InDatabase:
         """Return the features' values, shape (n, n_features), NaN where an entity has no row with a value."""
         n = len(next(iter(self.asked.values())).null)
         out = np.zeros((n, len(features)))
-        paths = paths_of(self.join, self.paths, features, centers, self.place)
+        paths = paths_of(self.join, self.paths, features, centers, self.place, self.day)
         for path in paths.values():
             self._check_size(path)
         if not paths:
@@ -180,7 +182,7 @@ def _texts(column: Column, dialect: Dialect, name: str) -> tuple[list[str | None
 
 
 def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature],
-             centers: Mapping[str, float], place: Place) -> dict[str, Path]:
+             centers: Mapping[str, float], place: Place, day: float) -> dict[str, Path]:
     """Return the paths that features need, by the names of their tables."""
     keys = root_keys(paths)
     found = {}
@@ -189,7 +191,8 @@ def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feat
         mine = [feature for feature in features if feature.table == name]
         if mine:
             asked = [f"a{keys.index(key)}" for key in hops[0].above]
-            found[name] = Path(hops, asked, statistics_of(mine, centers), place, join.as_of is not None)
+            found[name] = Path(hops, asked, statistics_of(mine, centers), ranged_of(mine, day), place,
+                               join.as_of is not None, day)
     return found
 
 
@@ -205,7 +208,10 @@ def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequenc
     chosen += [f"{root.keys[name]} AS a{j}" for j, name in enumerate(keys)]
     chosen += [f"{root.time} AS t"] if join.as_of is not None else []
     chosen += [f"{own_expression(feature, root, dialect)} AS x{j}" for j, feature in enumerate(own)]
-    found = paths_of(join, paths, features, centers, place)
+    day = 1.0
+    if join.as_of is not None and place.samples[join.root][join.find_column(join.as_of)[1]].kind == "time":
+        day = DAY
+    found = paths_of(join, paths, features, centers, place, day)
     outside = [f"a.o{j} AS {dialect.quote(name)}" for j, name in enumerate(columns)]
     for j, feature in enumerate(features):
         value = f"a.x{own.index(feature)}" if feature in own else expression(feature, found[feature.table])

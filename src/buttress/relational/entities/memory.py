@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.relational.declare import Join
-from buttress.relational.entities.features import ROWS, Feature, Statistic, statistics_of, value_of
+from buttress.relational.entities.features import ROWS, Feature, Ranged, Statistic, ranged_of, statistics_of, value_of
 from buttress.relational.entities.paths import Hop, moments, used
+from buttress.relational.entities.ranges import ranged
 from buttress.relational.plan.keys import combine, encode, match, match_count
 from buttress.relational.plan.plan import Index
 from buttress.relational.sources.columns import Column
@@ -25,13 +26,14 @@ class InProcess:
     """Aggregates of the tables of a join, whose columns in use are read once.
 
     ``paths`` are those of :func:`find_paths`, ``asked`` the columns of the rows that features are for, ``as_of`` their
-    times (NaN nowhere) or None.
+    times (NaN nowhere) or None, ``day`` a day in the unit of times.
     """
 
-    def __init__(self, join: Join, paths: Mapping[int, list[Hop]], asked: Columns, as_of: Array | None):
+    def __init__(self, join: Join, paths: Mapping[int, list[Hop]], asked: Columns, as_of: Array | None, day: float):
         self.join = join
         self.paths = paths
         self.as_of = as_of
+        self.day = day
         self.columns: dict[int, Columns] = {join.root: asked}
         self.times: dict[int, Array] = {}
         for t in paths:
@@ -63,14 +65,16 @@ class InProcess:
             mine = [(j, feature) for j, feature in enumerate(features) if feature.table == self.join.tables[t].name]
             if not mine:
                 continue
-            found = self._along(t, statistics_of((feature for _, feature in mine), centers))
+            wanted = [feature for _, feature in mine]
+            found = self._along(t, statistics_of(wanted, centers), ranged_of(wanted, self.day))
             for j, feature in mine:
-                out[:, j] = value_of(feature, found)
+                out[:, j] = value_of(feature, found, self.as_of, self.day)
         return out
 
-    def _along(self, t: int, statistics: list[Statistic]) -> Found:
+    def _along(self, t: int, wanted: list[Statistic], windows: list[Ranged]) -> Found:
         """Return the statistics of the rows of table t that belong to each entity, one table after the other."""
         n = len(next(iter(self.columns[t].values())).null)
+        statistics = [statistic for statistic in wanted if statistic.of != "time"]
         found = of_rows(statistics, self.join.tables[t].name, self.columns[t], self.times.get(t), n)
         at = np.arange(n)
         time = self._known_at(t)
@@ -90,7 +94,9 @@ class InProcess:
             time = time[second] if own is None else np.maximum(time[second], own[at])
         above, below = self._codes(self.paths[t][0])
         if time is not None and self.as_of is not None:
-            return merged_by(statistics, found, below[at], time, above, self.as_of)
+            found |= {statistic.name: time for statistic in wanted if statistic.of == "time"}
+            seen = merged_by(wanted, found, below[at], time, above, self.as_of)
+            return seen | ranged(windows, found, below[at], time, above, self.as_of)
         return taken(merged(statistics, found, below[at], _groups(above, below)), above)
 
     def _known_at(self, t: int) -> Array | None:

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from buttress.relational.entities.features import ROWS, SQL, Feature, Statistic, letters_of, share_name
+from buttress.relational.entities.features import ROWS, Feature, Ranged, Statistic, letters_of
 from buttress.relational.entities.paths import Hop
+from buttress.relational.entities.words import TURN, WORDS
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import Connection, select
 from buttress.relational.sources.dialects import Dialect
@@ -50,14 +51,16 @@ class Place:
 class Path:
     """One table's path: its hops, its statistics, where the tables are, and whether entities have a date.
 
-    ``asked`` are the columns of "asked" that hold the keys of the first hop.
+    ``asked`` are the columns of "asked" that hold the keys of the first hop, ``day`` a day in the unit of times.
     """
 
     hops: Sequence[Hop]
     asked: Sequence[str]
     statistics: Sequence[Statistic]
+    ranged: Sequence[Ranged]
     place: Place
     dated: bool
+    day: float
 
     @property
     def number(self) -> int:
@@ -67,6 +70,10 @@ class Path:
     def names(self) -> list[str]:
         """Names of the columns of statistics: s0, s1, ..."""
         return [f"s{j}" for j in range(len(self.statistics))]
+
+    def named(self, *, of_time: bool) -> list[tuple[Statistic, str]]:
+        """Return the statistics and their names: those of when rows became known, or those of their own columns."""
+        return [(s, name) for s, name in zip(self.statistics, self.names) if (s.of == "time") == of_time]
 
     def time_of(self, table: int) -> str | None:
         """Return the expression of when rows of a table became known, None where that does not matter."""
@@ -87,9 +94,9 @@ def path_parts(path: Path) -> tuple[list[str], bool]:
     parts.append(f"{our}w{t} AS ({wanted})")
     if not timed:
         by = ", ".join(keys)
-        parts.append(f"{our}f{t} AS (SELECT {by}, {_merged(path)} FROM {our}w{t} w GROUP BY {by})")
+        parts.append(f"{our}f{t} AS (SELECT {by}, {_merged(path.named(of_time=False))} FROM {our}w{t} w GROUP BY {by})")
         return parts, False
-    return parts + _until_dates(path, keys), True
+    return parts + _until_dates(path, keys) + (_in_windows(path, keys) if path.ranged else []), True
 
 
 def _up_the_path(path: Path) -> tuple[list[str], bool]:
@@ -98,18 +105,19 @@ def _up_the_path(path: Path) -> tuple[list[str], bool]:
     last = path.place.tables[t]
     chosen = _keys(last, path.hops[-1].below)
     time = path.time_of(t)
-    own = [f"{_of_row(path, statistic)} AS {name}" for statistic, name in zip(path.statistics, path.names)]
+    below = path.named(of_time=False)
+    own = [f"{_of_row(path, statistic)} AS {name}" for statistic, name in below]
     chosen += [f"{time} AS t"] if time else []
     our = path.place.prefix
     parts = [f"{our}r{t}_{len(path.hops)} AS (SELECT {', '.join([*chosen, *own])} FROM {last.item} b"
              f"{_known(last, path.hops[-1].below, time)})"]
     for level in range(len(path.hops) - 1, 0, -1):
-        below = f"{our}r{t}_{level + 1}"
+        rows = f"{our}r{t}_{level + 1}"
         keys = _numbered(len(path.hops[level].columns))
         if not time:
             listed = ", ".join(keys)
-            parts.append(f"{our}m{t}_{level} AS (SELECT {listed}, {_merged(path)} FROM {below} w GROUP BY {listed})")
-            below = f"{our}m{t}_{level}"
+            parts.append(f"{our}m{t}_{level} AS (SELECT {listed}, {_merged(below)} FROM {rows} w GROUP BY {listed})")
+            rows = f"{our}m{t}_{level}"
         table = path.place.tables[path.hops[level].parent]
         up = path.hops[level - 1].below
         above = path.time_of(path.hops[level].parent)
@@ -117,10 +125,11 @@ def _up_the_path(path: Path) -> tuple[list[str], bool]:
         latest = times[0] if len(times) == 1 else f"GREATEST({', '.join(times)})"
         chosen = _keys(table, up) + ([f"{latest} AS t"] if times else [])
         same = " AND ".join(f"{table.keys[name]} = m.{key}" for name, key in zip(path.hops[level].above, keys))
-        parts.append(f"{our}r{t}_{level} AS (SELECT {', '.join([*chosen, *(f'm.{name}' for name in path.names)])} "
-                     f"FROM {table.item} b JOIN {below} m ON {same}{_known(table, up, above)})")
+        parts.append(f"{our}r{t}_{level} AS (SELECT {', '.join([*chosen, *(f'm.{name}' for _, name in below)])} "
+                     f"FROM {table.item} b JOIN {rows} m ON {same}{_known(table, up, above)})")
         time = "t" if times else None
-    parts.append(f"{our}r{t} AS (SELECT * FROM {our}r{t}_1)")
+    known = "".join(f", q.t AS {name}" for _, name in path.named(of_time=True))
+    parts.append(f"{our}r{t} AS (SELECT q.*{known} FROM {our}r{t}_1 q)")
     return parts, time is not None
 
 
@@ -144,10 +153,47 @@ def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
         f"{', '.join(path.names)} FROM {our}w{t} w UNION ALL SELECT {listed}, t, 0, t, {empty} "
         f"FROM (SELECT DISTINCT {dates}, a.t FROM {our}asked a WHERE {there}) q)",
         f"{our}n{t} AS (SELECT e.*, SUM(1 - later) {back} AS seg FROM {our}e{t} e)",
-        f"{our}g{t} AS (SELECT {listed}, seg, MAX(CASE WHEN later = 0 THEN due END) AS t, {_merged(path)} "
-        f"FROM {our}n{t} w WHERE seg > 0 GROUP BY {listed}, seg)",
+        f"{our}g{t} AS (SELECT {listed}, seg, MAX(CASE WHEN later = 0 THEN due END) AS t, "
+        f"{_merged(list(zip(path.statistics, path.names)))} FROM {our}n{t} w WHERE seg > 0 GROUP BY {listed}, seg)",
         f"{our}f{t} AS (SELECT {listed}, t, {total} FROM {our}g{t} g)",
     ]
+
+
+def _in_windows(path: Path, keys: Sequence[str]) -> list[str]:
+    """Return the expressions that end in b<number>: statistics of the rows in windows before each key and date.
+
+    Rows meet the dates of their key; c counts the rows of a key up to the time of a row, s0 those before a date.
+    """
+    t = path.number
+    our = path.place.prefix
+    listed = ", ".join(keys)
+    tests = {one.window: _inside(path, one) for one in path.ranged}
+    chosen = [f"{AGGREGATE[one.merge]}(CASE WHEN {tests[one.window]} THEN {_term(path, one)} END) AS b{j}"
+              for j, one in enumerate(path.ranged)]
+    near = " OR ".join(tests.values())
+    same = " AND ".join(f"w.{key} = f.{key}" for key in keys)
+    by = ", ".join([*(f"f.{key}" for key in keys), "f.t"])
+    return [
+        f"{our}c{t} AS (SELECT w.*, SUM(w.s0) OVER (PARTITION BY {listed} ORDER BY w.t) AS c FROM {our}w{t} w)",
+        f"{our}b{t} AS (SELECT {by}, {', '.join(chosen)} FROM {our}f{t} f JOIN {our}c{t} w ON {same} AND w.t < f.t "
+        f"AND ({near}) GROUP BY {by})",
+    ]
+
+
+def _inside(path: Path, one: Ranged) -> str:
+    """Return the condition that a row w is in a window before a date f."""
+    if one.window.text == "":
+        return "1 = 1"
+    size = path.place.dialect.number(one.window.size)
+    return f"w.c > f.s0 - {size}" if one.window.rows else f"w.t >= f.t - {size}"
+
+
+def _term(path: Path, one: Ranged) -> str:
+    """Return what is added up, or compared, of a row w before a date f."""
+    base = f"w.{path.names[[s.name for s in path.statistics].index(one.base)]}"
+    if one.merge == "SUM" or not one.power:
+        return " * ".join([base] + ["(w.t - f.t)"] * one.power)
+    return f"CASE WHEN {base} > {path.place.dialect.number(0.0)} THEN w.t - f.t END"
 
 
 def path_size(path: Path) -> str:
@@ -169,9 +215,8 @@ def _known(table: SqlTable, keys: Sequence[str], time: str | None) -> str:
     return f" WHERE {' AND '.join(tests)}"
 
 
-def _merged(path: Path) -> str:
-    return ", ".join(f"{AGGREGATE[statistic.merge]}({name}) AS {name}"
-                     for statistic, name in zip(path.statistics, path.names))
+def _merged(named: Sequence[tuple[Statistic, str]]) -> str:
+    return ", ".join(f"{AGGREGATE[statistic.merge]}({name}) AS {name}" for statistic, name in named)
 
 
 def _of_row(path: Path, statistic: Statistic) -> str:
@@ -197,18 +242,23 @@ def _is(value: str, category: str, dialect: Dialect) -> str:
 
 
 def expression(feature: Feature, path: Path) -> str:
-    """Return the expression of a feature from f<number>, NULL where an entity has no value."""
+    """Return the expression of a feature from f<number> and b<number>, NULL where an entity has no value."""
     read = {s.name: f"f{path.number}.{name}" for s, name in zip(path.statistics, path.names)}
-    of = {letter: read[f"{letter}:{feature.column}"] for letter in letters_of(feature)}
+    read |= {one.name: f"b{path.number}.b{j}" for j, one in enumerate(path.ranged)}
+    of = {letter: read[name] for letter, name in letters_of(feature).items()}
     if "p" in of:
         of["p"] = path.place.dialect.second.format(of["p"])
     number = path.place.dialect.number
-    return SQL[feature.function][1].format(rows=read[ROWS.name], share=read.get(share_name(feature)),
-                                           zero=number(0.0), one=number(1.0), **of)
+    value = WORDS[feature.word].sql.format(t="a.t", u=number(path.day), zero=number(0.0), one=number(1.0), **of)
+    if feature.whole is None:
+        return value
+    return f"({value}) / NULLIF({expression(feature.whole, path)}, {number(0.0)})"
 
 
 def own_expression(feature: Feature, table: SqlTable, dialect: Dialect) -> str:
     """Return the expression of a feature of the label table's own row, of the alias b of its table."""
+    if feature.word in WORDS:
+        return WORDS[feature.word].sql.format(t=table.time, turn=dialect.number(TURN))
     value = table.values[feature.column]
     return value if feature.function == "value" else _is(value, feature.category, dialect)
 
@@ -226,4 +276,7 @@ def whole(asked: str, paths: Iterable[Path], chosen: Sequence[str], prefix: str)
         tests = [f"a.{name} = f{path.number}.k{j}" for j, name in enumerate(path.asked)]
         tests += [f"a.t = f{path.number}.t"] if dated else []
         joined.append(f"LEFT JOIN {prefix}f{path.number} f{path.number} ON {' AND '.join(tests)}")
+        if path.ranged:
+            near = " AND ".join(test.replace(f" f{path.number}.", f" b{path.number}.") for test in tests)
+            joined.append(f"LEFT JOIN {prefix}b{path.number} b{path.number} ON {near}")
     return f"WITH {', '.join(parts)} SELECT {', '.join(chosen)} FROM {' '.join(joined)}"
