@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from buttress.relational import EntityFeatures, Join, Table
+from buttress.relational.entities.words import ALWAYS
 
 BY_HAND = Path(__file__).parent / "by_hand"
 FIRST_DAY = pd.Timestamp("2024-01-01")
@@ -119,6 +120,21 @@ def chinook_task(folder):
     return Task("chinook", tracks, np.arange(len(tracks)) < len(tracks) // 2, join, frames)
 
 
+FAMILIES = {
+    "without words of time": (),
+    "+ since_last, since_first": ("since_last", "since_first"),
+    "+ gaps": ("gap_mean", "gap_last", "overdue"),
+    "+ counts of 30 and 90 days": ("count:30d", "count:90d"),
+    "+ sums of 30 and 90 days": ("sum:30d", "sum:90d"),
+    "+ recent over total": ("count:30d/all", "count:90d/all"),
+    "+ mean of the latest 3 rows": ("mean:3rows",),
+    "+ mean of the latest 3 and 10 rows": ("mean:3rows", "mean:10rows"),
+    "+ trend": ("trend",),
+    "+ hour, weekday, season": ("hour", "weekday", "season_sin", "season_cos"),
+    "+ all of these": ("since_last", "since_first", "gap_mean", "gap_last", "overdue", "count:30d", "count:90d",
+                       "sum:30d", "sum:90d", "count:30d/all", "count:90d/all", "mean:3rows", "mean:10rows", "trend",
+                       "hour", "weekday", "season_sin", "season_cos"),
+}
 TASKS = {"shop": shop_task, "movielens": movielens_task, "chinook": chinook_task}
 
 
@@ -165,8 +181,12 @@ def main():
             continue
         task = TASKS[name](options.data_dir)
         print(f"{name}: {int(task.early.sum())} rows to learn from, {int((~task.early).sum())} to judge")
-        for label, X in (("by hand", written_by_hand(task)), ("EntityFeatures", made(task))):
+        line("by hand", written_by_hand(task), judged(task, written_by_hand(task)))
+        for label, words in ([] if task.join.as_of is None else FAMILIES.items()):
+            X = made(task, functions=(*ALWAYS, *words))
             line(label, X, judged(task, X))
+        X = made(task)
+        line("default", X, judged(task, X))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Words of time against pandas by hand, on every engine: equal counts and dates, numbers within rounding, no future."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ ROWS = ("count", "count:20h", "count:20h/all", "count:1d", "count:3rows", "count
 TIMES = ("since_last", "since_first", "gap_mean", "gap_last", "overdue")
 NUMBERS = ("sum", "sum:20h", "sum:20h/all", "mean:1d", "mean:3rows", "min:1d", "max:2rows", "std:1d", "std:3rows",
            "trend", "trend:1d", "trend:4rows")
-TEXT = ("share:1d", "share:3rows", "share:1d/all")
+TEXT = ("share:1d", "share:3rows", "share:1d/all", "sum_by", "sum_by:1d")
 DATE = ("hour", "weekday", "season_sin", "season_cos")
 EXACT = {*ROWS, *TIMES, "hour", "weekday", "min:1d", "max:2rows"}
 
@@ -71,7 +72,7 @@ def slope(rows, column):
     return float(sum(over) / below), float(size / below)
 
 
-def said(word, rows, column, category, at):
+def said(word, rows, column, category, by):
     """What a word says of rows, and the sum of absolute terms that its rounding is measured by."""
     if word == "count":
         return float(len(rows)), 0.0
@@ -79,11 +80,11 @@ def said(word, rows, column, category, at):
         return (rows[column] == category).mean() if len(rows) else 0.0, 1.0
     if word == "trend":
         return slope(rows, column)
-    values = rows[column].dropna()
+    values = (rows if word != "sum_by" else rows[rows[by] == category])[column].dropna()
     size = values.abs().sum()
     if word == "std":
         return values.std(), size * size / max(values.std() or 1.0, 1e-9)
-    return {"sum": values.sum, "mean": values.mean, "min": values.min, "max": values.max}[word](), size
+    return getattr(values, word.removesuffix("_by"))(), size
 
 
 def of_times(word, times, at):
@@ -92,7 +93,7 @@ def of_times(word, times, at):
         return np.nan
     if word in ("since_last", "since_first"):
         return float(days[-1] if word == "since_last" else days[0])
-    gaps = [before - after for before, after in zip(days, days[1:])]
+    gaps = [before - after for before, after in pairwise(days)]
     if not gaps:
         return np.nan
     if word == "gap_last":
@@ -108,7 +109,7 @@ def of_date(word, at):
 
 def by_hand(join, feature):
     """A feature's value for each question, and the sums that its rounding is measured by."""
-    table, function, column, category = feature
+    table, function, column, category, by = feature
     found = []
     for _, question in join.tables[0].source.iterrows():
         word, _, window = function.partition(":")
@@ -119,10 +120,9 @@ def by_hand(join, feature):
         if word in TIMES:
             found.append((of_times(word, rows["t"], question["at"]), 0.0))
             continue
-        value, size = said(word, in_window(rows, window.removesuffix("/all"), question["at"]), column, category,
-                           question["at"])
+        value, size = said(word, in_window(rows, window.removesuffix("/all"), question["at"]), column, category, by)
         if window.endswith("/all"):
-            whole, _ = said(word, rows, column, category, question["at"])
+            whole, _ = said(word, rows, column, category, by)
             value, size = (value / whole, 1 + abs(size / whole)) if whole else (np.nan, 0.0)
         found.append((value, size))
     return np.array(found, dtype=float).T
@@ -263,12 +263,12 @@ def test_what_is_no_word_is_refused_with_what_to_do(functions, message):
 def test_a_word_of_time_without_a_date_is_refused(word):
     frame = pd.DataFrame({"k": [1], "v": [1.0]})
     join = Join([Table("a", frame), Table("b", frame, features=["v"])], [("a.k", "b.k")])
-    with pytest.raises(ValueError, match="the join has none.*as_of='table.column'"):
+    with pytest.raises(ValueError, match=r"the join has none.*as_of='table\.column'"):
         EntityFeatures(join, (word,)).fit(frame)
 
 
 def test_the_calendar_of_a_number_is_refused():
     frame = pd.DataFrame({"k": [1], "v": [1.0], "at": [1]})
     join = Join([Table("a", frame), Table("b", frame, time="at")], [("a.k", "b.k")], as_of="a.at")
-    with pytest.raises(ValueError, match="'hour' is of a date, and as_of='a.at' holds numbers"):
+    with pytest.raises(ValueError, match=r"'hour' is of a date, and as_of='a\.at' holds numbers"):
         EntityFeatures(join, ("hour",)).fit(frame)

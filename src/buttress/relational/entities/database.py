@@ -27,7 +27,7 @@ def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int
     ``asked`` are the columns of the rows that features are for; without them, it is for a SELECT that is kept.
     Tables of Spark, which has no transactions, are read once for an ``owner``, and kept as long as it lives.
     """
-    as_of = {join.root: join.find_column(join.as_of)[1]} if join.as_of is not None else {}
+    as_of = {join.root: join.find_column(join.date)[1]} if join.date is not None else {}
     columns = {t: list(dict.fromkeys([*used(join, paths, t), *filter(None, [as_of.get(t)])])) for t in numbers}
     connection, dialect, items = home_of([join.tables[t] for t in numbers], [columns[t] for t in numbers], memory)
     if dialect is SPARK and owner is not None:
@@ -75,7 +75,8 @@ class InDatabase:
     """Aggregates of the tables of a join inside the database that holds all of them but the label's.
 
     ``paths`` are those of :func:`find_paths`, ``asked`` the columns of the rows that features are for, ``as_of`` their
-    times or None, ``day`` a day in the unit of times. Files and frames are aggregated by a DuckDB of our own, within ``memory`` megabytes.
+    times or None, ``day`` a day in the unit of times. Files and frames are aggregated by a DuckDB of our own, within
+    ``memory`` megabytes.
     """
 
     def __init__(self, join: Join, paths: Mapping[int, list[Hop]], asked: dict[str, Column], as_of: Array | None,
@@ -192,7 +193,7 @@ def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feat
         if mine:
             asked = [f"a{keys.index(key)}" for key in hops[0].above]
             found[name] = Path(hops, asked, statistics_of(mine, centers), ranged_of(mine, day), place,
-                               join.as_of is not None, day)
+                               join.date is not None, day)
     return found
 
 
@@ -206,10 +207,10 @@ def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequenc
     own = [feature for feature in features if feature.table == join.tables[join.root].name]
     chosen = [f"b.{dialect.quote(name)} AS o{j}" for j, name in enumerate(columns)]
     chosen += [f"{root.keys[name]} AS a{j}" for j, name in enumerate(keys)]
-    chosen += [f"{root.time} AS t"] if join.as_of is not None else []
+    chosen += [f"{root.time} AS t"] if join.date is not None else []
     chosen += [f"{own_expression(feature, root, dialect)} AS x{j}" for j, feature in enumerate(own)]
     day = 1.0
-    if join.as_of is not None and place.samples[join.root][join.find_column(join.as_of)[1]].kind == "time":
+    if join.date is not None and place.samples[join.root][join.find_column(join.date)[1]].kind == "time":
         day = DAY
     found = paths_of(join, paths, features, centers, place, day)
     outside = [f"a.o{j} AS {dialect.quote(name)}" for j, name in enumerate(columns)]

@@ -11,25 +11,32 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.entities.words import WORDS, Window, Word, split, window_of
+from buttress.relational.entities.words import WORDS, Window, split, window_of
 
 OF_ONE_ROW = ("mean", "sum", "min", "max", "last")  # functions that are all the value itself, of one row
 
 
 @dataclass(frozen=True)
 class Feature:
-    """A function of the rows of a table that belong to an entity; "value" and "is" are of the entity's own row."""
+    """A function of the rows of a table that belong to an entity; "value" and "is" are of the entity's own row.
+
+    ``category`` is a text of ``column``, or of the column ``by``.
+    """
 
     table: str
     function: str
     column: str = ""
     category: str = ""
+    by: str = ""
 
     @property
     def name(self) -> str:
-        """``table.count``, ``table.column.mean``, ``table.column=category.share``; ``table.column`` of its own row."""
-        column = f".{self.column}" if self.column else ""
-        category = f"={self.category}" if self.category or self.word in ("share", "is") else ""
+        """``table.count``, ``table.column.mean``, ``table.column=category.share``; ``table.column`` of its own row.
+
+        ``table.column.by=category.sum_by`` of a part of its rows.
+        """
+        column = "".join(f".{part}" for part in (self.column, self.by) if part)
+        category = f"={self.category}" if self.category or self.word in ("share", "is", "sum_by") else ""
         function = "" if self.function in ("value", "is") else f".{self.function}"
         return f"{self.table}{column}{category}{function}"
 
@@ -54,8 +61,8 @@ class Statistic:
     """What is known of a set of rows: values ``of`` the rows, merged by SUM, MIN, MAX or LAST.
 
     ``of`` is "row" (1), "known" (1 where there is a value), "value", "centred" (the value less the ``center``, the
-    column's mean, so that squares do not cancel), "square" (of that), "category" (1 where it is that one), or "time"
-    (when the row became known).
+    column's mean, so that squares do not cancel), "square" (of that), "category" (1 where it is that one), "part" (the
+    value where the column ``by`` is that category), or "time" (when the row became known).
     """
 
     name: str
@@ -63,6 +70,7 @@ class Statistic:
     of: str
     column: str = ""
     category: str = ""
+    by: str = ""
     center: float = 0.0
 
 
@@ -83,7 +91,7 @@ class Ranged:
 ROWS = Statistic("r:", "SUM", "row")
 _KINDS = {"r": ("SUM", "row"), "n": ("SUM", "known"), "s": ("SUM", "value"), "l": ("MIN", "value"),
           "h": ("MAX", "value"), "d": ("SUM", "centred"), "q": ("SUM", "square"), "p": ("LAST", "value"),
-          "c": ("SUM", "category"), "z": ("MAX", "time"), "a": ("MIN", "time")}
+          "c": ("SUM", "category"), "m": ("SUM", "part"), "z": ("MAX", "time"), "a": ("MIN", "time")}
 # Of ages: the letter of the statistic they are multiplied by, how they are merged, their power, the window if fixed
 _AGES = {"x": ("n", "SUM", 1, ""), "y": ("n", "SUM", 2, ""), "v": ("d", "SUM", 1, ""), "i": ("n", "MIN", 1, ""),
          "j": ("n", "MAX", 1, ""), "b": ("r", "MIN", 1, "2rows")}
@@ -101,7 +109,7 @@ def letters_of(feature: Feature) -> dict[str, str]:
 
 def _named(letter: str, feature: Feature) -> str:
     column = "" if letter in "rzab" else feature.column
-    return f"{letter}:{column}={feature.category}" if letter == "c" else f"{letter}:{column}"
+    return f"{letter}:{column}:{feature.by}={feature.category}" if letter in "cm" else f"{letter}:{column}"
 
 
 def _parts(features: Iterable[Feature]) -> list[Feature]:
@@ -121,8 +129,7 @@ def statistics_of(features: Iterable[Feature], centers: Mapping[str, float]) -> 
             name = _named(letter, feature)
             if name not in found:
                 center = centers.get(feature.source, 0.0) if letter in "dq" else 0.0
-                category = feature.category if letter == "c" else ""
-                found[name] = Statistic(name, *_KINDS[letter], feature.column, category, center)
+                found[name] = Statistic(name, *_KINDS[letter], feature.column, feature.category, feature.by, center)
     return list(found.values())
 
 
@@ -156,6 +163,9 @@ def features_of(table: str, columns: Sequence[str], categories: Mapping[str, Seq
         held = categories.get(f"{table}.{column}")
         found += [Feature(table, function, column) for function in given("number")] if held is None else [
             Feature(table, function, column, category) for function in given("text") for category in held]
+    found += [Feature(table, function, column, category, by) for function in given("part") for column in columns
+              if f"{table}.{column}" not in categories for by in columns
+              for category in categories.get(f"{table}.{by}", ())]
     return found
 
 
@@ -201,12 +211,11 @@ def kept(features: Sequence[Feature], functions: Sequence[str], single: Iterable
 
 def value_of(feature: Feature, found: Mapping[str, Array], as_of: Array | None, day: float) -> Array:
     """Return a feature's values from statistics of the same rows; NaN where it has none."""
-    word: Word = WORDS[feature.word]
-    names = letters_of(feature)
-    given = {letter: found[name] for letter, name in names.items()}
-    known = {letter: values if letter in "rnsdqcxyv" else np.where(np.isfinite(values), values, np.nan)
-             for letter, values in given.items()}
-    value = word.numpy(*(as_of if letter == "t" else day if letter == "u" else known[letter] for letter in word.letters))
+    word = WORDS[feature.word]
+    known = {letter: np.where(np.isfinite(found[name]), found[name], np.nan)
+             for letter, name in letters_of(feature).items()}
+    given = {**known, "t": as_of, "u": day}
+    value = word.numpy(*(given[letter] for letter in word.letters))
     if feature.whole is None:
         return value
     whole = value_of(feature.whole, found, as_of, day)

@@ -164,6 +164,8 @@ def of_rows(statistics: Sequence[Statistic], table: str, columns: Columns, time:
             shifted = np.where(column.null, 0, column.values).astype(np.float64) - statistic.center
             value = np.square(shifted) if statistic.of == "square" else shifted
             known = ~column.null
+            if statistic.of == "part":
+                known = known & (columns[statistic.by].values == statistic.category)
             if statistic.merge == "LAST" and time is not None:
                 known = known & ~np.isnan(time)
                 found[when(statistic.name)] = np.where(known, time, -np.inf)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from buttress.relational.entities.features import ROWS, Feature, Ranged, Statistic, letters_of
+from buttress.relational.entities.features import Feature, Ranged, Statistic, letters_of
 from buttress.relational.entities.paths import Hop
 from buttress.relational.entities.words import TURN, WORDS
 from buttress.relational.sources.columns import Column
@@ -226,6 +226,9 @@ def _of_row(path: Path, statistic: Statistic) -> str:
         return one
     table = path.place.tables[path.number]
     value = table.values[statistic.column]
+    if statistic.of == "part":
+        category = path.place.dialect.text(statistic.category)
+        return f"CASE WHEN {table.values[statistic.by]} = {category} THEN {value} END"
     if statistic.of == "category":
         return _is(value, statistic.category, path.place.dialect)
     if statistic.of == "known":

@@ -62,6 +62,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         - Of its rows "count". Of its numbers "mean", "sum", "min", "max", "std" (with n - 1) and "last" (the value with
           the latest ``time``, the largest of several). Of its text the "share" of each value. NULL is skipped. Tables
           without a ``time`` have no "last".
+        - Of numbers and texts together "sum_by": the sum of each number over the rows with each value of each text.
         - Of its times, in days (in their own unit where they are numbers): "since_last" and "since_first" to the date,
           "gap_mean" and "gap_last" between rows, and "overdue", the time since the last row over the mean gap. Of its
           numbers "trend", the least-squares slope a day.
@@ -102,8 +103,8 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     """
 
     _state = State(
-        Attribute("features_", "any", meaning='(table, function, column, category) of each feature, "" for what it has '
-                                              "not."),
+        Attribute("features_", "any", meaning='(table, function, column, category, column of the category) of each '
+                                              'feature, "" for what it has not.'),
         Attribute("categories_", "any", meaning='By "table.column" of text: the values that have a feature.'),
         Attribute("centers_", "any",
                   meaning='By "table.column" of numbers: the mean that is subtracted before squares are added up.'),
@@ -181,7 +182,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             features = own_features(table.name, table.features, self.categories_, functions, date_column(join))
             for t, path in paths.items():
                 other = join.tables[t]
-                dated = join.as_of is not None and any(join.tables[hop.child].time is not None for hop in path)
+                dated = join.date is not None and any(join.tables[hop.child].time is not None for hop in path)
                 features += features_of(other.name, other.features, self.categories_, functions,
                                         other.time is not None, dated)
             values = self._with_own(features, own, aggregates.values(features, self.centers_))
@@ -191,7 +192,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         if not left:
             raise ValueError("No table of the join has features, and count is not among the functions. Name features.")
         values = values[:, [features.index(feature) for feature in left]]
-        self.features_ = [(f.table, f.function, f.column, f.category) for f in left]
+        self.features_ = [(f.table, f.function, f.column, f.category, f.by) for f in left]
         self.fills_ = _fills(values, self.missing)
         return values
 
@@ -234,8 +235,8 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         """Return the words that are asked for; those of time are refused where there is no date."""
         day = self._day(own)
         if self.functions is None:
-            return default_functions(self.join.as_of is not None, day)
-        check_dated(self.functions, self.join.as_of, day == DAY)
+            return default_functions(self.join.date is not None, day)
+        check_dated(self.functions, self.join.date, day == DAY)
         return tuple(self.functions)
 
     def _day(self, own: dict[str, Column]) -> float:
@@ -247,7 +248,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         as_of = None
         times = {}
         for column in date_column(self.join):
-            as_of = moments(own[column], f"as_of={self.join.as_of!r}")
+            as_of = moments(own[column], f"as_of={self.join.date!r}")
             times[f"{self._label_table}.{column}"] = own[column]
             if np.isnan(as_of).any():
                 raise ValueError(f"Column {column!r} of X (as_of) is NULL in {int(np.isnan(as_of).sum())} rows, so "

@@ -1,7 +1,7 @@
 """The words a feature is asked for by: each says which statistics of rows it follows from, in SQL and in numpy.
 
-A word may look at a window of the rows before the date: ``"sum:30d"`` those of 30 days, ``"mean:3rows"`` the latest three,
-and ``"count:30d/all"`` divides by what the word says of all rows.
+A word may look at a window of the rows before the date: ``"sum:30d"`` those of 30 days, ``"mean:3rows"`` the latest
+three, and ``"count:30d/all"`` divides by what the word says of all rows.
 """
 
 import re
@@ -13,6 +13,7 @@ import numpy as np
 from buttress._checks import Array, near
 
 DAY = 86_400e6  # microseconds, in which dates are compared
+TURN = 2 * np.pi / (365.2425 * DAY)  # radians that the earth goes in a microsecond, from 1970 on
 UNITS = {"s": 1e6, "min": 60e6, "h": 3600e6, "d": DAY, "w": 7 * DAY}
 WINDOW = re.compile(r"(\d+(?:\.\d+)?)(rows?|s|min|h|d|w|)")
 
@@ -41,7 +42,8 @@ class Word:
     """What a feature is of a set of rows, from their statistics: letters in the order in which ``numpy`` takes them.
 
     ``of`` is what there is a feature for: "row" (a table), "time" (a table with a time), "number" or "text" (a column),
-    "date" (as_of itself). The letter t is as_of, and u a day in its unit. ``windowed`` words may have a window.
+    "part" (a number of the rows with one text), "date" (as_of itself). The letter t is as_of, and u a day in its unit.
+    ``windowed`` words may have a window.
     """
 
     letters: str
@@ -68,6 +70,7 @@ WORDS = {
     "last": Word("p", "{p}", _same),
     "share": Word("cr", "COALESCE({c} / NULLIF({r}, {zero}), {zero})", lambda c, r: np.nan_to_num(_ratio(c, r)),
                   "text", windowed=True),
+    "sum_by": Word("m", "COALESCE({m}, {zero})", _same, "part", windowed=True),
     "trend": Word("ndxyviju", "CASE WHEN {i} < {j} THEN ({n} * {v} - {x} * {d}) / ({n} * {y} - {x} * {x}) * {u} END",
                   _slope, windowed=True),
     "since_last": Word("ztu", "({t} - {z}) / {u}", lambda z, t, u: (t - z) / u, "time"),
@@ -85,9 +88,8 @@ WORDS = {
     "season_sin": Word("t", "SIN({t} * {turn})", lambda t: np.sin(t * TURN), "date"),
     "season_cos": Word("t", "COS({t} * {turn})", lambda t: np.cos(t * TURN), "date"),
 }
-TURN = 2 * np.pi / (365.2425 * DAY)  # radians that the earth goes in a microsecond, from 1970 on
 ALWAYS = ("count", "mean", "sum", "min", "max", "std", "last", "share")
-OVER_TIME = ("since_last", "since_first", "gap_mean", "gap_last", "overdue", "mean:3rows")
+OVER_TIME = ("since_last", "since_first", "gap_mean", "gap_last", "overdue", "mean:3rows", "mean:10rows")
 OVER_DATES = ("count:30d", "count:90d", "count:30d/all", "count:90d/all", "sum:30d", "sum:90d")
 
 
