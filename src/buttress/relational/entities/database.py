@@ -8,6 +8,7 @@ import numpy as np
 from buttress._checks import Array
 from buttress.relational.declare import Join
 from buttress.relational.entities.features import Feature, ranged_of, statistics_of
+from buttress.relational.entities.layout import laid_out
 from buttress.relational.entities.memory import check_size
 from buttress.relational.entities.paths import Hop, root_keys, used
 from buttress.relational.entities.text import Path, Place, SqlTable, expression, own_expression, path_size, whole
@@ -123,7 +124,8 @@ class InDatabase:
             return out
         there = [j for j, feature in enumerate(features) if feature.table in paths]
         chosen = ["a.i", *(expression(features[j], paths[features[j].table]) for j in there)]
-        rows = self.place.select(whole(self._asked_rows(), paths.values(), chosen, self.place.prefix))
+        parts, select = whole(self._asked_rows(), paths.values(), chosen, self.place.prefix)
+        rows = self.place.select(f"WITH {', '.join(parts)} {select}")
         found = np.array([[np.nan if value is None else float(value) for value in row] for row in rows])
         out[found[:, 0].astype(np.intp)[:, None], np.array(there)] = found[:, 1:]
         return out
@@ -199,7 +201,7 @@ def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feat
 
 def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature],
                    centers: Mapping[str, float], fills: Array | None, columns: Sequence[str]) -> str:
-    """Return the SELECT of ``columns`` of the label's table and the features of each of its rows."""
+    """Return the SELECT of ``columns`` of the label's table and the features of each of its rows, in lines."""
     place = find_place(join, paths, [join.root, *paths], 0.0)
     root = place.tables[join.root]
     dialect = place.dialect
@@ -218,4 +220,5 @@ def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequenc
         value = f"a.x{own.index(feature)}" if feature in own else expression(feature, found[feature.table])
         filled = value if fills is None else f"COALESCE({value}, {dialect.number(float(fills[j]))})"
         outside.append(f"{filled} AS {dialect.quote(feature.name)}")
-    return whole(f"SELECT {', '.join(chosen)} FROM {root.item} b", found.values(), outside, place.prefix)
+    parts, select = whole(f"SELECT {', '.join(chosen)} FROM {root.item} b", found.values(), outside, place.prefix)
+    return laid_out(parts, select, {t: table.name for t, table in enumerate(join.tables)}, place.prefix, dialect)

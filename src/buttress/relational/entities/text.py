@@ -173,11 +173,10 @@ def _in_windows(path: Path, keys: Sequence[str]) -> list[str]:
     near = " OR ".join(tests.values())
     same = " AND ".join(f"w.{key} = f.{key}" for key in keys)
     by = ", ".join([*(f"f.{key}" for key in keys), "f.t"])
-    return [
-        f"{our}c{t} AS (SELECT w.*, SUM(w.s0) OVER (PARTITION BY {listed} ORDER BY w.t) AS c FROM {our}w{t} w)",
-        f"{our}b{t} AS (SELECT {by}, {', '.join(chosen)} FROM {our}f{t} f JOIN {our}c{t} w ON {same} AND w.t < f.t "
-        f"AND ({near}) GROUP BY {by})",
-    ]
+    counted = [f"{our}c{t} AS (SELECT w.*, SUM(w.s0) OVER (PARTITION BY {listed} ORDER BY w.t) AS c FROM {our}w{t} w)"
+               for _ in range(any(one.window.rows for one in path.ranged))]
+    return [*counted, f"{our}b{t} AS (SELECT {by}, {', '.join(chosen)} FROM {our}f{t} f JOIN {our}"
+                      f"{'c' if counted else 'w'}{t} w ON {same} AND w.t < f.t AND ({near}) GROUP BY {by})"]
 
 
 def _inside(path: Path, one: Ranged) -> str:
@@ -266,10 +265,10 @@ def own_expression(feature: Feature, table: SqlTable, dialect: Dialect) -> str:
     return value if feature.function == "value" else _is(value, feature.category, dialect)
 
 
-def whole(asked: str, paths: Iterable[Path], chosen: Sequence[str], prefix: str) -> str:
-    """Return the SELECT of ``chosen`` expressions over "asked a" and the statistics f<number> of every path.
+def whole(asked: str, paths: Iterable[Path], chosen: Sequence[str], prefix: str) -> tuple[list[str], str]:
+    """Return the SELECT of ``chosen`` expressions over "asked a" and the statistics of every path, and what is before.
 
-    ``asked`` is the SELECT of the entities, ``prefix`` that of every path.
+    That are its common table expressions. ``asked`` is the SELECT of the entities, ``prefix`` that of every path.
     """
     parts = [f"{prefix}asked AS ({asked})"]
     joined = [f"{prefix}asked a"]
@@ -282,4 +281,4 @@ def whole(asked: str, paths: Iterable[Path], chosen: Sequence[str], prefix: str)
         if path.ranged:
             near = " AND ".join(test.replace(f" f{path.number}.", f" b{path.number}.") for test in tests)
             joined.append(f"LEFT JOIN {prefix}b{path.number} b{path.number} ON {near}")
-    return f"WITH {', '.join(parts)} SELECT {', '.join(chosen)} FROM {' '.join(joined)}"
+    return parts, f"SELECT {', '.join(chosen)} FROM {' '.join(joined)}"

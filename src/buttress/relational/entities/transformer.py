@@ -316,16 +316,19 @@ class EntityTable:
 
     ``columns`` are arrays (n,) by name: the table's own features, text as it is, and the aggregates that ``made`` has
     learned; a missing number is NaN, a missing text None. ``label`` is None where the join has none. ``names`` are the
-    values of a key that no two rows share, None where there is no such key.
+    values of a key that no two rows share, None where there is no such key. ``keys`` are the keys and the date by which
+    rows of other tables belong to a row, by name.
     """
 
     columns: dict[str, NDArray[Any]]
+    keys: dict[str, NDArray[Any]]
     label: NDArray[Any] | None
     names: NDArray[Any] | None
     made: EntityFeatures
 
 
-def entity_table(join: Join, made: EntityFeatures | None = None) -> EntityTable:
+def entity_table(join: Join, made: EntityFeatures | None = None,
+                 functions: Sequence[str] | None = None) -> EntityTable:
     """Return the rows of the label's table of a join with their features, for models and reports that take frames.
 
     Parameters
@@ -334,6 +337,8 @@ def entity_table(join: Join, made: EntityFeatures | None = None) -> EntityTable:
         With ``as_of``, each row has only what was known before its date.
     made : EntityFeatures or None
         Learned on another copy of the tables, whose aggregates are to be made of these; None learns them here.
+    functions : sequence of str or None
+        The words that are learned here, as those of :class:`EntityFeatures`.
 
     Raises
     ------
@@ -359,7 +364,7 @@ def entity_table(join: Join, made: EntityFeatures | None = None) -> EntityTable:
         read = list(dict.fromkeys([*asked_names(join, paths), *filter(None, [table.label])]))
         own = read_columns(table.source, read)
         if made is None:
-            made = EntityFeatures(join, missing="nan")
+            made = EntityFeatures(join, functions, missing="nan")
             values = made.fit_transform(own)
         else:
             made = copy(made).set_params(join=join)
@@ -368,7 +373,8 @@ def entity_table(join: Join, made: EntityFeatures | None = None) -> EntityTable:
     columns |= {str(name): values[:, j] for j, name in enumerate(made.get_feature_names_out())
                 if made.features_[j][0] != table.name}
     label = None if table.label is None else _plain(own[table.label])
-    return EntityTable(columns, label, _names([own[name] for name in root_keys(paths)]), made)
+    keys = {f"{table.name}.{name}": _plain(own[name]) for name in (*root_keys(paths), *date_column(join))}
+    return EntityTable(columns, keys, label, _names([own[name] for name in root_keys(paths)]), made)
 
 
 def _plain(column: Column) -> NDArray[Any]:
