@@ -16,9 +16,9 @@ ROWS = ("count", "count:20h", "count:20h/all", "count:1d", "count:3rows", "count
 TIMES = ("since_last", "since_first", "gap_mean", "gap_last", "overdue")
 NUMBERS = ("sum", "sum:20h", "sum:20h/all", "mean:1d", "mean:3rows", "min:1d", "max:2rows", "std:1d", "std:3rows",
            "trend", "trend:1d", "trend:4rows")
-TEXT = ("share:1d", "share:3rows", "share:1d/all", "sum_by", "sum_by:1d")
+TEXT = ("share:1d", "share:3rows", "share:1d/all", "sum_by", "sum_by:1d", "distinct")
 DATE = ("hour", "weekday", "season_sin", "season_cos")
-EXACT = {*ROWS, *TIMES, "hour", "weekday", "min:1d", "max:2rows"}
+EXACT = {"distinct", *ROWS, *TIMES, "hour", "weekday", "min:1d", "max:2rows"}
 
 
 def shop(seed=0, n=12, inner_time=False):
@@ -76,6 +76,8 @@ def said(word, rows, column, category, by):
     """What a word says of rows, and the sum of absolute terms that its rounding is measured by."""
     if word == "count":
         return float(len(rows)), 0.0
+    if word == "distinct":
+        return float(rows[column].nunique()), 0.0
     if word == "share":
         return (rows[column] == category).mean() if len(rows) else 0.0, 1.0
     if word == "trend":

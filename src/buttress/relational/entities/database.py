@@ -122,8 +122,8 @@ class InDatabase:
             self._check_size(path)
         if not paths:
             return out
-        there = [j for j, feature in enumerate(features) if feature.table in paths]
-        chosen = ["a.i", *(expression(features[j], paths[features[j].table]) for j in there)]
+        there = [j for j, feature in enumerate(features) if (feature.table, feature.per) in paths]
+        chosen = ["a.i", *(expression(features[j], paths[features[j].table, features[j].per]) for j in there)]
         parts, select = whole(self._asked_rows(), paths.values(), chosen, self.place.prefix)
         rows = self.place.select(f"WITH {', '.join(parts)} {select}")
         found = np.array([[np.nan if value is None else float(value) for value in row] for row in rows])
@@ -185,17 +185,17 @@ def _texts(column: Column, dialect: Dialect, name: str) -> tuple[list[str | None
 
 
 def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature],
-             centers: Mapping[str, float], place: Place, day: float) -> dict[str, Path]:
-    """Return the paths that features need, by the names of their tables."""
+             centers: Mapping[str, float], place: Place, day: float) -> dict[tuple[str, str], Path]:
+    """Return the paths that features need, by the name of the table and the column by whose values rows are one."""
     keys = root_keys(paths)
     found = {}
     for t, hops in paths.items():
         name = join.tables[t].name
-        mine = [feature for feature in features if feature.table == name]
-        if mine:
+        for tag, per in enumerate(dict.fromkeys(feature.per for feature in features if feature.table == name)):
+            mine = [feature for feature in features if (feature.table, feature.per) == (name, per)]
             asked = [f"a{keys.index(key)}" for key in hops[0].above]
-            found[name] = Path(hops, asked, statistics_of(mine, centers), ranged_of(mine, day), place,
-                               join.date is not None, day)
+            found[name, per] = Path(hops, asked, statistics_of(mine, centers), ranged_of(mine, day), place,
+                               join.date is not None, day, per, f"v{tag}" if per else "")
     return found
 
 
@@ -217,7 +217,7 @@ def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequenc
     found = paths_of(join, paths, features, centers, place, day)
     outside = [f"a.o{j} AS {dialect.quote(name)}" for j, name in enumerate(columns)]
     for j, feature in enumerate(features):
-        value = f"a.x{own.index(feature)}" if feature in own else expression(feature, found[feature.table])
+        value = f"a.x{own.index(feature)}" if feature in own else expression(feature, found[feature.table, feature.per])
         filled = value if fills is None else f"COALESCE({value}, {dialect.number(float(fills[j]))})"
         outside.append(f"{filled} AS {dialect.quote(feature.name)}")
     parts, select = whole(f"SELECT {', '.join(chosen)} FROM {root.item} b", found.values(), outside, place.prefix)

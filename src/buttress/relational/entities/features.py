@@ -51,6 +51,11 @@ class Feature:
         return split(self.function)[0]
 
     @property
+    def per(self) -> str:
+        """The column by whose values rows are one, "" where they are as they are."""
+        return self.column if self.word in WORDS and WORDS[self.word].of == "value" else ""
+
+    @property
     def whole(self) -> "Feature | None":
         """The feature of all rows that this one is divided by, if it is."""
         return replace(self, function=self.word) if self.function.endswith("/all") else None
@@ -163,6 +168,7 @@ def features_of(table: str, columns: Sequence[str], categories: Mapping[str, Seq
         held = categories.get(f"{table}.{column}")
         found += [Feature(table, function, column) for function in given("number")] if held is None else [
             Feature(table, function, column, category) for function in given("text") for category in held]
+        found += [Feature(table, function, column) for function in given("value")]
     found += [Feature(table, function, column, category, by) for function in given("part") for column in columns
               if f"{table}.{column}" not in categories for by in columns
               for category in categories.get(f"{table}.{by}", ())]

@@ -61,12 +61,13 @@ class InProcess:
         """Return the features' values, shape (n, n_features), NaN where an entity has no row with a value."""
         n = len(next(iter(self.columns[self.join.root].values())).null)
         out = np.zeros((n, len(features)))
-        for t in self.paths:
-            mine = [(j, feature) for j, feature in enumerate(features) if feature.table == self.join.tables[t].name]
-            if not mine:
-                continue
+        for t, per in {(t, feature.per): None for t in self.paths for feature in features
+                       if feature.table == self.join.tables[t].name}:
+            mine = [(j, feature) for j, feature in enumerate(features)
+                    if (feature.table, feature.per) == (self.join.tables[t].name, per)]
             wanted = [feature for _, feature in mine]
-            found = self._along(t, statistics_of(wanted, centers), ranged_of(wanted, self.day))
+            found = self._values(t, per) if per else self._along(t, statistics_of(wanted, centers),
+                                                                 ranged_of(wanted, self.day))
             for j, feature in mine:
                 out[:, j] = value_of(feature, found, self.as_of, self.day)
         return out
@@ -99,6 +100,29 @@ class InProcess:
             return seen | ranged(windows, found, below[at], time, above, self.as_of)
         return taken(merged(statistics, found, below[at], _groups(above, below)), above)
 
+    def _values(self, t: int, name: str) -> Found:
+        """Return for each entity how many different values of a column its rows have; earlier rows of one are enough.
+        """
+        column = self.columns[t][name]
+        at = np.flatnonzero(~column.null)
+        value = np.unique(column.values[at], return_inverse=True)[1].astype(np.int64)
+        known = self._known_at(t)
+        time = np.full(len(at), -np.inf) if known is None else known[at]
+        for hop in reversed(self.paths[t][1:]):
+            above, below = self._codes(hop)
+            key, value, time = _firsts(below[at], value, time)
+            check_size(self.join, hop, t, match_count(above, key), max(len(above), len(below)))
+            at, second = match(above, key)
+            own = self._known_at(hop.parent)
+            value = value[second]
+            time = time[second] if own is None else np.maximum(time[second], own[at])
+        above, below = self._codes(self.paths[t][0])
+        key, value, time = _firsts(below[at], value, time)
+        ones = {ROWS.name: np.ones(len(key))}
+        if self.as_of is None:
+            return taken(merged([ROWS], ones, key, _groups(above, below)), above)
+        return merged_by([ROWS], ones, key, time, above, self.as_of)
+
     def _known_at(self, t: int) -> Array | None:
         """Return when each row of a table became known, None where that does not matter."""
         return None if self.as_of is None else self.times.get(t)
@@ -113,6 +137,14 @@ class InProcess:
             both = combine([np.concatenate([code[hop.parent], code[hop.child]]) for code in codes])
             self._numbered[hop] = both[:n], both[n:]
         return self._numbered[hop]
+
+
+def _firsts(key: Index, value: Index, time: Array) -> tuple[Index, Index, Array]:
+    """Return the earliest row of each key and value; rows of key -1 and rows without a time are left out."""
+    there = np.flatnonzero((key >= 0) & ~np.isnan(time))
+    order = there[np.lexsort([time[there], value[there], key[there]])]
+    new = np.flatnonzero(np.diff(key[order], prepend=-1) | np.diff(value[order], prepend=-1))
+    return key[order[new]], value[order[new]], time[order[new]]
 
 
 def _groups(above: Index, below: Index) -> int:

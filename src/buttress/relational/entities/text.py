@@ -52,6 +52,7 @@ class Path:
     """One table's path: its hops, its statistics, where the tables are, and whether entities have a date.
 
     ``asked`` are the columns of "asked" that hold the keys of the first hop, ``day`` a day in the unit of times.
+    ``per`` is the column by whose values rows are made one ("" for none), and ``tag`` marks the names of expressions.
     """
 
     hops: Sequence[Hop]
@@ -61,10 +62,17 @@ class Path:
     place: Place
     dated: bool
     day: float
+    per: str = ""
+    tag: str = ""
 
     @property
     def number(self) -> int:
         return self.hops[-1].child
+
+    @property
+    def t(self) -> str:
+        """What the names of its expressions have behind their letter."""
+        return f"{self.number}{self.tag}"
 
     @property
     def names(self) -> list[str]:
@@ -87,7 +95,7 @@ def path_parts(path: Path) -> tuple[list[str], bool]:
     """
     parts, timed = _up_the_path(path)
     keys = _numbered(len(path.asked))
-    t = path.number
+    t = path.t
     same = " AND ".join(f"a.{name} = r.{key}" for name, key in zip(path.asked, keys))
     our = path.place.prefix
     wanted = f"SELECT r.* FROM {our}r{t} r WHERE EXISTS (SELECT 1 FROM {our}asked a WHERE {same})"
@@ -101,36 +109,52 @@ def path_parts(path: Path) -> tuple[list[str], bool]:
 
 def _up_the_path(path: Path) -> tuple[list[str], bool]:
     """Return the expressions that end in r<number>: rows next to the label's table, and whether they have a time."""
-    t = path.number
-    last = path.place.tables[t]
-    chosen = _keys(last, path.hops[-1].below)
-    time = path.time_of(t)
-    below = path.named(of_time=False)
-    own = [f"{_of_row(path, statistic)} AS {name}" for statistic, name in below]
-    chosen += [f"{time} AS t"] if time else []
     our = path.place.prefix
-    parts = [f"{our}r{t}_{len(path.hops)} AS (SELECT {', '.join([*chosen, *own])} FROM {last.item} b"
-             f"{_known(last, path.hops[-1].below, time)})"]
+    last = path.place.tables[path.number]
+    time = path.time_of(path.number)
+    chosen = _keys(last, path.hops[-1].below) + ([f"{time} AS t"] if time else [])
+    chosen += [f"{last.values[path.per]} AS v"] if path.per else []
+    chosen += [f"{_of_row(path, statistic)} AS {name}" for statistic, name in path.named(of_time=False)]
+    known = f" AND {last.values[path.per]} IS NOT NULL" if path.per else ""
+    parts = [f"{our}r{path.t}_{len(path.hops)} AS (SELECT {', '.join(chosen)} FROM {last.item} b"
+             f"{_known(last, path.hops[-1].below, time)}{known})"]
     for level in range(len(path.hops) - 1, 0, -1):
-        rows = f"{our}r{t}_{level + 1}"
-        keys = _numbered(len(path.hops[level].columns))
-        if not time:
-            listed = ", ".join(keys)
-            parts.append(f"{our}m{t}_{level} AS (SELECT {listed}, {_merged(below)} FROM {rows} w GROUP BY {listed})")
-            rows = f"{our}m{t}_{level}"
-        table = path.place.tables[path.hops[level].parent]
-        up = path.hops[level - 1].below
-        above = path.time_of(path.hops[level].parent)
-        times = [part for part in ("m.t" if time else None, above) if part]
-        latest = times[0] if len(times) == 1 else f"GREATEST({', '.join(times)})"
-        chosen = _keys(table, up) + ([f"{latest} AS t"] if times else [])
-        same = " AND ".join(f"{table.keys[name]} = m.{key}" for name, key in zip(path.hops[level].above, keys))
-        parts.append(f"{our}r{t}_{level} AS (SELECT {', '.join([*chosen, *(f'm.{name}' for _, name in below)])} "
-                     f"FROM {table.item} b JOIN {rows} m ON {same}{_known(table, up, above)})")
-        time = "t" if times else None
-    known = "".join(f", q.t AS {name}" for _, name in path.named(of_time=True))
-    parts.append(f"{our}r{t} AS (SELECT q.*{known} FROM {our}r{t}_1 q)")
+        more, time = _next_table(path, level, time)
+        parts += more
+    if path.per:
+        once = ", ".join([*_numbered(len(path.asked)), "v"])
+        chosen = [once, *(["MIN(t) AS t"] if time else []), f"{path.place.dialect.number(1.0)} AS s0"]
+        by = f" GROUP BY {once}"
+    else:
+        chosen = ["q.*", *(f"q.t AS {name}" for _, name in path.named(of_time=True))]
+        by = ""
+    parts.append(f"{our}r{path.t} AS (SELECT {', '.join(chosen)} FROM {our}r{path.t}_1 q{by})")
     return parts, time is not None
+
+
+def _next_table(path: Path, level: int, time: str | None) -> tuple[list[str], str | None]:
+    """Return the expressions of rows that meet the next table toward the label's, and what their time reads."""
+    rows = f"{path.place.prefix}r{path.t}_{level + 1}"
+    keys = _numbered(len(path.hops[level].columns))
+    statistics = path.named(of_time=False)
+    value = ["v"] if path.per else []
+    parts = []
+    if not time:
+        listed = ", ".join([*keys, *value])
+        one = f"{path.place.prefix}m{path.t}_{level}"
+        parts.append(f"{one} AS (SELECT {listed}, {_merged(statistics)} FROM {rows} w GROUP BY {listed})")
+        rows = one
+    table = path.place.tables[path.hops[level].parent]
+    up = path.hops[level - 1].below
+    above = path.time_of(path.hops[level].parent)
+    times = [part for part in ("m.t" if time else None, above) if part]
+    latest = times[0] if len(times) == 1 else f"GREATEST({', '.join(times)})"
+    chosen = _keys(table, up) + ([f"{latest} AS t"] if times else [])
+    chosen += [f"m.{name}" for name in (*value, *(name for _, name in statistics))]
+    same = " AND ".join(f"{table.keys[name]} = m.{key}" for name, key in zip(path.hops[level].above, keys))
+    parts.append(f"{path.place.prefix}r{path.t}_{level} AS (SELECT {', '.join(chosen)} "
+                 f"FROM {table.item} b JOIN {rows} m ON {same}{_known(table, up, above)})")
+    return parts, "t" if times else None
 
 
 def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
@@ -138,7 +162,7 @@ def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
 
     ``seg`` counts the dates of a key from the latest one back to a row: the first date that may see the row.
     """
-    t = path.number
+    t = path.t
     our = path.place.prefix
     listed = ", ".join(keys)
     dates = ", ".join(f"a.{name} AS {key}" for name, key in zip(path.asked, keys))
@@ -164,7 +188,7 @@ def _in_windows(path: Path, keys: Sequence[str]) -> list[str]:
 
     Rows meet the dates of their key; c counts the rows of a key up to the time of a row, s0 those before a date.
     """
-    t = path.number
+    t = path.t
     our = path.place.prefix
     listed = ", ".join(keys)
     tests = {one.window: _inside(path, one) for one in path.ranged}
@@ -198,7 +222,7 @@ def _term(path: Path, one: Ranged) -> str:
 def path_size(path: Path) -> str:
     """Return the SELECT of the number of rows next to the label's table on a path."""
     parts, _ = _up_the_path(path)
-    return f"WITH {', '.join(parts)} SELECT COUNT(*) FROM {path.place.prefix}r{path.number}"
+    return f"WITH {', '.join(parts)} SELECT COUNT(*) FROM {path.place.prefix}r{path.t}"
 
 
 def _numbered(n: int) -> list[str]:
@@ -245,8 +269,8 @@ def _is(value: str, category: str, dialect: Dialect) -> str:
 
 def expression(feature: Feature, path: Path) -> str:
     """Return the expression of a feature from f<number> and b<number>, NULL where an entity has no value."""
-    read = {s.name: f"f{path.number}.{name}" for s, name in zip(path.statistics, path.names)}
-    read |= {one.name: f"b{path.number}.b{j}" for j, one in enumerate(path.ranged)}
+    read = {s.name: f"f{path.t}.{name}" for s, name in zip(path.statistics, path.names)}
+    read |= {one.name: f"b{path.t}.b{j}" for j, one in enumerate(path.ranged)}
     of = {letter: read[name] for letter, name in letters_of(feature).items()}
     if "p" in of:
         of["p"] = path.place.dialect.second.format(of["p"])
@@ -275,10 +299,10 @@ def whole(asked: str, paths: Iterable[Path], chosen: Sequence[str], prefix: str)
     for path in paths:
         more, dated = path_parts(path)
         parts += more
-        tests = [f"a.{name} = f{path.number}.k{j}" for j, name in enumerate(path.asked)]
-        tests += [f"a.t = f{path.number}.t"] if dated else []
-        joined.append(f"LEFT JOIN {prefix}f{path.number} f{path.number} ON {' AND '.join(tests)}")
+        tests = [f"a.{name} = f{path.t}.k{j}" for j, name in enumerate(path.asked)]
+        tests += [f"a.t = f{path.t}.t"] if dated else []
+        joined.append(f"LEFT JOIN {prefix}f{path.t} f{path.t} ON {' AND '.join(tests)}")
         if path.ranged:
-            near = " AND ".join(test.replace(f" f{path.number}.", f" b{path.number}.") for test in tests)
-            joined.append(f"LEFT JOIN {prefix}b{path.number} b{path.number} ON {near}")
+            near = " AND ".join(test.replace(f" f{path.t}.", f" b{path.t}.") for test in tests)
+            joined.append(f"LEFT JOIN {prefix}b{path.t} b{path.t} ON {near}")
     return parts, f"SELECT {', '.join(chosen)} FROM {' '.join(joined)}"

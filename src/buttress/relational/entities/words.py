@@ -42,8 +42,8 @@ class Word:
     """What a feature is of a set of rows, from their statistics: letters in the order in which ``numpy`` takes them.
 
     ``of`` is what there is a feature for: "row" (a table), "time" (a table with a time), "number" or "text" (a column),
-    "part" (a number of the rows with one text), "date" (as_of itself). The letter t is as_of, and u a day in its unit.
-    ``windowed`` words may have a window.
+    "part" (a number of the rows with one text), "value" (a column of either kind, whose rows are first made one a
+    value), "date" (as_of itself). The letter t is as_of, and u a day in its unit. ``windowed`` words may have a window.
     """
 
     letters: str
@@ -70,6 +70,7 @@ WORDS = {
     "last": Word("p", "{p}", _same),
     "share": Word("cr", "COALESCE({c} / NULLIF({r}, {zero}), {zero})", lambda c, r: np.nan_to_num(_ratio(c, r)),
                   "text", windowed=True),
+    "distinct": Word("r", "COALESCE({r}, {zero})", _same, "value"),
     "sum_by": Word("m", "COALESCE({m}, {zero})", _same, "part", windowed=True),
     "trend": Word("ndxyviju", "CASE WHEN {i} < {j} THEN ({n} * {v} - {x} * {d}) / ({n} * {y} - {x} * {x}) * {u} END",
                   _slope, windowed=True),
