@@ -9,6 +9,7 @@ import pytest
 from relational_storage import in_database
 
 from buttress.relational import EntityFeatures, Join, Table
+from buttress.relational.entities.text import Place
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 
 START = pd.Timestamp("2024-02-27 05:00")
@@ -156,6 +157,53 @@ def test_words_are_those_of_pandas_by_hand(engine, inner, seed):
     found = made.fit_transform(join.tables[0].source)
     assert {function for _, function, *_ in made.features_} == set(WORDS)
     check(join, made, found)
+
+
+@WAYS
+def test_few_questions_and_many_are_answered_alike(inner, monkeypatch):
+    """Few are looked up by their keys; of many, whole tables are read."""
+    join = shop(6, inner_time=inner)
+    rows = join.tables[0].source
+    monkeypatch.setattr("buttress.relational.entities.database.FEW", 0)
+    made = EntityFeatures(join, WORDS, missing="nan", engine="sql")
+    check(join, made, made.fit_transform(rows))
+
+
+def test_one_entity_is_looked_up_by_its_key(postgres, monkeypatch):
+    """PostgreSQL reads no whole table for it, and leaves its setting as it was in a transaction of the user's."""
+    owner, reader = postgres
+    for text in ("CREATE TABLE ones AS SELECT i AS no, i % 5000 AS cust, i % 50 AS t, 1.0 AS x FROM "
+                 "generate_series(1, 20000) i", "CREATE TABLE more AS SELECT i % 20000 AS no, 2.0 AS y FROM "
+                 "generate_series(1, 40000) i", "CREATE INDEX ON ones (cust)", "CREATE INDEX ON more (no)",
+                 "ANALYZE ones", "ANALYZE more"):
+        owner.execute(text)
+    rows = pd.DataFrame({"cust": [7], "at": [40]})
+    join = Join([Table("asked", rows), Table("ones", (reader, "ones"), features=["x"], time="t"),
+                 Table("more", (reader, "more"), features=["y"])],
+                [("asked.cust", "ones.cust"), ("ones.no", "more.no")], as_of="asked.at")
+    made = EntityFeatures(join, ("count", "sum:30", "distinct", "since_last"), missing="nan", engine="sql").fit(rows)
+    plans = []
+    select = Place.select
+
+    def explained(self, statement):
+        if statement.startswith("WITH"):
+            plans.extend(row[0] for row in select(self, f"EXPLAIN {statement}"))
+        return select(self, statement)
+
+    monkeypatch.setattr(Place, "select", explained)
+    try:
+        reader.rollback()
+        reader.execute("SELECT set_config('enable_nestloop', 'off', true)")
+        found = made.transform(rows)[0]
+        assert reader.execute("SHOW enable_nestloop").fetchone() == ("off",)
+    finally:
+        reader.rollback()
+        owner.execute("DROP TABLE ones, more")
+    known = [i for i in range(1, 20001) if i % 5000 == 7 and i % 50 < 40]
+    assert dict(zip(made.get_feature_names_out(), found))["ones.count"] == len(known)
+    assert dict(zip(made.get_feature_names_out(), found))["more.count"] == 2 * len(known)
+    assert plans
+    assert not [line for line in plans if "Seq Scan on ones" in line or "Seq Scan on more" in line]
 
 
 def check_stored(join, there, read):

@@ -1,6 +1,8 @@
 """Features of entities where the tables are: one SELECT, sent to the database that holds them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,12 @@ from buttress.relational.entities.text import Path, Place, SqlTable, expression,
 from buttress.relational.entities.words import DAY
 from buttress.relational.plan.keys import check_exact, check_kinds, largest
 from buttress.relational.sources.columns import Column
-from buttress.relational.sources.databases import Item, pinned_tables
+from buttress.relational.sources.databases import Item, pinned_tables, postgres_cursor
 from buttress.relational.sources.dialects import POSTGRES, SPARK, Dialect
 from buttress.relational.sql.plan import column_sample, home_of, typed_sample
 from buttress.relational.sql.text import as_number
+
+FEW = 100  # entities that are looked up by their keys; of more, whole tables are read once
 
 
 def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int], memory: float,
@@ -120,15 +124,35 @@ class InDatabase:
         paths = paths_of(self.join, self.paths, features, centers, self.place, self.day)
         for path in paths.values():
             self._check_size(path)
+        paths = {which: replace(path, few=n <= FEW) for which, path in paths.items()}
         if not paths:
             return out
         there = [j for j, feature in enumerate(features) if (feature.table, feature.per) in paths]
         chosen = ["a.i", *(expression(features[j], paths[features[j].table, features[j].per]) for j in there)]
         parts, select = whole(self._asked_rows(), paths.values(), chosen, self.place.prefix)
-        rows = self.place.select(f"WITH {', '.join(parts)} {select}")
+        with self._by_index(n <= FEW):
+            rows = self.place.select(f"WITH {', '.join(parts)} {select}")
         found = np.array([[np.nan if value is None else float(value) for value in row] for row in rows])
         out[found[:, 0].astype(np.intp)[:, None], np.array(there)] = found[:, 1:]
         return out
+
+    @contextmanager
+    def _by_index(self, few: bool) -> Iterator[None]:
+        """Let PostgreSQL look rows up one by one, which a snapshot forbids it for the sake of whole tables.
+
+        The setting goes with the savepoint.
+        """
+        if not few or self.place.dialect is not POSTGRES:
+            yield
+            return
+        with postgres_cursor(self.place.connection) as cursor:
+            cursor.execute("SAVEPOINT buttress_few")
+            cursor.execute("SELECT set_config('enable_nestloop', 'on', true)")
+            try:
+                yield
+            finally:
+                if not self.place.connection.closed:
+                    cursor.execute("ROLLBACK TO SAVEPOINT buttress_few")
 
     def _asked_rows(self) -> str:
         """Return the SELECT of the entities: i, keys a0, a1, ... and time t."""

@@ -161,11 +161,10 @@ def most_frequent(column: Column, known: NDArray[np.bool_], limit: int) -> list[
 def check_size(join: Join, hop: Hop, t: int, n_rows: float, largest: int) -> None:
     """Refuse rows limited in time whose path would have to be made, larger than any table on it."""
     if n_rows > largest:
-        one, other = join.tables[hop.parent].name, join.tables[hop.child].name
-        raise ValueError(f"Rows of {join.tables[t].name!r} belong to several rows of {one!r}, by way of {other!r}, and "
-                         f"as_of looks at the time of each of the {n_rows:.3g} pairs. Only {largest:.3g} are allowed, "
-                         f"the rows of a table. Leave out the time of {join.tables[t].name!r} or of {other!r}, or make "
-                         "a view with one row a pair.")
+        raise ValueError(f"A row of {join.tables[t].name!r} belongs to several rows of "
+                         f"{join.tables[hop.parent].name!r}, and as_of looks at the time of each of the {n_rows:.3g} "
+                         f"pairs. Only {largest:.3g} are allowed, the rows of a table. To keep both times, make a view "
+                         "with one row a pair and the later of its times.")
 
 
 def when(name: str) -> str:

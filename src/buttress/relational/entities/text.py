@@ -53,6 +53,7 @@ class Path:
 
     ``asked`` are the columns of "asked" that hold the keys of the first hop, ``day`` a day in the unit of times.
     ``per`` is the column by whose values rows are made one ("" for none), and ``tag`` marks the names of expressions.
+    ``few`` says that few entities are asked for: far tables are then read by the keys that these lead to.
     """
 
     hops: Sequence[Hop]
@@ -64,6 +65,7 @@ class Path:
     day: float
     per: str = ""
     tag: str = ""
+    few: bool = False
 
     @property
     def number(self) -> int:
@@ -116,7 +118,10 @@ def _up_the_path(path: Path) -> tuple[list[str], bool]:
     chosen += [f"{last.values[path.per]} AS v"] if path.per else []
     chosen += [f"{_of_row(path, statistic)} AS {name}" for statistic, name in path.named(of_time=False)]
     known = f" AND {last.values[path.per]} IS NOT NULL" if path.per else ""
-    parts = [f"{our}r{path.t}_{len(path.hops)} AS (SELECT {', '.join(chosen)} FROM {last.item} b"
+    parts = []
+    if path.few and len(path.hops) > 1:
+        parts, known = _reached(path), known + f" AND {_led_to(path, len(path.hops) - 1)}"
+    parts += [f"{our}r{path.t}_{len(path.hops)} AS (SELECT {', '.join(chosen)} FROM {last.item} b"
              f"{_known(last, path.hops[-1].below, time)}{known})"]
     for level in range(len(path.hops) - 1, 0, -1):
         more, time = _next_table(path, level, time)
@@ -130,6 +135,29 @@ def _up_the_path(path: Path) -> tuple[list[str], bool]:
         by = ""
     parts.append(f"{our}r{path.t} AS (SELECT {', '.join(chosen)} FROM {our}r{path.t}_1 q{by})")
     return parts, time is not None
+
+
+def _led_to(path: Path, level: int) -> str:
+    """Return the condition that a row b of a table on the path has a key that the entities that are asked for lead to.
+    """
+    our = path.place.prefix
+    hop = path.hops[level]
+    keys = path.place.tables[hop.child].keys
+    names = path.asked if level == 0 else _numbered(len(hop.columns))
+    above = f"{our}asked" if level == 0 else f"{our}k{path.t}_{level}"
+    same = " AND ".join(f"a.{name} = {keys[key]}" for name, key in zip(names, hop.below))
+    return f"EXISTS (SELECT 1 FROM {above} a WHERE {same})"
+
+
+def _reached(path: Path) -> list[str]:
+    """Return the expressions k<number>_<level>: keys of the next table away from the label's that are led to."""
+    parts = []
+    for level, hop in enumerate(path.hops[1:]):
+        table = path.place.tables[hop.parent]
+        chosen = ", ".join(_keys(table, hop.above))
+        parts.append(f"{path.place.prefix}k{path.t}_{level + 1} AS (SELECT DISTINCT {chosen} FROM {table.item} b "
+                     f"WHERE {_led_to(path, level)})")
+    return parts
 
 
 def _next_table(path: Path, level: int, time: str | None) -> tuple[list[str], str | None]:
@@ -152,8 +180,9 @@ def _next_table(path: Path, level: int, time: str | None) -> tuple[list[str], st
     chosen = _keys(table, up) + ([f"{latest} AS t"] if times else [])
     chosen += [f"m.{name}" for name in (*value, *(name for _, name in statistics))]
     same = " AND ".join(f"{table.keys[name]} = m.{key}" for name, key in zip(path.hops[level].above, keys))
+    known = f" AND {_led_to(path, level - 1)}" if path.few else ""
     parts.append(f"{path.place.prefix}r{path.t}_{level} AS (SELECT {', '.join(chosen)} "
-                 f"FROM {table.item} b JOIN {rows} m ON {same}{_known(table, up, above)})")
+                 f"FROM {table.item} b JOIN {rows} m ON {same}{_known(table, up, above)}{known})")
     return parts, "t" if times else None
 
 
