@@ -128,8 +128,10 @@ FAMILIES = {
     "+ sums of 30 and 90 days": ("sum:30d", "sum:90d"),
     "+ recent over total": ("count:30d/all", "count:90d/all"),
     "+ mean of the latest 3 rows": ("mean:3rows",),
-    "+ mean of the latest 3 and 10 rows": ("mean:3rows", "mean:10rows"),
+    "+ means of the latest 3 and 10 rows": ("mean:3rows", "mean:10rows"),
     "+ trend": ("trend",),
+    "+ different values": ("distinct",),
+    "+ sums by category": ("sum_by",),
     "+ hour, weekday, season": ("hour", "weekday", "season_sin", "season_cos"),
     "+ all of these": ("since_last", "since_first", "gap_mean", "gap_last", "overdue", "count:30d", "count:90d",
                        "sum:30d", "sum:90d", "count:30d/all", "count:90d/all", "mean:3rows", "mean:10rows", "trend",
@@ -165,8 +167,9 @@ def judged(task, X):
     return areas
 
 
-def line(name, X, areas):
-    print(f"  {name:<44} {X.shape[1]:>4} features   LinearSVC {areas[0]:.4f}   boosting {areas[1]:.4f}", flush=True)
+def line(task, name, X):
+    areas = judged(task, X)
+    print(f"| {task.name} | {name} | {X.shape[1]} | {areas[0]:.4f} | {areas[1]:.4f} |", flush=True)
 
 
 def main():
@@ -175,18 +178,15 @@ def main():
     parser.add_argument("--sets", default="shop,movielens,chinook")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # of liblinear's limit of steps, and of columns without a value
+    print("| set | features | columns | LinearSVC | boosting |\n| --- | --- | --- | --- | --- |")
     for name in options.sets.split(","):
         if name != "shop" and options.data_dir is None:
-            print(f"{name}\n  left out: give --data-dir")
             continue
         task = TASKS[name](options.data_dir)
-        print(f"{name}: {int(task.early.sum())} rows to learn from, {int((~task.early).sum())} to judge")
-        line("by hand", written_by_hand(task), judged(task, written_by_hand(task)))
+        line(task, "SQL by hand", written_by_hand(task))
         for label, words in ([] if task.join.as_of is None else FAMILIES.items()):
-            X = made(task, functions=(*ALWAYS, *words))
-            line(label, X, judged(task, X))
-        X = made(task)
-        line("default", X, judged(task, X))
+            line(task, label, made(task, functions=(*ALWAYS, *words)))
+        line(task, "default", made(task))
 
 
 if __name__ == "__main__":

@@ -174,7 +174,7 @@ def test_one_entity_is_looked_up_by_its_key(postgres, monkeypatch):
     owner, reader = postgres
     for text in ("CREATE TABLE ones AS SELECT i AS no, i % 5000 AS cust, i % 50 AS t, 1.0 AS x FROM "
                  "generate_series(1, 20000) i", "CREATE TABLE more AS SELECT i % 20000 AS no, 2.0 AS y FROM "
-                 "generate_series(1, 40000) i", "CREATE INDEX ON ones (cust)", "CREATE INDEX ON more (no)",
+                 "generate_series(1, 40000) i", "CREATE INDEX ON ones (cust)", "CREATE INDEX ON ones (no)", "CREATE INDEX ON more (no)",
                  "ANALYZE ones", "ANALYZE more"):
         owner.execute(text)
     rows = pd.DataFrame({"cust": [7], "at": [40]})
