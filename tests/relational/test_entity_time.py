@@ -172,11 +172,11 @@ def test_few_questions_and_many_are_answered_alike(inner, monkeypatch):
 def test_one_entity_is_looked_up_by_its_key(postgres, monkeypatch):
     """PostgreSQL reads no whole table for it, and leaves its setting as it was in a transaction of the user's."""
     owner, reader = postgres
-    for text in ("CREATE TABLE ones AS SELECT i AS no, i % 5000 AS cust, i % 50 AS t, 1.0 AS x FROM "
+    for made in ("CREATE TABLE ones AS SELECT i AS no, i % 5000 AS cust, i % 50 AS t, 1.0 AS x FROM "
                  "generate_series(1, 20000) i", "CREATE TABLE more AS SELECT i % 20000 AS no, 2.0 AS y FROM "
-                 "generate_series(1, 40000) i", "CREATE INDEX ON ones (cust)", "CREATE INDEX ON ones (no)", "CREATE INDEX ON more (no)",
-                 "ANALYZE ones", "ANALYZE more"):
-        owner.execute(text)
+                 "generate_series(1, 40000) i", "CREATE INDEX ON ones (cust)", "CREATE INDEX ON ones (no)",
+                 "CREATE INDEX ON more (no)", "ANALYZE ones", "ANALYZE more"):
+        owner.execute(made)
     rows = pd.DataFrame({"cust": [7], "at": [40]})
     join = Join([Table("asked", rows), Table("ones", (reader, "ones"), features=["x"], time="t"),
                  Table("more", (reader, "more"), features=["y"])],

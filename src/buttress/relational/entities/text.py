@@ -119,7 +119,7 @@ def _up_the_path(path: Path) -> tuple[list[str], bool]:
     chosen += [f"{_of_row(path, statistic)} AS {name}" for statistic, name in path.named(of_time=False)]
     known = f" AND {last.values[path.per]} IS NOT NULL" if path.per else ""
     parts = []
-    if path.few and len(path.hops) > 1:
+    if path.few:
         parts, known = _reached(path), known + f" AND {_led_to(path, len(path.hops) - 1)}"
     parts += [f"{our}r{path.t}_{len(path.hops)} AS (SELECT {', '.join(chosen)} FROM {last.item} b"
              f"{_known(last, path.hops[-1].below, time)}{known})"]
