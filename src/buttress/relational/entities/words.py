@@ -131,11 +131,10 @@ def window_of(text: str, day: float) -> Window:
     return Window(text, size * UNITS.get(unit, 1.0), False)
 
 
-def check_functions(functions: object) -> None:
+def check_functions(functions: Sequence[str]) -> None:
     """Refuse what is no list of words, and a window that is none or that a word cannot have."""
     if isinstance(functions, str):
         raise ValueError(f"functions must be a list. Got {functions!r}. Use [{functions!r}].")
-    assert isinstance(functions, Sequence)
     for function in functions:
         word, window, _ = split(str(function))
         if word not in WORDS:
