@@ -68,13 +68,16 @@ def test_each_row_of_the_labels_table_is_a_row_as_known_at_its_date(people):
     assert any("before people.date" in note for note in table.notes)
 
 
-def test_without_a_date_the_report_says_that_the_future_counts(people):
+def test_of_all_rows_the_report_says_that_the_future_counts(people):
     path, rows, visits = people
     path.write_text(JOINS.format(dated=""), encoding="utf-8")
+    with pytest.raises(ValueError, match="as_of='all' for a picture"):
+        read_entities(str(path), None, "auto")
+    path.write_text(JOINS.format(dated="as_of = 'all'"), encoding="utf-8")
     table, _, _ = read_entities(str(path), None, "auto")
     wanted = visits.groupby("person")["minutes"].mean().reindex(rows["id"])
     np.testing.assert_allclose(table.numeric["visits.minutes.mean"], wanted, rtol=1e-12)
-    assert any(note.startswith("Without as_of, rows of visits count") for note in table.notes)
+    assert any(note.startswith("With as_of='all', rows of visits count") for note in table.notes)
 
 
 def newer_files(path, rows, visits):

@@ -39,17 +39,17 @@ def bank(seed=0, n=30, dated=False, inner_time=False):
               Table("accounts", accounts, features=["age"], time="opened" if inner_time else None),
               Table("moves", moves, features=["amount", "type"], time="day")]
     return Join(tables, [("loans.account", "accounts.id"), ("accounts.id", "moves.account")],
-                as_of="loans.day" if dated else None)
+                as_of="loans.day" if dated else "all")
 
 
 def by_hand(join, row):
     """The features of one loan from its own rows, in plain pandas."""
     accounts, moves = (table.source for table in join.tables[1:])
     mine = accounts[accounts["id"] == row["account"]] if pd.notna(row["account"]) else accounts[:0]
-    if join.as_of and join.tables[1].time:
+    if join.date and join.tables[1].time:
         mine = mine[mine["opened"] < row["day"]]
     theirs = moves[moves["account"].isin(mine["id"])]
-    if join.as_of:
+    if join.date:
         theirs = theirs[theirs["day"] < row["day"]]
     amount = theirs["amount"].dropna()
     latest = theirs.dropna(subset=["amount"]).sort_values(["day", "amount"])["amount"]
@@ -246,7 +246,7 @@ def test_the_future_does_not_help():
             customers[:half], customers["left"][:half])
         return roc_auc_score(customers["left"][half:], model.predict_proba(customers[half:])[:, 1])
 
-    assert auc(visits, None) > 0.9
+    assert auc(visits, "all") > 0.9
     assert auc(visits, "customers.date") < 0.6
     shuffled = visits.copy()
     shuffled.loc[later, "minutes"] = np.random.default_rng(1).permutation(shuffled.loc[later, "minutes"])
@@ -256,6 +256,18 @@ def test_the_future_does_not_help():
                                     [("customers.id", "visits.customer")], as_of="customers.date"), engine=engine)
                 .fit_transform(customers[:1]) for rows in (visits, shuffled)]
         np.testing.assert_array_equal(*same)
+
+
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_times_without_a_date_are_refused_unless_all_rows_are_meant(engine):
+    join = two(time="day")
+    with pytest.raises(ValueError, match=r"'other' has a time.*as_of='rows\.date'.*as_of='all'"):
+        EntityFeatures(join, engine=engine).fit(join.tables[0].source)
+    whole = two(time="day", as_of="all")
+    made = EntityFeatures(whole, ("sum", "last"), engine=engine)
+    np.testing.assert_array_equal(made.fit_transform(whole.tables[0].source), [[1], [2]])
+    with pytest.raises(ValueError, match="the join has none"):
+        made.set_params(functions=("since_last",)).fit(whole.tables[0].source)
 
 
 def test_a_row_at_the_date_itself_is_not_known_yet():

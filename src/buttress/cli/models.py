@@ -1,4 +1,4 @@
-"""The commands on joins, ``explain`` and ``fit``, and on models: ``train``, ``predict``, ``attack``, ``inspect``."""
+"""The commands on joins, ``explain``, ``features`` and ``fit``, and on models, ``train`` to ``inspect``."""
 
 import math
 from enum import StrEnum
@@ -45,6 +45,29 @@ def explain(
     from buttress.relational.command import explain_file
 
     typer.echo(explain_file(joins, target))
+
+
+@app.command(short_help="Write a row of features for each row of a join's label table.")
+def features(
+    joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational/declaring.md.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the features, CSV or Parquet.")],
+    target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
+    functions: Annotated[str | None, typer.Option(
+        help="Words such as count,sum:30d,since_last, see docs/relational/entities.md; a set of them if left out.",
+    )] = None,
+) -> None:
+    """Write keys, features and label of each row of the label's table; with as_of, of what was known by its date."""
+    check_file(output)
+    from buttress.audit.models.answering import check_format, write
+    from buttress.relational.command import features_file
+
+    check_format(output)
+    check_input(joins, output)
+    with ctrl_c():
+        columns = features_file(joins, target, functions.split(",") if functions else None)
+    write(columns, output)
+    rows = len(next(iter(columns.values())))
+    typer.echo(f"{counted(rows, 'row')}, {counted(len(columns), 'column')}. Written: {output}")
 
 
 @app.command(short_help="Train a linear SVM over a join of tables.")

@@ -1,4 +1,4 @@
-"""Joins declared in a TOML file, and the two commands on them, free of any command-line library.
+"""Joins declared in a TOML file, and the commands on them, free of any command-line library.
 
     on = [["loan.account_id", "account.account_id"], ["loan.district", "district.id", "left"]]
 
@@ -19,7 +19,7 @@
 
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import near
 from buttress.relational.declare import Join, Table
+from buttress.relational.entities.transformer import entity_table
 from buttress.relational.explanation import explain
 from buttress.relational.sources.dialects import DUCKDB
 from buttress.relational.sources.files import is_files, matching, scanned
@@ -138,6 +139,16 @@ def predict_file(model: RelationalLinearSVC, path: str | Path) -> dict[str, NDAr
                          "tables, so that no class can be predicted for them.")
     words = np.asarray(getattr(model, "class_texts_", model.classes_))
     return {"row": np.arange(len(scores)), "prediction": words[(scores > 0).astype(np.intp)], "score": scores}
+
+
+def features_file(path: str | Path, target: str | None = None,
+                  functions: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Return the columns of ``buttress features``: keys, date, features and label of each row of the label's table."""
+    join = read_join(path, target)
+    table = join.tables[join.root]
+    rows = entity_table(join, functions=functions)
+    label = {} if rows.label is None else {f"{table.name}.{table.label}": rows.label}
+    return {**rows.keys, **rows.columns, **label}
 
 
 def _class_texts(join: Join, model: RelationalLinearSVC) -> list[str]:

@@ -147,7 +147,9 @@ class Join:
         tables.
     as_of : str or None
         ``"loan.date"``, a column of the label's table: for each of its rows :class:`EntityFeatures` uses only rows
-        whose table's ``time`` is before it. Rows of a table without a ``time`` count as always known.
+        whose table's ``time`` is before it. Rows of a table without a ``time`` count as always known. ``"all"`` says
+        that it shall use all rows although tables have a ``time``: a picture as of today, whose features know what came
+        after a label was given.
 
     Examples
     --------
@@ -176,8 +178,13 @@ class Join:
         self.using = _columns("using", using)
         self.max_bag_rows = max_bag_rows
         self.as_of = as_of
-        if as_of is not None:
+        if self.date is not None:
             _check_date(as_of, self.tables[self.root].name if self.tables else "")
+
+    @property
+    def date(self) -> str | None:
+        """The column that ``as_of`` names; None where there is none, and all rows are used."""
+        return None if self.as_of == "all" else self.as_of
 
     def __repr__(self) -> str:
         used = f", using={self.using!r}" if self.using else ""
@@ -209,8 +216,8 @@ class Join:
         """Check names and columns, asking each source for its columns once; return the pairs, tables as numbers."""
         self._check_names()
         columns = [table.check() for table in self.tables]
-        if self.as_of is not None:
-            self.find_column(self.as_of, columns)
+        if self.date is not None:
+            self.find_column(self.date, columns)
         return [self._pair(pair, columns) for pair in [*self.on, *self._equal_names(columns)]]
 
     def _equal_names(self, columns: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
@@ -332,7 +339,8 @@ def _check_date(as_of: object, table: str) -> None:
     """Refuse an ``as_of`` that names no column of the label's table; whether there is one, ``check`` says."""
     if not isinstance(as_of, str) or not as_of.startswith(f"{table}."):
         raise ValueError(f"as_of must be a column of the label's table {table!r}. Got {as_of!r}. Use "
-                         f"as_of='{table}.date', with the name of the column of dates.")
+                         f"as_of='{table}.date', with the name of the column of dates, or as_of='all' for all rows, "
+                         "whenever they became known.")
 
 
 def _check_once(column: str, table: Table, columns: Sequence[str]) -> None:

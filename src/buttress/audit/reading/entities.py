@@ -20,11 +20,11 @@ def read_entities(source: str, target: str | None, task: str) -> tuple[Table, st
     table, settled = make_table(rows.columns, rows.label, name, task, rows.names)
     table.origin = source, "join"
     table.notes.append(f"A row is a row of {join.tables[join.root].name!r}. Features of other tables are aggregates of "
-                       f"the rows that belong to it{f', as known before {join.as_of}' if join.as_of else ''}.")
+                       f"the rows that belong to it{f', as known before {join.date}' if join.date else ''}.")
     timed = [t.name for t in join.tables if t.time]
-    if timed and not join.as_of:
-        table.notes.append(f"Without as_of, rows of {', '.join(timed)} count that came after the label was given. What "
-                           "they tell of it cannot be known when it is predicted.")
+    if timed and not join.date:
+        table.notes.append(f"With as_of='all', rows of {', '.join(timed)} count that came after the label was given. "
+                           "What they tell of it cannot be known when it is predicted.")
     return table, settled, rows.made
 
 

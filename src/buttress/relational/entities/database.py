@@ -1,22 +1,28 @@
 """Features of entities where the tables are: one SELECT, sent to the database that holds them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from buttress._checks import Array
 from buttress.relational.declare import Join
-from buttress.relational.entities.features import Feature, statistics_of
+from buttress.relational.entities.features import Feature, ranged_of, statistics_of
+from buttress.relational.entities.layout import laid_out
 from buttress.relational.entities.memory import check_size
 from buttress.relational.entities.paths import Hop, root_keys, used
 from buttress.relational.entities.text import Path, Place, SqlTable, expression, own_expression, path_size, whole
+from buttress.relational.entities.words import DAY
 from buttress.relational.plan.keys import check_exact, check_kinds, largest
 from buttress.relational.sources.columns import Column
-from buttress.relational.sources.databases import Item, pinned_tables
+from buttress.relational.sources.databases import Item, pinned_tables, postgres_cursor
 from buttress.relational.sources.dialects import POSTGRES, SPARK, Dialect
 from buttress.relational.sql.plan import column_sample, home_of, typed_sample
 from buttress.relational.sql.text import as_number
+
+FEW = 100  # entities that are looked up by their keys; of more, whole tables are read once
 
 
 def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int], memory: float,
@@ -26,7 +32,7 @@ def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int
     ``asked`` are the columns of the rows that features are for; without them, it is for a SELECT that is kept.
     Tables of Spark, which has no transactions, are read once for an ``owner``, and kept as long as it lives.
     """
-    as_of = {join.root: join.find_column(join.as_of)[1]} if join.as_of is not None else {}
+    as_of = {join.root: join.find_column(join.date)[1]} if join.date is not None else {}
     columns = {t: list(dict.fromkeys([*used(join, paths, t), *filter(None, [as_of.get(t)])])) for t in numbers}
     connection, dialect, items = home_of([join.tables[t] for t in numbers], [columns[t] for t in numbers], memory)
     if dialect is SPARK and owner is not None:
@@ -74,15 +80,17 @@ class InDatabase:
     """Aggregates of the tables of a join inside the database that holds all of them but the label's.
 
     ``paths`` are those of :func:`find_paths`, ``asked`` the columns of the rows that features are for, ``as_of`` their
-    times or None. Files and frames are aggregated by a DuckDB of our own, within ``memory`` megabytes.
+    times or None, ``day`` a day in the unit of times. Files and frames are aggregated by a DuckDB of our own, within
+    ``memory`` megabytes.
     """
 
     def __init__(self, join: Join, paths: Mapping[int, list[Hop]], asked: dict[str, Column], as_of: Array | None,
-                 memory: float):
+                 day: float, memory: float):
         self.join = join
         self.paths = paths
         self.asked = asked
         self.as_of = as_of
+        self.day = day
         self.place = find_place(join, paths, list(paths), memory, self, asked)
         self.columns = self.place.samples
         self.keys = root_keys(paths)
@@ -113,17 +121,38 @@ class InDatabase:
         """Return the features' values, shape (n, n_features), NaN where an entity has no row with a value."""
         n = len(next(iter(self.asked.values())).null)
         out = np.zeros((n, len(features)))
-        paths = paths_of(self.join, self.paths, features, centers, self.place)
+        paths = paths_of(self.join, self.paths, features, centers, self.place, self.day)
         for path in paths.values():
             self._check_size(path)
+        paths = {which: replace(path, few=n <= FEW) for which, path in paths.items()}
         if not paths:
             return out
-        there = [j for j, feature in enumerate(features) if feature.table in paths]
-        chosen = ["a.i", *(expression(features[j], paths[features[j].table]) for j in there)]
-        rows = self.place.select(whole(self._asked_rows(), paths.values(), chosen, self.place.prefix))
+        there = [j for j, feature in enumerate(features) if (feature.table, feature.per) in paths]
+        chosen = ["a.i", *(expression(features[j], paths[features[j].table, features[j].per]) for j in there)]
+        parts, select = whole(self._asked_rows(), paths.values(), chosen, self.place.prefix)
+        with self._by_index(n <= FEW):
+            rows = self.place.select(f"WITH {', '.join(parts)} {select}")
         found = np.array([[np.nan if value is None else float(value) for value in row] for row in rows])
         out[found[:, 0].astype(np.intp)[:, None], np.array(there)] = found[:, 1:]
         return out
+
+    @contextmanager
+    def _by_index(self, few: bool) -> Iterator[None]:
+        """Let PostgreSQL look rows up one by one, which a snapshot forbids it for the sake of whole tables.
+
+        The setting goes with the savepoint.
+        """
+        if not few or self.place.dialect is not POSTGRES:
+            yield
+            return
+        with postgres_cursor(self.place.connection) as cursor:
+            cursor.execute("SAVEPOINT buttress_few")
+            cursor.execute("SELECT set_config('enable_nestloop', 'on', true)")
+            try:
+                yield
+            finally:
+                if not self.place.connection.closed:
+                    cursor.execute("ROLLBACK TO SAVEPOINT buttress_few")
 
     def _asked_rows(self) -> str:
         """Return the SELECT of the entities: i, keys a0, a1, ... and time t."""
@@ -180,22 +209,23 @@ def _texts(column: Column, dialect: Dialect, name: str) -> tuple[list[str | None
 
 
 def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature],
-             centers: Mapping[str, float], place: Place) -> dict[str, Path]:
-    """Return the paths that features need, by the names of their tables."""
+             centers: Mapping[str, float], place: Place, day: float) -> dict[tuple[str, str], Path]:
+    """Return the paths that features need, by the name of the table and the column by whose values rows are one."""
     keys = root_keys(paths)
     found = {}
     for t, hops in paths.items():
         name = join.tables[t].name
-        mine = [feature for feature in features if feature.table == name]
-        if mine:
+        for tag, per in enumerate(dict.fromkeys(feature.per for feature in features if feature.table == name)):
+            mine = [feature for feature in features if (feature.table, feature.per) == (name, per)]
             asked = [f"a{keys.index(key)}" for key in hops[0].above]
-            found[name] = Path(hops, asked, statistics_of(mine, centers), place, join.as_of is not None)
+            found[name, per] = Path(hops, asked, statistics_of(mine, centers), ranged_of(mine, day), place,
+                               join.date is not None, day, per, f"v{tag}" if per else "")
     return found
 
 
 def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature],
                    centers: Mapping[str, float], fills: Array | None, columns: Sequence[str]) -> str:
-    """Return the SELECT of ``columns`` of the label's table and the features of each of its rows."""
+    """Return the SELECT of ``columns`` of the label's table and the features of each of its rows, in lines."""
     place = find_place(join, paths, [join.root, *paths], 0.0)
     root = place.tables[join.root]
     dialect = place.dialect
@@ -203,12 +233,16 @@ def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequenc
     own = [feature for feature in features if feature.table == join.tables[join.root].name]
     chosen = [f"b.{dialect.quote(name)} AS o{j}" for j, name in enumerate(columns)]
     chosen += [f"{root.keys[name]} AS a{j}" for j, name in enumerate(keys)]
-    chosen += [f"{root.time} AS t"] if join.as_of is not None else []
+    chosen += [f"{root.time} AS t"] if join.date is not None else []
     chosen += [f"{own_expression(feature, root, dialect)} AS x{j}" for j, feature in enumerate(own)]
-    found = paths_of(join, paths, features, centers, place)
+    day = 1.0
+    if join.date is not None and place.samples[join.root][join.find_column(join.date)[1]].kind == "time":
+        day = DAY
+    found = paths_of(join, paths, features, centers, place, day)
     outside = [f"a.o{j} AS {dialect.quote(name)}" for j, name in enumerate(columns)]
     for j, feature in enumerate(features):
-        value = f"a.x{own.index(feature)}" if feature in own else expression(feature, found[feature.table])
+        value = f"a.x{own.index(feature)}" if feature in own else expression(feature, found[feature.table, feature.per])
         filled = value if fills is None else f"COALESCE({value}, {dialect.number(float(fills[j]))})"
         outside.append(f"{filled} AS {dialect.quote(feature.name)}")
-    return whole(f"SELECT {', '.join(chosen)} FROM {root.item} b", found.values(), outside, place.prefix)
+    parts, select = whole(f"SELECT {', '.join(chosen)} FROM {root.item} b", found.values(), outside, place.prefix)
+    return laid_out(parts, select, {t: table.name for t, table in enumerate(join.tables)}, place.prefix, dialect)

@@ -1,34 +1,42 @@
 """Which features a table gives, from which statistics of its rows they follow, and their values.
 
 A statistic can be merged: that of a set of rows follows from those of its parts. So every table is brought to one row
-a key before it meets the next, and nothing larger than a table is made.
+a key before it meets the next, and nothing larger than a table is made. What looks at a window before each date is of
+pairs of a date and a row, which are never kept.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from buttress._checks import Array
+from buttress.relational.entities.words import WORDS, Window, split, window_of
 
-FUNCTIONS = ("count", "mean", "sum", "min", "max", "std", "last", "share")
 OF_ONE_ROW = ("mean", "sum", "min", "max", "last")  # functions that are all the value itself, of one row
 
 
 @dataclass(frozen=True)
 class Feature:
-    """A function of the rows of a table that belong to an entity; "value" and "is" are of the entity's own row."""
+    """A function of the rows of a table that belong to an entity; "value" and "is" are of the entity's own row.
+
+    ``category`` is a text of ``column``, or of the column ``by``.
+    """
 
     table: str
     function: str
     column: str = ""
     category: str = ""
+    by: str = ""
 
     @property
     def name(self) -> str:
-        """``table.count``, ``table.column.mean``, ``table.column=category.share``; ``table.column`` of its own row."""
-        column = f".{self.column}" if self.column else ""
-        category = f"={self.category}" if self.function in ("share", "is") else ""
+        """``table.count``, ``table.column.mean``, ``table.column=category.share``; ``table.column`` of its own row.
+
+        ``table.column.by=category.sum_by`` of a part of its rows.
+        """
+        column = "".join(f".{part}" for part in (self.column, self.by) if part)
+        category = f"={self.category}" if self.category or self.word in ("share", "is", "sum_by") else ""
         function = "" if self.function in ("value", "is") else f".{self.function}"
         return f"{self.table}{column}{category}{function}"
 
@@ -37,13 +45,29 @@ class Feature:
         """``table.column``."""
         return f"{self.table}.{self.column}"
 
+    @property
+    def word(self) -> str:
+        """The function without its window."""
+        return split(self.function)[0]
+
+    @property
+    def per(self) -> str:
+        """The column by whose values rows are one, "" where they are as they are."""
+        return self.column if self.word in WORDS and WORDS[self.word].of == "value" else ""
+
+    @property
+    def whole(self) -> "Feature | None":
+        """The feature of all rows that this one is divided by, if it is."""
+        return replace(self, function=self.word) if self.function.endswith("/all") else None
+
 
 @dataclass(frozen=True)
 class Statistic:
     """What is known of a set of rows: values ``of`` the rows, merged by SUM, MIN, MAX or LAST.
 
     ``of`` is "row" (1), "known" (1 where there is a value), "value", "centred" (the value less the ``center``, the
-    column's mean, so that squares do not cancel), "square" (of that) or "category" (1 where it is that one).
+    column's mean, so that squares do not cancel), "square" (of that), "category" (1 where it is that one), "part" (the
+    value where the column ``by`` is that category), or "time" (when the row became known).
     """
 
     name: str
@@ -51,64 +75,116 @@ class Statistic:
     of: str
     column: str = ""
     category: str = ""
+    by: str = ""
     center: float = 0.0
 
 
-ROWS = Statistic("rows", "SUM", "row")
-_KINDS = {"n": ("SUM", "known"), "s": ("SUM", "value"), "l": ("MIN", "value"), "h": ("MAX", "value"),
-          "d": ("SUM", "centred"), "q": ("SUM", "square"), "p": ("LAST", "value")}
-# The statistics that each function of numbers needs, by their letters, and what it is of them in SQL
-SQL = {"count": ("", "COALESCE({rows}, {zero})"), "share": ("", "COALESCE({share} / {rows}, {zero})"),
-       "sum": ("s", "COALESCE({s}, {zero})"), "mean": ("ns", "{s} / NULLIF({n}, {zero})"), "min": ("l", "{l}"),
-       "max": ("h", "{h}"), "last": ("p", "{p}"),
-       "std": ("ndqlh", "CASE WHEN {n} > {one} THEN CASE WHEN {l} = {h} THEN {zero} ELSE "
-                        "SQRT(GREATEST({q} - {d} * {d} / {n}, {zero}) / ({n} - {one})) END END")}
+@dataclass(frozen=True)
+class Ranged:
+    """A statistic of the rows in a window before a date: of ``base``, times a ``power`` of their age (time less date).
+
+    The least and the largest age are of the rows whose base is above 0.
+    """
+
+    name: str
+    base: str
+    merge: str
+    power: int
+    window: Window
 
 
-def letters_of(feature: Feature) -> str:
-    """Return the letters of the statistics that a feature follows from."""
-    return SQL[feature.function][0]
+ROWS = Statistic("r:", "SUM", "row")
+_KINDS = {"r": ("SUM", "row"), "n": ("SUM", "known"), "s": ("SUM", "value"), "l": ("MIN", "value"),
+          "h": ("MAX", "value"), "d": ("SUM", "centred"), "q": ("SUM", "square"), "p": ("LAST", "value"),
+          "c": ("SUM", "category"), "m": ("SUM", "part"), "z": ("MAX", "time"), "a": ("MIN", "time")}
+# Of ages: the letter of the statistic they are multiplied by, how they are merged, their power, the window if fixed
+_AGES = {"x": ("n", "SUM", 1, ""), "y": ("n", "SUM", 2, ""), "v": ("d", "SUM", 1, ""), "i": ("n", "MIN", 1, ""),
+         "j": ("n", "MAX", 1, ""), "b": ("r", "MIN", 1, "2rows")}
+
+
+def letters_of(feature: Feature) -> dict[str, str]:
+    """Return the names of the statistics a feature follows from, by their letters, without as_of and the day."""
+    window = split(feature.function)[1]
+    found = {}
+    for letter in WORDS[feature.word].letters.replace("t", "").replace("u", ""):
+        wide = _AGES[letter][3] or window if letter in _AGES else window
+        found[letter] = _named(letter, feature) + (f"@{wide}" if wide or letter in _AGES else "")
+    return found
+
+
+def _named(letter: str, feature: Feature) -> str:
+    column = "" if letter in "rzab" else feature.column
+    return f"{letter}:{column}:{feature.by}={feature.category}" if letter in "cm" else f"{letter}:{column}"
+
+
+def _parts(features: Iterable[Feature]) -> list[Feature]:
+    """Return features and those they are divided by."""
+    return [part for feature in features for part in (feature, feature.whole) if part is not None]
 
 
 def statistics_of(features: Iterable[Feature], centers: Mapping[str, float]) -> list[Statistic]:
-    """Return the statistics that features of one table need, each once; the number of rows is the first.
+    """Return the statistics of rows that features of one table need, each once; the number of rows is the first.
 
     ``centers`` are what is subtracted before squares are added up, by "table.column".
     """
     found = {ROWS.name: ROWS}
-    for feature in features:
-        if feature.function == "share":
-            name = share_name(feature)
-            found[name] = Statistic(name, "SUM", "category", feature.column, feature.category)
+    for feature in _parts(features):
         for letter in letters_of(feature):
-            name = f"{letter}:{feature.column}"
-            center = centers.get(feature.source, 0.0) if letter in "dq" else 0.0
-            found[name] = Statistic(name, *_KINDS[letter], feature.column, center=center)
+            letter = _AGES[letter][0] if letter in _AGES else letter
+            name = _named(letter, feature)
+            if name not in found:
+                center = centers.get(feature.source, 0.0) if letter in "dq" else 0.0
+                found[name] = Statistic(name, *_KINDS[letter], feature.column, feature.category, feature.by, center)
     return list(found.values())
 
 
-def share_name(feature: Feature) -> str:
-    """Return the name of the statistic that a share follows from."""
-    return f"c:{feature.column}={feature.category}"
+def ranged_of(features: Iterable[Feature], day: float) -> list[Ranged]:
+    """Return the statistics of windows that features of one table need, each once."""
+    found = {}
+    for feature in _parts(features):
+        for letter, name in letters_of(feature).items():
+            if "@" in name[len(_named(letter, feature)):]:
+                plain = (letter, _KINDS[letter][0], 0, "") if letter in _KINDS else None
+                base, merge, power, fixed = plain or _AGES[letter]
+                window = window_of(fixed or split(feature.function)[1], day)
+                found[name] = Ranged(name, _named(base, feature), merge, power, window)
+    return list(found.values())
 
 
 def features_of(table: str, columns: Sequence[str], categories: Mapping[str, Sequence[str]],
-                functions: Sequence[str], dated: bool) -> list[Feature]:
-    """Return the features of a table, its number of rows among them always, in the order of columns and functions."""
-    found = [Feature(table, "count")]
+                functions: Sequence[str], own_time: bool, dated: bool) -> list[Feature]:
+    """Return the features of a table, its number of rows among them always, in the order of columns and functions.
+
+    ``own_time`` says that the table has a time, ``dated`` that entities see its rows by a date.
+    """
+    def given(of: str) -> list[str]:
+        return [function for function in functions if function != "count" and WORDS[split(function)[0]].of == of
+                and (dated or not _needs_date(function)) and (own_time or function != "last")]
+
+    found = [Feature(table, "count"), *(Feature(table, function) for function in given("row"))]
+    if own_time and dated:
+        found += [Feature(table, function) for function in given("time")]
     for column in columns:
         held = categories.get(f"{table}.{column}")
-        if held is None:
-            found += [Feature(table, function, column) for function in functions
-                      if function not in ("count", "share") and (dated or function != "last")]
-        elif "share" in functions:
-            found += [Feature(table, "share", column, category) for category in held]
+        found += [Feature(table, function, column) for function in given("number")] if held is None else [
+            Feature(table, function, column, category) for function in given("text") for category in held]
+        found += [Feature(table, function, column) for function in given("value")]
+    found += [Feature(table, function, column, category, by) for function in given("part") for column in columns
+              if f"{table}.{column}" not in categories for by in columns
+              for category in categories.get(f"{table}.{by}", ())]
     return found
 
 
-def own_features(table: str, columns: Sequence[str], categories: Mapping[str, Sequence[str]]) -> list[Feature]:
-    """Return the features of an entity's own row: its numbers, and a column for each category of its text."""
-    found = []
+def _needs_date(function: str) -> bool:
+    word, window, _ = split(function)
+    return bool(window) or WORDS[word].dated
+
+
+def own_features(table: str, columns: Sequence[str], categories: Mapping[str, Sequence[str]],
+                 functions: Sequence[str], date: Sequence[str]) -> list[Feature]:
+    """Return the features of an entity's own row: its numbers, a column for each category of its text, and its date."""
+    found = [Feature(table, function, column) for column in date for function in functions
+             if WORDS[split(function)[0]].of == "date"]
     for column in columns:
         held = categories.get(f"{table}.{column}")
         found += [Feature(table, "value", column)] if held is None else [
@@ -120,7 +196,7 @@ def kept(features: Sequence[Feature], functions: Sequence[str], single: Iterable
     """Return the features without counts that are not asked for, and without repetitions.
 
     In the tables ``single`` no entity has more than one row: all functions of a number are then the number itself, or
-    say nothing, and only the first of them stays.
+    say nothing, and only the first of them stays; of its time, only how long ago it was.
     """
     left = []
     seen = set()
@@ -128,7 +204,8 @@ def kept(features: Sequence[Feature], functions: Sequence[str], single: Iterable
         once = feature.table in set(single)
         if feature.function == "count" and "count" not in functions:
             continue
-        if once and feature.function == "std":
+        if once and (feature.word in ("std", "trend", "since_first", "gap_mean", "gap_last", "overdue")
+                     or feature.function.endswith(("row", "rows", "/all"))):
             continue
         if once and feature.function in OF_ONE_ROW:
             if feature.source in seen:
@@ -138,25 +215,14 @@ def kept(features: Sequence[Feature], functions: Sequence[str], single: Iterable
     return left
 
 
-def value_of(feature: Feature, found: Mapping[str, Array]) -> Array:
+def value_of(feature: Feature, found: Mapping[str, Array], as_of: Array | None, day: float) -> Array:
     """Return a feature's values from statistics of the same rows; NaN where it has none."""
-    rows = found[ROWS.name]
-    if feature.function == "count":
-        return rows
-    if feature.function == "share":
-        return np.divide(found[share_name(feature)], rows, out=np.zeros(len(rows)), where=rows > 0)
-    statistic = {letter: found[f"{letter}:{feature.column}"] for letter in letters_of(feature)}
-    if feature.function == "sum":
-        return statistic["s"]
-    if feature.function == "mean":
-        return np.divide(statistic["s"], statistic["n"], out=np.full(len(rows), np.nan), where=statistic["n"] > 0)
-    if feature.function == "std":
-        return _deviation(**statistic)
-    (end,) = statistic.values()
-    return np.where(np.isfinite(end), end, np.nan)
-
-
-def _deviation(n: Array, d: Array, q: Array, l: Array, h: Array) -> Array:
-    """Return the standard deviation with n - 1, as pandas and SQL have it; 0 where all values are equal."""
-    spread = np.maximum(q - np.square(d) / np.maximum(n, 1), 0)
-    return np.where(n > 1, np.where(l == h, 0.0, np.sqrt(spread / np.maximum(n - 1, 1))), np.nan)
+    word = WORDS[feature.word]
+    known = {letter: np.where(np.isfinite(found[name]), found[name], np.nan)
+             for letter, name in letters_of(feature).items()}
+    given = {**known, "t": as_of, "u": day}
+    value = word.numpy(*(given[letter] for letter in word.letters))
+    if feature.whole is None:
+        return value
+    whole = value_of(feature.whole, found, as_of, day)
+    return np.divide(value, whole, out=np.full(len(value), np.nan), where=whole != 0)

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.relational.declare import Join
-from buttress.relational.entities.features import ROWS, Feature, Statistic, statistics_of, value_of
+from buttress.relational.entities.features import ROWS, Feature, Ranged, Statistic, ranged_of, statistics_of, value_of
 from buttress.relational.entities.paths import Hop, moments, used
+from buttress.relational.entities.ranges import ranged
 from buttress.relational.plan.keys import combine, encode, match, match_count
 from buttress.relational.plan.plan import Index
 from buttress.relational.sources.columns import Column
@@ -25,13 +26,14 @@ class InProcess:
     """Aggregates of the tables of a join, whose columns in use are read once.
 
     ``paths`` are those of :func:`find_paths`, ``asked`` the columns of the rows that features are for, ``as_of`` their
-    times (NaN nowhere) or None.
+    times (NaN nowhere) or None, ``day`` a day in the unit of times.
     """
 
-    def __init__(self, join: Join, paths: Mapping[int, list[Hop]], asked: Columns, as_of: Array | None):
+    def __init__(self, join: Join, paths: Mapping[int, list[Hop]], asked: Columns, as_of: Array | None, day: float):
         self.join = join
         self.paths = paths
         self.as_of = as_of
+        self.day = day
         self.columns: dict[int, Columns] = {join.root: asked}
         self.times: dict[int, Array] = {}
         for t in paths:
@@ -59,18 +61,21 @@ class InProcess:
         """Return the features' values, shape (n, n_features), NaN where an entity has no row with a value."""
         n = len(next(iter(self.columns[self.join.root].values())).null)
         out = np.zeros((n, len(features)))
-        for t in self.paths:
-            mine = [(j, feature) for j, feature in enumerate(features) if feature.table == self.join.tables[t].name]
-            if not mine:
-                continue
-            found = self._along(t, statistics_of((feature for _, feature in mine), centers))
+        for t, per in {(t, feature.per): None for t in self.paths for feature in features
+                       if feature.table == self.join.tables[t].name}:
+            mine = [(j, feature) for j, feature in enumerate(features)
+                    if (feature.table, feature.per) == (self.join.tables[t].name, per)]
+            wanted = [feature for _, feature in mine]
+            found = self._values(t, per) if per else self._along(t, statistics_of(wanted, centers),
+                                                                 ranged_of(wanted, self.day))
             for j, feature in mine:
-                out[:, j] = value_of(feature, found)
+                out[:, j] = value_of(feature, found, self.as_of, self.day)
         return out
 
-    def _along(self, t: int, statistics: list[Statistic]) -> Found:
+    def _along(self, t: int, wanted: list[Statistic], windows: list[Ranged]) -> Found:
         """Return the statistics of the rows of table t that belong to each entity, one table after the other."""
         n = len(next(iter(self.columns[t].values())).null)
+        statistics = [statistic for statistic in wanted if statistic.of != "time"]
         found = of_rows(statistics, self.join.tables[t].name, self.columns[t], self.times.get(t), n)
         at = np.arange(n)
         time = self._known_at(t)
@@ -90,8 +95,33 @@ class InProcess:
             time = time[second] if own is None else np.maximum(time[second], own[at])
         above, below = self._codes(self.paths[t][0])
         if time is not None and self.as_of is not None:
-            return merged_by(statistics, found, below[at], time, above, self.as_of)
+            found |= {statistic.name: time for statistic in wanted if statistic.of == "time"}
+            seen = merged_by(wanted, found, below[at], time, above, self.as_of)
+            return seen | ranged(windows, found, below[at], time, above, self.as_of)
         return taken(merged(statistics, found, below[at], _groups(above, below)), above)
+
+    def _values(self, t: int, name: str) -> Found:
+        """Return for each entity how many different values of a column its rows have; earlier rows of one are enough.
+        """
+        column = self.columns[t][name]
+        at = np.flatnonzero(~column.null)
+        value = np.unique(column.values[at], return_inverse=True)[1].astype(np.int64)
+        known = self._known_at(t)
+        time = np.full(len(at), -np.inf) if known is None else known[at]
+        for hop in reversed(self.paths[t][1:]):
+            above, below = self._codes(hop)
+            key, value, time = _firsts(below[at], value, time)
+            check_size(self.join, hop, t, match_count(above, key), max(len(above), len(below)))
+            at, second = match(above, key)
+            own = self._known_at(hop.parent)
+            value = value[second]
+            time = time[second] if own is None else np.maximum(time[second], own[at])
+        above, below = self._codes(self.paths[t][0])
+        key, value, time = _firsts(below[at], value, time)
+        ones = {ROWS.name: np.ones(len(key))}
+        if self.as_of is None:
+            return taken(merged([ROWS], ones, key, _groups(above, below)), above)
+        return merged_by([ROWS], ones, key, time, above, self.as_of)
 
     def _known_at(self, t: int) -> Array | None:
         """Return when each row of a table became known, None where that does not matter."""
@@ -109,6 +139,14 @@ class InProcess:
         return self._numbered[hop]
 
 
+def _firsts(key: Index, value: Index, time: Array) -> tuple[Index, Index, Array]:
+    """Return the earliest row of each key and value; rows of key -1 and rows without a time are left out."""
+    there = np.flatnonzero((key >= 0) & ~np.isnan(time))
+    order = there[np.lexsort([time[there], value[there], key[there]])]
+    new = np.flatnonzero(np.diff(key[order], prepend=-1) | np.diff(value[order], prepend=-1))
+    return key[order[new]], value[order[new]], time[order[new]]
+
+
 def _groups(above: Index, below: Index) -> int:
     """Return one more than there are keys: the last group, of key -1, has no rows."""
     return int(max(above.max(initial=0), below.max(initial=0))) + 2
@@ -123,11 +161,10 @@ def most_frequent(column: Column, known: NDArray[np.bool_], limit: int) -> list[
 def check_size(join: Join, hop: Hop, t: int, n_rows: float, largest: int) -> None:
     """Refuse rows limited in time whose path would have to be made, larger than any table on it."""
     if n_rows > largest:
-        one, other = join.tables[hop.parent].name, join.tables[hop.child].name
-        raise ValueError(f"Rows of {join.tables[t].name!r} belong to several rows of {one!r}, by way of {other!r}, and "
-                         f"as_of looks at the time of each of the {n_rows:.3g} pairs. Only {largest:.3g} are allowed, "
-                         f"the rows of a table. Leave out the time of {join.tables[t].name!r} or of {other!r}, or make "
-                         "a view with one row a pair.")
+        raise ValueError(f"A row of {join.tables[t].name!r} belongs to several rows of "
+                         f"{join.tables[hop.parent].name!r}, and as_of looks at the time of each of the {n_rows:.3g} "
+                         f"pairs. Only {largest:.3g} are allowed, the rows of a table. To keep both times, make a view "
+                         "with one row a pair and the later of its times.")
 
 
 def when(name: str) -> str:
@@ -158,6 +195,8 @@ def of_rows(statistics: Sequence[Statistic], table: str, columns: Columns, time:
             shifted = np.where(column.null, 0, column.values).astype(np.float64) - statistic.center
             value = np.square(shifted) if statistic.of == "square" else shifted
             known = ~column.null
+            if statistic.of == "part":
+                known = known & (columns[statistic.by].values == statistic.category)
             if statistic.merge == "LAST" and time is not None:
                 known = known & ~np.isnan(time)
                 found[when(statistic.name)] = np.where(known, time, -np.inf)

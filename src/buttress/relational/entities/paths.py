@@ -76,13 +76,18 @@ def root_keys(paths: Mapping[int, list[Hop]]) -> list[str]:
 
 def date_column(join: Join) -> list[str]:
     """Return the column of the label's table that says until when rows are known, if there is one, as a list."""
-    if join.as_of is None:
+    timed = [table for i, table in enumerate(join.tables) if i != join.root and table.time is not None]
+    if join.as_of is None and timed:
+        raise ValueError(f"Table {timed[0].name!r} has a time, and the join has no as_of: features would count rows of "
+                         f"after the label was given. Use Join(..., as_of='{join.tables[join.root].name}.date'), with "
+                         "the column of when each row was asked about, or as_of='all' for a picture of all rows.")
+    if join.date is None:
         return []
-    t, column = join.find_column(join.as_of)
+    t, column = join.find_column(join.date)
     if t != join.root:
         raise ValueError(f"as_of must be a column of the label's table {join.tables[join.root].name!r}. Got "
                          f"{join.as_of!r}.")
-    if not any(table.time for i, table in enumerate(join.tables) if i != join.root):
+    if not timed:
         raise ValueError(f"as_of={join.as_of!r} needs tables that say when their rows became known. Give at least "
                          "one Table(..., time='column').")
     return [column]

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from buttress.relational.entities.features import ROWS, SQL, Feature, Statistic, letters_of, share_name
+from buttress.relational.entities.features import Feature, Ranged, Statistic, letters_of
 from buttress.relational.entities.paths import Hop
+from buttress.relational.entities.words import TURN, WORDS
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import Connection, select
 from buttress.relational.sources.dialects import Dialect
@@ -50,23 +51,39 @@ class Place:
 class Path:
     """One table's path: its hops, its statistics, where the tables are, and whether entities have a date.
 
-    ``asked`` are the columns of "asked" that hold the keys of the first hop.
+    ``asked`` are the columns of "asked" that hold the keys of the first hop, ``day`` a day in the unit of times.
+    ``per`` is the column by whose values rows are made one ("" for none), and ``tag`` marks the names of expressions.
+    ``few`` says that few entities are asked for: far tables are then read by the keys that these lead to.
     """
 
     hops: Sequence[Hop]
     asked: Sequence[str]
     statistics: Sequence[Statistic]
+    ranged: Sequence[Ranged]
     place: Place
     dated: bool
+    day: float
+    per: str = ""
+    tag: str = ""
+    few: bool = False
 
     @property
     def number(self) -> int:
         return self.hops[-1].child
 
     @property
+    def t(self) -> str:
+        """What the names of its expressions have behind their letter."""
+        return f"{self.number}{self.tag}"
+
+    @property
     def names(self) -> list[str]:
         """Names of the columns of statistics: s0, s1, ..."""
         return [f"s{j}" for j in range(len(self.statistics))]
+
+    def named(self, *, of_time: bool) -> list[tuple[Statistic, str]]:
+        """Return the statistics and their names: those of when rows became known, or those of their own columns."""
+        return [(s, name) for s, name in zip(self.statistics, self.names) if (s.of == "time") == of_time]
 
     def time_of(self, table: int) -> str | None:
         """Return the expression of when rows of a table became known, None where that does not matter."""
@@ -80,48 +97,93 @@ def path_parts(path: Path) -> tuple[list[str], bool]:
     """
     parts, timed = _up_the_path(path)
     keys = _numbered(len(path.asked))
-    t = path.number
+    t = path.t
     same = " AND ".join(f"a.{name} = r.{key}" for name, key in zip(path.asked, keys))
     our = path.place.prefix
     wanted = f"SELECT r.* FROM {our}r{t} r WHERE EXISTS (SELECT 1 FROM {our}asked a WHERE {same})"
     parts.append(f"{our}w{t} AS ({wanted})")
     if not timed:
         by = ", ".join(keys)
-        parts.append(f"{our}f{t} AS (SELECT {by}, {_merged(path)} FROM {our}w{t} w GROUP BY {by})")
+        parts.append(f"{our}f{t} AS (SELECT {by}, {_merged(path.named(of_time=False))} FROM {our}w{t} w GROUP BY {by})")
         return parts, False
-    return parts + _until_dates(path, keys), True
+    return parts + _until_dates(path, keys) + (_in_windows(path, keys) if path.ranged else []), True
 
 
 def _up_the_path(path: Path) -> tuple[list[str], bool]:
     """Return the expressions that end in r<number>: rows next to the label's table, and whether they have a time."""
-    t = path.number
-    last = path.place.tables[t]
-    chosen = _keys(last, path.hops[-1].below)
-    time = path.time_of(t)
-    own = [f"{_of_row(path, statistic)} AS {name}" for statistic, name in zip(path.statistics, path.names)]
-    chosen += [f"{time} AS t"] if time else []
     our = path.place.prefix
-    parts = [f"{our}r{t}_{len(path.hops)} AS (SELECT {', '.join([*chosen, *own])} FROM {last.item} b"
-             f"{_known(last, path.hops[-1].below, time)})"]
+    last = path.place.tables[path.number]
+    time = path.time_of(path.number)
+    chosen = _keys(last, path.hops[-1].below) + ([f"{time} AS t"] if time else [])
+    chosen += [f"{last.values[path.per]} AS v"] if path.per else []
+    chosen += [f"{_of_row(path, statistic)} AS {name}" for statistic, name in path.named(of_time=False)]
+    known = f" AND {last.values[path.per]} IS NOT NULL" if path.per else ""
+    parts = []
+    if path.few:
+        parts, known = _reached(path), known + f" AND {_led_to(path, len(path.hops) - 1)}"
+    parts += [f"{our}r{path.t}_{len(path.hops)} AS (SELECT {', '.join(chosen)} FROM {last.item} b"
+             f"{_known(last, path.hops[-1].below, time)}{known})"]
     for level in range(len(path.hops) - 1, 0, -1):
-        below = f"{our}r{t}_{level + 1}"
-        keys = _numbered(len(path.hops[level].columns))
-        if not time:
-            listed = ", ".join(keys)
-            parts.append(f"{our}m{t}_{level} AS (SELECT {listed}, {_merged(path)} FROM {below} w GROUP BY {listed})")
-            below = f"{our}m{t}_{level}"
-        table = path.place.tables[path.hops[level].parent]
-        up = path.hops[level - 1].below
-        above = path.time_of(path.hops[level].parent)
-        times = [part for part in ("m.t" if time else None, above) if part]
-        latest = times[0] if len(times) == 1 else f"GREATEST({', '.join(times)})"
-        chosen = _keys(table, up) + ([f"{latest} AS t"] if times else [])
-        same = " AND ".join(f"{table.keys[name]} = m.{key}" for name, key in zip(path.hops[level].above, keys))
-        parts.append(f"{our}r{t}_{level} AS (SELECT {', '.join([*chosen, *(f'm.{name}' for name in path.names)])} "
-                     f"FROM {table.item} b JOIN {below} m ON {same}{_known(table, up, above)})")
-        time = "t" if times else None
-    parts.append(f"{our}r{t} AS (SELECT * FROM {our}r{t}_1)")
+        more, time = _next_table(path, level, time)
+        parts += more
+    if path.per:
+        once = ", ".join([*_numbered(len(path.asked)), "v"])
+        chosen = [once, *(["MIN(t) AS t"] if time else []), f"{path.place.dialect.number(1.0)} AS s0"]
+        by = f" GROUP BY {once}"
+    else:
+        chosen = ["q.*", *(f"q.t AS {name}" for _, name in path.named(of_time=True))]
+        by = ""
+    parts.append(f"{our}r{path.t} AS (SELECT {', '.join(chosen)} FROM {our}r{path.t}_1 q{by})")
     return parts, time is not None
+
+
+def _led_to(path: Path, level: int) -> str:
+    """Return the condition that a row b of a table on the path has a key that the entities that are asked for lead to.
+    """
+    our = path.place.prefix
+    hop = path.hops[level]
+    keys = path.place.tables[hop.child].keys
+    names = path.asked if level == 0 else _numbered(len(hop.columns))
+    above = f"{our}asked" if level == 0 else f"{our}k{path.t}_{level}"
+    same = " AND ".join(f"a.{name} = {keys[key]}" for name, key in zip(names, hop.below))
+    return f"EXISTS (SELECT 1 FROM {above} a WHERE {same})"
+
+
+def _reached(path: Path) -> list[str]:
+    """Return the expressions k<number>_<level>: keys of the next table away from the label's that are led to."""
+    parts = []
+    for level, hop in enumerate(path.hops[1:]):
+        table = path.place.tables[hop.parent]
+        chosen = ", ".join(_keys(table, hop.above))
+        parts.append(f"{path.place.prefix}k{path.t}_{level + 1} AS (SELECT DISTINCT {chosen} FROM {table.item} b "
+                     f"WHERE {_led_to(path, level)})")
+    return parts
+
+
+def _next_table(path: Path, level: int, time: str | None) -> tuple[list[str], str | None]:
+    """Return the expressions of rows that meet the next table toward the label's, and what their time reads."""
+    rows = f"{path.place.prefix}r{path.t}_{level + 1}"
+    keys = _numbered(len(path.hops[level].columns))
+    statistics = path.named(of_time=False)
+    value = ["v"] if path.per else []
+    parts = []
+    if not time:
+        listed = ", ".join([*keys, *value])
+        one = f"{path.place.prefix}m{path.t}_{level}"
+        parts.append(f"{one} AS (SELECT {listed}, {_merged(statistics)} FROM {rows} w GROUP BY {listed})")
+        rows = one
+    table = path.place.tables[path.hops[level].parent]
+    up = path.hops[level - 1].below
+    above = path.time_of(path.hops[level].parent)
+    times = [part for part in ("m.t" if time else None, above) if part]
+    latest = times[0] if len(times) == 1 else f"GREATEST({', '.join(times)})"
+    chosen = _keys(table, up) + ([f"{latest} AS t"] if times else [])
+    chosen += [f"m.{name}" for name in (*value, *(name for _, name in statistics))]
+    same = " AND ".join(f"{table.keys[name]} = m.{key}" for name, key in zip(path.hops[level].above, keys))
+    known = f" AND {_led_to(path, level - 1)}" if path.few else ""
+    parts.append(f"{path.place.prefix}r{path.t}_{level} AS (SELECT {', '.join(chosen)} "
+                 f"FROM {table.item} b JOIN {rows} m ON {same}{_known(table, up, above)}{known})")
+    return parts, "t" if times else None
 
 
 def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
@@ -129,7 +191,7 @@ def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
 
     ``seg`` counts the dates of a key from the latest one back to a row: the first date that may see the row.
     """
-    t = path.number
+    t = path.t
     our = path.place.prefix
     listed = ", ".join(keys)
     dates = ", ".join(f"a.{name} AS {key}" for name, key in zip(path.asked, keys))
@@ -144,16 +206,52 @@ def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
         f"{', '.join(path.names)} FROM {our}w{t} w UNION ALL SELECT {listed}, t, 0, t, {empty} "
         f"FROM (SELECT DISTINCT {dates}, a.t FROM {our}asked a WHERE {there}) q)",
         f"{our}n{t} AS (SELECT e.*, SUM(1 - later) {back} AS seg FROM {our}e{t} e)",
-        f"{our}g{t} AS (SELECT {listed}, seg, MAX(CASE WHEN later = 0 THEN due END) AS t, {_merged(path)} "
-        f"FROM {our}n{t} w WHERE seg > 0 GROUP BY {listed}, seg)",
+        f"{our}g{t} AS (SELECT {listed}, seg, MAX(CASE WHEN later = 0 THEN due END) AS t, "
+        f"{_merged(list(zip(path.statistics, path.names)))} FROM {our}n{t} w WHERE seg > 0 GROUP BY {listed}, seg)",
         f"{our}f{t} AS (SELECT {listed}, t, {total} FROM {our}g{t} g)",
     ]
+
+
+def _in_windows(path: Path, keys: Sequence[str]) -> list[str]:
+    """Return the expressions that end in b<number>: statistics of the rows in windows before each key and date.
+
+    Rows meet the dates of their key; c counts the rows of a key up to the time of a row, s0 those before a date.
+    """
+    t = path.t
+    our = path.place.prefix
+    listed = ", ".join(keys)
+    tests = {one.window: _inside(path, one) for one in path.ranged}
+    chosen = [f"{AGGREGATE[one.merge]}(CASE WHEN {tests[one.window]} THEN {_term(path, one)} END) AS b{j}"
+              for j, one in enumerate(path.ranged)]
+    near = " OR ".join(tests.values())
+    same = " AND ".join(f"w.{key} = f.{key}" for key in keys)
+    by = ", ".join([*(f"f.{key}" for key in keys), "f.t"])
+    counted = [f"{our}c{t} AS (SELECT w.*, SUM(w.s0) OVER (PARTITION BY {listed} ORDER BY w.t) AS c FROM {our}w{t} w)"
+               for _ in range(any(one.window.rows for one in path.ranged))]
+    return [*counted, f"{our}b{t} AS (SELECT {by}, {', '.join(chosen)} FROM {our}f{t} f JOIN {our}"
+                      f"{'c' if counted else 'w'}{t} w ON {same} AND w.t < f.t AND ({near}) GROUP BY {by})"]
+
+
+def _inside(path: Path, one: Ranged) -> str:
+    """Return the condition that a row w is in a window before a date f."""
+    if one.window.text == "":
+        return "1 = 1"
+    size = path.place.dialect.number(one.window.size)
+    return f"w.c > f.s0 - {size}" if one.window.rows else f"w.t >= f.t - {size}"
+
+
+def _term(path: Path, one: Ranged) -> str:
+    """Return what is added up, or compared, of a row w before a date f."""
+    base = f"w.{path.names[[s.name for s in path.statistics].index(one.base)]}"
+    if one.merge == "SUM" or not one.power:
+        return " * ".join([base] + ["(w.t - f.t)"] * one.power)
+    return f"CASE WHEN {base} > {path.place.dialect.number(0.0)} THEN w.t - f.t END"
 
 
 def path_size(path: Path) -> str:
     """Return the SELECT of the number of rows next to the label's table on a path."""
     parts, _ = _up_the_path(path)
-    return f"WITH {', '.join(parts)} SELECT COUNT(*) FROM {path.place.prefix}r{path.number}"
+    return f"WITH {', '.join(parts)} SELECT COUNT(*) FROM {path.place.prefix}r{path.t}"
 
 
 def _numbered(n: int) -> list[str]:
@@ -169,9 +267,8 @@ def _known(table: SqlTable, keys: Sequence[str], time: str | None) -> str:
     return f" WHERE {' AND '.join(tests)}"
 
 
-def _merged(path: Path) -> str:
-    return ", ".join(f"{AGGREGATE[statistic.merge]}({name}) AS {name}"
-                     for statistic, name in zip(path.statistics, path.names))
+def _merged(named: Sequence[tuple[Statistic, str]]) -> str:
+    return ", ".join(f"{AGGREGATE[statistic.merge]}({name}) AS {name}" for statistic, name in named)
 
 
 def _of_row(path: Path, statistic: Statistic) -> str:
@@ -181,6 +278,9 @@ def _of_row(path: Path, statistic: Statistic) -> str:
         return one
     table = path.place.tables[path.number]
     value = table.values[statistic.column]
+    if statistic.of == "part":
+        category = path.place.dialect.text(statistic.category)
+        return f"CASE WHEN {table.values[statistic.by]} = {category} THEN {value} END"
     if statistic.of == "category":
         return _is(value, statistic.category, path.place.dialect)
     if statistic.of == "known":
@@ -197,33 +297,41 @@ def _is(value: str, category: str, dialect: Dialect) -> str:
 
 
 def expression(feature: Feature, path: Path) -> str:
-    """Return the expression of a feature from f<number>, NULL where an entity has no value."""
-    read = {s.name: f"f{path.number}.{name}" for s, name in zip(path.statistics, path.names)}
-    of = {letter: read[f"{letter}:{feature.column}"] for letter in letters_of(feature)}
+    """Return the expression of a feature from f<number> and b<number>, NULL where an entity has no value."""
+    read = {s.name: f"f{path.t}.{name}" for s, name in zip(path.statistics, path.names)}
+    read |= {one.name: f"b{path.t}.b{j}" for j, one in enumerate(path.ranged)}
+    of = {letter: read[name] for letter, name in letters_of(feature).items()}
     if "p" in of:
         of["p"] = path.place.dialect.second.format(of["p"])
     number = path.place.dialect.number
-    return SQL[feature.function][1].format(rows=read[ROWS.name], share=read.get(share_name(feature)),
-                                           zero=number(0.0), one=number(1.0), **of)
+    value = WORDS[feature.word].sql.format(t="a.t", u=number(path.day), zero=number(0.0), one=number(1.0), **of)
+    if feature.whole is None:
+        return value
+    return f"({value}) / NULLIF({expression(feature.whole, path)}, {number(0.0)})"
 
 
 def own_expression(feature: Feature, table: SqlTable, dialect: Dialect) -> str:
     """Return the expression of a feature of the label table's own row, of the alias b of its table."""
+    if feature.word in WORDS:
+        return WORDS[feature.word].sql.format(t=table.time, turn=dialect.number(TURN))
     value = table.values[feature.column]
     return value if feature.function == "value" else _is(value, feature.category, dialect)
 
 
-def whole(asked: str, paths: Iterable[Path], chosen: Sequence[str], prefix: str) -> str:
-    """Return the SELECT of ``chosen`` expressions over "asked a" and the statistics f<number> of every path.
+def whole(asked: str, paths: Iterable[Path], chosen: Sequence[str], prefix: str) -> tuple[list[str], str]:
+    """Return the SELECT of ``chosen`` expressions over "asked a" and the statistics of every path, and what is before.
 
-    ``asked`` is the SELECT of the entities, ``prefix`` that of every path.
+    That are its common table expressions. ``asked`` is the SELECT of the entities, ``prefix`` that of every path.
     """
     parts = [f"{prefix}asked AS ({asked})"]
     joined = [f"{prefix}asked a"]
     for path in paths:
         more, dated = path_parts(path)
         parts += more
-        tests = [f"a.{name} = f{path.number}.k{j}" for j, name in enumerate(path.asked)]
-        tests += [f"a.t = f{path.number}.t"] if dated else []
-        joined.append(f"LEFT JOIN {prefix}f{path.number} f{path.number} ON {' AND '.join(tests)}")
-    return f"WITH {', '.join(parts)} SELECT {', '.join(chosen)} FROM {' '.join(joined)}"
+        tests = [f"a.{name} = f{path.t}.k{j}" for j, name in enumerate(path.asked)]
+        tests += [f"a.t = f{path.t}.t"] if dated else []
+        joined.append(f"LEFT JOIN {prefix}f{path.t} f{path.t} ON {' AND '.join(tests)}")
+        if path.ranged:
+            near = " AND ".join(test.replace(f" f{path.t}.", f" b{path.t}.") for test in tests)
+            joined.append(f"LEFT JOIN {prefix}b{path.t} b{path.t} ON {near}")
+    return parts, f"SELECT {', '.join(chosen)} FROM {' '.join(joined)}"

@@ -11,13 +11,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._checks import Array, check_count, check_number, check_option, near
+from buttress._checks import Array, check_count, check_number, check_option
 from buttress._documented import Documented
 from buttress._state import Attribute, State
 from buttress.relational.checks import check_feature
 from buttress.relational.declare import Join
 from buttress.relational.entities.database import InDatabase, feature_select
-from buttress.relational.entities.features import FUNCTIONS, Feature, features_of, kept, own_features
+from buttress.relational.entities.features import Feature, features_of, kept, own_features
 from buttress.relational.entities.memory import InProcess, most_frequent
 from buttress.relational.entities.paths import (
     Hop,
@@ -30,6 +30,7 @@ from buttress.relational.entities.paths import (
     root_keys,
     used,
 )
+from buttress.relational.entities.words import DAY, WORDS, check_dated, check_functions, default_functions
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.files import is_files
@@ -53,10 +54,22 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     join : Join
         Which tables there are, and how they join; left and inner pairs mean the same here. ``Join(..., as_of=)`` and
         ``Table(..., time=)`` limit every entity to the rows that were known before its date.
-    functions : sequence of str
-        Among "count" (rows of a table), "mean", "sum", "min", "max", "std" (with n - 1) and "last" (the value with the
-        latest ``time``, the largest of several) of its numbers, and "share" of the values of its text. NULL is
-        skipped. Tables without a ``time`` have no "last".
+    functions : sequence of str or None, default=None
+        Words for what there is of each table; None is "count" to "share" of this list, and with an ``as_of`` a set of
+        the words of time: "since_last", "since_first", "gap_mean", "gap_last", "overdue" and "mean:3rows", and where
+        times are dates "count", "count .. /all" and "sum" of the last 30 and 90 days.
+
+        - Of its rows "count". Of its numbers "mean", "sum", "min", "max", "std" (with n - 1) and "last" (the value with
+          the latest ``time``, the largest of several). Of its text the "share" of each value. NULL is skipped. Tables
+          without a ``time`` have no "last".
+        - Of numbers and texts together "sum_by": the sum of each number over the rows with each value of each text.
+        - Of its times, in days (in their own unit where they are numbers): "since_last" and "since_first" to the date,
+          "gap_mean" and "gap_last" between rows, and "overdue", the time since the last row over the mean gap. Of its
+          numbers "trend", the least-squares slope a day.
+        - Of the date itself "hour", "weekday" (Monday is 0), "season_sin" and "season_cos", in UTC.
+        - A window after a word: "sum:30d" of the rows at most 30 days before the date (s, min, h, d, w; "sum:30" where
+          times are numbers), "mean:3rows" of the latest three and those of the same time as the third. "count:30d/all"
+          divides by what the word says of all rows.
     max_categories : int, default=20
         Values of a text column that have a share, or a column of the entity's own row: the most frequent ones.
     missing : {"mean", "zero", "nan"}, default="mean"
@@ -90,15 +103,15 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     """
 
     _state = State(
-        Attribute("features_", "any", meaning='(table, function, column, category) of each feature, "" for what it has '
-                                              "not."),
+        Attribute("features_", "any", meaning='(table, function, column, category, column of the category) of each '
+                                              'feature, "" for what it has not.'),
         Attribute("categories_", "any", meaning='By "table.column" of text: the values that have a feature.'),
         Attribute("centers_", "any",
                   meaning='By "table.column" of numbers: the mean that is subtracted before squares are added up.'),
         Attribute("fills_", "real", "*", "What stands for missing values."))
 
     join: Join = field(kw_only=False)
-    functions: Sequence[str] = field(default=FUNCTIONS, kw_only=False)
+    functions: Sequence[str] | None = field(default=None, kw_only=False)
     max_categories: int = 20
     missing: str = "mean"
     engine: str = "auto"
@@ -165,19 +178,21 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             self.n_features_in_ = len(names)
             aggregates = self._aggregates(paths, own)
             self._learn_columns(paths, own, aggregates)
-            features = own_features(table.name, table.features, self.categories_)
-            for t in paths:
+            functions = self._functions(own)
+            features = own_features(table.name, table.features, self.categories_, functions, date_column(join))
+            for t, path in paths.items():
                 other = join.tables[t]
-                features += features_of(other.name, other.features, self.categories_, self.functions,
-                                        other.time is not None)
+                dated = join.date is not None and any(join.tables[hop.child].time is not None for hop in path)
+                features += features_of(other.name, other.features, self.categories_, functions,
+                                        other.time is not None, dated)
             values = self._with_own(features, own, aggregates.values(features, self.centers_))
         single = [feature.table for j, feature in enumerate(features)
                   if feature.function == "count" and values[:, j].max(initial=0) <= 1]
-        left = kept(features, self.functions, single)
+        left = kept(features, functions, single)
         if not left:
             raise ValueError("No table of the join has features, and count is not among the functions. Name features.")
         values = values[:, [features.index(feature) for feature in left]]
-        self.features_ = [(f.table, f.function, f.column, f.category) for f in left]
+        self.features_ = [(f.table, f.function, f.column, f.category, f.by) for f in left]
         self.fills_ = _fills(values, self.missing)
         return values
 
@@ -209,23 +224,31 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         if not isinstance(self.join, Join):
             raise ValueError(f"join must be a Join. Got {type(self.join).__name__}.")
-        if isinstance(self.functions, str):
-            raise ValueError(f"functions must be a list. Got {self.functions!r}. Use [{self.functions!r}].")
-        for function in self.functions:
-            if function not in FUNCTIONS:
-                raise ValueError(f"functions must be among {', '.join(FUNCTIONS)}. Got {function!r}."
-                                 f"{near(str(function), FUNCTIONS)}")
+        if self.functions is not None:
+            check_functions(self.functions)
         check_count("max_categories", self.max_categories)
         check_option("missing", self.missing, ("mean", "zero", "nan"))
         check_option("engine", self.engine, ("auto", "memory", "sql"))
         check_number("memory_limit", self.memory_limit, 0)
+
+    def _functions(self, own: dict[str, Column]) -> tuple[str, ...]:
+        """Return the words that are asked for; those of time are refused where there is no date."""
+        day = self._day(own)
+        if self.functions is None:
+            return default_functions(self.join.date is not None, day)
+        check_dated(self.functions, self.join.date, day == DAY)
+        return tuple(self.functions)
+
+    def _day(self, own: dict[str, Column]) -> float:
+        """Return a day in the unit in which times are compared: microseconds, or 1 where they are numbers."""
+        return DAY if any(own[column].kind == "time" for column in date_column(self.join)) else 1.0
 
     def _aggregates(self, paths: dict[int, list[Hop]], own: dict[str, Column]) -> Aggregates:
         """Return what aggregates the tables, where they are or in this process."""
         as_of = None
         times = {}
         for column in date_column(self.join):
-            as_of = moments(own[column], f"as_of={self.join.as_of!r}")
+            as_of = moments(own[column], f"as_of={self.join.date!r}")
             times[f"{self._label_table}.{column}"] = own[column]
             if np.isnan(as_of).any():
                 raise ValueError(f"Column {column!r} of X (as_of) is NULL in {int(np.isnan(as_of).sum())} rows, so "
@@ -233,9 +256,9 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         inside = self.engine == "sql" or (self.engine == "auto" and self._megabytes(paths) > self.memory_limit)
         made: Aggregates
         if inside:
-            made = InDatabase(self.join, paths, own, as_of, self.memory_limit)
+            made = InDatabase(self.join, paths, own, as_of, self._day(own), self.memory_limit)
         else:
-            made = InProcess(self.join, paths, own, as_of)
+            made = InProcess(self.join, paths, own, as_of, self._day(own))
         if as_of is not None:
             for t, time in ((t, self.join.tables[t].time) for t in paths):
                 if time is not None:
@@ -253,9 +276,12 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     def _with_own(self, features: Sequence[Feature], own: dict[str, Column], values: Array) -> Array:
         """Return ``values`` with the features of the entities' own rows filled in."""
         for j, feature in enumerate(features):
-            if feature.function not in ("value", "is"):
+            if feature.table != self._label_table:
                 continue
             column = own[feature.column]
+            if feature.word in WORDS:
+                values[:, j] = WORDS[feature.word].numpy(moments(column, feature.source))
+                continue
             if feature.function == "is":
                 values[:, j] = ~column.null & (column.values == feature.category)
                 continue
@@ -290,16 +316,19 @@ class EntityTable:
 
     ``columns`` are arrays (n,) by name: the table's own features, text as it is, and the aggregates that ``made`` has
     learned; a missing number is NaN, a missing text None. ``label`` is None where the join has none. ``names`` are the
-    values of a key that no two rows share, None where there is no such key.
+    values of a key that no two rows share, None where there is no such key. ``keys`` are the keys and the date by which
+    rows of other tables belong to a row, by name.
     """
 
     columns: dict[str, NDArray[Any]]
+    keys: dict[str, NDArray[Any]]
     label: NDArray[Any] | None
     names: NDArray[Any] | None
     made: EntityFeatures
 
 
-def entity_table(join: Join, made: EntityFeatures | None = None) -> EntityTable:
+def entity_table(join: Join, made: EntityFeatures | None = None,
+                 functions: Sequence[str] | None = None) -> EntityTable:
     """Return the rows of the label's table of a join with their features, for models and reports that take frames.
 
     Parameters
@@ -308,6 +337,8 @@ def entity_table(join: Join, made: EntityFeatures | None = None) -> EntityTable:
         With ``as_of``, each row has only what was known before its date.
     made : EntityFeatures or None
         Learned on another copy of the tables, whose aggregates are to be made of these; None learns them here.
+    functions : sequence of str or None
+        The words that are learned here, as those of :class:`EntityFeatures`.
 
     Raises
     ------
@@ -333,7 +364,7 @@ def entity_table(join: Join, made: EntityFeatures | None = None) -> EntityTable:
         read = list(dict.fromkeys([*asked_names(join, paths), *filter(None, [table.label])]))
         own = read_columns(table.source, read)
         if made is None:
-            made = EntityFeatures(join, missing="nan")
+            made = EntityFeatures(join, functions, missing="nan")
             values = made.fit_transform(own)
         else:
             made = copy(made).set_params(join=join)
@@ -342,7 +373,8 @@ def entity_table(join: Join, made: EntityFeatures | None = None) -> EntityTable:
     columns |= {str(name): values[:, j] for j, name in enumerate(made.get_feature_names_out())
                 if made.features_[j][0] != table.name}
     label = None if table.label is None else _plain(own[table.label])
-    return EntityTable(columns, label, _names([own[name] for name in root_keys(paths)]), made)
+    keys = {f"{table.name}.{name}": _plain(own[name]) for name in (*root_keys(paths), *date_column(join))}
+    return EntityTable(columns, keys, label, _names([own[name] for name in root_keys(paths)]), made)
 
 
 def _plain(column: Column) -> NDArray[Any]:

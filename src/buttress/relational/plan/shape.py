@@ -52,7 +52,7 @@ def find_shape(join: Join, pairs: Sequence[Pair], root: int, log_sizes: Callable
     hypertree width, or by one group of whole tables where a left join is part of the cycle. Raises ValueError for
     tables that are not joined, for left joins without a place in a tree, and for a join whose rows are limited in time.
     """
-    if join.as_of is not None:
+    if join.date is not None:
         raise ValueError(f"The join has as_of={join.as_of!r}, by which EntityFeatures leaves out rows that were not "
                          "known at that time. Its rows themselves cannot be limited so. Use EntityFeatures(join), or "
                          "leave as_of out.")

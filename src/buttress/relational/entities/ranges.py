@@ -1,0 +1,66 @@
+"""Statistics of the rows in a window before a date, in this process: pairs of date and row, a block at a time."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.relational.entities.features import ROWS, Ranged
+from buttress.relational.plan.plan import Index
+
+MERGE = {"SUM": np.add, "MIN": np.minimum, "MAX": np.maximum}
+NEUTRAL = {"SUM": 0.0, "MIN": np.inf, "MAX": -np.inf}  # of no rows
+BLOCK = 1 << 20  # pairs that are made at a time: 8 MB a value
+
+
+def ranged(wanted: Sequence[Ranged], found: dict[str, Array], group: Index, time: Array, asked: Index,
+           as_of: Array) -> dict[str, Array]:
+    """Return for each question (key, as_of) the statistics ``wanted`` of the rows of its key in their windows.
+
+    ``found`` are statistics of each row, ``group`` its key and ``time`` when it became known. Rows in order of key and
+    time make each window a range of them.
+    """
+    known = np.flatnonzero((group >= 0) & ~np.isnan(time))
+    order = known[np.lexsort([time[known], group[known]])]
+    time = time[order]
+    moments = np.unique(time)
+    width = len(moments) + 1
+    codes = group[order] * width + np.searchsorted(moments, time)
+
+    def place(limit: Array | float) -> Index:
+        return np.searchsorted(codes, asked * width + np.searchsorted(moments, limit))
+
+    stop = place(as_of)
+    counts = np.append(0, np.cumsum(found[ROWS.name][order]))
+    until = counts[np.searchsorted(codes, codes, side="right")]  # rows up to this one, and those of its time
+    out: dict[str, Array] = {}
+    for window in {one.window for one in wanted}:
+        start = place(as_of - window.size)
+        if window.rows:
+            start = np.maximum(place(-np.inf), np.searchsorted(until, counts[stop] - window.size, side="right"))
+        mine = [one for one in wanted if one.window == window]
+        out |= {one.name: np.full(len(asked), NEUTRAL[one.merge]) for one in mine}
+        for here, pairs, first in _blocks(start, stop):
+            age = time[pairs] - np.repeat(as_of[here], np.diff(np.append(first, len(pairs))))
+            rows = order[pairs]
+            for one in mine:
+                out[one.name][here] = MERGE[one.merge].reduceat(_terms(one, found[one.base][rows], age), first)
+    return out
+
+
+def _blocks(start: Index, stop: Index) -> Iterator[tuple[Index, Index, Index]]:
+    """Yield questions that have rows, the places of all their rows, and where those of each question begin."""
+    there = np.flatnonzero(start < stop)
+    ends = np.cumsum(stop[there] - start[there])
+    for here in np.split(there, np.flatnonzero(np.diff(ends // BLOCK)) + 1):
+        lengths = stop[here] - start[here]
+        first = np.cumsum(lengths) - lengths
+        if len(here):
+            yield here, np.repeat(start[here] - first, lengths) + np.arange(lengths.sum()), first
+
+
+def _terms(one: Ranged, values: Array, age: Array) -> Array:
+    """Return what is added up, or compared, of each pair."""
+    if not one.power:
+        return values
+    return values * age**one.power if one.merge == "SUM" else np.where(values > 0, age, NEUTRAL[one.merge])

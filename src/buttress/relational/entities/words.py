@@ -1,0 +1,162 @@
+"""The words a feature is asked for by: each says which statistics of rows it follows from, in SQL and in numpy.
+
+A word may look at a window of the rows before the date: ``"sum:30d"`` those of 30 days, ``"mean:3rows"`` the latest
+three, and ``"count:30d/all"`` divides by what the word says of all rows.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from buttress._checks import Array, near
+
+DAY = 86_400e6  # microseconds, in which dates are compared
+TURN = 2 * np.pi / (365.2425 * DAY)  # radians that the earth goes in a microsecond, from 1970 on
+UNITS = {"s": 1e6, "min": 60e6, "h": 3600e6, "d": DAY, "w": 7 * DAY}
+WINDOW = re.compile(r"(\d+(?:\.\d+)?)(rows?|s|min|h|d|w|)")
+
+
+def _ratio(value: Array, by: Array) -> Array:
+    return np.divide(value, by, out=np.full(len(value), np.nan), where=by != 0)
+
+
+def _deviation(n: Array, d: Array, q: Array, l: Array, h: Array) -> Array:
+    """Return the standard deviation with n - 1, as pandas and SQL have it; 0 where all values are equal."""
+    spread = np.maximum(q - np.square(d) / np.maximum(n, 1), 0)
+    return np.where(n > 1, np.where(l == h, 0.0, np.sqrt(spread / np.maximum(n - 1, 1))), np.nan)
+
+
+def _slope(n: Array, d: Array, x: Array, y: Array, v: Array, i: Array, j: Array, u: float) -> Array:
+    """Return the least-squares slope a day, from sums of ages x, their squares y, values d and products v."""
+    return np.where(i < j, _ratio(n * v - x * d, n * y - x * x) * u, np.nan)
+
+
+def _same(value: Array) -> Array:
+    return value
+
+
+@dataclass(frozen=True)
+class Word:
+    """What a feature is of a set of rows, from their statistics: letters in the order in which ``numpy`` takes them.
+
+    ``of`` is what there is a feature for: "row" (a table), "time" (a table with a time), "number" or "text" (a column),
+    "part" (a number of the rows with one text), "value" (a column of either kind, whose rows are first made one a
+    value), "date" (as_of itself). The letter t is as_of, and u a day in its unit. ``windowed`` words may have a window.
+    """
+
+    letters: str
+    sql: str
+    numpy: Callable[..., Array]
+    of: str = "number"
+    windowed: bool = False
+
+    @property
+    def dated(self) -> bool:
+        """Whether the word says nothing without an as_of."""
+        return self.of in ("time", "date") or "u" in self.letters
+
+
+WORDS = {
+    "count": Word("r", "COALESCE({r}, {zero})", _same, "row", windowed=True),
+    "mean": Word("sn", "{s} / NULLIF({n}, {zero})", _ratio, windowed=True),
+    "sum": Word("s", "COALESCE({s}, {zero})", _same, windowed=True),
+    "min": Word("l", "{l}", _same, windowed=True),
+    "max": Word("h", "{h}", _same, windowed=True),
+    "std": Word("ndqlh", "CASE WHEN {n} > {one} THEN CASE WHEN {l} = {h} THEN {zero} ELSE "
+                         "SQRT(GREATEST({q} - {d} * {d} / {n}, {zero}) / ({n} - {one})) END END", _deviation,
+                windowed=True),
+    "last": Word("p", "{p}", _same),
+    "share": Word("cr", "COALESCE({c} / NULLIF({r}, {zero}), {zero})", lambda c, r: np.nan_to_num(_ratio(c, r)),
+                  "text", windowed=True),
+    "distinct": Word("r", "COALESCE({r}, {zero})", _same, "value"),
+    "sum_by": Word("m", "COALESCE({m}, {zero})", _same, "part", windowed=True),
+    "trend": Word("ndxyviju", "CASE WHEN {i} < {j} THEN ({n} * {v} - {x} * {d}) / ({n} * {y} - {x} * {x}) * {u} END",
+                  _slope, windowed=True),
+    "since_last": Word("ztu", "({t} - {z}) / {u}", lambda z, t, u: (t - z) / u, "time"),
+    "since_first": Word("atu", "({t} - {a}) / {u}", lambda a, t, u: (t - a) / u, "time"),
+    "gap_mean": Word("zaru", "({z} - {a}) / NULLIF({r} - {one}, {zero}) / {u}",
+                     lambda z, a, r, u: _ratio(z - a, r - 1) / u, "time"),
+    "gap_last": Word("zbrtu", "CASE WHEN {r} > {one} THEN ({z} - {t} - {b}) / {u} END",
+                     lambda z, b, r, t, u: np.where(r > 1, (z - t - b) / u, np.nan), "time"),
+    "overdue": Word("zart", "({t} - {z}) * ({r} - {one}) / NULLIF({z} - {a}, {zero})",
+                    lambda z, a, r, t: _ratio((t - z) * (r - 1), z - a), "time"),
+    "hour": Word("t", "FLOOR({t} / 3.6e9) - 24 * FLOOR({t} / 8.64e10)",
+                 lambda t: np.floor(t / 3.6e9) - 24 * np.floor(t / DAY), "date"),
+    "weekday": Word("t", "FLOOR({t} / 8.64e10) + 3 - 7 * FLOOR((FLOOR({t} / 8.64e10) + 3) / 7)",
+                    lambda t: np.floor(t / DAY) + 3 - 7 * np.floor((np.floor(t / DAY) + 3) / 7), "date"),
+    "season_sin": Word("t", "SIN({t} * {turn})", lambda t: np.sin(t * TURN), "date"),
+    "season_cos": Word("t", "COS({t} * {turn})", lambda t: np.cos(t * TURN), "date"),
+}
+ALWAYS = ("count", "mean", "sum", "min", "max", "std", "last", "share")
+OVER_TIME = ("since_last", "since_first", "gap_mean", "gap_last", "overdue", "mean:3rows", "mean:10rows")
+OVER_DATES = ("count:30d", "count:90d", "count:30d/all", "count:90d/all", "sum:30d", "sum:90d")
+
+
+@dataclass(frozen=True)
+class Window:
+    """Rows at most ``size`` before a date, in the unit of times, or the ``size`` latest rows; ``text`` "" is all."""
+
+    text: str
+    size: float
+    rows: bool
+
+
+def default_functions(dated: bool, day: float) -> tuple[str, ...]:
+    """Return the words of a default set: those of time need an as_of, and windows of days need dates."""
+    return ALWAYS + (OVER_TIME if dated else ()) + (OVER_DATES if dated and day == DAY else ())
+
+
+def split(function: str) -> tuple[str, str, bool]:
+    """Return the word, the text of its window, and whether it is divided by that of all rows."""
+    word, _, window = function.partition(":")
+    return word, window.removesuffix("/all"), window.endswith("/all")
+
+
+def window_of(text: str, day: float) -> Window:
+    """Return a window from its text; ``day`` is what a day is in times, 1 where they are numbers.
+
+    Raises ValueError for a window of numbers in days, and of dates without a unit.
+    """
+    found = WINDOW.fullmatch(text)
+    if found is None:
+        return Window("", np.inf, False)
+    size, unit = float(found[1]), found[2]
+    if unit.startswith("row"):
+        return Window(text, size, True)
+    if (unit == "") != (day == 1.0):
+        what, use = ("numbers", f"{found[1]!r}, in their unit") if unit else ("dates", f"'{text}d'")
+        raise ValueError(f"The times of this join are {what}, and functions has a window {text!r}. Use {use}.")
+    return Window(text, size * UNITS.get(unit, 1.0), False)
+
+
+def check_functions(functions: Sequence[str]) -> None:
+    """Refuse what is no list of words, and a window that is none or that a word cannot have."""
+    if isinstance(functions, str):
+        raise ValueError(f"functions must be a list. Got {functions!r}. Use [{functions!r}].")
+    for function in functions:
+        word, window, _ = split(str(function))
+        if word not in WORDS:
+            raise ValueError(f"functions must be among {', '.join(WORDS)}. Got {function!r}.{near(word, WORDS)}")
+        if ":" not in str(function):
+            continue
+        if not WORDS[word].windowed:
+            wide = ", ".join(name for name, other in WORDS.items() if other.windowed)
+            raise ValueError(f"{word!r} has no window. Got {function!r}. Use {word!r}, or one of {wide}.")
+        size = WINDOW.fullmatch(window)
+        if size is None or float(size[1]) <= 0 or (size[2].startswith("row") and not size[1].isdigit()):
+            raise ValueError(f"A window is a length such as '{word}:30d' (s, min, h, d, w), a number where times are "
+                             f"numbers, or the latest rows, '{word}:3rows'. Got {function!r}.")
+
+
+def check_dated(functions: Sequence[str], as_of: str | None, dates: bool) -> None:
+    """Refuse words of time without an as_of, and words of the calendar where it holds numbers."""
+    for function in functions:
+        word, window, _ = split(function)
+        if as_of is None and (window or WORDS[word].dated):
+            raise ValueError(f"{function!r} is counted back from a date, and the join has none. Use Join(..., "
+                             "as_of='table.column'), or leave it out of functions.")
+        if WORDS[word].of == "date" and not dates:
+            raise ValueError(f"{function!r} is of a date, and as_of={as_of!r} holds numbers. Convert it, with "
+                             "pandas.to_datetime, or leave it out of functions.")
