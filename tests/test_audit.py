@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 import buttress
 from buttress.audit.measurements import MEASUREMENTS
 from buttress.audit.measurements.moved import MOVED
-from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, chance_of_no_better, rmse
+from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, rmse
 from buttress.audit.measuring.choosing import as_good, better_than_guessing, judged_by, recommended, simplest
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import Part
@@ -380,22 +380,32 @@ def test_what_only_guesses_is_seldom_called_better_than_guessing(rate):
     assert named <= 0.05 * 400 + 2 * np.sqrt(400 * 0.05 * 0.95)
 
 
-def test_a_model_is_better_where_the_same_rows_say_so():
-    """McNemar's test by scipy; an interval of the model alone, .60 to .90, holds the majority's .70."""
+@pytest.mark.parametrize(("won", "lost"), [(4, 0), (5, 0), (8, 2), (8, 3), (12, 4), (12, 5), (0, 0), (2, 9)])
+def test_one_model_is_better_by_the_sign_test(won, lost):
+    """McNemar's exact test by scipy: of the rows that only one gets right; an interval of the model alone holds both.
+    """
+    guess, ours = np.zeros(60), np.zeros(60)
+    guess[:won], ours[won : won + lost] = 1.0, 1.0
+    chance = binomtest(won, won + lost, alternative="greater").pvalue if won else 1.0
+    y = np.arange(60) % 2
+    better = better_than_guessing(*split_of(y, {"guess": guess, "model": ours}, "accuracy"))
+    assert better == (["model"] if chance <= 0.05 else [])
+
+
+def test_groups_and_rare_classes_count_as_what_they_are():
     y = (np.arange(40) < 28).astype(int)
     guess = (y != 1).astype(float)
     ours = guess.copy()
     ours[28:36] = 0.0  # eight more, none fewer
-    assert chance_of_no_better(ours, guess) == pytest.approx(binomtest(8, 8, alternative="greater").pvalue)
-    ours[:2] = 1.0
-    assert chance_of_no_better(ours, guess) == pytest.approx(binomtest(8, 10, alternative="greater").pvalue)
-    assert chance_of_no_better(guess, guess) == 1.0
-    ours[:2] = 0.0
-    assert better_than_guessing(*split_of(y, {"guess": guess, "model": ours}, "accuracy")) == ["model"]
-    assert better_than_guessing(*split_of(y, {"guess": guess, "model": ours}, "balanced_accuracy")) == ["model"]
-    alone = np.arange(40) // 20  # two groups say nothing for sure
-    assert better_than_guessing(*split_of(y, {"guess": guess, "model": ours}, "accuracy", alone)) == []
+    both = {"guess": guess, "model": ours}
+    assert better_than_guessing(*split_of(y, both, "balanced_accuracy")) == ["model"]
+    assert better_than_guessing(*split_of(y, both, "accuracy", np.arange(40) // 20)) == []  # two groups say nothing
     assert better_than_guessing(*split_of(y[:10], {"guess": guess[:10], "model": ours[:10]}, "accuracy")) is None
+    lost = guess.copy()
+    lost[:3] = 1.0
+    lost[28:35] = 0.0  # seven rare rows for three others: in accuracy that may be chance (.17)
+    assert better_than_guessing(*split_of(y, {"guess": guess, "model": lost}, "accuracy")) == []
+    assert better_than_guessing(*split_of(y, {"guess": guess, "model": lost}, "balanced_accuracy")) == ["model"]
 
 
 def test_a_regressor_is_better_where_the_same_rows_say_so():

@@ -107,35 +107,12 @@ def accuracy(correct: NDArray[np.bool_], together: Together = None) -> Cell:
     A bootstrap of rows that are all right would say 1 to 1, however few they are. Of rows that belong together it is
     that of so many rows as would have the standard error of the groups (Korn & Graubard, Survey Methodology 1998).
     """
-    p = float(correct.mean())
-    return Cell(p, *_exact(p, _worth(correct, together)))
-
-
-def chance_of_no_better(ours: NDArray[np.float64], theirs: NDArray[np.float64], together: Together = None) -> float:
-    """Return the chance of losses, 0 or 1 of each row (n,), as much in favour of ours where neither model is better.
-
-    Of the rows that one of the models alone gets right the half would be ours (McNemar, Psychometrika 1947; exact).
-    """
-    apart = ours != theirs
-    won = ours[apart] < theirs[apart]
-    if not won.any():
-        return 1.0
-    return above(float(won.mean()), _worth(won, None if together is None else together[apart]), 0.5)
-
-
-def above(p: float, n: float, level: float) -> float:
-    """Return the chance of a share of at least p > 0 of n rows, not always whole, where ``level`` is expected."""
-    return float(beta.cdf(level, p * n, n - p * n + 1)) if n > 0 else 1.0
-
-
-def _worth(correct: NDArray[np.bool_], together: Together) -> float:
-    """Return how many rows that stand alone the rows are worth."""
     p, n = float(correct.mean()), len(correct)
     if together is None:
-        return n
+        return Cell(p, *_exact(p, n))
     groups = len(np.unique(together))
     fewer = (student.ppf(0.975, n - 1) / student.ppf(0.975, groups - 1)) ** 2 if groups > 1 else 0.0
-    return float(fewer * _as_many(p, standard_error(correct, together), groups, n))
+    return Cell(p, *_exact(p, fewer * _as_many(p, standard_error(correct, together), groups, n)))
 
 
 def _exact(p: float, n: float) -> tuple[float, float]:
@@ -161,15 +138,9 @@ def standard_error(values: NDArray[Any], together: Together = None) -> float:
 
 def balanced_accuracy(correct: NDArray[np.bool_], y: NDArray[Any], together: Together = None) -> Cell:
     """Return the mean over the classes of the share of each that is right, with a 95% interval."""
-    value, n = balanced_share(correct, y, together)
-    return Cell(value, *_exact(value, n))
-
-
-def balanced_share(correct: NDArray[np.bool_], y: NDArray[Any], together: Together = None) -> tuple[float, float]:
-    """Return the mean over the classes of the share of each that is right, and how many rows that share is worth."""
     value, spread = balanced(correct.astype(np.float64), y)
     fewest = np.unique(y, return_counts=True)[1].min()
-    return value, _as_many(value, standard_error(spread, together), int(fewest), len(y))
+    return Cell(value, *_exact(value, _as_many(value, standard_error(spread, together), int(fewest), len(y))))
 
 
 def balanced(values: NDArray[np.float64], y: NDArray[Any]) -> tuple[float, NDArray[np.float64]]:

@@ -9,21 +9,14 @@ from numpy.typing import NDArray
 
 from buttress.audit.baselines import SIMPLER
 from buttress.audit.contenders import for_wrong_targets
-from buttress.audit.measuring.cells import (
-    ENOUGH,
-    Together,
-    above,
-    balanced_share,
-    chance_of_no_better,
-    class_weights,
-    drawn_mean,
-    standard_error,
-)
+from buttress.audit.measuring.cells import ENOUGH, Together, class_weights, standard_error
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.options import Metric
 
 CHANCE = 0.05  # of naming a model better than the baseline where none is
+FLIPS, AT_ONCE = 2000, 100  # draws of signs, and how many in memory
+ROUNDING = 1e-9  # of sums of numbers whose squares sum to 1
 ALIKE = 0.01  # accuracy, or share of an RMSE, by which two scores differ without that it matters
 FAR = {True: 0.02, False: 0.05}  # by how much a score may be worse, however uncertain: accuracy, or share of an RMSE
 PLANTED = ("flipped_10", "flipped_30", "noise_10", "noise_30")  # faults that count only where they were found
@@ -33,24 +26,24 @@ LEAST_SHARE = 0.01  # of the targets, by the lower end of its interval, from whi
 def better_than_guessing(split: SplitTable, measured: Measured) -> list[str] | None:
     """Return the models that beat the baseline by more than chance, on the same rows; None where that cannot be told.
 
-    The chance of an error is shared among the models (Bonferroni), so that a table without any is named in CHANCE of
-    cases at most.
+    Were a model no better, each row, or group of rows, would as soon speak for the baseline. So its sign is drawn anew,
+    for all models at once, and a model is better whose gain the largest of all reaches in few draws (Westfall & Young
+    1993): of a table without any, one is named in CHANCE of cases at most.
     """
-    theirs, together, y = measured.losses.get(split.baseline), split.test.together, split.test.y
-    if theirs is None or len(split.test) < ENOUGH:
+    if split.baseline not in measured.losses or len(split.test) < ENOUGH:
         return None
+    theirs = _losses(split, measured, split.baseline)
     names = [name for name in measured.losses if name != split.baseline]
-
-    def chance(name: str) -> float:
-        ours = measured.losses[name]
-        if split.metric == Metric.balanced_accuracy:  # that of the majority is one over the number of classes
-            return above(*balanced_share(ours == 0, y, together), balanced_share(theirs == 0, y)[0])
-        if split.classifies:
-            return chance_of_no_better(ours, theirs, together)
-        gained = _losses(split, measured, split.baseline) - _losses(split, measured, name)
-        return float((drawn_mean(gained, split.options.seed, together) <= 0).mean())
-
-    return [name for name in names if chance(name) < CHANCE / len(names)]
+    gained = np.column_stack([theirs - _losses(split, measured, name) for name in names])
+    if split.test.together is not None:
+        groups = np.unique(split.test.together, return_inverse=True)[1]
+        gained = np.array([gained[groups == group].sum(axis=0) for group in range(groups.max() + 1)])
+    gained /= np.maximum(np.linalg.norm(gained, axis=0), np.finfo(np.float64).tiny)
+    rng = np.random.default_rng(split.options.seed)
+    largest = np.concatenate([(rng.choice([-1.0, 1.0], (AT_ONCE, len(gained))) @ gained).max(axis=1)
+                              for _ in range(0, FLIPS, AT_ONCE)])
+    reached = [int((largest >= total - ROUNDING).sum()) for total in gained.sum(axis=0)]
+    return [name for name, count in zip(names, reached, strict=True) if (count + 1) / (FLIPS + 1) <= CHANCE]
 
 
 def recommended(split: SplitTable, measured: Measured) -> str | None:
