@@ -27,14 +27,15 @@ WANTED = 0.9
 
 
 def fixed_order(X, y, classifies, seed):
-    """Rows from the most suspicious on, as the audit lists them."""
+    """Rows from the most suspicious on, as the audit lists them, and the probabilities that they are wrong."""
     model = (RobustKernelClassifier if classifies else RobustKernelRegressor)(random_state=seed).fit(X, y)
-    return np.lexsort((-expectations(model, y)[1], -model.outlier_proba_))
+    return np.lexsort((-expectations(model, y)[1], -model.outlier_proba_)), model.outlier_proba_
 
 
-def taught(X, given, true, order, classifies, wanted, seed):
+def taught(X, given, true, order, audited, classifies, wanted, seed):
     """Decisions until so many wrong rows are found, the ranking learned after every batch."""
-    ranking, decided, found, wrong = ranking_of(X, given, classifies=classifies, seed=seed), [], 0, given != true
+    ranking = ranking_of(X, given, audited, classifies=classifies, seed=seed)
+    decided, found, wrong = [], 0, given != true
     while True:
         for row in [i for i in order if i not in set(decided)][:BATCH]:
             decided.append(row)
@@ -57,10 +58,10 @@ def counted(name, kind, rate, task, seed):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        order = fixed_order(X, given, task == "labels", seed)
+        order, audited = fixed_order(X, given, task == "labels", seed)
         fixed = int(np.flatnonzero(np.cumsum(wrong[order]) >= wanted)[0]) + 1
-        return np.array([taught(X, given, true, order, task == "labels", wanted, seed), fixed,
-                         (len(true) + 1) * wanted / (errors + 1)]) / wanted
+        anew = taught(X, given, true, order, audited, task == "labels", wanted, seed)
+        return np.array([anew, fixed, (len(true) + 1) * wanted / (errors + 1)]) / wanted
 
 
 def main():
