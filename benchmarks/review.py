@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.trial_sets import CHOOSING, REVIEWED, corrupted_labels, corrupted_targets, dataset
 from buttress import RobustKernelClassifier, RobustKernelRegressor
-from buttress.review.ranking import ranking_of
+from buttress.review.ranking import in_order, ranking_of
 from buttress.robust.report import expectations
 
 KINDS = {"labels": (("uniform", 0.1), ("one to one", 0.2), ("border", 0.1)),
@@ -29,7 +29,7 @@ WANTED = 0.9
 def fixed_order(X, y, classifies, seed):
     """Rows from the most suspicious on, as the audit lists them, and the probabilities that they are wrong."""
     model = (RobustKernelClassifier if classifies else RobustKernelRegressor)(random_state=seed).fit(X, y)
-    return np.lexsort((-expectations(model, y)[1], -model.outlier_proba_)), model.outlier_proba_
+    return in_order(model.outlier_proba_, expectations(model, y)[1]), model.outlier_proba_
 
 
 def taught(X, given, true, order, audited, classifies, wanted, seed):
@@ -44,7 +44,7 @@ def taught(X, given, true, order, audited, classifies, wanted, seed):
                 return len(decided)
         rows = np.array(decided)
         said = ranking.learn(rows, true[rows], np.empty(0, dtype=np.intp))
-        order = np.lexsort((-said.score, -said.probability))
+        order = in_order(said.probability, said.score)
 
 
 def counted(name, kind, rate, task, seed):

@@ -20,7 +20,7 @@ from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import as_array
 from buttress.review.cells import WrongCell, wrong_cells
 from buttress.review.left import Draw, Left, wrong_left
-from buttress.review.ranking import Ranked, Ranking, ranking_of
+from buttress.review.ranking import Ranked, Ranking, in_order, ranking_of
 from buttress.review.store import Action, Decision, RefusedError, Said, Store, digest_of
 
 EVERY = 10  # one row of so many that are shown is drawn at random
@@ -129,7 +129,7 @@ class Review:
     def in_order(self, places: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return rows with the most suspicious first, those that were not judged last."""
         probability = np.nan_to_num(self.ranked.probability[places], nan=-1.0)
-        return places[np.lexsort((-self.ranked.score[places], -probability))]
+        return places[in_order(probability, self.ranked.score[places])]
 
     def shown(self, place: int) -> Shown:
         """Return a row as it is shown."""

@@ -39,6 +39,11 @@ class Ranked:
     expected: Labels
 
 
+def in_order(probability: Array, score: Array) -> Rows:
+    """Return the places of rows with the most suspicious first: by the probability as it is shown, then the score."""
+    return np.lexsort((-score, -np.round(probability, 2)))
+
+
 class Ranking(ABC):
     """A fit that learns from decisions; ``before`` is its verdict without any, ``audited`` (n,) the audit's."""
 

@@ -49,7 +49,9 @@ def application(review: Review, token: str, hosts: frozenset[str]) -> Starlette:
     post = {"/decide": pages.decide, "/undo": pages.undo}
     routes = [Route("/{token}" + path, guarded(answer), methods=[method])
               for method, answers in (("GET", get), ("POST", post)) for path, answer in answers.items()]
-    return Starlette(routes=routes)
+    app = Starlette(routes=routes)
+    app.router.redirect_slashes = False  # it would answer before the address is checked
+    return app
 
 
 def _refused(request: Request, token: str, hosts: frozenset[str]) -> Response | None:
