@@ -81,7 +81,8 @@ def test_pages_answer_and_ask_for_nothing_elsewhere(served, path):
     answer = served.get(path)
     assert answer.status_code == 200
     policy = answer.headers["content-security-policy"]
-    assert "default-src 'none'" in policy and "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
     assert answer.headers["cache-control"] == "no-store"
     if "html" in answer.headers["content-type"]:
         for tag, attributes in Tags(answer.text).tags:
@@ -94,9 +95,11 @@ def test_pages_answer_and_ask_for_nothing_elsewhere(served, path):
 def test_a_wrong_token_or_another_host_gets_nothing(served, path):
     wrong = served.client.get("/secres" + path)
     assert wrong.status_code == 404
-    assert "y" not in served.frame.columns[:1] and SCRIPT not in html.unescape(wrong.text)
+    assert "y" not in served.frame.columns[:1]
+    assert SCRIPT not in html.unescape(wrong.text)
     elsewhere = served.get(path, headers={"host": "evil.example:8000"})
-    assert elsewhere.status_code == 421 and "size" not in elsewhere.text
+    assert elsewhere.status_code == 421
+    assert "size" not in elsewhere.text
     assert served.client.get(path).status_code == 404
 
 
@@ -137,7 +140,8 @@ def test_the_most_suspicious_row_comes_first_with_what_speaks_against_it(served)
 def test_decisions_are_recorded_and_the_next_row_comes(served, action, value):
     place = served.place()
     answer = served.decide(place, action, value, "looked it up")
-    assert answer.status_code == 303 and answer.headers["location"] == f"{ROOT}/"
+    assert answer.status_code == 303
+    assert answer.headers["location"] == f"{ROOT}/"
     one = served.review.store.current[served.review.keys[place]]
     assert (one.who, one.action, one.value, one.why) == ("ann", Action(action), value, "looked it up")
     assert served.place() != place
@@ -179,7 +183,8 @@ def test_of_two_browsers_the_second_is_told(served):
     served.decide(place, "drop", seen=seen)
     answer = served.decide(place, "keep", seen=seen, client=other)
     assert answer.status_code == 409
-    assert "ann decided on it meanwhile" in answer.text and 'role="alert"' in answer.text
+    assert "ann decided on it meanwhile" in answer.text
+    assert 'role="alert"' in answer.text
     assert served.review.store.current[served.review.keys[place]].action is Action.drop
     served.decide(place, "keep", client=other)
     assert served.review.store.current[served.review.keys[place]].action is Action.keep
@@ -197,7 +202,8 @@ def test_of_two_browsers_the_second_is_told(served):
 def test_what_cannot_be_decided_is_refused_with_a_reason(tmp_path, task, form, why):
     served = Served(tmp_path / "data.review", task)
     answer = served.client.post(f"{ROOT}/decide", data={"place": "3", "seen": "0", **form})
-    assert answer.status_code == 409 and why in html.unescape(answer.text)
+    assert answer.status_code == 409
+    assert why in html.unescape(answer.text)
     assert served.review.store.history == []
     served.review.close()
 
@@ -205,7 +211,8 @@ def test_what_cannot_be_decided_is_refused_with_a_reason(tmp_path, task, form, w
 def test_many_rows_are_decided_at_once_and_the_table_stays_where_it_was(served):
     places = [int(place) for place in re.findall(r'name="place" value="(\d+)"', served.get("/rows").text)][:7]
     answer = served.decide(places, "correct", "yes", bulk=1, state="open", page=1)
-    assert answer.headers["location"].startswith(f"{ROOT}/rows?") and "state=open" in answer.headers["location"]
+    assert answer.headers["location"].startswith(f"{ROOT}/rows?")
+    assert "state=open" in answer.headers["location"]
     assert {served.review.place_of[key] for key in served.review.store.current} == set(places)
     shown = served.get("/rows?state=decided").text
     assert set(map(int, re.findall(r'name="place" value="(\d+)"', shown))) == set(places)
@@ -215,15 +222,18 @@ def test_the_table_is_paged_and_filtered(served):
     def places(query):
         return [int(place) for place in re.findall(r'name="place" value="(\d+)"', served.get(f"/rows?{query}").text)]
 
-    assert len(places("page=1")) == 100 and len(places("page=2")) == 60
+    assert len(places("page=1")) == 100
+    assert len(places("page=2")) == 60
     assert sorted(places("page=1") + places("page=2")) == list(range(160))
-    assert places("page=999") == places("page=2") and places("page=x") == places("page=1")
+    assert places("page=999") == places("page=2")
+    assert places("page=x") == places("page=1")
     given = served.frame["y"].to_numpy()
     assert sorted(places("given=yes")) == np.flatnonzero(given == "yes").tolist()[:100]
     finding = next(one for one in served.result.findings if isinstance(one.evidence.get("rows"), list))
     assert sorted(places(f"finding={finding.code}")) == sorted(finding.evidence["rows"])
     unusual = {suspect.row for suspect in served.result.suspects for one in suspect.unusual if one.column == "size"}
-    assert unusual <= set(places("column=size")) and len(places("column=size")) < 100
+    assert unusual <= set(places("column=size"))
+    assert len(places("column=size")) < 100
 
 
 def test_corrections_are_what_apply_reads(tmp_path):
@@ -252,7 +262,8 @@ def test_a_whole_review_draws_every_tenth_row_and_learns(tmp_path, task):
         place = served.place()
         served.decide(place, "correct" if served.wrong[place] else "keep", str(served.true[place]))
         served.review.settle()
-    assert len(served.review.store.current) == 40 and len(served.review.store.draws) == 4
+    assert len(served.review.store.current) == 40
+    assert len(served.review.store.draws) == 4
     found = sum(one.action is Action.correct for one in served.review.store.current.values())
     assert found >= 14, "nine of ten planted errors"
     left = served.review.left()
@@ -272,7 +283,8 @@ def test_the_corrected_table_is_audited_beside_the_first(served):
 
 def test_a_form_that_is_too_long_changes_nothing(served):
     answer = served.decide(3, "keep", why="x" * 2_000_000)
-    assert answer.status_code == 409 and served.review.store.history == []
+    assert answer.status_code == 409
+    assert served.review.store.history == []
 
 
 def test_when_all_rows_are_decided_on_it_says_so(served):

@@ -28,7 +28,8 @@ def test_decisions_are_there_again_with_who_when_what_and_why(tmp_path):
     again = store(tmp_path, "bob")
     one = again.current["k1"]
     assert (one.who, one.action, one.value, one.why) == ("ann", Action.correct, "b", "typed wrong")
-    assert one.at.startswith("20") and one.at.endswith("+00:00")
+    assert one.at.startswith("20")
+    assert one.at.endswith("+00:00")
 
 
 def test_undo_is_one_more_row_and_what_was_before_stays_undone(tmp_path):

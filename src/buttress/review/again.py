@@ -45,8 +45,9 @@ def _lines(before: AuditData, after: AuditData) -> list[tuple[str, str, str]]:
     def said(found: AuditData) -> list[str]:
         looks = found.suspicion
         name = found.recommended or found.baseline
-        return [str(looks.rows), f"{looks.share:.1%} ({looks.share_low:.1%} to {looks.share_high:.1%})",
-                str(looks.above_half), str(len(found.findings)), name, found.rows[name]["as_is"].text().replace("\n", " ")]
+        share = f"{looks.share:.1%} ({looks.share_low:.1%} to {looks.share_high:.1%})"
+        score = found.rows[name]["as_is"].text().replace("\n", " ")
+        return [str(looks.rows), share, str(looks.above_half), str(len(found.findings)), name, score]
 
     names = ["rows", "targets estimated wrong", "rows more likely wrong than right", "findings",
              "model to use", f"its {after.metric} on held-out rows"]

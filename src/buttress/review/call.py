@@ -11,7 +11,7 @@ from buttress.audit.data import AuditData, frame
 from buttress.review.course import Review
 
 LOCAL = "127.0.0.1"
-MISSING = "A review in the browser needs starlette, uvicorn and jinja2. Install them with: pip install 'buttress[review]'"
+MISSING = "A review needs starlette, uvicorn and jinja2. Install them with: pip install 'buttress[review]'"
 
 
 class Reviewing:

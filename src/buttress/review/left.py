@@ -10,6 +10,7 @@ between the draws were chosen (Ville 1939; Waudby-Smith & Ramdas, Confidence seq
 a number of draws fixed beforehand, from rows that do not change.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -81,21 +82,9 @@ def _ends(
         p = np.clip((now + left - found) / others, 0, 1)
         return _stake(p, wrong, bets, on) >= limit
 
-    few, many = 0, rows  # the fewest that is not refused lies between
-    while few < many:
-        middle = (few + many) // 2
-        if refused(middle, MORE, ON_MORE):
-            few = middle + 1
-        else:
-            many = middle
-    low, least, most = few, 0, rows
-    while least < most:
-        middle = (least + most + 1) // 2
-        if refused(middle, FEWER, ON_FEWER):
-            most = middle - 1
-        else:
-            least = middle
-    return min(low, most), max(low, most)
+    fewest = bisect_left(range(rows), True, key=lambda left: not refused(left, MORE, ON_MORE))
+    most = bisect_left(range(1, rows + 1), True, key=lambda left: refused(left, FEWER, ON_FEWER))
+    return min(fewest, most), max(fewest, most)
 
 
 def _stake(

@@ -147,7 +147,8 @@ class Store:
         with self._lock:
             last = self.last
             for entry in self._db.execute("SELECT * FROM decisions WHERE id > ? ORDER BY id", (last,)):
-                decision = Decision(*entry[:5], Action(entry[5]), *entry[6:])
+                number, at, who, key, row, action, value, why, undoes = entry
+                decision = Decision(number, at, who, key, row, Action(action), value, why, undoes)
                 self.history.append(decision)
                 if decision.action is not Action.undo:
                     self.current[decision.key] = decision
