@@ -14,8 +14,7 @@ pytest.importorskip("starlette", reason="the extra review is not installed")
 pytest.importorskip("uvicorn", reason="the extra review is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-if CHROMIUM is None:
-    pytest.skip("Chromium is not installed", allow_module_level=True)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """``buttress review``: an audit, and then pages on this machine on which somebody decides on its rows."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -35,10 +34,9 @@ def review(
     kept = data.with_name(f"{data.name}.review") if decisions is None else decisions
     check_file(kept, "--decisions")
     check_numbers(1.0, None, None, seed)
-    if not all(find_spec(name) for name in ("starlette", "uvicorn", "jinja2")):
-        from buttress.review.call import MISSING
+    from buttress.review.call import check_installed
 
-        raise ImportError(MISSING)
+    check_installed()  # before the audit
     table, settled, _ = read_table(str(data), target, file_format, task.value)
     from buttress.audit.call import audit_table
     from buttress.review.call import review as serve

@@ -3,15 +3,24 @@
 import getpass
 import secrets
 import socket
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from buttress.audit.data import AuditData, frame
 from buttress.review.course import Review
+from buttress.review.server import application
 
 LOCAL = "127.0.0.1"
+NEEDED = ("starlette", "uvicorn", "jinja2")
 MISSING = "A review needs starlette, uvicorn and jinja2. Install them with: pip install 'buttress[review]'"
+
+
+def check_installed() -> None:
+    """Raise ImportError where the extra is missing."""
+    if not all(find_spec(name) for name in NEEDED):
+        raise ImportError(MISSING)
 
 
 class Reviewing:
@@ -26,12 +35,9 @@ class Reviewing:
     """
 
     def __init__(self, review: Review, port: int):
-        try:
-            import uvicorn
+        check_installed()
+        import uvicorn
 
-            from buttress.review.server import application
-        except ImportError:
-            raise ImportError(MISSING) from None
         self.review = review
         self.path = review.store.path
         token = secrets.token_urlsafe(24)

@@ -99,7 +99,7 @@ class Review:
     @cached_property
     def cells(self) -> dict[int, dict[str, WrongCell]]:
         """The wrong cells of each row that has some."""
-        return wrong_cells(self.table)
+        return wrong_cells(self.table, self.result.sheet.judged)
 
     def open_rows(self) -> NDArray[np.bool_]:
         """Say of each row (n,) whether nobody decided on it."""

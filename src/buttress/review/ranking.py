@@ -6,6 +6,7 @@ verdict on a row moves that of the audit: without decisions the order is the aud
 decided on is compared with what they were: of two classes that are mixed up more often than it thought, it is learned.
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
@@ -71,7 +72,8 @@ def ranking_of(
     X: Array, y: Labels, audited: Array, *, classifies: bool, logarithms: bool = False, seed: int = 0
 ) -> Ranking:
     """Return the fit for prepared features X (n, d), the targets y (n,) given and the audit's verdicts (n,)."""
-    with threadpool_limits(limits=1):
+    with threadpool_limits(limits=1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the audit's fit gave the same
         ranking = ClassRanking(X, y, seed) if classifies else NumberRanking(X, y, logarithms, seed)
         none = np.empty(0, dtype=np.intp)
         ranking.audited = audited
