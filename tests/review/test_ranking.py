@@ -57,7 +57,7 @@ def test_decisions_that_are_right_bring_the_other_wrong_rows_forward(classifies)
 
 
 def test_classes_that_are_mixed_up_are_learned():
-    X, y, true, _ = problem(True)
+    X, y, _, _ = problem(True)
     ranking = ranking_of(X, y, np.full(len(y), 0.1), classifies=True)
     rows = np.flatnonzero((y == "a") & (ranking.before.expected == "b"))
     other = np.flatnonzero((y == "b") & (ranking.before.expected == "a"))
