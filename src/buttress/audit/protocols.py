@@ -1,6 +1,7 @@
 """What the audit asks of what it is given: estimators, fitted models, frames and labels."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeGuard
 
 from numpy.typing import NDArray
@@ -16,6 +17,19 @@ class Frame(Protocol):
     def columns(self) -> Sequence[object]: ...
 
     def __getitem__(self, name: Any, /) -> object: ...
+
+
+class Served(Protocol):
+    """A review that is being served on this machine."""
+
+    address: str
+
+    @property
+    def decisions(self) -> Any: ...
+
+    def corrections(self, path: str | Path) -> Path: ...
+
+    def stop(self) -> None: ...
 
 
 def is_frame(data: object) -> TypeGuard[Frame]:

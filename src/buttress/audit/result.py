@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buttress._suggest import agreeing, counted
 from buttress.audit.data import AuditData
+from buttress.audit.protocols import Served
 from buttress.audit.writing.picture import draw
 from buttress.audit.writing.report import embedded, markdown, write
 
@@ -95,6 +97,28 @@ class AuditResult(AuditData):
     def _repr_html_(self) -> str:
         """Return the page, for a notebook."""
         return embedded(self)
+
+    def review(self, decisions: str | Path | None = None, *, who: str | None = None, port: int = 0) -> Served:
+        """Serve pages on this machine on which somebody decides on the rows, the most suspicious first.
+
+        Parameters
+        ----------
+        decisions : str, Path or None
+            The file that keeps them. None: beside the data file, else ``decisions.review`` in the current folder.
+        who : str or None
+            Who decides; the name of the user by default.
+        port : int
+            0 for a free one.
+
+        Returns
+        -------
+        Served
+            With ``address``, to be opened in a browser, ``decisions`` as a frame, ``corrections(path)`` for ``buttress
+            apply``, and ``stop()``; a notebook shows a link.
+        """
+        # the pages are made of audits, so that this room cannot import theirs
+        served: Served = import_module("buttress.review.call").review(self, decisions, who, port)
+        return served
 
     def plot(self, axes: "Sequence[Axes] | None" = None) -> "Figure":
         """Draw the curves on matplotlib ``axes`` (one a curve, made when None) and return the figure."""

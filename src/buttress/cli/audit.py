@@ -76,7 +76,7 @@ def audit(
     _check_output(output)
     check_numbers(eps, max_time, rows, seed)
     _check_files({"against": against, "model": model, "test": test}, trust_pickle)
-    table, settled, made = _table(data, target, file_format, task.value, test)
+    table, settled, made = read_table(data, target, file_format, task.value, test)
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
 
@@ -89,7 +89,7 @@ def audit(
     _judge(result, floors, fail_on or [])
 
 
-def _table(
+def read_table(
     data: str, target: str | None, file_format: str | None, task: str, test: Path | None = None,
 ) -> tuple["Table", str, "EntityFeatures | None"]:
     """Return the table of DATA, the task, and of a join the features that were learned."""

@@ -36,16 +36,16 @@ def buttress(
     """Robust kernel machines."""
 
 
-def check_file(path: Path) -> None:
-    """Refuse a model file that could not be written, before any work is done."""
+def check_file(path: Path, option: str = "--output") -> None:
+    """Refuse a file that could not be written, before any work is done."""
     if path.is_dir():
-        raise ValueError(f"--output {str(path)!r} is a folder. Name a file.")
+        raise ValueError(f"{option} {str(path)!r} is a folder. Name a file.")
     folder = path.absolute().parent
     if not folder.is_dir():
-        raise ValueError(f"--output {str(path)!r} is in {str(path.parent)!r}, and there is no such folder. Make it "
+        raise ValueError(f"{option} {str(path)!r} is in {str(path.parent)!r}, and there is no such folder. Make it "
                          "first, or name another.")
     if not os.access(folder, os.W_OK):
-        raise ValueError(f"--output {str(path)!r} cannot be written: you have no right to write to {str(folder)!r}.")
+        raise ValueError(f"{option} {str(path)!r} cannot be written: you have no right to write to {str(folder)!r}.")
 
 
 def check_input(path: Path, output: Path | None = None) -> None:

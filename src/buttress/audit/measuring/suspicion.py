@@ -1,6 +1,7 @@
 """Which rows look wrong, and why: a robust fit's verdict on each row without it, and what contradicts the row."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -206,16 +207,25 @@ def suspects(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> list
     """
     order = _order(verdicts.probability, verdicts.score, verdicts.wrong, verdicts.alone)
     kinds = verdicts.kinds()
+    described = describing(verdicts, table, judged)
     shown = [int(i) for i in order if kinds[i] in ("wrong", "borderline")][:LISTED]
+    return [described(i) for i in shown]
+
+
+def describing(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> Callable[[int], Suspect]:
+    """Return the function that describes one judged row by its place among them, whatever the verdict on it."""
+    kinds = verdicts.kinds()
     usual = _Usual(verdicts, table, judged)
 
     def row(k: int) -> tuple[Plain, Plain]:
         return plain(table.row_numbers[judged[k]]), plain(verdicts.given[k])
 
-    return [Suspect(*row(i), plain(verdicts.expected[i]), float(verdicts.probability[i]), float(verdicts.score[i]),
-                    kinds[i], verdicts.why(i), values_of(table, int(judged[i])), usual.broken_by(i),
-                    [Neighbour(*row(k), values_of(table, int(judged[k]))) for k in _contradicting(verdicts, i)])
-            for i in shown]
+    def described(i: int) -> Suspect:
+        near = [Neighbour(*row(k), values_of(table, int(judged[k]))) for k in _contradicting(verdicts, i)]
+        return Suspect(*row(i), plain(verdicts.expected[i]), float(verdicts.probability[i]), float(verdicts.score[i]),
+                       kinds[i], verdicts.why(i), values_of(table, int(judged[i])), usual.broken_by(i), near)
+
+    return described
 
 
 def values_of(table: Table, place: int) -> dict[str, Plain]:

@@ -1,0 +1,151 @@
+"""What each page of a review shows and does, whatever serves it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlencode
+
+from buttress.audit.measuring.cells import number
+from buttress.review.again import compared
+from buttress.review.course import PAGE, Filter, Review, written
+from buttress.review.store import Action, RefusedError
+
+HERE = Path(__file__).parent / "pages"
+FILES = {"keys.js": "text/javascript", "style.css": "text/css"}
+Form = Mapping[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request: what its path names, the parameters behind it, and the fields of its form."""
+
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    form: Form
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is sent back."""
+
+    body: str
+    status: int = 200
+    kind: str = "text/html"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def moved_to(address: str) -> Answer:
+    """Return the answer that sends the browser to another page after a form."""
+    return Answer("", 303, headers={"Location": address})
+
+
+def plain_text(text: str, status: int) -> Answer:
+    """Return an answer of a line."""
+    return Answer(text, status, "text/plain")
+
+
+class Pages:
+    """What is answered to each request."""
+
+    def __init__(self, review: Review, token: str):
+        self.review = review
+        self.root = f"/{token}"
+        import jinja2
+
+        self.environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
+                                              lstrip_blocks=True, loader=jinja2.FileSystemLoader(HERE))
+        self.environment.filters["entry"] = entry
+
+    def _page(self, name: str, status: int = 200, **said: object) -> Answer:
+        store = self.review.store
+        last = max(store.current.values(), key=lambda one: one.id, default=None)
+        page = self.environment.get_template(f"{name}.html.jinja")
+        return Answer(page.render(root=self.root, review=self.review, seen=store.last, last=last,
+                                        left=self.review.left(), **said), status)
+
+    def next(self, asked: Asked) -> Answer:
+        """Go to the row that is next."""
+        place = self.review.next()
+        return self._page("done") if place is None else self._row(place)
+
+    def row(self, asked: Asked) -> Answer:
+        """Show one row."""
+        place = int(asked.path["place"])
+        if not 0 <= place < len(self.review.keys):
+            return plain_text(f"There is no row {place} here.", 404)
+        self.review.store.read()
+        return self._row(place)
+
+    def _row(self, place: int, refused: str = "", status: int = 200) -> Answer:
+        return self._page("row", status, shown=self.review.shown(place), refused=refused)
+
+    def rows(self, asked: Asked) -> Answer:
+        """Show a page of the table."""
+        self.review.store.read()
+        return self._rows(Filter(**{name: asked.query.get(name, default)
+                                    for name, default in vars(Filter()).items()}),
+                          asked.query.get("page", "1"))
+
+    def _rows(self, wanted: Filter, page: str, refused: str = "", status: int = 200) -> Answer:
+        places = self.review.chosen(wanted)
+        pages = max(1, -(-len(places) // PAGE))
+        current = min(max(int(page) if page.isdecimal() and len(page) < 10 else 1, 1), pages)
+        part = [self.review.shown(int(place)) for place in places[(current - 1) * PAGE : current * PAGE]]
+        return self._page("rows", status, rows=part, count=len(places), wanted=wanted, page=current, pages=pages,
+                          refused=refused, query=urlencode(vars(wanted)))
+
+    def decide(self, asked: Asked) -> Answer:
+        """Record a decision on the rows of a form, and go on; where it was refused say why."""
+        form = asked.form
+        places = [int(text) for text in form.get("place", []) if text.isdecimal() and len(text) < 10]
+        places = [place for place in places if place < len(self.review.keys)]
+        wanted = Filter(**{name: _one(form, name, default) for name, default in vars(Filter()).items()})
+        bulk = _one(form, "bulk")
+        try:
+            action = _one(form, "action")
+            if action not in set(Action) - {Action.undo}:
+                raise RefusedError(f"A decision is keep, correct, drop or unsure. Got {action!r}.")
+            self.review.decide(places, Action(action), _one(form, "value"), _one(form, "why"),
+                               int(_one(form, "seen", "0")))
+        except ValueError as error:
+            self.review.store.read()
+            if bulk or not places:
+                return self._rows(wanted, _one(form, "page", "1"), str(error), 409)
+            return self._row(places[0], str(error), 409)
+        back = f"{self.root}/rows?{urlencode({**vars(wanted), 'page': _one(form, 'page', '1')})}"
+        return moved_to(back if bulk else f"{self.root}/")
+
+    def undo(self, asked: Asked) -> Answer:
+        """Take a decision back and show its row again."""
+        try:
+            taken = self.review.undo(int(_one(asked.form, "decision", "0")))
+        except ValueError as error:
+            return self._rows(Filter(), "1", str(error), 409)
+        return moved_to(f"{self.root}/row/{self.review.place_of[taken.key]}")
+
+    def corrections(self, asked: Asked) -> Answer:
+        """Give the decisions as the file that ``buttress apply`` reads."""
+        named = {"Content-Disposition": 'attachment; filename="corrections.csv"'}
+        return Answer(self.review.corrections(), 200, "text/csv", named)
+
+    def again(self, asked: Asked) -> Answer:
+        """Audit the corrected table, and show both."""
+        return self._page("again", found=compared(self.review))
+
+    def file(self, asked: Asked) -> Answer:
+        """Give the script or the style sheet."""
+        name = asked.path["name"]
+        if name not in FILES:
+            return plain_text("Not found.", 404)
+        return Answer((HERE / name).read_text(encoding="utf-8"), 200, FILES[name])
+
+
+def _one(form: Form, name: str, default: str = "") -> str:
+    return form.get(name, [default])[0]
+
+
+def entry(value: object) -> str:
+    """Return an entry of the data as text: what is missing as a dash, a number with four digits."""
+    if value is None or value != value:
+        return "–"
+    return number(value) if isinstance(value, float) else written(value)

@@ -1,0 +1,74 @@
+"""Serving a review on this machine alone: Starlette routes behind a secret token, no request to anywhere else."""
+
+import hmac
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+from buttress.review.answers import Answer, Asked, Form, Pages, plain_text
+from buttress.review.course import Review
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+MOST_BYTES = 1_000_000  # of a form
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
+                               "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+def application(review: Review, token: str, hosts: frozenset[str]) -> "Starlette":
+    """Return the application; requests for other ``hosts`` (with their port) and without the token are refused."""
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    def guarded(answer: Callable[[Asked], Answer]) -> "Callable[[Request], Awaitable[Response]]":
+        async def respond(request: "Request") -> "Response":
+            said = _refused(request, token, hosts)
+            if said is None:
+                asked = Asked(request.path_params, request.query_params, await _form(request))
+                said = await run_in_threadpool(answer, asked)
+            return Response(said.body, said.status, {**HEADERS, **said.headers}, said.kind)
+
+        return respond
+
+    pages = Pages(review, token)
+    get = {"/": pages.next, "/row/{place:int}": pages.row, "/rows": pages.rows, "/corrections.csv": pages.corrections,
+           "/again": pages.again, "/file/{name}": pages.file}
+    post = {"/decide": pages.decide, "/undo": pages.undo}
+    routes = [Route("/{token}" + path, guarded(answer), methods=[method])
+              for method, answers in (("GET", get), ("POST", post)) for path, answer in answers.items()]
+    made = Starlette(routes=routes)
+    made.router.redirect_slashes = False  # it would answer before the address is checked
+    return made
+
+
+def _refused(request: "Request", token: str, hosts: frozenset[str]) -> Answer | None:
+    """Return the answer to a request that is not from the person's own browser and page, None for one that is."""
+    if request.headers.get("host", "") not in hosts:  # a name that somebody else's server points to this machine
+        return plain_text("This page answers to its own address only.", 421)
+    if not hmac.compare_digest(request.path_params["token"].encode(), token.encode()):
+        return plain_text("Not found. Use the whole address that was printed.", 404)
+    origin = request.headers.get("origin")
+    if request.method == "POST" and origin is not None and origin not in {f"http://{host}" for host in hosts}:
+        return plain_text("Another page may not decide.", 403)
+    return None
+
+
+async def _form(request: "Request") -> Form:
+    """Return the fields of a form, none of a request without one; what is beyond a megabyte is not read."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BYTES:
+            return {}
+    return parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
