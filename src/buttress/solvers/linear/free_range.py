@@ -219,17 +219,20 @@ def normal_equations(G: BoxMargins, weight: Array, ridge: Array) -> Callable[[Ar
         x = without(r)
         return x - solved @ np.linalg.solve(small, U.T @ x)
 
-    def solve(r: Array) -> Array:
-        x = once(r)
-        size = np.abs(r).max()
-        for _ in range(REFINEMENTS):  # with large weights, digits cancel between the mean rows and the rest
-            rest = r - ridge * x - G.transposed(weight * G.times(x))
-            if np.abs(rest).max() <= SOLVED * size:
-                break
-            x = x + once(rest)
-        return x
+    # with large weights, digits cancel between the mean rows and the rest
+    return lambda r: refined(once, lambda x: ridge * x + G.transposed(weight * G.times(x)), r)
 
-    return solve
+
+def refined(rough: Callable[[Array], Array], apply: Callable[[Array], Array], right: Array) -> Array:
+    """Return x with apply(x) = right, by corrections with ``rough``, an approximate inverse of ``apply``."""
+    x = rough(right)
+    size = np.abs(right).max()
+    for _ in range(REFINEMENTS):
+        rest = right - apply(x)
+        if np.abs(rest).max() <= SOLVED * size:
+            break
+        x = x + rough(rest)
+    return x
 
 
 def factored(S: Array) -> tuple[Array, bool]:

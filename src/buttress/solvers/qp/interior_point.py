@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 
 from buttress._checks import Array
-from buttress.solvers.linear.free_range import NO_STEP, SOLVED, TO_THE_BOUND, factored
+from buttress.solvers.linear.free_range import NO_STEP, TO_THE_BOUND, factored, refined
 from buttress.solvers.qp.certificate import objectives
 from buttress.solvers.qp.program import feasible
 from buttress.solvers.run import Step, Steps
@@ -23,7 +23,6 @@ STUCK_STEPS = 12  # iterations without progress after which the method stops: th
 EARLY_PATIENCE = 5 * STUCK_STEPS  # the same while the gap is above EARLY_GAP: rounding cannot be the reason there
 EARLY_GAP = 0.1  # relative
 AWAY = 1e-3  # least distance of the first multipliers from 0, when K has a mean diagonal of 1
-CORRECTIONS = 20  # corrections of a rounded factorisation, at most
 
 
 @dataclass
@@ -138,36 +137,7 @@ def _factorised(K: Array, spread: Array) -> Callable[[Array], Array] | None:
     def rough(right: Array) -> Array:
         return scipy.linalg.cho_solve(factor, right / root, check_finite=False) / root
 
-    return lambda right: conjugate_gradients(lambda x: K @ x + spread * x, rough, right)
-
-
-def conjugate_gradients(
-    apply: Callable[[Array], Array], rough: Callable[[Array], Array], right: Array
-) -> Array:
-    """Return x with apply(x) = right; ``rough`` is an approximate inverse of ``apply``, used as preconditioner."""
-    x = rough(right)
-    residual = right - apply(x)
-    best = x
-    least = np.linalg.norm(residual)
-    size = np.linalg.norm(right)
-    z = rough(residual)
-    direction = z
-    product = residual @ z
-    for _ in range(CORRECTIONS):
-        if least <= SOLVED * size or not product > 0:
-            break
-        image = apply(direction)
-        length = product / (direction @ image)
-        x = x + length * direction
-        residual = residual - length * image
-        if np.linalg.norm(residual) < least:
-            best = x
-            least = np.linalg.norm(residual)
-        z = rough(residual)
-        last = product
-        product = residual @ z
-        direction = z + product / last * direction
-    return best
+    return lambda right: refined(rough, lambda x: K @ x + spread * x, right)
 
 
 def _reach(at: _Point, move: _Point) -> float:
