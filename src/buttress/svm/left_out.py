@@ -3,18 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, Mask, Rows
 from buttress.certainty.left_out import squared_spans
-from buttress.expansion import KernelExpansion
 from buttress.gram.entries import entries
-from buttress.kernels import Kernel, Precomputed
+from buttress.kernels import Kernel
 from buttress.solvers.qp.solve import SVMSolution
 from buttress.svm.task import Training
 
@@ -76,27 +73,6 @@ class LeftOut:
         return self.scores
 
 
-class KeepsLeftOut(Protocol):
-    """A fitted machine that kept what gives the scores of rows left out."""
-
-    _left_out: LeftOut
-    support_: NDArray[np.int32]
-    support_vectors_: DenseOrSparse
-    expansion_: KernelExpansion
-
-
-def left_out_scores(model: KeepsLeftOut) -> Array:
-    """Return the scores (n, k) of the training rows of a fitted machine, each left out with its equals."""
-    kept = model._left_out
-    if kept.done:
-        return kept.scores
-    kernel = model.expansion_.kernel
-    place = np.searchsorted(np.sort(model.support_), kept.support)
-    numbers = np.argsort(model.support_, kind="stable")[place]
-    rows = model.support_vectors_[numbers]
-    return kept.decision(kernel, rows[:, kept.support] if isinstance(kernel, Precomputed) else rows)
-
-
 def spans(kernel: Kernel, X: DenseOrSparse, coef: Array, free: Mask) -> Array:
     """Return S_i^2 of the support vectors X (s, d) in each problem, (s, k), 0 where the coefficient is."""
     out = np.zeros(coef.shape)
@@ -135,7 +111,7 @@ def left_out(task: Training, problems: Sequence[Solved]) -> LeftOut:
     on_bound = np.zeros((n, len(problems)), dtype=bool)
     for column, (index, solution, bound) in enumerate(problems):
         rows = used[index]
-        scores[rows, column] = solution.f + solution.intercept
+        scores[rows, column] = solution.proof.product.f + solution.proof.intercept
         coef[rows, column] = solution.b
         on_bound[rows, column] = np.abs(solution.b) >= bound
     lead, coef, free = _together(task.groups, coef, on_bound | (weight == 0)[:, None])

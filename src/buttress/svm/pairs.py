@@ -24,7 +24,7 @@ from buttress.solvers.linear.primal import hinge_intercept
 from buttress.solvers.qp.program import Start
 from buttress.solvers.qp.solve import Limits, SVMSolution
 from buttress.solvers.run import countdown
-from buttress.svm.left_out import left_out, left_out_scores
+from buttress.svm.left_out import left_out
 from buttress.svm.machine import OF_LEFT_OUT, OF_MACHINES, KernelMachine
 from buttress.svm.task import Classes, Training, votes
 
@@ -174,7 +174,7 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
 
     def _held_out(self) -> HeldOut:
         kept = self._left_out
-        return HeldOut(left_out_scores(self), kept.codes, kept.weight, len(self.classes_), self._classes().in_pairs)
+        return HeldOut(self._left_out_scores(), kept.codes, kept.weight, len(self.classes_), self._classes().in_pairs)
 
 
 def _best_intercept(y: Array, weight: Array, values: Array) -> float:

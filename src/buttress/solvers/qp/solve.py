@@ -13,6 +13,7 @@ Each phase takes a :class:`Point` and returns the next one; the program itself n
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -86,26 +87,6 @@ class SVMSolution:
     stored: Array | None = None
     found: float | None = None
 
-    @property
-    def intercept(self) -> float:
-        return self.proof.intercept
-
-    @property
-    def primal(self) -> float:
-        return self.proof.primal
-
-    @property
-    def dual(self) -> float:
-        return self.proof.dual
-
-    @property
-    def gap(self) -> float:
-        return self.proof.gap
-
-    @property
-    def f(self) -> Array:
-        return self.proof.product.f
-
 
 @dataclass(frozen=True)
 class _Plan:
@@ -127,9 +108,7 @@ def solve(qp: QP, limits: Limits) -> SVMSolution:
     """
     if limits.solver == "ipm" and len(qp.p) > INTERIOR_ROWS:
         raise ValueError(f'solver="ipm" takes up to {INTERIOR_ROWS} rows. Got {len(qp.p)}. Use solver="auto".')
-    if qp.rows.cache.whole:  # what is left to compute is too little for threads
-        return _solve(qp, limits)
-    with own_threads():
+    with nullcontext() if qp.rows.cache.whole else own_threads():  # else what is left is too little for threads
         return _solve(qp, limits)
 
 
