@@ -146,6 +146,8 @@ class RowCache:
 
     def slots(self, index: Index, sections: Sequence[int]) -> Index:
         """Return the places in ``store`` of the rows ``index`` (at most ``capacity``); compute what is missing."""
+        if self.whole:
+            return index
         self._settle()
         self._clock += 1
         self._stamp[self._slot[index[self._slot[index] >= 0]]] = self._clock

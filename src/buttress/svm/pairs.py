@@ -64,10 +64,13 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
     def _fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> list[SVMSolution]:
         """Solve all problems, from the coefficients before in a warm start, and return the solutions."""
         task = self._prepare(X, y, sample_weight)
+        return self._solve(task, self._starts(task) if self.warm_start else None)
+
+    def _starts(self, task: Training) -> list[Start] | None:
+        """Return where a warm start begins in each problem."""
         problems = self._problems(task)
         coef = self._recalled(task, len(problems))
-        starts = None if coef is None else [Start(coef[index, k]) for k, (_, index, _) in enumerate(problems)]
-        return self._solve(task, starts)
+        return None if coef is None else [Start(coef[index, k]) for k, (_, index, _) in enumerate(problems)]
 
     @abstractmethod
     def _solve_pair(
