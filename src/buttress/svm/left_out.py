@@ -15,8 +15,6 @@ from buttress.kernels import Kernel
 from buttress.solvers.qp.solve import SVMSolution
 from buttress.svm.task import Training
 
-AT_ONCE = 500  # support vectors: of so many all kernel values cost less than a few calls for those of each problem
-
 # of one problem: its rows among those solved on, its solution, and the bounds of its coefficients
 Solved = tuple[Rows, SVMSolution, Array]
 
@@ -77,19 +75,11 @@ def spans(kernel: Kernel, X: DenseOrSparse, coef: Array, free: Mask) -> Array:
     """Return S_i^2 of the support vectors X (s, d) in each problem, (s, k), 0 where the coefficient is."""
     out = np.zeros(coef.shape)
     diagonal = kernel.diagonal(X).astype(np.float64)
-    take: Callable[[Rows, Rows], Array] = entries(kernel, X, np.float64)
-    if X.shape[0] <= AT_ONCE:
-        everything = np.arange(X.shape[0])
-        whole = take(everything, everything)
-        take = partial(_part, whole)
+    take = entries(kernel, X, np.float64)
     for column in range(coef.shape[1]):
         index = np.flatnonzero(coef[:, column])
         out[index, column] = squared_spans(partial(_numbered, take, index), diagonal[index], free[index, column])
     return out
-
-
-def _part(whole: Array, i: Rows, j: Rows) -> Array:
-    return whole[i[:, None], j]
 
 
 def _numbered(take: Callable[[Rows, Rows], Array], index: Rows, i: Rows, j: Rows) -> Array:

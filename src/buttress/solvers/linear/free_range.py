@@ -17,7 +17,7 @@ Sources: Zhou, Kantarcioglu, Thuraisingham & Xi (2012), their free-range model; 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,10 +99,14 @@ class InteriorPoint:
     a: Array
     v: Array  # multipliers of z >= 0; those of xi >= 0 are c - a
 
-    def moved(self, length: float, step: "InteriorPoint") -> "InteriorPoint":
-        """Return the point ``length`` steps further."""
-        pairs = zip(vars(self).values(), vars(step).values(), strict=True)
-        return InteriorPoint(*(value + length * change for value, change in pairs))
+
+Iterate = TypeVar("Iterate")
+
+
+def moved(point: Iterate, length: float, step: Iterate) -> Iterate:
+    """Return the point ``length`` steps further, a dataclass of arrays."""
+    pairs = zip(vars(point).values(), vars(step).values(), strict=True)
+    return type(point)(*(value + length * change for value, change in pairs))
 
 
 def free_range_descent(G: BoxMargins, y: Array, c: Array) -> Steps:
@@ -119,11 +123,11 @@ def free_range_descent(G: BoxMargins, y: Array, c: Array) -> Steps:
         mu = sum(float(left @ right) for left, right in products) / count
         solve = newton(G, y, c, point)
         guess = solve(0.0, None)
-        ahead = point.moved(step_length(point, guess, c), guess)
+        ahead = moved(point, step_length(point, guess, c), guess)
         after = float(ahead.a @ ahead.slack + (c - ahead.a) @ ahead.loss + ahead.v @ ahead.z) / count
         step = solve(mu * (after / mu) ** 3, guess)
         length = min(1.0, TO_THE_BOUND * step_length(point, step, c))
-        point = point.moved(length, step)
+        point = moved(point, length, step)
 
 
 def starting_point(G: BoxMargins, c: Array) -> InteriorPoint:
@@ -252,7 +256,12 @@ def step_length(point: InteriorPoint, step: InteriorPoint, c: Array) -> float:
     """Return the longest step, at most 1 / ``TO_THE_BOUND``, that leaves every inequality satisfied."""
     pairs = [(point.z, step.z), (point.slack, step.slack), (point.loss, step.loss), (point.a, step.a),
              (point.v, step.v), (c - point.a, -step.a)]
-    longest = 1 / TO_THE_BOUND
+    return reach(pairs, 1 / TO_THE_BOUND)
+
+
+def reach(pairs: list[tuple[Array, Array]], longest: float) -> float:
+    """Return the longest step, at most ``longest``, with which no value falls below 0, from values and their changes.
+    """
     for value, change in pairs:
         falling = change < 0
         if falling.any():

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 
 from buttress._checks import Array
-from buttress.solvers.linear.free_range import NO_STEP, TO_THE_BOUND, factored, refined
+from buttress.solvers.linear.free_range import NO_STEP, TO_THE_BOUND, factored, moved, reach, refined
 from buttress.solvers.qp.certificate import objectives
 from buttress.solvers.qp.program import feasible
 from buttress.solvers.run import Step, Steps
@@ -35,11 +35,6 @@ class _Point:
     below: Array
     above: Array
     nu: float
-
-    def moved(self, step: "_Point", length: float) -> "_Point":
-        """Return the point ``length`` steps further."""
-        return _Point(*(mine + length * change for mine, change in zip(vars(self).values(), vars(step).values(),
-                                                                       strict=True)))
 
 
 def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array) -> Steps:
@@ -72,10 +67,10 @@ def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array) -> Steps
             idle = 0
         else:
             idle += 1
-        moved = _mehrotra_step(K, linear, signs, point)
-        if moved is None:
+        ahead = _mehrotra_step(K, linear, signs, point)
+        if ahead is None:
             return
-        point = moved
+        point = ahead
 
 
 def _start(K: Array, linear: Array, signs: Array, floor: Array, room: Array, ceiling: Array) -> _Point:
@@ -113,7 +108,7 @@ def _mehrotra_step(K: Array, linear: Array, signs: Array, at: _Point) -> _Point 
 
     mu = float((at.below * room_below + at.above * room_above).mean()) / 2
     affine = direction(-at.below * room_below, -at.above * room_above)
-    after = at.moved(affine, _reach(at, affine))
+    after = moved(at, _reach(at, affine), affine)
     left = float((after.below * after.room_below + after.above * after.room_above).mean()) / 2
     centre = (left / mu) ** 3 * mu
     move = direction(centre - at.below * room_below - affine.below * affine.x,
@@ -121,7 +116,7 @@ def _mehrotra_step(K: Array, linear: Array, signs: Array, at: _Point) -> _Point 
     length = TO_THE_BOUND * _reach(at, move)
     if not (np.isfinite(length) and length > NO_STEP and np.isfinite(move.nu)):
         return None
-    return at.moved(move, length)
+    return moved(at, length, move)
 
 
 def _factorised(K: Array, spread: Array) -> Callable[[Array], Array] | None:
@@ -142,10 +137,5 @@ def _factorised(K: Array, spread: Array) -> Callable[[Array], Array] | None:
 
 def _reach(at: _Point, move: _Point) -> float:
     """Return the longest step at most 1 that keeps everything positive."""
-    reach = 1.0
-    for name in ("room_below", "room_above", "below", "above"):
-        value = getattr(at, name)
-        change = getattr(move, name)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            reach = min(reach, float(np.where(change < 0, -value / change, np.inf).min()))
-    return reach
+    return reach([(at.room_below, move.room_below), (at.room_above, move.room_above), (at.below, move.below),
+                  (at.above, move.above)], 1.0)
