@@ -141,7 +141,7 @@ class Centred:
         return self.completed(safe_sparse_dot(-2 * X, self.rows.T, dense_output=True), norms)
 
     def completed(self, r2: Array, norms: Array) -> Array:
-        """Return |x_i - z_j|^2 from -2 x_i'z_j (n, m), which is overwritten, and the squared norms (n,) of moved rows."""
+        """Return |x_i - z_j|^2 from -2 x_i'z_j (n, m), which is overwritten, and squared norms (n,) of moved rows."""
         r2 += norms[:, None]
         r2 += self.norms
         clear_rounding(r2, norms, self.norms)
