@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve
 
 from buttress._checks import TINY, Array
@@ -28,7 +27,6 @@ from buttress.solvers.linear.primal import hinge_intercept
 from buttress.solvers.run import Step, Steps
 
 RIDGES = (0.0, 1e-14, 1e-11, 1e-8)  # of the diagonal: what is added to it, in turn, until its matrix has a factor
-NEGLIGIBLE = 1e-3  # rows that together add less than this to the trace, next to the ridge's 1, are left out
 NO_STEP = 1e-8  # a step shorter than this ends the method
 TO_THE_BOUND = 0.995  # share of the way to the nearest bound that a step takes
 REFINEMENTS = 5  # corrections of a solved system, at most
@@ -42,7 +40,6 @@ class BoxMargins:
     rows: Array
     ends: Array
     positive: Array  # 1 for rows of class +1, else 0
-    lengths: Array  # squared, of the rows
 
     def times(self, z: Array) -> Array:
         """Return G z, (n,)."""
@@ -57,24 +54,15 @@ class BoxMargins:
         sums = np.array([a @ self.positive, a @ (1 - self.positive)])
         return np.concatenate([pull, -pull]) + sums @ self.ends
 
-    def part(self, index: NDArray[np.intp]) -> "BoxMargins":
-        """Return the rows of ``index``."""
-        return BoxMargins(self.rows[index], self.ends, self.positive[index], self.lengths[index])
-
     def scatter(self, weight: Array) -> tuple[Array, Array, Array]:
         """Return S, u and W so that G' diag(weight) G = B S B' + sum_c W_c u_c u_c', with B = (1, -1)'.
 
         S (d, d) is the weighted scatter of the rows around the mean of their class. u_c (2d,) is the mean row of G in
-        class c, and W_c its total weight. Rows that together add less than 1e-3 to the trace are left out.
+        class c, and W_c its total weight.
         """
-        size = weight * self.lengths
-        order = np.argsort(size)
-        kept = np.sort(order[np.searchsorted(np.cumsum(size[order]), NEGLIGIBLE):])
-        part = self if len(kept) == len(weight) else self.part(kept)
-        weight = weight[kept]
-        square = blas.dsyrk(1.0, (part.rows * np.sqrt(weight)[:, None]).T)  # only the upper triangle is set
-        totals = np.array([weight @ part.positive, weight @ (1 - part.positive)])
-        sums = np.array([(weight * part.positive) @ part.rows, (weight * (1 - part.positive)) @ part.rows])
+        square = blas.dsyrk(1.0, (self.rows * np.sqrt(weight)[:, None]).T)  # only the upper triangle is set
+        totals = np.array([weight @ self.positive, weight @ (1 - self.positive)])
+        sums = np.array([(weight * self.positive) @ self.rows, (weight * (1 - self.positive)) @ self.rows])
         middles = sums / np.maximum(totals, TINY)[:, None]
         square -= middles.T @ sums
         return square, np.hstack([middles, -middles]) + self.ends, totals
@@ -85,7 +73,7 @@ def free_range_margins(X: Array, y: Array, low: Array, high: Array, *, share: fl
     attacked = (y > 0) | both
     ends = share * np.array([np.append(low, -high), np.append(-high, low) * both])
     rows = (y * np.where(attacked, 1 - share, 1.0))[:, None] * X
-    return BoxMargins(rows, ends, (y > 0).astype(np.float64), np.einsum("ij,ij->i", rows, rows))
+    return BoxMargins(rows, ends, (y > 0).astype(np.float64))
 
 
 @dataclass
