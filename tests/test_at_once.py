@@ -21,9 +21,10 @@ def test_one_pass_finds_the_optimum_to_rounding(options):
     assert found.converged
     assert [entry["n_iter"] for entry in found.outcome.history] == [found.outcome.n_iter]  # one entry: one pass
     assert objective(qp, found.b) == pytest.approx(general(qp), rel=1e-6)
-    np.testing.assert_allclose(found.f, qp.rows.gram() @ found.b, atol=1e-9 * np.abs(found.f).max())
-    assert violation(found.f - qp.p, found.b, qp.lo, qp.hi, qp.l1) < 1e-9
-    assert 0 <= found.gap < 1e-8 * abs(found.primal)  # proven: what rounding may have added is in it
+    f = found.proof.product.f
+    np.testing.assert_allclose(f, qp.rows.gram() @ found.b, atol=1e-9 * np.abs(f).max())
+    assert violation(f - qp.p, found.b, qp.lo, qp.hi, qp.l1) < 1e-9
+    assert 0 <= found.proof.gap < 1e-8 * abs(found.proof.primal)  # proven: what rounding may have added is in it
 
 
 @pytest.mark.parametrize("options", [
@@ -37,9 +38,10 @@ def test_one_pass_ends_where_the_steps_end(options):
     one = solve(program(**options, **SMALL), Limits())
     other = solve(program(**options, **SMALL), FOLLOWED)
     assert one.converged
-    assert one.dual == pytest.approx(other.dual, rel=1e-8)
-    assert one.intercept == pytest.approx(other.intercept, abs=1e-4)
-    np.testing.assert_allclose(one.f, other.f, atol=1e-5 * max(1.0, np.abs(other.f).max()))
+    assert one.proof.dual == pytest.approx(other.proof.dual, rel=1e-8)
+    assert one.proof.intercept == pytest.approx(other.proof.intercept, abs=1e-4)
+    f = other.proof.product.f
+    np.testing.assert_allclose(one.proof.product.f, f, atol=1e-5 * max(1.0, np.abs(f).max()))
 
 
 def test_a_pass_that_stalls_is_followed_by_the_interior_point_method(monkeypatch):

@@ -226,7 +226,7 @@ def test_features_are_never_stored():
 def solved(features, signs):
     """The coefficients and the intercept of the plain linear machine on features."""
     solution = solve_svm(KernelRows(Linear(), features), signs, np.ones(len(signs)))
-    return features.T @ solution.b, np.array([solution.intercept])
+    return features.T @ solution.b, np.array([solution.proof.intercept])
 
 
 def test_random_features_fall_to_attacks_that_landmarks_withstand():

@@ -134,7 +134,7 @@ def test_certificates_hold_in_fractions():
 @pytest.mark.parametrize(("term", "instead"), [
     ("room = errors + 4", "room = 4"),
     (" + 4 * U * (size + abs(b0))", ""),
-    ("np.maximum(_terms(qp, b, r + room), _terms(qp, b, r - room))", "_terms(qp, b, r)"),
+    ("_terms(qp, b, np.stack([r + room, r - room])).max(axis=0)", "_terms(qp, b, r)"),
     (" + evaluation\n", "\n"),
     (" + SLACK * abs(b0 * excess)", ""),
     ("dual - width - fall", "dual - width"),

@@ -107,8 +107,7 @@ class InnerProducts:
 
     def __init__(self, X: DenseOrSparse, real: DTypeLike, *, centred: bool):
         if is_csr(X):
-            dense = X.nnz > DENSE * X.shape[0] * X.shape[1]
-            X = X.toarray() if dense else X.astype(np.float64)
+            X = X.astype(np.float64) if stays_sparse(X) else X.toarray()
         with np.errstate(over="ignore", invalid="ignore"):  # ``worst_error`` finds values that float32 cannot hold
             if not is_csr(X):
                 X = shifted(X, middle(X) if centred else 0.0, real)
@@ -132,17 +131,26 @@ class InnerProducts:
         return products + float(height) * width * PROFILE
 
 
-class DistanceEntries(Entries):
-    """Entries of a function of the distance."""
+def stays_sparse(X: DenseOrSparse) -> bool:
+    """Say whether products of the rows of X are taken of CSR rows."""
+    return is_csr(X) and bool(X.nnz <= DENSE * X.shape[0] * X.shape[1])
 
-    def __init__(self, kernel: Radial, X: DenseOrSparse, real: DTypeLike):
-        self.kernel = plain(kernel)
-        self.inner = InnerProducts(X, real, centred=True)
+
+class InnerEntries(Entries):
+    """Entries of a function of the distance or of the inner product, from inner products of prepared rows."""
+
+    def __init__(self, kernel: Any, X: DenseOrSparse, real: DTypeLike):
+        self.kernel: Any = plain(kernel)
+        self.inner = InnerProducts(X, real, centred=isinstance(kernel, Radial))
         self.real = real
         self.X = X
 
     def cost(self, height: int, width: int) -> float:
         return self.inner.cost(height, width)
+
+
+class DistanceEntries(InnerEntries):
+    """Entries of a function of the distance."""
 
     @cached_property
     def errors(self) -> list[EntryErrors] | None:
@@ -179,7 +187,7 @@ class DistanceEntries(Entries):
 
 
 class GaussianEntries(DistanceEntries):
-    """Entries of the RBF kernel, by one fused pass over each panel of inner products."""
+    """Entries of the RBF kernel in float64, by one fused pass over each panel of inner products."""
 
     def __init__(self, kernel: RBF, X: DenseOrSparse, real: DTypeLike):
         super().__init__(kernel, X, real)
@@ -189,20 +197,11 @@ class GaussianEntries(DistanceEntries):
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         panel = self.inner(rows, columns)
         norms = self.inner.norms
-        if panel.dtype == np.float64:  # of sparse rows too
-            near = self._near(rows, columns, panel)
-            rbf_in_place(panel, norms[rows], norms[columns], float(self.kernel.gamma))
-            if near is not None:
-                self._correct(rows, columns, near, panel, self.kernel.profile)
-            return panel.astype(self.real, copy=False)
-        values = np.empty_like(panel)
-        self._finish(panel, norms[rows], norms[columns], values, np.arange(len(panel)), 0)
-        return values
-
-    def single_errors(self) -> EntryErrors | None:
-        if is_csr(self.inner.X) or self.real == np.float64:
-            return None
-        return single_errors(self.kernel, self.inner.norms, self.inner.terms)
+        near = self._near(rows, columns, panel)
+        rbf_in_place(panel, norms[rows], norms[columns], float(self.kernel.gamma))
+        if near is not None:
+            self._correct(rows, columns, near, panel, self.kernel.profile)
+        return panel.astype(self.real, copy=False)
 
     def _near(self, rows: Numbers, columns: Numbers, products: Array) -> Mask | None:
         """Return which pairs are to be computed from differences, by their inner products; None for none."""
@@ -212,9 +211,20 @@ class GaussianEntries(DistanceEntries):
         near: Mask = (both - 2 * products <= CLOSE * both) & (float(self.kernel.gamma) * both > LONG)
         return near
 
+
+class SingleGaussianEntries(DistanceEntries):
+    """Entries of the RBF kernel between dense rows in float32, in the same way, straight to where they are wanted."""
+
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
+        panel = self.inner(rows, columns)
+        values = np.empty_like(panel)
+        self._finish(panel, self.inner.norms[rows], self.inner.norms[columns], values, np.arange(len(panel)), 0)
+        return values
+
+    def single_errors(self) -> EntryErrors | None:
+        return single_errors(self.kernel, self.inner.norms, self.inner.terms)
+
     def among(self, index: Index, out: Array) -> None:
-        if is_csr(self.inner.X) or self.real == np.float64:
-            return super().among(index, out)
         size = len(index)
         rows = self.inner.X[index]
         turned = np.ascontiguousarray(rows.T)
@@ -231,8 +241,6 @@ class GaussianEntries(DistanceEntries):
         return share(work, range(0, size, HEIGHT), self.cost(size, size) / 2)
 
     def sums(self, columns: Index, weights: Array) -> Sums:
-        if is_csr(self.inner.X) or self.real == np.float64:
-            return super().sums(columns, weights)
         right = self.inner.X[columns]
         norms = self.inner.norms
         gamma = np.float32(self.kernel.gamma)
@@ -258,8 +266,6 @@ class GaussianEntries(DistanceEntries):
         rbf_entries(panel, xx, zz, np.float32(self.kernel.gamma), store, slots, start)
 
     def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
-        if is_csr(self.inner.X) or self.real == np.float64:
-            return super().write(rows, start, stop, store, slots)
         left_rows = self.inner.X[rows]
         norms = self.inner.norms
 
@@ -274,16 +280,8 @@ class GaussianEntries(DistanceEntries):
         return share(work, range(start, stop, PANEL), self.cost(len(rows), stop - start))
 
 
-class ProductEntries(Entries):
+class ProductEntries(InnerEntries):
     """Entries of a function of the inner product."""
-
-    def __init__(self, kernel: DotProduct, X: DenseOrSparse, real: DTypeLike):
-        self.kernel = plain(kernel)
-        self.inner = InnerProducts(X, real, centred=False)
-        self.real = real
-
-    def cost(self, height: int, width: int) -> float:
-        return self.inner.cost(height, width)
 
     @cached_property
     def errors(self) -> list[EntryErrors] | None:
@@ -354,7 +352,8 @@ def _(kernel: Radial, X: DenseOrSparse, real: DTypeLike) -> Entries:
 
 @entries.register
 def _(kernel: RBF, X: DenseOrSparse, real: DTypeLike) -> Entries:
-    return GaussianEntries(kernel, X, real)
+    single = real == np.float32 and not stays_sparse(X)
+    return (SingleGaussianEntries if single else GaussianEntries)(kernel, X, real)
 
 
 @entries.register

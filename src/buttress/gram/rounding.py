@@ -175,6 +175,6 @@ def product_errors(kernel: Kernel, squares: Array, d: int) -> list[EntryErrors] 
 
 def _within_range(kernel: Kernel, squares: Array) -> bool:
     """Say whether nothing that matters is lost below or above the range of float64."""
-    values = np.abs(np.concatenate([np.ravel(value) for value in kernel.get_params(deep=False).values()]).astype(float))
+    values = np.abs(np.concatenate([np.ravel(value) for value in vars(kernel).values()]).astype(float))
     low, high = PARAMETERS
     return bool(((values == 0) | ((values >= low) & (values <= high))).all() and squares.max(initial=0.0) >= LEAST)

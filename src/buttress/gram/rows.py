@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import partial
 from typing import Any
-from weakref import finalize
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,7 +12,6 @@ from buttress._checks import Array
 from buttress._threads import share
 from buttress._types import DenseOrSparse
 from buttress.checkpoints.memory import Memory
-from buttress.gram.buffers import borrow, give_back, live_fills
 from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
 from buttress.gram.entries import Entries, Index, entries, worst_error
 from buttress.gram.rounding import Product, Summed
@@ -46,8 +44,7 @@ class RowCache:
         self.megabytes = megabytes
         self.sections = list(sections)
         self.diagonal = kernel.diagonal(X).astype(np.float64)
-        self._spare = np.empty(0)
-        self._scratch = np.empty(0)
+        self._scratch: Array = np.empty(0, dtype=np.uint8)
         self.n_computed = 0.0  # entries computed so far, in units of whole rows
         self._allocate(prepared)
         self.whole = at_once and self.real == np.float64 and self.capacity == X.shape[0]
@@ -59,11 +56,7 @@ class RowCache:
         self.entries = prepared
         self.real = np.dtype(prepared.real)
         self.capacity = int(np.clip(self.megabytes * 2**20 / (self.real.itemsize * n), 2, n))
-        size = self.capacity * n * self.real.itemsize
-        buffer = borrow(size)
-        self._lease = finalize(self, give_back, buffer)
-        self._lease.atexit = False
-        self.store = buffer[:size].view(self.real).reshape(self.capacity, n)
+        self.store = np.empty((self.capacity, n), dtype=self.real)
         self._slot = np.full(n, -1)  # where row i is stored, -1 if it is not
         self._owner = np.full(self.capacity, -1)
         self._stamp = np.zeros(self.capacity, dtype=np.int64)
@@ -73,17 +66,12 @@ class RowCache:
         self._filling = np.full(self._filled.shape, -1)  # which of them each stored row's section is from
         self._due: Memory | None = None  # what is to be restored before the stored rows are next used
 
-    def spare(self, height: int, width: int) -> Array:
-        """Return memory for a matrix in float64, which the next call returns again."""
-        if self._spare.size < height * width:
-            self._spare = np.empty(height * width)
-        return self._spare[: height * width].reshape(height, width)
-
-    def scratch(self, height: int, width: int) -> Array:
-        """Return memory for a matrix in the precision of the rows, which the next call returns again."""
-        if self._scratch.size < height * width or self._scratch.dtype != self.real:
-            self._scratch = np.empty(height * width, dtype=self.real)
-        return self._scratch[: height * width].reshape(height, width)
+    def scratch(self, height: int, width: int, real: DTypeLike) -> Array:
+        """Return memory for a matrix in a precision, which the next call returns again."""
+        size = height * width * np.dtype(real).itemsize
+        if self._scratch.size < size:
+            self._scratch = np.empty(size, dtype=np.uint8)
+        return self._scratch[:size].view(real).reshape(height, width)
 
     def memory(self) -> Memory:
         """Return which rows are stored, and from which fillings: entries depend a little on what else is computed."""
@@ -147,7 +135,6 @@ class RowCache:
     def widen(self) -> None:
         """Discard the float32 rows and go on in float64."""
         del self.store
-        self._lease()
         self._allocate(entries(self.kernel, self.X, np.float64))
 
     def stored(self, index: Index, sections: list[int]) -> tuple[NDArray[np.bool_], Index]:
@@ -159,6 +146,8 @@ class RowCache:
 
     def slots(self, index: Index, sections: Sequence[int]) -> Index:
         """Return the places in ``store`` of the rows ``index`` (at most ``capacity``); compute what is missing."""
+        if self.whole:
+            return index
         self._settle()
         self._clock += 1
         self._stamp[self._slot[index[self._slot[index] >= 0]]] = self._clock
@@ -268,7 +257,7 @@ class KernelRows:
         size = len(index)
         width = -(-size // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
         width += WIDTH_MULTIPLE if width % CLASHING == 0 else 0
-        K = np.empty((size, width), self.real) if size == len(self) else self.cache.scratch(size, width)
+        K = np.empty((size, width), self.real) if size == len(self) else self.cache.scratch(size, width, self.real)
         K[:, size:] = 0
         where = self.index[index]
         if self.cache.whole and size == len(self):
@@ -398,3 +387,11 @@ class KernelRows:
             K[start:stop] = exact(slice(start, stop), slice(0, len(self)))
         np.fill_diagonal(K, self.diagonal)
         return K
+
+
+def live_fills(fills: Sequence[tuple[Index, int]], filling: Index) -> dict[str, Any]:
+    """Return the fillings of which a row is still stored, numbered anew."""
+    live, numbers = np.unique(filling, return_inverse=True)
+    kept = [fills[k] for k in live if k >= 0]
+    return {"filling": numbers.reshape(filling.shape) - (len(live) - len(kept)), "fills": [rows for rows, _ in kept],
+            "sections": [section for _, section in kept]}

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from buttress._arrays import namespace
+from buttress._arrays import contiguous, namespace, place_of, to_numpy
 from buttress._checks import Array
 from buttress._state import Lengths, State
 
@@ -106,7 +107,10 @@ class DotProduct(Kernel):
 
 @dataclass(frozen=True)
 class Centred:
-    """Rows z_j (m, d) less a ``centre`` (d,), which is None if nothing was taken away, and their squared norms (m,)."""
+    """Rows z_j (m, d) less a ``centre`` (d,), which is None if nothing was taken away, and their squared norms (m,).
+
+    Dense rows are numpy arrays or torch tensors.
+    """
 
     centre: Array | None
     rows: Array
@@ -115,7 +119,7 @@ class Centred:
     @classmethod
     def at_median(cls, Z: Array) -> "Centred":
         """Return the rows of the dense Z (m, d) centred at a median of some of them."""
-        centre = middle(Z)
+        centre = middle(Z) if namespace(Z) is np else place_of(Z)(middle(to_numpy(Z)))
         rows = Z - centre
         return cls(centre, rows, squared_lengths(rows))
 
@@ -125,10 +129,19 @@ class Centred:
             X = X - self.centre
         return X, squared_lengths(X)
 
+    @cached_property
+    def doubled(self) -> Array:
+        """-2 times the transposed dense rows, shape (d, m)."""
+        doubled: Array = contiguous(-2 * self.rows.T)
+        return doubled
+
     def squared_distances(self, X: Array) -> Array:
         """Return |x_i - z_j|^2, shape (n, m), by one matrix product; 0 where it is below rounding."""
         X, norms = self.moved(X)
-        r2 = safe_sparse_dot(-2 * X, self.rows.T, dense_output=True)
+        return self.completed(safe_sparse_dot(-2 * X, self.rows.T, dense_output=True), norms)
+
+    def completed(self, r2: Array, norms: Array) -> Array:
+        """Return |x_i - z_j|^2 from -2 x_i'z_j (n, m), which is overwritten, and squared norms (n,) of moved rows."""
         r2 += norms[:, None]
         r2 += self.norms
         clear_rounding(r2, norms, self.norms)
@@ -149,7 +162,7 @@ def squared_distances(X: Array, Z: Array) -> Array:
 
 def squared_lengths(X: Array) -> Array:
     """Return the squared lengths (n,) of the rows of X (n, d), dense or sparse, in its precision."""
-    return row_norms(X, squared=True) if issparse(X) else np.einsum("ij,ij->i", X, X)
+    return row_norms(X, squared=True) if issparse(X) else namespace(X).einsum("ij,ij->i", X, X)
 
 
 def middle(Z: Array) -> Array:

@@ -12,14 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._arrays import Place, contiguous, namespace, place_of, to_numpy
+from buttress._arrays import Place, contiguous, namespace, to_numpy
 from buttress._checks import Array
-from buttress.kernels.kernel import DotProduct, Kernel, Radial, clear_rounding, middle, plain
+from buttress.kernels.kernel import Centred, DotProduct, Kernel, Radial, middle, plain
 from buttress.kernels.named import RBF
-
-# share of the columns in which centres differ, up to which the others are left out of products: what that saves is then
-# more than copying the columns takes
-MOST_VARYING = 0.9
 
 Columns = NDArray[np.intp]
 
@@ -84,55 +80,15 @@ class AnyPoint:
         return weighted(values, V)
 
 
-class Centres:
-    """Centres Z (m, d) around their middle, as distances from them are computed.
-
-    Where some columns are the same in all centres (pixels at the border of images, levels that are rare), products with
-    the centred centres leave them out, for these are 0 there; ``varying`` are the others, None for all columns.
-    """
-
-    def __init__(self, Z: Array):
-        self.Z = Z
-        self.middle = place_of(Z)(middle(to_numpy(Z)))
-        columns = np.flatnonzero(to_numpy(self.middle != Z).any(axis=0))
-        few = len(columns) <= MOST_VARYING * Z.shape[1]
-        self.varying = place_of(Z)(columns) if few else None
-        self.left = Z[:, self.varying] - self.middle[self.varying] if few else Z - self.middle
-        self.right = contiguous(-2 * self.left.T)
-        self.squares = namespace(Z).einsum("ij,ij->i", self.left, self.left)
-
-    @cached_property
-    def doubled(self) -> Array:
-        """-2 times the transposed centred centres, in all columns, shape (d, m)."""
-        return self.right if self.varying is None else contiguous(-2 * (self.Z - self.middle).T)
-
-    def products(self, X: Array) -> Array:
-        """Return -2 times the products of centred rows X (n, d) with the centres, shape (n, m)."""
-        return (X if self.varying is None else X[:, self.varying]) @ self.right
-
-    def subtract_from(self, g: Array, S: Array) -> None:
-        """Subtract the centred centres weighted by S (n, m) from g (n, d)."""
-        if self.varying is None:
-            g -= S @ self.left
-        else:
-            g[:, self.varying] -= S @ self.left
-
-
 class RadialPoint:
     """The point of a kernel F(r^2): a step h along coordinate j changes r^2 by 2 h (x_j - z_j) + h^2."""
 
-    def __init__(self, kernel: Radial, X: Array, centres: Centres):
+    def __init__(self, kernel: Radial, X: Array, centres: Centred):
         self.kernel = kernel
         self.centres = centres
-        self.X = X = X - centres.middle
-        xp = namespace(X)
-        xx = xp.einsum("ij,ij->i", X, X)
-        r2 = centres.products(X)
-        r2 += xx[:, None]
-        r2 += centres.squares
-        clear_rounding(r2, xx, centres.squares)
-        self.r2 = r2
-        self.values = kernel.profile(r2)
+        self.X, norms = centres.moved(X)
+        self.r2 = centres.completed(self.X @ centres.doubled, norms)
+        self.values = kernel.profile(self.r2)
 
     @cached_property
     def slopes(self) -> Array:
@@ -142,15 +98,13 @@ class RadialPoint:
     def gradient(self, V: Array) -> Array:
         S = V * self.slopes
         S *= 2
-        g = S.sum(axis=1)[:, None] * self.X
-        self.centres.subtract_from(g, S)
-        return g
+        return S.sum(axis=1)[:, None] * self.X - S @ self.centres.rows
 
     def centre_gradient(self, V: Array) -> Array:
         """Return sum_i V_ij dk(x_i, z_j)/dz_j, shape (m, d)."""
         S = V * self.slopes
         S *= 2
-        return S.sum(axis=0)[:, None] * (self.centres.Z - self.centres.middle) - S.T @ self.X
+        return S.sum(axis=0)[:, None] * self.centres.rows - S.T @ self.X
 
     def stretch_slopes(self, V: Array) -> Array:
         """Return sum_j V_ij dk_ij/ds at s = 0, shape (n,), where e^s multiplies the squared distances."""
@@ -166,7 +120,7 @@ class RadialPoint:
 
 @_centred.register
 def _(kernel: Radial, Z: Array) -> Any:
-    centres = Centres(Z)
+    centres = Centred.at_median(Z)
     return lambda X: RadialPoint(kernel, X, centres)
 
 
@@ -181,7 +135,7 @@ class RBFSteps:
     LARGEST = 20_000_000  # most entries to store
     STEEPEST = 50.0  # largest exponent: with larger ones the factors lose digits
 
-    def __init__(self, gamma: float, centres: Centres):
+    def __init__(self, gamma: float, centres: Centred):
         self.gamma = gamma
         self.centres = centres
         self.lengths: Any = None
@@ -210,7 +164,7 @@ class RBFSteps:
 class RBFPoint(RadialPoint):
     """The point of the RBF kernel, whose values after a step are a product of factors."""
 
-    def __init__(self, kernel: RBF, X: Array, centres: Centres, steps: RBFSteps):
+    def __init__(self, kernel: RBF, X: Array, centres: Centred, steps: RBFSteps):
         super().__init__(kernel, X, centres)
         self.steps = steps
 
@@ -228,7 +182,7 @@ class RBFPoint(RadialPoint):
 
 @_centred.register
 def _(kernel: RBF, Z: Array) -> Any:
-    centres = Centres(Z)
+    centres = Centred.at_median(Z)
     steps = RBFSteps(kernel.gamma, centres)
     return lambda X: RBFPoint(kernel, X, centres, steps)
 

@@ -3,22 +3,17 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, Mask, Rows
 from buttress.certainty.left_out import squared_spans
-from buttress.expansion import KernelExpansion
 from buttress.gram.entries import entries
-from buttress.kernels import Kernel, Precomputed
+from buttress.kernels import Kernel
 from buttress.solvers.qp.solve import SVMSolution
 from buttress.svm.task import Training
-
-AT_ONCE = 500  # support vectors: of so many all kernel values cost less than a few calls for those of each problem
 
 # of one problem: its rows among those solved on, its solution, and the bounds of its coefficients
 Solved = tuple[Rows, SVMSolution, Array]
@@ -76,44 +71,15 @@ class LeftOut:
         return self.scores
 
 
-class KeepsLeftOut(Protocol):
-    """A fitted machine that kept what gives the scores of rows left out."""
-
-    _left_out: LeftOut
-    support_: NDArray[np.int32]
-    support_vectors_: DenseOrSparse
-    expansion_: KernelExpansion
-
-
-def left_out_scores(model: KeepsLeftOut) -> Array:
-    """Return the scores (n, k) of the training rows of a fitted machine, each left out with its equals."""
-    kept = model._left_out
-    if kept.done:
-        return kept.scores
-    kernel = model.expansion_.kernel
-    place = np.searchsorted(np.sort(model.support_), kept.support)
-    numbers = np.argsort(model.support_, kind="stable")[place]
-    rows = model.support_vectors_[numbers]
-    return kept.decision(kernel, rows[:, kept.support] if isinstance(kernel, Precomputed) else rows)
-
-
 def spans(kernel: Kernel, X: DenseOrSparse, coef: Array, free: Mask) -> Array:
     """Return S_i^2 of the support vectors X (s, d) in each problem, (s, k), 0 where the coefficient is."""
     out = np.zeros(coef.shape)
     diagonal = kernel.diagonal(X).astype(np.float64)
-    take: Callable[[Rows, Rows], Array] = entries(kernel, X, np.float64)
-    if X.shape[0] <= AT_ONCE:
-        everything = np.arange(X.shape[0])
-        whole = take(everything, everything)
-        take = partial(_part, whole)
+    take = entries(kernel, X, np.float64)
     for column in range(coef.shape[1]):
         index = np.flatnonzero(coef[:, column])
         out[index, column] = squared_spans(partial(_numbered, take, index), diagonal[index], free[index, column])
     return out
-
-
-def _part(whole: Array, i: Rows, j: Rows) -> Array:
-    return whole[i[:, None], j]
 
 
 def _numbered(take: Callable[[Rows, Rows], Array], index: Rows, i: Rows, j: Rows) -> Array:
@@ -135,7 +101,7 @@ def left_out(task: Training, problems: Sequence[Solved]) -> LeftOut:
     on_bound = np.zeros((n, len(problems)), dtype=bool)
     for column, (index, solution, bound) in enumerate(problems):
         rows = used[index]
-        scores[rows, column] = solution.f + solution.intercept
+        scores[rows, column] = solution.proof.product.f + solution.proof.intercept
         coef[rows, column] = solution.b
         on_bound[rows, column] = np.abs(solution.b) >= bound
     lead, coef, free = _together(task.groups, coef, on_bound | (weight == 0)[:, None])

@@ -32,7 +32,7 @@ from buttress.kernels.choose import check_gram
 from buttress.kernels.points import OnDevice
 from buttress.solvers.qp.solve import SOLVERS, Limits, SVMSolution
 from buttress.svm.indefinite import MACHINE_POLICIES, Settled, settled_on
-from buttress.svm.left_out import left_out_scores
+from buttress.svm.left_out import LeftOut
 from buttress.svm.task import Training
 
 GAP = 1e-3  # of the primal objective: what the duality gap is brought to beside ``tol``
@@ -164,8 +164,19 @@ class KernelMachine(Shrinking, BaseEstimator):
         Rows equal in x and y are left out together. NaN for rows that have no part in a problem.
         """
         check_is_fitted(self)
-        scores = left_out_scores(self)
+        scores = self._left_out_scores()
         return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def _left_out_scores(self) -> Array:
+        """Return the scores (n, k) of the training rows, each left out with its equals."""
+        kept: LeftOut = self._left_out
+        if kept.done:
+            return kept.scores
+        kernel = self.expansion_.kernel
+        place = np.searchsorted(np.sort(self.support_), kept.support)
+        numbers = np.argsort(self.support_, kind="stable")[place]
+        rows = self.support_vectors_[numbers]
+        return kept.decision(kernel, rows[:, kept.support] if isinstance(kernel, Precomputed) else rows)
 
     def _scores(self, X: MatrixLike) -> tuple[DenseOrSparse, Array]:
         """Return the rows of X, checked, and their scores in every problem, (n, k)."""
@@ -202,11 +213,11 @@ class KernelMachine(Shrinking, BaseEstimator):
         self._start_size = task.X.shape[0]
         self._start_rows = task.order[used]
         self._start_coef = coef[used]
-        intercept = np.array([solution.intercept for solution in solutions])
+        intercept = np.array([solution.proof.intercept for solution in solutions])
         for name, value in task.described(coef, intercept).items():
             setattr(self, name, value)
         for name, key in (("primal_objective_", "primal"), ("dual_objective_", "dual"), ("dual_gap_", "gap")):
-            values = [getattr(solution, key) if task.settled.convex else np.nan for solution in solutions]
+            values = [getattr(solution.proof, key) if task.settled.convex else np.nan for solution in solutions]
             setattr(self, name, one_or_each(values))
         definite = task.settled.kernel.definiteness in ("pd", "cpd")
         self.proof_ = proof_word(definite and solution.proof.product.proven for solution in solutions)

@@ -24,7 +24,7 @@ from buttress.solvers.linear.primal import hinge_intercept
 from buttress.solvers.qp.program import Start
 from buttress.solvers.qp.solve import Limits, SVMSolution
 from buttress.solvers.run import countdown
-from buttress.svm.left_out import left_out, left_out_scores
+from buttress.svm.left_out import left_out
 from buttress.svm.machine import OF_LEFT_OUT, OF_MACHINES, KernelMachine
 from buttress.svm.task import Classes, Training, votes
 
@@ -64,10 +64,13 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
     def _fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> list[SVMSolution]:
         """Solve all problems, from the coefficients before in a warm start, and return the solutions."""
         task = self._prepare(X, y, sample_weight)
+        return self._solve(task, self._starts(task) if self.warm_start else None)
+
+    def _starts(self, task: Training) -> list[Start] | None:
+        """Return where a warm start begins in each problem."""
         problems = self._problems(task)
         coef = self._recalled(task, len(problems))
-        starts = None if coef is None else [Start(coef[index, k]) for k, (_, index, _) in enumerate(problems)]
-        return self._solve(task, starts)
+        return None if coef is None else [Start(coef[index, k]) for k, (_, index, _) in enumerate(problems)]
 
     @abstractmethod
     def _solve_pair(
@@ -174,7 +177,7 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
 
     def _held_out(self) -> HeldOut:
         kept = self._left_out
-        return HeldOut(left_out_scores(self), kept.codes, kept.weight, len(self.classes_), self._classes().in_pairs)
+        return HeldOut(self._left_out_scores(), kept.codes, kept.weight, len(self.classes_), self._classes().in_pairs)
 
 
 def _best_intercept(y: Array, weight: Array, values: Array) -> float:

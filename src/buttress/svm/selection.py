@@ -191,6 +191,6 @@ class Line(Generic[Model]):
 def scaled(solution: SVMSolution, most: float) -> Start:
     """Return the coefficients times the best factor s up to ``most``: the one that maximises s sum|b| - s^2/2 b'Kb."""
     total = float(np.abs(solution.b).sum())
-    quadratic = 2 * (total - solution.dual)
+    quadratic = 2 * (total - solution.proof.dual)
     best = min(total / quadratic, most) if quadratic > 0 else min(1.0, most)
     return Start(best * solution.b, None if solution.stored is None else best * solution.stored)

@@ -85,7 +85,8 @@ class Training:
             here = coef.copy()
             here[index, -1] = step.state.b if isinstance(step.state, Point) else step.state
             free = self.described(here, np.zeros(here.shape[1]))["expansion_"](self.X[self.order[index]])
-            return self.described(here, np.array([*(solution.intercept for solution in solutions), best(free[:, -1])]))
+            others = [solution.proof.intercept for solution in solutions]
+            return self.described(here, np.array([*others, best(free[:, -1])]))
 
         return showing(self.report, model_of)
 

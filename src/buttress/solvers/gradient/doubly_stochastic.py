@@ -15,7 +15,6 @@ of y, with numpy arrays or torch tensors.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,27 +30,11 @@ PANEL_ROWS = 2048  # rows scored at a time; with fewer, the matrix product copie
 DEVICE_PANEL_ROWS = 2**16  # the same on a device, where each call costs more
 
 
-class Basis(Protocol):
-    """A sum of terms that represents f. Scores have one column for each of the k machines that are trained together."""
-
-    def reorder(self, order: NDArray[np.intp]) -> None:
-        """Use the rows of X in another order from now on."""
-
-    def add(self, t: int, rows: slice, z: Array) -> Array:
-        """Add h = sum_i z_i k(x_i, .) over the batch ``rows`` as term t; returns h on these rows, (len(rows), k)."""
-
-    def scores(self, t: int, rows: slice) -> Array:
-        """Return h(x) of term t on ``rows``, (len(rows), k)."""
-
-    def shrink(self, factor: Array) -> None:
-        """Multiply f by ``factor`` (k,)."""
-
-    def state(self) -> Array:
-        """Return a copy of the coefficients."""
-
-
 class RandomBasis:
-    """f = sum_t features(x, t) @ coef[t]: Algorithm 1's coefficients, with block t drawn from its seed."""
+    """f = sum_t features(x, t) @ coef[t]: Algorithm 1's coefficients, with block t drawn from its seed.
+
+    Scores have one column for each of the k machines that are trained together.
+    """
 
     def __init__(self, features: RandomFeatures, X: Array, n_terms: int, k: int, device: str | None = None):
         self.features = features
@@ -60,15 +43,18 @@ class RandomBasis:
         self.used = 0
 
     def reorder(self, order: NDArray[np.intp]) -> None:
+        """Use the rows of X in another order from now on."""
         self.X = self.X[order]
 
     def add(self, t: int, rows: slice, z: Array) -> Array:
+        """Add h = sum_i z_i k(x_i, .) over the batch ``rows`` as term t; returns h on these rows, (len(rows), k)."""
         features = self.features(self.X[rows], t)
         self.coef[t] = cast(features, z.dtype).T @ z
         self.used = t + 1
         return cast(features @ cast(self.coef[t], features.dtype), z.dtype)
 
     def scores(self, t: int, rows: slice) -> Array:
+        """Return h(x) of term t on ``rows``, (len(rows), k)."""
         panel = PANEL_ROWS if namespace(self.X) is np else DEVICE_PANEL_ROWS
         coef = cast(self.coef[t], self.X.dtype)
         out = []
@@ -77,14 +63,19 @@ class RandomBasis:
         return cast(namespace(coef).concatenate(out), self.coef.dtype)
 
     def shrink(self, factor: Array) -> None:
+        """Multiply f by ``factor`` (k,)."""
         self.coef[: self.used] *= factor
 
     def state(self) -> Array:
+        """Return a copy of the coefficients."""
         return self.coef[: self.used] + 0
 
 
 class KernelBasis:
-    """f = sum_i coef_i k(x_i, .): the kernel itself. ``X`` and ``coef`` are in the order of the current pass."""
+    """f = sum_i coef_i k(x_i, .): the kernel itself, with the methods of :class:`RandomBasis`.
+
+    ``X`` and ``coef`` are in the order of the current pass.
+    """
 
     def __init__(self, kernel: Kernel, X: Array, k: int, device: str | None = None):
         place = Place(device)
@@ -114,6 +105,9 @@ class KernelBasis:
         coef = 0 * self.coef
         coef[self.order] = self.coef
         return coef
+
+
+Basis = RandomBasis | KernelBasis
 
 
 def step_sizes(step: str, size: float) -> Callable[[int], float]:

@@ -9,7 +9,6 @@ the same centre from all rows and moves does not change it.
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -17,48 +16,39 @@ from buttress._checks import Array
 from buttress._proof import SLACK, Near, U, plus, products, sums_of_rows
 
 
-class Moves(Protocol):
-    """How rows with labels y move. ``centre`` is what is taken from every row."""
-
-    def shrunk(self, y: Array) -> Array:
-        """Return the share (n,) of w'x_i that is left: the worst move may be towards a point."""
-
-    def rest(self, w: Array, y: Array) -> Near:
-        """Return what the moves add to the margins besides, one value or (n,)."""
-
-    def square(self, v: Near, a: Array, y: Array, centre: Array) -> Near:
-        """Return |v - g|^2 for v = sum_i a_i shrunk_i y_i x_i and some g."""
-
-    def length(self, size: float, centre: Array) -> float:
-        """Return by how much the length of v - g changes at most with an a_i whose row has length ``size``."""
-
-
 @dataclass(frozen=True)
 class BallMoves:
-    """Every row moves by at most ``eps`` in the ``norm``, "linf", "l2" or "l1"."""
+    """Every row moves by at most ``eps`` in the ``norm``, "linf", "l2" or "l1"; ``centre`` is taken from every row."""
 
     eps: float
     norm: str
 
     def shrunk(self, y: Array) -> Array:
+        """Return the share (n,) of w'x_i that is left: the worst move may be towards a point."""
         return np.ones(len(y))
 
     def rest(self, w: Array, y: Array) -> Near:
+        """Return what the moves add to the margins besides, one value or (n,)."""
         size = float(np.linalg.norm(w, {"linf": 1, "l2": 2, "l1": np.inf}[self.norm]))
         return Near(-self.eps * size, (len(w) + 4) * U * self.eps * size)
 
     def square(self, v: Near, a: Array, y: Array, centre: Array) -> Near:
+        """Return |v - g|^2 for v = sum_i a_i shrunk_i y_i x_i and some g."""
         inward = 1 - 4 * (len(a) + len(v.v) + 4) * U  # so that g is in the ball whatever the rounding
         away = v + -inward * nearest_in_ball(v.v, self.eps * float(a.sum()), self.norm)
         return (away * away).sum()
 
     def length(self, size: float, centre: Array) -> float:
+        """Return by how much the length of v - g changes at most with an a_i whose row has length ``size``."""
         return size + self.eps * (math.sqrt(len(centre)) if self.norm == "linf" else 1.0)
 
 
 @dataclass(frozen=True)
 class BoxMoves:
-    """Features move a ``share`` of the way to the ends of a box at most, of class +1 or of ``both``."""
+    """Features move a ``share`` of the way to the ends of a box at most, of class +1 or of ``both``.
+
+    It has the methods of :class:`BallMoves`.
+    """
 
     low: Array
     high: Array
@@ -90,6 +80,9 @@ class BoxMoves:
     def length(self, size: float, centre: Array) -> float:
         ends = np.abs(self.low - centre) + np.abs(self.high - centre)
         return 2 * (size + self.share * float(np.linalg.norm(ends)))
+
+
+Moves = BallMoves | BoxMoves
 
 
 def nearest_in_ball(v: Array, radius: float, norm: str) -> Array:

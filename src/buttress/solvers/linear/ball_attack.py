@@ -41,7 +41,7 @@ def ball_descent(X: Array, y: Array, c: Array, *, eps: float, norm: str) -> Step
     if norm == "linf" or eps == 0:
         rows = y[:, None] * X
         ends = np.full((2, 2 * X.shape[1]), -eps)
-        margins = BoxMargins(rows, ends, (y > 0).astype(np.float64), np.einsum("ij,ij->i", rows, rows))
+        margins = BoxMargins(rows, ends, (y > 0).astype(np.float64))
         return free_range_descent(margins, y, c)
     return _barrier_descent(X, y, c, eps, norm)
 

@@ -17,10 +17,9 @@ Sources: Zhou, Kantarcioglu, Thuraisingham & Xi (2012), their free-range model; 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve
 
 from buttress._checks import TINY, Array
@@ -28,7 +27,6 @@ from buttress.solvers.linear.primal import hinge_intercept
 from buttress.solvers.run import Step, Steps
 
 RIDGES = (0.0, 1e-14, 1e-11, 1e-8)  # of the diagonal: what is added to it, in turn, until its matrix has a factor
-NEGLIGIBLE = 1e-3  # rows that together add less than this to the trace, next to the ridge's 1, are left out
 NO_STEP = 1e-8  # a step shorter than this ends the method
 TO_THE_BOUND = 0.995  # share of the way to the nearest bound that a step takes
 REFINEMENTS = 5  # corrections of a solved system, at most
@@ -42,7 +40,6 @@ class BoxMargins:
     rows: Array
     ends: Array
     positive: Array  # 1 for rows of class +1, else 0
-    lengths: Array  # squared, of the rows
 
     def times(self, z: Array) -> Array:
         """Return G z, (n,)."""
@@ -57,24 +54,15 @@ class BoxMargins:
         sums = np.array([a @ self.positive, a @ (1 - self.positive)])
         return np.concatenate([pull, -pull]) + sums @ self.ends
 
-    def part(self, index: NDArray[np.intp]) -> "BoxMargins":
-        """Return the rows of ``index``."""
-        return BoxMargins(self.rows[index], self.ends, self.positive[index], self.lengths[index])
-
     def scatter(self, weight: Array) -> tuple[Array, Array, Array]:
         """Return S, u and W so that G' diag(weight) G = B S B' + sum_c W_c u_c u_c', with B = (1, -1)'.
 
         S (d, d) is the weighted scatter of the rows around the mean of their class. u_c (2d,) is the mean row of G in
-        class c, and W_c its total weight. Rows that together add less than 1e-3 to the trace are left out.
+        class c, and W_c its total weight.
         """
-        size = weight * self.lengths
-        order = np.argsort(size)
-        kept = np.sort(order[np.searchsorted(np.cumsum(size[order]), NEGLIGIBLE):])
-        part = self if len(kept) == len(weight) else self.part(kept)
-        weight = weight[kept]
-        square = blas.dsyrk(1.0, (part.rows * np.sqrt(weight)[:, None]).T)  # only the upper triangle is set
-        totals = np.array([weight @ part.positive, weight @ (1 - part.positive)])
-        sums = np.array([(weight * part.positive) @ part.rows, (weight * (1 - part.positive)) @ part.rows])
+        square = blas.dsyrk(1.0, (self.rows * np.sqrt(weight)[:, None]).T)  # only the upper triangle is set
+        totals = np.array([weight @ self.positive, weight @ (1 - self.positive)])
+        sums = np.array([(weight * self.positive) @ self.rows, (weight * (1 - self.positive)) @ self.rows])
         middles = sums / np.maximum(totals, TINY)[:, None]
         square -= middles.T @ sums
         return square, np.hstack([middles, -middles]) + self.ends, totals
@@ -85,7 +73,7 @@ def free_range_margins(X: Array, y: Array, low: Array, high: Array, *, share: fl
     attacked = (y > 0) | both
     ends = share * np.array([np.append(low, -high), np.append(-high, low) * both])
     rows = (y * np.where(attacked, 1 - share, 1.0))[:, None] * X
-    return BoxMargins(rows, ends, (y > 0).astype(np.float64), np.einsum("ij,ij->i", rows, rows))
+    return BoxMargins(rows, ends, (y > 0).astype(np.float64))
 
 
 @dataclass
@@ -99,10 +87,14 @@ class InteriorPoint:
     a: Array
     v: Array  # multipliers of z >= 0; those of xi >= 0 are c - a
 
-    def moved(self, length: float, step: "InteriorPoint") -> "InteriorPoint":
-        """Return the point ``length`` steps further."""
-        pairs = zip(vars(self).values(), vars(step).values(), strict=True)
-        return InteriorPoint(*(value + length * change for value, change in pairs))
+
+Iterate = TypeVar("Iterate")
+
+
+def moved(point: Iterate, length: float, step: Iterate) -> Iterate:
+    """Return the point ``length`` steps further, a dataclass of arrays."""
+    pairs = zip(vars(point).values(), vars(step).values(), strict=True)
+    return type(point)(*(value + length * change for value, change in pairs))
 
 
 def free_range_descent(G: BoxMargins, y: Array, c: Array) -> Steps:
@@ -119,11 +111,11 @@ def free_range_descent(G: BoxMargins, y: Array, c: Array) -> Steps:
         mu = sum(float(left @ right) for left, right in products) / count
         solve = newton(G, y, c, point)
         guess = solve(0.0, None)
-        ahead = point.moved(step_length(point, guess, c), guess)
+        ahead = moved(point, step_length(point, guess, c), guess)
         after = float(ahead.a @ ahead.slack + (c - ahead.a) @ ahead.loss + ahead.v @ ahead.z) / count
         step = solve(mu * (after / mu) ** 3, guess)
         length = min(1.0, TO_THE_BOUND * step_length(point, step, c))
-        point = point.moved(length, step)
+        point = moved(point, length, step)
 
 
 def starting_point(G: BoxMargins, c: Array) -> InteriorPoint:
@@ -219,17 +211,20 @@ def normal_equations(G: BoxMargins, weight: Array, ridge: Array) -> Callable[[Ar
         x = without(r)
         return x - solved @ np.linalg.solve(small, U.T @ x)
 
-    def solve(r: Array) -> Array:
-        x = once(r)
-        size = np.abs(r).max()
-        for _ in range(REFINEMENTS):  # with large weights, digits cancel between the mean rows and the rest
-            rest = r - ridge * x - G.transposed(weight * G.times(x))
-            if np.abs(rest).max() <= SOLVED * size:
-                break
-            x = x + once(rest)
-        return x
+    # with large weights, digits cancel between the mean rows and the rest
+    return lambda r: refined(once, lambda x: ridge * x + G.transposed(weight * G.times(x)), r)
 
-    return solve
+
+def refined(rough: Callable[[Array], Array], apply: Callable[[Array], Array], right: Array) -> Array:
+    """Return x with apply(x) = right, by corrections with ``rough``, an approximate inverse of ``apply``."""
+    x = rough(right)
+    size = np.abs(right).max()
+    for _ in range(REFINEMENTS):
+        rest = right - apply(x)
+        if np.abs(rest).max() <= SOLVED * size:
+            break
+        x = x + rough(rest)
+    return x
 
 
 def factored(S: Array) -> tuple[Array, bool]:
@@ -249,7 +244,12 @@ def step_length(point: InteriorPoint, step: InteriorPoint, c: Array) -> float:
     """Return the longest step, at most 1 / ``TO_THE_BOUND``, that leaves every inequality satisfied."""
     pairs = [(point.z, step.z), (point.slack, step.slack), (point.loss, step.loss), (point.a, step.a),
              (point.v, step.v), (c - point.a, -step.a)]
-    longest = 1 / TO_THE_BOUND
+    return reach(pairs, 1 / TO_THE_BOUND)
+
+
+def reach(pairs: list[tuple[Array, Array]], longest: float) -> float:
+    """Return the longest step, at most ``longest``, with which no value falls below 0, from values and their changes.
+    """
     for value, change in pairs:
         falling = change < 0
         if falling.any():

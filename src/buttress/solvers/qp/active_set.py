@@ -105,7 +105,7 @@ def padded_gram(rows: KernelRows, *, lasting: bool = True) -> Array:
     """
     n = len(rows)
     shape = (n, -(-n // WIDTH_MULTIPLE) * WIDTH_MULTIPLE)
-    padded = np.empty(shape) if lasting else rows.cache.spare(*shape)
+    padded = np.empty(shape) if lasting else rows.cache.scratch(*shape, np.float64)
     padded[:, n:] = 0.0
     rows.gram(padded[:, :n])
     return padded

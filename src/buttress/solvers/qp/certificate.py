@@ -27,6 +27,7 @@ The program is that of the numbers that are stored: bounds such as C_i, once rou
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +37,7 @@ from buttress._proof import SLACK, U
 from buttress.gram.rounding import Product, Summed
 from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.compiled import measures
-from buttress.solvers.qp.program import QP
+from buttress.solvers.qp.program import QP, bias
 
 CLEAR = 1e-2  # in units of p: by how much the best intercept may move once more of f is known precisely
 
@@ -59,13 +60,19 @@ class Certificate:
     rounding: float  # what the evaluation of its terms, apart from f, may have added
 
 
-def certify(qp: QP, b: Array, known: Summed | None = None) -> Certificate:
-    """Return the certificate of b at its best intercept, with f from float64 entries wherever f can move it.
+def certify(
+    qp: QP, b: Array, known: Summed | None = None, enough: Callable[[Certificate], bool] = lambda proof: False
+) -> Certificate:
+    """Return the certificate of b, with f from float64 entries wherever f can move it.
 
+    It is that of the intercept on which the free variables agree where it is ``enough``, else of the best intercept.
     Rows with b_i = 0 that have no loss as far as the proven error of float32 reaches keep their f from it, some of
     which is ``known``.
     """
     product = _product(qp, b, known)
+    agreed = certificate(qp, b, product, bias(product.f - qp.p, b, qp.lo, qp.hi, qp.l1), qp.total)
+    if enough(agreed):
+        return agreed
     return certificate(qp, b, product, _best_intercept(qp, product.f), qp.total)
 
 
@@ -99,7 +106,7 @@ def certificate(qp: QP, b: Array, product: Product, b0: float, total: float = 0.
     size = np.abs(qp.p) + np.abs(f)
     room = errors + 4 * U * (size + abs(b0))
     evaluation = 16 * U * (qp.hi - qp.lo) * (np.abs(r) + room + qp.l1)
-    most = np.maximum(_terms(qp, b, r + room), _terms(qp, b, r - room)) + evaluation
+    most = _terms(qp, b, np.stack([r + room, r - room])).max(axis=0) + evaluation
     excess, fall = _moved_to_sum(qp, b, product, total)
     gap = float(most.sum()) * (1 + 2 * len(b) * U) + SLACK * abs(b0 * excess)
     seen, dual, violation, _ = measures(f, b, qp.p, qp.lo, qp.hi, qp.l1, b0)
@@ -110,7 +117,7 @@ def certificate(qp: QP, b: Array, product: Product, b0: float, total: float = 0.
 
 
 def _terms(qp: QP, b: Array, r: Array) -> Array:
-    """Return the h_i (n,) at residuals r."""
+    """Return the h_i (2, n) at residuals r (2, n)."""
     loss = qp.hi * np.maximum(0, r - qp.l1) - qp.lo * np.maximum(0, -r - qp.l1)
     terms: Array = loss + qp.l1 * np.abs(b) - b * r
     return terms

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 
 from buttress._checks import Array
-from buttress.solvers.linear.free_range import NO_STEP, SOLVED, TO_THE_BOUND, factored
+from buttress.solvers.linear.free_range import NO_STEP, TO_THE_BOUND, factored, moved, reach, refined
 from buttress.solvers.qp.certificate import objectives
 from buttress.solvers.qp.program import feasible
 from buttress.solvers.run import Step, Steps
@@ -23,7 +23,6 @@ STUCK_STEPS = 12  # iterations without progress after which the method stops: th
 EARLY_PATIENCE = 5 * STUCK_STEPS  # the same while the gap is above EARLY_GAP: rounding cannot be the reason there
 EARLY_GAP = 0.1  # relative
 AWAY = 1e-3  # least distance of the first multipliers from 0, when K has a mean diagonal of 1
-CORRECTIONS = 20  # corrections of a rounded factorisation, at most
 
 
 @dataclass
@@ -36,11 +35,6 @@ class _Point:
     below: Array
     above: Array
     nu: float
-
-    def moved(self, step: "_Point", length: float) -> "_Point":
-        """Return the point ``length`` steps further."""
-        return _Point(*(mine + length * change for mine, change in zip(vars(self).values(), vars(step).values(),
-                                                                       strict=True)))
 
 
 def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array) -> Steps:
@@ -73,10 +67,10 @@ def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array) -> Steps
             idle = 0
         else:
             idle += 1
-        moved = _mehrotra_step(K, linear, signs, point)
-        if moved is None:
+        ahead = _mehrotra_step(K, linear, signs, point)
+        if ahead is None:
             return
-        point = moved
+        point = ahead
 
 
 def _start(K: Array, linear: Array, signs: Array, floor: Array, room: Array, ceiling: Array) -> _Point:
@@ -114,7 +108,7 @@ def _mehrotra_step(K: Array, linear: Array, signs: Array, at: _Point) -> _Point 
 
     mu = float((at.below * room_below + at.above * room_above).mean()) / 2
     affine = direction(-at.below * room_below, -at.above * room_above)
-    after = at.moved(affine, _reach(at, affine))
+    after = moved(at, _reach(at, affine), affine)
     left = float((after.below * after.room_below + after.above * after.room_above).mean()) / 2
     centre = (left / mu) ** 3 * mu
     move = direction(centre - at.below * room_below - affine.below * affine.x,
@@ -122,7 +116,7 @@ def _mehrotra_step(K: Array, linear: Array, signs: Array, at: _Point) -> _Point 
     length = TO_THE_BOUND * _reach(at, move)
     if not (np.isfinite(length) and length > NO_STEP and np.isfinite(move.nu)):
         return None
-    return at.moved(move, length)
+    return moved(at, length, move)
 
 
 def _factorised(K: Array, spread: Array) -> Callable[[Array], Array] | None:
@@ -138,44 +132,10 @@ def _factorised(K: Array, spread: Array) -> Callable[[Array], Array] | None:
     def rough(right: Array) -> Array:
         return scipy.linalg.cho_solve(factor, right / root, check_finite=False) / root
 
-    return lambda right: conjugate_gradients(lambda x: K @ x + spread * x, rough, right)
-
-
-def conjugate_gradients(
-    apply: Callable[[Array], Array], rough: Callable[[Array], Array], right: Array
-) -> Array:
-    """Return x with apply(x) = right; ``rough`` is an approximate inverse of ``apply``, used as preconditioner."""
-    x = rough(right)
-    residual = right - apply(x)
-    best = x
-    least = np.linalg.norm(residual)
-    size = np.linalg.norm(right)
-    z = rough(residual)
-    direction = z
-    product = residual @ z
-    for _ in range(CORRECTIONS):
-        if least <= SOLVED * size or not product > 0:
-            break
-        image = apply(direction)
-        length = product / (direction @ image)
-        x = x + length * direction
-        residual = residual - length * image
-        if np.linalg.norm(residual) < least:
-            best = x
-            least = np.linalg.norm(residual)
-        z = rough(residual)
-        last = product
-        product = residual @ z
-        direction = z + product / last * direction
-    return best
+    return lambda right: refined(rough, lambda x: K @ x + spread * x, right)
 
 
 def _reach(at: _Point, move: _Point) -> float:
     """Return the longest step at most 1 that keeps everything positive."""
-    reach = 1.0
-    for name in ("room_below", "room_above", "below", "above"):
-        value = getattr(at, name)
-        change = getattr(move, name)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            reach = min(reach, float(np.where(change < 0, -value / change, np.inf).min()))
-    return reach
+    return reach([(at.room_below, move.room_below), (at.room_above, move.room_above), (at.below, move.below),
+                  (at.above, move.above)], 1.0)

@@ -100,7 +100,7 @@ def natural_path(
         bound = C if fit_intercept else C / 2
         solution = solve_svm(twins, labels, np.full(len(labels), bound), tol=tol, gap_tol=tol, max_time=left())
         b = solution.b if fit_intercept else solution.b[:n] - solution.b[n:]
-        return natural(rows, b, C, solution.intercept if fit_intercept else 0.0)
+        return natural(rows, b, C, solution.proof.intercept if fit_intercept else 0.0)
 
     return solve
 

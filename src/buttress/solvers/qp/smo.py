@@ -1,7 +1,5 @@
 """Block decomposition of the program of ``program.py``: each block solves for the variables that violate it most.
 
-Where more variables are free than a block holds, steps in the span of past progress (``subspace.py``) come between.
-
 Sources: Fan, Chen & Lin (JMLR 2005) for the pairs inside a block; Joachims (1999) for the blocks.
 """
 
@@ -17,7 +15,6 @@ from buttress.solvers.qp.active_set import padded
 from buttress.solvers.qp.certificate import objectives
 from buttress.solvers.qp.pairs import pair_updates
 from buttress.solvers.qp.program import QP, Point, slopes
-from buttress.solvers.qp.subspace import Past, remembered, subspace_step
 from buttress.solvers.run import Step, Steps, restartable
 
 # Rows of a block. Larger blocks need fewer passes over the stored rows and more entries of their own.
@@ -29,7 +26,6 @@ NEW_ROWS = 0.25  # a block grows once a smaller share than this of the rows it m
 SHARE_OF_GAP = 0.1  # a block is solved to this share of the whole violation: the next block would undo more precision
 SHARE_OF_WHOLE = 0.02  # the same for a block of all rows, which no other undoes: fewer steps, and yet some for limits
 LOOK_AGAIN = 0.8  # of the violation at which the duality gap was last computed: it takes a sort of all rows
-SHARE_OF_PASS = 0.5  # of the free variables move between two steps in the span of the past; 0.25 and 1: as good
 PAIRS_A_ROW = 100  # most pair updates in a block, for each of its rows
 
 
@@ -77,7 +73,6 @@ def block_smo(
         rows.add(g, block[moved], (inner - b[block])[moved])
         b[block] = inner
         if rows.n_computed - before < NEW_ROWS * len(moved):
-            _step_in_span(qp, state, len(moved))
             state.size = min(LARGE_BLOCK, rows.capacity, 2 * state.size)
 
 
@@ -86,8 +81,7 @@ class _State:
     """b and g = K b - p, which change in place; the last block, its entries and pair updates, and the next one's size.
 
     ``gram`` and ``downwards`` are those of :class:`Point`; ``looked`` is the violation at which the duality gap was
-    computed last, and ``enough`` says whether it was small enough. ``past`` are earlier points, and ``moved``
-    counts the variables that have moved since the last of them.
+    computed last, and ``enough`` says whether it was small enough.
     """
 
     b: Array
@@ -100,21 +94,6 @@ class _State:
     downwards: int = 0
     looked: float = np.inf
     enough: bool = False
-    past: Past | None = None
-    moved: int = 0
-
-
-def _step_in_span(qp: QP, state: _State, moved: int) -> None:
-    """Where blocks hold few of the free variables, and half of these have moved, step in the span of the past."""
-    state.moved += moved
-    free = np.count_nonzero((state.b > qp.lo) & (state.b < qp.hi))
-    if free <= state.size or state.moved < SHARE_OF_PASS * free:
-        return
-    state.moved = 0
-    if state.past is not None:
-        subspace_step(qp, state.b, state.g, state.past, state.size)
-    past = Past(np.empty((0, len(state.b))), np.empty((0, len(state.b)))) if state.past is None else state.past
-    state.past = remembered(past, state.b, state.g)
 
 
 def _first(qp: QP, at: Point) -> _State:
@@ -139,7 +118,6 @@ def _memory(state: _State, rows: KernelRows) -> Memory:
     lasting = state.K is not None and len(state.K) == len(state.b)
     return {"b": state.b.copy(), "g": state.g.copy(), "size": state.size, "block": state.block, "pairs": state.pairs,
             "downwards": state.downwards, "looked": state.looked, "enough": state.enough, "lasting": lasting,
-            "past": None if state.past is None else state.past._asdict(), "moved": state.moved,
             "gram": lasting and state.gram is state.K,
             "K": state.K if lasting and not rows.cache.whole else None, "rows": rows.cache.memory()}
 
@@ -152,7 +130,7 @@ def _recalled(qp: QP, at: Point, memory: Memory) -> _State:
     rows.cache.restore(memory["rows"])
     return _State(memory["b"].copy(), memory["g"].copy(), memory["size"], memory["block"], K,
                   K if memory["gram"] else at.gram, memory["pairs"], memory["downwards"], memory["looked"],
-                  memory["enough"], None if memory["past"] is None else Past(**memory["past"]), memory["moved"])
+                  memory["enough"])
 
 
 def working_set(up: Array, down: Array, size: int, last: Index) -> Index:

@@ -13,7 +13,9 @@ Each phase takes a :class:`Point` and returns the next one; the program itself n
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -27,10 +29,10 @@ from buttress.solvers.qp.active_set import (
     exact_finish,
     padded_gram,
 )
-from buttress.solvers.qp.certificate import Certificate, certificate, certify, objectives
+from buttress.solvers.qp.certificate import Certificate, certify, objectives
 from buttress.solvers.qp.chunks import chunked_smo, suits
 from buttress.solvers.qp.interior_point import INTERIOR_ROWS, interior_point
-from buttress.solvers.qp.program import QP, Point, Start, bias, classifier_qp, snapped
+from buttress.solvers.qp.program import QP, Point, Start, classifier_qp, snapped
 from buttress.solvers.qp.smo import block_smo
 from buttress.solvers.run import Outcome, Step, Steps, countdown, run
 
@@ -86,26 +88,6 @@ class SVMSolution:
     stored: Array | None = None
     found: float | None = None
 
-    @property
-    def intercept(self) -> float:
-        return self.proof.intercept
-
-    @property
-    def primal(self) -> float:
-        return self.proof.primal
-
-    @property
-    def dual(self) -> float:
-        return self.proof.dual
-
-    @property
-    def gap(self) -> float:
-        return self.proof.gap
-
-    @property
-    def f(self) -> Array:
-        return self.proof.product.f
-
 
 @dataclass(frozen=True)
 class _Plan:
@@ -127,9 +109,7 @@ def solve(qp: QP, limits: Limits) -> SVMSolution:
     """
     if limits.solver == "ipm" and len(qp.p) > INTERIOR_ROWS:
         raise ValueError(f'solver="ipm" takes up to {INTERIOR_ROWS} rows. Got {len(qp.p)}. Use solver="auto".')
-    if qp.rows.cache.whole:  # what is left to compute is too little for threads
-        return _solve(qp, limits)
-    with own_threads():
+    with nullcontext() if qp.rows.cache.whole else own_threads():  # else what is left is too little for threads
         return _solve(qp, limits)
 
 
@@ -142,19 +122,19 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
     best: tuple[Point, Certificate] | None = None
     worst = np.inf
     if _unfollowed(qp, limits):
-        best = _at_once(qp, plan, total)
+        best = _at_once(qp, plan, limits, total)
         if _good_enough(best[1], plan, limits):
-            return _solution(qp, *best, total, limits, converged=True)
+            return _solution(*best, total, limits, converged=True)
         point = replace(best[0], f=best[1].product.f)
         if total.status == "stalled" and qp.total == 0:
             plan = _Plan("ipm", INTERIOR_TARGET * limits.gap_tol)
     while True:
         outcome, point = _phase(qp, point, limits, plan, left(), total)
-        proof = certify(qp, point.b, point.summed)
+        proof = certify(qp, point.b, point.summed, partial(_agreed, limits))
         small = _good_enough(proof, plan, limits)
         done = outcome.status in ("converged", "exhausted")
         if (small if limits.convex else outcome.status == "converged") and done:
-            return _solution(qp, point, proof, total, limits, converged=True)
+            return _solution(point, proof, total, limits, converged=True)
         if best is None or proof.seen < best[1].seen:
             best = (point, proof)
         improved = proof.violation < FASTER * worst
@@ -163,7 +143,7 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
         following = _next(qp, limits, outcome, plan, proof, improved)
         if following is None:
             last = replace(best[0], downwards=point.downwards)
-            return _solution(qp, last, best[1], total, limits, converged=small and limits.convex and done)
+            return _solution(last, best[1], total, limits, converged=small and limits.convex and done)
         plan = following
         # Float32 rows then add only the changes to f. Float64 rows begin anew, for parts of f are from float32 ones.
         point = replace(point, f=proof.product.f if qp.rows.real == real else None, stored=None, summed=None)
@@ -176,14 +156,14 @@ def _unfollowed(qp: QP, limits: Limits) -> bool:
     return small and free and limits.convex and limits.solver == "auto"
 
 
-def _at_once(qp: QP, plan: _Plan, total: Outcome) -> tuple[Point, Certificate]:
+def _at_once(qp: QP, plan: _Plan, limits: Limits, total: Outcome) -> tuple[Point, Certificate]:
     """Solve the program without steps that others could follow, and record it as a run of one."""
     started = time.monotonic()
     most = stall_limit(len(qp.p))
     point, pairs = at_once(qp, plan.target, most)
     total.n_iter = pairs
     total.status = "stalled" if pairs == most else "converged"
-    proof = certify(qp, point.b)
+    proof = certify(qp, point.b, enough=partial(_agreed, limits))
     total.objective = -proof.dual
     total.history.append({"n_iter": pairs, "seconds": time.monotonic() - started, "violation": proof.violation,
                           "objective": -proof.dual})
@@ -193,6 +173,11 @@ def _at_once(qp: QP, plan: _Plan, total: Outcome) -> tuple[Point, Certificate]:
 def _good_enough(proof: Certificate, plan: _Plan, limits: Limits) -> bool:
     """Say whether the gap is small enough, and the violation too unless the interior-point method was used."""
     return _small_gap(proof, limits) and (plan.solver == "ipm" or limits.by_gap or proof.violation <= MET * limits.tol)
+
+
+def _agreed(limits: Limits, proof: Certificate) -> bool:
+    """Say whether free variables agree on the intercept, which is then stored, as the gap there is small enough."""
+    return _small_gap(proof, limits) and proof.violation <= MET * limits.tol
 
 
 def _small_gap(proof: Certificate, limits: Limits) -> bool:
@@ -318,7 +303,7 @@ def on_bounds(
 
 
 def _solution(
-    qp: QP, point: Point, proof: Certificate, total: Outcome, limits: Limits, *, converged: bool
+    point: Point, proof: Certificate, total: Outcome, limits: Limits, *, converged: bool
 ) -> SVMSolution:
     """Return the point with its certificate as a solution; warn if it did not converge and the user did not stop it."""
     ended = ("stopped", "interrupted") if limits.convex else ("stopped", "interrupted", "exhausted", "converged")
@@ -328,11 +313,6 @@ def _solution(
                   f"> tol {limits.tol:.3g} or relative gap {proof.gap / max(abs(proof.primal), TINY):.3g} > "
                   f"{limits.gap_tol:.3g}. Raise the limit or tol, scale the columns of X, or lower C.",
                   NotConvergedWarning)
-    agreed = converged and not (limits.by_gap and proof.violation > MET * limits.tol)
-    if agreed:  # free variables agree on the intercept, which is then stored if the gap allows it
-        f = proof.product.f
-        there = certificate(qp, point.b, proof.product, bias(f - qp.p, point.b, qp.lo, qp.hi, qp.l1), qp.total)
-        proof = there if _small_gap(there, limits) else proof
     return SVMSolution(point.b, proof, total, converged, point.downwards, point.stored)
 
 
