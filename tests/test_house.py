@@ -18,13 +18,13 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 28_690,  # without imports and docstrings
-    "lines": 57_770,
-    "functions": 3_684,
-    "files": 385,
+    "statements": 29_710,  # without imports and docstrings
+    "lines": 59_770,
+    "functions": 3_820,
+    "files": 399,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
-    "names of constants": 782,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 32_930,  # outside tables
+    "names of constants": 795,  # in upper case, at the head of a file; one that several files have counts once
+    "words of docs": 34_120,  # outside tables
 }
 
 
