@@ -57,7 +57,7 @@ def wrong_left(draws: Sequence[Draw], rows: int, found: int, found_at_most: int)
     --------
     >>> draws = [Draw(100 - 10 * k, 5, 5, False, False) for k in range(8)]
     >>> wrong_left(draws, 20, 5, 5)
-    Left(rows=20, estimate=0.0, low=0, high=20, drawn=8)
+    Left(rows=20, estimate=0.0, low=0, high=18, drawn=8)
     """
     others = np.array([draw.others for draw in draws], dtype=float)
     low = _ends(others, np.array([draw.found for draw in draws]), np.array([draw.wrong for draw in draws], dtype=bool),
