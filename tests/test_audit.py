@@ -498,3 +498,16 @@ def test_bad_options_are_named(frame, options, message):
 def test_an_estimator_of_the_other_kind_is_refused(frame):
     with pytest.raises(ValueError, match="classification task"):
         buttress.audit(buttress.KernelRegressor(), frame.drop(columns="label"), frame["label"])
+
+
+def test_a_model_whose_predictions_overflow_is_just_bad():
+    """A held-out entry far out takes the exponential of a linear model of the logarithm beyond float64."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = np.exp(2 * X[:, 0] + 0.1 * rng.normal(size=200))
+    far = X[180:].copy()
+    far[3, 0] = 1e4
+    found = buttress.audit(None, X[:180], y[:180], test=(far, y[180:]), effort="quick")
+    json.dumps(found.to_dict(), allow_nan=False)
+    assert found.rows["ridge regression of the logarithm"]["as_is"].value > 1e40
+    assert found.recommended != "ridge regression of the logarithm"

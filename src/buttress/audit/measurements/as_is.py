@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from buttress._types import Predictor
 from buttress.audit.fitted import on_prepared
 from buttress.audit.measuring.cells import accuracy, auc, balanced_accuracy, mean_loss, median_error, r2, rmse
-from buttress.audit.measuring.fitting import fitted
+from buttress.audit.measuring.fitting import answers, fitted
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
 
@@ -34,7 +34,7 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     for k, (name, estimator) in enumerate(split.entries.items()):
         yield f"{name}: as it is", k / len(split.entries)
         found.models[name] = model = _model(split, name, estimator, found)
-        _score(split, name, model.predict(split.held_out(name)), found)
+        _score(split, name, answers(model, split.held_out(name)), found)
         if split.classifies:
             _rank(split, name, model, found)
     return found

@@ -7,7 +7,7 @@ from buttress.audit.contenders import key_of, settled
 from buttress.audit.keeping import kept_stage
 from buttress.audit.measurements.as_is import AS_IS
 from buttress.audit.measuring.cells import Cell, accuracy, rmse
-from buttress.audit.measuring.fitting import fitted
+from buttress.audit.measuring.fitting import answers, fitted
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.protocols import Labels
@@ -51,7 +51,7 @@ def _scored(
 
     def scored() -> Memory:
         fit = fitted(split, name, estimator, dirty, quiet=True)
-        predicted, y = fit.model.predict(split.test.taken_by(name)), split.test.y
+        predicted, y = answers(fit.model, split.test.taken_by(name)), split.test.y
         cell = (accuracy(predicted == y, split.test.together) if split.classifies
                 else rmse(predicted - y, split.options.seed, split.test.together))
         return {"cell": vars(cell), "converged": fit.converged}

@@ -24,7 +24,7 @@ from buttress.audit.measuring.cells import (
     standard_error,
 )
 from buttress.audit.measuring.choosing import recommended
-from buttress.audit.measuring.fitting import fitted
+from buttress.audit.measuring.fitting import answers, fitted
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.options import Metric
@@ -61,8 +61,8 @@ def _take(split: SplitTable, measured: Measured) -> Course:
         return Measured()
     y, corrected = _corrected(split, measured)
     model = fitted(split, after, split.unfitted[after], y, quiet=True).model if corrected else measured.models[after]
-    answers = [measured.answers[before], measured.answers[after], model.predict(split.test.taken_by(after))]
-    scores = _compared(split, untouched, *(answer[untouched] for answer in answers))
+    given = [measured.answers[before], measured.answers[after], answers(model, split.test.taken_by(after))]
+    scores = _compared(split, untouched, *(answer[untouched] for answer in given))
     return Measured(gain=Gain(before, after, int(untouched.sum()), corrected, *scores))
 
 
@@ -71,18 +71,18 @@ def _compared(split: SplitTable, rows: Mask, first: Labels, second: Labels, last
 
     All are by the metric that models are compared by.
     """
-    y, seed, answers = split.test.y[rows], split.options.seed, (first, second, last)
+    y, seed, given = split.test.y[rows], split.options.seed, (first, second, last)
     together = None if split.test.together is None else split.test.together[rows]
     if split.classifies:
         balances = split.metric == Metric.balanced_accuracy
         scores = [balanced_accuracy(answer == y, y, together) if balances else accuracy(answer == y, together)
-                  for answer in answers]
+                  for answer in given]
         better = (last == y).astype(np.float64) - (first == y)
         value, spread = balanced(better, y) if balances else (float(better.mean()), better)
         half = 1.96 * standard_error(spread, together)
         return *scores, Cell(value, value - half, value + half)
     score, power = (root_mean, 2.0) if split.metric == Metric.rmse else (mean_loss, 1.0)
-    losses = [np.abs(answer - y) ** power for answer in answers]
+    losses = [np.abs(answer - y) ** power for answer in given]
     scores = [score(loss, seed, together) for loss in losses]
     drawn = [drawn_mean(loss, seed, together) ** (1 / power) for loss in (losses[0], losses[2])]
     low, high = np.quantile(drawn[0] - drawn[1], [0.025, 0.975])

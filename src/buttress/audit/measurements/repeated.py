@@ -15,6 +15,7 @@ from buttress.audit.baselines import NAMES
 from buttress.audit.measurements.as_is import AS_IS
 from buttress.audit.measuring.cells import Cell, Together
 from buttress.audit.measuring.choosing import recommended
+from buttress.audit.measuring.fitting import answers
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.options import Effort, Metric
@@ -45,7 +46,7 @@ def _take(split: SplitTable, measured: Measured) -> Course:
             yield f"{name}: cross-validation", k / len(names)
             with noted([], None):
                 model = clone(split.unfitted[name]).fit(X[~fold], y[~fold])
-            scores.append(float(SCORES[Metric(split.metric)](y[fold], model.predict(X[fold]))))
+            scores.append(float(SCORES[Metric(split.metric)](y[fold], answers(model, X[fold]))))
         if len(scores) > 1:
             found.cells["cross_validated"][name] = corrected(np.array(scores), split.classifies)
     return found

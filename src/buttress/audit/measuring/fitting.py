@@ -4,15 +4,18 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from buttress._checks import NotConvergedWarning
-from buttress._types import Supervised
+from buttress._types import Predictor, Supervised
 from buttress.audit.baselines import OF_LOG
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.protocols import Labels
 from buttress.audit.warned import noted
 from buttress.audit.writing.words import in_words
+
+FARTHEST = 1e50  # a prediction at most: its square, and the square of that, are then float64 numbers
 
 
 @dataclass
@@ -38,3 +41,10 @@ def fitted(split: SplitTable, name: str, estimator: Supervised, y: Labels, quiet
             if warning not in early:
                 warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return Fit(model, not early, notes)
+
+
+def answers(model: Predictor, X: NDArray[np.float64]) -> Labels:
+    """Return what a model predicts of rows X (n, d); what is beyond float64, as an exponential may be, is just large."""
+    with np.errstate(over="ignore"):
+        found = np.asarray(model.predict(X))
+    return np.clip(found, -FARTHEST, FARTHEST) if found.dtype.kind == "f" else found

@@ -10,6 +10,7 @@ from buttress._types import Supervised
 from buttress.audit.baselines import OF_LOG, baselines, reads_columns
 from buttress.audit.contenders import contenders
 from buttress.audit.measuring.cells import accuracy, rmse
+from buttress.audit.measuring.fitting import answers
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.split import split
@@ -50,7 +51,7 @@ def train(
     rows = table.array()
     train_rows, test_rows, _ = split(table, task == "classification", seed)
     first = _fit(table, name, estimator, rows[train_rows], table.target[train_rows], max_time)
-    score = _score(first.predict(rows[test_rows]), table.target[test_rows], task, seed)
+    score = _score(answers(first, rows[test_rows]), table.target[test_rows], task, seed)
     pipeline = _fit(table, name, estimator, rows, table.target, max_time)
     given = _given(table, pipeline) if task == "classification" else []
     return TableModel(
