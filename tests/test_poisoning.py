@@ -114,6 +114,10 @@ def test_no_poison_changes_nothing_and_bad_input_is_refused():
     for bad, message in (({"targets": -1}, "targets"), ({"targets": 1, "bounds": (0.0, np.inf)}, "bounds")):
         with pytest.raises(ValueError, match=message):
             poison_targets(SVR(), X, y, X, y, **bad)
-    with pytest.raises(ValueError, match="NaN"):
-        poison_targets(SVR(), X, np.where(y == 1, np.nan, y), X, y, targets=1)
+    for wrong, name in ((np.nan, "y"), (np.inf, "y"), (1e300, "y")):
+        with pytest.raises(ValueError, match=f"'?{name}'? "):
+            poison_targets(SVR(), X, np.where(y == 1, wrong, y), X, y, targets=1)
+    for few in (slice(0, 1), slice(0, 50)):  # one row, and one target: R^2 is not defined
+        with pytest.raises(ValueError, match="y_test must hold two different"):
+            poison_targets(SVR(), X, y, X[few], y[few], targets=1)
     assert len(poison_targets(SVR(), X, y, X, y, targets=0).rows) == 0

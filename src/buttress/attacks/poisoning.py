@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_array, check_random_state
 
-from buttress._checks import Array, check_classes, check_count, check_rows
+from buttress._checks import Array, check_classes, check_count, check_rows, check_values
 from buttress._types import BoundsLike, Labels, MatrixLike, RandomStateLike, Rows, Trainable, VectorLike
 from buttress.attacks.swaps import rivals_of
 from buttress.kernels import RBF, resolve_gamma
@@ -207,9 +207,11 @@ class _Learner:
     def of_targets(
         cls, model: Trainable, X: MatrixLike, y: VectorLike, X_test: MatrixLike, y_test: VectorLike
     ) -> "_Learner":
-        targets, truth = (check_array(part, ensure_2d=False, dtype=np.float64, input_name=name)
-                          for name, part in (("y", y), ("y_test", y_test)))
+        targets, truth = (_targets(name, part) for name, part in (("y", y), ("y_test", y_test)))
         X, Z = _rows(X, targets, X_test, truth)
+        if np.ptp(truth) == 0:
+            raise ValueError("y_test must hold two different targets at least: without them R^2 is not defined. Got "
+                             f"{truth[0]:g} in all of {len(truth)} rows.")
         return cls(model, X, targets, None, Z, truth)
 
     def labels(self, codes: Labels) -> Labels:
@@ -253,6 +255,13 @@ def _rows(X: MatrixLike, y: Labels, X_test: MatrixLike, y_test: Labels) -> tuple
         raise ValueError("y and y_test must hold one label a row. Got "
                          f"{y.shape} for {len(rows)} rows and {y_test.shape} for {len(asked)}.")
     return rows.astype(np.float64), asked.astype(np.float64)
+
+
+def _targets(name: str, y: VectorLike) -> Array:
+    """Return targets (n,) in float64; ValueError naming them for NaN, inf, values beyond 1e100 and text."""
+    targets: Array = check_array(y, ensure_2d=False, dtype=np.float64, ensure_all_finite=False, input_name=name)
+    check_values(targets.reshape(-1, 1), [name], "A poisoning attack")
+    return targets
 
 
 def _sets_of_labels(posed: _Learner, k: int, rng: np.random.RandomState) -> Iterator[tuple[Rows, Rows]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .core import Array, Claim, Model, Near, U
 from .foreign import certificate
-from .training import inverse, opened, weights
+from .training import eligible, inverse, opened, weights
 
 ROOM = 1e-9  # share of its ends by which a written interval is wider
 TARGETS = "least squares, targets"
@@ -45,17 +45,12 @@ def prove_moves(held: Model, X: Any, y: Any, weight: Array | None = None) -> lis
     return found
 
 
-def free(stated: Model, n: int) -> Array:
-    """Return which targets may be wrong, or rows be left out."""
-    return np.ones(n, dtype=bool) if stated["eligible"] is None else np.isin(np.arange(n), stated["eligible"])
-
-
 def off(stated: Model, H: Near) -> tuple[Array, Array]:
     """Return upper bounds (m,) of how far wrong targets move predictions, down and up."""
     by, k, n = np.asarray(stated["by"], float), stated["rows"], H.v.shape[1]
     if type(k) is not int or k < 0 or by.shape not in ((), (n,)) or not (np.isfinite(by) & (by >= 0)).all():
         raise ValueError("rows is a number of targets, and by a number >= 0, or one for each row.")
-    sizes = np.sort(((np.abs(H.v) + H.e) * by * free(stated, n)), axis=1)[:, n - min(k, n):]
+    sizes = np.sort(((np.abs(H.v) + H.e) * by * eligible(stated, n)), axis=1)[:, n - min(k, n):]
     most = sizes.sum(axis=1) * (1 + (k + 8) * U)
     return most, most
 
@@ -69,5 +64,5 @@ def left_out(stated: Model, X: Array, t: Array, weight: Array, h: Near) -> tuple
     if not (own.low > 0).all():
         raise ValueError("A row decides its own prediction: nothing is known of the fit without it.")
     change = h * ((Near(t) + (H @ t) * -1) * inverse(own) * -1)
-    some = free(stated, len(X))
+    some = eligible(stated, len(X))
     return -np.minimum(change.low[:, some], 0.0).min(axis=1), np.maximum(change.high[:, some], 0.0).max(axis=1)

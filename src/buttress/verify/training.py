@@ -67,6 +67,12 @@ def opened(
     return rows, asked, weight, [Claim("the data are those of the certificate", 1.0, float(agree), agree)]
 
 
+def eligible(stated: Model, n: int) -> Array:
+    """Return which of n rows may be wrong."""
+    some = stated["eligible"]
+    return np.ones(n, dtype=bool) if some is None else np.isin(np.arange(n), np.array(some, int))
+
+
 class Labels:
     """The labels, what they are fitted as, and which other ones each may be in truth."""
 
@@ -85,9 +91,7 @@ class Labels:
             for given, truth in stated["directions"]:
                 pairs[tuple(told_apart(stated["classes"], [given, truth]))] = True
             self.allowed &= pairs
-        self.free = np.ones(n, dtype=bool)
-        if stated["eligible"] is not None:
-            self.free = np.isin(np.arange(n), np.array(stated["eligible"], int))
+        self.free = eligible(stated, n)
 
     def fewest(self, h: Near, winner: int) -> float:
         """Return a lower bound of how many wrong labels take the lead of a class, over all rivals; 0 if it has none."""

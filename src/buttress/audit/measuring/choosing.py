@@ -37,7 +37,7 @@ def better_than_guessing(split: SplitTable, measured: Measured) -> list[str] | N
     gained = np.column_stack([theirs - _losses(split, measured, name) for name in names])
     if split.test.together is not None:
         groups = np.unique(split.test.together, return_inverse=True)[1]
-        gained = np.array([gained[groups == group].sum(axis=0) for group in range(groups.max() + 1)])
+        gained = np.stack([np.bincount(groups, each) for each in gained.T], axis=1)
     gained /= np.maximum(np.linalg.norm(gained, axis=0), np.finfo(np.float64).tiny)
     rng = np.random.default_rng(split.options.seed)
     largest = np.concatenate([(rng.choice([-1.0, 1.0], (AT_ONCE, len(gained))) @ gained).max(axis=1)
