@@ -44,7 +44,7 @@ def fitted(split: SplitTable, name: str, estimator: Supervised, y: Labels, quiet
 
 
 def answers(model: Predictor, X: NDArray[np.float64]) -> Labels:
-    """Return what a model predicts of rows X (n, d); what is beyond float64, as an exponential may be, is just large."""
+    """Return what a model predicts of rows X (n, d); what is beyond float64, as exponentials may be, is just large."""
     with np.errstate(over="ignore"):
         found = np.asarray(model.predict(X))
     return np.clip(found, -FARTHEST, FARTHEST) if found.dtype.kind == "f" else found
