@@ -21,7 +21,7 @@ MOSTLY = 0.5  # share of the labels that look wrong, by the lower end of its int
 
 
 def wrong_labels(evidence: Evidence, finding: Made) -> Iterable[Finding]:
-    """Targets that look wrong: how many, with an interval of the rate."""
+    """Targets that look wrong: how many, with an interval of the rate; a note where that holds that none is."""
     verdicts = evidence.verdicts
     wrong = np.flatnonzero(verdicts.wrong)
     n = len(verdicts.given)
@@ -35,7 +35,7 @@ def wrong_labels(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         f"{len(wrong)} of {n} {kind} {agreeing(len(wrong), 'looks', 'look')} wrong; an estimated "
         f"{verdicts.share:.1%} are ({low:.1%} to {high:.1%}){'; ' * bool(doubt)}{doubt}.",
         "Look at the rows that suspicious.csv calls wrong, correct there those that are, and run buttress apply.",
-        Severity.error if clear else Severity.warning,
+        Severity.error if clear else Severity.warning if low > 0 else Severity.note,
         rows=evidence.labels(evidence.judged[wrong[np.argsort(-verdicts.probability[wrong], kind="stable")]]),
         count=len(wrong), judged=n, rate=verdicts.share, low=low, high=high, doubt=doubt)
 
@@ -72,7 +72,7 @@ def wrong_of_one_kind(evidence: Evidence, finding: Made) -> Iterable[Finding]:
                 f"{count} of the {int(wrong.sum())} labels that look wrong are {expected!r} given as {given!r} "
                 f"({rate:.0%} of all {given!r}).",
                 "A rule or a person may mix the two up: look how they were told apart.",
-                Severity.note if doubt_of(evidence) else Severity.warning,
+                Severity.note if verdicts.interval[0] == 0 or doubt_of(evidence) else Severity.warning,
                 given=given, expected=expected, count=count, share_low=low)
 
 
