@@ -51,7 +51,7 @@ def indexes(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         says = f", and predicts the target ({known}): the file is sorted" if predicts else ""
         advice = "" if name in table.indexes else "Drop it, unless it means more than the order of the rows."
         yield finding(f"{column_called(name)} numbers the rows and {dropped}{says}.", advice, severity,
-                           columns=[name], association=rank)
+                      columns=[name], association=rank)
 
 
 def constants(evidence: Evidence, finding: Made) -> Iterable[Finding]:
@@ -64,7 +64,7 @@ def constants(evidence: Evidence, finding: Made) -> Iterable[Finding]:
                if _mostly_one(int(np.bincount(table.factors(name)[1]).max()), len(table))]
     if nearly:
         yield finding(f"Columns with one value in 99% of the rows: {listed(nearly)}.",
-                           "They say little, and a held-out part may lack their other values.", columns=nearly)
+                      "They say little, and a held-out part may lack their other values.", columns=nearly)
 
 
 def _nearly_constant(column: NDArray[np.float64]) -> bool:
@@ -90,16 +90,16 @@ def missing_values(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         if len(much) > 1:
             said = f"Over {MUCH_MISSING:.0%} is missing in {listed(much)}; most in {most!r}, {much[most]:.0%}"
         yield finding(f"{said}.", "Find out why values are missing, and leave out a column that is nearly "
-                           "empty: models other than gradient boosting fill gaps with the median.",
-                           columns=list(much), shares=much)
+                      "empty: models other than gradient boosting fill gaps with the median.",
+                      columns=list(much), shares=much)
     elif shares:
         yield finding(f"Some values are missing in {listed(shares)}.", "", Severity.note,
-                           columns=list(shares), shares=shares)
+                      columns=list(shares), shares=shares)
     tells = [name for name in shares if _p_value(gaps[name], evidence) < LEVEL / len(shares)]
     if tells:
         yield finding(f"Whether a value is missing has to do with the target: {listed(tells)}.",
-                           "Give the gap as a column of its own, and find out why values are missing.",
-                           columns=tells)
+                      "Give the gap as a column of its own, and find out why values are missing.",
+                      columns=tells)
 
 
 def _p_value(gap: NDArray[np.bool_], evidence: Evidence) -> float:
@@ -305,4 +305,4 @@ def mixed_units(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     for name, units in evidence.table.units.items():
         said = ", ".join(f"{count} in {unit!r}" if unit else f"{count} bare" for unit, count in units.items())
         yield finding(f"{column_called(name)} mixes units: {said}. Entries in others than the commonest count "
-                           "as missing.", "Convert them to one unit.", columns=[name], units=units)
+                      "as missing.", "Convert them to one unit.", columns=[name], units=units)

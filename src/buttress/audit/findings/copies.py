@@ -46,7 +46,7 @@ def duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         said += f"; {counted(disagreeing, 'group')} of {int((sizes > 1).sum())} have different targets"
     if chance:
         yield finding(f"{said}.", "Columns of few values have nearly as many by chance: they may be different "
-                           "cases that no column tells apart.", Severity.note, **facts)
+                      "cases that no column tells apart.", Severity.note, **facts)
         return
     severity = _severity(copies / len(group), disagreeing / len(group), across)
     yield finding(said + _across(across) + ".", _advice(disagreeing), severity, **facts)
@@ -165,8 +165,8 @@ def near_duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         said += f"; {disagreeing} of them have another target than it"
     advice = _advice(disagreeing) if disagreeing else "Look whether one measurement was entered twice."
     yield finding(said + _across(across) + ".", advice,
-                       _severity(len(found) / len(X), disagreeing / len(X), across), rows=evidence.labels(found),
-                       count=len(found), different_targets=disagreeing, across=int(across.sum()))
+                  _severity(len(found) / len(X), disagreeing / len(X), across), rows=evidence.labels(found),
+                  count=len(found), different_targets=disagreeing, across=int(across.sum()))
 
 
 def _differ(evidence: Evidence, rows: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.bool_]:

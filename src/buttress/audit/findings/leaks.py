@@ -61,7 +61,7 @@ def leaks(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         how = tells(column, evidence.target, table.target_codes() if evidence.classifies else None)
         if how:
             yield finding(f"{column_called(name)} {how} the target {table.target_name!r}.", ADVICE,
-                               columns=[name])
+                          columns=[name])
         elif evidence.classifies and np.unique(y, return_counts=True)[1].min() < FOLDS:
             continue
         elif leak := _leak(Z, place, y, evidence.classifies, folds):

@@ -67,9 +67,9 @@ def novel(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     many = count >= NOVEL * n
     if count:
         yield finding(f"{count} of {n} held-out rows {are} unlike {'every' if many else 'the'} training "
-                           f"row{'' if many else 's'}.",
-                           "Predictions there are guesses: collect more rows of that kind." if many else "",
-                           Severity.warning if many else Severity.note, rows=evidence.novel[:LISTED], count=count)
+                      f"row{'' if many else 's'}.",
+                      "Predictions there are guesses: collect more rows of that kind." if many else "",
+                      Severity.warning if many else Severity.note, rows=evidence.novel[:LISTED], count=count)
 
 
 def no_better(evidence: Evidence, finding: Made) -> Iterable[Finding]:

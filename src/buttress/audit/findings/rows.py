@@ -82,11 +82,11 @@ def target_words(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         if word.strip().lower() in MISSING_WORDS:
             rows = "its row was" if count == 1 else "their rows were"
             yield finding(f"{_targets(count)} {word!r}: {rows} left out, not made a class.",
-                               "Leave such targets empty, or fill them in.", word=word, count=count)
+                          "Leave such targets empty, or fill them in.", word=word, count=count)
         else:
             yield finding(f"{_targets(count)} {word!r}, which was taken for a class.",
-                               "If it means that the target is missing, leave it empty.", Severity.warning,
-                               word=word, count=count)
+                          "If it means that the target is missing, leave it empty.", Severity.warning,
+                          word=word, count=count)
 
 
 def _targets(count: int) -> str:
