@@ -141,15 +141,27 @@ class Review:
                      plain(self.table.target[place]), plain(self.ranked.expected[place]), None if np.isnan(p) else p,
                      self.store.current.get(key), any(draw.key == key for draw in self.store.draws))
 
-    def decide(self, places: Iterable[int], action: Action, value: str, why: str, seen: int) -> None:
-        """Record a decision on rows; RefusedError says why it cannot be."""
-        value = self._checked(value) if action is Action.correct else ""
-        said = [Said(self.keys[place], self.names[place], action, value, why.strip()) for place in places]
+    def decide(self, places: Iterable[int], action: Action, value: str | None, why: str, seen: int) -> None:
+        """Record a decision on rows, to correct each to ``value`` or, if None, to what is expected of it.
+
+        RefusedError says why it cannot be.
+        """
+        said = []
+        for place in places:
+            to = (self._expected(place) if value is None else self._checked(value)) if action is Action.correct else ""
+            said.append(Said(self.keys[place], self.names[place], action, to, why.strip()))
         if not said:
             raise RefusedError("No row was chosen. Tick some rows first.")
         self.store.record(said, seen)
         if len(self.store.history) - self.ranked_after >= BATCH:
             self.rank_anew()
+
+    def _expected(self, place: int) -> str:
+        expected = self.ranked.expected[place]
+        if expected == self.table.target[place]:
+            raise RefusedError(f"Nothing was recorded: of row {self.names[place]} the target given is the one expected. "
+                               "Keep it, or choose another for it.")
+        return written(expected)
 
     def _checked(self, value: str) -> str:
         value = value.strip()
