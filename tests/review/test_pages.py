@@ -153,7 +153,7 @@ def test_a_reload_shows_the_same_row_and_a_new_start_goes_on(served, tmp_path):
         place = served.place()
         assert served.place() == place
         served.decide(place)
-    served.review.settle()
+        served.review.settle()
     shown, done = served.place(), set(served.review.store.current)
     again = Served(tmp_path / "data.review")
     again.review.settle()
