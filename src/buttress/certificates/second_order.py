@@ -27,7 +27,7 @@ V V'p is measured; with w = V'u the quadratic is at least (V'p)'w + w'diag(e) w 
 at most so many units of their terms' sizes, among them the scores that the model itself computes at the moved row.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import comb
 
 import numpy as np
@@ -82,8 +82,9 @@ class SecondOrder:
     shares: tuple[float, float]
 
     def __getitem__(self, rows: Rows) -> "SecondOrder":
-        parts = {name: part[rows] for name, part in vars(self).items() if isinstance(part, np.ndarray)}
-        return replace(self, **parts)
+        return SecondOrder(self.value[rows], self.bias[rows], self.slope[rows], self.spectrum[rows], self.turned[rows],
+                           self.entries[rows], self.left[rows], self.off[rows], self.sizes[rows], self.summed[rows],
+                           self.scale[rows], self.kernel, self.shares)
 
     def bound(self, eps: Array, norm: str) -> Array:
         """Return lower bounds (n,) of the leads within eps (n,), for RBF in units of e^(gamma |d|^2)."""
