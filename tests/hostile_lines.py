@@ -66,16 +66,19 @@ class Case:
     attacker: Attacker
     radius: float
     x: np.ndarray
+    tilt: np.ndarray
 
     def bounds(self):
         """Yield the name of each bound, the bound, and the true lead at x in its units."""
         Z, w, x = [exact(z) for z in self.Z], exact(self.w), exact(self.x)
-        f = value(self.kernel, Z, w, x)
+        f = value(self.kernel, Z, w, x) + sum(a * b for a, b in zip(exact(self.tilt), x, strict=True))
+        tilt = self.tilt[None] if self.tilt.any() else None
         lead = Lead([(self.kernel, 1.0)], self.Z, self.w[None], np.array([-float(f)]),
-                    np.array([float(squared_norm(self.kernel, Z, w)) * (1 + 1e-15)]), unit=0.0)
+                    np.array([float(squared_norm(self.kernel, Z, w)) * (1 + 1e-15)]), tilt=tilt, unit=0.0)
         f += Decimal(float(lead.bias[0]))
         region = self.attacker.region(self.row[None], np.array([self.radius]))
-        yield "lines", float(relaxed(lead, region)[0][0]), f * self.grown(region.anchor[0], x)
+        grown = f * self.grown(region.anchor[0], x)  # beside a linear part the better one of two units is taken
+        yield "lines", float(relaxed(lead, region)[0][0]), grown if tilt is None else max(f, grown)
         second = second_order(lead, self.row[None], self.attacker.scale) if self.attacker.low is None else None
         if second is not None:
             bound = float(second.bound(np.array([self.radius]), self.attacker.norm)[0])
@@ -99,20 +102,21 @@ def drawn(rng):
     w = rng.normal(size=m) * 10.0 ** rng.choice([0, 0, 3, 6], size=m)
     norm, radius = str(rng.choice(["linf", "l2"])), float(10.0 ** rng.uniform(-14, 0.5))
     scale = np.ones(d) if rng.random() < 0.7 else 10.0 ** rng.uniform(-2, 2, size=d)
+    tilt = (rng.random() < 0.2) * rng.normal(size=d) * 10.0 ** rng.uniform(-3, 6)
     ends = [row + side * radius * scale * rng.random(d) for side in (-1, 1)] if rng.random() < 0.3 else [None, None]
     attacker = Attacker(norm, scale, *(None if end is None else end[None] for end in ends))
     move = rng.normal(size=d)
     move = np.sign(move) if norm == "linf" and rng.random() < 0.6 else move / length(move, norm)
     move *= radius * scale * rng.choice([1, 1, 0.5, 0])
     if rng.random() < 0.7:
-        flat = Lead([(kernel, 1.0)], Z, w[None], np.zeros(1), np.ones(1))
+        flat = Lead([(kernel, 1.0)], Z, w[None], np.zeros(1), np.ones(1), tilt=tilt[None])
         region = attacker.region(row[None], np.array([radius]))
         move = region.anchor[0] + np.nan_to_num(relaxed(flat, region)[1][0]) - row
     x = row + (1 - 1e-9) * move
     x = x if ends[0] is None else np.clip(x, *ends)
     if length((x - row) / scale, norm) > radius:
         return None
-    return Case(kernel, Z, w, row, attacker, radius, x)
+    return Case(kernel, Z, w, row, attacker, radius, x, tilt)
 
 
 def length(move, norm):

@@ -8,12 +8,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hostile_lines import search
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
+from buttress import SVC
 from buttress.certificates.branch import _halved
+from buttress.certificates.leads import Leads
 from buttress.certificates.region import Attacker, Region
-from buttress.certificates.relaxation import Below, Lead, _added, _line, relaxed
+from buttress.certificates.relaxation import Below, Lead, _added, _line, _product_span, relaxed
 from buttress.certificates.second_order import _axes, second_order
-from buttress.kernels import RBF, Cauchy, Laplacian, Linear, Polynomial
+from buttress.kernels import RBF, Cauchy, Laplacian, Linear, Polynomial, squared_distances
+from buttress.scores import read_scores
 
 
 def fractions(values):
@@ -136,6 +141,52 @@ def test_spans_hold_every_product_in_exact_numbers():
                 square = sum(one**2 for one in away) * Fraction(float(region.radius[0])) ** 2
                 over = Fraction(float(most[0, j])) - middle
                 assert Fraction(float(most[0, j])) >= reach or (over >= 0 and over**2 >= square)
+
+
+def test_spans_of_products_and_the_longest_move_hold_in_exact_numbers():
+    rng = np.random.default_rng(6)
+    for _ in range(300):
+        d = int(rng.choice([1, 3, 40]))
+        half, Z = 10.0 ** rng.uniform(-6, 0, size=d), rng.normal(size=(3, d))
+        offset = half * rng.uniform(-1, 1, size=d)
+        box = Region(np.zeros((1, d)), half[None], None, np.ones(d), half.min()[None])
+        ball = Region(np.zeros((1, d)), half[None], offset[None], np.ones(d), half.min()[None])
+        assert Fraction(float(box.longest()[0])) ** 2 >= sum(one**2 for one in fractions(half))
+        for j, z in enumerate(Z):
+            reach = sum(abs(a) * b for a, b in zip(fractions(z), fractions(half), strict=True))
+            least, most = _product_span(Z, box)
+            assert Fraction(float(least[0, j])) <= -reach <= reach <= Fraction(float(most[0, j]))
+            middle = sum(a * b for a, b in zip(fractions(z), fractions(offset), strict=True))
+            square = sum(one**2 for one in fractions(z)) * Fraction(float(half.min())) ** 2
+            over = Fraction(float(_product_span(Z, ball)[1][0, j])) - middle
+            assert over + middle >= reach or (over >= 0 and over**2 >= square)
+
+
+@pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler()], ids=str)
+@pytest.mark.parametrize(("far", "wide"), [(0.0, 1e4), (1e9, 1e-3)])
+def test_the_slack_holds_what_a_model_may_lose_in_squared_distances(scaler, far, wide):
+    """Far moves of a row at the middle; columns far from 0, which the scalers bring there."""
+    rng = np.random.default_rng(7)
+    X = far + rng.normal(size=(40, 3))
+    model = make_pipeline(scaler, SVC(gamma=1.0)).fit(X, X[:, 0] > far)
+    leads = Leads(read_scores(model), 3)
+    Z, lead = leads.score.inner(X[:1]), leads.rivals(X[:1])[0].lead
+    slack = lead.slack(Attacker("linf", np.full(3, wide)).region(Z, np.ones(1)))
+    for _ in range(20):
+        x = (Z[0] + 0.999 * wide * rng.choice([-1, 1], size=3)) / leads.score.scale + leads.score.shift
+        squares = squared_distances(model[0].transform(x[None]), lead.centers)[0]
+        scaled = behind(model[0], x)
+        for square, z, room in zip(squares, lead.centers, slack[0], strict=True):
+            true = sum((a - b) ** 2 for a, b in zip(scaled, fractions(z), strict=True))
+            assert abs(Fraction(float(square)) - true) <= Fraction(float(room))
+
+
+def behind(scaler, x):
+    """Return a row behind a scaler, in exact numbers."""
+    if isinstance(scaler, StandardScaler):
+        return [(a - b) / c for a, b, c in zip(fractions(x), fractions(scaler.mean_), fractions(scaler.scale_),
+                                               strict=True)]
+    return [a * c + b for a, b, c in zip(fractions(x), fractions(scaler.min_), fractions(scaler.scale_), strict=True)]
 
 
 def test_a_ball_as_wide_as_its_row_is_far_loses_no_digit_of_its_reach():
