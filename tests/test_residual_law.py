@@ -21,7 +21,7 @@ from buttress.solvers.contamination.residual_law import (
     first_law,
     levels,
 )
-from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
+from buttress.solvers.ridge.leave_one_out import Fit
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
@@ -101,10 +101,10 @@ def test_where_targets_are_equal_no_scale_falls_below_the_floor():
 def test_levels_are_of_the_prediction_without_the_row():
     y = np.array([5.0, 1.0, 2.0, 100.0])
     loo = np.array([1.0, 1.0, 1.0, 1.0])
-    level = residuals_of(Fit(y, y, loo, loo, loo), FeatureRidge(y[:, None]), y).level
+    level = levels(y, Fit(y, y, loo, loo, loo))
     np.testing.assert_allclose(level[:3], (np.array([4.0, 0.0, 1.0]) - 2.5) / (1.4826 * 2.0))
     assert level[3] == 3
-    assert levels(np.ones(4)) is None
+    assert levels(np.ones(4), Fit(y, y, np.zeros(4), loo, loo)) is None
 
 
 @pytest.fixture(scope="module")

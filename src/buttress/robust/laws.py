@@ -9,11 +9,11 @@ from sklearn.utils.validation import check_array
 
 from buttress._checks import Array, check_classes, check_known, check_values
 from buttress._types import Labels, MatrixLike, VectorLike
-from buttress.robust.judged import counted, least_residual_scale, scaled_targets
+from buttress.robust.judged import counted, least_residual_scale, scaled_targets, warn_of_misleading
 from buttress.robust.report import likeliest
 from buttress.solvers.contamination.confusion_law import learn_confusion, one_rate
 from buttress.solvers.contamination.label_law import explain_labels
-from buttress.solvers.contamination.residual_law import LeftOutResiduals, Limits, explain, levels
+from buttress.solvers.contamination.residual_law import LeftOutResiduals, Limits, explain
 from buttress.solvers.contamination.share_interval import label_shares, residual_shares
 
 LEAST_CHANCE = 1e-6  # of a class: has a logarithm where a model says 0. From 1e-30 to 1e-3 nothing depends on it
@@ -120,8 +120,8 @@ def label_law(pred_probs: MatrixLike, y: VectorLike, *, classes: VectorLike | No
     true = (1 - part) * flips.true_chances(codes) + part * directed.true_chances(scores, codes)
     wrong = np.clip(1 - true[np.arange(len(codes)), codes], 0, 1)
     rates = (1 - part) * one_rate(len(names), float(flips.wrong.mean())) + part * directed.rates
-    return LabelsJudged(wrong, *counted(wrong, None, label_shares(scores, codes, directed), none_too=False), names, true,
-                        rates)
+    said = counted(wrong, None, label_shares(scores, codes, directed), none_too=False)
+    return LabelsJudged(wrong, *said, names, true, rates)
 
 
 def _check_chances(chances: Array) -> None:
@@ -135,9 +135,10 @@ def _check_chances(chances: Array) -> None:
 def residual_law(predictions: VectorLike, y: VectorLike) -> TargetsJudged:
     """Return which targets are wrong and how many are, from predictions of any model that has not seen the row.
 
-    The law is that of :class:`RobustKernelRegressor`. Errors of good rows follow Student's t, which may be skewed and
-    wider where more is expected; those of corrupt rows a wide density. Which of these, how wide and how many is learned
-    from the errors; probabilities are the mean over the laws, weighted by their likelihood.
+    The law is that of :class:`RobustKernelRegressor`: errors of good rows follow Student's t, which may be skewed,
+    those of corrupt rows a wide density. How wide and how many is learned from the errors; probabilities are the mean over
+    the laws, weighted by their likelihood. Good errors that grow with the prediction are not allowed for: the model
+    was fitted to the corrupt rows too, and where it follows them its errors grow in the same way.
 
     Parameters
     ----------
@@ -152,6 +153,8 @@ def residual_law(predictions: VectorLike, y: VectorLike) -> TargetsJudged:
     TargetsJudged
         ``outlier_proba`` (n,) that the target is wrong, ``inlier_mask`` (n,), ``contamination`` (the share of wrong
         targets), ``contamination_interval`` (2,), ``sigma`` (n,) and ``scale``; ``named(fdr)`` (n,).
+
+    Warns where the targets named may be genuine: nearly all on one side, or where many targets are equal.
 
     Raises
     ------
@@ -175,16 +178,16 @@ def residual_law(predictions: VectorLike, y: VectorLike) -> TargetsJudged:
     given: Array = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=2)
     predicted: Array = check_array(predictions, ensure_2d=False, dtype=np.float64, input_name="predictions")
     if predicted.ndim != 1 or predicted.shape != given.shape:
-        raise ValueError("residual_law needs a prediction for each target, both of shape (n,). Got predictions of shape "
-                         f"{predicted.shape} and y of shape {given.shape}.")
+        raise ValueError("residual_law needs a prediction for each target, both of shape (n,). Got predictions of "
+                         f"shape {predicted.shape} and y of shape {given.shape}.")
     check_values(np.column_stack([predicted, given]), ["predictions", "y"], "residual_law")
     targets, middle, unit = scaled_targets(given)
     expected = (predicted - middle) / unit
-    seen = LeftOutResiduals(targets - expected, np.ones(len(targets)), None, levels(expected))
+    seen = LeftOutResiduals(targets - expected, np.ones(len(targets)), level=np.zeros(len(targets)))
     limits = Limits(least_residual_scale(targets))
     known = explain(seen, limits)
     law = known.law
     wrong = 1 - known.responsibility
-    shares = residual_shares(law, seen, limits)
-    return TargetsJudged(wrong, *counted(wrong, None, shares, none_too=law.share == 0), law.sigma(seen),
-                         law.scale * unit)
+    mask, share, interval = counted(wrong, None, residual_shares(law, seen, limits), none_too=law.share == 0)
+    warn_of_misleading(given, given - predicted, ~mask, together=False)
+    return TargetsJudged(wrong, mask, share, interval, law.sigma(seen), law.scale * unit)

@@ -209,8 +209,10 @@ def _two_scales(off: Array, weight: Array, n: float, floor: float) -> tuple[floa
     return float(np.sqrt(above * below)), skew
 
 
-def levels(expected: Array) -> Array | None:
-    """Return what is expected of rows left out, (n,), standardised and bounded; None where that is constant."""
+def levels(y: Array, fit: Fit) -> Array | None:
+    """Return what the fit without each row expects of it, standardised and bounded, (n,); None where that is constant.
+    """
+    expected = y - fit.loo
     expected = expected - np.median(expected)
     width = MAD * float(np.median(np.abs(expected)))
     return np.clip(expected / width, -RESIDUALS.far_level, RESIDUALS.far_level) if width > 0 else None
@@ -218,7 +220,7 @@ def levels(expected: Array) -> Array | None:
 
 def residuals_of(fit: Fit, ridge: Ridge, y: Array | None = None) -> LeftOutResiduals:
     """Return the residuals of rows left out of a fit of ``ridge``, with levels where targets y (n,) are given."""
-    return LeftOutResiduals(fit.loo, fit.spread, ridge.missed, None if y is None else levels(y - fit.loo))
+    return LeftOutResiduals(fit.loo, fit.spread, ridge.missed, None if y is None else levels(y, fit))
 
 
 def _outliers(r: Array, bad: Array) -> tuple[float, float]:
