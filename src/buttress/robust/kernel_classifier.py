@@ -169,7 +169,8 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         rate = float(wrong.mean()) if share is None else share
         self.confusion_ = one_rate(C, rate) if found.confusion is None else found.confusion.rates
         shares = None if share is not None else label_shares(found.first, codes[rows], found.directed)
-        _, self.contamination_, self.contamination_interval_ = counted(self.outlier_proba_, share, shares, none_too=False)
+        _, self.contamination_, self.contamination_interval_ = counted(
+            self.outlier_proba_, share, shares, none_too=False)
         self.inlier_mask_ = chosen_inliers(np.where(isolated, 1.0, self.outlier_proba_), share)
         self.agreement_ = of_all(np.mean(found.votes == self.inlier_mask_[rows], axis=0), 1.0)
         scores = of_all(found.last.scores[:, 1:] if C == 2 else found.last.scores, 0.0)
