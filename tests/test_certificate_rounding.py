@@ -7,14 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hostile_lines import search
 
 from buttress.certificates.branch import _halved
-from buttress.certificates.region import UNIT, Attacker, Region
-from buttress.certificates.relaxation import Lead, relaxed
+from buttress.certificates.region import Attacker, Region
+from buttress.certificates.relaxation import Below, Lead, _added, _line, relaxed
 from buttress.certificates.second_order import _axes, second_order
 from buttress.kernels import RBF, Cauchy, Laplacian, Linear, Polynomial
-
-from hostile_lines import search
 
 
 def fractions(values):
@@ -38,9 +37,37 @@ def test_no_bound_is_above_a_lead_that_is_0_in_exact_numbers(seed):
 
 
 def test_a_far_kernel_value_below_the_least_float_still_counts():
-    """e^(-750) is 0 in float64, but a move of 12.9 towards its centre makes it e^(-210), which decides."""
+    """e^(-750) is 0 in float64, but a move of 12.7 towards its centre makes it e^(-216), which decides."""
     lead = lead_of(RBF(1.0), [[0.0], [27.4]], [1e-25, -1.0])
-    assert relaxed(lead, box_of([0.0], [12.9]))[0][0] <= 0
+    assert relaxed(lead, box_of([0.0], [12.7]))[0][0] <= 0
+
+
+LARGE = np.array([[1e16, 1.0, -1e16]])  # sums to 1, in float64 to 0
+
+
+@pytest.mark.parametrize("which", ["value", "slope", "anchor"])
+def test_a_sum_of_lines_that_cancel_says_what_it_lost(which):
+    zeros = np.zeros((1, 3))
+    value, steep = (LARGE, zeros) if which == "value" else (zeros, LARGE)
+    centers = np.full((3, 1), 0.0 if which == "anchor" else 1.0)
+    region = box_of([-1.0 if which == "anchor" else 0.0], [1.0])
+    line = _line(region, centers, value, steep, zeros, 1.0, 1)
+    said = line.const[0] + line.slope[0, 0] - line.doubt[0]
+    assert said <= 1.0
+    assert line.const[0] - line.slope[0, 0] + line.doubt[0] >= (1.0 if which == "value" else -1.0)
+    assert line.doubt[0] >= 1 - abs(line.const[0] + line.slope[0, 0])
+
+
+@pytest.mark.parametrize("name", ["const", "slope", "bend"])
+def test_a_sum_of_functions_that_cancel_says_what_it_lost(name):
+    parts = []
+    for number in LARGE[0]:
+        part = Below(np.zeros(1), np.zeros((1, 1)), np.zeros(1), np.zeros(1))
+        getattr(part, name)[...] = number
+        parts.append(part)
+    whole = _added(parts, box_of([0.0], [1.0]))
+    assert float(getattr(whole, name).ravel()[0]) != 1.0
+    assert whole.doubt[0] >= 1.0
 
 
 def test_a_region_holds_every_move_in_exact_numbers():
@@ -145,7 +172,8 @@ def test_the_least_of_a_quadratic_is_below_it_in_exact_numbers():
 
 
 def test_axes_stand_for_their_matrix_but_for_what_they_say():
-    """p'u + u'Bu >= (V'p)'w + w'diag(e) w - lost |u|^2 - apart |u|, exactly, w = V'u, and |w|^2 <= (1 + longer) |u|^2."""
+    """Exactly, with w = V'u: p'u + u'Bu >= (V'p)'w + w'diag(e) w - lost |u|^2 - apart |u|, |w|^2 <= (1 + longer) |u|^2.
+    """
     rng = np.random.default_rng(5)
     for d in (2, 12):
         for _ in range(10):
@@ -165,7 +193,8 @@ def test_axes_stand_for_their_matrix_but_for_what_they_say():
                 assert sum(one**2 for one in w) <= (1 + longer) * square
 
 
-@pytest.mark.parametrize("kernel", [RBF(0.5), Laplacian(0.5), Cauchy(0.4), Polynomial(2, 0.5, 1.0), Linear(0.5)], ids=str)
+@pytest.mark.parametrize("kernel", [RBF(0.5), Laplacian(0.5), Cauchy(0.4), Polynomial(2, 0.5, 1.0), Linear(0.5)],
+                         ids=str)
 def test_a_lead_smaller_than_what_the_model_sums_is_not_proven(kernel):
     """Two classes whose scores are 1e9 and differ by 1e-9: the model's own sums are off by more."""
     lead = lead_of(kernel, [[0.3, 0.2], [0.1, 0.4]], [1.0, -0.9])
@@ -196,4 +225,3 @@ def test_far_rows_are_proven_no_more_than_their_distances_are_known():
         assert relaxed(lead, box_of(x[0], [1e-9, 1e-9]))[0][0] <= 0
         second = second_order(lead, x, np.ones(2))
         assert second is None or second.bound(np.array([1e-9]), "linf")[0] <= 0
-    assert UNIT == np.finfo(float).eps

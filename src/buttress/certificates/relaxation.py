@@ -75,7 +75,7 @@ class Lead:
     tilt : array of shape (n, d) or None
         Of the linear part, where there is one.
     unit : float
-        Of the floating point numbers in which the model computes.
+        Of the floating point numbers in which the model computes; 0 of one that is exact.
     sizes : array of shape (n, m) or None
         Sizes of the numbers that the model sums where they are larger than the weights: those of every class.
     """
@@ -115,11 +115,15 @@ class Lead:
         """Return by which share of its terms' sizes a sum over the centres may be off."""
         return self.unit * (len(self.centers) + 32)
 
+    def coarsest(self) -> float:
+        """Return the larger one of the model's unit and that of the numbers here."""
+        return max(self.unit, UNIT)
+
     def slack(self, region: Region) -> Array:
         """Return what rounding may change in squared distances or products of inputs of the region, shape (n, m)."""
         squares = (region.anchor**2).sum(axis=1) + region.longest() ** 2
         lengths = 2 * squares[:, None] + (self.centers**2).sum(axis=1) + self.origin**2
-        return 4 * self.unit * (region.anchor.shape[1] + 16) * lengths
+        return 4 * self.coarsest() * (region.anchor.shape[1] + 16) * lengths
 
 
 @dataclass
@@ -198,7 +202,7 @@ def _linear(lead: Lead, region: Region) -> Below:
     assert lead.tilt is not None
     const = np.einsum("ij,ij->i", lead.tilt, region.anchor)
     far = np.abs(region.anchor) + region.half + lead.origin
-    doubt = 4 * lead.unit * (far.shape[1] + 16) * np.einsum("ij,ij->i", np.abs(lead.tilt), far)
+    doubt = 4 * lead.coarsest() * (far.shape[1] + 16) * np.einsum("ij,ij->i", np.abs(lead.tilt), far)
     return Below(const, lead.tilt, np.zeros(len(const)), doubt)
 
 
@@ -287,7 +291,7 @@ def _factored(lead: Lead, region: Region) -> Lines:
     fall = np.where(high - low > 1e-6, (E_high - E_low) / np.maximum(high - low, 1e-6), E_high)
     shaken = lead.share() + 4 * np.expm1(kernel.gamma * lead.slack(region))
     reach = 1 + 2 * np.maximum(np.abs(low), np.abs(high))
-    lost = E_high * reach * (size * (shaken + 32 * UNIT) + 8 * TINY * share * lead.of_size())
+    lost = (size * (shaken + 32 * UNIT) + 8 * TINY * share * lead.of_size()) * reach * E_high
     tangent, grown = W > 0, kernel.gamma * region.longest() ** 2 * (1 + 8 * UNIT)
     hidden = 8 * TINY * share * lead.of_size().sum(axis=1) * np.exp(grown)
     still = None if lead.tilt is None else _grown_linear(lead, region, grown)
@@ -309,7 +313,7 @@ def _grown_linear(lead: Lead, region: Region, grown: Array) -> Below:
     assert lead.tilt is not None
     least = line.const + lead.bias + region.least(lead.tilt, line.bend)[0]
     sizes = np.abs(lead.bias) + np.abs(line.const) + np.abs(least)
-    doubt = np.exp(grown) * (line.doubt + 16 * lead.unit * (1 + grown) * sizes)
+    doubt = np.exp(grown) * (line.doubt + 16 * lead.coarsest() * (1 + grown) * sizes)
     return Below(line.const + lead.bias + np.minimum(least, 0) * np.expm1(grown), lead.tilt, line.bend, doubt)
 
 
@@ -319,7 +323,7 @@ def _grown_bias(lead: Lead, gamma: float, grown: Array, guess: Array) -> Below:
     touch = np.exp(at)
     chord = gamma * np.expm1(grown) / np.maximum(grown, TINY)
     const = np.where(positive, lead.bias * touch * (1 - at), lead.bias)
-    doubt = 32 * lead.unit * np.abs(lead.bias) * np.exp(np.maximum(grown, at)) * (1 + np.maximum(grown, at)) ** 2
+    doubt = 32 * lead.coarsest() * np.abs(lead.bias) * np.exp(np.maximum(grown, at)) * (1 + np.maximum(grown, at)) ** 2
     return Below(const, np.zeros_like(guess), lead.bias * np.where(positive, gamma * touch, chord), doubt)
 
 
@@ -329,7 +333,7 @@ def _product(kernel: Kernel, share: float, lead: Lead, region: Region) -> Lines:
     Z, W, size = lead.centers, share * lead.weights, share * lead.of_size()
     degree, gamma = (1, 1.0) if isinstance(kernel, Linear) else (int(kernel.degree), kernel.gamma)
     middle = gamma * (region.anchor @ Z.T) + kernel.coef0
-    slack = gamma * lead.slack(region) + 8 * lead.unit * abs(kernel.coef0)
+    slack = gamma * lead.slack(region) + 8 * lead.coarsest() * abs(kernel.coef0)
     least, most = _product_span(Z, region)
     low, high = middle + gamma * least - slack, middle + gamma * most + slack
     extent = np.maximum(np.abs(low), np.abs(high)) + slack

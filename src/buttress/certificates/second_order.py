@@ -23,11 +23,11 @@ eigenvectors of B. Over the cube |u_l| <= eps it is at least -eps |p|_1 + eps^2 
 sum without the positive part of the diagonal, or the minimum over the ball of radius eps sqrt(d) around it.
 
 Rounding: eigenvectors V and -values e are as they come, and what B differs from V diag(e) V', V'V from I and p from
-V V'p is measured; with w = V'u the quadratic is at least (V'p)'w + w'diag(e) w less these differences. Sums are off by at
-most so many units of their terms' sizes, among them the scores that the model itself computes at the moved row.
+V V'p is measured; with w = V'u the quadratic is at least (V'p)'w + w'diag(e) w less these differences. Sums are off by
+at most so many units of their terms' sizes, among them the scores that the model itself computes at the moved row.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import comb
 
 import numpy as np
@@ -82,8 +82,9 @@ class SecondOrder:
     shares: tuple[float, float]
 
     def __getitem__(self, rows: Rows) -> "SecondOrder":
-        parts = {name: part[rows] for name, part in vars(self).items() if isinstance(part, np.ndarray)}
-        return replace(self, **parts)
+        return SecondOrder(self.value[rows], self.bias[rows], self.slope[rows], self.spectrum[rows], self.turned[rows],
+                           self.entries[rows], self.left[rows], self.off[rows], self.sizes[rows], self.summed[rows],
+                           self.scale[rows], self.kernel, self.shares)
 
     def bound(self, eps: Array, norm: str) -> Array:
         """Return lower bounds (n,) of the leads within eps (n,), for RBF in units of e^(gamma |d|^2)."""
@@ -140,7 +141,8 @@ class SecondOrder:
         shaken = self.shares[0] + 4 * np.expm1(4 * gamma * self.shares[1] * (lengths + 2 * longest**2))
         scores = np.minimum(at_row * np.exp(2 * gamma * far * longest), coefficients * np.exp(grown))
         hidden = 8 * TINY * coefficients * np.exp(grown)
-        return own + 2 * shaken * scores + hidden + 16 * self.shares[0] * (1 + grown) * np.abs(self._intercept(longest))
+        added = 16 * (self.shares[0] + UNIT) * (1 + grown) * np.abs(self._intercept(longest))
+        return own + 2 * shaken * scores + hidden + added
 
 
 def _after_second(q: Array) -> Array:
@@ -171,7 +173,7 @@ def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
     entries = (np.abs(matrix).sum(axis=(1, 2)) - np.maximum(diagonal, 0).sum(axis=1)) * (1 + 2 * UNIT * (d**2 + 16))
     spectrum, turned, off = _axes(matrix, slope)
     return SecondOrder(value, lead.bias, slope, spectrum, turned, entries, left, off, sizes, summed, scale, kernel,
-                       (lead.share(), lead.unit * (d + 16)))
+                       (lead.share(), lead.coarsest() * (d + 16)))
 
 
 def _axes(B: Array, p: Array) -> tuple[Array, Array, Array]:
@@ -223,7 +225,7 @@ def _expand_polynomial(kernel: Polynomial, c: Array, size: Array, lead: Lead, sq
     steep = gamma * np.linalg.norm(Z, axis=1)
     largest = steep * (np.linalg.norm(x) + lead.origin) + abs(kernel.coef0)
     orders = np.stack([comb(p, k) * largest ** (p - k) * steep**k for k in range(p + 1)])
-    sizes = 4 * (lead.share() + 8 * p * lead.unit * (d + 16)) * orders @ size
+    sizes = 4 * lead.coarsest() * (len(c) + 32 + 8 * p * (d + 16)) * orders @ size
     cubic = max(square, 0) + 8 * UNIT * (len(c) + 3 * d + 32) * (size @ steep**3) ** 2
     left = float(np.sqrt(cubic)) * (1 + 16 * UNIT) if p == 3 else 0.0
     return float(c @ t**p), first, second, left, sizes, np.zeros(4)
