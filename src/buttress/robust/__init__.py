@@ -2,6 +2,7 @@
 
 from buttress.robust.kernel_classifier import RobustKernelClassifier
 from buttress.robust.kernel_regressor import RobustKernelRegressor
+from buttress.robust.laws import LabelsJudged, TargetsJudged, label_law, residual_law
 from buttress.robust.linear_regressor import RobustLinearRegressor
 from buttress.robust.published.likelihood import TrimmedLikelihoodClassifier, TrimmedLikelihoodRegressor
 from buttress.robust.published.linear import CRR, STIR
@@ -15,15 +16,19 @@ __all__ = [
     "STIR",
     "KernelClassifier",
     "KernelRegressor",
+    "LabelsJudged",
     "OutlierDisplay",
     "RobustKernelClassifier",
     "RobustKernelRegressor",
     "RobustLinearRegressor",
     "SeverClassifier",
     "SeverRegressor",
+    "TargetsJudged",
     "TrimmedLikelihoodClassifier",
     "TrimmedLikelihoodRegressor",
     "bounded_loss",
     "bounded_loss_scorer",
+    "label_law",
     "outlier_report",
+    "residual_law",
 ]
