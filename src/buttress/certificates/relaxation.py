@@ -258,7 +258,8 @@ class RadialLines:
 
 def _radial(kernel: Radial, share: float, lead: Lead, region: Region) -> Lines:
     """Lines below F where the weight is positive, above it where not."""
-    W, Z, slack, size = share * lead.weights, lead.centers, lead.slack(region), share * lead.of_size()
+    W, size, Z = share * lead.weights, share * lead.of_size(), lead.centers
+    slack = lead.slack(region)
     over = RadialLines.over(kernel, Z, region, slack)
     above, fall = over.chords()
     # F changes most, for a squared distance that is off, where it is steepest: at the least one

@@ -218,14 +218,14 @@ def _expand_rbf(kernel: RBF, c: Array, size: Array, lead: Lead, square: float, x
 
 def _expand_polynomial(kernel: Polynomial, c: Array, size: Array, lead: Lead, square: float, x: Array) -> Expanded:
     """Return f(x), its gradient, half its Hessian, |T|, by how much the terms of a moved row may be off, and zeros."""
-    Z, p, gamma, d = lead.centers, int(kernel.degree), kernel.gamma, len(x)
+    Z, p, gamma = lead.centers, int(kernel.degree), kernel.gamma
     t = gamma * (Z @ x) + kernel.coef0
     halves = p * (p - 1) / 2 * gamma**2 * c * t ** (p - 2)
     first, second = Z.T @ (p * gamma * c * t ** (p - 1)), (Z.T * halves) @ Z
     steep = gamma * np.linalg.norm(Z, axis=1)
     largest = steep * (np.linalg.norm(x) + lead.origin) + abs(kernel.coef0)
     orders = np.stack([comb(p, k) * largest ** (p - k) * steep**k for k in range(p + 1)])
-    sizes = 4 * lead.coarsest() * (len(c) + 32 + 8 * p * (d + 16)) * orders @ size
-    cubic = max(square, 0) + 8 * UNIT * (len(c) + 3 * d + 32) * (size @ steep**3) ** 2
+    sizes = 4 * lead.coarsest() * (len(c) + 32 + 8 * p * (len(x) + 16)) * orders @ size
+    cubic = max(square, 0) + 8 * UNIT * (len(c) + 3 * len(x) + 32) * (size @ steep**3) ** 2
     left = float(np.sqrt(cubic)) * (1 + 16 * UNIT) if p == 3 else 0.0
     return float(c @ t**p), first, second, left, sizes, np.zeros(4)

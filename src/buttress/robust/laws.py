@@ -137,8 +137,8 @@ def residual_law(predictions: VectorLike, y: VectorLike) -> TargetsJudged:
 
     The law is that of :class:`RobustKernelRegressor`: errors of good rows follow Student's t, which may be skewed,
     those of corrupt rows a wide density. How wide and how many is learned from the errors; probabilities are the mean
-    over the laws, weighted by their likelihood. Good errors that grow with the prediction are not allowed for: the model
-    was fitted to the corrupt rows too, and where it follows them its errors grow in the same way.
+    over the laws, weighted by their likelihood. Good errors that grow with the prediction are not allowed for: a
+    model was fitted to the corrupt rows too, and where it follows them its errors grow in the same way.
 
     Parameters
     ----------
