@@ -173,8 +173,8 @@ def _box(bounds: BoundsLike, width: int) -> tuple[Array, Array]:
     except (TypeError, ValueError):
         low, high = np.full(width, np.nan), np.full(width, np.nan)
     if not (np.isfinite(low) & np.isfinite(high) & (low <= high)).all():
-        raise ValueError(f"bounds must be (low, high), finite numbers or one for each of the {width} columns, with low "
-                         f"<= high. Got {bounds!r}.")
+        each = f" or one for each of the {width} columns" if width > 1 else ""
+        raise ValueError(f"bounds must be (low, high), finite numbers{each}, with low <= high. Got {bounds!r}.")
     return low, high
 
 
