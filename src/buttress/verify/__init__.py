@@ -7,7 +7,8 @@
 Proven is what ``predict`` computes: the gaps of SVC, SVR, LinearSVC, SVDD and MultiKernelSVDD at the coefficients and
 intercepts of the file, radii of the rows of ``--radii`` (their column ``radius``, or the largest found; in l2, or in
 l_inf by ``--norm linf``, of trees always) and the interval of a RelationalLinearSVC (mean hinge loss, a join of some
-thousand rows). Also certificates of other machines (``foreign.py``), how many wrong labels change a prediction
+thousand rows). Also certificates of other machines (``foreign.py``) and of other
+trees (``trees.py``), how many wrong labels change a prediction
 (``training.py``), and what wrong targets or a row left out can make of it (``moves.py``). Exit code: 0 proven for the
 problem that ``--problem`` states, 1 not proven, 2 cannot be checked, 3 proven for the problem that the file states, and
 nobody else stated it.
@@ -23,8 +24,8 @@ from .joins import relational
 from .moves import from_moves, prove_moves
 from .radii import radii
 from .training import from_flips, prove_flips
-from .trees import tree_radii
+from .trees import from_trees, prove_trees, tree_radii
 
-__all__ = ["Claim", "Near", "certificate", "from_duals", "from_flips", "from_moves", "main", "problem_of",
-           "prove", "prove_certificate", "prove_flips", "prove_moves", "radii", "read_model", "relational",
-           "tree_radii"]
+__all__ = ["Claim", "Near", "certificate", "from_duals", "from_flips", "from_moves", "from_trees", "main",
+           "problem_of", "prove", "prove_certificate", "prove_flips", "prove_moves", "prove_trees", "radii",
+           "read_model", "relational", "tree_radii"]

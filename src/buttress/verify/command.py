@@ -64,8 +64,8 @@ def claims_of(model: Model, given: argparse.Namespace) -> list[Claim]:
     stated = np.array(rows.pop("radius"), dtype=float) if "radius" in rows else None
     X, Z = (np.array(list(held.values()), dtype=float).T.copy() for held in (columns, rows))
     if "certificate" in model:
-        of_training = {LEAST_SQUARES: prove_flips, TARGETS: prove_moves}
-        return of_training.get(model["problem"]["model"], prove_certificate)(model, X, y, weight)
+        others = {LEAST_SQUARES: prove_flips, TARGETS: prove_moves, trees.TREES: trees.prove_trees}
+        return others.get(model["problem"]["model"], prove_certificate)(model, X, y, weight)
     if not rows:
         return prove(model, X, y, weight)
     found = trees.tree_radii(model, Z, stated) if "forest_" in model else radii(model, Z, stated, given.norm)

@@ -1,20 +1,28 @@
-"""Trees: l_inf radii of rows within which the class that ``predict`` computes stays.
+"""Trees: boxes around rows, and l_inf radii, within which the class that ``predict`` computes stays.
 
 Scores are an offset and a leaf's value of each tree, added up in this order. Over a box each tree gives at least the
-least lead of the leaves that the box reaches, so their sum is below every lead in it. A move of at most r takes an
-entry x to a float64 number no smaller than x - r, and so none below x - r rounded.
+least lead of the leaves that the box reaches, so their sum is below every lead in it. Where that is not above 0 the box
+is halved at a threshold. A move of at most r takes an entry x to a float64 number no smaller than x - r, and so none
+below x - r rounded.
 """
 
+import hashlib
+import json
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from .core import Array, Claim, Model, U, only
-from .machines import OF_ALL, contrasts
+from .foreign import certificate, digest
+from .machines import OF_ALL, contrasts, told_apart
 
 ATTRIBUTES = OF_ALL + "eps bounds threat n_estimators learning_rate max_depth l2_regularization max_bins classes_ " \
     "forest_"
 HALVINGS = 60
+TREES = "trees"
+NODES = {"feature": int, "threshold": float, "left": int, "right": int, "value": float}
+PARTS = 2000  # of a box that are looked at, at most
 
 
 def problem(model: Model) -> Model:
@@ -31,16 +39,32 @@ def sound(model: Model, X: Array, y: object, weight: Array) -> list[Claim]:
     """Return the claim that the trees are trees: each node before its children, each leaf finite, each column there."""
     problem(model)
     trees = model["forest_"]["trees"]
+    check_trees(trees, X.shape[1])
+    return [Claim("trees", float(len(trees)), float(len(trees)), True)]
+
+
+def check_trees(trees: list[Model], width: int) -> None:
+    """Raise ValueError unless the trees are trees, of rows with so many columns."""
     for tree in trees:
-        only(tree, "feature threshold left right value")
+        only(tree, " ".join(NODES))
         own, inner = np.arange(len(tree["left"])), tree["left"] >= 0
         ordered = (own < tree["left"]) & (own < tree["right"]) & (np.maximum(tree["left"], tree["right"]) < len(own))
-        columns = (tree["feature"] >= 0) & (tree["feature"] < X.shape[1])
-        lengths = {len(tree[name]) for name in ("feature", "threshold", "left", "right", "value")}
+        columns = (tree["feature"] >= 0) & (tree["feature"] < width)
+        lengths = {len(tree[name]) for name in NODES}
         if not (lengths == {len(own)} and (inner == (tree["right"] >= 0)).all() and (ordered & columns)[inner].all()
                 and np.isfinite(tree["value"]).all() and not np.isnan(tree["threshold"]).any()):
             raise ValueError("The file holds nodes that are no tree.")
-    return [Claim("trees", float(len(trees)), float(len(trees)), True)]
+
+
+def reached(tree: Model, low: Array, high: Array) -> Array:
+    """Say which nodes some row of a box comes to."""
+    found = np.zeros(len(tree["left"]), bool)
+    found[0] = True
+    for node in np.flatnonzero(tree["left"] >= 0):
+        column, place = tree["feature"][node], tree["threshold"][node]
+        found[tree["left"][node]] = found[node] and low[column] <= place
+        found[tree["right"][node]] = found[node] and high[column] > place
+    return found
 
 
 def least(forest: Model, V: Array, low: Array, high: Array) -> float:
@@ -48,16 +72,100 @@ def least(forest: Model, V: Array, low: Array, high: Array) -> float:
     total = float(V @ forest["offset"])
     size = float(np.abs(V) @ np.abs(forest["offset"]))
     for tree in forest["trees"]:
-        reached = np.zeros(len(tree["left"]), bool)
-        reached[0] = True
-        for node in np.flatnonzero(tree["left"] >= 0):
-            column, place = tree["feature"][node], tree["threshold"][node]
-            reached[tree["left"][node]] = reached[node] and low[column] <= place
-            reached[tree["right"][node]] = reached[node] and high[column] > place
         leads = tree["value"] @ V
-        total += float(leads[reached & (tree["left"] < 0)].min())
+        total += float(leads[reached(tree, low, high) & (tree["left"] < 0)].min())
         size += float((np.abs(tree["value"]) @ np.abs(V)).max())
     return total - 4 * (len(forest["trees"]) + len(V) + 4) * U * size
+
+
+def stays(forest: Model, V: Array, low: Array, high: Array) -> bool:
+    """Say whether the lead V is proven to be above 0 in a box, in parts if need be."""
+    parts = [(low, high)]
+    for _ in range(PARTS):
+        if not parts:
+            return True
+        low, high = parts.pop()
+        if least(forest, V, low, high) > 0:
+            continue
+        cut = widest_cut(forest, V, low, high)
+        if cut is None:
+            return False
+        below, above = high.copy(), low.copy()
+        below[cut[0]], above[cut[0]] = cut[1], np.nextafter(cut[1], np.inf)
+        parts += [(low, below), (above, high)]
+    return not parts
+
+
+def widest_cut(forest: Model, V: Array, low: Array, high: Array) -> tuple[int, float] | None:
+    """Return column and threshold at which the tree whose lead varies most in a box splits it; None if none does."""
+    widest, cut = 0.0, None
+    for tree in forest["trees"]:
+        found, inner = reached(tree, low, high), tree["left"] >= 0
+        leads = (tree["value"] @ V)[found & ~inner]
+        split = np.flatnonzero(found & inner & found[tree["left"]] & found[tree["right"]])
+        if len(split) and leads.max() - leads.min() > widest:
+            widest = leads.max() - leads.min()
+            cut = int(tree["feature"][split[0]]), float(tree["threshold"][split[0]])
+    return cut
+
+
+def from_trees(forest: Any, classes: Any, X: Any, y: Any, low: Any, high: Any) -> Model:
+    """Return the certificate that rows X (n, d) keep the class they are given, wherever in their boxes they move.
+
+    ``forest`` has an ``offset`` (k,) and ``trees`` with the arrays of :class:`buttress.trees.Tree`.
+    """
+    trees = [{name: np.asarray(getattr(tree, name)).tolist() for name in NODES} for tree in forest.trees]
+    offset, names = np.asarray(forest.offset).tolist(), np.asarray(classes).tolist()
+    held = opened(offset, trees)
+    given = [names[int(np.argmax([min(least(held, V, x, x) for V in of_class) for of_class in leads_of(names, held)]))]
+             for x in np.asarray(X, float)]
+    stated = {"model": TREES, "classes": names, "sha256": digest_of(offset, trees)}
+    point = {"offset": offset, "trees": trees, "low": np.asarray(low).tolist(), "high": np.asarray(high).tolist()}
+    return certificate(stated, point, X, y, {"prediction": given})
+
+
+def opened(offset: Any, trees: Any) -> Model:
+    """Return the trees of a certificate as arrays."""
+    return {"offset": np.array(offset, float), "trees": [
+        {name: np.array(tree[name], NODES.get(name, float)) for name in tree} for tree in trees]}
+
+
+def digest_of(offset: Any, trees: Any) -> str:
+    """Return the SHA-256 of trees, as JSON without blanks and with sorted keys."""
+    return hashlib.sha256(json.dumps([offset, trees], sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def leads_of(classes: list[Any], forest: Model) -> Array:
+    """Return the leads of each class over its rivals: two classes have a score together, or one each."""
+    k, scores = len(classes), len(forest["offset"])
+    if k == scores == 2:
+        return np.array([[[1.0, -1.0]], [[-1.0, 1.0]]])
+    if scores != (1 if k == 2 else k):
+        raise ValueError(f"{k} classes have another number of scores than {scores}.")
+    return contrasts(k, pairs=False)
+
+
+def prove_trees(held: Model, X: Any, y: Any, weight: Array | None = None) -> list[Claim]:
+    """Return the claims of a certificate of trees at rows X (n, d) with targets y (n,): one for each row."""
+    stated, point, rows = held["problem"], held["point"], np.asarray(X, float)
+    if stated.keys() != {"model", "classes", "sha256"} or point.keys() != {"offset", "trees", "low", "high"} \
+            or held["claim"].keys() != {"prediction"}:
+        raise ValueError("Of trees it is claimed what is predicted in boxes from low to high around rows.")
+    forest = opened(point["offset"], point["trees"])
+    check_trees(forest["trees"], rows.shape[1])
+    low, high = (np.array(point[side], float) for side in ("low", "high"))
+    leads, winners = leads_of(stated["classes"], forest), told_apart(stated["classes"], held["claim"]["prediction"])
+    if not (low.shape == high.shape == rows.shape and len(winners) == len(rows)) or np.isnan([low, high]).any():
+        raise ValueError("A box and a prediction are claimed for each row.")
+    agree = held["data"] == {"rows": len(rows), "columns": rows.shape[1], "sha256": digest(rows, y)}
+    same = stated["sha256"] == digest_of(point["offset"], point["trees"])
+    found = [Claim("the data are those of the certificate", 1.0, float(agree), agree),
+             Claim("the trees are those of the problem", 1.0, float(same), same)]
+    for i, (x, winner) in enumerate(zip(rows, winners, strict=True)):
+        within = bool((low[i] <= x).all() and (x <= high[i]).all())
+        holds = within and all(stays(forest, V, low[i], high[i]) for V in leads[winner])
+        found.append(Claim(f"row {i} keeps its class in its box", 1.0, float(holds), holds))
+    return found
 
 
 def tree_radii(model: Model, rows: Array, stated: Array | None = None) -> list[Claim]:
