@@ -69,7 +69,7 @@ class SVC(ExactClassifier):
         Shape of the decision function for more than two classes: one column a class (votes, ties broken by the
         scores) or one a pair.
     break_ties : bool, default=False
-        Predict the largest "ovr" decision value instead of the first class with the most votes.
+        Predict the largest "ovr" decision value instead of the first class with the most votes; refused with "ovo".
     shrinking, verbose, random_state, probability
         scikit-learn's: of no effect on the model, but that ``verbose`` shows progress too. Nothing is drawn at random,
         and probabilities are always there.
