@@ -61,7 +61,6 @@ LEFT_OUT = {
     "test_sparse::test_linearsvc_iris": DENSE,
     "test_svm::test_svr_errors": EARLIER,
     "test_svm::test_bad_input": SOLVED,
-    "test_svm::test_svc_invalid_break_ties_param": SOLVED,
     "test_svm::test_linearsvc_parameters[False-l2-hinge]": SOLVED,
     "test_svm::test_svc_ovr_tie_breaking": TIES,
 }

@@ -129,8 +129,8 @@ def test_pickle_and_grid_search_over_a_kernel_object(estimator):
 
 @pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if "max_iter" in e.get_params()],
                          ids=lambda e: type(e).__name__)
-@pytest.mark.parametrize("limit", [-1, 0, 1.5])
-def test_only_none_is_no_limit_of_iterations(estimator, limit):
+@pytest.mark.parametrize("limit", [-2, 0, 1.5])
+def test_limits_of_iterations_are_counts(estimator, limit):
     with pytest.raises(ValueError, match="max_iter must be a whole number of at least 1"):
         clone(estimator).set_params(max_iter=limit).fit(*data_for(estimator))
 

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pandas as pd
+import polars
 import pytest
+from scipy.special import expit
 from sklearn.compose import make_column_transformer
-from sklearn.datasets import load_iris, make_moons
+from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
@@ -20,6 +22,7 @@ from buttress import (
     FreeRangeSVC,
     KernelClassifier,
     KernelRegressor,
+    LeastSquaresClassifier,
     LinearSVC,
     LinearSVR,
     MultiKernelSVDD,
@@ -36,6 +39,7 @@ from buttress import (
     TrimmedLikelihoodRegressor,
     to_onnx,
 )
+from buttress.certainty.calibration import coupled
 from buttress.kernels import RBF, Combination, Custom, Laplacian, Linear, MultiscaleRBF
 
 pytest.importorskip("skl2onnx")
@@ -62,6 +66,7 @@ CLASSIFIERS = [
     KernelClassifier(),
     RobustKernelClassifier(random_state=0),
     SeverClassifier(),
+    LeastSquaresClassifier(),
 ]
 REGRESSORS = [SVR(), NuSVR(), LinearSVR(), KernelRegressor(), RobustKernelRegressor(random_state=0),
               RobustLinearRegressor(random_state=0),
@@ -98,6 +103,11 @@ def assert_same_classifier(model, X):
     apart = ordered[:, -1] - ordered[:, -2] > CLOSE if decision.ndim > 1 else ordered[:, 1] > CLOSE
     assert apart.mean() > 0.9
     assert (found["label"] == model.predict(X).astype(found["label"].dtype))[apart].all()
+    if not hasattr(model, "predict_proba"):
+        return
+    sure = run(to_onnx(model, probabilities=True), X)["probabilities"]
+    np.testing.assert_allclose(sure[apart], model.predict_proba(X)[apart], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(sure.sum(axis=1), 1.0, rtol=1e-6)
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=name_of)
@@ -167,7 +177,8 @@ def test_a_mixture_of_kernels():
 
 def test_a_pipeline_of_transformers():
     model = make_pipeline(StandardScaler(), PCA(3), SVC()).fit(FLOWERS, SPECIES)
-    found = run(to_onnx(model), FLOWERS)
+    found = run(to_onnx(model, probabilities=True), FLOWERS)
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(single(FLOWERS)), atol=1e-3)
     assert_same_scores(found["scores"], model.decision_function(single(FLOWERS)))
     assert (found["label"] == model.predict(single(FLOWERS))).mean() > 0.98
 
@@ -214,3 +225,27 @@ def test_frames_of_wide_numbers_pass_an_imputer():
     graph = runtime.InferenceSession(to_onnx(model, frame).SerializeToString(), providers=["CPUExecutionProvider"])
     label, _ = graph.run(None, {name: frame[[name]].to_numpy(dtype=np.float32) for name in "abcd"})
     np.testing.assert_array_equal(label, model.predict(frame))
+
+
+def test_probabilities_of_ten_classes_of_which_the_voted_one_leads():
+    """Rows on which the most votes and the largest coupled probability are not the same class are among them."""
+    X, y = load_digits(return_X_y=True)
+    model = SVC(C=0.05, gamma=0.001).fit(X[::3], y[::3])
+    found = run(to_onnx(model, probabilities=True), X)["probabilities"]
+    calibration = model._calibrated()
+    z = calibration.logits(model._scores_of(X)[0])
+    moved = np.mean(coupled(expit(z), 10).argmax(axis=1) != np.searchsorted(model.classes_, model.predict(X)))
+    assert moved > 0.001
+    np.testing.assert_allclose(found, model.predict_proba(X), rtol=1e-4, atol=1e-6)
+
+
+def test_probabilities_that_there_are_not_are_refused():
+    with pytest.raises(ValueError, match="probabilities=True needs a classifier"):
+        to_onnx(SVR().fit(MOONS, CURVE), probabilities=True)
+
+
+def test_frames_of_polars():
+    frame = polars.DataFrame(FLOWERS, schema=list("abcd"))
+    model = make_pipeline(SimpleImputer(), SVC()).fit(frame, SPECIES)
+    found = run(to_onnx(model, frame), {name: frame[[name]].to_numpy().astype(np.float32) for name in "abcd"})
+    np.testing.assert_array_equal(found["label"], model.predict(frame))

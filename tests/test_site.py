@@ -105,15 +105,16 @@ def test_the_readme_compares_in_the_words_of_the_page():
 
 
 def test_links_of_the_readme_are_absolute_in_the_package_and_lead_to_files():
-    hook = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["metadata"]["hooks"]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    hook, home = settings["tool"]["hatch"]["metadata"]["hooks"], settings["project"]["urls"]["Repository"]
     built = (ROOT / "README.md").read_text(encoding="utf-8")
     for rule in hook["fancy-pypi-readme"]["substitutions"]:
         built = re.sub(rule["pattern"], rule["replacement"], built)
     links = re.findall(r"\]\(([^)]+)\)", built)
     assert len(links) > 20
     for link in links:
-        path, _, place = link.removeprefix("https://example.org/buttress/").partition("#")
-        assert path != link
+        kind, path, place = re.fullmatch(rf"{re.escape(home)}/(raw|blob)/main/([^#]*)#?(.*)", link).groups()
+        assert (kind == "raw") == path.endswith(".png")
         assert (ROOT / path).exists(), link
         assert not place or place in places(ROOT / path), link
 
@@ -122,6 +123,31 @@ def places(page):
     """The anchors of a page's headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.M)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+# what strangers ask, the page that answers, and the words of the answer
+QUESTIONS = [
+    ("How do I install it?", "start/install.md", "pip install"),
+    ("What changed?", "changelog.md", "# Changes"),
+    ("Does it use a GPU?", "svm.md", 'device="cuda"'),
+    ("What is eps?", "notation.md", "| `eps` |"),
+    ("Which of my labels are wrong?", "suspicious-rows.md", "wrong labels"),
+    ("Which estimator do I take?", "start/which-estimator.md", "what you have"),
+    ("How do I fail a job of CI?", "audit.md", "--fail-on"),
+    ("Does it write ONNX?", "models.md", "to_onnx"),
+    ("How do I get intervals?", "intervals.md", "predict_interval"),
+    ("What may I rely on in the next release?", "stability.md", "FutureWarning"),
+]
+
+
+@pytest.mark.parametrize(("question", "answer", "words"), QUESTIONS)
+def test_a_question_is_answered_two_clicks_from_the_first_page(question, answer, words):
+    home = (DOCS / "index.md").read_text(encoding="utf-8")
+    first = {DOCS / f"{card}.md" for card in re.findall(r"^:link: (\S+)$", home, flags=re.M)}
+    second = {(page.parent / link).resolve() for page in first if page.exists()
+              for link in re.findall(r"\]\(([^)#]+\.md)", page.read_text(encoding="utf-8"))}
+    assert DOCS / answer in second
+    assert words in (DOCS / answer).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if "claims" not in page.parts], ids=lambda page: page.stem)

@@ -67,6 +67,13 @@ def test_votes_are_those_of_libsvm(shape, break_ties):
     assert ours.dual_coef_.shape == (9, len(ours.support_))
 
 
+def test_scores_of_pairs_break_no_ties():
+    X, y = iris()
+    for kind in (SVC, Libsvm):
+        with pytest.raises(ValueError, match="break_ties must be False"):
+            kind(break_ties=True, decision_function_shape="ovo").fit(X, y).predict(X)
+
+
 def dual_variables(model, n):
     b = np.zeros(n)
     b[model.support_] = model.dual_coef_[0]

@@ -72,6 +72,11 @@ class Calibration:
     pairs: bool
     rows: float  # sum of the weights: no probability is nearer to 0 than a half in so many
 
+    @property
+    def least(self) -> float:
+        """The least probability of a class."""
+        return UNSEEN / (self.rows + UNSEEN * self.n_classes)
+
     def logits(self, scores: Array) -> Array:
         """Return the calibrated scores (n, k), which are log odds for one score or pairs."""
         return scores * self.slope + self.shift
@@ -83,8 +88,7 @@ class Calibration:
             p = np.column_stack([expit(-z[:, 0]), expit(z[:, 0])])
         else:
             p = coupled(expit(z), self.n_classes) if self.pairs else softmax(z, axis=1)
-        least = UNSEEN / (self.rows + UNSEEN * self.n_classes)
-        return leading(least + (1 - least * self.n_classes) * p, winners)
+        return leading(self.least + (1 - self.least * self.n_classes) * p, winners)
 
     def leads(self, scores: Array) -> Array:
         """Return by how much each class leads its strongest rival in log odds, (n, n_classes)."""
@@ -201,25 +205,22 @@ def coupled(r: Array, C: int) -> Array:
 def leading(p: Array, winners: Rows) -> Array:
     """Return the probabilities nearest to p (n, C), in relative entropy, of which that of ``winners`` is the largest.
 
-    Where another class leads, the winner and the classes above it share their probability equally: those, from the
-    largest on, that are at least the mean of the winner and the ones before them.
+    Where another class leads, the winner and the classes above it share their probability equally. Their level is the
+    largest mean of the winner and the first so many of the others, the largest first.
     """
     behind = np.flatnonzero(p.argmax(axis=1) != winners)
     if len(behind) == 0:
         return p
+    rows = np.arange(len(behind))
     winner = winners[behind]
-    own = p[behind, winner]
     others = p[behind]
-    others[np.arange(len(behind)), winner] = -1.0  # comes last
-    order = np.argsort(-others, axis=1, kind="stable")
-    ranked = np.take_along_axis(others, order, axis=1)[:, :-1]
+    own = others[rows, winner]
+    others[rows, winner] = -1.0  # comes last
+    ranked = -np.sort(-others, axis=1)[:, :-1]
     means = (own[:, None] + np.cumsum(ranked, axis=1)) / np.arange(2, p.shape[1] + 1)
-    before = np.column_stack([own, means[:, :-1]])
-    joined = np.logical_and.accumulate(ranked >= before, axis=1)
-    many = joined.sum(axis=1)
-    level = means[np.arange(len(behind)), many - 1]
-    shared = np.where(joined, (level - LEAD / many)[:, None], ranked)
-    p[behind[:, None], order[:, :-1]] = shared
+    level = means.max(axis=1)
+    joined = others >= level[:, None]
+    p[behind] = np.where(joined, (level - LEAD / joined.sum(axis=1))[:, None], others)
     p[behind, winner] = level + LEAD
     return p
 

@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array
 from buttress._types import Estimator, MatrixLike
+from buttress.certainty.probabilities import Probabilities
 from buttress.expansion import pairs_of
 from buttress.onnx.graph import Nodes, add_diagonal, add_logs, add_scores
+from buttress.onnx.probabilities import add_probabilities
 from buttress.outlier.logs import in_logs
 from buttress.robust import TrimmedLikelihoodRegressor
 from buttress.svm import OneClassSVM
@@ -23,6 +26,7 @@ MODELS = {
     "buttress.adversarial": (
         "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC", "FreeRangeSVC",
         "StochasticAdvSVM"),
+    "buttress.least_squares": ("LeastSquaresClassifier",),
     "buttress.linear": ("LinearSVC",),
     "buttress.linear_svr": ("LinearSVR",),
     "buttress.stochastic_linear": ("StochasticLinearSVC",),
@@ -33,24 +37,30 @@ MODELS = {
         "TrimmedLikelihoodRegressor"),
     "buttress.svm": ("NuSVC", "NuSVR", "OneClassSVM", "SVC", "SVR"),
 }
+OPTIONS = {"probabilities": [True, False], "zipmap": None}  # the second is what skl2onnx tells each last step
 SQUEEZE = 3.0  # a sum of pairwise scores decides between equal votes only: see svm/task.py::votes
 
 
-def to_onnx(model: Estimator, X: MatrixLike | None = None, *, target_opset: int | None = None) -> "ModelProto":
+def to_onnx(
+    model: Estimator, X: MatrixLike | None = None, *, probabilities: bool = False, target_opset: int | None = None
+) -> "ModelProto":
     """Return a fitted model, or a pipeline of scikit-learn's transformers that ends in one, as an ONNX model.
 
     A classifier puts out ``label`` and ``scores`` (its ``decision_function``, (n, 1) for two classes), a regressor
     ``variable``, (n, 1), and a one-class model ``label`` (1 or -1) and ``scores``, at least 0 inside. Inputs and scores
     are float32; between them our part of the graph computes in float64, as the model does. Labels that are not whole
-    numbers are strings. Probabilities, sets and intervals are not in the graph.
+    numbers are strings. Sets and intervals are not in the graph.
 
     Parameters
     ----------
     model : fitted estimator or Pipeline
-        Any of this package's estimators of arrays, alone or behind transformers that skl2onnx knows.
+        Any of this package's estimators of arrays but trees and ``ConformalDetector``, alone or behind transformers
+        that skl2onnx knows.
     X : array or frame or None
         Rows like those to come; only their type and columns matter. Needed where columns have names or are not all
         numbers (a ``ColumnTransformer``). None is one input ``X`` of shape (n, n_features_in_).
+    probabilities : bool, default=False
+        Put out ``probabilities`` (n, n_classes) too, those of ``predict_proba``.
     target_opset : int or None
         Version of the standard, at least 13; None for the newest that skl2onnx writes.
 
@@ -62,6 +72,8 @@ def to_onnx(model: Estimator, X: MatrixLike | None = None, *, target_opset: int 
         For kernels that have no graph (a function of yours), naming those that have one.
     TypeError
         For a model over a join, or of another package that skl2onnx does not know.
+    ValueError
+        For probabilities of a model that has none, or that has no rows left out to make them of.
 
     Examples
     --------
@@ -78,8 +90,10 @@ def to_onnx(model: Estimator, X: MatrixLike | None = None, *, target_opset: int 
     types = importlib.import_module("skl2onnx.common.data_types")
     width = getattr(model, "n_features_in_", None)
     given = [("X", types.FloatTensorType([None, width]))] if X is None else None
+    options = {id(_with_probabilities(model)): {"probabilities": True}} if probabilities else None
     try:
-        made: ModelProto = skl2onnx.to_onnx(model, _sample(X), initial_types=given, target_opset=target_opset)
+        made: ModelProto = skl2onnx.to_onnx(model, _sample(X), initial_types=given, options=options,
+                                            target_opset=target_opset)
     except skl2onnx.common.exceptions.MissingShapeCalculator as error:
         raise TypeError(f"{type(model).__name__} cannot be written as ONNX: {str(error).splitlines()[0]} Models of "
                         "arrays of this package and of scikit-learn can.") from None
@@ -92,7 +106,8 @@ def register_converters() -> None:
     for module, names in MODELS.items():
         for name in names:
             kind = getattr(importlib.import_module(module), name)
-            skl2onnx.update_registered_converter(kind, alias_of(kind), _shapes, _convert, parser=_parse)
+            skl2onnx.update_registered_converter(kind, alias_of(kind), _shapes, _convert, parser=_parse,
+                                                 options=OPTIONS)
 
 
 def alias_of(kind: type) -> str:
@@ -107,11 +122,24 @@ def _skl2onnx() -> Any:
         raise ImportError("ONNX graphs need skl2onnx. Install it with: pip install buttress[onnx]") from None
 
 
+def _with_probabilities(model: Any) -> Any:
+    """Return the estimator that a model ends in, once its probabilities are calibrated."""
+    while isinstance(model, Pipeline):
+        model = model[-1]
+    inner = getattr(model, "estimator_", model)
+    if not isinstance(inner, Probabilities):
+        raise ValueError(f"probabilities=True needs a classifier of this package with predict_proba and a graph. Got "
+                         f"{type(inner).__name__}. Leave it at False.")
+    inner._calibrated()
+    return model
+
+
 def _sample(X: MatrixLike | None) -> Any:
     """Return one row of X, its numbers of float32: runtimes have no float64 of some transformers, such as imputers."""
     if X is None:
         return None
     first: Any = X[:1]  # type: ignore[index]
+    first = first.to_pandas() if hasattr(first, "to_pandas") else first  # skl2onnx reads no types of polars
     if not hasattr(X, "columns"):
         return np.asarray(first, dtype=np.float32)
     wide = [name for name in first.columns if first[name].dtype == np.float64]
@@ -128,6 +156,8 @@ def _parse(scope: Any, model: Any, inputs: list[Any], custom_parsers: Any = None
         label = types.Int64TensorType if whole else types.StringTensorType
         operator.outputs.append(scope.declare_local_variable("label", label()))
         operator.outputs.append(scope.declare_local_variable("scores", types.FloatTensorType()))
+        if scope.get_options(model, {"probabilities": False})["probabilities"]:
+            operator.outputs.append(scope.declare_local_variable("probabilities", types.FloatTensorType()))
     else:
         operator.outputs.append(scope.declare_local_variable("variable", types.FloatTensorType()))
     return operator.outputs
@@ -136,10 +166,9 @@ def _parse(scope: Any, model: Any, inputs: list[Any], custom_parsers: Any = None
 def _shapes(operator: Any) -> None:
     """State the shapes of the outputs."""
     rows = operator.inputs[0].get_first_dimension()
-    model = operator.raw_operator
-    label = [rows, 1] if is_outlier_detector(model) else [rows]
-    for output, shape in zip(reversed(operator.outputs), ([rows, None], label)):
-        output.type.shape = shape
+    flat = is_classifier(operator.raw_operator)
+    for place, output in enumerate(operator.outputs):
+        output.type.shape = [rows] if flat and place == 0 else [rows, None]
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
@@ -191,19 +220,19 @@ def add_distances(add: Nodes, model: Any, X: str) -> str:
     return add("Sub", -float(model.center_norm2_), distance)
 
 
-def add_classes(add: Nodes, model: Any, X: str, label: str, score: str) -> None:
-    """Add the predicted class and the decision values, (n, 1) for two classes and (n, C) else."""
-    scores = add_scores(add, model.expansion_, X)
+def add_classes(add: Nodes, model: Any, X: str, label: str, score: str, probability: str | None = None) -> None:
+    """Add the predicted class and the decision values, (n, 1) for two classes and (n, C) else; and probabilities."""
+    scores = decision = add_scores(add, model.expansion_, X)
     if len(model.classes_) == 2:
-        chosen = add.cast(add("Greater", scores, 0.0), np.int64)
-        add.labels(add("Squeeze", chosen, np.array([1])), model.classes_, label)
-        add.single(scores, score)
+        winner = add("Squeeze", add.cast(add("Greater", scores, 0.0), np.int64), np.array([1]))
     elif isinstance(model, ExactClassifier) and model.multi_class == "ovo":
-        _add_votes(add, model, scores, label, score)
+        winner, decision = _votes(add, model, scores)
     else:
-        leads = np.asarray(model.contrasts_)
-        add.labels(_winner(add, scores, leads), model.classes_, label)
-        add.single(scores, score)
+        winner = _winner(add, scores, np.asarray(model.contrasts_))
+    add.labels(winner, model.classes_, label)
+    add.single(decision, score)
+    if probability is not None:
+        add.single(add_probabilities(add, model._calibrated(), scores, winner), probability)
 
 
 def _winner(add: Nodes, scores: str, contrasts: Array) -> str:
@@ -215,8 +244,8 @@ def _winner(add: Nodes, scores: str, contrasts: Array) -> str:
     return add("ArgMax", counts, axis=1, keepdims=0)
 
 
-def _add_votes(add: Nodes, model: ExactClassifier, scores: str, label: str, score: str) -> None:
-    """Add the class with most votes of the pairs; the first of equals, or by their scores with ``break_ties``."""
+def _votes(add: Nodes, model: ExactClassifier, scores: str) -> tuple[str, str]:
+    """Add the class with most votes of the pairs, the first of equals or by ``break_ties``, and the decision values."""
     numbers = np.eye(len(model.classes_))
     first, second = (numbers[list(side)] for side in zip(*pairs_of(len(numbers)), strict=True))
     wins = add.cast(add("Greater", scores, 0.0), np.float64)
@@ -225,5 +254,4 @@ def _add_votes(add: Nodes, model: ExactClassifier, scores: str, label: str, scor
     squeezed = add("Div", confidence, add("Mul", add("Add", add("Abs", confidence), 1.0), SQUEEZE))
     decision = add("Add", counts, squeezed)
     winner = add("ArgMax", decision if model.break_ties else counts, axis=1, keepdims=0)
-    add.labels(winner, model.classes_, label)
-    add.single(scores if model.decision_function_shape == "ovo" else decision, score)
+    return winner, scores if model.decision_function_shape == "ovo" else decision

@@ -51,7 +51,7 @@ class SVC(ExactClassifier):
     class_weight : dict, "balanced" or None
         As in scikit-learn.
     max_iter : int or None, default=None
-        Most pair updates per problem; None for libsvm's guard of max(10 million, 100 n).
+        Most pair updates per problem; None, or -1 as in scikit-learn, for libsvm's guard of max(10 million, 100 n).
     max_time : float or None
         Most seconds of the whole fit.
     solver : {"auto", "smo", "ipm"}, default="auto"
@@ -69,7 +69,7 @@ class SVC(ExactClassifier):
         Shape of the decision function for more than two classes: one column a class (votes, ties broken by the
         scores) or one a pair.
     break_ties : bool, default=False
-        Predict the largest "ovr" decision value instead of the first class with the most votes.
+        Predict the largest "ovr" decision value instead of the first class with the most votes; refused with "ovo".
     shrinking, verbose, random_state, probability
         scikit-learn's: of no effect on the model, but that ``verbose`` shows progress too. Nothing is drawn at random,
         and probabilities are always there.

@@ -89,6 +89,11 @@ class KernelMachine(Shrinking, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
+    @property
+    def _most(self) -> int | None:
+        """``max_iter``, of which scikit-learn writes -1 for no limit."""
+        return None if self.max_iter == -1 else self.max_iter
+
     def _check(self) -> None:
         """Check the parameters above."""
         note_idle(self, shrinking=SHRINKING)
@@ -98,7 +103,7 @@ class KernelMachine(Shrinking, BaseEstimator):
         check_number("cache_size", self.cache_size, 0)
         check_option("solver", self.solver, SOLVERS)
         check_option("indefinite", self.indefinite, MACHINE_POLICIES)
-        check_limits(self.max_iter, self.max_time)
+        check_limits(self._most, self.max_time)
 
     def _checked(self, X: MatrixLike, y: VectorLike, *, numeric_target: bool = False) -> tuple[DenseOrSparse, Labels]:
         """Return X and y, checked; of an X that only the kernel's function can read, its Gram matrix."""
@@ -193,7 +198,7 @@ class KernelMachine(Shrinking, BaseEstimator):
 
     def _limits(self, **others: Any) -> Limits:
         """Return the limits that the parameters ask for, and others."""
-        return Limits(tol=self.tol, max_iter=self.max_iter, progress=bool(self.progress or self.verbose),
+        return Limits(tol=self.tol, max_iter=self._most, progress=bool(self.progress or self.verbose),
                       solver=self.solver, gap_tol=GAP if self.gap is None else self.gap, by_gap=self.gap is not None,
                       **others)
 

@@ -162,6 +162,9 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
 
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Return the class of each row of X (n, d)."""
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError('break_ties must be False with decision_function_shape="ovo": scores of pairs break no '
+                             'ties. Use decision_function_shape="ovr".')
         _, winners = self._scores_of(X)
         return self.classes_[winners]
 
