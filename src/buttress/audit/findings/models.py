@@ -51,9 +51,10 @@ class FragileToMoves(Check):
             return
         severity = Severity.error if before - after >= MUCH_MOVED else Severity.warning
         model = in_words(evidence.recommended or "", "classification")
+        moves = f"Moving every number by at most {evidence.eps:g} standard deviations"
+        moves = "What the threat allows" if evidence.threatened else moves
         yield self.finding(
-            f"Moving every number by at most {evidence.eps:g} standard deviations takes the {model} from "
-            f"{before:.0%} right to {after:.0%}.",
+            f"{moves} takes the {model} from {before:.0%} right to {after:.0%}.",
             "If inputs are noisy or can be manipulated, train against that (AdversarialClassifier), or widen the data.",
             severity, estimator=evidence.recommended, as_is=before, attacked=after, eps=evidence.eps)
 
