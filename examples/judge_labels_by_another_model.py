@@ -1,6 +1,6 @@
 """
-Wrong labels by the probabilities of another model
-==================================================
+Which labels are wrong, by the probabilities of another model?
+==============================================================
 
 The strongest model of a small table may be one of another library: boosting, or a network trained on a million tables
 such as TabPFN or TabICL. :func:`buttress.label_law` takes its left-out probabilities and says which labels are wrong,

@@ -12,9 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._callbacks import CallbackSupportMixin, showing, step_callback, with_callbacks
 from buttress._checks import (
     Array,
-    check_box,
     check_classes,
-    check_columns,
     check_count,
     check_limits,
     check_number,
@@ -29,7 +27,7 @@ from buttress.adversarial.collapse import warn_if_given_up
 from buttress.expansion import binary_contrasts, rival_contrasts, winners
 from buttress.solvers.gradient.attacked_trees import Growth, Newton, boosted, logistic, squared
 from buttress.solvers.run import all_or_nothing, run
-from buttress.threats import ThreatModel, read_threat
+from buttress.threats import Region, ThreatModel, region_of
 from buttress.trees import Forest
 
 
@@ -62,22 +60,9 @@ class BoostedTrees(Documented, CallbackSupportMixin, BaseEstimator):
         check_number("l2_regularization", self.l2_regularization, 0, closed="left")
         check_limits(None, self.max_time)
 
-    def _box(self, X: Array, given: MatrixLike) -> tuple[Array, Array]:
-        """Return the lower and upper ends (n, d) of what may become of each row."""
-        if not isinstance(self.threat, ThreatModel | None):
-            raise TypeError(f"threat must be a ThreatModel or None. Got {self.threat!r}.")
-        if self.threat is not None:
-            return read_threat(self.threat, X, given).hull(X)
-        if np.ndim(self.eps) == 0:
-            one: Any = self.eps
-            reach = np.full((1, X.shape[1]), check_number("eps", one, 0, closed="left"))
-        else:
-            reach = check_columns("eps", self.eps, X.shape[1])
-        low, high = X - reach, X + reach
-        if self.bounds is None:
-            return low, high
-        ends = check_box(self.bounds, X)
-        return np.maximum(low, ends[0]), np.minimum(high, ends[1])
+    def _region(self, X: Array, given: MatrixLike) -> Region:
+        """Return where the rows may come."""
+        return region_of(self.eps, "linf", self.bounds, self.threat, X, given)
 
     def _boost(
         self, box: tuple[Array, Array], newtons: list[Newton], start: Array, contrasts: Array, report: Any
@@ -165,7 +150,8 @@ class RobustBoostingClassifier(ClassifierMixin, BoostedTrees):
         self._check()
         rows, labels = check_X_y(self, X, y)
         weight = check_weights(sample_weight, rows)
-        low, high = self._box(rows, X)
+        region = self._region(rows, X)
+        low, high = region.ends(rows)
         here = weight > 0
         rows, weight = rows[here], weight[here]
         low, high = low[here], high[here]
@@ -177,7 +163,7 @@ class RobustBoostingClassifier(ClassifierMixin, BoostedTrees):
         contrasts = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
         self._boost((low, high), [logistic(sign, weight) for sign in signs], logit(shares), contrasts, report)
         predicted = winners(self.forest_.scores(rows), contrasts)
-        warn_if_given_up(type(self).__name__, predicted, rows, codes, float(np.max(high - low) / 2))
+        warn_if_given_up(type(self).__name__, predicted, rows, codes, region.eps)
         return self
 
     def decision_function(self, X: MatrixLike) -> Array:
@@ -243,7 +229,7 @@ class RobustBoostingRegressor(RegressorMixin, BoostedTrees):
         self._check()
         rows, targets = check_X_y(self, X, y, numeric_target=True)
         weight = check_weights(sample_weight, rows)
-        low, high = self._box(rows, X)
+        low, high = self._region(rows, X).ends(rows)
         here = weight > 0
         targets, weight = targets[here].astype(np.float64), weight[here]
         report = step_callback(self, X, y, None)
@@ -262,7 +248,7 @@ class RobustBoostingRegressor(RegressorMixin, BoostedTrees):
         """
         check_is_fitted(self)
         rows = check_X(self, X)
-        low, high = self._box(rows, X)
+        low, high = self._region(rows, X).ends(rows)
         one = np.ones(1)
         slack = self.forest_.rounding(one)
         return self.forest_.least(low, high, one) - slack, slack - self.forest_.least(low, high, -one)

@@ -12,7 +12,7 @@ from buttress._state import Attribute, State
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, VectorLike
 from buttress.adversarial.held_out import hinge_held_out
 from buttress.adversarial.linear import AdversarialLinearSVC
-from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem, box_of, check_landmarks
+from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem, check_landmarks
 from buttress.certainty.probabilities import Certainty
 from buttress.certificates.region import Attacker
 from buttress.certificates.relaxation import RadialLines, can_relax
@@ -21,8 +21,10 @@ from buttress.features import landmarks
 from buttress.kernels import Radial
 from buttress.solvers.gradient.certified_hinge import Regions, SplitMachine, bounds_of, certified_descent
 from buttress.solvers.run import all_or_nothing, run
+from buttress.threats import Region, ThreatModel
 
 BATCH = 250  # rows of one Adam iteration
+STILL = 0.1  # of the widest move: the unit of columns that hardly move in the linear start, for its conditioning
 START_TOL = 1e-3  # relative duality gap of the linear machine at which training starts
 
 
@@ -43,8 +45,8 @@ class CertifiedSVC(AttackedMachine):
     ----------
     C : float, default=1.0
         Weight of the sum of the losses relative to the norm, > 0.
-    eps : float, default=0.1
-        Radius of the perturbations, >= 0, in the units of X.
+    eps : float or array of shape (d,) or (1, d), default=0.1
+        Radius of the perturbations, one or one a column, >= 0, in the units of X.
     norm : {"linf", "l2"}, default="linf"
     kernel : str or kernel, default="rbf"
         RBF, Laplacian (l2), Cauchy or InverseMultiquadric.
@@ -53,6 +55,9 @@ class CertifiedSVC(AttackedMachine):
         Most centres; None takes every row, which is the exact kernel.
     bounds : (low, high) or None
         A box that holds the rows and that attackers stay in, numbers or arrays that broadcast to X.
+    threat : ThreatModel or None
+        What may be done to each column, in place of ``eps``, ``norm`` and ``bounds``. It is trained against the box
+        that holds all moves and swaps together.
     max_iter : int, default=300
         Iterations of the training, which ends after them; its steps get shorter until the last.
     max_time : float or None
@@ -85,6 +90,7 @@ class CertifiedSVC(AttackedMachine):
 
     n_landmarks: int | None = MOST_CENTRES
     bounds: BoundsLike | None = None
+    threat: ThreatModel | None = None
     max_iter: int = 300
     random_state: RandomStateLike = None
     device: str | None = None
@@ -104,11 +110,10 @@ class CertifiedSVC(AttackedMachine):
         if not (isinstance(kernel, Radial) and can_relax(kernel) and kernel.definiteness == "pd"):
             raise ValueError(f"CertifiedSVC needs lines below its kernel's values. Got {kernel!r}. Use 'rbf', "
                              "'laplacian', 'cauchy' or 'inverse_multiquadric', or AdversarialSVC.")
-        linear = AdversarialLinearSVC(C=self.C, norm=self.norm, eps=self.eps, tol=START_TOL,
-                                      max_time=problem.clock()).fit(problem.X, problem.codes)
+        linear = self._linear(problem)
         Z = landmarks(problem.X, self.n_landmarks or len(problem.X), rng=problem.rng)
         contrasts = problem.contrasts[problem.codes]
-        regions = regions_of(kernel, problem.X, Z, self.eps, self.norm, self.bounds, contrasts)
+        regions = regions_of(kernel, problem.X, Z, problem.region, contrasts)
         machine = self._train(problem, linear, Z, regions)
         self.expansion_ = _expansion(kernel, Z, machine)
         self.landmarks_ = Z
@@ -116,6 +121,22 @@ class CertifiedSVC(AttackedMachine):
         self._certainty = Certainty(hinge_held_out(problem, self.expansion_, self.certified_margin_, self.C))
         self._warn_if_given_up(problem)
         return self
+
+    def _linear(self, problem: Problem) -> AdversarialLinearSVC:
+        """Return the linear machine of the start: exact where one radius is that of all columns.
+
+        Else the columns are measured in what they move by, those that hardly move in a tenth of the widest.
+        """
+        X, radius, shares = problem.X, problem.region.radius, np.ones(problem.X.shape[1])
+        if problem.region.eps is None:
+            low, high = problem.region.ends(X)
+            half = np.mean(high - low, axis=0) / 2
+            X, radius = (low + high) / 2, float(half.max())
+            shares = np.maximum(half / (radius or 1.0), STILL)
+        linear = AdversarialLinearSVC(C=self.C, norm=problem.region.norm, eps=radius, tol=START_TOL,
+                                      max_time=problem.clock()).fit(X / shares, problem.codes)
+        linear.coef_ = linear.coef_ / shares
+        return linear
 
     def _train(self, problem: Problem, linear: AdversarialLinearSVC, Z: Array, regions: Regions) -> SplitMachine:
         """Return the trained machine, and set what its run leaves.
@@ -152,22 +173,19 @@ def _original(state: SplitMachine, middle: Array, unit: float) -> SplitMachine:
     return SplitMachine(p, q, W / unit, b - middle @ W / unit)
 
 
-def regions_of(
-    kernel: Radial, X: Array, Z: Array, eps: float, norm: str, bounds: BoundsLike | None, contrasts: Array
-) -> Regions:
+def regions_of(kernel: Radial, X: Array, Z: Array, threat: Region, contrasts: Array) -> Regions:
     """Return where the rows can come, with the certificate's lines of the kernel's values there.
 
     For l_2 it is the whole ball, whatever the box: what holds in the ball holds in its part.
     """
-    attacker = Attacker(norm, np.ones(X.shape[1]))
-    box = box_of(bounds, X)
-    if box is not None and norm == "linf":
-        attacker = Attacker(norm, attacker.scale, *box)
-    region = attacker.region(X, np.full(len(X), float(eps)))
+    attacker = Attacker(threat.norm, np.ones(X.shape[1]))
+    if threat.box is not None and threat.norm == "linf":
+        attacker = Attacker(threat.norm, attacker.scale, *threat.box)
+    region = attacker.region(X, np.full(len(X), threat.radius))
     over = RadialLines.over(kernel, Z, region)
     below, above = over.tangents(over.square), over.chords()
-    half = region.half if norm == "linf" else None
-    return Regions(region.anchor, half, eps, *below, *above, contrasts)
+    half = region.half if threat.norm == "linf" else None
+    return Regions(region.anchor, half, threat.radius, *below, *above, contrasts)
 
 
 def _scaled(regions: Regions, middle: Array, unit: float, place: Place) -> Regions:

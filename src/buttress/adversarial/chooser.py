@@ -1,26 +1,27 @@
 """The classifier that chooses between machines trained against attacks, by what they keep on held-out rows."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import without_callbacks
-from buttress._checks import Array, check_classes, check_number, check_option, check_X, check_X_y, warn_user
+from buttress._checks import Array, check_classes, check_option, check_X, check_X_y, warn_user
 from buttress._documented import CHOOSER, Documented, advises
 from buttress._state import Attribute, State
 from buttress._types import BoundsLike, Labels, MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress.adversarial.boosting import RobustBoostingClassifier
 from buttress.adversarial.certified import CertifiedSVC
-from buttress.adversarial.collapse import NO_BETTER, advice, warn_if_given_up
-from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, box_of
+from buttress.adversarial.collapse import NO_BETTER, advice, under, warn_if_given_up
+from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine
 from buttress.adversarial.moved_inputs import AdversarialSVC
 from buttress.attacks.scoring import AttackedAccuracy, Tried, best_of, movable, search, trial
 from buttress.solvers.run import all_or_nothing, countdown
+from buttress.threats import ThreatModel, at_places, region_of
 
 TUNING_FITS = 6  # most fits a candidate that choose its C and gamma
 COMPARED_ROWS = 2000  # most rows with which candidates are compared, a quarter of them held out
@@ -29,6 +30,29 @@ HELD_OUT = 4  # of so many rows of a class one is held out
 # linear start, about 10 s, and rows times centres of its lines, about 1 GB
 MOST_WORK = 1e10
 MOST_LINES = 3e7
+
+
+@dataclass(frozen=True)
+class _Attacker:
+    """What an attacker may do to rows that are arrays, as candidates and attacks take it: by radius, or a threat."""
+
+    eps: ArrayLike | None
+    norm: str
+    bounds: tuple[Array, Array] | None
+    threat: ThreatModel | None
+
+    def of_rows(self, rows: Rows) -> "_Attacker":
+        """Return the same for some rows."""
+        box = self.bounds
+        return self if box is None else replace(self, bounds=(box[0][rows], box[1][rows]))
+
+
+def _set(candidate: Any, attacker: _Attacker, **parameters: Any) -> Any:
+    """Return a copy of the candidate with what it has of these parameters and of the attacker."""
+    copy = clone(candidate)
+    has = copy.get_params()
+    declared = vars(attacker) if attacker.threat is None else {"threat": attacker.threat}
+    return copy.set_params(**{name: value for name, value in {**declared, **parameters}.items() if name in has})
 
 
 @advises(**CHOOSER)
@@ -46,12 +70,16 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
     Parameters
     ----------
     candidates : list of classifiers or None
-        In the order in which they are preferred. ``eps``, ``norm`` and ``bounds`` are set on those that have them.
-    eps : float, default=0.1
-        Radius of the perturbations, >= 0, in the units of X.
+        In the order in which they are preferred. ``eps``, ``norm`` and ``bounds``, or the ``threat``, are set on those
+        that have them.
+    eps : float or array of shape (d,) or (1, d), default=0.1
+        Radius of the perturbations, one or one a column, >= 0, in the units of X.
     norm : {"linf", "l2"}, default="linf"
     bounds : (low, high) or None
         A box that holds the rows and that attackers stay in, numbers or arrays that broadcast to X.
+    threat : ThreatModel or None
+        What may be done to each column, in place of ``eps``, ``norm`` and ``bounds``. Candidates are trained against
+        the box that holds all its moves and swaps together, and judged under the threat itself.
     tune : {None, "attacked"}
         "attacked": C and gamma of each candidate are chosen too, from those given, as by
         :func:`buttress.attacks.tuned`, at up to 6 fits a candidate to three quarters of all rows.
@@ -80,9 +108,10 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         Attribute("tuned_params_", "any", meaning="C and gamma that ``tune`` chose, else empty."))
 
     candidates: list[Any] | None = field(default=None, kw_only=False)
-    eps: float = 0.1
+    eps: ArrayLike = 0.1
     norm: str = "linf"
     bounds: BoundsLike | None = None
+    threat: ThreatModel | None = None
     tune: str | None = None
     max_time: float | None = None
     random_state: RandomStateLike = None
@@ -96,34 +125,31 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         two classes, or what a candidate refuses.
         """
         clock = countdown(self.max_time)
-        check_number("eps", self.eps, 0, closed="left", fix="It is a radius in the units of X; 0 is natural training.")
-        check_option("norm", self.norm, ("linf", "l2"))
         if self.tune is not None:
             check_option("tune", self.tune, ("attacked",))
+        given = X
         X, y = check_X_y(self, X, y)
+        region = region_of(self.eps, self.norm, self.bounds, self.threat, X, given)
+        attacker = _Attacker(self.eps, self.norm, region.box, None) if self.threat is None else _Attacker(
+            None, "linf", None, at_places(self.threat, given))
         self.classes_, codes = check_classes(y, "AdversarialClassifier")
         candidates = self.candidates
         if candidates is None:
-            candidates = default_candidates(X, len(self.classes_), self.norm)
+            candidates = default_candidates(X, len(self.classes_), region.norm)
         best, self.tuned_params_ = candidates[0], dict[str, float]()
         if len(candidates) > 1 or self.tune is not None:
-            best, self.tuned_params_ = self._chosen(candidates, X, y, codes)
-        self.estimator_ = self._set(best, self.bounds, random_state=self.random_state, progress=self.progress,
-                                    max_time=clock(), **self.tuned_params_).fit(X, y)
+            best, self.tuned_params_ = self._chosen(candidates, X, y, codes, attacker, region.eps)
+        self.estimator_ = _set(best, attacker, random_state=self.random_state, progress=self.progress,
+                               max_time=clock(), **self.tuned_params_).fit(X, y)
         self.chosen_ = type(self.estimator_).__name__
         if not isinstance(self.estimator_, AttackedMachine):  # which warn themselves
             predicted = np.searchsorted(self.classes_, self.estimator_.predict(X))
-            warn_if_given_up(self.chosen_, predicted, X, codes, self.eps)
+            warn_if_given_up(self.chosen_, predicted, X, codes, region.eps)
         return self
 
-    def _set(self, candidate: Any, bounds: BoundsLike | None, **parameters: Any) -> Any:
-        """Return a copy of the candidate with what it has of these parameters and of the threat."""
-        copy = clone(candidate)
-        has = copy.get_params()
-        wanted = {"eps": self.eps, "norm": self.norm, "bounds": bounds, **parameters}
-        return copy.set_params(**{name: value for name, value in wanted.items() if name in has})
-
-    def _chosen(self, candidates: list[Any], X: Array, y: Labels, codes: Rows) -> tuple[Any, dict[str, float]]:
+    def _chosen(
+        self, candidates: list[Any], X: Array, y: Labels, codes: Rows, attacker: "_Attacker", eps: float | None
+    ) -> tuple[Any, dict[str, float]]:
         """Return the candidate that keeps most held-out rows, and its C and gamma where they are tuned."""
         seed = check_random_state(self.random_state).randint(2**31) if self.random_state is not None else 0
         most = len(X) if self.tune is not None else COMPARED_ROWS  # the best C depends on the number of rows
@@ -132,19 +158,18 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
             return candidates[0], {}
         fits = len(candidates) * (1 if self.tune is None else TUNING_FITS) + 1
         share = None if self.max_time is None else self.max_time / fits  # all fits share it equally
-        box = box_of(self.bounds, X)
-        inside, outside = (None if box is None else (box[0][rows], box[1][rows]) for rows in (fitted, held_out))
-        copies = [without_callbacks(self._set(candidate, inside, random_state=seed, max_time=share))
+        copies = [without_callbacks(_set(candidate, attacker.of_rows(fitted), random_state=seed, max_time=share))
                   for candidate in candidates]
-        score = AttackedAccuracy(eps=self.eps, norm=self.norm, bounds=outside)
+        score = AttackedAccuracy(**vars(attacker.of_rows(held_out)))
         trials = [self._tried(copy, X, y, fitted, held_out, score) for copy in copies]
         best = 0
         for number, other in enumerate(trials):
             best = number if other.is_better(trials[best]) else best
         most = np.unique(y[held_out], return_counts=True)[1].max() / len(held_out)
         if trials[best].accuracy < most - NO_BETTER:
-            warn_user(f"At eps={self.eps:g} the best candidate keeps {trials[best].accuracy:.2f} of the rows held out, "
-                      f"and one class for all would keep {most:.2f}. {advice(X, codes, self.eps)}")
+            kept = trials[best].accuracy
+            warn_user(f"{under(eps).capitalize()} the best candidate keeps {kept:.2f} of the rows held out, and one "
+                      f"class for all would keep {most:.2f}. {advice(X, codes, eps)}")
         return candidates[best], trials[best].parameters
 
     def _tried(

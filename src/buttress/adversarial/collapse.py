@@ -27,19 +27,28 @@ def warn_of_rounding(X: Array, eps: float) -> None:
                   f"of {eps:g} makes no difference in floating point. Subtract their means, or scale the columns.")
 
 
-def warn_if_given_up(name: str, predicted: Rows, X: Array, codes: Rows, eps: float) -> None:
+def warn_if_given_up(name: str, predicted: Rows, X: Array, codes: Rows, eps: float | None) -> None:
     """Warn of class numbers predicted for the rows X that one class for all would match, and say what may be learned.
+
+    ``eps`` is the radius of all columns, None where they have several.
     """
     constant = float(np.bincount(codes).max()) / len(codes)
     collapsed = len(np.unique(predicted)) == 1
     if collapsed or (predicted == codes).mean() <= constant + NO_BETTER:
         what = "predicts one class for all rows and" if collapsed else "predicts several classes, but"
-        warn_user(f"{name} {what} is no better than one class for all training rows at eps={eps:g}. "
+        warn_user(f"{name} {what} is no better than one class for all training rows {under(eps)}. "
                   f"{advice(X, codes, eps)}")
 
 
-def advice(X: Array, codes: Rows, eps: float) -> str:
+def under(eps: float | None) -> str:
+    """Return in words what a machine was trained against."""
+    return "under its threat" if eps is None else f"at eps={eps:g}"
+
+
+def advice(X: Array, codes: Rows, eps: float | None) -> str:
     """Return what to try: a radius at which a linear machine still learns, and other parameters."""
+    if eps is None:
+        return "Allow smaller moves or fewer swaps, or take a larger C, another gamma, or AdversarialClassifier."
     least = learnable(X, codes)
     radius = f"Below eps={least:.3g} a linear machine still learns" if least < eps else "A linear machine learns here"
     return (f"{radius} (AdversarialLinearSVC). Or take a larger C, another gamma, or AdversarialClassifier, which "

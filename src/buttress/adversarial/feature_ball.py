@@ -36,9 +36,11 @@ class FeatureBallMachine(AttackedMachine):
 
     def _posed(self, X: MatrixLike, y: VectorLike, random_state: RandomStateLike, device: str | None) -> Problem:
         """Return the checked problem, and set the radius of the ball."""
+        eps: Any = self.eps
+        check_number("eps", eps, 0, closed="left", fix="It is a radius in the units of X; 0 is natural training.")
         problem = self._problem(X, y, random_state, device)
         spectrum_of(problem.kernel, type(self).__name__)
-        self.feature_radius_ = feature_radius(problem.kernel, self.eps * self._reach(problem.X))
+        self.feature_radius_ = feature_radius(problem.kernel, problem.region.radius * self._reach(problem.X))
         return problem
 
     def _reach(self, X: Array) -> float:
@@ -56,10 +58,10 @@ class FeatureBallMachine(AttackedMachine):
         if self.feature_radius_ > 0 and self.feature_radius_ >= most * (1 - NEAR_COLLAPSE):
             largest = input_radius(problem.kernel, most) / self._reach(problem.X)
             raise ValueError(
-                f"eps={self.eps:g} is too large for {type(self).__name__} with {problem.kernel!r}: its ball in feature "
-                f"space (radius {self.feature_radius_:.4g}) covers the distance between the classes (at most "
-                f"{most:.4g}), so that f = 0 is optimal for every C. Use eps < {largest:.4g}, a wider kernel, or "
-                "AdversarialSVC, which has no such limit.")
+                f"eps={problem.region.radius:g} is too large for {type(self).__name__} with {problem.kernel!r}: its "
+                f"ball in feature space (radius {self.feature_radius_:.4g}) covers the distance between the classes "
+                f"(at most {most:.4g}), so that f = 0 is optimal for every C. Use eps < {largest:.4g}, a wider "
+                "kernel, or AdversarialSVC, which has no such limit.")
         return firsts
 
     def _keep_left_out(self, problem: Problem) -> None:

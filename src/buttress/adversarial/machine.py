@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
@@ -11,30 +12,29 @@ from buttress._arrays import check_device
 from buttress._callbacks import CallbackSupportMixin, Report, step_callback
 from buttress._checks import (
     Array,
-    check_box,
     check_classes,
     check_count,
     check_limits,
     check_number,
-    check_option,
     check_X_y,
     warn_user,
 )
 from buttress._predicting import ExpansionPredictions
 from buttress._state import Attribute, State
-from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rows, VectorLike
+from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress.adversarial.collapse import warn_if_given_up, warn_of_rounding
 from buttress.certainty.probabilities import Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts, winners
 from buttress.kernels import Kernel, KernelLike, as_kernel
 from buttress.solvers.run import countdown
+from buttress.threats import Region, region_of
 
 MOST_CENTRES = 300  # the default
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What a machine is trained on: rows X (n, d) of classes ``codes`` (n,), and within which means.
+    """What a machine is trained on: rows X (n, d) of classes ``codes`` (n,), against what, and within which means.
 
     ``contrasts`` (n_classes, rivals, k) are the leads of each class over its rivals. ``clock`` returns the seconds
     left.
@@ -43,6 +43,7 @@ class Problem:
     X: Array
     codes: Rows
     contrasts: Array
+    region: Region
     kernel: Kernel
     rng: np.random.RandomState
     report: Report
@@ -66,7 +67,7 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
                   meaning="The scores as a function of rows, for attacks."))
 
     C: float = 1.0
-    eps: float = 0.1
+    eps: ArrayLike = 0.1
     norm: str = "linf"
     kernel: KernelLike = "rbf"
     gamma: float | str = "scale"
@@ -81,37 +82,30 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
         """Return the checked problem, and set ``classes_`` and ``contrasts_``; ValueError for what fits share."""
         clock = countdown(self.max_time)
         check_number("C", self.C, 0)
-        check_number("eps", self.eps, 0, closed="left", fix="It is a radius in the units of X; 0 is natural training.")
-        check_option("norm", self.norm, ("linf", "l2"))
         check_limits(self.max_iter, self.max_time)
         check_device(device)
+        given = X
         X, y = check_X_y(self, X, y)
+        region = region_of(self.eps, self.norm, getattr(self, "bounds", None), getattr(self, "threat", None), X, given)
         self.classes_, codes = check_classes(y, type(self).__name__)
-        warn_of_units(X, self.eps)
+        warn_of_units(X, region.radius)
         n_classes = len(self.classes_)
         self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
         report = step_callback(self, X, y, None, {"classes_": self.classes_, "contrasts_": self.contrasts_})
         kernel = as_kernel(self.kernel, gamma=self.gamma, X=X)
-        return Problem(X, codes, self.contrasts_, kernel, check_random_state(random_state), report, clock)
+        return Problem(X, codes, self.contrasts_, region, kernel, check_random_state(random_state), report, clock)
 
     def _warn_if_given_up(self, problem: Problem) -> None:
         """Warn of a fit that is no better on its rows than one class for all."""
         predicted = winners(self.expansion_(problem.X), problem.contrasts)
-        warn_if_given_up(type(self).__name__, predicted, problem.X, problem.codes, self.eps)
+        warn_if_given_up(type(self).__name__, predicted, problem.X, problem.codes,
+                         problem.region.eps)
 
 
 def check_landmarks(n_landmarks: int | None) -> None:
     """Raise ValueError unless it is a number of centres, or None for every row."""
     if n_landmarks is not None:
         check_count("n_landmarks", n_landmarks)
-
-
-def box_of(bounds: BoundsLike | None, X: Array) -> tuple[Array, Array] | None:
-    """Return the two ends of the box of each row of X, (n, d) each, checked; None where there is none."""
-    if bounds is None:
-        return None
-    low, high = (np.broadcast_to(side, X.shape) for side in check_box(bounds, X))
-    return low, high
 
 
 def warn_of_units(X: Array, eps: float) -> None:

@@ -13,7 +13,7 @@ from buttress._documented import ATTACKED_INPUTS, advises
 from buttress._state import Attribute, State
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress.adversarial.held_out import cross_entropy_held_out
-from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem, box_of, check_landmarks
+from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem, check_landmarks
 from buttress.attacks.ball import direction, into_ball, random_in_ball
 from buttress.attacks.gradient import REACH
 from buttress.certainty.probabilities import Certainty
@@ -23,6 +23,7 @@ from buttress.kernels import Radial
 from buttress.kernels.named import Scaled
 from buttress.solvers.gradient.worst_inputs import StretchedMachine, Trained, joint_descent, kernel_of, score_slopes
 from buttress.solvers.run import all_or_nothing, run
+from buttress.threats import ThreatModel
 
 BATCH = 128  # rows of one Adam iteration
 CENTRES_A_CLASS = 50  # the default of n_landmarks, where that is more than 300
@@ -52,8 +53,8 @@ class AdversarialSVC(AttackedMachine):
     C : float, default=10.0
         Weight of the sum of the losses relative to the norm, > 0. On five small sets 10 kept more rows than 1, as they
         are and moved; this loss of a row right by 1 is still .31, where a hinge is 0.
-    eps : float, default=0.1
-        Radius of the perturbations, >= 0, in the units of X; 0 moves nothing.
+    eps : float or array of shape (d,) or (1, d), default=0.1
+        Radius of the perturbations, one or one a column, >= 0, in the units of X; 0 moves nothing.
     norm : {"linf", "l2"}, default="linf"
     kernel : str, kernel or callable, default="rbf"
         As in :class:`buttress.SVC`; a positive definite one. A polynomial with other constants is a kernel object.
@@ -62,6 +63,9 @@ class AdversarialSVC(AttackedMachine):
         Most centres; None takes every row, which is the exact kernel. "auto" is 300, or 50 a class where that is more.
     bounds : (low, high) or None
         A box that holds the rows and that attackers stay in, numbers or arrays that broadcast to X.
+    threat : ThreatModel or None
+        What may be done to each column, in place of ``eps``, ``norm`` and ``bounds``. It is trained against the box
+        that holds all moves and swaps together.
     attack_steps : int, default=5
         Gradient steps that search for each worst input in the last quarter of the training; before it is one step.
     max_iter : int, default=400
@@ -104,6 +108,7 @@ class AdversarialSVC(AttackedMachine):
     C: float = 10.0
     n_landmarks: int | str | None = "auto"
     bounds: BoundsLike | None = None
+    threat: ThreatModel | None = None
     attack_steps: int = 5
     max_iter: int = 400
     random_state: RandomStateLike = None
@@ -225,6 +230,6 @@ class Attack:
 
 def attack_of(model: AdversarialSVC, problem: Problem, place: Place) -> Attack:
     """Return the attack that the model is to withstand."""
-    box = box_of(model.bounds, problem.X)
-    return Attack(float(model.eps), model.norm, model.attack_steps, problem.rng, place(problem.X),
+    region, box = problem.region, problem.region.box
+    return Attack(region.radius, region.norm, model.attack_steps, problem.rng, place(problem.X),
                   place(problem.contrasts[problem.codes]), None if box is None else (place(box[0]), place(box[1])))

@@ -67,7 +67,8 @@ class AttackedAccuracy:
 
     def kept(self, model: Scorable, X: MatrixLike, y: VectorLike) -> Mask:
         """Return which rows it still gets right; of trees those that are proven, or that the exact attack settles."""
-        if self.norm == "linf" and read_forest(model, np.asarray(X)[:1]) is not None:
+        norm = self.norm if self.threat is None else self.threat.norm
+        if norm == "linf" and read_forest(model, np.asarray(X)[:1]) is not None:
             info = exact(model, X, y, eps=self.eps, bounds=self.bounds, threat=self.threat, max_time=NEVER,
                          max_work=TREE_WORK, return_info=True)[1]
             return np.asarray(info.proven & ~info.success)

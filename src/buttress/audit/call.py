@@ -25,6 +25,7 @@ from buttress.audit.protocols import Frame, Report, is_frame
 from buttress.audit.reading.split import set_apart, with_rows_to_test
 from buttress.audit.reading.table import Table, columns_of, kind_of_frame, labels_of, make_table
 from buttress.audit.result import AuditResult
+from buttress.threats import ThreatModel
 
 Newer = tuple[Mapping[str, object], str]  # columns and what they are called
 
@@ -49,6 +50,7 @@ def audit(
     time: str | None = None,
     test: tuple[ArrayLike | Frame, ArrayLike] | None = None,
     metric: str = "auto",
+    threat: ThreatModel | None = None,
     checkpoint: str | None = None,
     report: Report | None = None,
 ) -> AuditResult:
@@ -99,6 +101,9 @@ def audit(
     metric : {"auto", "accuracy", "balanced_accuracy", "rmse", "mae"}
         By what models are compared. "auto" is accuracy, or balanced accuracy where a class has less than a tenth of the
         rows; of numbers it is the RMSE.
+    threat : ThreatModel or None
+        What may be done to each column of X, in place of ``eps``: models that can are trained against it, and what is
+        attacked and proven is under it, swaps and moves together.
     checkpoint : str or None
         Folder in which finished stages are kept, so that the same call after a kill goes on from them;
         ``max_time`` then counts anew. Emptied at the end.
@@ -126,7 +131,8 @@ def audit(
     ('accuracy on held-out rows as they are', True)
     """
     started = monotonic()
-    options = Options(task, eps, effort, max_time, rows, random_state, tuple(ignore), swaps, groups, time, metric)
+    options = Options(task, eps, effort, max_time, rows, random_state, tuple(ignore), swaps, groups, time, metric,
+                      threat)
     options.check()
     table, settled = _table(X, y, test, target_name, task)
     newer = None if against is None else (columns_of(against), kind_of_frame(against))

@@ -42,13 +42,14 @@ def conclude(
     verdicts = measured.verdicts or none_judged(table.target, split.classifies)
     evidence = Evidence(table, split.classifies, split.train.places, split.test.places, measured.judged, verdicts, rows,
                         best, split.baseline, options.eps, measured.novel, against, split.decides,
-                        better_than_guessing(split, measured))
+                        better_than_guessing(split, measured), options.threat is not None)
     findings = find_all(evidence, checks, options.ignore, measured.known)
     plain = next(name for name in split.entries if name not in NAMES)
     return AuditResult(
         task=split.task, metric=metric, columns=measured.columns, rows=shown, curves=measured.curves,
         suspicion=verdicts.counts(len(table)), suspects=suspects(verdicts, table, measured.judged),
-        novel=measured.novel, recommended=best, code=paste(table, split.entries[best or plain]),
+        novel=measured.novel, recommended=best,
+        code=paste(table, split.unfitted.get(best or plain, split.entries[best or plain])),
         data=_data(split, source), settings=_settings(split, INTERVAL[metric]), findings=findings,
         gain=measured.gain, labels=measured.labels, along=measured.along,
         associations=measured.associations, precision=measured.precision,
@@ -81,7 +82,9 @@ def _data(split: SplitTable, source: str) -> dict[str, Any]:
 
 def _settings(split: SplitTable, interval: str) -> dict[str, Any]:
     options = split.options
-    return {"eps": options.eps, "eps_unit": "standard deviations of each numeric feature", "norm": "linf",
+    threat = options.threat
+    return {"eps": options.eps, "eps_unit": "standard deviations of each numeric feature",
+            "norm": "linf" if threat is None else threat.norm, "threat": None if threat is None else str(threat),
             "attack": ATTACK, "swaps": options.swaps, "effort": str(options.effort), "max_time": options.max_time,
             "rows": options.rows, "seed": options.seed, "ignore": list(options.ignore), "interval": interval,
             "groups": options.groups, "time": options.time, "metric": str(split.metric)}

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from buttress._checks import check_count, check_number, check_option
+from buttress.threats import ThreatModel
 
 
 class Metric(StrEnum):
@@ -39,8 +40,16 @@ class Options:
     groups: str | None = None  # the column whose equal entries belong together
     time: str | None = None  # the column that says when rows were
     metric: str = Metric.auto
+    threat: ThreatModel | None = None  # in place of eps, for what is attacked, proven and trained against
+
+    @property
+    def radius(self) -> float:
+        """The radius of the table's attack: ``eps``, or 1 in multiples of a threat's budgets."""
+        return self.eps if self.threat is None else 1.0
 
     def check(self) -> None:
+        if not isinstance(self.threat, ThreatModel | None):
+            raise TypeError(f"threat must be a ThreatModel or None. Got {self.threat!r}.")
         check_option("task", self.task, ("auto", "classification", "regression"))
         check_number("eps", self.eps, 0, fix="It is a radius in standard deviations.")
         check_option("effort", self.effort, tuple(Effort))

@@ -41,6 +41,8 @@ FailUnder = Annotated[list[str] | None, typer.Option(
     help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")]
 FailOn = Annotated[list[str] | None, typer.Option(
     help="error, warning or a code such as BUT007: exit with 1 if that, or a worse one, is found.")]
+Declared = Annotated[Path | None, typer.Option(
+    help="A TOML file that says what may be done to each column, see docs/threat-model.md; in place of --eps.")]
 Kept = Annotated[str | None, typer.Option(
     metavar="FOLDER", help="Keep finished stages there: the same command goes on from them after a kill.")]
 
@@ -64,6 +66,7 @@ def audit(
     time: Annotated[str | None, typer.Option(help="A column of times: the latest rows are held out.")] = None,
     test: Annotated[Path | None, typer.Option(help="A file of rows to test on, in place of some held out.")] = None,
     metric: Annotated[Metric, typer.Option(help="By what models are compared.")] = Metric.auto,
+    threat: Declared = None,
     model: Annotated[Path | None, typer.Option(help="A model file, of train or save, as one more row.")] = None,
     trust_pickle: Trust = False,
     fail_under: FailUnder = None,
@@ -75,13 +78,15 @@ def audit(
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
     _check_output(output)
     check_numbers(eps, max_time, rows, seed)
-    _check_files({"against": against, "model": model, "test": test}, trust_pickle)
+    _check_files({"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
     table, settled, made = read_table(data, target, file_format, task.value, test)
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
+    from buttress.threats import ThreatModel
 
+    declared = None if threat is None else ThreatModel.from_toml(threat)
     options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
-                      metric)
+                      metric, declared)
     with ctrl_c(), progress() as watch:
         result = audit_table(_fitted(model), table, settled, options, watch.report, STARTED, data,
                              newer=_newer(against, made), checkpoint=checkpoint, tell=watch.tell)

@@ -9,7 +9,7 @@ import typer
 
 from buttress._suggest import counted
 from buttress.audit.options import Effort
-from buttress.cli.audit import Format, Task, check_numbers
+from buttress.cli.audit import Declared, Format, Task, check_numbers
 from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, number_in, progress
 
 if TYPE_CHECKING:
@@ -216,8 +216,7 @@ def attack(
              "budgets. By default 0.1,0.25,0.5, with --threat 1.")] = None,
     swaps: Annotated[int | None, typer.Option(
         help="Most columns of 0 and 1 and categories that are swapped in a row besides; 1 by default.")] = None,
-    threat: Annotated[Path | None, typer.Option(
-        help="A TOML file that says what may be done to each column, see docs/threat-model.md.")] = None,
+    threat: Declared = None,
     rows: Annotated[int, typer.Option(help="Most rows to attack; of more they are drawn.")] = 500,
     fail_under: Annotated[float | None, typer.Option(
         help="Exit with 1 if the accuracy at the largest radius is lower.")] = None,

@@ -1,7 +1,7 @@
 """A threat read against rows: a ball of their numbers within a box, and swaps of groups of columns beside it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Any
 
@@ -123,6 +123,18 @@ def read_threat(threat: ThreatModel, X: Array, given: MatrixLike) -> Moves:
     groups = tuple(Group(np.array([found_at(name, known) for name in names]), _choices(names, levels))
                    for names, levels in threat.together().items())
     return Moves(reach, threat.norm, low, high, step, groups, min(threat.most_swaps, len(groups)))
+
+
+def at_places(threat: ThreatModel, given: MatrixLike) -> ThreatModel:
+    """Return a threat to the columns of a frame ``given`` as one to columns by their numbers."""
+    if not hasattr(given, "columns"):
+        return threat
+    frame: Any = given
+    place = {name: number for number, name in enumerate(frame.columns)}
+    numbers = {found_at(name, place): budget for name, budget in threat.budgets.items()}
+    categories: dict[Column, Sequence[Any]] = {
+        tuple(found_at(each, place) for each in names): levels for names, levels in threat.together().items()}
+    return replace(threat, numbers=numbers, categories=categories, one_hot=())
 
 
 def _whole(way: Array, step: float) -> Array:

@@ -46,7 +46,8 @@ class Evidence:
     ``verdicts`` is about the rows ``judged``. ``rows`` are the cells of the table, by estimator and column;
     ``recommended`` and ``baseline`` name two of the estimators (None where there are too few rows to tell). ``against``
     is what was found of newer rows, if there are any. ``decides`` is the column by which models are compared,
-    ``better`` the models that beat the baseline by more than chance, None where that cannot be told.
+    ``better`` the models that beat the baseline by more than chance, None where that cannot be told. ``threatened``
+    says that models were attacked under a threat in place of ``eps``.
     """
 
     table: Table
@@ -63,6 +64,7 @@ class Evidence:
     against: Comparison | None = None
     decides: str = "as_is"
     better: list[str] | None = None
+    threatened: bool = False
 
     @property
     def target(self) -> Labels:

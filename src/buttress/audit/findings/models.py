@@ -34,6 +34,7 @@ def fragile_to_moves(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         if before is None or after is None or before - after < MOVED:
             continue
         what, advice = MOVES[key]
+        what = "What the threat allows" if evidence.threatened and key == first else what
         model = name if key in in_place else f"the {in_words(name, 'classification')}"
         facts = ({"move": key, "as_is": before, "moved": after} if key in in_place else
                  {"as_is": before, "attacked": after, "eps": evidence.eps})

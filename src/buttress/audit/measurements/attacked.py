@@ -23,18 +23,24 @@ from buttress.audit.measurements.as_is import AS_IS
 from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, has_gradients, has_scores, queries_a_row
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
+from buttress.audit.measuring.threatened import SOLVER_SECONDS, under_threat
 from buttress.certificates import certified_within
 from buttress.checkpoints.memory import Memory
+from buttress.threats import ThreatModel
 
 FEWEST = 30  # rows attacked by queries: of fewer an interval of an accuracy is wider than .35
-SOLVER_SECONDS = 1e6  # a program: it ends by its own size, never by the clock
+COLUMNS_OF_THREAT = {"attacked": "accuracy under the worst that the threat allows",
+                     "certified": "accuracy that nothing the threat allows can lower, proven"}
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:
-    eps = split.options.eps
+    eps = split.options.radius
     radii = [share * eps for share in split.plan.radii]
-    found = Measured(columns={"attacked": f"accuracy, numbers moved by {eps:g} standard deviations to do harm",
-                              "certified": "accuracy no attack within eps can lower, proven"})
+    found = Measured(columns=COLUMNS_OF_THREAT if split.options.threat is not None else {
+        "attacked": f"accuracy, numbers moved by {eps:g} standard deviations to do harm",
+        "certified": "accuracy no attack within eps can lower, proven"})
+    if split.options.threat is not None:
+        found.notes.append(f"Attacked and proven is what this allows. {split.options.threat}".replace("\n", " "))
     found.cells = {key: {} for key in found.columns}
     attacked = {name: rows for name in measured.models if (rows := _rows(split, name, measured.models[name], found))}
     machines: dict[str, str] = {}  # rows of the table that are one machine are attacked once
@@ -77,6 +83,7 @@ def _rows(split: SplitTable, name: str, model: Predictor, found: Measured) -> in
     why_not = ""
     if split.in_place(name):
         why_not = f"{name} reads the columns as they came, and is moved in them: see moved, swapped and blanked."
+        why_not += "" if split.options.threat is None else " Attack it under the threat with buttress attack --threat."
     elif not has_scores(model):
         why_not = f"{name} gives labels only: it was not attacked, and is not recommended."
     elif name not in NAMES and not has_gradients(model):
@@ -101,16 +108,37 @@ def _attack(split: SplitTable, name: str, model: Predictor, eps: float, found: M
     fallen = found.fallen[name]
 
     def attacked() -> Memory:
+        threat = split.threat_to(name)
         with warnings.catch_warnings():
-            if eps != split.options.eps:  # the table's attack says what there is to say
+            if eps != split.options.radius:  # the table's attack says what there is to say
                 warnings.simplefilter("ignore", UserWarning)
-            known = _prove(split, name, model, eps, fallen)
-            fallen.attack(eps, partial(_survives, split, name, model, eps, fallen))
+            if threat is not None and name not in GUESSES:
+                known = _under_threat(split, name, model, threat, eps, fallen)
+            else:
+                known = _prove(split, name, model, eps, fallen)
+                fallen.attack(eps, partial(_survives, split, name, model, eps, fallen))
         return {"radius": fallen.radius, "proven": fallen.proven, "known": known}
 
     kept = kept_stage(["attacked", name, eps], attacked)
     fallen.radius, fallen.proven = kept["radius"], kept["proven"]
     return bool(kept["known"])
+
+
+def _under_threat(
+    split: SplitTable, name: str, model: Predictor, threat: ThreatModel, share: float, fallen: Fallen
+) -> bool:
+    """Prove and attack the rows that stand under a multiple of a threat; say whether any proof is known."""
+    rows = np.flatnonzero(fallen.standing(share) & (fallen.proven < share))
+    if not len(rows):
+        return True
+    X, y = split.test.taken_by(name)[rows], split.test.y[rows]
+    found = under_threat(model, X, y, threat.scaled(share), np.ones(len(rows), dtype=bool), split.options.seed,
+                         codes=split.splits_codes(name), work=split.plan.programs)
+    if found.proven is not None:
+        fallen.prove(share, rows[found.proven & found.stands])
+    stands = dict(zip(rows.tolist(), found.stands.tolist(), strict=True))
+    fallen.attack(share, lambda left: np.array([stands[row] for row in left.tolist()], dtype=bool))
+    return found.proven is not None
 
 
 def _prove(split: SplitTable, name: str, model: Predictor, eps: float, fallen: Fallen) -> bool:

@@ -6,17 +6,20 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from buttress._types import Predictor, Supervised
 from buttress.audit.baselines import GUESSES, reads_columns
 from buttress.audit.fitted import is_fitted
 from buttress.audit.measuring.cells import Together
 from buttress.audit.measuring.plan import Plan, plan_of
+from buttress.audit.measuring.units import behind, units_of
 from buttress.audit.moves.yours import Yours, yours_of
 from buttress.audit.options import Metric, Options
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.split import draw, split
 from buttress.audit.reading.table import Table
+from buttress.threats import ThreatModel
 
 Places = NDArray[np.intp]  # of rows in the table
 RARE = 0.1  # of the rows: where a class has fewer, the majority is right in most of them, and accuracy says little
@@ -29,6 +32,11 @@ class Features:
         self.raw = table.coded()
         self._preparation = table.preparation().fit(self.raw[fitted_on])
         self._native = table.native().fit(self.raw[fitted_on])
+        words = {name: table.factors(name)[0] for name in table.categorical}
+        prepared, native = (units_of(made, list(table.numeric), words) for made in (self._preparation, self._native))
+        for units in (prepared, native):
+            units.coded = {name: [words[name][int(code)] for code in codes] for name, codes in units.coded.items()}
+        self.units = prepared, native
         self.scaler = self._preparation.named_transformers_["numeric"][-1] if table.numeric else None
 
     def prepared(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -84,8 +92,24 @@ class SplitTable:
 
     @cached_property
     def unfitted(self) -> dict[str, Supervised]:
-        """The entries that are to be fitted here."""
-        return {name: cast(Supervised, model) for name, model in self.entries.items() if not is_fitted(model)}
+        """The entries that are to be fitted here, those that can against the threat."""
+        found = {name: cast(Supervised, model) for name, model in self.entries.items() if not is_fitted(model)}
+        return {name: self._against_threat(name, model) for name, model in found.items()}
+
+    def _against_threat(self, name: str, model: Supervised) -> Supervised:
+        if self.options.threat is None or "threat" not in model.get_params():
+            return model
+        trained: Supervised = clone(model).set_params(threat=self.threat_to(name))
+        return trained
+
+    def threat_to(self, name: str) -> ThreatModel | None:
+        """Return the threat to the columns that an estimator takes, by place; None where none is declared."""
+        threat, units = self.options.threat, self.features.units[reads_columns(name)]
+        return None if threat is None else behind(threat, units)
+
+    def splits_codes(self, name: str) -> bool:
+        """Say whether an estimator splits codes of categories."""
+        return reads_columns(name) and bool(self.table.categorical)
 
     @property
     def metric(self) -> str:

@@ -32,7 +32,14 @@ def figures(result: AuditData) -> list[tuple[str, str]]:
 
 
 def _caption(result: AuditData, key: str) -> str:
-    return f"{'Accuracy' if result.metric == 'accuracy' else 'RMSE'} by {SAYS[key]}"
+    return f"{'Accuracy' if result.metric == 'accuracy' else 'RMSE'} by {says(result, key)}"
+
+
+def says(result: AuditData, key: str) -> str:
+    """Return what a curve is drawn over."""
+    if key == "eps" and result.settings.get("threat"):
+        return "how far every number may be moved (multiples of the threat's budgets)"
+    return SAYS[key]
 
 
 def _figure(result: AuditData, key: str) -> str:

@@ -3,6 +3,9 @@
 import sys
 from collections.abc import Iterable
 
+import numpy as np
+from sklearn.base import BaseEstimator
+
 from buttress.audit.reading.entries import Notation
 from buttress.audit.reading.source import read_call
 from buttress.audit.reading.table import Table
@@ -31,10 +34,17 @@ def paste(table: Table, estimator: object) -> str:
         names.append(type(risk).__name__)
     imports.append(f"from {home} import {', '.join(sorted(names))}")
     columns = "\n    ".join(steps)
-    text = " ".join(repr(estimator).split())
+    if getattr(estimator, "threat", None) is not None:
+        imports += ["from math import inf", "from buttress import Budget, ThreatModel"]
+    text = " ".join(_whole_repr(estimator).split())
     more, reading, fitting = _data(table)
     return "\n".join([*more, *imports, "", *reading, f"prepare = make_column_transformer(\n    {columns}\n)",
                       f"model = make_pipeline(prepare, {text})", fitting])
+
+
+def _whole_repr(estimator: object) -> str:
+    """Return the code of an estimator, of which scikit-learn leaves out the middle where it is long."""
+    return estimator.__repr__(N_CHAR_MAX=np.inf) if isinstance(estimator, BaseEstimator) else repr(estimator)
 
 
 def _home(cls: type) -> str:

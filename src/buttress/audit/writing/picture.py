@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from buttress.audit.data import AuditData
-from buttress.audit.writing.curves import SAYS
+from buttress.audit.writing.curves import SAYS, says
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,7 @@ def _draw_curve(ax: "Axes", result: AuditData, key: str) -> None:
             continue
         ax.plot(*zip(*points, strict=True), marker="o", markersize=4, label=name, color=COLOURS[k % len(COLOURS)],
                 linewidth=2.2 if name == result.recommended else 1.4)
-    ax.set_xlabel(SAYS[key])
+    ax.set_xlabel(says(result, key))
     ax.set_ylabel("accuracy" if result.metric == "accuracy" else "RMSE")
     if result.metric == "accuracy":
         ax.set_ylim(-0.02, 1.02)
