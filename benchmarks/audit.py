@@ -31,13 +31,12 @@ from buttress.audit import contenders
 from buttress.audit.against.tests import unlike
 from buttress.audit.baselines import MAJORITY, MEAN, baselines, takes_logarithms
 from buttress.audit.findings import CHECKS, Evidence, Finding, find_all
-from buttress.audit.findings.models import FragileToLabels, FragileToMoves, NoBetter
 from buttress.audit.measurements.as_is import AS_IS
 from buttress.audit.measurements.attacked import ATTACKED
 from buttress.audit.measurements.corrupted import CORRUPTED
 from buttress.audit.measurements.novel import NOVELTY
 from buttress.audit.measuring.cells import Cell
-from buttress.audit.measuring.choosing import recommended
+from buttress.audit.measuring.choosing import better_than_guessing, recommended
 from buttress.audit.measuring.measurement import measure
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.measuring.suspicion import Verdicts, judge
@@ -45,6 +44,7 @@ from buttress.audit.options import Options
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import make_table
 
+OF_MODELS = ("BUT014", "BUT015", "BUT017")
 TRIALS = 3  # of each fault, strength and table
 Columns = dict[str, np.ndarray]
 Fault = Callable[[Columns, np.ndarray, float, np.random.Generator], tuple[Columns, np.ndarray]]
@@ -244,8 +244,9 @@ def measured(X: Columns, y: np.ndarray) -> set[str]:
     verdicts = Verdicts(table.target, table.target, np.zeros(n), np.zeros(n), np.zeros(n, bool), np.zeros((n, 1), int),
                         0.0, 0, classifies)
     evidence = Evidence(table, classifies, split_rows.train.places, split_rows.test.places, np.arange(n), verdicts,
-                        found.rows(list(split_rows.entries)), recommended(split_rows, found), split_rows.baseline, 0.25)
-    return {found.code for check in (FragileToMoves(), FragileToLabels(), NoBetter()) for found in check.find(evidence)}
+                        found.rows(list(split_rows.entries)), recommended(split_rows, found), split_rows.baseline, 0.25,
+                        better=better_than_guessing(split_rows, found))
+    return {found.code for check in CHECKS if check.code in OF_MODELS for found in check.find(evidence)}
 
 
 def unlike_rows(X: Columns, y: np.ndarray) -> set[str]:

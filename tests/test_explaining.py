@@ -1,6 +1,5 @@
 """Explained predictions: contributions add up to the score, name the rows, and can be drawn."""
 
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -106,10 +105,9 @@ def test_reports_of_a_false_discovery_rate_are_the_longest_of_that_mean():
 
 def test_rows_likelier_right_than_corrupt_do_not_use_up_a_false_discovery_rate():
     certain = np.array([1.0] * 30 + [0.6, 0.4, 0.3] + [0.0] * 60)
-    model = SimpleNamespace(outlier_proba_=certain)
-    assert likeliest(model, 0.1).sum() == 31  # with all three the mean would be .05
-    assert likeliest(model, 0.001).sum() == 30
-    assert likeliest(model, 0.6).sum() == 32  # from a half on, those that are right with at most this probability
+    assert likeliest(certain, 0.1).sum() == 31  # with all three the mean would be .05
+    assert likeliest(certain, 0.001).sum() == 30
+    assert likeliest(certain, 0.6).sum() == 32  # from a half on, those that are right with at most this probability
 
 
 def test_isolated_rows_are_not_named_at_a_false_discovery_rate():

@@ -466,6 +466,17 @@ def test_how_many_targets_are_wrong_is_the_estimators_own_interval():
     assert "(1.3% to 8.1%)" in one.title
 
 
+def test_rows_that_look_wrong_are_a_note_where_none_may_be():
+    """A warning says that targets are wrong, and that is not shown by an interval that holds 0."""
+    X, y = clean()
+    ones = np.flatnonzero(y == 1)[:20]
+    for low, severity in ((0.0, Severity.note), (0.003, Severity.warning)):
+        for code in ("BUT007", "BUT008"):
+            [one] = found_of(code, X, y, wrong=ones, interval=(low, 0.2), cells={"as_is": Cell(0.95, 0.9, 0.98)})
+            assert one.severity == severity
+            assert (one.evidence["count"], one.code) == (20, code)
+
+
 def test_that_no_target_is_wrong_is_said_only_where_the_interval_says_it():
     assert "no label of the 200 rows judged looks wrong" in said_of(*clean(), interval=(0.0, 0.004))[0]
     unsure = said_of(*clean(), interval=(0.0, 0.15))[0]

@@ -153,7 +153,7 @@ def test_a_reload_shows_the_same_row_and_a_new_start_goes_on(served, tmp_path):
         place = served.place()
         assert served.place() == place
         served.decide(place)
-    served.review.settle()
+        served.review.settle()
     shown, done = served.place(), set(served.review.store.current)
     again = Served(tmp_path / "data.review")
     again.review.settle()
@@ -216,6 +216,25 @@ def test_many_rows_are_decided_at_once_and_the_table_stays_where_it_was(served):
     assert {served.review.place_of[key] for key in served.review.store.current} == set(places)
     shown = served.get("/rows?state=decided").text
     assert set(map(int, re.findall(r'name="place" value="(\d+)"', shown))) == set(places)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_rows_are_corrected_at_once_each_to_what_is_expected_of_it(tmp_path, task):
+    served = Served(tmp_path / "data.review", task)
+    row = re.compile(r'name="place" value="(\d+)".*?</th><td>(.*?)</td><td>(.*?)</td>', re.DOTALL)
+    shown = row.findall(html.unescape(served.get("/rows").text))[:5]
+    assert all(given != expected for _, given, expected in shown)
+    served.decide([int(place) for place, _, _ in shown], "expected", bulk=1)
+    done = {served.review.place_of[key]: one for key, one in served.review.store.current.items()}
+    assert {one.action for one in done.values()} == {Action.correct}
+    for place, _, expected in shown:
+        value = done[int(place)].value
+        assert value == expected if task == "classification" else float(value) == pytest.approx(float(expected), 1e-3)
+    served.review.ranked.expected[150] = served.review.table.target[150]
+    answer = served.decide([149, 150], "expected", bulk=1)
+    assert (answer.status_code, "target given is the one expected" in answer.text) == (409, True)
+    assert len(served.review.store.current) == 5
+    served.review.close()
 
 
 def test_the_table_is_paged_and_filtered(served):

@@ -15,7 +15,7 @@ from buttress.adversarial.linear import AdversarialLinearSVC
 from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem, box_of, check_landmarks
 from buttress.certainty.probabilities import Certainty
 from buttress.certificates.region import Attacker
-from buttress.certificates.relaxation import can_relax, radial_lines
+from buttress.certificates.relaxation import RadialLines, can_relax
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks
 from buttress.kernels import Radial
@@ -164,10 +164,10 @@ def regions_of(
     if box is not None and norm == "linf":
         attacker = Attacker(norm, attacker.scale, *box)
     region = attacker.region(X, np.full(len(X), float(eps)))
-    lines = radial_lines(kernel, Z, region, region.spans(Z), np.zeros_like(X), np.zeros((len(X), len(Z))))
+    over = RadialLines.over(kernel, Z, region)
+    below, above = over.tangents(over.square), over.chords()
     half = region.half if norm == "linf" else None
-    return Regions(region.anchor, half, eps, lines.below_value, lines.below_slope, lines.above_value, lines.above_slope,
-                   contrasts)
+    return Regions(region.anchor, half, eps, *below, *above, contrasts)
 
 
 def _scaled(regions: Regions, middle: Array, unit: float, place: Place) -> Regions:

@@ -68,8 +68,15 @@ def attacked_by_columns(
     lower bound on what an attack can do, as any attack is.
     """
     reach = np.where(np.arange(X.shape[1]) < n_numeric, eps, 0.0)
-    [(worst, _)] = worst_within(lambda rows: -_margin(model, rows, np.resize(y, len(rows))), X, [reach], seed)
-    return np.asarray((model.predict(X) == y) & (model.predict(worst) == y))
+    return np.asarray((model.predict(X) == y) & stands_in_box(model, X, y, (X - reach, X + reach), seed))
+
+
+def stands_in_box(
+    model: Predictor, X: NDArray[np.float64], y: Labels, box: tuple[NDArray[np.float64], NDArray[np.float64]], seed: int
+) -> NDArray[np.bool_]:
+    """Say of each row whether the worst move found by trying in its box, two ends of shape (n, d), leaves it right."""
+    [(worst, _)] = worst_within(lambda rows: -_margin(model, rows, np.resize(y, len(rows))), X, [box], seed)
+    return np.asarray(model.predict(worst) == y)
 
 
 def _margin(model: Predictor, X: NDArray[np.float64], y: Labels) -> NDArray[np.float64]:

@@ -30,6 +30,11 @@ class Sheet:
     fewer: bool = False  # rows were asked for than there are
 
     @cached_property
+    def keys(self) -> list[str]:
+        """The key of each row, in the file's order."""
+        return row_keys(self._given())
+
+    @cached_property
     def found(self) -> dict[str, list[Any]]:
         """The columns of the verdict by name, a row each, in the file's order."""
         table = self.table
@@ -38,7 +43,7 @@ class Sheet:
         found["row"] = self._numbers(rows)
         found["verdict"] = [NO_TARGET] * rows
         found["target"] = [table.target_name] * rows
-        found["key"] = row_keys(self._given())
+        found["key"] = self.keys
         for place in table.places.tolist():
             found["verdict"][place] = NOT_ASKED if self.fewer else NOT_DRAWN
         probability = np.round(self.verdicts.probability, 4).tolist()

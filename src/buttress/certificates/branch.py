@@ -110,10 +110,11 @@ def _halved(lead: Lead, parts: Region) -> Region:
     half = np.repeat(half, 2, axis=0)
     radius = np.repeat(parts.radius, 2)
     if parts.offset is None:
-        return Region(anchor, half, None, parts.scale, radius)
+        return Region(anchor, half, None, parts.scale, radius).rounded()
     offset = np.stack([parts.offset + shift, parts.offset - shift], axis=1).reshape(2 * n, -1)
-    away = np.maximum(np.abs(offset) - half, 0) / parts.scale
-    return Region(anchor, half, offset, parts.scale, radius)[np.linalg.norm(away, axis=1) <= radius]
+    children = Region(anchor, half, offset, parts.scale, radius).rounded()
+    away = np.maximum(np.abs(offset) - children.half, 0) / parts.scale
+    return children[np.linalg.norm(away, axis=1) <= children.radius]
 
 
 def _losses(lead: Lead, parts: Region) -> Array:

@@ -220,10 +220,11 @@ class _Relaxing:
         if isinstance(kernel, RBF):
             sizes = share * (np.abs(V) @ np.abs(self.expansion.coef).sum(axis=0))
             square = square + sizes**2 * norm_doubt(kernel, self.expansion.centers)
-        weights, bias = V @ self.expansion.coef.T, V @ self.expansion.intercept
+        weights, sizes = V @ self.expansion.coef.T, np.abs(V) @ np.abs(self.expansion.coef.T)
+        bias = V @ self.expansion.intercept - 4 * rounding.unit * (np.abs(V) @ np.abs(self.expansion.intercept))
         tilt = None if self.expansion.linear is None else V @ self.expansion.linear.T
         origin = float(np.linalg.norm(rounding.origin))
-        return Lead(self.kernels, self.expansion.centers, weights, bias, square, origin, tilt, rounding.unit)
+        return Lead(self.kernels, self.expansion.centers, weights, bias, square, origin, tilt, rounding.unit, sizes)
 
 
 def _cover(Z: Array, attacker: Attacker) -> Array:

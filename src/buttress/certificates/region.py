@@ -44,31 +44,47 @@ class Region:
         return Region(self.anchor[rows], self.half[rows], offset, self.scale, self.radius[rows])
 
     def longest(self) -> Array:
-        """Return the largest |d| of each row, shape (n,)."""
+        """Return the largest |d| of each row, or a little more, shape (n,)."""
         corner = np.linalg.norm(self.half, axis=1)
-        if self.offset is None:
-            return corner
-        return np.minimum(corner, np.linalg.norm(self.offset, axis=1) + self.scale.max() * self.radius)
+        if self.offset is not None:
+            corner = np.minimum(corner, np.linalg.norm(self.offset, axis=1) + self.scale.max() * self.radius)
+        longest: Array = corner * (1 + self._share())
+        return longest
+
+    def _share(self) -> float:
+        """Return by which share of its terms' sizes a sum over the columns may be off."""
+        return UNIT * (self.anchor.shape[1] + 16)
+
+    def rounded(self) -> "Region":
+        """Return the region a little wider: its middle, ends and radius are themselves rounded."""
+        off = 8 * UNIT * (np.abs(self.anchor) + self.half + (0.0 if self.offset is None else np.abs(self.offset)))
+        radius = (self.radius + np.linalg.norm(off / self.scale, axis=1)) * (1 + self._share())
+        return Region(self.anchor, self.half + off, self.offset, self.scale, radius)
 
     def spans(self, centers: Array) -> tuple[Array, Array, Array]:
-        """Return the least and largest (z_j - a_i)'d, and a lower bound of |a_i + d - z_j|^2, all of shape (n, m)."""
+        """Return the least and largest (z_j - a_i)'d, a little outside, and the least |a_i + d - z_j|^2, all (n, m).
+
+        The last may be off by 4 (d + 16) units of |a_i|^2 + |z_j|^2, d columns.
+        """
         if self.offset is not None and not self.offset.any() and (self.half >= self.scale * self.radius[:, None]).all():
             wide = self._round_reach(centers)  # the ball alone
             left = np.sqrt(squared_distances(self.anchor, centers)) - self.longest()[:, None]
             return -wide, wide, np.maximum(left, 0) ** 2
         reach, nearest = box_reach(*map(np.ascontiguousarray, (self.anchor, self.half, centers)))
+        reach *= 1 + self._share()
         if self.offset is None:
             return -reach, reach, nearest
-        wide = self._round_reach(centers)
         middle = self.offset @ centers.T - np.einsum("ij,ij->i", self.offset, self.anchor)[:, None]
+        away = np.linalg.norm(self.anchor, axis=1)[:, None] + np.linalg.norm(centers, axis=1)
+        wide = self._round_reach(centers) + self._share() * np.linalg.norm(self.offset, axis=1)[:, None] * away
         return np.maximum(-reach, middle - wide), np.minimum(reach, middle + wide), nearest
 
     def _round_reach(self, centers: Array) -> Array:
-        """Return the largest (z_j - a_i)'d over the ball around its own middle, shape (n, m)."""
+        """Return the largest (z_j - a_i)'d over the ball around its own middle, or a little more, shape (n, m)."""
         A, Z = self.anchor * self.scale, centers * self.scale
-        square = (A**2).sum(axis=1)[:, None] + (Z**2).sum(axis=1) - 2 * A @ Z.T
-        rounding = 16 * UNIT * ((A**2).sum(axis=1)[:, None] + (Z**2).sum(axis=1))
-        return self.radius[:, None] * np.sqrt(np.maximum(square, 0) + rounding)
+        sizes = (A**2).sum(axis=1)[:, None] + (Z**2).sum(axis=1)
+        square = sizes - 2 * A @ Z.T + 2 * self._share() * sizes
+        return self.radius[:, None] * np.sqrt(np.maximum(square, 0)) * (1 + 8 * UNIT)
 
     def least(self, slope: Array, bend: Array) -> tuple[Array, Array]:
         """Return a lower bound (n,) of slope'd + bend |d|^2 over the region, and moves (n, d) where it is nearly so.
@@ -98,7 +114,9 @@ class Region:
         assert self.offset is not None
         weight = multiplier[:, None] / self.scale**2
         value, d = _least_in_box(slope - 2 * weight * self.offset, bend[:, None] + weight, self.half)
-        return value + (weight * self.offset**2).sum(axis=1) - multiplier * self.radius**2, d
+        apart, beyond = (weight * self.offset**2).sum(axis=1), multiplier * self.radius**2
+        turned = (4 * weight * np.abs(self.offset) * self.half).sum(axis=1)
+        return value + apart - beyond - self._share() * (apart + beyond + turned), d
 
     def inside(self, moves: Array) -> Array:
         """Return the moves brought into the region; one that is in the box stays there where the ball's middle is."""
@@ -111,11 +129,16 @@ class Region:
 
 
 def _least_in_box(slope: Array, bend: Array, half: Array) -> tuple[Array, Array]:
-    """Return the minimum (n,) of sum_l slope_l d_l + bend_l d_l^2 over |d_l| <= half_l, and where it is."""
+    """Return a lower bound (n,) of sum_l slope_l d_l + bend_l d_l^2 over |d_l| <= half_l, and where it nearly is.
+
+    It is below the minimum by what rounding may change in it, for slopes and bends that were rounded once.
+    """
     ends = np.where(slope > 0, -half, half)
     turn = -slope / np.where(bend > 0, 2 * bend, 1.0)
     d = np.where(bend > 0, np.clip(turn, -half, half), ends)
-    return (slope * d + bend * d**2).sum(axis=1), d
+    linear, square = slope * d, bend * d**2
+    sizes = (np.abs(linear) + np.abs(square)).sum(axis=1)
+    return (linear + square).sum(axis=1) - UNIT * (d.shape[1] + 16) * sizes, d
 
 
 @dataclass
@@ -151,7 +174,4 @@ class Attacker:
         else:
             anchor = Z
         half = np.maximum(high - anchor, anchor - low)
-        half = half * (1 + 8 * UNIT) + 8 * UNIT * np.abs(anchor)
-        if self.norm == "linf":
-            return Region(anchor, half, None, self.scale, radius)
-        return Region(anchor, half, Z - anchor, self.scale, radius * (1 + 8 * UNIT))
+        return Region(anchor, half, None if self.norm == "linf" else Z - anchor, self.scale, radius).rounded()

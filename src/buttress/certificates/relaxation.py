@@ -21,9 +21,10 @@ e^(gamma |d|^2) - 1 at its largest times the least w'x' + b where that is negati
 The sum of these is const + slope'd + bend |d|^2, whose least value over a box is a sum over columns, and over a ball
 comes with a multiplier (:meth:`Region.least`). Every tau gives a bound; the next are taken where the last was least.
 
-Rounding: kernel values are computed from squared distances with an error of at most ``slack``, some units in the last
-place of |a|^2 + |z_j|^2 (and of what the scalers subtract). Each bound is lowered by what that can change in it and in
-the scores that the model itself computes.
+Rounding is bounded operation by operation, with the usual law: a sum of m terms is off by at most m units of their
+sizes, and a product, a root or a kernel value by a few of its own (:data:`FUNCTION`). ``slack`` bounds by how much a
+squared distance may be off, in the model's computation at any input of the region and in ours. Each bound is lowered by
+what all of that can change in it and in the scores that the model itself computes, so that one above 0 is a proof.
 """
 
 from collections.abc import Callable
@@ -50,6 +51,10 @@ from buttress.kernels import (
 
 CONVEX = (RBF, MultiscaleRBF, Laplacian, Cauchy, InverseMultiquadric, Log)  # F convex and falling in r^2
 ROUNDS = 3  # choices of tangents
+TINY = float(np.finfo(float).tiny)  # values below it have lost digits, or are 0
+# Share by which a kernel's value or slope may be off: its exponent, at most 745 where the value is above 0, by three
+# roundings, and its exponential, logarithm or power by eight.
+FUNCTION = 1600 * UNIT
 
 
 @dataclass
@@ -70,7 +75,9 @@ class Lead:
     tilt : array of shape (n, d) or None
         Of the linear part, where there is one.
     unit : float
-        Of the floating point numbers in which the model computes.
+        Of the floating point numbers in which the model computes; 0 of one that is exact.
+    sizes : array of shape (n, m) or None
+        Sizes of the numbers that the model sums where they are larger than the weights: those of every class.
     """
 
     kernels: list[tuple[Kernel, float]]
@@ -81,11 +88,12 @@ class Lead:
     origin: float = 0.0
     tilt: Array | None = None
     unit: float = UNIT
+    sizes: Array | None = None
 
     def __getitem__(self, rows: Rows) -> "Lead":
-        tilt = None if self.tilt is None else self.tilt[rows]
+        tilt, sizes = (None if part is None else part[rows] for part in (self.tilt, self.sizes))
         return Lead(self.kernels, self.centers, self.weights[rows], self.bias[rows], self.square[rows], self.origin,
-                    tilt, self.unit)
+                    tilt, self.unit, sizes)
 
     def __call__(self, X: Array) -> Array:
         """Return the lead of each row at its own x, shape (n,)."""
@@ -99,10 +107,23 @@ class Lead:
         total: Array = sum(parts, np.zeros_like(X))
         return total if self.tilt is None else total + self.tilt
 
-    def slack(self, anchor: Array) -> Array:
-        """Return what rounding may change in a squared distance, shape (n, m)."""
-        squares = (anchor**2).sum(axis=1)[:, None] + (self.centers**2).sum(axis=1)
-        return 4 * self.unit * (anchor.shape[1] + 16) * (squares + self.origin**2)
+    def of_size(self) -> Array:
+        """Return the sizes of the numbers summed, shape (n, m)."""
+        return np.abs(self.weights) if self.sizes is None else self.sizes
+
+    def share(self) -> float:
+        """Return by which share of its terms' sizes a sum over the centres may be off."""
+        return self.unit * (len(self.centers) + 32)
+
+    def coarsest(self) -> float:
+        """Return the larger one of the model's unit and that of the numbers here."""
+        return max(self.unit, UNIT)
+
+    def slack(self, region: Region) -> Array:
+        """Return what rounding may change in squared distances or products of inputs of the region, shape (n, m)."""
+        squares = (region.anchor**2).sum(axis=1) + region.longest() ** 2
+        lengths = 2 * squares[:, None] + (self.centers**2).sum(axis=1) + self.origin**2
+        return 4 * self.coarsest() * (region.anchor.shape[1] + 16) * lengths
 
 
 @dataclass
@@ -113,10 +134,6 @@ class Below:
     slope: Array
     bend: Array
     doubt: Array
-
-    def __add__(self, other: "Below") -> "Below":
-        return Below(self.const + other.const, self.slope + other.slope, self.bend + other.bend,
-                     self.doubt + other.doubt)
 
 
 def can_relax(kernel: Kernel) -> bool:
@@ -135,181 +152,219 @@ def relaxed(lead: Lead, region: Region) -> tuple[Array, Array]:
     """
     factored = len(lead.kernels) == 1 and type(lead.kernels[0][0]) is RBF
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        bound, moves = _refined(_factored_below if factored else _all_below, lead, region)
+        bound, moves = _refined(_factored(lead, region) if factored else _summed(lead, region), region)
         if factored and lead.tilt is not None:  # then neither is always the better
-            other, its_moves = _refined(_all_below, lead, region)
+            other, its_moves = _refined(_summed(lead, region), region)
             moves = np.where((other > bound)[:, None], its_moves, moves)
             bound = np.fmax(bound, other)
     return bound, moves
 
 
-Spans = tuple[Array, Array, Array]
-Lines = Callable[[Lead, Region, Spans, Array], Below]
+Lines = Callable[[Array], Below]  # moves (n, d) near which a line below the lead is to touch it
 
 
-def _refined(below: Lines, lead: Lead, region: Region) -> tuple[Array, Array]:
+def _refined(lines: Lines, region: Region) -> tuple[Array, Array]:
     """Choose tangents, find the least value, and choose the tangents again nearer to where it is."""
-    guess, spans = np.zeros_like(region.anchor), region.spans(lead.centers)
+    guess = np.zeros_like(region.anchor)
     best, moves = np.full(len(guess), -np.inf), guess
     for _ in range(ROUNDS):
-        line = below(lead, region, spans, guess)
-        low, moves = region.least(line.slope, line.bend)
-        low = line.const + low - line.doubt
-        best = np.fmax(best, low)
+        line = lines(guess)
+        fall, moves = region.least(line.slope, line.bend)
+        doubt = line.doubt + 8 * UNIT * (np.abs(line.const) + np.abs(fall) + line.doubt)
+        best = np.fmax(best, line.const + fall - doubt)
         guess = (guess + np.nan_to_num(moves)) / 2
     return best, moves
 
 
-def _all_below(lead: Lead, region: Region, spans: Spans, guess: Array) -> Below:
-    """Add up the lines of every kernel."""
-    n = len(guess)
-    total = Below(lead.bias, np.zeros_like(guess), np.zeros(n), 8 * lead.unit * np.abs(lead.bias))
-    for kernel, share in lead.kernels:
-        one = Lead([(kernel, 1.0)], lead.centers, share * lead.weights, lead.bias, lead.square, lead.origin,
-                   unit=lead.unit)
-        total += _kernel_below(kernel, one, region, spans, guess)
-    return total if lead.tilt is None else total + _linear_below(lead, region)
+def _summed(lead: Lead, region: Region) -> Lines:
+    """Return what adds up the lines of every kernel."""
+    parts = [_radial(kernel, share, lead, region) if isinstance(kernel, Radial) else
+             _product(kernel, share, lead, region) for kernel, share in lead.kernels]
+    flat = np.zeros_like(region.anchor)
+    others = [Below(lead.bias, flat, flat[:, 0], 8 * lead.unit * np.abs(lead.bias))]
+    if lead.tilt is not None:
+        others.append(_linear(lead, region))
+    return lambda guess: _added(others + [part(guess) for part in parts], region)
 
 
-def _linear_below(lead: Lead, region: Region) -> Below:
-    """The linear part itself."""
+def _added(parts: list[Below], region: Region) -> Below:
+    """Return the sum of functions below, and what rounding may change in it."""
+    const, slope, bend, doubt = (np.sum([getattr(part, name) for part in parts], axis=0) for name in
+                                 ("const", "slope", "bend", "doubt"))
+    longest = region.longest()
+    sizes = sum(np.abs(part.const) + (np.linalg.norm(part.slope, axis=1) + np.abs(part.bend) * longest) * longest
+                for part in parts)
+    return Below(const, slope, bend, doubt + 8 * len(parts) * UNIT * (doubt + sizes))
+
+
+def _linear(lead: Lead, region: Region) -> Below:
+    """Return the linear part itself."""
     assert lead.tilt is not None
     const = np.einsum("ij,ij->i", lead.tilt, region.anchor)
     far = np.abs(region.anchor) + region.half + lead.origin
-    doubt = 4 * lead.unit * (far.shape[1] + 16) * np.einsum("ij,ij->i", np.abs(lead.tilt), far)
+    doubt = 4 * lead.coarsest() * (far.shape[1] + 16) * np.einsum("ij,ij->i", np.abs(lead.tilt), far)
     return Below(const, lead.tilt, np.zeros(len(const)), doubt)
 
 
-def _kernel_below(kernel: Kernel, lead: Lead, region: Region, spans: Spans, guess: Array) -> Below:
-    if isinstance(kernel, Radial):
-        return _radial_below(kernel, lead, region, spans, guess)
-    if isinstance(kernel, Polynomial):
-        return _polynomial_below(kernel, lead, region, guess)
-    assert isinstance(kernel, Linear)
-    products = region.anchor @ lead.centers.T
-    const = np.einsum("ij,ij->i", lead.weights, products + kernel.coef0)
-    size = np.abs(lead.weights) * (np.abs(products) + lead.slack(region.anchor) / lead.unit + abs(kernel.coef0))
-    return Below(const, lead.weights @ lead.centers, np.zeros(len(guess)), 4 * lead.unit * size.sum(axis=1))
+def _line(region: Region, centers: Array, value: Array, steep: Array, lost: Array, rate: float, about: int) -> Below:
+    """Return sum_j value_j + steep_j rate (z_j - about a)'d, all (n, m), with ``lost`` (n, m) and its own rounding.
+
+    ``about`` is 1 where products are those of moves from the anchors, else 0.
+    """
+    share, total = UNIT * (len(centers) + 32), steep.sum(axis=1)
+    slope = rate * (steep @ centers - about * total[:, None] * region.anchor)
+    sizes = np.abs(steep)
+    far = sizes @ np.linalg.norm(centers, axis=1)
+    far += about * sizes.sum(axis=1) * np.linalg.norm(region.anchor, axis=1)
+    doubt = lost.sum(axis=1) + share * (np.abs(value).sum(axis=1) + 2 * abs(rate) * far * region.longest())
+    return Below(value.sum(axis=1), slope, np.zeros(len(value)), doubt * (1 + share))
 
 
 @dataclass
 class RadialLines:
     """Lines below and above F(|a + d - z_j|^2) over a region: value + slope (2 (a - z_j)'d + |d|^2), all (n, m).
 
-    ``extent`` is the largest |F| there.
+    The squared distances are ``square`` at the anchors and from ``low`` to ``high`` over the region.
     """
 
-    below_value: Array
-    below_slope: Array
-    above_value: Array
-    above_slope: Array
-    extent: Array
+    kernel: Radial
+    square: Array
+    low: Array
+    high: Array
+    F_low: Array
+    F_high: Array
+
+    @classmethod
+    def over(cls, kernel: Radial, centers: Array, region: Region, slack: Array | float = 0.0) -> "RadialLines":
+        """Return those over a region; ``slack`` (n, m) is what rounding may change in squared distances."""
+        least, most, nearest = region.spans(centers)
+        square = squared_distances(region.anchor, centers)
+        low = np.maximum(np.maximum(nearest, square - 2 * most) - slack, 0)
+        high = square - 2 * least + region.longest()[:, None] ** 2 + slack
+        return cls(kernel, square, low, high, kernel.profile(low), kernel.profile(high))
+
+    def tangents(self, square: Array) -> tuple[Array, Array]:
+        """Return values and slopes of the lines below, which touch F at these squared distances (n, m)."""
+        at = np.maximum(np.clip(square, self.low, self.high), 1e-6 * self.high)  # a cusp at 0 has no tangent
+        slope = self.kernel.slope(at)
+        return self.kernel.profile(at) + slope * (self.square - at), slope
+
+    def chords(self) -> tuple[Array, Array]:
+        """Return values and slopes of the lines above."""
+        wide = self.high > self.low
+        slope = np.divide(self.F_high - self.F_low, self.high - self.low, out=self.kernel.slope(self.high), where=wide)
+        return self.F_low + slope * (self.square - self.low), slope
 
 
-def radial_lines(
-    kernel: Radial, centers: Array, region: Region, spans: Spans, guess: Array, slack: Array
-) -> RadialLines:
-    """Return the tangents of F at the moves ``guess`` (n, d), and its chords over the squared distances of the region.
-
-    ``slack`` (n, m) is what rounding may change in these.
-    """
-    square = squared_distances(region.anchor, centers)
-    low = np.maximum(np.maximum(spans[2], square - 2 * spans[1]) - slack, 0)
-    high = square - 2 * spans[0] + region.longest()[:, None] ** 2 + slack
-    at = np.clip(squared_distances(region.anchor + guess, centers), low, high)
-    at = np.maximum(at, 1e-6 * high)  # a cusp at 0 has no tangent
-    F_low, F_high, tangent = kernel.profile(low), kernel.profile(high), kernel.slope(at)
-    chord = np.divide(F_high - F_low, high - low, out=tangent.copy(), where=high > low)
-    return RadialLines(kernel.profile(at) + tangent * (square - at), tangent, F_low + chord * (square - low), chord,
-                       np.maximum(np.abs(F_low), np.abs(F_high)))
-
-
-def _radial_below(kernel: Radial, lead: Lead, region: Region, spans: Spans, guess: Array) -> Below:
+def _radial(kernel: Radial, share: float, lead: Lead, region: Region) -> Lines:
     """Lines below F where the weight is positive, above it where not."""
-    Z, W, anchor = lead.centers, lead.weights, region.anchor
-    slack = lead.slack(anchor)
-    lines = radial_lines(kernel, Z, region, spans, guess, slack)
-    C = W * np.where(W > 0, lines.below_slope, lines.above_slope)
-    const = (W * np.where(W > 0, lines.below_value, lines.above_value)).sum(axis=1)
-    slope = 2 * (C.sum(axis=1)[:, None] * anchor - C @ Z)
-    doubt = (np.abs(C) * slack + lead.unit * (len(Z) + 16) * np.abs(W) * lines.extent).sum(axis=1)
-    return Below(const, slope, C.sum(axis=1), 2 * doubt)
+    W, size, Z = share * lead.weights, share * lead.of_size(), lead.centers
+    slack = lead.slack(region)
+    over = RadialLines.over(kernel, Z, region, slack)
+    above, fall = over.chords()
+    # F changes most, for a squared distance that is off, where it is steepest: at the least one
+    nearest = np.maximum(over.low - slack, 0)
+    shaken = kernel.profile(nearest) - kernel.profile(nearest + slack)
+    extent = np.maximum(np.abs(over.F_low), np.abs(over.F_high))
+    kept = size * (2 * shaken + (lead.share() + 4 * FUNCTION) * extent + 8 * TINY)
+    wide = slack + FUNCTION * (np.maximum(over.square, over.high) - np.minimum(over.low, over.square))
+
+    def lines(guess: Array) -> Below:
+        below, steep = over.tangents(squared_distances(region.anchor + guess, Z))
+        C = W * np.where(W > 0, steep, fall)
+        line = _line(region, Z, W * np.where(W > 0, below, above), C, kept + 4 * np.abs(C) * wide, -2.0, 1)
+        line.bend = C.sum(axis=1)
+        line.doubt = line.doubt + lead.share() * np.abs(C).sum(axis=1) * region.longest() ** 2
+        return line
+
+    return lines
 
 
-def _factored_below(lead: Lead, region: Region, spans: Spans, guess: Array) -> Below:
+def _factored(lead: Lead, region: Region) -> Lines:
     """Tangents and chords of e^u for one RBF kernel, e^(gamma |d|^2) taken out of the sum."""
     (kernel, share), anchor, Z = lead.kernels[0], region.anchor, lead.centers
     assert isinstance(kernel, RBF)
-    rate = 2 * kernel.gamma
-    W = share * lead.weights * kernel(anchor, Z)
-    low, high = rate * spans[0], rate * spans[1]
-    at = np.clip(rate * (guess @ Z.T - np.einsum("ij,ij->i", guess, anchor)[:, None]), low, high)
-    E_low, E_high, E_at = np.exp(low), np.exp(high), np.exp(at)
-    chord = np.where(high - low > 1e-6, (E_high - E_low) / np.maximum(high - low, 1e-6), E_high)
-    tangent = W > 0
-    steep, touch = np.where(tangent, E_at, chord), np.where(tangent, at, low)
-    C = W * steep
-    const = (W * np.where(tangent, E_at, E_low) - C * touch).sum(axis=1)
-    slope = rate * (C @ Z - C.sum(axis=1)[:, None] * anchor)
-    share_lost = lead.unit * (len(Z) + 16) + kernel.gamma * lead.slack(anchor)
-    doubt = (np.abs(W) * E_high * share_lost).sum(axis=1)
-    largest = region.longest() ** 2
-    if lead.tilt is not None:
-        rest = _grown_linear(lead, region, kernel.gamma * largest)
-        return Below(const, slope, np.zeros(len(const)), 2 * doubt) + rest
-    more, bend = _grown_bias(lead.bias, kernel.gamma, largest, (guess**2).sum(axis=1))
-    return Below(const + more, slope, bend, 2 * doubt + 8 * lead.unit * np.abs(more))
+    rate, values = 2 * kernel.gamma, kernel(anchor, Z)
+    W, size = share * lead.weights * values, share * lead.of_size() * values
+    least, most, _ = region.spans(Z)
+    low, high = (rate * end + side * 4 * UNIT * rate * np.abs(end) for end, side in ((least, -1), (most, 1)))
+    E_low, E_high = np.exp(low), np.exp(high)
+    fall = np.where(high - low > 1e-6, (E_high - E_low) / np.maximum(high - low, 1e-6), E_high)
+    shaken = lead.share() + 4 * np.expm1(kernel.gamma * lead.slack(region))
+    reach = 1 + 2 * np.maximum(np.abs(low), np.abs(high))
+    lost = (size * (shaken + 32 * UNIT) + 8 * TINY * share * lead.of_size()) * reach * E_high
+    tangent, grown = W > 0, kernel.gamma * region.longest() ** 2 * (1 + 8 * UNIT)
+    hidden = 8 * TINY * share * lead.of_size().sum(axis=1) * np.exp(grown)
+    still = None if lead.tilt is None else _grown_linear(lead, region, grown)
+
+    def lines(guess: Array) -> Below:
+        at = np.clip(rate * (guess @ Z.T - np.einsum("ij,ij->i", guess, anchor)[:, None]), low, high)
+        touch, height = np.where(tangent, at, low), np.where(tangent, np.exp(at), E_low)
+        C = W * np.where(tangent, height, fall)
+        line = _line(region, Z, W * height - C * touch, C, lost, rate, 1)
+        line.doubt = line.doubt + hidden
+        return _added([line, _grown_bias(lead, kernel.gamma, grown, guess) if still is None else still], region)
+
+    return lines
 
 
-def _grown_linear(lead: Lead, region: Region, largest: Array) -> Below:
-    """Return lines below e^(gamma |d|^2) (w'(a + d) + b), with ``largest`` the largest gamma |d|^2."""
-    line = _linear_below(lead, region)
+def _grown_linear(lead: Lead, region: Region, grown: Array) -> Below:
+    """Return lines below e^(gamma |d|^2) (w'(a + d) + b), with ``grown`` the largest gamma |d|^2."""
+    line = _linear(lead, region)
     assert lead.tilt is not None
-    least = line.const + lead.bias + region.least(lead.tilt, np.zeros(len(largest)))[0]
-    grown = np.exp(largest)
-    doubt = grown * (line.doubt + 8 * lead.unit * (np.abs(lead.bias) + np.abs(least)))
-    return Below(line.const + lead.bias + np.minimum(least, 0) * np.expm1(largest), lead.tilt, line.bend, doubt)
+    least = line.const + lead.bias + region.least(lead.tilt, line.bend)[0]
+    sizes = np.abs(lead.bias) + np.abs(line.const) + np.abs(least)
+    doubt = np.exp(grown) * (line.doubt + 16 * lead.coarsest() * (1 + grown) * sizes)
+    return Below(line.const + lead.bias + np.minimum(least, 0) * np.expm1(grown), lead.tilt, line.bend, doubt)
 
 
-def _grown_bias(bias: Array, gamma: float, largest: Array, at: Array) -> tuple[Array, Array]:
-    """Return a line below bias e^(gamma s) for 0 <= s <= largest: its value at 0 and its slope in s."""
-    touch = np.exp(gamma * at)
-    chord = np.expm1(gamma * largest) / np.maximum(largest, np.finfo(float).tiny)
-    const = np.where(bias > 0, bias * touch * (1 - gamma * at), bias)
-    return const, bias * np.where(bias > 0, gamma * touch, chord)
+def _grown_bias(lead: Lead, gamma: float, grown: Array, guess: Array) -> Below:
+    """Return b + c |d|^2 below the bias times e^(gamma |d|^2): a tangent, for a negative bias the chord."""
+    at, positive = gamma * (guess**2).sum(axis=1), lead.bias > 0
+    touch = np.exp(at)
+    chord = gamma * np.expm1(grown) / np.maximum(grown, TINY)
+    const = np.where(positive, lead.bias * touch * (1 - at), lead.bias)
+    doubt = 32 * lead.coarsest() * np.abs(lead.bias) * np.exp(np.maximum(grown, at)) * (1 + np.maximum(grown, at)) ** 2
+    return Below(const, np.zeros_like(guess), lead.bias * np.where(positive, gamma * touch, chord), doubt)
 
 
-def _polynomial_below(kernel: Polynomial, lead: Lead, region: Region, guess: Array) -> Below:
-    """Lines below c t^p over the t = gamma z'x + coef0 that the region allows."""
-    Z, W, anchor = lead.centers, lead.weights, region.anchor
-    degree, gamma = int(kernel.degree), kernel.gamma
-    middle = gamma * (anchor @ Z.T) + kernel.coef0
-    slack = gamma * lead.slack(anchor) + 8 * lead.unit * abs(kernel.coef0)
-    low, high = _product_span(Z, region)
-    low, high = middle + gamma * low - slack, middle + gamma * high + slack
-    at = np.clip(middle + gamma * (guess @ Z.T), low, high)
-    lines = _convex_lines if degree % 2 == 0 else _cubic_lines
-    steep, touch = lines(degree, W > 0, low, high, at)
-    C = W * steep
-    const = (W * touch**degree + C * (middle - touch)).sum(axis=1)
-    extent = np.maximum(np.abs(low), np.abs(high))
-    lost = np.abs(C) * slack + np.abs(W) * (degree * extent ** (degree - 1) * slack
-                                            + lead.unit * (len(Z) + 16) * extent**degree)
-    return Below(const, gamma * (C @ Z), np.zeros(len(guess)), 2 * lost.sum(axis=1))
+def _product(kernel: Kernel, share: float, lead: Lead, region: Region) -> Lines:
+    """Lines below c t^p over the t = gamma z'x + coef0 that the region allows; a linear kernel is its own line."""
+    assert isinstance(kernel, Polynomial | Linear)
+    Z, W, size = lead.centers, share * lead.weights, share * lead.of_size()
+    degree, gamma = (1, 1.0) if isinstance(kernel, Linear) else (int(kernel.degree), kernel.gamma)
+    middle = gamma * (region.anchor @ Z.T) + kernel.coef0
+    slack = gamma * lead.slack(region) + 8 * lead.coarsest() * abs(kernel.coef0)
+    least, most = _product_span(Z, region)
+    low, high = middle + gamma * least - slack, middle + gamma * most + slack
+    extent = np.maximum(np.abs(low), np.abs(high)) + slack
+    powers = degree * extent ** (degree - 1) * slack + (lead.share() + 64 * degree**2 * UNIT) * extent**degree
+    touching = _cubic_lines if degree == 3 else _convex_lines
+
+    def lines(guess: Array) -> Below:
+        at = np.clip(middle + gamma * (guess @ Z.T), low, high)
+        steep, touch = touching(degree, W > 0, low, high, at)
+        C = W * steep
+        lost = 2 * size * powers + 2 * np.abs(C) * slack
+        return _line(region, Z, W * touch**degree + C * (middle - touch), C, lost, gamma, 0)
+
+    return lines
 
 
 def _product_span(centers: Array, region: Region) -> tuple[Array, Array]:
-    """Return the least and largest z_j'd over the region, both (n, m)."""
-    reach = region.half @ np.abs(centers).T
+    """Return the least and largest z_j'd over the region, a little outside, both (n, m)."""
+    outward = 1 + UNIT * (centers.shape[1] + 16)
+    reach = outward * region.half @ np.abs(centers).T
     if region.offset is None:
         return -reach, reach
     middle = region.offset @ centers.T
-    wide = region.radius[:, None] * np.linalg.norm(centers * region.scale, axis=1)
+    wide = outward * region.radius[:, None] * np.linalg.norm(centers * region.scale, axis=1)
+    wide += (outward - 1) * np.abs(region.offset) @ np.abs(centers).T
     return np.maximum(-reach, middle - wide), np.minimum(reach, middle + wide)
 
 
 def _convex_lines(degree: int, tangent: NDArray[np.bool_], low: Array, high: Array, at: Array) -> tuple[Array, Array]:
-    """Return slopes, and points at which the line meets t^degree, an even power: tangents, else chords."""
+    """Return slopes, and points at which the line meets t^degree, an even power or t: tangents, else chords."""
     chord = sum(low**power * high ** (degree - 1 - power) for power in range(degree))
     return np.where(tangent, degree * at ** (degree - 1), chord), np.where(tangent, at, low)
 

@@ -21,15 +21,20 @@ The quadratic p'u + u'Bu of moves u in the units of X has its exact minimum over
 lambda > -min eig(B), lambda >= 0, it is at least -1/4 sum_l p_l^2 / (e_l + lambda) - lambda eps^2 in the basis of the
 eigenvectors of B. Over the cube |u_l| <= eps it is at least -eps |p|_1 + eps^2 max(d min(0, eig(B)), -sum |B|), the
 sum without the positive part of the diagonal, or the minimum over the ball of radius eps sqrt(d) around it.
+
+Rounding: eigenvectors V and -values e are as they come, and what B differs from V diag(e) V', V'V from I and p from
+V V'p is measured; with w = V'u the quadratic is at least (V'p)'w + w'diag(e) w less these differences. Sums are off by
+at most so many units of their terms' sizes, among them the scores that the model itself computes at the moved row.
 """
 
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 
 from buttress._checks import Array
 from buttress.certificates.region import UNIT, Rows
-from buttress.certificates.relaxation import Lead
+from buttress.certificates.relaxation import TINY, Lead
 from buttress.kernels import RBF, Polynomial
 
 MOST_COLUMNS = 128  # a spectrum of d columns takes d^3 operations a row
@@ -49,10 +54,17 @@ class SecondOrder:
         sum |B|, of its diagonal the negative part only.
     left : array of shape (n,)
         The norm R, or |T|.
-    sizes : array of shape (n, 3)
-        Sums of the sizes of the terms of each order, for the rounding.
-    kernel : RBF or Polynomial
+    off : array of shape (n, 3)
+        Norms of what B differs from what stands for it, V'V from I, and p from what stands for it.
+    sizes : array of shape (n, 3) or (n, 4)
+        By how much the terms of each order may be off, for moves of length 1 behind the scalers.
+    summed : array of shape (n, 4)
+        For RBF what the model's own scores rest on: sizes of its terms at the row, and of its coefficients; the
+        distance of the farthest centre; squared lengths of the numbers that squared distances are made of.
     scale : array of shape (n, d)
+    kernel : RBF or Polynomial
+    shares : tuple of float
+        By which share of its terms' sizes a sum over the centres may be off, and one over the columns.
     """
 
     value: Array
@@ -62,30 +74,39 @@ class SecondOrder:
     turned: Array
     entries: Array
     left: Array
+    off: Array
     sizes: Array
-    kernel: RBF | Polynomial
+    summed: Array
     scale: Array
+    kernel: RBF | Polynomial
+    shares: tuple[float, float]
 
     def __getitem__(self, rows: Rows) -> "SecondOrder":
         return SecondOrder(self.value[rows], self.bias[rows], self.slope[rows], self.spectrum[rows], self.turned[rows],
-                           self.entries[rows], self.left[rows], self.sizes[rows], self.kernel, self.scale[rows])
+                           self.entries[rows], self.left[rows], self.off[rows], self.sizes[rows], self.summed[rows],
+                           self.scale[rows], self.kernel, self.shares)
 
     def bound(self, eps: Array, norm: str) -> Array:
         """Return lower bounds (n,) of the leads within eps (n,), for RBF in units of e^(gamma |d|^2)."""
         d = self.scale.shape[1]
+        outward = 1 + UNIT * (d + 16)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if norm == "l2":
-                longest = self.scale.max(axis=1) * eps
+                longest = self.scale.max(axis=1) * eps * outward
                 least = self._over_ball(eps)
             else:
-                longest = np.linalg.norm(self.scale, axis=1) * eps
-                apart = -eps * np.abs(self.slope).sum(axis=1)
-                apart += eps**2 * np.maximum(d * np.minimum(self.spectrum[:, 0], 0), -self.entries)
-                least = np.fmax(self._over_ball(np.sqrt(d) * eps), apart)
-            return self.value + least - self._rest(longest) + self._intercept(longest) - self._doubt(longest)
+                longest = np.linalg.norm(self.scale, axis=1) * eps * outward
+                lowest = np.minimum(self.spectrum[:, 0], 0) * (1 + self.off[:, 1]) - self.off[:, 0]
+                apart = eps**2 * np.maximum(d * lowest, -self.entries) - eps * np.abs(self.slope).sum(axis=1) * outward
+                least = np.fmax(self._over_ball(np.sqrt(d) * eps * outward), apart)
+            rest, intercept, doubt = self._rest(longest), self._intercept(longest), self._doubt(longest)
+            sizes = np.abs(self.value) + np.abs(least) + rest + np.abs(intercept) + doubt
+            bound: Array = self.value + least - rest + intercept - doubt - 16 * UNIT * sizes
+            return bound
 
     def _over_ball(self, eps: Array) -> Array:
-        """Return the minimum of p'u + u'Bu over |u| <= eps."""
+        """Return the minimum of p'u + u'Bu over |u| <= eps, or a little less."""
+        lost, longer, apart = self.off.T
         low = np.maximum(-self.spectrum[:, 0], 0)
         high = low + np.linalg.norm(self.turned, axis=1) / (2 * eps) + np.finfo(float).tiny
         for _ in range(BISECTIONS):
@@ -94,7 +115,8 @@ class SecondOrder:
             low, high = np.where(long, middle, low), np.where(long, high, middle)
         high = np.maximum(high, np.maximum(-self.spectrum[:, 0], 0) * (1 + 4 * UNIT))
         fall = np.where(self.turned == 0, 0, self.turned**2 / (self.spectrum + high[:, None])).sum(axis=1) / 4
-        return -fall - high * eps**2
+        share = UNIT * (self.scale.shape[1] + 16)
+        return -fall * (1 + share) - eps**2 * (high * (1 + longer + share) + lost) - eps * apart
 
     def _rest(self, longest: Array) -> Array:
         if isinstance(self.kernel, Polynomial):
@@ -109,14 +131,24 @@ class SecondOrder:
         return np.where(self.bias > 0, self.bias, self.bias * grown)
 
     def _doubt(self, longest: Array) -> Array:
-        powers = longest[:, None] ** np.arange(3)
-        return 4 * ((self.sizes * powers).sum(axis=1) + UNIT * np.abs(self._intercept(longest)))
+        """Return what rounding may change in the bound, and in the scores that the model computes at moved rows."""
+        own: Array = (self.sizes * longest[:, None] ** np.arange(self.sizes.shape[1])).sum(axis=1)
+        own = own * (1 + self.shares[0])
+        if isinstance(self.kernel, Polynomial):
+            return own + 8 * self.shares[0] * np.abs(self.bias)
+        gamma, (at_row, coefficients, far, lengths) = self.kernel.gamma, self.summed.T
+        grown = gamma * longest**2
+        shaken = self.shares[0] + 4 * np.expm1(4 * gamma * self.shares[1] * (lengths + 2 * longest**2))
+        scores = np.minimum(at_row * np.exp(2 * gamma * far * longest), coefficients * np.exp(grown))
+        hidden = 8 * TINY * coefficients * np.exp(grown)
+        added = 16 * (self.shares[0] + UNIT) * (1 + grown) * np.abs(self._intercept(longest))
+        return own + 2 * shaken * scores + hidden + added
 
 
 def _after_second(q: Array) -> Array:
     """Return e^q - 1 - q - q^2/2 without cancellation, rounded up."""
     series = q**3 / 6 * (1 + q / 4 * (1 + q / 5 * (1 + q / 6 * (1 + q / 7 * (1 + q / 8)))))
-    return np.where(q < 0.1, series * (1 + 1e-9), np.exp(q) - 1 - q - q**2 / 2 + 16 * UNIT * np.exp(q))
+    return np.where(q < 0.1, series * (1 + 1e-9), np.exp(q) * (1 + 16 * UNIT * (1 + q)) - 1 - q - q**2 / 2)
 
 
 def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
@@ -125,56 +157,75 @@ def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
     ``scale`` is how far a unit moves each column, (d,) or one a row (n, d).
     """
     kernel, share = lead.kernels[0]
-    if len(lead.kernels) > 1 or lead.tilt is not None or X.shape[1] > MOST_COLUMNS:
+    d = X.shape[1]
+    if len(lead.kernels) > 1 or lead.tilt is not None or d > MOST_COLUMNS:
         return None
     if not isinstance(kernel, RBF | Polynomial):
         return None
     if isinstance(kernel, Polynomial) and kernel.degree not in (2, 3):
         return None
-    rows = [_expand(kernel, share * lead.weights[i], lead, lead.square[i], X[i]) for i in range(len(X))]
-    value, slope, matrix, left, sizes = (np.array(part) for part in zip(*rows, strict=True))
+    size, expand = share * lead.of_size(), _expand_rbf if isinstance(kernel, RBF) else _expand_polynomial
+    rows = [expand(kernel, share * lead.weights[i], size[i], lead, lead.square[i], X[i]) for i in range(len(X))]
+    value, slope, matrix, left, sizes, summed = (np.array(part) for part in zip(*rows, strict=True))
     scale = np.broadcast_to(scale, slope.shape)
     slope, matrix = slope * scale, matrix * scale[:, :, None] * scale[:, None]
-    spectrum, vectors = np.linalg.eigh(matrix)
-    width = np.linalg.norm(matrix, axis=(1, 2))
-    spectrum = spectrum - 8 * UNIT * scale.shape[1] * width[:, None]
     diagonal = np.einsum("ijj->ij", matrix)
-    entries = np.abs(matrix).sum(axis=(1, 2)) - np.maximum(diagonal, 0).sum(axis=1)
-    turned = np.einsum("ijk,ij->ik", vectors, slope)
-    sizes = sizes * (1 + lead.slack(X).max(axis=1)[:, None] / lead.unit * 2 * kernel.gamma) * lead.unit / UNIT
-    return SecondOrder(value, lead.bias, slope, spectrum, turned, entries, left, sizes, kernel, scale)
+    entries = (np.abs(matrix).sum(axis=(1, 2)) - np.maximum(diagonal, 0).sum(axis=1)) * (1 + 2 * UNIT * (d**2 + 16))
+    spectrum, turned, off = _axes(matrix, slope)
+    return SecondOrder(value, lead.bias, slope, spectrum, turned, entries, left, off, sizes, summed, scale, kernel,
+                       (lead.share(), lead.coarsest() * (d + 16)))
 
 
-Expanded = tuple[float, Array, Array, float, Array]
+def _axes(B: Array, p: Array) -> tuple[Array, Array, Array]:
+    """Return eigenvalues e and V'p, both (n, d), and norms (n, 3) of B - V diag(e) V', V'V - I and p - V V'p."""
+    e, V = np.linalg.eigh(B)
+    d = e.shape[1]
+    turned = np.einsum("ijk,ij->ik", V, p)
+    lost = B - (V * e[:, None]) @ V.transpose(0, 2, 1)
+    longer = V.transpose(0, 2, 1) @ V - np.eye(d)
+    apart = p - np.einsum("ijk,ik->ij", V, turned)
+    norms = np.column_stack([np.linalg.norm(part.reshape(len(e), -1), axis=1) for part in (lost, longer, apart)])
+    lengths = np.linalg.norm(p, axis=1) + np.sqrt(d) * np.linalg.norm(turned, axis=1)
+    rounding = np.column_stack([np.abs(e).sum(axis=1), np.full(len(e), float(d)), lengths])
+    share = UNIT * (d**2 + 16)
+    return e, turned, norms * (1 + share) + 2 * UNIT * (d + 16) * rounding
 
 
-def _expand(kernel: RBF | Polynomial, c: Array, lead: Lead, square: float, x: Array) -> Expanded:
-    if isinstance(kernel, RBF):
-        return _expand_rbf(kernel, c, lead, square, x)
-    return _expand_polynomial(kernel, c, lead, square, x)
+Expanded = tuple[float, Array, Array, float, Array, Array]
 
 
-def _expand_rbf(kernel: RBF, c: Array, lead: Lead, square: float, x: Array) -> Expanded:
-    """Return A_0, 2 gamma A_1, 2 gamma^2 A_2, R and the sizes of these terms."""
-    gamma, V = kernel.gamma, lead.centers - x
+def _expand_rbf(kernel: RBF, c: Array, size: Array, lead: Lead, square: float, x: Array) -> Expanded:
+    """Return A_0, 2 gamma A_1, 2 gamma^2 A_2, R, by how much these terms may be off, and what the scores rest on.
+
+    Of the coefficients' sizes sum |c| no norm sqrt((2 gamma)^p / p!) |A_p| is larger than that.
+    """
+    gamma, V, d = kernel.gamma, lead.centers - x, len(x)
     r2 = np.einsum("ij,ij->i", V, V)
-    w = c * np.exp(-gamma * r2)
+    values = np.exp(-gamma * r2)
+    w = c * values
     value, first, second = float(w.sum()), V.T @ w, (V.T * w) @ V
-    rounding = UNIT * (len(w) + 16)
-    left = square - value**2 - 2 * gamma * first @ first - 2 * gamma**2 * (second**2).sum()
-    left = float(np.sqrt(max(left, 0) + rounding * np.abs(c).sum() ** 2))
+    bent = 2 * gamma**2 * float((second**2).sum())
+    left = square - value**2 - 2 * gamma * first @ first - bent
+    hidden = 8 * UNIT * (len(w) + d + 32) * size.sum() ** 2 + UNIT * (d**2 + 16) * bent
+    left = float(np.sqrt(max(left, 0) + hidden))
     orders = np.stack([np.ones_like(r2), 2 * gamma * np.sqrt(r2), 2 * gamma**2 * r2])
-    return value, 2 * gamma * first, 2 * gamma**2 * second, left, rounding * orders @ np.abs(w)
+    own = UNIT * (len(w) + 32 + (d + 16) * (1 + gamma * r2))
+    sizes = 2 * orders @ (size * (values * own + TINY))
+    lengths = 2 * x @ x + (lead.centers**2).sum(axis=1).max() + lead.origin**2
+    summed = np.array([size @ values, size.sum(), np.sqrt(r2.max()) * (1 + UNIT * (d + 16)), lengths])
+    return value, 2 * gamma * first, 2 * gamma**2 * second, left * (1 + 16 * UNIT), sizes, summed
 
 
-def _expand_polynomial(kernel: Polynomial, c: Array, lead: Lead, square: float, x: Array) -> Expanded:
-    """Return f(x), its gradient, half its Hessian, |T| and the sizes of these terms."""
+def _expand_polynomial(kernel: Polynomial, c: Array, size: Array, lead: Lead, square: float, x: Array) -> Expanded:
+    """Return f(x), its gradient, half its Hessian, |T|, by how much the terms of a moved row may be off, and zeros."""
     Z, p, gamma = lead.centers, int(kernel.degree), kernel.gamma
     t = gamma * (Z @ x) + kernel.coef0
     halves = p * (p - 1) / 2 * gamma**2 * c * t ** (p - 2)
     first, second = Z.T @ (p * gamma * c * t ** (p - 1)), (Z.T * halves) @ Z
-    rounding, length = UNIT * (len(c) + 16), np.linalg.norm(Z, axis=1)
-    size = gamma * length * np.linalg.norm(x) + abs(kernel.coef0)
-    orders = np.stack([size**p, p * gamma * length * size ** (p - 1), gamma**2 * length**2 * p * size ** (p - 2)])
-    left = float(np.sqrt(max(square, 0) + rounding * (np.abs(c) * (gamma * length) ** 3).sum() ** 2)) if p == 3 else 0.0
-    return float(c @ t**p), first, second, left, p * rounding * orders @ np.abs(c)
+    steep = gamma * np.linalg.norm(Z, axis=1)
+    largest = steep * (np.linalg.norm(x) + lead.origin) + abs(kernel.coef0)
+    orders = np.stack([comb(p, k) * largest ** (p - k) * steep**k for k in range(p + 1)])
+    sizes = 4 * lead.coarsest() * (len(c) + 32 + 8 * p * (len(x) + 16)) * orders @ size
+    cubic = max(square, 0) + 8 * UNIT * (len(c) + 3 * len(x) + 32) * (size @ steep**3) ** 2
+    left = float(np.sqrt(cubic)) * (1 + 16 * UNIT) if p == 3 else 0.0
+    return float(c @ t**p), first, second, left, sizes, np.zeros(4)

@@ -12,6 +12,7 @@ from buttress.review.store import Action, RefusedError
 
 HERE = Path(__file__).parent / "pages"
 FILES = {"keys.js": "text/javascript", "style.css": "text/css"}
+EXPECTED = "expected"  # the button that corrects each row of a table to what is expected of it
 Form = Mapping[str, list[str]]
 
 
@@ -103,9 +104,11 @@ class Pages:
         bulk = _one(form, "bulk")
         try:
             action = _one(form, "action")
-            if action not in set(Action) - {Action.undo}:
+            as_expected = action == EXPECTED
+            if not as_expected and action not in set(Action) - {Action.undo}:
                 raise RefusedError(f"A decision is keep, correct, drop or unsure. Got {action!r}.")
-            self.review.decide(places, Action(action), _one(form, "value"), _one(form, "why"),
+            self.review.decide(places, Action.correct if as_expected else Action(action),
+                               None if as_expected else _one(form, "value"), _one(form, "why"),
                                int(_one(form, "seen", "0")))
         except ValueError as error:
             self.review.store.read()

@@ -63,13 +63,13 @@ class Review:
     def __init__(self, result: AuditData, path: Path, who: str, seed: int | None = None):
         self.result = result
         self.table = result.sheet.table
-        found = result.sheet.found
-        places = self.table.places.tolist()
-        self.keys = [found["key"][place] for place in places]
-        self.names = [str(found["row"][place]) for place in places]
+        keys = result.sheet.keys
+        self.keys = [keys[place] for place in self.table.places.tolist()]
+        self.names = [str(number) for number in self.table.row_numbers.tolist()]
         self.place_of = {key: place for place, key in enumerate(self.keys)}
-        self.store = Store(path, digest_of(found["key"], self.table.target_name), who)
-        self.judged = {int(place): i for i, place in enumerate(result.sheet.judged)}
+        self.store = Store(path, digest_of(keys, self.table.target_name), who)
+        self.judged = np.full(len(self.table), -1)  # the number of each row among those judged
+        self.judged[result.sheet.judged] = np.arange(len(result.sheet.judged))
         verdicts = result.sheet.verdicts
         n = len(self.table)
         self.ranked = Ranked(np.full(n, np.nan), np.zeros(n), self.table.target.astype(object))
@@ -77,6 +77,7 @@ class Review:
         self.ranked_after = 0
         self._rng = np.random.default_rng(seed)
         self._worker = ThreadPoolExecutor(1, "ranking")
+        self._cells = self._worker.submit(wrong_cells, self.table, result.sheet.judged)
         self._running: Future[None] | None = None
         self._lock = Lock()
         if self.store.current:
@@ -96,10 +97,10 @@ class Review:
         """The function that describes a judged row."""
         return describing(self.result.sheet.verdicts, self.table, self.result.sheet.judged)
 
-    @cached_property
+    @property
     def cells(self) -> dict[int, dict[str, WrongCell]]:
-        """The wrong cells of each row that has some."""
-        return wrong_cells(self.table, self.result.sheet.judged)
+        """The wrong cells of each row that has some; of a large table none in the first seconds."""
+        return self._cells.result() if self._cells.done() else {}
 
     def open_rows(self) -> NDArray[np.bool_]:
         """Say of each row (n,) whether nobody decided on it."""
@@ -133,23 +134,35 @@ class Review:
 
     def shown(self, place: int) -> Shown:
         """Return a row as it is shown."""
-        i = self.judged.get(place)
+        i = int(self.judged[place])
         key = self.keys[place]
         p = float(self.ranked.probability[place])
         given = {name: plain(as_array(column)[self.table.places[place]]) for name, column in self.table.given.items()}
-        return Shown(place, key, None if i is None else self.described(i), given, self.cells.get(place, {}),
+        return Shown(place, key, None if i < 0 else self.described(i), given, self.cells.get(place, {}),
                      plain(self.table.target[place]), plain(self.ranked.expected[place]), None if np.isnan(p) else p,
                      self.store.current.get(key), any(draw.key == key for draw in self.store.draws))
 
-    def decide(self, places: Iterable[int], action: Action, value: str, why: str, seen: int) -> None:
-        """Record a decision on rows; RefusedError says why it cannot be."""
-        value = self._checked(value) if action is Action.correct else ""
-        said = [Said(self.keys[place], self.names[place], action, value, why.strip()) for place in places]
+    def decide(self, places: Iterable[int], action: Action, value: str | None, why: str, seen: int) -> None:
+        """Record a decision on rows, to correct each to ``value`` or, if None, to what is expected of it.
+
+        RefusedError says why it cannot be.
+        """
+        said = []
+        for place in places:
+            to = (self._expected(place) if value is None else self._checked(value)) if action is Action.correct else ""
+            said.append(Said(self.keys[place], self.names[place], action, to, why.strip()))
         if not said:
             raise RefusedError("No row was chosen. Tick some rows first.")
         self.store.record(said, seen)
         if len(self.store.history) - self.ranked_after >= BATCH:
             self.rank_anew()
+
+    def _expected(self, place: int) -> str:
+        expected = self.ranked.expected[place]
+        if expected == self.table.target[place]:
+            raise RefusedError(f"Nothing was recorded: of row {self.names[place]} the target given is the one "
+                               "expected. Keep it, or choose another for it.")
+        return written(expected)
 
     def _checked(self, value: str) -> str:
         value = value.strip()
@@ -202,7 +215,8 @@ class Review:
             self._running = self._worker.submit(self._learn)
 
     def settle(self) -> None:
-        """Wait until the rows are ranked."""
+        """Wait until the rows are ranked and wrong cells found."""
+        self._cells.result()
         if self._running is not None:
             self._running.result()
 
@@ -292,7 +306,7 @@ class Review:
         for suspect in self.result.suspects:
             for unusual in suspect.unusual:
                 found.setdefault(unusual.column, []).append(str(suspect.row))
-        for place, cells in self.cells.items():
+        for place, cells in self._cells.result().items():
             for name in cells:
                 found.setdefault(name, []).append(self.names[place])
         return found

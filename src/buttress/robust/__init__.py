@@ -2,28 +2,33 @@
 
 from buttress.robust.kernel_classifier import RobustKernelClassifier
 from buttress.robust.kernel_regressor import RobustKernelRegressor
+from buttress.robust.laws import LabelsJudged, TargetsJudged, label_law, residual_law
 from buttress.robust.linear_regressor import RobustLinearRegressor
 from buttress.robust.published.likelihood import TrimmedLikelihoodClassifier, TrimmedLikelihoodRegressor
 from buttress.robust.published.linear import CRR, STIR
+from buttress.robust.published.scoring import bounded_loss, bounded_loss_scorer
 from buttress.robust.published.sever import SeverClassifier, SeverRegressor
 from buttress.robust.published.under_risk import KernelClassifier, KernelRegressor
 from buttress.robust.report import OutlierDisplay, outlier_report
-from buttress.robust.scoring import bounded_loss, bounded_loss_scorer
 
 __all__ = [
     "CRR",
     "STIR",
     "KernelClassifier",
     "KernelRegressor",
+    "LabelsJudged",
     "OutlierDisplay",
     "RobustKernelClassifier",
     "RobustKernelRegressor",
     "RobustLinearRegressor",
     "SeverClassifier",
     "SeverRegressor",
+    "TargetsJudged",
     "TrimmedLikelihoodClassifier",
     "TrimmedLikelihoodRegressor",
     "bounded_loss",
     "bounded_loss_scorer",
+    "label_law",
     "outlier_report",
+    "residual_law",
 ]

@@ -32,10 +32,14 @@ TAIL = 1e-300  # least p-value, which a logarithm can bear
 
 @dataclass(frozen=True)
 class Cells:
-    """p-value of each row, shape (n,), and the columns at fault in it, the worst first (none where it is ordinary)."""
+    """p-value of each row, shape (n,), and the columns at fault in it, the worst first (none where it is ordinary).
+
+    ``expected`` is what the other columns of the row predict for these.
+    """
 
     p_value: Array
     columns: list[NDArray[np.intp]]
+    expected: list[Array]
 
 
 @dataclass(frozen=True)
@@ -74,14 +78,18 @@ def deviating_cells(X: Array) -> Cells:
     X = np.asarray(X, dtype=np.float64)
     judged = np.flatnonzero(_deviation(X) > 0)
     if not 0 < len(judged) <= 1000 or len(X) < FEWEST:
-        return Cells(np.ones(len(X)), [np.empty(0, dtype=np.intp)] * len(X))
+        return Cells(np.ones(len(X)), [np.empty(0, dtype=np.intp)] * len(X), [np.empty(0)] * len(X))
     law = cell_law(X[drawn_rows(len(X))][:, judged])
     U = law.scaled(X[:, judged])
     p = row_chances(law.log_chances(U))
-    columns = [np.empty(0, dtype=np.intp)] * len(X)
+    columns, expected = [np.empty(0, dtype=np.intp)] * len(X), [np.empty(0)] * len(X)
     for i in np.argsort(p, kind="stable")[: min(int(np.sum(p < ENTRIES.level)), 1000)]:
-        columns[i] = judged[_at_fault(law, U[i])]
-    return Cells(p, columns)
+        wrong = _at_fault(law, U[i])
+        others = U[i : i + 1].copy()
+        others[0, wrong] = 0.0  # what is wrong itself predicts nothing
+        columns[i] = judged[wrong]
+        expected[i] = (law.middle + law.scale * law.expected(others)[0])[wrong]
+    return Cells(p, columns, expected)
 
 
 def cell_law(X: Array) -> CellLaw:

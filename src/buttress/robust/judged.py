@@ -68,6 +68,18 @@ def chosen_inliers(outlier_proba: Array, share: float | None) -> NDArray[np.bool
     return mask | (outlier_proba == 0)
 
 
+def counted(
+    outlier_proba: Array, share: float | None, shares: Array | None, *, none_too: bool
+) -> tuple[NDArray[np.bool_], float, Array]:
+    """Return the rows taken as good, the share of corrupt ones and its interval.
+
+    ``shares`` (2,) bound the share, None where a ``share`` is given; ``none_too`` says that none may be corrupt.
+    """
+    mask = chosen_inliers(outlier_proba, share)
+    estimate = float(outlier_proba.mean()) if share is None else share
+    return mask, estimate, np.full(2, estimate) if shares is None else around(estimate, shares, none_too=none_too)
+
+
 def keep_rows(
     model: Any, found: Found, sigma: Array, share: float | None, unit: float, shares: Array | None, *, whole: bool
 ) -> None:
@@ -83,10 +95,8 @@ def keep_rows(
     model.loo_residual_ = found.fit.loo * unit
     model.loo_sigma_ = sigma
     model.scale_ = found.known.law.scale * unit
-    model.inlier_mask_ = chosen_inliers(model.outlier_proba_, share)
-    model.contamination_ = float(model.outlier_proba_.mean()) if share is None else share
-    model.contamination_interval_ = (np.full(2, model.contamination_) if shares is None else
-                                     around(model.contamination_, shares, none_too=found.clean))
+    model.inlier_mask_, model.contamination_, model.contamination_interval_ = counted(
+        model.outlier_proba_, share, shares, none_too=found.clean)
     agree = np.ones((1, len(sigma))) if found.votes is None else found.votes == model.inlier_mask_
     model.agreement_ = np.mean(agree, axis=0)
 

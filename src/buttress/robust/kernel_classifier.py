@@ -17,13 +17,13 @@ from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import is_precomputed
 from buttress.robust.design import Design, Regime, Setting, fit_setting, given
-from buttress.robust.judged import chosen_inliers
+from buttress.robust.judged import chosen_inliers, counted
 from buttress.robust.kernel_machine import RobustKernelMachine
 from buttress.robust.label_fit import LabelFit, LabelTask, fit_labels, fit_many_labels, with_directions
 from buttress.robust.tuning import DESIGN, RELABEL
 from buttress.solvers.contamination.confusion_law import one_rate
 from buttress.solvers.contamination.label_law import label_margins
-from buttress.solvers.contamination.share_interval import around, label_shares
+from buttress.solvers.contamination.share_interval import label_shares
 from buttress.solvers.run import Budget
 
 
@@ -166,12 +166,12 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         # No other row supports or contradicts the label of an isolated row: it is as likely wrong as any.
         self.outlier_proba_ = of_all(wrong, float(wrong.mean()))
         self.scale_ = float(np.median(np.abs(margin)))
-        self.inlier_mask_ = chosen_inliers(np.where(isolated, 1.0, self.outlier_proba_), share)
-        self.contamination_ = float(self.outlier_proba_.mean()) if share is None else share
         rate = float(wrong.mean()) if share is None else share
         self.confusion_ = one_rate(C, rate) if found.confusion is None else found.confusion.rates
-        self.contamination_interval_ = np.full(2, share) if share is not None else around(
-            self.contamination_, label_shares(found.first, codes[rows], found.directed), none_too=False)
+        shares = None if share is not None else label_shares(found.first, codes[rows], found.directed)
+        _, self.contamination_, self.contamination_interval_ = counted(
+            self.outlier_proba_, share, shares, none_too=False)
+        self.inlier_mask_ = chosen_inliers(np.where(isolated, 1.0, self.outlier_proba_), share)
         self.agreement_ = of_all(np.mean(found.votes == self.inlier_mask_[rows], axis=0), 1.0)
         scores = of_all(found.last.scores[:, 1:] if C == 2 else found.last.scores, 0.0)
         self._certainty = Certainty(HeldOut(scores, codes, (~isolated).astype(np.float64), C,

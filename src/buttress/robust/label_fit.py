@@ -252,15 +252,13 @@ def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
     codes = task.codes
     law = learn_confusion(found.first, codes)
     found = replace(found, directed=law)
-    n = len(codes)
-    single = found.likelihood - np.log(n) / n  # a rate and a temperature
-    if (law.criterion - single) * n <= CONFUSION.decisive or not law.tells_classes():
+    if law.lead(found.likelihood, len(codes)) <= CONFUSION.decisive:
         return found
     directed = confused_fit(task, found.first, law)
     if directed is None or not directed[1].tells_classes():
         return found
     last, final = directed
-    wrong = 1 - final.true_chances(last.scores, codes)[np.arange(n), codes]
+    wrong = 1 - final.true_chances(last.scores, codes)[np.arange(len(codes)), codes]
     likelihood = float(np.log(final.joint(last.scores, codes).sum(axis=1)).mean())
     return replace(found, last=last, clean=False, n_iter=found.n_iter + RELABEL.rounds,
                    flips=Flips(float(wrong.mean()), wrong, final.classes(last.scores), likelihood),

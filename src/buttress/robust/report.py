@@ -147,7 +147,8 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
     size = getattr(estimator, "loo_sigma_", -doubt)
     order = np.lexsort((-doubt, -np.round(estimator.outlier_proba_, 2)))
     if fdr is not None:
-        order = order[likeliest(estimator, fdr)[order]]
+        judged = np.where(getattr(estimator, "isolated_", False), -np.inf, estimator.outlier_proba_)
+        order = order[likeliest(judged, fdr)[order]]
     columns = {"row": _labels(X, y, len(given)), "given": given, "expected": expected, name: size,
                "probability": estimator.outlier_proba_, "agreement": estimator.agreement_}
     if hasattr(estimator, "isolated_"):
@@ -195,17 +196,15 @@ def _numbers_of(X: Any) -> tuple[Labels, Array]:
     return np.array(list(numbers), dtype=object), np.array(list(numbers.values())).reshape(-1, len(X)).T
 
 
-def likeliest(estimator: JudgesRows, fdr: float) -> NDArray[np.bool_]:
-    """Return the most rows, the likeliest, whose mean probability of being right is at most ``fdr``.
+def likeliest(outlier_proba: Array, fdr: float) -> NDArray[np.bool_]:
+    """Return the most rows, the likeliest to be corrupt, whose mean probability of being right is at most ``fdr``.
 
     That is the Bayesian false discovery rate (Efron, Large-scale inference, 2010, chapter 5). Rows that are likelier
     right than corrupt are not named (from a half on, none likelier right than ``fdr``): certain rows would otherwise
     make up for doubtful ones until the rate is used up, and any error of the probabilities breaks it.
     """
     check_number("fdr", fdr, 0, 1)
-    right = 1 - estimator.outlier_proba_
-    if hasattr(estimator, "isolated_"):
-        right = np.where(estimator.isolated_, np.inf, right)
+    right = 1 - outlier_proba
     order = np.argsort(right, kind="stable")
     mean = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
     named = np.zeros(len(order), dtype=np.bool_)

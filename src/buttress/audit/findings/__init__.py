@@ -3,28 +3,42 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from buttress._suggest import near
-from buttress.audit.findings.belonging import Groups, Times
-from buttress.audit.findings.columns import Constants, FarOut, Indexes, MissingValues, MixedUnits
-from buttress.audit.findings.copies import Duplicates, NearDuplicates
-from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
-from buttress.audit.findings.leaks import Leaks
-from buttress.audit.findings.models import FragileToLabels, FragileToMoves, NoBetter, Novel
-from buttress.audit.findings.newer import AlongTheFile, Drifted, NovelRows, Untrusted
-from buttress.audit.findings.rows import (
-    Imbalance,
-    RepeatedTarget,
-    Skew,
-    TargetWords,
-    WrongLabels,
-    WrongOfOneKind,
-)
+from buttress.audit.findings.belonging import rows_in_groups, rows_with_times
+from buttress.audit.findings.columns import constants, far_entries, indexes, missing_values, mixed_units
+from buttress.audit.findings.copies import duplicates, near_duplicates
+from buttress.audit.findings.finding import Check, Evidence, Finding, Listed, Severity
+from buttress.audit.findings.leaks import leaks
+from buttress.audit.findings.models import fragile_to_labels, fragile_to_moves, no_better, novel
+from buttress.audit.findings.newer import along_the_file, drifted, novel_rows, untrusted
+from buttress.audit.findings.rows import imbalance, repeated_target, skew, target_words, wrong_labels, wrong_of_one_kind
 
 __all__ = ["CHECKS", "Check", "Evidence", "Finding", "Severity", "check_codes", "find_all", "find_first"]
 
-CHECKS: tuple[Check, ...] = (
-    Leaks(), Indexes(), Duplicates(), NearDuplicates(), Constants(), MissingValues(), WrongLabels(), WrongOfOneKind(),
-    FarOut(), MixedUnits(), TargetWords(), Imbalance(), Skew(), FragileToMoves(), FragileToLabels(), Novel(),
-    NoBetter(), Drifted(), NovelRows(), Untrusted(), AlongTheFile(), RepeatedTarget(), Groups(), Times(),
+CHECKS = (
+    Listed("BUT001", "a column gives the target away", leaks, Severity.error),
+    Listed("BUT002", "a column numbers the rows", indexes),
+    Listed("BUT003", "rows are copies", duplicates, of_columns=False),
+    Listed("BUT004", "rows are nearly copies", near_duplicates),
+    Listed("BUT005", "a column is constant, or nearly", constants, Severity.note),
+    Listed("BUT006", "values are missing", missing_values),
+    Listed("BUT007", "targets look wrong", wrong_labels, of_columns=False),
+    Listed("BUT008", "wrong labels are of one kind", wrong_of_one_kind, of_columns=False),
+    Listed("BUT009", "entries lie far out", far_entries),
+    Listed("BUT010", "a column mixes units", mixed_units, Severity.error),
+    Listed("BUT011", "words in the target mean that it is missing", target_words, Severity.error),
+    Listed("BUT012", "classes differ in size", imbalance),
+    Listed("BUT013", "the target is skewed", skew, Severity.note),
+    Listed("BUT014", "small moves change predictions", fragile_to_moves, of_columns=False),
+    Listed("BUT015", "wrong training targets change predictions", fragile_to_labels, of_columns=False),
+    Listed("BUT016", "held-out rows are unlike the training rows", novel, of_columns=False),
+    Listed("BUT017", "no model beats the baseline", no_better, Severity.error, of_columns=False),
+    Listed("BUT018", "columns drifted", drifted, of_columns=False),
+    Listed("BUT019", "newer rows are novel", novel_rows, of_columns=False),
+    Listed("BUT020", "a model may fail on newer rows", untrusted, Severity.error, of_columns=False),
+    Listed("BUT021", "columns change along the file", along_the_file, Severity.note),
+    Listed("BUT022", "one target is repeated", repeated_target),
+    Listed("BUT023", "rows belong to groups", rows_in_groups),
+    Listed("BUT024", "rows have times", rows_with_times, Severity.note),
 )
 _WORST_FIRST = list(Severity)
 

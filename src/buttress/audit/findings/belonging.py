@@ -10,7 +10,7 @@ from scipy.stats import binom, kruskal, spearmanr
 from sklearn.neighbors import NearestNeighbors
 
 from buttress._suggest import column_called
-from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.reading.split import moments
 from buttress.audit.reading.table import Table, given_column
 from buttress.audit.reading.texts import texts_of
@@ -25,32 +25,26 @@ WHO = re.compile(r"(?i)(?:^|[\W_])(?:id|patient|subject|person|participant|user|
 WHEN = re.compile(r"(?i)(?:^|[\W_])(?:date|datetime|timestamp|year)(?:$|[\W_])")
 
 
-class Groups(Check):
+def rows_in_groups(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """A column whose equal entries mark rows that are alike, so that held-out rows have relatives among the others."""
-
-    code = "BUT023"
-    title = "rows belong to groups"
-    of_columns = True
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        table = evidence.table
-        if table.groups is not None or table.times is not None or table.to_test is not None:
-            return
-        named = [name for name in table.numeric if WHO.search(name)]
-        for name in (*table.identifiers, *named, *table.categorical):
-            codes = texts_of(given_column(table, name, "--groups")).codes
-            known = np.flatnonzero(codes >= 0)
-            if not FEWEST <= len(np.unique(codes[known])) <= len(known) / 2:
-                continue
-            share, chance, p = _alike(table, name, codes, known)
-            if share >= max(ALIKE, TIMES_CHANCE * chance) and p < LEVEL:
-                yield self.finding(
-                    f"Rows of one {name!r} are alike: {share:.0%} of the rows have one of the same {name!r} nearest to "
-                    f"them, by chance {chance:.0%} would. Held out at random they have such relatives among the "
-                    "training rows, and scores are too high for new ones.",
-                    f"If a model is to serve a new {name!r}, run it again with --groups {name!r}.",
-                    Severity.note if name in table.categorical and not WHO.search(name) else Severity.warning,
-                    column=name, share=share, chance=chance)
+    table = evidence.table
+    if table.groups is not None or table.times is not None or table.to_test is not None:
+        return
+    named = [name for name in table.numeric if WHO.search(name)]
+    for name in (*table.identifiers, *named, *table.categorical):
+        codes = texts_of(given_column(table, name, "--groups")).codes
+        known = np.flatnonzero(codes >= 0)
+        if not FEWEST <= len(np.unique(codes[known])) <= len(known) / 2:
+            continue
+        share, chance, p = _alike(table, name, codes, known)
+        if share >= max(ALIKE, TIMES_CHANCE * chance) and p < LEVEL:
+            yield finding(
+                f"Rows of one {name!r} are alike: {share:.0%} of the rows have one of the same {name!r} nearest to "
+                f"them, by chance {chance:.0%} would. Held out at random they have such relatives among the "
+                "training rows, and scores are too high for new ones.",
+                f"If a model is to serve a new {name!r}, run it again with --groups {name!r}.",
+                Severity.note if name in table.categorical and not WHO.search(name) else Severity.warning,
+                column=name, share=share, chance=chance)
 
 
 def _alike(
@@ -78,29 +72,22 @@ def _scaled(column: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.nan_to_num((column - np.nanmean(column)) / spread)[:, None]
 
 
-class Times(Check):
+def rows_with_times(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """A column of times: if later rows are to be predicted, the latest should be held out."""
-
-    code = "BUT024"
-    title = "rows have times"
-    severity = Severity.note
-    of_columns = True
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        table = evidence.table
-        if table.groups is not None or table.times is not None or table.to_test is not None:
-            return
-        for name in (*table.dates, *(name for name in table.numeric if WHEN.search(name))):
-            try:
-                when = moments(name, given_column(table, name, "--time"), table)
-            except ValueError:  # in a notation that is read by nothing here, or with gaps
-                continue
-            p = _changes(when, evidence.target, evidence.classifies)
-            changes = ", and the target changes with it" if p < LEVEL else ""
-            yield self.finding(
-                f"{column_called(name)} says when rows were{changes}.",
-                f"If a model is to predict later rows, run it again with --time {name!r}, to test on the latest.",
-                Severity.warning if changes else Severity.note, column=name, p_value=p)
+    table = evidence.table
+    if table.groups is not None or table.times is not None or table.to_test is not None:
+        return
+    for name in (*table.dates, *(name for name in table.numeric if WHEN.search(name))):
+        try:
+            when = moments(name, given_column(table, name, "--time"), table)
+        except ValueError:  # in a notation that is read by nothing here, or with gaps
+            continue
+        p = _changes(when, evidence.target, evidence.classifies)
+        changes = ", and the target changes with it" if p < LEVEL else ""
+        yield finding(
+            f"{column_called(name)} says when rows were{changes}.",
+            f"If a model is to predict later rows, run it again with --time {name!r}, to test on the latest.",
+            Severity.warning if changes else Severity.note, column=name, p_value=p)
 
 
 def _changes(when: NDArray[np.float64], y: NDArray[Any], classifies: bool) -> float:

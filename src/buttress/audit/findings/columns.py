@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2_contingency
 
 from buttress._suggest import column_called
-from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.findings.leaks import association
 from buttress.audit.reading.cautions import LOOKED, counts
 from buttress.audit.reading.table import MISSING
@@ -37,47 +37,34 @@ def listed(names: Iterable[object]) -> str:
     return ", ".join(repr(name) for name in islice(names, SHOWN)) + more
 
 
-class Indexes(Check):
+def indexes(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Columns that only number the rows, dropped or kept, and row numbers that predict the target."""
-
-    code = "BUT002"
-    title = "a column numbers the rows"
-    of_columns = True
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        table = evidence.table
-        kept = {name: column for name, column in table.numeric.items() if counts(column)}
-        for name, column in (table.indexes | kept).items():
-            rank = association(column.astype(np.float64), evidence.target, evidence.classifies)
-            dropped = "was dropped" if name in table.indexes else "is used as a feature"
-            predicts = rank >= max(LEAST_RANK_INDEX, 4 / np.sqrt(len(table)))
-            severity = (Severity.note if name in table.indexes else  # dropped, it does no harm
-                        Severity.error if predicts else Severity.warning)
-            known = f"AUC {(1 + rank) / 2:.2f}" if evidence.classifies else f"rank correlation {rank:.2f}"
-            says = f", and predicts the target ({known}): the file is sorted" if predicts else ""
-            advice = "" if name in table.indexes else "Drop it, unless it means more than the order of the rows."
-            yield self.finding(f"{column_called(name)} numbers the rows and {dropped}{says}.", advice, severity,
-                               columns=[name], association=rank)
+    table = evidence.table
+    kept = {name: column for name, column in table.numeric.items() if counts(column)}
+    for name, column in (table.indexes | kept).items():
+        rank = association(column.astype(np.float64), evidence.target, evidence.classifies)
+        dropped = "was dropped" if name in table.indexes else "is used as a feature"
+        predicts = rank >= max(LEAST_RANK_INDEX, 4 / np.sqrt(len(table)))
+        severity = (Severity.note if name in table.indexes else  # dropped, it does no harm
+                    Severity.error if predicts else Severity.warning)
+        known = f"AUC {(1 + rank) / 2:.2f}" if evidence.classifies else f"rank correlation {rank:.2f}"
+        says = f", and predicts the target ({known}): the file is sorted" if predicts else ""
+        advice = "" if name in table.indexes else "Drop it, unless it means more than the order of the rows."
+        yield finding(f"{column_called(name)} numbers the rows and {dropped}{says}.", advice, severity,
+                      columns=[name], association=rank)
 
 
-class Constants(Check):
+def constants(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Columns of one value, which were dropped, and columns in which few entries differ."""
-
-    code = "BUT005"
-    title = "a column is constant, or nearly"
-    severity = Severity.note
-    of_columns = True
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        table = evidence.table
-        if table.constant:
-            yield self.finding(f"Constant or empty columns, dropped: {listed(table.constant)}.", columns=table.constant)
-        nearly = [name for name, column in table.numeric.items() if _nearly_constant(column)]
-        nearly += [name for name in table.categorical
-                   if _mostly_one(int(np.bincount(table.factors(name)[1]).max()), len(table))]
-        if nearly:
-            yield self.finding(f"Columns with one value in 99% of the rows: {listed(nearly)}.",
-                               "They say little, and a held-out part may lack their other values.", columns=nearly)
+    table = evidence.table
+    if table.constant:
+        yield finding(f"Constant or empty columns, dropped: {listed(table.constant)}.", columns=table.constant)
+    nearly = [name for name, column in table.numeric.items() if _nearly_constant(column)]
+    nearly += [name for name in table.categorical
+               if _mostly_one(int(np.bincount(table.factors(name)[1]).max()), len(table))]
+    if nearly:
+        yield finding(f"Columns with one value in 99% of the rows: {listed(nearly)}.",
+                      "They say little, and a held-out part may lack their other values.", columns=nearly)
 
 
 def _nearly_constant(column: NDArray[np.float64]) -> bool:
@@ -90,35 +77,29 @@ def _mostly_one(commonest: int, rows: int) -> bool:
     return commonest >= (1 - FEW_ROWS) * rows and rows >= 1 / FEW_ROWS
 
 
-class MissingValues(Check):
+def missing_values(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Columns with many missing values, and those whose gaps have to do with the target."""
-
-    code = "BUT006"
-    title = "values are missing"
-    of_columns = True
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        table = evidence.table
-        gaps = {name: np.isnan(column) for name, column in table.numeric.items()}
-        gaps |= {name: np.asarray(column == MISSING) for name, column in table.categorical.items()}
-        shares = {name: float(gap.mean()) for name, gap in gaps.items() if gap.any()}
-        much = {name: share for name, share in shares.items() if share >= MUCH_MISSING}
-        if much:
-            most = max(much, key=lambda name: much[name])
-            said = f"{column_called(most)} is missing in {much[most]:.0%} of the rows"
-            if len(much) > 1:
-                said = f"Over {MUCH_MISSING:.0%} is missing in {listed(much)}; most in {most!r}, {much[most]:.0%}"
-            yield self.finding(f"{said}.", "Find out why values are missing, and leave out a column that is nearly "
-                               "empty: models other than gradient boosting fill gaps with the median.",
-                               columns=list(much), shares=much)
-        elif shares:
-            yield self.finding(f"Some values are missing in {listed(shares)}.", "", Severity.note,
-                               columns=list(shares), shares=shares)
-        tells = [name for name in shares if _p_value(gaps[name], evidence) < LEVEL / len(shares)]
-        if tells:
-            yield self.finding(f"Whether a value is missing has to do with the target: {listed(tells)}.",
-                               "Give the gap as a column of its own, and find out why values are missing.",
-                               columns=tells)
+    table = evidence.table
+    gaps = {name: np.isnan(column) for name, column in table.numeric.items()}
+    gaps |= {name: np.asarray(column == MISSING) for name, column in table.categorical.items()}
+    shares = {name: float(gap.mean()) for name, gap in gaps.items() if gap.any()}
+    much = {name: share for name, share in shares.items() if share >= MUCH_MISSING}
+    if much:
+        most = max(much, key=lambda name: much[name])
+        said = f"{column_called(most)} is missing in {much[most]:.0%} of the rows"
+        if len(much) > 1:
+            said = f"Over {MUCH_MISSING:.0%} is missing in {listed(much)}; most in {most!r}, {much[most]:.0%}"
+        yield finding(f"{said}.", "Find out why values are missing, and leave out a column that is nearly "
+                      "empty: models other than gradient boosting fill gaps with the median.",
+                      columns=list(much), shares=much)
+    elif shares:
+        yield finding(f"Some values are missing in {listed(shares)}.", "", Severity.note,
+                      columns=list(shares), shares=shares)
+    tells = [name for name in shares if _p_value(gaps[name], evidence) < LEVEL / len(shares)]
+    if tells:
+        yield finding(f"Whether a value is missing has to do with the target: {listed(tells)}.",
+                      "Give the gap as a column of its own, and find out why values are missing.",
+                      columns=tells)
 
 
 def _p_value(gap: NDArray[np.bool_], evidence: Evidence) -> float:
@@ -136,43 +117,38 @@ def _p_value(gap: NDArray[np.bool_], evidence: Evidence) -> float:
     return float(chi2_contingency(counted).pvalue)
 
 
-class FarOut(Check):
+def far_entries(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Entries far from all others of their column, with the likely cause: a sentinel, a sign, a unit, a comma, a swap.
     """
+    explained: dict[str, NDArray[np.intp]] = {}
+    for first, second, rows in swapped(evidence.table.numeric):
+        labels = evidence.labels(rows)
+        yield finding(
+            f"Columns {first!r} and {second!r} look swapped in {len(rows)} rows, such as row {labels[0]}: each "
+            "lies where the other usually does.", "Look at these rows, and swap them back.",
+            columns=[first, second], rows=labels, count=len(rows), cause="swapped")
+        explained |= {first: rows, second: rows}
+    for name, column in evidence.table.numeric.items():
+        codes = negative_codes(column)
+        others = column.copy()
+        others[codes] = np.nan
+        others[explained.get(name, codes)] = np.nan
+        for far in (codes, far_out(others)):
+            if len(far):
+                yield from _parted_entries(evidence, finding, name, column if far is codes else others, far)
 
-    code = "BUT009"
-    title = "entries lie far out"
-    of_columns = True
 
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        explained: dict[str, NDArray[np.intp]] = {}
-        for first, second, rows in swapped(evidence.table.numeric):
-            labels = evidence.labels(rows)
-            yield self.finding(
-                f"Columns {first!r} and {second!r} look swapped in {len(rows)} rows, such as row {labels[0]}: each "
-                "lies where the other usually does.", "Look at these rows, and swap them back.",
-                columns=[first, second], rows=labels, count=len(rows), cause="swapped")
-            explained |= {first: rows, second: rows}
-        for name, column in evidence.table.numeric.items():
-            codes = negative_codes(column)
-            others = column.copy()
-            others[codes] = np.nan
-            others[explained.get(name, codes)] = np.nan
-            for far in (codes, far_out(others)):
-                if len(far):
-                    yield from self._of(evidence, name, column if far is codes else others, far)
-
-    def _of(
-        self, evidence: Evidence, name: str, column: NDArray[np.float64], far: NDArray[np.intp]
-    ) -> Iterable[Finding]:
-        value = float(np.median(column[far]))
-        cause = _cause(column, far)
-        rows = evidence.labels(far)
-        yield self.finding(
-            f"{column_called(name)}: {len(far)} entr{'y lies' if len(far) == 1 else 'ies lie'} far out, such as "
-            f"{column[far[0]]:.6g} in row {rows[0]}{f': {cause}' if cause else ''}.",
-            "Correct them or leave them empty: they stretch the scale of the column.",
-            columns=[name], rows=rows, count=len(far), value=value, cause=cause)
+def _parted_entries(
+    evidence: Evidence, finding: Made, name: str, column: NDArray[np.float64], far: NDArray[np.intp]
+) -> Iterable[Finding]:
+    value = float(np.median(column[far]))
+    cause = _cause(column, far)
+    rows = evidence.labels(far)
+    yield finding(
+        f"{column_called(name)}: {len(far)} entr{'y lies' if len(far) == 1 else 'ies lie'} far out, such as "
+        f"{column[far[0]]:.6g} in row {rows[0]}{f': {cause}' if cause else ''}.",
+        "Correct them or leave them empty: they stretch the scale of the column.",
+        columns=[name], rows=rows, count=len(far), value=value, cause=cause)
 
 
 def negative_codes(column: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -324,16 +300,9 @@ def _within(column: NDArray[np.float64], ends: tuple[float, float]) -> NDArray[n
     return np.asarray((column >= ends[0]) & (column <= ends[1]))
 
 
-class MixedUnits(Check):
+def mixed_units(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Columns whose entries are written with different units."""
-
-    code = "BUT010"
-    title = "a column mixes units"
-    severity = Severity.error
-    of_columns = True
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        for name, units in evidence.table.units.items():
-            said = ", ".join(f"{count} in {unit!r}" if unit else f"{count} bare" for unit, count in units.items())
-            yield self.finding(f"{column_called(name)} mixes units: {said}. Entries in others than the commonest count "
-                               "as missing.", "Convert them to one unit.", columns=[name], units=units)
+    for name, units in evidence.table.units.items():
+        said = ", ".join(f"{count} in {unit!r}" if unit else f"{count} bare" for unit, count in units.items())
+        yield finding(f"{column_called(name)} mixes units: {said}. Entries in others than the commonest count "
+                      "as missing.", "Convert them to one unit.", columns=[name], units=units)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import poisson
 
 from buttress._suggest import agreeing, counted
-from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.reading.cautions import LOOKED
 from buttress.audit.reading.split import groups
 from buttress.audit.reading.table import Table
@@ -30,31 +30,26 @@ HALF = np.uint64(32)  # bits of a word
 ACROSS = "so scores are too high"
 
 
-class Duplicates(Check):
+def duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Rows with equal features, those with different targets among them, and copies across the split."""
-
-    code = "BUT003"
-    title = "rows are copies"
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        group = groups(evidence.table)
-        if int(group.max()) + 1 == len(group):
-            return
-        group, what, chance = _beyond_chance(group, _with_targets(group, evidence), _words(evidence.table))
-        copies = len(group) - int(group.max()) - 1
-        sizes, disagreeing = np.bincount(group), _disagreeing(group, evidence)
-        across = np.isin(group[evidence.test], group[evidence.train])
-        rows = evidence.labels(np.flatnonzero(sizes[group] > 1))
-        facts = {"rows": rows, "count": copies, "different_targets": disagreeing, "across": int(across.sum())}
-        said = f"{counted(copies, 'row')} {agreeing(copies, 'repeats', 'repeat')} {what} of another"
-        if disagreeing:
-            said += f"; {counted(disagreeing, 'group')} of {int((sizes > 1).sum())} have different targets"
-        if chance:
-            yield self.finding(f"{said}.", "Columns of few values have nearly as many by chance: they may be different "
-                               "cases that no column tells apart.", Severity.note, **facts)
-            return
-        severity = _severity(copies / len(group), disagreeing / len(group), across)
-        yield self.finding(said + _across(across) + ".", _advice(disagreeing), severity, **facts)
+    group = groups(evidence.table)
+    if int(group.max()) + 1 == len(group):
+        return
+    group, what, chance = _beyond_chance(group, _with_targets(group, evidence), _words(evidence.table))
+    copies = len(group) - int(group.max()) - 1
+    sizes, disagreeing = np.bincount(group), _disagreeing(group, evidence)
+    across = np.isin(group[evidence.test], group[evidence.train])
+    rows = evidence.labels(np.flatnonzero(sizes[group] > 1))
+    facts = {"rows": rows, "count": copies, "different_targets": disagreeing, "across": int(across.sum())}
+    said = f"{counted(copies, 'row')} {agreeing(copies, 'repeats', 'repeat')} {what} of another"
+    if disagreeing:
+        said += f"; {counted(disagreeing, 'group')} of {int((sizes > 1).sum())} have different targets"
+    if chance:
+        yield finding(f"{said}.", "Columns of few values have nearly as many by chance: they may be different "
+                      "cases that no column tells apart.", Severity.note, **facts)
+        return
+    severity = _severity(copies / len(group), disagreeing / len(group), across)
+    yield finding(said + _across(across) + ".", _advice(disagreeing), severity, **facts)
 
 
 def _with_targets(group: NDArray[np.intp], evidence: Evidence) -> NDArray[np.intp]:
@@ -148,36 +143,30 @@ def _pairs(keys: NDArray[np.uint64 | np.intp]) -> float:
     return float((counts * (counts - 1)).sum() / 2)
 
 
-class NearDuplicates(Check):
+def near_duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Rows that differ from another by next to nothing in every numeric column, and not in a category."""
-
-    code = "BUT004"
-    title = "rows are nearly copies"
-    of_columns = True
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        table = evidence.table
-        enough = min(len(table) / 10, VARIED)
-        varied = [column for column in table.numeric.values() if len(np.unique(column)) > enough]
-        if len(varied) < FEWEST_COLUMNS:
-            return
-        X = table.coded()
-        numbers = X[:, : len(table.numeric)]
-        numbers -= np.nanmean(numbers, axis=0)
-        numbers /= np.nanstd(numbers, axis=0)
-        found, partner = _near(np.nan_to_num(X, copy=False))
-        if not len(found):
-            return
-        across = np.isin(evidence.test, found[~np.isin(partner, evidence.test)])
-        disagreeing = int(_differ(evidence, found, partner).sum())
-        said = (f"{counted(len(found), 'row')} {agreeing(len(found), 'differs', 'differ')} from another by less than "
-                f"{NEAR:g} standard deviations in every column")
-        if disagreeing:
-            said += f"; {disagreeing} of them have another target than it"
-        advice = _advice(disagreeing) if disagreeing else "Look whether one measurement was entered twice."
-        yield self.finding(said + _across(across) + ".", advice,
-                           _severity(len(found) / len(X), disagreeing / len(X), across), rows=evidence.labels(found),
-                           count=len(found), different_targets=disagreeing, across=int(across.sum()))
+    table = evidence.table
+    enough = min(len(table) / 10, VARIED)
+    varied = [column for column in table.numeric.values() if len(np.unique(column)) > enough]
+    if len(varied) < FEWEST_COLUMNS:
+        return
+    X = table.coded()
+    numbers = X[:, : len(table.numeric)]
+    numbers -= np.nanmean(numbers, axis=0)
+    numbers /= np.nanstd(numbers, axis=0)
+    found, partner = _near(np.nan_to_num(X, copy=False))
+    if not len(found):
+        return
+    across = np.isin(evidence.test, found[~np.isin(partner, evidence.test)])
+    disagreeing = int(_differ(evidence, found, partner).sum())
+    said = (f"{counted(len(found), 'row')} {agreeing(len(found), 'differs', 'differ')} from another by less than "
+            f"{NEAR:g} standard deviations in every column")
+    if disagreeing:
+        said += f"; {disagreeing} of them have another target than it"
+    advice = _advice(disagreeing) if disagreeing else "Look whether one measurement was entered twice."
+    yield finding(said + _across(across) + ".", advice,
+                  _severity(len(found) / len(X), disagreeing / len(X), across), rows=evidence.labels(found),
+                  count=len(found), different_targets=disagreeing, across=int(across.sum()))
 
 
 def _differ(evidence: Evidence, rows: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.bool_]:

@@ -1,7 +1,7 @@
 """A finding, the evidence it rests on, and the class of a check: what a user subclasses for one of their own."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -83,8 +83,7 @@ class Check(ABC):
     """A check of the audit. Give instances of a subclass as ``checks=`` for a check of your own.
 
     Class attributes: ``code`` (the audit's are BUT and three digits; use letters of your own), ``title`` (what it looks
-    for) and ``severity`` (of its findings, unless one says otherwise). With ``of_columns`` a check of the audit says
-    that it looks at columns, target and split only: what it finds is told before any model is fitted.
+    for) and ``severity`` (of its findings, unless one says otherwise).
 
     Examples
     --------
@@ -108,7 +107,6 @@ class Check(ABC):
     code: str
     title: str
     severity: Severity = Severity.warning
-    of_columns: bool = False
 
     @abstractmethod
     def find(self, evidence: Evidence) -> Iterable[Finding]:
@@ -119,3 +117,23 @@ class Check(ABC):
     ) -> Finding:
         """Return a finding of this check."""
         return Finding(self.code, severity or self.severity, title, evidence, advice)
+
+
+Made = Callable[..., Finding]  # ``Check.finding`` of the check that asks
+
+
+@dataclass(frozen=True)
+class Listed(Check):
+    """A check of the audit: the function that yields what it finds of the evidence, given what makes a finding of it.
+
+    One ``of_columns`` looks at columns, target and split only: what it finds is told before any model is fitted.
+    """
+
+    code: str
+    title: str
+    finds: Callable[[Evidence, Made], Iterable[Finding]]
+    severity: Severity = Severity.warning
+    of_columns: bool = True
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        return self.finds(evidence, self.finding)

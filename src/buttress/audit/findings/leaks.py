@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from buttress._suggest import column_called
-from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.cautions import tells
 from buttress.audit.reading.split import Rows, draw, told_to_hold_out
@@ -49,35 +49,28 @@ def association(column: NDArray[np.float64], y: Labels, classifies: bool) -> flo
                for mine in (y == label for label in np.unique(y)))
 
 
-class Leaks(Check):
+def leaks(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Columns that give the target or one class of it away: they tell it exactly, or far ahead of all others."""
-
-    code = "BUT001"
-    title = "a column gives the target away"
-    severity = Severity.error
-    of_columns = True
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        table = evidence.table
-        columns: dict[str, NDArray[Any]] = {**table.numeric, **table.categorical}
-        drawn = draw(evidence.target, ROWS, evidence.classifies, 0)
-        Z, y = table.coded()[drawn], evidence.target[drawn]
-        Z = np.nan_to_num(Z, nan=np.nanmin(Z) - 1.0)
-        folds = _folds(table, drawn, evidence.classifies)
-        for place, (name, column) in enumerate(columns.items()):
-            how = tells(column, evidence.target, table.target_codes() if evidence.classifies else None)
-            if how:
-                yield self.finding(f"{column_called(name)} {how} the target {table.target_name!r}.", ADVICE,
-                                   columns=[name])
-            elif evidence.classifies and np.unique(y, return_counts=True)[1].min() < FOLDS:
-                continue
-            elif leak := _leak(Z, place, y, evidence.classifies, folds):
-                part, alone, others = leak
-                what = f"the target {table.target_name!r}" if part is None else f"which rows are {part}"
-                yield self.finding(
-                    f"{column_called(name)} alone nearly tells {what}: its error is {alone:.1%} of that of the "
-                    f"{evidence.baseline}, that of all other columns together {others:.0%}.",
-                    ADVICE, Severity.warning, columns=[name], part=part, alone=alone, others=others)
+    table = evidence.table
+    columns: dict[str, NDArray[Any]] = {**table.numeric, **table.categorical}
+    drawn = draw(evidence.target, ROWS, evidence.classifies, 0)
+    Z, y = table.coded()[drawn], evidence.target[drawn]
+    Z = np.nan_to_num(Z, nan=np.nanmin(Z) - 1.0)
+    folds = _folds(table, drawn, evidence.classifies)
+    for place, (name, column) in enumerate(columns.items()):
+        how = tells(column, evidence.target, table.target_codes() if evidence.classifies else None)
+        if how:
+            yield finding(f"{column_called(name)} {how} the target {table.target_name!r}.", ADVICE,
+                          columns=[name])
+        elif evidence.classifies and np.unique(y, return_counts=True)[1].min() < FOLDS:
+            continue
+        elif leak := _leak(Z, place, y, evidence.classifies, folds):
+            part, alone, others = leak
+            what = f"the target {table.target_name!r}" if part is None else f"which rows are {part}"
+            yield finding(
+                f"{column_called(name)} alone nearly tells {what}: its error is {alone:.1%} of that of the "
+                f"{evidence.baseline}, that of all other columns together {others:.0%}.",
+                ADVICE, Severity.warning, columns=[name], part=part, alone=alone, others=others)
 
 
 def _leak(

@@ -8,97 +8,74 @@ import numpy as np
 from buttress._suggest import agreeing, counted
 from buttress.audit.against.tests import same_categories, same_numbers
 from buttress.audit.findings.columns import LEVEL, listed
-from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.measuring.suspicion import LISTED
 from buttress.audit.reading.cautions import LOOKED
 from buttress.certainty.conformal import rejected
 
 
-class Drifted(Check):
+def drifted(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Columns whose newer entries come from another distribution."""
-
-    code = "BUT018"
-    title = "columns drifted"
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        found = evidence.against
-        if found is not None and found.drifted:
-            says = {one.column: one.says for one in found.columns}
-            first = found.drifted[0]
-            yield self.finding(
-                f"In {found.source!r} {len(found.drifted)} of {len(found.columns)} columns drifted: "
-                f"{listed(found.drifted)}. {first!r}: {says[first]}.",
-                "Find out why before a model is used on the new rows.", columns=found.drifted,
-                p_values={one.column: one.p for one in found.columns if one.drifted})
+    found = evidence.against
+    if found is not None and found.drifted:
+        says = {one.column: one.says for one in found.columns}
+        first = found.drifted[0]
+        yield finding(
+            f"In {found.source!r} {len(found.drifted)} of {len(found.columns)} columns drifted: "
+            f"{listed(found.drifted)}. {first!r}: {says[first]}.",
+            "Find out why before a model is used on the new rows.", columns=found.drifted,
+            p_values={one.column: one.p for one in found.columns if one.drifted})
 
 
-class AlongTheFile(Check):
+def along_the_file(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Columns whose entries in the latter half of the file come from another distribution than those in the former."""
-
-    code = "BUT021"
-    title = "columns change along the file"
-    severity = Severity.note
-    of_columns = True
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        table = evidence.table
-        step = -(-len(table) // LOOKED)
-        columns = {**table.numeric, **table.categorical, table.target_name: evidence.target}
-        halves = {name: np.array_split(column[::step], 2) for name, column in columns.items()}
-        p = [same_numbers(*half) if half[0].dtype.kind == "f" else same_categories(*half) for half in halves.values()]
-        changed = rejected(np.array(p), LEVEL, adaptive=False)
-        found = [name for name, is_found in zip(columns, changed, strict=True) if is_found]
-        if found:
-            yield self.finding(
-                f"The latter half of the file differs from the former in {len(found)} of {len(columns)} columns: "
-                f"{listed(found)}.",
-                "If the rows are in order of time, hold out the last; if the file was sorted, nothing is wrong.",
-                columns=found)
+    table = evidence.table
+    step = -(-len(table) // LOOKED)
+    columns = {**table.numeric, **table.categorical, table.target_name: evidence.target}
+    halves = {name: np.array_split(column[::step], 2) for name, column in columns.items()}
+    p = [same_numbers(*half) if half[0].dtype.kind == "f" else same_categories(*half) for half in halves.values()]
+    changed = rejected(np.array(p), LEVEL, adaptive=False)
+    found = [name for name, is_found in zip(columns, changed, strict=True) if is_found]
+    if found:
+        yield finding(
+            f"The latter half of the file differs from the former in {len(found)} of {len(columns)} columns: "
+            f"{listed(found)}.",
+            "If the rows are in order of time, hold out the last; if the file was sorted, nothing is wrong.",
+            columns=found)
 
 
-class NovelRows(Check):
+def novel_rows(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Newer rows far from all rows of the table."""
-
-    code = "BUT019"
-    title = "newer rows are novel"
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        found = evidence.against
-        if found is not None and found.novel:
-            yield self.finding(
-                f"{len(found.novel)} of {found.rows} rows of {found.source!r} "
-                f"{agreeing(len(found.novel), 'is', 'are')} farther from the audited rows than those are from each "
-                f"other, such as row {found.novel[0]}.",
-                "Predictions there are guesses: have them checked by a person.", rows=found.novel[:LISTED],
-                count=len(found.novel))
+    found = evidence.against
+    if found is not None and found.novel:
+        yield finding(
+            f"{len(found.novel)} of {found.rows} rows of {found.source!r} "
+            f"{agreeing(len(found.novel), 'is', 'are')} farther from the audited rows than those are from each "
+            f"other, such as row {found.novel[0]}.",
+            "Predictions there are guesses: have them checked by a person.", rows=found.novel[:LISTED],
+            count=len(found.novel))
 
 
-class Untrusted(Check):
+def untrusted(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """A model of the table that does worse on newer rows, or may."""
-
-    code = "BUT020"
-    title = "a model may fail on newer rows"
-    severity = Severity.error
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        found = evidence.against
-        if found is None or found.trusted:
-            return
-        if found.worse:
-            assert found.score_old is not None
-            assert found.score_new is not None
-            says = f"a median error of {found.score_old:.4g} on held-out rows, but {found.score_new:.4g}"
-            if evidence.classifies:
-                says = f"{found.score_old:.0%} of held-out rows right, but {found.score_new:.0%}"
-            yield self.finding(
-                f"Gradient boosting has {says} on those of {found.source!r}.", "Train again with newer rows.",
-                score_old=found.score_old, score_new=found.score_new, p_value=found.p_score)
-            return
-        why = [f"they can be told apart (AUC {found.auc:.2f})"] * found.apart
-        why += [f"{counted(len(found.drifted), 'column')} drifted"] * bool(found.drifted)
-        novel = len(found.novel)
-        why += [f"{counted(novel, 'row')} {agreeing(novel, 'is', 'are')} novel"] * bool(novel)
-        yield self.finding(
-            f"The rows of {found.source!r} are not like the audited ones: {'; '.join(why)}. Without their targets it "
-            "cannot be said how a model does on them.", "Get the targets of some, and audit against them.",
-            Severity.warning, auc=found.auc, p_value=found.p_apart)
+    found = evidence.against
+    if found is None or found.trusted:
+        return
+    if found.worse:
+        assert found.score_old is not None
+        assert found.score_new is not None
+        says = f"a median error of {found.score_old:.4g} on held-out rows, but {found.score_new:.4g}"
+        if evidence.classifies:
+            says = f"{found.score_old:.0%} of held-out rows right, but {found.score_new:.0%}"
+        yield finding(
+            f"Gradient boosting has {says} on those of {found.source!r}.", "Train again with newer rows.",
+            score_old=found.score_old, score_new=found.score_new, p_value=found.p_score)
+        return
+    why = [f"they can be told apart (AUC {found.auc:.2f})"] * found.apart
+    why += [f"{counted(len(found.drifted), 'column')} drifted"] * bool(found.drifted)
+    novel = len(found.novel)
+    why += [f"{counted(novel, 'row')} {agreeing(novel, 'is', 'are')} novel"] * bool(novel)
+    yield finding(
+        f"The rows of {found.source!r} are not like the audited ones: {'; '.join(why)}. Without their targets it "
+        "cannot be said how a model does on them.", "Get the targets of some, and audit against them.",
+        Severity.warning, auc=found.auc, p_value=found.p_apart)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import beta, binom
 
 from buttress._suggest import agreeing, counted
-from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.measuring.cells import number
 from buttress.audit.reading.cautions import skewed
 from buttress.audit.reading.entries import MISSING_WORDS
@@ -20,29 +20,24 @@ EXPLAINED = 0.5  # share of the misses of the best model that wrong labels expla
 MOSTLY = 0.5  # share of the labels that look wrong, by the lower end of its interval, from which they are of one kind
 
 
-class WrongLabels(Check):
-    """Targets that look wrong: how many, with an interval of the rate."""
-
-    code = "BUT007"
-    title = "targets look wrong"
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        verdicts = evidence.verdicts
-        wrong = np.flatnonzero(verdicts.wrong)
-        n = len(verdicts.given)
-        if not len(wrong):
-            return
-        low, high = verdicts.interval
-        kind = "labels" if evidence.classifies else "targets"
-        doubt = doubt_of(evidence)
-        clear = len(wrong) >= SHARE * n and low > SHARE / 2 and not doubt
-        yield self.finding(
-            f"{len(wrong)} of {n} {kind} {agreeing(len(wrong), 'looks', 'look')} wrong; an estimated "
-            f"{verdicts.share:.1%} are ({low:.1%} to {high:.1%}){'; ' * bool(doubt)}{doubt}.",
-            "Look at the rows that suspicious.csv calls wrong, correct there those that are, and run buttress apply.",
-            Severity.error if clear else Severity.warning,
-            rows=evidence.labels(evidence.judged[wrong[np.argsort(-verdicts.probability[wrong], kind="stable")]]),
-            count=len(wrong), judged=n, rate=verdicts.share, low=low, high=high, doubt=doubt)
+def wrong_labels(evidence: Evidence, finding: Made) -> Iterable[Finding]:
+    """Targets that look wrong: how many, with an interval of the rate; a note where that holds that none is."""
+    verdicts = evidence.verdicts
+    wrong = np.flatnonzero(verdicts.wrong)
+    n = len(verdicts.given)
+    if not len(wrong):
+        return
+    low, high = verdicts.interval
+    kind = "labels" if evidence.classifies else "targets"
+    doubt = doubt_of(evidence)
+    clear = len(wrong) >= SHARE * n and low > SHARE / 2 and not doubt
+    yield finding(
+        f"{len(wrong)} of {n} {kind} {agreeing(len(wrong), 'looks', 'look')} wrong; an estimated "
+        f"{verdicts.share:.1%} are ({low:.1%} to {high:.1%}){'; ' * bool(doubt)}{doubt}.",
+        "Look at the rows that suspicious.csv calls wrong, correct there those that are, and run buttress apply.",
+        Severity.error if clear else Severity.warning if low > 0 else Severity.note,
+        rows=evidence.labels(evidence.judged[wrong[np.argsort(-verdicts.probability[wrong], kind="stable")]]),
+        count=len(wrong), judged=n, rate=verdicts.share, low=low, high=high, doubt=doubt)
 
 
 def doubt_of(evidence: Evidence) -> str:
@@ -59,117 +54,86 @@ def doubt_of(evidence: Evidence) -> str:
             "and some of these may be right")
 
 
-class WrongOfOneKind(Check):
+def wrong_of_one_kind(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Wrong labels that are mostly class a given as class b; no surer than that they are wrong."""
-
-    code = "BUT008"
-    title = "wrong labels are of one kind"
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        verdicts = evidence.verdicts
-        if not evidence.classifies:
-            return
-        wrong = verdicts.wrong
-        kinds, counts = np.unique(np.stack([verdicts.given[wrong].astype(str), verdicts.expected[wrong].astype(str)]),
-                                  axis=1, return_counts=True) if wrong.any() else (np.empty((2, 0)), np.empty(0, int))
-        for (given, expected), count in zip(kinds.T.tolist(), counts.tolist(), strict=True):
-            # by chance a wrong label falls on a class as its rows do, and is expected to be one of the others
-            share = float(np.mean(verdicts.given.astype(str) == given)) / max(1, len(np.unique(verdicts.given)) - 1)
-            low = float(beta.ppf(0.025, count, int(wrong.sum()) - count + 1))
-            if low > MOSTLY and binom.sf(count - 1, int(wrong.sum()), share) < LEVEL:
-                rate = count / max(1, int((verdicts.given.astype(str) == given).sum()))
-                yield self.finding(
-                    f"{count} of the {int(wrong.sum())} labels that look wrong are {expected!r} given as {given!r} "
-                    f"({rate:.0%} of all {given!r}).",
-                    "A rule or a person may mix the two up: look how they were told apart.",
-                    Severity.note if doubt_of(evidence) else Severity.warning,
-                    given=given, expected=expected, count=count, share_low=low)
+    verdicts = evidence.verdicts
+    if not evidence.classifies:
+        return
+    wrong = verdicts.wrong
+    kinds, counts = np.unique(np.stack([verdicts.given[wrong].astype(str), verdicts.expected[wrong].astype(str)]),
+                              axis=1, return_counts=True) if wrong.any() else (np.empty((2, 0)), np.empty(0, int))
+    for (given, expected), count in zip(kinds.T.tolist(), counts.tolist(), strict=True):
+        # by chance a wrong label falls on a class as its rows do, and is expected to be one of the others
+        share = float(np.mean(verdicts.given.astype(str) == given)) / max(1, len(np.unique(verdicts.given)) - 1)
+        low = float(beta.ppf(0.025, count, int(wrong.sum()) - count + 1))
+        if low > MOSTLY and binom.sf(count - 1, int(wrong.sum()), share) < LEVEL:
+            rate = count / max(1, int((verdicts.given.astype(str) == given).sum()))
+            yield finding(
+                f"{count} of the {int(wrong.sum())} labels that look wrong are {expected!r} given as {given!r} "
+                f"({rate:.0%} of all {given!r}).",
+                "A rule or a person may mix the two up: look how they were told apart.",
+                Severity.note if verdicts.interval[0] == 0 or doubt_of(evidence) else Severity.warning,
+                given=given, expected=expected, count=count, share_low=low)
 
 
-class TargetWords(Check):
+def target_words(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Words in a target that mean, or may mean, that it is missing."""
-
-    code = "BUT011"
-    title = "words in the target mean that it is missing"
-    severity = Severity.error
-    of_columns = True
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        for word, count in evidence.table.target_words.items():
-            if word.strip().lower() in MISSING_WORDS:
-                rows = "its row was" if count == 1 else "their rows were"
-                yield self.finding(f"{_targets(count)} {word!r}: {rows} left out, not made a class.",
-                                   "Leave such targets empty, or fill them in.", word=word, count=count)
-            else:
-                yield self.finding(f"{_targets(count)} {word!r}, which was taken for a class.",
-                                   "If it means that the target is missing, leave it empty.", Severity.warning,
-                                   word=word, count=count)
+    for word, count in evidence.table.target_words.items():
+        if word.strip().lower() in MISSING_WORDS:
+            rows = "its row was" if count == 1 else "their rows were"
+            yield finding(f"{_targets(count)} {word!r}: {rows} left out, not made a class.",
+                          "Leave such targets empty, or fill them in.", word=word, count=count)
+        else:
+            yield finding(f"{_targets(count)} {word!r}, which was taken for a class.",
+                          "If it means that the target is missing, leave it empty.", Severity.warning,
+                          word=word, count=count)
 
 
 def _targets(count: int) -> str:
     return "1 target is" if count == 1 else f"{count} targets are"
 
 
-class Imbalance(Check):
+def imbalance(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Classes of very different sizes."""
-
-    code = "BUT012"
-    title = "classes differ in size"
-    of_columns = True
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        if not evidence.classifies:
-            return
-        labels, counts = np.unique(evidence.target, return_counts=True)
-        ratio = counts.max() / counts.min()
-        if ratio >= IMBALANCE:
-            rare = str(labels[counts.argmin()])
-            yield self.finding(
-                f"Class {rare!r} has {counted(int(counts.min()), 'row')}, the largest {counts.max()}: {ratio:.0f} to "
-                "one.",
-                "Accuracy says little here: look at each class, and weight the rare one.",
-                counts={str(label): int(count) for label, count in zip(labels, counts, strict=True)},
-                ratio=float(ratio))
+    if not evidence.classifies:
+        return
+    labels, counts = np.unique(evidence.target, return_counts=True)
+    ratio = counts.max() / counts.min()
+    if ratio >= IMBALANCE:
+        rare = str(labels[counts.argmin()])
+        yield finding(
+            f"Class {rare!r} has {counted(int(counts.min()), 'row')}, the largest {counts.max()}: {ratio:.0f} to "
+            "one.",
+            "Accuracy says little here: look at each class, and weight the rare one.",
+            counts={str(label): int(count) for label, count in zip(labels, counts, strict=True)},
+            ratio=float(ratio))
 
 
-class RepeatedTarget(Check):
+def repeated_target(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """One number that is the target of many rows, while the others differ."""
-
-    code = "BUT022"
-    title = "one target is repeated"
-    of_columns = True
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        if evidence.classifies:
-            return
-        values, counts = np.unique(evidence.target, return_counts=True)
-        place = int(counts.argmax())
-        most, next_most = int(counts[place]), int(np.delete(counts, place).max())
-        if most >= REPEATED * next_most and binom.sf(most - 1, most + next_most, 0.5) < LEVEL:
-            yield self.finding(
-                f"{most} of {len(evidence.target)} targets are {number(float(values[place]))}, no other number is more "
-                f"than {next_most} times.",
-                "Find out whether it stands for a missing, a rounded or a cut off number: such rows follow no column.",
-                rows=evidence.labels(np.flatnonzero(evidence.target == values[place])), value=float(values[place]),
-                count=most, next=next_most)
+    if evidence.classifies:
+        return
+    values, counts = np.unique(evidence.target, return_counts=True)
+    place = int(counts.argmax())
+    most, next_most = int(counts[place]), int(np.delete(counts, place).max())
+    if most >= REPEATED * next_most and binom.sf(most - 1, most + next_most, 0.5) < LEVEL:
+        yield finding(
+            f"{most} of {len(evidence.target)} targets are {number(float(values[place]))}, no other number is more "
+            f"than {next_most} times.",
+            "Find out whether it stands for a missing, a rounded or a cut off number: such rows follow no column.",
+            rows=evidence.labels(np.flatnonzero(evidence.target == values[place])), value=float(values[place]),
+            count=most, next=next_most)
 
 
-class Skew(Check):
+def skew(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """A skewed target of a regression."""
-
-    code = "BUT013"
-    title = "the target is skewed"
-    severity = Severity.note
-    of_columns = True
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        if evidence.classifies or not skewed(evidence.target):
-            return
-        low, middle, high = (float(q) for q in np.quantile(evidence.target, [0.1, 0.5, 0.9]))
-        logs = evidence.target.min() > 0
-        yield self.finding(
-            f"The target is skewed: a tenth lies below {number(low)}, half below {number(middle)}, a tenth above "
-            f"{number(high)}.",
-            "Suspicious rows were judged, and models also fitted, on its logarithm." if logs else
-            "Square roots of counts may suit it better; some large targets look wrong that are not.",
-            Severity.note if logs else Severity.warning, tenth=low, median=middle, last_tenth=high)
+    if evidence.classifies or not skewed(evidence.target):
+        return
+    low, middle, high = (float(q) for q in np.quantile(evidence.target, [0.1, 0.5, 0.9]))
+    logs = evidence.target.min() > 0
+    yield finding(
+        f"The target is skewed: a tenth lies below {number(low)}, half below {number(middle)}, a tenth above "
+        f"{number(high)}.",
+        "Suspicious rows were judged, and models also fitted, on its logarithm." if logs else
+        "Square roots of counts may suit it better; some large targets look wrong that are not.",
+        Severity.note if logs else Severity.warning, tenth=low, median=middle, last_tenth=high)

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from buttress._types import Mask
 from buttress.attacks import exact, pgd, worst_case
+from buttress.audit.baselines import stands_in_box
 from buttress.audit.fitted import on_prepared, order_columns
 from buttress.audit.measuring.cells import QUERY_STARTS, QUERY_STEPS, has_gradients, has_scores
 from buttress.audit.models.table_model import TableModel
@@ -26,8 +27,6 @@ from buttress.threats import Budget, Moves, ThreatModel, deviations, read_threat
 ROWS = 500  # drawn of more: a 95% interval of an accuracy is then at most .09 wide
 WORK = 3e5  # of the programs of trees, at each radius: about half a minute
 WAYS = 200  # to swap a row with gaps or of a model that splits categories, around which numbers are moved by trying
-CORNERS = 20  # of the box of all moves, tried at random
-SWEEPS = 2  # over the columns, one by one
 
 Rows = NDArray[np.float64]
 
@@ -167,38 +166,17 @@ def _certified(model: Any, X: Rows, threat: ThreatModel) -> Mask | None:
 
 def _by_trying(model: Any, X: Rows, y: Labels, moves: Moves, right: Mask, seed: int) -> Mask:
     """Say which rows stand random corners of the box, then the worst of each column in turn, around ways to swap."""
-    rng = np.random.default_rng(seed)
     stands = right.copy()
     for way in islice(moves.ways(), WAYS):
         rows = np.flatnonzero(stands)
         if not len(rows):
             break
-        start = moves.swapped(X[rows], way)
+        start, moving = moves.swapped(X[rows], way), moves.reach > 0
         low, high = (np.nan_to_num(side[rows]) for side in (moves.low, moves.high))
-        low, high = np.maximum(start - moves.reach, low), np.minimum(start + moves.reach, high)
-        worst, least = start, _lead(model, start, y[rows])
-        moving = np.flatnonzero(moves.reach[0])
-        trials = [None] * (CORNERS if len(moving) else 0) + [*(2 * list(rng.permutation(moving)) * SWEEPS)]
-        for turn, column in enumerate(trials):
-            trial = worst.copy()
-            if column is None:
-                up = rng.random((len(rows), len(moving))) < 0.5
-                trial[:, moving] = np.where(up, high[:, moving], low[:, moving])
-            else:
-                trial[:, column] = (low if turn % 2 else high)[:, column]
-            lead = _lead(model, trial, y[rows])
-            worst, least = np.where((lead < least)[:, None], trial, worst), np.minimum(lead, least)
-        stands[rows] = np.asarray(model.predict(worst) == y[rows])
+        box = (np.where(moving, np.maximum(start - moves.reach, low), start),
+               np.where(moving, np.minimum(start + moves.reach, high), start))
+        stands[rows] = stands_in_box(model, start, y[rows], box, seed)
     return stands
-
-
-def _lead(model: Any, X: Rows, y: Labels) -> Rows:
-    """Return the probability of the true class less that of the likeliest other."""
-    shares = np.array(model.predict_proba(X))
-    rows, place = np.arange(len(y)), np.searchsorted(model.classes_, y)
-    true = shares[rows, place]
-    shares[rows, place] = -np.inf
-    return np.asarray(true - shares.max(axis=1))
 
 
 def _default(posed: _Posed, swaps: int) -> ThreatModel:

@@ -20,27 +20,27 @@ def worst_numbers(
 
     A model without scores is moved where that alone turns its label.
     """
-    reaches = []
+    boxes = []
     for radius in radii:
         reach = np.zeros(rows.shape[1])
         for axis in axes:
             reach[axis.place] = np.floor(radius * axis.spread) if axis.whole else radius * axis.spread
-        reaches.append(reach)
-    return [most for _, most in worst_within(harm, rows, reaches, seed)]
+        boxes.append((rows - reach, rows + reach))
+    return [most for _, most in worst_within(harm, rows, boxes, seed)]
 
 
 def worst_within(
-    harm: Harm, rows: Array, reaches: Sequence[Array], seed: int
+    harm: Harm, rows: Array, boxes: Sequence[tuple[Array, Array]], seed: int
 ) -> Iterator[tuple[Array, Array]]:
     """Yield the worst moves of rows (n, d) found by trying, and their harm (n,), within each of the rising boxes.
 
     Random corners, then each column to either end where that does more harm; the worst of a smaller box is where the
-    search of the next one starts. A box reaches as far in each column as ``reaches`` says; what is missing stays.
+    search of the next one starts. A box is (low, high), each (n, d); what is missing there stays.
     """
     rng = np.random.default_rng(seed)
     worst, most = rows.copy(), harm(rows)
-    for reach in reaches:
-        for trials in _trials(rows, worst, reach, rng):
+    for low, high in boxes:
+        for trials in _trials(worst, low, high, rng):
             # all are asked for at once, which takes less than in turns
             for trial, harms in zip(trials, harm(np.concatenate(trials)).reshape(len(trials), -1), strict=True):
                 better = harms > most
@@ -49,14 +49,14 @@ def worst_within(
         yield worst, most
 
 
-def _trials(rows: Array, worst: Array, reach: Array, rng: np.random.Generator) -> Iterator[list[Array]]:
+def _trials(worst: Array, low: Array, high: Array, rng: np.random.Generator) -> Iterator[list[Array]]:
     """Yield rows to try at once; ``worst`` changes between one and the next."""
-    yield [rows + reach * rng.choice([-1.0, 1.0], size=rows.shape) for _ in range(CORNERS)]
+    yield [np.where(rng.choice([-1.0, 1.0], size=low.shape) > 0, high, low) for _ in range(CORNERS)]
     for _ in range(SWEEPS):
-        for j in rng.permutation(np.flatnonzero(reach)):
+        for j in rng.permutation(np.flatnonzero((high > low).any(axis=0))):
             trials = [worst.copy(), worst.copy()]
-            for trial, sign in zip(trials, (-1.0, 1.0), strict=True):
-                trial[:, j] = rows[:, j] + sign * reach[j]
+            for trial, end in zip(trials, (low, high), strict=True):
+                trial[:, j] = end[:, j]
             yield trials
 
 

@@ -1,4 +1,4 @@
-// Keys: k keep, c correct, d drop, u unsure, z undo; in the table a ticks all rows of the page.
+// Keys: k keep, c correct, d drop, u unsure, z undo; in the table a ticks all rows of the page, e corrects each.
 const typing = (element) => element.matches("input:not([type=checkbox]), select, textarea");
 const press = (selector) => { const found = document.querySelector(selector); if (found) found.click(); };
 addEventListener("keydown", (event) => {
@@ -9,7 +9,7 @@ addEventListener("keydown", (event) => {
   } else if (event.key === "Escape" && typing(event.target)) {
     event.target.blur();
   } else if (!typing(event.target)) {
-    const action = { k: "keep", d: "drop", u: "unsure" }[event.key];
+    const action = { k: "keep", d: "drop", u: "unsure", e: "expected" }[event.key];
     if (action) press(`button[value=${action}]`);
     else if (event.key === "z") press("#undo");
     else if (event.key === "a") document.querySelectorAll("input[name=place]").forEach((box) => { box.checked = true; });

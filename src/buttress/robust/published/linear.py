@@ -40,8 +40,8 @@ from buttress._rows import counted_once
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights, weighted_median
+from buttress.robust.published.scoring import NORMAL_MEDIAN
 from buttress.robust.report import OF_RUN, keep_run
-from buttress.robust.scoring import NORMAL_MEDIAN
 from buttress.solvers.run import Outcome, Step, Steps, all_or_nothing, run
 
 INLIER_SCALES = 3  # standard deviations: one normal residual in 370 is larger

@@ -1,0 +1,193 @@
+"""What the robust estimators say of their rows, said of the left-out probabilities or predictions of any model."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.utils.validation import check_array
+
+from buttress._checks import Array, check_classes, check_known, check_values
+from buttress._types import Labels, MatrixLike, VectorLike
+from buttress.robust.judged import counted, least_residual_scale, scaled_targets, warn_of_misleading
+from buttress.robust.report import likeliest
+from buttress.solvers.contamination.confusion_law import learn_confusion, one_rate
+from buttress.solvers.contamination.label_law import explain_labels
+from buttress.solvers.contamination.residual_law import LeftOutResiduals, Limits, explain
+from buttress.solvers.contamination.share_interval import label_shares, residual_shares
+
+LEAST_CHANCE = 1e-6  # of a class: has a logarithm where a model says 0. From 1e-30 to 1e-3 nothing depends on it
+SUM_ERROR = 1e-3  # by which probabilities of a row may fail to sum to 1: single precision, or rounded to few digits
+
+
+@dataclass(frozen=True)
+class RowsJudged:
+    """Who is corrupt and how many are: probabilities (n,), rows taken as good, and the share with its interval."""
+
+    outlier_proba: Array
+    inlier_mask: NDArray[np.bool_]
+    contamination: float
+    contamination_interval: Array
+
+    def named(self, fdr: float) -> NDArray[np.bool_]:
+        """Return the most rows, (n,), of which by their probabilities a share of at most ``fdr`` in (0, 1) is right.
+
+        None is named that is likelier right than corrupt. As the ``fdr`` of :func:`outlier_report`.
+        """
+        return likeliest(self.outlier_proba, fdr)
+
+
+@dataclass(frozen=True)
+class LabelsJudged(RowsJudged):
+    """Beside these ``classes`` (C,), P(true class | label) of each row (n, C), and the shares (C, C) of each true class
+    that were given each label.
+    """
+
+    classes: Labels
+    true_proba: Array
+    confusion: Array
+
+
+@dataclass(frozen=True)
+class TargetsJudged(RowsJudged):
+    """Beside these how far each target is off, (n,), in deviations of good ones, and their scale in units of y."""
+
+    sigma: Array
+    scale: float
+
+
+def label_law(pred_probs: MatrixLike, y: VectorLike, *, classes: VectorLike | None = None) -> LabelsJudged:
+    """Return which labels are wrong and how many are, from probabilities of any model that has not seen the row.
+
+    The law is that of :class:`RobustKernelClassifier`. A label is wrong with probability rho, and then any of the
+    other classes; or there is a rate for each pair of true class and label. A right one follows the probabilities, made
+    sharper or flatter as a whole: they need not be calibrated. Rates and sharpness are learned from the labels, and
+    what is returned is the mean over all of them, weighted by their likelihood.
+
+    Parameters
+    ----------
+    pred_probs : array of shape (n, C)
+        P(class) of each row under a model fitted without it, as ``cross_val_predict(..., method="predict_proba")``
+        returns. A model that has seen the labels agrees with the wrong ones, and they are not found.
+    y : array of shape (n,)
+        The labels given.
+    classes : array of shape (C,) or None, default=None
+        The class of each column, None where these are the sorted labels of y.
+
+    Returns
+    -------
+    LabelsJudged
+        ``outlier_proba`` (n,) that the label is wrong, ``inlier_mask`` (n,), ``contamination`` (the share of wrong
+        labels), ``contamination_interval`` (2,), ``classes`` (C,) sorted, ``true_proba`` (n, C) and ``confusion``
+        (C, C), true class by label; ``named(fdr)`` (n,).
+
+    Raises
+    ------
+    ValueError
+        For labels of one class or outside ``classes``, another number of columns or rows, NaN, and rows that are no
+        probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import cross_val_predict
+    >>> from buttress import label_law
+    >>> X, y = load_iris(return_X_y=True)
+    >>> wrong = np.arange(0, 150, 10)
+    >>> given = y.copy()
+    >>> given[wrong] = (y[wrong] + 1) % 3
+    >>> law = label_law(cross_val_predict(LogisticRegression(max_iter=1000), X, given, method="predict_proba"), given)
+    >>> bool(np.mean(~law.inlier_mask[wrong]) > 0.9), round(law.contamination, 1)
+    (True, 0.1)
+    """
+    chances = check_array(pred_probs, dtype=np.float64, input_name="pred_probs")
+    if classes is None:
+        names, codes = check_classes(y, "label_law")
+    else:
+        order = np.argsort(classes)
+        names = np.asarray(classes)[order]
+        codes = check_known(np.asarray(y), names)
+    if chances.shape != (len(codes), len(names)):
+        raise ValueError(f"pred_probs must have a row a label and a column a class, {(len(codes), len(names))}. Got "
+                         f"shape {chances.shape}. Give classes= if y lacks some of them.")
+    _check_chances(chances)
+    scores = np.log(np.maximum(chances if classes is None else chances[:, order], LEAST_CHANCE))
+    flips = explain_labels(scores, codes)
+    directed = learn_confusion(scores, codes)
+    part = expit(directed.lead(flips.likelihood, len(codes)))
+    true = (1 - part) * flips.true_chances(codes) + part * directed.true_chances(scores, codes)
+    wrong = np.clip(1 - true[np.arange(len(codes)), codes], 0, 1)
+    rates = (1 - part) * one_rate(len(names), float(flips.wrong.mean())) + part * directed.rates
+    said = counted(wrong, None, label_shares(scores, codes, directed), none_too=False)
+    return LabelsJudged(wrong, *said, names, true, rates)
+
+
+def _check_chances(chances: Array) -> None:
+    """Refuse rows that are no probabilities, naming the first."""
+    off = np.flatnonzero((chances < 0).any(axis=1) | ~(np.abs(chances.sum(axis=1) - 1) < SUM_ERROR))
+    if len(off):
+        raise ValueError(f"pred_probs must be at least 0 and sum to 1 in each row. Got {chances[off[0]].tolist()} in "
+                         f"row {off[0]}. Give predict_proba, or the softmax of scores.")
+
+
+def residual_law(predictions: VectorLike, y: VectorLike) -> TargetsJudged:
+    """Return which targets are wrong and how many are, from predictions of any model that has not seen the row.
+
+    The law is that of :class:`RobustKernelRegressor`: errors of good rows follow Student's t, which may be skewed,
+    those of corrupt rows a wide density. How wide and how many is learned from the errors; probabilities are the mean
+    over the laws, weighted by their likelihood. Good errors that grow with the prediction are not allowed for: a
+    model was fitted to the corrupt rows too, and where it follows them its errors grow in the same way.
+
+    Parameters
+    ----------
+    predictions : array of shape (n,)
+        What a model fitted without the row predicts for it, as ``cross_val_predict`` returns. Fit one that a few large
+        targets do not move, such as a forest or the absolute error.
+    y : array of shape (n,)
+        The targets given.
+
+    Returns
+    -------
+    TargetsJudged
+        ``outlier_proba`` (n,) that the target is wrong, ``inlier_mask`` (n,), ``contamination`` (the share of wrong
+        targets), ``contamination_interval`` (2,), ``sigma`` (n,) and ``scale``; ``named(fdr)`` (n,).
+
+    Warns where the targets named may be genuine: nearly all on one side, or where many targets are equal.
+
+    Raises
+    ------
+    ValueError
+        For arrays of different lengths or of fewer than two rows, NaN, inf and entries beyond 1e100.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from sklearn.model_selection import cross_val_predict
+    >>> from buttress import residual_law
+    >>> X = np.linspace(0, 6, 200)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=200)
+    >>> y[::10] += 3
+    >>> forest = RandomForestRegressor(min_samples_leaf=5, criterion="absolute_error", random_state=0)
+    >>> law = residual_law(cross_val_predict(forest, X, y), y)
+    >>> bool((~law.inlier_mask[::10]).all()), round(law.contamination, 1)
+    (True, 0.1)
+    """
+    given: Array = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=2)
+    predicted: Array = check_array(predictions, ensure_2d=False, dtype=np.float64, input_name="predictions")
+    if predicted.ndim != 1 or predicted.shape != given.shape:
+        raise ValueError("residual_law needs a prediction for each target, both of shape (n,). Got predictions of "
+                         f"shape {predicted.shape} and y of shape {given.shape}.")
+    check_values(np.column_stack([predicted, given]), ["predictions", "y"], "residual_law")
+    targets, middle, unit = scaled_targets(given)
+    expected = (predicted - middle) / unit
+    seen = LeftOutResiduals(targets - expected, np.ones(len(targets)), level=np.zeros(len(targets)))
+    limits = Limits(least_residual_scale(targets))
+    known = explain(seen, limits)
+    law = known.law
+    wrong = 1 - known.responsibility
+    mask, share, interval = counted(wrong, None, residual_shares(law, seen, limits), none_too=law.share == 0)
+    warn_of_misleading(given, given - predicted, ~mask, together=False)
+    return TargetsJudged(wrong, mask, share, interval, law.sigma(seen), law.scale * unit)
