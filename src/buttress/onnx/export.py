@@ -37,7 +37,6 @@ MODELS = {
         "TrimmedLikelihoodRegressor"),
     "buttress.svm": ("NuSVC", "NuSVR", "OneClassSVM", "SVC", "SVR"),
 }
-OPTIONS = {"probabilities": [True, False], "zipmap": None}  # the second is what skl2onnx tells each last step
 SQUEEZE = 3.0  # a sum of pairwise scores decides between equal votes only: see svm/task.py::votes
 
 
@@ -103,11 +102,12 @@ def to_onnx(
 def register_converters() -> None:
     """Teach skl2onnx our estimators, so that its own ``to_onnx`` and ``convert_sklearn`` take them too."""
     skl2onnx = _skl2onnx()
+    options = {"probabilities": [True, False], "zipmap": None}  # the second is what skl2onnx tells each last step
     for module, names in MODELS.items():
         for name in names:
             kind = getattr(importlib.import_module(module), name)
             skl2onnx.update_registered_converter(kind, alias_of(kind), _shapes, _convert, parser=_parse,
-                                                 options=OPTIONS)
+                                                 options=options)
 
 
 def alias_of(kind: type) -> str:
