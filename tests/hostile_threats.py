@@ -33,7 +33,7 @@ def hostile(seed):
                    rng.choice(["both", "up", "down"]))
     second = Budget(rng.choice([1 / 8, 0.1, 3 / 8]), rng.choice([0, 1 / 8]))
     return X, y, ThreatModel({0: first, 1: second}, {2: [0, 1], 3: [[2, 7], [5]][seed % 2]}, [[4, 5, 6]],
-                             most_swaps=int(rng.integers(0, 4)))
+                             most_swaps=int(rng.integers(0, 4)), most_moved=[None, 0, 1][rng.integers(0, 3)])
 
 
 def models(seed):
@@ -61,6 +61,8 @@ def inputs(x, threat):
     swaps = [version for version in product([None, 0, 1], [None, *threat.categories[3]], [None, 0, 1, 2])
              if sum(choice is not None for choice in version) <= threat.most_swaps]
     numbers = list(product(lattice(x[0], threat.numbers[0]), lattice(x[1], threat.numbers[1])))
+    if threat.most_moved is not None:
+        numbers = [moved for moved in numbers if sum(np.array(moved) != x[:2]) <= threat.most_moved]
     found = np.tile(x, (len(swaps) * len(numbers), 1))
     for row, ((flag, level, group), moved) in zip(found, product(swaps, numbers), strict=True):
         row[:2] = moved
@@ -72,14 +74,15 @@ def inputs(x, threat):
 
 def allowed(found, x, threat):
     """Say whether an input found is one of the threat."""
-    changed = (found[2] != x[2]) + (found[3] != x[3]) + (found[4:] != x[4:]).any()
+    changed = sum([found[2] != x[2], found[3] != x[3], (found[4:] != x[4:]).any()])
     in_reach = []
     for column, budget in threat.numbers.items():
         values = lattice(x[column], budget)
         near = NEAR * budget.by
         stepped = not budget.step or (np.abs(values - found[column]) <= near).any()
         in_reach.append(stepped and values.min() - near <= found[column] <= values.max() + near)
-    return changed <= threat.most_swaps and all(in_reach)
+    few = threat.most_moved is None or sum(found[:2] != x[:2]) <= threat.most_moved
+    return changed <= threat.most_swaps and few and all(in_reach)
 
 
 def broken_promises(seed):

@@ -1,5 +1,8 @@
 """An attack on the numbers of a row beside swaps of its categories: around each of the worst ways to swap.
 
+Where only some numbers may be moved, those are chosen one after the other, each the one whose move to an end is worst
+beside those before; around a row as it came, and its worst version, every choice is tried where there are few.
+
 All ways to swap are scored first, where there are at most ``TRIED``; of more, those of fewest swaps, and then one swap
 after the other, each the worst beside those before. The attack then moves the numbers around the row as it came, and
 around its versions of least margin.
@@ -14,7 +17,7 @@ import numpy as np
 
 from buttress._arrays import NUMPY, to_numpy
 from buttress._checks import Array
-from buttress._types import MatrixLike, Rows, VectorLike
+from buttress._types import Mask, MatrixLike, Rows, VectorLike
 from buttress.attacks.ball import ball_of
 from buttress.attacks.problem import AttackInfo, Problem, distances, pose, warn_if_flat
 from buttress.scores import Scorable
@@ -22,6 +25,7 @@ from buttress.threats import Moves, ThreatModel, Way, read_threat
 
 TRIED = 1000  # ways to swap a row that are scored
 BALLS = 30  # versions of a row around which its numbers are moved
+CHOICES = 30  # of the numbers that are moved, tried around a row as it came
 BALLS_BY_QUERIES = 3  # of models whose gradients are differences, of which an attack takes a hundred times as long
 
 BallAttack = Callable[..., tuple[Any, AttackInfo]]
@@ -97,6 +101,9 @@ class _Versions:
         """Move the numbers of standing rows, around the rows as they came and around their worst versions."""
         for centre in (self.start, self.X.copy()):
             self._around(attack, y, self.standing, centre)
+            if self.moves.limited and self.moves.choices_of_numbers() <= CHOICES:
+                for some in self.moves.of_numbers():
+                    self._around(attack, y, self.standing, centre, np.isin(np.arange(centre.shape[1]), some.moving))
         balls = BALLS if self.problem.target.gradient_cost == 1 else BALLS_BY_QUERIES
         worst_first = 1 + np.argsort(margins[:, 1:], axis=1, kind="stable")[:, :balls]  # the first way swaps nothing
         for rank in range(worst_first.shape[1]):
@@ -105,15 +112,40 @@ class _Versions:
                 centre[row] = self.moves.swapped(centre[[row]], ways[worst_first[row, rank]])[0]
             self._around(attack, y, self.standing, centre)
 
-    def _around(self, attack: BallAttack, y: Array, rows: Rows, centre: Array) -> None:
-        """Move the numbers of some rows in the ball around ``centre`` (n, d)."""
+    def _chosen(self, rows: Rows, X: Array) -> Mask:
+        """Return which numbers of versions X of some rows are moved: as many as may be, the worst one by one."""
+        chosen = np.zeros(X.shape, dtype=bool)
+        low, high = self.moves.box(X, rows)
+        low, high = np.maximum(X - self.moves.reach, low), np.minimum(X + self.moves.reach, high)
+        here, at = X.copy(), np.arange(len(rows))
+        for turn in range(self.moves.most_moved):
+            allowed = turn == 0 or self.moves.norm == "linf"  # in an ellipsoid a second move to an end is none
+            look = self.see if allowed else lambda rows, X: self.problem.judged(rows, X)[0]
+            ends = [(column, side) for column in self.moves.moving for side in (low, high)]
+            versions = [np.where(np.arange(X.shape[1]) == column, side, here) for column, side in ends]
+            margins = np.array([np.where(chosen[:, column], np.inf, look(rows, version))
+                                for (column, _), version in zip(ends, versions, strict=True)])
+            worst = margins.argmin(axis=0)
+            columns = np.array([column for column, _ in ends])[worst]
+            here[at, columns] = np.array(versions)[worst, at, columns]
+            chosen[at, columns] = True
+        return chosen
+
+    def _around(
+        self, attack: BallAttack, y: Array, rows: Rows, centre: Array, chosen: Mask | None = None
+    ) -> None:
+        """Move the numbers of some rows, or those ``chosen``, in the ball around ``centre`` (n, d)."""
         if not len(rows):
             return
         X = centre[rows]
+        box = self.moves.box(X, rows)
+        if self.moves.limited:
+            moved = self._chosen(rows, X) if chosen is None else chosen
+            box = np.where(moved, box[0], X), np.where(moved, box[1], X)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="No score of")  # said of all balls together, if of anything
             found, info = attack(self.problem.as_fitted(X), y[rows], eps=self.moves.reach, norm=self.moves.norm,
-                                 bounds=self.moves.box(X, rows), return_info=True)
+                                 bounds=box, return_info=True)
         self.queries += info.queries
         self.blind[rows] &= info.blind
         self.see(rows, self.moves.stepped(np.asarray(found, dtype=np.float64), X))

@@ -1,7 +1,8 @@
 """Proofs beside swaps of categories: each way to swap a row is proven in the ball of its numbers.
 
 First all swaps at once are taken as moves of a box that holds them, which proves some rows. For the others every way is
-proven by itself, where there are at most ``MOST_WAYS``: the class is to be the row's, and the ball to keep it.
+proven by itself, where there are at most ``MOST_WAYS``: the class is to be the row's, and the ball to keep it. Where
+only some numbers may be moved, what is not proven in the ball of all is proven in that of each choice of them.
 """
 
 from collections.abc import Callable
@@ -31,17 +32,37 @@ def proven_under(
         warn_user(f"There are {moves.count()} ways to swap, more than the {MOST_WAYS} that are proven one by one. Not "
                   "all were tried: rows are proven by a box that holds all of them, which leaves many unproven.")
         return proven
-    prove = ball(moves.reach, moves.norm)
     left = np.flatnonzero(~proven)
-    for way in moves.ways():
+    proven[_by_ways(classes, ball, X, moves, codes, left)] = True
+    left = np.flatnonzero(~proven)
+    if not (moves.limited and len(left)):
+        return proven
+    choices = moves.choices_of_numbers() * moves.count()
+    if choices > MOST_WAYS:
+        warn_user(f"There are {choices} ways to choose the numbers that are moved and to swap, more than the "
+                  f"{MOST_WAYS} that are proven one by one. Not all were tried: rows are proven as if all numbers "
+                  "might be moved.")
+        return proven
+    for some in moves.of_numbers():
+        left = _by_ways(classes, ball, X, some, codes, left)
+    proven[left] = True
+    return proven
+
+
+def _by_ways(
+    classes: Callable[[Array], Rows], ball: Callable[[Array, str], Prover], X: Array, moves: Moves, codes: Rows,
+    left: Rows,
+) -> Rows:
+    """Return those of some rows that are proven in each way to swap them, their numbers moved together."""
+    prove = ball(moves.reach, moves.norm)
+    for way in moves.ways() if len(left) else ():
         swapped = moves.swapped(X[left], way)
         left = left[classes(swapped) == codes[left]] if way else left
         swapped = moves.swapped(X[left], way)
         left = left[prove(swapped, moves.box(swapped, left))]
         if not len(left):
             break
-    proven[left] = True
-    return proven
+    return left
 
 
 def _by_hull(ball: Callable[[Array, str], Prover], X: Array, moves: Moves) -> Mask:

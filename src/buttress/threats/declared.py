@@ -90,6 +90,8 @@ class ThreatModel:
         Most categories and groups of a row that are swapped, together with all moves of its numbers.
     norm : {"linf", "l2"}
         Across numbers: each within its budget, or sum_j (move_j / budget_j)^2 <= 1.
+    most_moved : int or None
+        Most numbers of a row that are moved; None for all.
 
     Examples
     --------
@@ -108,9 +110,12 @@ class ThreatModel:
     one_hot: Sequence[Sequence[Column]] = ()
     most_swaps: int = 1
     norm: str = "linf"
+    most_moved: int | None = None
 
     def __post_init__(self) -> None:
         check_option("norm", self.norm, NORMS)
+        if self.most_moved is not None:
+            check_count("most_moved", self.most_moved, 0)
         check_count("most_swaps", self.most_swaps, 0)
         budgets = {name: by if isinstance(by, Budget) else Budget(by) for name, by in self.numbers.items()}
         object.__setattr__(self, "numbers", budgets)
@@ -186,6 +191,8 @@ class ThreatModel:
 
     def __str__(self) -> str:
         within = "each within its budget" if self.norm == "linf" else "together within an ellipsoid of their budgets"
+        if self.most_moved is not None:
+            within = f"at most {self.most_moved} of a row, {within}"
         numbers = _listed((name, budget.in_words()) for name, budget in self.budgets.items())
         swapped = _listed((name, f"to {' or '.join(map(str, levels)) or 'what the table holds'}")
                           for name, levels in self.categories.items())

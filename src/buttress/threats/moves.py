@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ class Moves:
     groups : tuple of Group
     most : int
         Most groups of a row that are swapped.
+    most_moved : int
+        Most numbers of a row that are moved.
     """
 
     reach: Array
@@ -49,6 +52,27 @@ class Moves:
     step: Array
     groups: tuple[Group, ...]
     most: int
+    most_moved: int
+
+    @property
+    def moving(self) -> Rows:
+        """The places of the numbers that can move."""
+        return np.flatnonzero(self.reach[0] > 0)
+
+    @property
+    def limited(self) -> bool:
+        """Whether not all numbers may be moved together."""
+        return self.most_moved < len(self.moving)
+
+    def choices_of_numbers(self) -> int:
+        """Return in how many ways the most numbers that may be moved can be chosen."""
+        return comb(len(self.moving), min(self.most_moved, len(self.moving)))
+
+    def of_numbers(self) -> Iterator["Moves"]:
+        """Yield the same for each choice of the most numbers that may be moved; the others stay."""
+        for places in combinations(self.moving.tolist(), min(self.most_moved, len(self.moving))):
+            chosen = np.isin(np.arange(self.reach.shape[1]), places)
+            yield replace(self, reach=np.where(chosen, self.reach, 0.0))
 
     def count(self) -> int:
         """Return how many ways there are, one that swaps nothing among them."""
@@ -122,7 +146,8 @@ def read_threat(threat: ThreatModel, X: Array, given: MatrixLike) -> Moves:
         low[:, place], high[:, place] = X[:, place] - down, X[:, place] + up
     groups = tuple(Group(np.array([found_at(name, known) for name in names]), _choices(names, levels))
                    for names, levels in threat.together().items())
-    return Moves(reach, threat.norm, low, high, step, groups, min(threat.most_swaps, len(groups)))
+    return Moves(reach, threat.norm, low, high, step, groups, min(threat.most_swaps, len(groups)),
+                 X.shape[1] if threat.most_moved is None else threat.most_moved)
 
 
 def at_places(threat: ThreatModel, given: MatrixLike) -> ThreatModel:

@@ -109,7 +109,7 @@ def _allowed(problem: Problem, eps: ArrayLike | None, norm: str) -> tuple[Ball, 
     width = problem.X.shape[1]
     ball = ball_of(eps, norm, width, problem.place)
     reach = np.broadcast_to(ball.reach, (1, width))
-    return ball, Moves(reach, norm, problem.low, problem.high, np.zeros(width), (), 0)
+    return ball, Moves(reach, norm, problem.low, problem.high, np.zeros(width), (), 0, width)
 
 
 def _declared(problem: Problem, threat: ThreatModel, X: MatrixLike) -> tuple[Ball, Moves]:

@@ -24,13 +24,16 @@ def least_of_planes(worst: Worst, ball: Ball, moves: Moves) -> Array:
     if not (isinstance(target, ExpansionTarget) and isinstance(target.expansion.kernel, Linear)):
         raise ValueError(f"No exact attack is known for {type(problem.model).__name__}. Use a linear model, or "
                          f"{NAMES}; worst_case takes any classifier.")
+    if moves.limited and moves.norm == "l2":
+        raise ValueError("At most so many numbers of an ellipsoid are not settled exactly. Use norm='linf', or pgd and "
+                         "certificates.certified_within.")
     rows, bound = np.arange(len(problem.X)), np.full(len(problem.X), np.inf)
     contrasts = target.contrasts[problem.codes]
     for rival in range(contrasts.shape[1]):
         V = contrasts[:, rival]
         W = target.linearise(problem.X).gradient(V)
         start = _steepest_swaps(problem.X, W, moves)
-        moved = _steepest(start, moves.box(start, rows), W, ball)
+        moved = _most_moved(_steepest(start, moves.box(start, rows), W, ball), start, W, moves)
         bound = np.minimum(bound, np.einsum("ik,ik->i", V, target.scores(moved)))
         moved = moves.stepped(moved, start)
         worst.see(rows, moved, target.scores(moved))
@@ -50,6 +53,16 @@ def _steepest_swaps(X: Array, W: Array, moves: Moves) -> Array:
             group = moves.groups[number[row]]
             found[row, group.places] = group.choices[choices[row, number[row]]]
     return found
+
+
+def _most_moved(moved: Array, start: Array, W: Array, moves: Moves) -> Array:
+    """Return the rows with only those of their numbers moved that lower w'x most, of independent moves."""
+    if not moves.limited:
+        return moved
+    falls = W * (start - moved)
+    rank = np.argsort(np.argsort(-falls, axis=1, kind="stable"), axis=1)
+    swapped = np.isin(np.arange(start.shape[1]), moves.moving, invert=True)
+    return np.where((rank < moves.most_moved) | swapped, moved, start)
 
 
 def _steepest(X: Array, box: tuple[Array, Array], W: Array, ball: Ball) -> Array:

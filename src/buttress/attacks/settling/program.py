@@ -7,7 +7,8 @@ the right to at most 1 - p. The lead of the label over a rival is linear in the 
 where the time is up, the solver's lower bound is still a certificate if it is positive.
 
 What a group of columns becomes has a variable in {0, 1} for each choice, which sum to 1; p of a split on such a column
-is the sum of the choices at most its threshold, and at most k groups choose something else than they are.
+is the sum of the choices at most its threshold, and at most k groups choose something else than they are. Where only
+some numbers may be moved, each has a variable in {0, 1} that every split needs on whose other side x is.
 """
 
 import time
@@ -150,6 +151,22 @@ class _Program:
         if swapped:
             self._tie([(one, 1.0) for one in swapped], 0.0, float(box.moves.most))
 
+    def move(self, box: _Box) -> None:
+        """Add that at most so many numbers are on another side of a split than they are now."""
+        if not box.moves.limited:
+            return
+        moved: dict[int, int] = {}
+        for (feature, threshold), split in list(self.splits.items()):
+            if feature in box.moves.moving:
+                one = moved.setdefault(feature, len(self.splits))
+                self.splits[-1 - len(box.moves.groups) - feature, 0.0] = one
+                if box.x[feature] <= threshold:
+                    self._tie([(split, 1.0), (one, 1.0)], 1.0, np.inf)
+                else:
+                    self._tie([(split, 1.0), (one, -1.0)], -np.inf, 0.0)
+        if moved:
+            self._tie([(one, 1.0) for one in moved.values()], 0.0, float(box.moves.most_moved))
+
     def _tie(self, splits: list[tuple[int, float]], low: float, high: float) -> None:
         """Add low <= sum of shares of splits <= high."""
         self.entries += [(len(self.low), True, split, share) for split, share in splits]
@@ -188,6 +205,7 @@ def _least_lead(
         program.constrain(leaves, None, 0.0, 1.0, 1.0)
     program.order()
     program.swap(box)
+    program.move(box)
     bound, splits = program.solve(limits, seconds)
     bound += float(forest.offset @ contrast) - _hidden(forest, contrast)
     return bound, None if splits is None else _point(program, splits > 0.5, box)

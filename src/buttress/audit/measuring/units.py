@@ -65,7 +65,8 @@ def behind(threat: ThreatModel, units: Units) -> ThreatModel:
     for group in threat.one_hot:
         categories[tuple(place[name] for name in group)] = [
             [units.within(name, value) for name, value in zip(group, row, strict=True)] for row in np.eye(len(group))]
-    return ThreatModel(numbers, categories, most_swaps=threat.most_swaps, norm=threat.norm)
+    return ThreatModel(numbers, categories, most_swaps=threat.most_swaps, norm=threat.norm,
+                       most_moved=threat.most_moved)
 
 
 def _swapped(

@@ -1,0 +1,141 @@
+"""At most k numbers moved beside swaps: attacks and proofs against a search of everything on small tables."""
+
+from dataclasses import replace
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from buttress import SVC, Budget, LinearSVC, ThreatModel, attacks, certificates
+from buttress.certificates import swapped
+
+REACH = {0: 0.4, 1: 0.2, 2: 1.0, 3: 0.3}
+THREAT = ThreatModel({0: 0.4, 1: Budget(0.2, direction="up"), 2: Budget(1, step=1), 3: 0.3}, {4: [0, 1]}, most_moved=1)
+
+
+def table(rows=40):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(rows, 5))
+    X[:, 2] = rng.integers(0, 5, rows)
+    X[:, 4] = rng.integers(0, 2, rows)
+    y = (X[:, 0] + X[:, 1] + 0.5 * X[:, 2] + X[:, 3] + X[:, 4] + 0.3 * rng.normal(size=rows) > 1.5).astype(int)
+    return X, y
+
+
+def values(x, column, ends):
+    """Return values that a number may have: a grid, of steps its steps."""
+    if column == 2:
+        return x[2] + np.array([-1, 0, 1])
+    low = 0 if column == 1 else -REACH[column]
+    return x[column] + np.linspace(low, REACH[column], 2 if ends else 9)
+
+
+def versions(x, most, swaps=1, ends=False, norm="linf"):
+    """Return every input on a grid with at most so many numbers moved."""
+    found = []
+    for places in combinations(range(4), most):
+        for moved in product(*(np.append(values(x, column, ends), x[column]) for column in places)):
+            for flag in {x[4], 0.0, 1.0} if swaps else {x[4]}:
+                row = x.copy()
+                row[list(places)] = moved
+                row[4] = flag
+                size = sum(((row[c] - x[c]) / REACH[c]) ** 2 for c in range(4))
+                if norm == "linf" or size <= 1 + 1e-12:
+                    found.append(row)
+    return np.array(found) if found else x[None]
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+@pytest.mark.parametrize("most", [0, 1, 2, 3])
+@pytest.mark.parametrize("model", [SVC(gamma=0.2, C=10), make_pipeline(StandardScaler(), SVC(kernel="poly", degree=3)),
+                                   LinearSVC()], ids=["rbf", "poly", "linear"])
+def test_no_input_breaks_a_proof_and_the_attack_finds_what_a_grid_finds(model, most, norm):
+    X, y = table()
+    model.fit(X, y)
+    threat = replace(THREAT, most_moved=most, norm=norm)
+    labels = model.predict(X)
+    proven = certificates.certified_within(model, X, threat=threat)
+    found, info = attacks.pgd(model, X, labels, threat=threat, random_state=0, return_info=True)
+    broken = np.array([(model.predict(versions(x, most, norm=norm)) != label).any()
+                       for x, label in zip(X, labels, strict=True)])
+    assert not (proven & (broken | info.success)).any()
+    assert info.success.sum() >= broken.sum() - (2 if norm == "l2" else 0)  # of steps an ellipsoid's search finds few
+    moved = (np.abs(found - X)[:, :4] > 1e-12).sum(axis=1)
+    assert moved.max(initial=0) <= most
+    whole = certificates.certified_within(model, X, threat=replace(threat, most_moved=None))
+    assert (proven | ~whole).all()
+    if 0 < most < 3 and norm == "linf":
+        assert proven.sum() > whole.sum()  # that only some may be moved is made use of
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 4])
+@pytest.mark.parametrize("swaps", [0, 1])
+def test_of_linear_models_the_exact_attack_is_the_best_of_all_corners(most, swaps):
+    X, y = table()
+    model = LinearSVC().fit(X, y)
+    threat = replace(THREAT, most_moved=most, most_swaps=swaps)
+    _, info = attacks.exact(model, X, y, threat=threat, return_info=True)
+    leads = np.array([((2 * label - 1) * model.decision_function(versions(x, most, swaps, ends=True))).min()
+                      for x, label in zip(X, y, strict=True)])
+    np.testing.assert_allclose(np.where(info.bound == -np.inf, leads, info.bound), leads)
+    np.testing.assert_array_equal(info.success, leads <= 0)
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3])
+@pytest.mark.parametrize("model", [RandomForestClassifier(5, max_depth=4, random_state=0),
+                                   GradientBoostingClassifier(n_estimators=8, max_depth=2, random_state=0)],
+                         ids=["forest", "boosting"])
+def test_of_trees_the_exact_attack_is_the_search_of_all_cells(model, most):
+    X, y = table()
+    model.fit(X, y)
+    threat = replace(THREAT, most_moved=most)
+    found, info = attacks.exact(model, X, y, threat=threat, return_info=True)
+    cuts = [np.sort(np.concatenate([tree.tree_.threshold[tree.tree_.feature == column]
+                                    for tree in np.ravel(model.estimators_)])) for column in range(4)]
+
+    def cell_values(x, column):
+        grid = values(x, column, True)
+        if column == 2:
+            return np.append(grid, x[2])
+        inside = cuts[column][(cuts[column] > grid.min()) & (cuts[column] < grid.max())]
+        edges = np.unique([grid.min(), *inside, grid.max()])
+        return np.concatenate([grid, (edges[1:] + edges[:-1]) / 2, [x[column]]])
+
+    broken = []
+    for x, label in zip(X, y, strict=True):
+        rows = [x]
+        for places in combinations(range(4), most):
+            for moved in product(*(cell_values(x, column) for column in places)):
+                for flag in (0.0, 1.0):
+                    row = x.copy()
+                    row[list(places)], row[4] = moved, flag
+                    rows.append(row)
+        broken.append((model.predict(np.array(rows)) != label).any())
+    np.testing.assert_array_equal(info.success, broken)
+    assert info.proven.all()
+    assert ((np.abs(found - X)[:, :4] > 1e-9).sum(axis=1) <= most).all()
+    stands = certificates.certified_within(model, X, threat=threat) & (model.predict(X) == y)
+    assert not (stands & broken).any()
+
+
+def test_more_choices_than_are_tried_are_said_and_proven_as_if_all_might_move(monkeypatch):
+    X, y = table()
+    model = SVC(gamma=0.2).fit(X, y)
+    monkeypatch.setattr(swapped, "MOST_WAYS", 5)
+    with pytest.warns(UserWarning, match="to choose the numbers that are moved"):
+        few = certificates.certified_within(model, X, threat=THREAT)
+    np.testing.assert_array_equal(few, certificates.certified_within(model, X, threat=replace(THREAT, most_moved=None)))
+
+
+def test_it_is_said_and_read_from_a_file(tmp_path):
+    assert "at most 1 of a row" in str(THREAT)
+    (tmp_path / "threat.toml").write_text("most_moved = 2\n[numbers]\nage = 1\n")
+    assert ThreatModel.from_toml(tmp_path / "threat.toml") == ThreatModel({"age": 1}, most_moved=2)
+    with pytest.raises(ValueError, match="most_moved"):
+        ThreatModel({0: 1}, most_moved=-1)
+    X, y = table()
+    with pytest.raises(ValueError, match="not settled exactly"):
+        attacks.exact(LinearSVC().fit(X, y), X, y, threat=replace(THREAT, norm="l2"))
