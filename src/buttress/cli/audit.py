@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from buttress.audit.reading.table import Table
     from buttress.audit.result import AuditResult
     from buttress.relational import EntityFeatures
+    from buttress.threats import ThreatModel
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".skops")  # how files that can run code when they are read are called
 CUT_SHORT = 3  # the exit code of an audit that --max-time ended
@@ -76,17 +77,14 @@ def audit(
 ) -> None:
     """Show what breaks a plain SVM on DATA, what a robust one recovers, and which rows look wrong."""
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
-    _check_output(output)
     check_numbers(eps, max_time, rows, seed)
-    _check_files({"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
+    _check_files(output, {"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
     table, settled, made = read_table(data, target, file_format, task.value, test)
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
-    from buttress.threats import ThreatModel
 
-    declared = None if threat is None else ThreatModel.from_toml(threat)
     options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
-                      metric, declared)
+                      metric, threat_in(threat))
     with ctrl_c(), progress() as watch:
         result = audit_table(_fitted(model), table, settled, options, watch.report, STARTED, data,
                              newer=_newer(against, made), checkpoint=checkpoint, tell=watch.tell)
@@ -161,8 +159,16 @@ def _show(result: "AuditResult", paths: list[Path]) -> None:
         console.print(WITHOUT_JINJA, soft_wrap=True, markup=False, highlight=False)
 
 
-def _check_files(files: dict[str, Path | None], trusted: bool) -> None:
-    """Refuse files that are not there, and a pickle that the user did not say they trust, before it is opened."""
+def threat_in(path: Path | None) -> "ThreatModel | None":
+    """Return the threat that a file declares, None for none."""
+    from buttress.threats import ThreatModel
+
+    return None if path is None else ThreatModel.from_toml(path)
+
+
+def _check_files(output: Path, files: dict[str, Path | None], trusted: bool) -> None:
+    """Refuse a folder that cannot be written, files that are not there, and a pickle that nobody said they trust."""
+    _check_output(output)
     model = files["model"]
     for option, path in files.items():
         if path is not None and not path.is_file():
