@@ -22,8 +22,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_box, check_columns, check_count, check_option, check_rows
 from buttress._types import BoundsLike, MatrixLike
+from buttress.certificates.chained import Chained
 from buttress.certificates.forests import forest_radius, of_trees, stands
 from buttress.certificates.leads import Leads, Rival
+from buttress.certificates.pipelines import in_single, read_steps
 from buttress.certificates.radius import CLOSE
 from buttress.certificates.swapped import Prover, proven_under
 from buttress.certificates.training.conclusions import TrainingConclusions, training_conclusions
@@ -87,7 +89,8 @@ def certified_radius(
     model : fitted classifier
         A kernel expansion with stationary, linear, polynomial (of degree 3 or an even one) or summed kernels: of this
         package, scikit-learn's SVC, linear classifiers and KernelRidge on -1 and +1, also behind Nystroem features,
-        scalers and in pipelines. Or trees that :func:`buttress.attacks.exact` knows, by the sum of what each can lose;
+        scalers, PCA, TruncatedSVD, selection, SimpleImputer, polynomial features and a ColumnTransformer of these; or
+        an MLPClassifier behind them, by bounds of its layers. Or trees that :func:`buttress.attacks.exact` knows, by the sum of what each can lose;
         their l_2 radii are those of l_inf.
     X : array of shape (n, d)
     bounds : (low, high) or None
@@ -126,8 +129,15 @@ def certified_radius(
         columns = 1.0 if scale is None else check_columns("scale", scale, dense.shape[1])
         found_in_trees = forest_radius(forest, dense, None if bounds is None else check_box(bounds, dense), columns)
         return CertifiedRadius(found_in_trees, found_in_trees)
-    leads, data, box = _posed(model, X, bounds, scale)
     wanted = NORMS if norm is None else (check_option("norm", norm, NORMS),)
+    chained = _chained(model, X, effort)
+    if chained is not None:
+        columns = np.ones((1, dense.shape[1])) if scale is None else check_columns("scale", scale, dense.shape[1])
+        held = _whole_box(bounds, dense)
+        each = {name: chained.radius(dense, columns, name, held) if name in wanted else np.zeros(len(dense))
+                for name in NORMS}
+        return _both(each["l2"], each["linf"], dense.shape[1])
+    leads, data, box = _posed(model, X, bounds, scale)
     found = {name: np.zeros(len(data)) for name in NORMS}
     for rows in _blocks(leads, len(data)):
         part = data[rows]
@@ -138,8 +148,12 @@ def certified_radius(
             if box is not None:
                 radius = _without_box(leads, part, rivals, name, radius)
             found[name][rows] = radius if effort == 0 else leads.branched(part, rivals, attacker, radius, effort)
-    l2, linf = found["l2"], found["linf"]
-    return CertifiedRadius(np.maximum(l2, linf), np.maximum(linf, l2 / np.sqrt(data.shape[1])))
+    return _both(found["l2"], found["linf"], data.shape[1])
+
+
+def _both(l2: Array, linf: Array, width: int) -> CertifiedRadius:
+    """Return the radii of both norms, each at least what the other's says."""
+    return CertifiedRadius(np.maximum(l2, linf), np.maximum(linf, l2 / np.sqrt(width)))
 
 
 def certified_within(
@@ -194,6 +208,11 @@ def certified_within(
         reach = _radii(eps, rows)[:, None] * columns
         low, high = check_box((-np.inf, np.inf) if bounds is None else bounds, rows)
         return stands(forest, rows, np.maximum(rows - reach, low), np.minimum(rows + reach, high))
+    chained = _chained(model, X, effort)
+    if chained is not None:
+        check_option("norm", norm, (*NORMS, "l1"))
+        columns = 1.0 if scale is None else check_columns("eps", scale, rows.shape[1])
+        return chained.within(rows, _radii(eps, rows)[:, None] * columns, norm, _whole_box(bounds, rows))
     leads, data, box = _posed(model, X, bounds, scale)
     norm = check_option("norm", norm, (*NORMS, "l1"))
     norm = "l2" if norm == "l1" and not leads.linear else norm
@@ -231,6 +250,9 @@ def _under_threat(model: Scorable, X: MatrixLike, threat: ThreatModel, effort: i
     moves = read_threat(threat, data, X)
     if forest is not None:
         return proven_under(lambda rows: winners(forest.scores(rows), forest.contrasts), of_trees(forest), data, moves)
+    chained = _chained(model, X, effort)
+    if chained is not None:
+        return proven_under(chained.classes, chained.ball, data, moves)
     score, data, real = _read(model, X)
 
     def ball(reach: Array, norm: str) -> Prover:
@@ -298,6 +320,28 @@ def _trees(model: Scorable, X: MatrixLike) -> tuple[Forest | None, Array]:
     """Return the trees of a fitted model, None where it is none, and the rows in float64."""
     rows = _rows(model, X).astype(np.float64, copy=False)
     return read_forest(as_classifier(model), rows), rows
+
+
+def _chained(model: Scorable, X: MatrixLike, effort: int) -> Chained | None:
+    """Return the proofs of a pipeline or network that is no kernel expansion of its input, None for others."""
+    classifier = as_classifier(model)
+    steps = None if read_scores(classifier) is not None else read_steps(classifier)
+    if steps is None:
+        return None
+    real = "float32" if _rows(model, X).dtype == np.float32 or in_single(classifier) else "float64"
+
+    def machine(score: ScoreFunction, centre: Array, low: Array, high: Array) -> NDArray[np.bool_]:
+        half = np.maximum(high - centre, centre - low).max(axis=0, keepdims=True) * (1 + 1e-12)
+        leads = _leads(score, half, centre.shape[1], real)
+        return _proven(leads, centre, "linf", (low, high), np.ones(len(centre)), effort)
+
+    return Chained(steps, real, machine)
+
+
+def _whole_box(bounds: BoundsLike | None, X: Array) -> tuple[Array, Array]:
+    """Return the box of each row, infinite where there is none."""
+    low, high = check_box((-np.inf, np.inf) if bounds is None else bounds, X)
+    return np.broadcast_to(low, X.shape), np.broadcast_to(high, X.shape)
 
 
 def _leads(score: ScoreFunction, columns: Array | None, width: int, real: str) -> Leads:

@@ -11,6 +11,7 @@ import numpy as np
 
 from buttress._checks import Array, warn_user
 from buttress._types import Mask, Rows
+from buttress.certificates.pipelines import Unknown
 from buttress.threats import Moves
 
 MOST_WAYS = 10_000  # ways to swap a row that are proven one by one
@@ -71,4 +72,7 @@ def _by_hull(ball: Callable[[Array, str], Prover], X: Array, moves: Moves) -> Ma
         return np.zeros(len(X), dtype=bool)
     low, high = moves.hull(X)
     reach = np.maximum(X - low, high - X).max(axis=0, keepdims=True)
-    return ball(reach, "linf")(X, (low, high))
+    try:
+        return ball(reach, "linf")(X, (low, high))
+    except Unknown:  # an encoder of what is swapped: it knows the levels, not what is between
+        return np.zeros(len(X), dtype=bool)

@@ -1,0 +1,96 @@
+"""Proofs for pipelines and networks, from the bounds of their steps."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress._types import Mask, Rows
+from buttress.certificates.enclosures import Enclosure, affine, around
+from buttress.certificates.pipelines import Steps
+from buttress.certificates.swapped import Prover
+from buttress.expansion import winners
+from buttress.scores import ScoreFunction
+
+BLOCK = 64  # rows that are bounded at a time
+DOUBLINGS = 60  # of a radius, from a millionth of the size of the rows
+HALVINGS = 25
+TIE = 32  # units of rounding between two probabilities that are told apart
+
+# which rows keep their class under a kernel machine in boxes around them: (scores, rows, low, high) -> (n,)
+Machine = Callable[[ScoreFunction, Array, Array, Array], Mask]
+
+
+class Chained:
+    """The proofs of one model, whose kernel machine at the end ``machine`` proves."""
+
+    def __init__(self, steps: Steps, real: str, machine: Machine):
+        self.steps = steps
+        self.unit = float(np.finfo(real).eps)
+        self.machine = machine
+
+    def classes(self, X: Array) -> Rows:
+        """Return the class of each row, right where it is proven."""
+        found = [self._codes(self.steps.seen(self._enclosed(X[rows], np.zeros((1, 1)), "linf", (X[rows], X[rows]))))
+                 for rows in _blocks(len(X))]
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
+
+    def ball(self, reach: Array, norm: str) -> Prover:
+        """Return the proofs in balls of radii (1, d) and boxes."""
+        return lambda X, box: self.within(X, reach, norm, box)
+
+    def within(self, X: Array, reach: Array, norm: str, box: tuple[Array, Array]) -> Mask:
+        """Say which rows keep their class in balls of radii (n or 1, d) and a box."""
+        proven = np.zeros(len(X), dtype=bool)
+        reach = np.broadcast_to(reach, X.shape)
+        for rows in _blocks(len(X)):
+            seen = self.steps.seen(self._enclosed(X[rows], reach[rows], norm, (box[0][rows], box[1][rows])))
+            proven[rows] = self._stands(seen)
+        return proven
+
+    def radius(self, X: Array, scale: Array, norm: str, box: tuple[Array, Array]) -> Array:
+        """Return radii (n,) in multiples of ``scale`` (1, d) within which rows are proven, found by bisection."""
+
+        def holds(radius: Array) -> Mask:
+            return self.within(X, radius[:, None] * scale * (1 + 1e-12), norm, box)
+
+        low, high = np.zeros(len(X)), np.full(len(X), 1e-6 * (1 + float(np.abs(X).max(initial=0.0))))
+        for _ in range(DOUBLINGS):
+            wider = holds(high) & (low < high)
+            if not wider.any():
+                break
+            low, high = np.where(wider, high, low), np.where(wider, 2 * high, high)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            proven = holds(middle)
+            low, high = np.where(proven, middle, low), np.where(proven, high, middle)
+        return low
+
+    def _enclosed(self, X: Array, reach: Array, norm: str, box: tuple[Array, Array]) -> Enclosure:
+        return around(X, *box, reach, "linf" if norm == "linf" else "l2", self.unit)
+
+    def _codes(self, seen: Enclosure) -> Rows:
+        if self.steps.kernel is not None:
+            return winners(self.steps.kernel(seen.centre), self.steps.contrasts)
+        assert self.steps.scores is not None
+        return winners(self.steps.scores(seen).centre, self.steps.contrasts)
+
+    def _stands(self, seen: Enclosure) -> Mask:
+        if self.steps.kernel is not None:
+            return self.machine(self.steps.kernel, seen.centre, *seen.ends())
+        assert self.steps.scores is not None
+        scores = self.steps.scores(seen)
+        codes = winners(scores.centre, self.steps.contrasts)
+        proven = np.zeros(len(codes), dtype=bool)
+        for code in np.unique(codes):
+            rows = np.flatnonzero(codes == code)
+            own = Enclosure(scores.centre[rows], scores.moves[rows], scores.slack[rows], scores.own, scores.norm,
+                            scores.unit)
+            leads = affine(own, self.steps.contrasts[code].T)
+            least = TIE * scores.unit * (1 + own.size.max(axis=1, keepdims=True))
+            proven[rows] = (leads.ends()[0] > least).all(axis=1)
+        return proven
+
+
+def _blocks(n: int) -> list[Rows]:
+    return [np.arange(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK)]
