@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from buttress.audit.reading.table import Table
     from buttress.audit.result import AuditResult
     from buttress.relational import EntityFeatures
+    from buttress.threats import ThreatModel
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".skops")  # how files that can run code when they are read are called
 CUT_SHORT = 3  # the exit code of an audit that --max-time ended
@@ -82,16 +83,13 @@ def audit(
     table, settled, made = read_table(data, target, file_format, task.value, test)
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
-    from buttress.threats import ThreatModel
 
-    declared = None if threat is None else ThreatModel.from_toml(threat)
     options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
-                      metric, declared)
+                      metric, declared_in(threat))
     with ctrl_c(), progress() as watch:
         result = audit_table(_fitted(model), table, settled, options, watch.report, STARTED, data,
                              newer=_newer(against, made), checkpoint=checkpoint, tell=watch.tell)
-    _show(result, result.save(output))
-    _judge(result, floors, fail_on or [])
+    _judge(result, output, floors, fail_on or [])
 
 
 def read_table(
@@ -124,8 +122,21 @@ def is_join(data: str) -> bool:
     return Path(data).suffix.lower() == ".toml"
 
 
-def _judge(result: "AuditResult", floors: dict[str, float], fail_on: list[str]) -> None:
-    """Leave with exit code 1, and a line for each reason, where the user asked for that; with 3 if it was cut short."""
+def declared_in(threat: Path | None) -> "ThreatModel | None":
+    """Return the threat that a file declares, None for none."""
+    if threat is None:
+        return None
+    from buttress.threats import ThreatModel
+
+    return ThreatModel.from_toml(threat)
+
+
+def _judge(result: "AuditResult", output: Path, floors: dict[str, float], fail_on: list[str]) -> None:
+    """Show and write the result.
+
+    Leave with exit code 1, and a line for each reason, where the user asked for that; with 3 if it was cut short.
+    """
+    _show(result, result.save(output))
     missed = result.missed({key: floor for key, floor in floors.items() if key in result.columns})
     missed += result.failing(fail_on)
     for sentence in missed:
