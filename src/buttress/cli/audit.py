@@ -84,12 +84,11 @@ def audit(
     from buttress.audit.call import audit_table
 
     options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
-                      metric, threat_in(threat))
+                      metric, declared_in(threat))
     with ctrl_c(), progress() as watch:
         result = audit_table(_fitted(model), table, settled, options, watch.report, STARTED, data,
                              newer=_newer(against, made), checkpoint=checkpoint, tell=watch.tell)
-    _show(result, result.save(output))
-    _judge(result, floors, fail_on or [])
+    _judge(result, output, floors, fail_on or [])
 
 
 def read_table(
@@ -122,8 +121,21 @@ def is_join(data: str) -> bool:
     return Path(data).suffix.lower() == ".toml"
 
 
-def _judge(result: "AuditResult", floors: dict[str, float], fail_on: list[str]) -> None:
-    """Leave with exit code 1, and a line for each reason, where the user asked for that; with 3 if it was cut short."""
+def declared_in(threat: Path | None) -> "ThreatModel | None":
+    """Return the threat that a file declares, None for none."""
+    if threat is None:
+        return None
+    from buttress.threats import ThreatModel
+
+    return ThreatModel.from_toml(threat)
+
+
+def _judge(result: "AuditResult", output: Path, floors: dict[str, float], fail_on: list[str]) -> None:
+    """Show and write the result.
+
+    Leave with exit code 1, and a line for each reason, where the user asked for that; with 3 if it was cut short.
+    """
+    _show(result, result.save(output))
     missed = result.missed({key: floor for key, floor in floors.items() if key in result.columns})
     missed += result.failing(fail_on)
     for sentence in missed:
@@ -157,13 +169,6 @@ def _show(result: "AuditResult", paths: list[Path]) -> None:
     console.print(f"Written: {', '.join(str(path) for path in paths)}", soft_wrap=True, markup=False, highlight=False)
     if not any(path.suffix == ".html" for path in paths):
         console.print(WITHOUT_JINJA, soft_wrap=True, markup=False, highlight=False)
-
-
-def threat_in(path: Path | None) -> "ThreatModel | None":
-    """Return the threat that a file declares, None for none."""
-    from buttress.threats import ThreatModel
-
-    return None if path is None else ThreatModel.from_toml(path)
 
 
 def _check_files(output: Path, files: dict[str, Path | None], trusted: bool) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from buttress._suggest import counted
 from buttress.audit.options import Effort
-from buttress.cli.audit import Declared, Format, Task, check_numbers, threat_in
+from buttress.cli.audit import Declared, Format, Task, check_numbers, declared_in
 from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, number_in, progress
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def attack(
     from buttress.audit.reading.source import load
     from buttress.persistence import load as load_model
 
-    declared = threat_in(threat)
+    declared = declared_in(threat)
     columns, y, target = load(str(data), target, file_format)
     with ctrl_c():
         found = attacked(load_model(model), columns, y, target, radii, rows=rows, seed=seed,
