@@ -90,8 +90,8 @@ def certified_radius(
         A kernel expansion with stationary, linear, polynomial (of degree 3 or an even one) or summed kernels: of this
         package, scikit-learn's SVC, linear classifiers and KernelRidge on -1 and +1, also behind Nystroem features,
         scalers, PCA, TruncatedSVD, selection, SimpleImputer, polynomial features and a ColumnTransformer of these; or
-        an MLPClassifier behind them, by bounds of its layers. Or trees that :func:`buttress.attacks.exact` knows, by the
-        sum of what each can lose; their l_2 radii are those of l_inf.
+        an MLPClassifier behind them, by bounds of its layers. Or trees that :func:`buttress.attacks.exact` knows, by
+        the sum of what each can lose; their l_2 radii are those of l_inf.
     X : array of shape (n, d)
     bounds : (low, high) or None
         Box that the inputs stay in, as for the attacks: numbers, or arrays that broadcast to X. It must hold X.
