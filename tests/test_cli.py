@@ -47,7 +47,7 @@ def test_parquet_by_name_and_by_format(csv, tmp_path, monkeypatch, capsys):
     frame = pl.read_csv(csv)
     for name, extra in (("data.parquet", []), ("data.bin", ["--format", "parquet"])):
         frame.write_parquet(tmp_path / name)
-        arguments = ("audit", tmp_path / name, "--target", "y", "--rows", 40, "--output", tmp_path, *extra)
+        arguments = ("audit", tmp_path / name, "--target", "y", "--rows", 40, "-o", tmp_path, *extra)
         assert call(monkeypatch, capsys, *arguments)[0] == 0
 
 
