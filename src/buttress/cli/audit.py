@@ -61,7 +61,7 @@ def audit(
     max_time: Seconds = None,
     rows: Annotated[int | None, typer.Option(help="Training rows to use instead of as many as are planned.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the page, audit.json and suspicious.csv.")] = Path(),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the page, JSON and CSV.")] = Path(),
     against: Annotated[Path | None, typer.Option(help="A file of newer rows: what drifted, what is novel.")] = None,
     groups: Groups = None,
     time: Annotated[str | None, typer.Option(help="A column of times: the latest rows are held out.")] = None,
