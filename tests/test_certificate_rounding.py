@@ -3,6 +3,7 @@
 A test here fails if the allowance it is about is left out: it makes a case in which that alone holds the bound.
 """
 
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +16,17 @@ from buttress import SVC
 from buttress.certificates.branch import _halved
 from buttress.certificates.leads import Leads
 from buttress.certificates.region import Attacker, Region
-from buttress.certificates.relaxation import Below, Lead, _added, _line, _product_span, relaxed
+from buttress.certificates.relaxation import (
+    Below,
+    Lead,
+    _added,
+    _grown_bias,
+    _line,
+    _linear,
+    _product_span,
+    _refined,
+    relaxed,
+)
 from buttress.certificates.second_order import _axes, second_order
 from buttress.kernels import RBF, Cauchy, Laplacian, Linear, Polynomial, squared_distances
 from buttress.scores import read_scores
@@ -276,3 +287,86 @@ def test_far_rows_are_proven_no_more_than_their_distances_are_known():
         assert relaxed(lead, box_of(x[0], [1e-9, 1e-9]))[0][0] <= 0
         second = second_order(lead, x, np.ones(2))
         assert second is None or second.bound(np.array([1e-9]), "linf")[0] <= 0
+
+
+SINGLE = float(np.finfo(np.float32).eps)
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.5), Cauchy(0.4), Polynomial(2, 0.5, 1.0), Linear(0.5)], ids=str)
+def test_what_a_model_of_float32_sums_is_known_to_its_own_digits_only(kernel):
+    """Rows and centres at 0, whose distances have no rounding: of scores of 1e4 float32 has no fourth decimal."""
+    lead = lead_of(kernel, [[0.0, 0.0], [0.0, 0.0]], [1.0, -0.9])
+    x, region = np.zeros((1, 2)), box_of([0.0, 0.0], [1e-12, 1e-12])
+    lead.sizes, lead.unit = np.full((1, 2), 1e4), SINGLE
+    lead.bias = 1e-4 - lead(x)
+    assert relaxed(lead, region)[0][0] <= 0
+    second = second_order(lead, x, np.ones(2))
+    assert second is None or second.bound(np.array([1e-12]), "linf")[0] <= 0
+    lead.unit = 0.0
+    assert relaxed(lead, region)[0][0] > 0
+
+
+def test_a_linear_part_that_cancels_says_what_it_lost():
+    lead = lead_of(RBF(1.0), [[0.0, 0.0, 0.0]], [1.0])
+    lead.tilt = LARGE
+    line = _linear(lead, box_of([1.0, 1.0, 1.0], [1e-3, 1e-3, 1e-3]))
+    assert line.doubt[0] >= 1.0  # in some order of the sum
+
+
+def test_the_sum_of_a_constant_and_its_fall_is_not_rounded_up():
+    """1e16 - 1 is 1e16 in float64."""
+    flat = np.zeros(1)
+    line = Below(np.array([1e16]), np.array([[1.0]]), flat, flat)
+    assert Fraction(float(_refined(lambda guess: line, box_of([0.0], [1.0]))[0][0])) <= 10**16 - 1
+
+
+def test_a_grown_bias_is_below_it_in_numbers_of_60_digits():
+    rng = np.random.default_rng(8)
+    with localcontext() as context:
+        context.prec = 60
+        for _ in range(300):
+            bias, gamma = rng.normal() * 10.0 ** rng.uniform(-3, 3), float(10.0 ** rng.uniform(-2, 2))
+            far = float(rng.uniform(0, 4 / np.sqrt(gamma)))
+            move = np.array([[far * rng.random()]])
+            lead = lead_of(RBF(gamma), [[0.0]], [1.0], bias)
+            line = _grown_bias(lead, gamma, np.array([gamma * far**2 * (1 + 1e-15)]), move)
+            for d in (move[0, 0], far, 0.0, far * rng.random()):
+                square = Decimal(float(d)) ** 2
+                said = Decimal(float(line.const[0])) + Decimal(float(line.bend[0])) * square
+                assert said - Decimal(float(line.doubt[0])) <= Decimal(bias) * (Decimal(gamma) * square).exp()
+
+
+def expansion():
+    lead = lead_of(RBF(0.5), [[0.3, 0.1], [-0.2, 0.5]], [1.0, -0.5], square=1.0)
+    return second_order(lead, np.zeros((1, 2)), np.ones(2))
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_what_stands_for_a_matrix_is_taken_less_what_it_differs_by(norm):
+    """By ``lost`` |u|^2, ``apart`` |u| and ``longer`` times the multiplier |u|^2, at least for the ball's own bound."""
+    eps = np.array([0.5])
+    longest = 0.5 if norm == "l2" else 0.5 * np.sqrt(2)
+    second = expansion()
+    second.slope = np.full((1, 2), 1e3)  # the bound over the ball decides
+    plain = second.bound(eps, norm)[0]
+    for column, falls in ((0, longest**2), (2, longest)):
+        second = expansion()
+        second.slope = np.full((1, 2), 1e3)
+        second.off = second.off + np.eye(3)[column]
+        assert second.bound(eps, norm)[0] <= plain - 0.999 * falls
+    second = expansion()
+    second.slope = np.full((1, 2), 1e3)
+    second.off = second.off + np.eye(3)[1]
+    low = -float(second.spectrum[0, 0])
+    assert second.bound(eps, norm)[0] <= plain - 0.999 * max(low, 0.0) * longest**2
+    assert low > 0
+
+
+def test_the_sum_of_an_expansion_is_not_rounded_up():
+    """1e16 + 3 is 1e16 + 4 in float64."""
+    second = expansion()
+    second.value, second.bias = np.array([1e16]), np.array([3.0])
+    second.left, second.slope, second.turned = np.zeros(1), np.zeros((1, 2)), np.zeros((1, 2))
+    second.spectrum, second.entries = np.zeros((1, 2)), np.zeros(1)
+    second.off, second.sizes, second.summed = np.zeros((1, 3)), np.zeros((1, 3)), np.zeros((1, 4))
+    assert Fraction(float(second.bound(np.zeros(1) + 1e-3, "linf")[0])) <= 10**16 + 3

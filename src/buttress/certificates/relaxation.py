@@ -339,13 +339,13 @@ def _product(kernel: Kernel, share: float, lead: Lead, region: Region) -> Lines:
     low, high = middle + gamma * least - slack, middle + gamma * most + slack
     extent = np.maximum(np.abs(low), np.abs(high)) + slack
     powers = degree * extent ** (degree - 1) * slack + (lead.share() + 64 * degree**2 * UNIT) * extent**degree
+    lost = 4 * size * powers  # no line is steeper than the power is at its farthest
     touching = _cubic_lines if degree == 3 else _convex_lines
 
     def lines(guess: Array) -> Below:
         at = np.clip(middle + gamma * (guess @ Z.T), low, high)
         steep, touch = touching(degree, W > 0, low, high, at)
         C = W * steep
-        lost = 2 * size * powers + 2 * np.abs(C) * slack
         return _line(region, Z, W * touch**degree + C * (middle - touch), C, lost, gamma, 0)
 
     return lines

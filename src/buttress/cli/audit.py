@@ -77,8 +77,9 @@ def audit(
 ) -> None:
     """Show what breaks a plain SVM on DATA, what a robust one recovers, and which rows look wrong."""
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
+    _check_output(output)
     check_numbers(eps, max_time, rows, seed)
-    _check_files(output, {"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
+    _check_files({"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
     table, settled, made = read_table(data, target, file_format, task.value, test)
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
@@ -171,9 +172,8 @@ def _show(result: "AuditResult", paths: list[Path]) -> None:
         console.print(WITHOUT_JINJA, soft_wrap=True, markup=False, highlight=False)
 
 
-def _check_files(output: Path, files: dict[str, Path | None], trusted: bool) -> None:
-    """Refuse a folder that cannot be written, files that are not there, and a pickle that nobody said they trust."""
-    _check_output(output)
+def _check_files(files: dict[str, Path | None], trusted: bool) -> None:
+    """Refuse files that are not there, and a pickle that the user did not say they trust, before it is opened."""
     model = files["model"]
     for option, path in files.items():
         if path is not None and not path.is_file():
