@@ -22,7 +22,15 @@ from sklearn.svm import SVC, NuSVC
 
 from buttress._arrays import Place
 from buttress._checks import Array
-from buttress._types import Labels, MatrixLike, Predictor, ProbabilisticClassifier, ScoredClassifier, SparseMatrix
+from buttress._types import (
+    Labels,
+    MatrixLike,
+    Predictor,
+    ProbabilisticClassifier,
+    Rows,
+    ScoredClassifier,
+    SparseMatrix,
+)
 from buttress.expansion import KernelExpansion, Scores, binary_contrasts, class_contrasts, pair_contrasts, pairs_of
 from buttress.kernels import RBF, Kernel, Linear, Polynomial, Sigmoid
 
@@ -261,3 +269,12 @@ def _middle(rows: Array) -> Array:
 
 def _dense(array: Array | SparseMatrix) -> Array:
     return np.asarray(array) if isinstance(array, np.ndarray) else array.toarray()
+
+
+def numbers_of(columns: Any, names: list[Any]) -> Rows:
+    """Return the numbers of columns that a column transformer was given by name, number, slice or mask."""
+    listed = [columns] if isinstance(columns, str) else columns
+    if not isinstance(listed, slice) and len(listed) and all(isinstance(column, str) for column in listed):
+        return np.array([names.index(column) for column in listed])
+    numbers: Any = np.arange(len(names))
+    return np.atleast_1d(numbers[listed])

@@ -26,9 +26,8 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from buttress._checks import Array
-from buttress._types import Rows
 from buttress.expansion import class_contrasts, pair_contrasts, pairs_of
-from buttress.scores import read_scores
+from buttress.scores import numbers_of, read_scores
 
 Pullback = Callable[[Array], Array]
 Smooth = Callable[[Array], tuple[Array, Pullback]]
@@ -197,19 +196,10 @@ def _polynomial(step: PolynomialFeatures) -> Smooth:
 def _columns(step: ColumnTransformer) -> Smooth:
     """Return transformers of some columns each, by name or number."""
     names = list(getattr(step, "feature_names_in_", range(step.n_features_in_)))
-    parts = [(_numbers(columns, names), step.output_indices_[name], part)
+    parts = [(numbers_of(columns, names), step.output_indices_[name], part)
              for name, part, columns in step.transformers_ if not (isinstance(part, str) and part == "drop")]
     known = [(taken, given, _transformer(part)) for taken, given, part in parts if len(taken)]
     return _side_by_side(known, max((given.stop for _, given, _ in known), default=0))
-
-
-def _numbers(columns: Any, names: list[Any]) -> Rows:
-    """Return the numbers of columns that a column transformer was given by name, number, slice or mask."""
-    listed = [columns] if isinstance(columns, str) else columns
-    if not isinstance(listed, slice) and len(listed) and all(isinstance(column, str) for column in listed):
-        return np.array([names.index(column) for column in listed])
-    numbers: Any = np.arange(len(names))
-    return np.atleast_1d(numbers[listed])
 
 
 ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {  # and slopes by their values

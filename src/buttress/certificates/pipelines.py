@@ -22,11 +22,10 @@ from sklearn.preprocessing import (
 )
 
 from buttress._checks import Array
-from buttress._types import Rows
 from buttress.certificates.enclosures import Enclosure, activated, affine, product, scaled
 from buttress.expansion import KernelExpansion, class_contrasts
 from buttress.kernels import Linear
-from buttress.scores import ScoreFunction, fitted_inside, read_scores
+from buttress.scores import ScoreFunction, fitted_inside, numbers_of, read_scores
 
 Bound = Callable[[Enclosure], Enclosure]
 SELECTIONS = (SelectKBest, SelectPercentile, VarianceThreshold, SelectFromModel)
@@ -177,7 +176,7 @@ def _polynomial(step: PolynomialFeatures) -> Bound:
 
 def _columns(step: ColumnTransformer) -> Bound | None:
     names = list(getattr(step, "feature_names_in_", range(step.n_features_in_)))
-    parts = [(_places(columns, names), _step(part), step.output_indices_[name])
+    parts = [(numbers_of(columns, names), _step(part), step.output_indices_[name])
              for name, part, columns in step.transformers_ if not (isinstance(part, str) and part == "drop")]
     parts = sorted(((places, part, given.start) for places, part, given in parts if len(places)),
                    key=lambda each: each[2])
@@ -189,15 +188,6 @@ def _beside(z: Enclosure, parts: list[Enclosure]) -> Enclosure:
     return z.with_parts(np.concatenate([part.centre for part in parts], axis=1),
                         np.concatenate([part.moves for part in parts], axis=2),
                         np.concatenate([part.slack for part in parts], axis=1))
-
-
-def _places(columns: Any, names: list[Any]) -> Rows:
-    """Return the places of columns given by name, number, slice or mask."""
-    listed = [columns] if isinstance(columns, str) else columns
-    if not isinstance(listed, slice) and len(listed) and all(isinstance(column, str) for column in listed):
-        return np.array([names.index(column) for column in listed])
-    numbers: Any = np.arange(len(names))
-    return np.atleast_1d(numbers[listed])
 
 
 def _unchanged(step: FunctionTransformer) -> Bound | None:
