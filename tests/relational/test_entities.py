@@ -384,7 +384,6 @@ BAD = [
     (lambda: EntityFeatures(two()), pd.DataFrame({"kk": [1]}), "no column 'k'"),
     (lambda: EntityFeatures(two()), pd.DataFrame({"k": []}), "0 sample"),
     (lambda: EntityFeatures(two()), np.zeros((2, 3)), "2, 3"),
-    (lambda: EntityFeatures(wide()), None, "make a view"),
 ]
 
 
@@ -394,6 +393,17 @@ def test_bad_input_is_refused_with_what_to_do(made, rows, message, engine):
     model = made().set_params(engine=engine)
     with pytest.raises(ValueError, match=message):
         model.fit(model.join.tables[0].source if rows is None and isinstance(model.join, Join) else rows)
+
+
+def test_an_entity_with_more_pairs_than_are_held_is_refused_by_both_tables(monkeypatch):
+    """A database may hold them."""
+    monkeypatch.setattr("buttress.relational.entities.memory.PAIRS", 1)
+    join = wide()
+    message = r"One row of 'rows' leads to 81 pairs of a row of 'a' and one of 'b'.*holds 9 of them.*engine='sql'"
+    with pytest.raises(ValueError, match=message):
+        EntityFeatures(join, ("count",)).fit(join.tables[0].source)
+    found = EntityFeatures(join, ("count",), engine="sql").fit_transform(join.tables[0].source)
+    assert found.tolist() == [[5, 25]]
 
 
 def at_hours(hours, zone=None):

@@ -1,5 +1,6 @@
 """Words of time against pandas by hand, on every engine: equal counts and dates, numbers within rounding, no future."""
 
+import tracemalloc
 from fractions import Fraction
 from itertools import pairwise
 
@@ -9,6 +10,7 @@ import pytest
 from relational_storage import in_database
 
 from buttress.relational import EntityFeatures, Join, Table
+from buttress.relational.entities.paths import blocks
 from buttress.relational.entities.text import Place
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 
@@ -22,8 +24,11 @@ DATE = ("hour", "weekday", "season_sin", "season_cos")
 EXACT = {"distinct", *ROWS, *TIMES, "hour", "weekday", "min:1d", "max:2rows"}
 
 
-def shop(seed=0, n=12, inner_time=False):
-    """Questions about customers, their orders (with a time) and the items of these; NULLs, ties and unknown keys."""
+def shop(seed=0, n=12, inner_time=False, many=False):
+    """Questions about customers, their orders (with a time) and the items of these; NULLs, ties and unknown keys.
+
+    Where there are ``many``, an item belongs to several orders.
+    """
     rng = np.random.default_rng(seed)
 
     def moments(size):
@@ -35,7 +40,8 @@ def shop(seed=0, n=12, inner_time=False):
                            "amount": (1000 + 100 * rng.normal(size=90)).round(2)})
     orders["amount"] = orders["amount"].mask(rng.random(90) < 0.15)
     orders["t"] = orders["t"].mask(rng.random(90) < 0.05)
-    items = pd.DataFrame({"no": rng.integers(0, 95, 200), "price": rng.normal(size=200).round(3), "made": moments(200),
+    orders["no"] = rng.integers(0, 14, 90) if many else orders["no"]
+    items = pd.DataFrame({"no": rng.integers(0, 16 if many else 95, 200), "price": rng.normal(size=200).round(3), "made": moments(200),
                           "kind": rng.choice(["a", "it's"], 200)})
     items["kind"] = items["kind"].astype(object).mask(rng.random(200) < 0.1, None)
     tables = [Table("asked", asked), Table("orders", orders, features=["amount"], time="t"),
@@ -167,6 +173,76 @@ def test_few_questions_and_many_are_answered_alike(inner, monkeypatch):
     monkeypatch.setattr("buttress.relational.entities.database.FEW", 0)
     made = EntityFeatures(join, WORDS, missing="nan", engine="sql")
     check(join, made, made.fit_transform(rows))
+
+
+def in_small_blocks(monkeypatch, pairs):
+    """Pairs are held in so small blocks; the limit of a table's rows too."""
+    for place in ("memory", "database"):
+        monkeypatch.setattr(f"buttress.relational.entities.{place}.PAIRS", pairs)
+        monkeypatch.setattr(f"buttress.relational.entities.{place}.blocks", lambda keys, sizes, _: blocks(keys, sizes,
+                                                                                                         pairs))
+
+
+@pytest.mark.parametrize("pairs", [100, 1 << 21])
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_many_to_many_with_two_times_is_pandas_by_hand(engine, pairs, monkeypatch):
+    join = shop(7, n=20, inner_time=True, many=True)
+    orders, items = join.tables[1].source, join.tables[2].source
+    assert len(orders.merge(items, on="no")) > 4 * len(items)
+    in_small_blocks(monkeypatch, pairs)
+    made = EntityFeatures(join, WORDS, missing="nan", engine=engine)
+    check(join, made, made.fit_transform(join.tables[0].source))
+
+
+@pytest.mark.parametrize("pairs", [100, 1 << 21])
+def test_many_to_many_agrees_in_databases(duckdb_connection, postgres, pairs, monkeypatch):
+    owner, reader = postgres
+    join = shop(8, inner_time=True, many=True)
+    in_small_blocks(monkeypatch, pairs)
+    for connection, execute, dialect in ((duckdb_connection, duckdb_connection.execute, DUCKDB),
+                                         (reader, owner.execute, POSTGRES)):
+        there = in_database(join, connection, execute, dialect, f"mm{pairs}")
+        check_stored(join, there, lambda text, place=connection: place.execute(text).fetchall())
+    reader.rollback()
+
+
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_pairs_with_a_future_row_change_nothing(engine, monkeypatch):
+    """Rows of both tables from the date on change their number, value, key and time, which changes the blocks too."""
+    join = shop(9, inner_time=True, many=True)
+    rows = join.tables[0].source.assign(at=START + pd.Timedelta("90h"))
+    in_small_blocks(monkeypatch, 150)
+    made = EntityFeatures(join, WORDS, missing="nan", engine=engine)
+    before = made.fit_transform(rows)
+    rng = np.random.default_rng(1)
+    for table, time, number in ((join.tables[1], "t", "amount"), (join.tables[2], "made", "price")):
+        frame = table.source
+        later = (frame[time] >= START + pd.Timedelta("90h")).to_numpy()
+        more = frame[later].sample(2 * later.sum(), replace=True, random_state=0)
+        more = more.assign(**{time: START + pd.to_timedelta(rng.integers(90, 300, len(more)), unit="h"),
+                              number: 1e6 * rng.normal(size=len(more)), "no": rng.integers(0, 16, len(more))})
+        assert len(more)
+        table.source = pd.concat([frame[~later], more]).sample(frac=1, random_state=1)
+    np.testing.assert_allclose(made.transform(rows), before, rtol=1e-12, atol=1e-9)
+
+
+def test_pairs_are_held_in_blocks(monkeypatch):
+    """A hundred keys of a hundred rows on both sides are a million pairs, of which a part is held at a time."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"id": np.arange(100), "at": 50})
+    near, far = (pd.DataFrame({"id": np.repeat(np.arange(100), 100), "k": np.repeat(np.arange(100), 100),
+                               "t": rng.integers(0, 99, 10_000), "x": rng.normal(size=10_000)}) for _ in range(2))
+    join = Join([Table("rows", rows), Table("near", near, time="t"), Table("far", far, features=["x"], time="t")],
+                [("rows.id", "near.id"), ("near.k", "far.k")], as_of="rows.at")
+    monkeypatch.setattr("buttress.relational.entities.memory.PAIRS", 20_000)
+    made = EntityFeatures(join, ("sum",))
+    tracemalloc.start()
+    found = made.fit_transform(rows)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    known = [frame[frame["t"] < 50].groupby("k")["x"] for frame in (near, far)]
+    np.testing.assert_allclose(found[:, 0], known[0].size() * known[1].sum(), rtol=1e-12, atol=1e-9)
+    assert peak < 8e6  # a million pairs are 8 MB a value, and there are several
 
 
 def test_one_entity_is_looked_up_by_its_key(postgres, monkeypatch):

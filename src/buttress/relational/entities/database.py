@@ -1,6 +1,6 @@
 """Features of entities where the tables are: one SELECT, sent to the database that holds them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -9,13 +9,14 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.relational.declare import Join
-from buttress.relational.entities.features import Feature, ranged_of, statistics_of
+from buttress.relational.entities.features import ROWS, Feature, ranged_of, statistics_of
 from buttress.relational.entities.layout import laid_out
-from buttress.relational.entities.memory import check_size
-from buttress.relational.entities.paths import Hop, root_keys, used
-from buttress.relational.entities.text import Path, Place, SqlTable, expression, own_expression, path_size, whole
+from buttress.relational.entities.memory import PAIRS
+from buttress.relational.entities.paths import Hop, blocks, root_keys, used
+from buttress.relational.entities.text import Path, Place, SqlTable, expression, own_expression, whole
 from buttress.relational.entities.words import DAY
 from buttress.relational.plan.keys import check_exact, check_kinds, largest
+from buttress.relational.plan.plan import Index
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import Item, pinned_tables, postgres_cursor
 from buttress.relational.sources.dialects import POSTGRES, SPARK, Dialect
@@ -122,19 +123,43 @@ class InDatabase:
         n = len(next(iter(self.asked.values())).null)
         out = np.zeros((n, len(features)))
         paths = paths_of(self.join, self.paths, features, centers, self.place, self.day)
-        for path in paths.values():
-            self._check_size(path)
-        paths = {which: replace(path, few=n <= FEW) for which, path in paths.items()}
         if not paths:
             return out
         there = [j for j, feature in enumerate(features) if (feature.table, feature.per) in paths]
         chosen = ["a.i", *(expression(features[j], paths[features[j].table, features[j].per]) for j in there)]
-        parts, select = whole(self._asked_rows(), paths.values(), chosen, self.place.prefix)
-        with self._by_index(n <= FEW):
-            rows = self.place.select(f"WITH {', '.join(parts)} {select}")
-        found = np.array([[np.nan if value is None else float(value) for value in row] for row in rows])
-        out[found[:, 0].astype(np.intp)[:, None], np.array(there)] = found[:, 1:]
+        divided = self._blocks(list(paths.values()), n)
+        for here in divided:
+            found = self._ask(paths.values(), chosen, here, few=len(here) <= FEW or len(divided) > 1)
+            out[here[found[:, 0].astype(np.intp)][:, None], np.array(there)] = found[:, 1:]
         return out
+
+    def _ask(self, paths: Iterable[Path], chosen: Sequence[str], here: Index, few: bool) -> Array:
+        """Return what is chosen for some entities, a row each; NULL is NaN. ``few`` reads no rows but theirs."""
+        parts, select = whole(self._asked_rows(here), [replace(path, few=few) for path in paths], chosen,
+                              self.place.prefix)
+        with self._by_index(len(here) <= FEW):
+            rows = self.place.select(f"WITH {', '.join(parts)} {select}")
+        return np.array([[np.nan if value is None else float(value) for value in row] for row in rows])
+
+    def _blocks(self, paths: Sequence[Path], n: int) -> list[Index]:
+        """Return the entities in blocks: rows limited in time, with those that lead there, are made of one at a time.
+        """
+        everything = np.arange(n)
+        pairs = {path.number: replace(path, statistics=[ROWS], ranged=[], dated=False, per="") for path in paths
+                 if any(path.time_of(hop.child) for hop in path.hops[1:])}
+        if not pairs:
+            return [everything]
+        found = self._ask(pairs.values(), ["a.i", *(f"f{path.t}.s0" for path in pairs.values())], everything, n <= FEW)
+        sizes = np.zeros(n)
+        sizes[found[:, 0].astype(np.intp)] = np.nansum(found[:, 1:], axis=1)
+        if sizes.sum() <= PAIRS:
+            return [everything]
+        counts = [self.place.select(f"SELECT COUNT(*) FROM {table.item} b")[0][0]
+                  for t, table in self.place.tables.items()]
+        numbers: dict[tuple[str | None, ...], int] = {}
+        texts = [_texts(self.asked[name], self.place.dialect, name)[0] for name in self.keys]
+        keys = np.array([numbers.setdefault(key, len(numbers)) for key in zip(*texts, strict=True)])
+        return blocks(keys, sizes, max(PAIRS, *counts))
 
     @contextmanager
     def _by_index(self, few: bool) -> Iterator[None]:
@@ -154,18 +179,17 @@ class InDatabase:
                 if not self.place.connection.closed:
                     cursor.execute("ROLLBACK TO SAVEPOINT buttress_few")
 
-    def _asked_rows(self) -> str:
-        """Return the SELECT of the entities: i, keys a0, a1, ... and time t."""
+    def _asked_rows(self, here: Index) -> str:
+        """Return the SELECT of some entities: i, their number among these, keys a0, a1, ... and time t."""
         dialect = self.place.dialect
-        n = len(next(iter(self.asked.values())).null)
-        columns: list[list[str | None]] = [[str(i) for i in range(n)]]
+        columns: list[list[str | None]] = [[str(i) for i in range(len(here))]]
         chosen = ["CAST(v0 AS BIGINT) AS i"]
         for j, name in enumerate(self.keys):
             texts, kind = _texts(self.asked[name], dialect, name)
-            columns.append(texts)
+            columns.append([texts[i] for i in here])
             chosen.append(f"CAST(v{j + 1} AS {kind}) AS a{j}")
         if self.as_of is not None:
-            columns.append([repr(float(value)) for value in self.as_of])
+            columns.append([repr(float(value)) for value in self.as_of[here]])
             chosen.append(f"CAST(v{len(columns) - 1} AS {dialect.double}) AS t")
         return f"SELECT {', '.join(chosen)} FROM ({dialect.listed(columns)}) v"
 
@@ -182,14 +206,6 @@ class InDatabase:
             return largest(self.asked[name])
         key = self.place.tables[t].keys[name]
         return float(self.place.select(f"SELECT MAX(ABS({key})) FROM {self.place.tables[t].item} b")[0][0] or 0)
-
-    def _check_size(self, path: Path) -> None:
-        """Refuse a path whose rows have a time and are more than the rows of a table on it."""
-        timed = [hop for hop in path.hops[1:] if path.time_of(hop.child)]
-        if timed:
-            counts = [self.place.select(f"SELECT COUNT(*) FROM {self.place.tables[hop.child].item} b")[0][0]
-                      for hop in path.hops]
-            check_size(self.join, timed[-1], path.number, self.place.select(path_size(path))[0][0], max(counts))
 
 
 def _texts(column: Column, dialect: Dialect, name: str) -> tuple[list[str | None], str]:

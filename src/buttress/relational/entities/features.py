@@ -1,8 +1,9 @@
 """Which features a table gives, from which statistics of its rows they follow, and their values.
 
 A statistic can be merged: that of a set of rows follows from those of its parts. So every table is brought to one row
-a key before it meets the next, and nothing larger than a table is made. What looks at a window before each date is of
-pairs of a date and a row, which are never kept.
+a key before it meets the next, and nothing larger than a table is made, but where rows of two tables each have a time:
+their pairs are made for some entities at a time. What looks at a window before each date is of pairs of a date and a
+row, which are never kept.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,9 +10,9 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress.relational.declare import Join
 from buttress.relational.entities.features import ROWS, Feature, Ranged, Statistic, ranged_of, statistics_of, value_of
-from buttress.relational.entities.paths import Hop, moments, used
+from buttress.relational.entities.paths import Hop, blocks, moments, used
 from buttress.relational.entities.ranges import ranged
-from buttress.relational.plan.keys import combine, encode, match, match_count
+from buttress.relational.plan.keys import combine, encode, match
 from buttress.relational.plan.plan import Index
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.tables import read_columns
@@ -20,6 +21,41 @@ Columns = dict[str, Column]
 Found = dict[str, Array]  # statistics by name; of a LAST also the time, under the name that ``when`` gives
 MERGE = {"SUM": np.add, "MIN": np.minimum, "MAX": np.maximum, "LAST": np.maximum}
 NEUTRAL = {"SUM": 0.0, "MIN": np.inf, "MAX": -np.inf, "LAST": -np.inf}  # of no rows
+PAIRS = 1 << 21  # rows with those they meet on the way that are held at a time, or as many as a table has: 16 MB a value
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows ``at`` of a table, each with statistics and when they became known; with ``value``, of one value each."""
+
+    at: Index
+    found: Found
+    time: Array | None
+    value: Index | None
+
+    def some(self, rows: Index) -> "Rows":
+        """Return some of the rows, in their order."""
+        time, value = (None if part is None else part[rows] for part in (self.time, self.value))
+        return Rows(self.at[rows], taken(self.found, rows), time, value)
+
+    def met(self, at: Index, known: Array | None) -> "Rows":
+        """Return the rows as each met row ``at`` of the next table, which became ``known``: the later time counts."""
+        if known is None:
+            return replace(self, at=at)
+        return replace(self, at=at, time=known[at] if self.time is None else np.maximum(self.time, known[at]))
+
+    def brought_together(self, key: Index, statistics: Sequence[Statistic]) -> tuple["Rows", Index]:
+        """Return one row a key where times do not matter, the earliest of each key and value, and their keys."""
+        if self.value is not None:
+            time = np.zeros(len(key)) if self.time is None else self.time
+            there = np.flatnonzero((key >= 0) & ~np.isnan(time))
+            order = there[np.lexsort([time[there], self.value[there], key[there]])]
+            new = np.flatnonzero(np.diff(key[order], prepend=-1) | np.diff(self.value[order], prepend=-1))
+            return self.some(order[new]), key[order[new]]
+        if self.time is not None:
+            return self, key
+        keys = np.unique(key[key >= 0])
+        return Rows(keys, taken(merged(statistics, self.found, key, _groups(key, key)), keys), None, None), keys
 
 
 class InProcess:
@@ -66,62 +102,78 @@ class InProcess:
             mine = [(j, feature) for j, feature in enumerate(features)
                     if (feature.table, feature.per) == (self.join.tables[t].name, per)]
             wanted = [feature for _, feature in mine]
-            found = self._values(t, per) if per else self._along(t, statistics_of(wanted, centers),
-                                                                 ranged_of(wanted, self.day))
-            for j, feature in mine:
-                out[:, j] = value_of(feature, found, self.as_of, self.day)
+            statistics = statistics_of(wanted, centers)
+            far = self._far_rows(t, per, statistics)
+            for here in self._blocks(t):
+                found = self._along(t, far, statistics, ranged_of(wanted, self.day), here)
+                as_of = None if self.as_of is None else self.as_of[here]
+                for j, feature in mine:
+                    out[here, j] = value_of(feature, found, as_of, self.day)
         return out
 
-    def _along(self, t: int, wanted: list[Statistic], windows: list[Ranged]) -> Found:
-        """Return the statistics of the rows of table t that belong to each entity, one table after the other."""
-        n = len(next(iter(self.columns[t].values())).null)
-        statistics = [statistic for statistic in wanted if statistic.of != "time"]
-        found = of_rows(statistics, self.join.tables[t].name, self.columns[t], self.times.get(t), n)
-        at = np.arange(n)
+    def _far_rows(self, t: int, per: str, statistics: Sequence[Statistic]) -> Rows:
+        """Return the rows of table t with their statistics, and the value of the column ``per`` if there is one."""
+        columns = self.columns[t]
+        n = len(next(iter(columns.values())).null)
+        at = np.flatnonzero(~columns[per].null) if per else np.arange(n)
+        value = np.unique(columns[per].values[at], return_inverse=True)[1].astype(np.int64) if per else None
+        own = [statistic for statistic in statistics if statistic.of != "time"]
+        found = of_rows(own, self.join.tables[t].name, columns, self.times.get(t), n)
         time = self._known_at(t)
-        for hop in reversed(self.paths[t][1:]):
-            above, below = self._codes(hop)
-            if time is None:
-                groups = merged(statistics, found, below[at], _groups(above, below))
-                at = np.flatnonzero(groups[ROWS.name][above] > 0)
-                found = taken(groups, above[at])
-                time = self._known_at(hop.parent)
-                time = None if time is None else time[at]
-                continue
-            check_size(self.join, hop, t, match_count(above, below[at]), max(len(above), len(below)))
-            at, second = match(above, below[at])
-            found = taken(found, second)
-            own = self._known_at(hop.parent)
-            time = time[second] if own is None else np.maximum(time[second], own[at])
-        above, below = self._codes(self.paths[t][0])
-        if time is not None and self.as_of is not None:
-            found |= {statistic.name: time for statistic in wanted if statistic.of == "time"}
-            seen = merged_by(wanted, found, below[at], time, above, self.as_of)
-            return seen | ranged(windows, found, below[at], time, above, self.as_of)
-        return taken(merged(statistics, found, below[at], _groups(above, below)), above)
+        return Rows(at, taken(found, at), None if time is None else time[at], value)
 
-    def _values(self, t: int, name: str) -> Found:
-        """Return for each entity how many different values of a column its rows have; earlier rows of one are enough.
-        """
-        column = self.columns[t][name]
-        at = np.flatnonzero(~column.null)
-        value = np.unique(column.values[at], return_inverse=True)[1].astype(np.int64)
-        known = self._known_at(t)
-        time = np.full(len(at), -np.inf) if known is None else known[at]
+    def _blocks(self, t: int) -> list[Index]:
+        """Return the questions in blocks: the rows of table t with those that lead there are held for one at a time."""
+        first, *others = self.paths[t]
+        above, _ = self._codes(first)
+        everyone = np.arange(len(above))
+        if all(self._known_at(hop.child) is None for hop in others):
+            return [everyone]
+        sizes = np.ones(len(self._codes(self.paths[t][-1])[1]))
+        for hop in reversed(self.paths[t]):
+            sizes = counted(sizes * self._may_be_seen(hop.child, everyone), *self._codes(hop))
+        largest = max([PAIRS, *(len(self._codes(hop)[1]) for hop in self.paths[t])])
+        check_size(self.join, self.paths[t], sizes.max(initial=0), largest)
+        return blocks(above, sizes, largest)
+
+    def _along(self, t: int, far: Rows, wanted: Sequence[Statistic], windows: Sequence[Ranged], here: Index) -> Found:
+        """Return the statistics of the rows of table t that belong to each question, one table after the other."""
+        statistics = [statistic for statistic in wanted if statistic.of != "time"]
+        reached = self._reached(t, here)
+        rows = far.some(np.flatnonzero(reached[t][far.at]))
         for hop in reversed(self.paths[t][1:]):
             above, below = self._codes(hop)
-            key, value, time = _firsts(below[at], value, time)
-            check_size(self.join, hop, t, match_count(above, key), max(len(above), len(below)))
-            at, second = match(above, key)
-            own = self._known_at(hop.parent)
-            value = value[second]
-            time = time[second] if own is None else np.maximum(time[second], own[at])
+            rows, key = rows.brought_together(below[rows.at], statistics)
+            parents = np.flatnonzero(reached[hop.parent])
+            first, second = match(above[parents], key)
+            rows = rows.some(second).met(parents[first], self._known_at(hop.parent))
         above, below = self._codes(self.paths[t][0])
-        key, value, time = _firsts(below[at], value, time)
-        ones = {ROWS.name: np.ones(len(key))}
-        if self.as_of is None:
-            return taken(merged([ROWS], ones, key, _groups(above, below)), above)
-        return merged_by([ROWS], ones, key, time, above, self.as_of)
+        above = above[here]
+        rows, key = rows.brought_together(below[rows.at], statistics)
+        if rows.time is None or self.as_of is None:
+            return taken(merged(statistics, rows.found, key, _groups(above, key)), above)
+        found = rows.found | {statistic.name: rows.time for statistic in wanted if statistic.of == "time"}
+        seen = merged_by(wanted, found, key, rows.time, above, self.as_of[here])
+        return seen | ranged(windows, found, key, rows.time, above, self.as_of[here])
+
+    def _reached(self, t: int, here: Index) -> dict[int, NDArray[np.bool_]]:
+        """Return for each table on the path to t which of its rows the questions lead to, before the latest of them.
+        """
+        found = {}
+        rows: Index | NDArray[np.bool_] = here
+        for hop in self.paths[t]:
+            above, below = self._codes(hop)
+            led_to = np.zeros(_groups(above, below), dtype=bool)
+            led_to[above[rows]] = True
+            led_to[-1] = False
+            rows = found[hop.child] = led_to[below] & self._may_be_seen(hop.child, here)
+        return found
+
+    def _may_be_seen(self, t: int, here: Index) -> NDArray[np.bool_]:
+        """Return which rows of a table became known before the latest date of some questions."""
+        if self.as_of is None or t not in self.times:
+            return np.array(True)
+        return self.times[t] < self.as_of[here].max()
 
     def _known_at(self, t: int) -> Array | None:
         """Return when each row of a table became known, None where that does not matter."""
@@ -139,14 +191,6 @@ class InProcess:
         return self._numbered[hop]
 
 
-def _firsts(key: Index, value: Index, time: Array) -> tuple[Index, Index, Array]:
-    """Return the earliest row of each key and value; rows of key -1 and rows without a time are left out."""
-    there = np.flatnonzero((key >= 0) & ~np.isnan(time))
-    order = there[np.lexsort([time[there], value[there], key[there]])]
-    new = np.flatnonzero(np.diff(key[order], prepend=-1) | np.diff(value[order], prepend=-1))
-    return key[order[new]], value[order[new]], time[order[new]]
-
-
 def _groups(above: Index, below: Index) -> int:
     """Return one more than there are keys: the last group, of key -1, has no rows."""
     return int(max(above.max(initial=0), below.max(initial=0))) + 2
@@ -158,13 +202,21 @@ def most_frequent(column: Column, known: NDArray[np.bool_], limit: int) -> list[
     return sorted(sorted(counts, key=lambda value: (-counts[value], value))[:limit])
 
 
-def check_size(join: Join, hop: Hop, t: int, n_rows: float, largest: int) -> None:
-    """Refuse rows limited in time whose path would have to be made, larger than any table on it."""
-    if n_rows > largest:
-        raise ValueError(f"A row of {join.tables[t].name!r} belongs to several rows of "
-                         f"{join.tables[hop.parent].name!r}, and as_of looks at the time of each of the {n_rows:.3g} "
-                         f"pairs. Only {largest:.3g} are allowed, the rows of a table. To keep both times, make a view "
-                         "with one row a pair and the later of its times.")
+def counted(sizes: Array, above: Index, below: Index) -> Array:
+    """Return for each row of the parent how many rows those of the child with its key stand for."""
+    there = below >= 0
+    total = np.bincount(below[there], weights=sizes[there], minlength=_groups(above, below))
+    return total[above]
+
+
+def check_size(join: Join, path: Sequence[Hop], n_pairs: float, largest: int) -> None:
+    """Refuse to hold the pairs of one entity where they are more than are held at a time."""
+    if n_pairs > largest:
+        near, far, root = (join.tables[t].name for t in (path[-1].parent, path[-1].child, join.root))
+        raise ValueError(f"One row of {root!r} leads to {n_pairs:.3g} pairs of a row of {near!r} and one of {far!r}, "
+                         f"and as_of looks at the time of each. This process holds {largest:.3g} of them. Use "
+                         "engine='sql', where a database may keep them on disk, or add a pair of columns to on that "
+                         "says which of these rows belong together.")
 
 
 def when(name: str) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from buttress._checks import Array, near
 from buttress.relational.declare import Join, Pair
+from buttress.relational.plan.plan import Index
 from buttress.relational.sources.columns import Column, make_column
 from buttress.relational.sources.tables import frame_column, frame_names
 
@@ -139,6 +140,18 @@ def _name_in(there: Sequence[str], table: str, name: str) -> str:
         if candidate in there:
             return candidate
     raise ValueError(f"X has no column {name!r} of table {table!r}.{near(name, there)} It has: {', '.join(there)}.")
+
+
+def blocks(keys: Index, sizes: Array, largest: int) -> list[Index]:
+    """Return the questions in blocks, those of one key together; ``sizes`` are of keys, and come to ``largest`` a block.
+
+    A block may have up to twice as much, and more where one key alone has.
+    """
+    order = np.argsort(keys, kind="stable")
+    first = np.diff(keys[order], prepend=np.iinfo(np.int64).min) != 0
+    block = np.cumsum(np.where(first, sizes[order], 0)) // largest
+    starts = np.flatnonzero(np.diff(block) != 0) + 1
+    return np.split(order, starts[first[starts]])
 
 
 def moments(column: Column, what: str) -> Array:

@@ -248,12 +248,6 @@ def _term(path: Path, one: Ranged) -> str:
     return f"CASE WHEN {base} > {path.place.dialect.number(0.0)} THEN w.t - f.t END"
 
 
-def path_size(path: Path) -> str:
-    """Return the SELECT of the number of rows next to the label's table on a path."""
-    parts, _ = _up_the_path(path)
-    return f"WITH {', '.join(parts)} SELECT COUNT(*) FROM {path.place.prefix}r{path.t}"
-
-
 def _numbered(n: int) -> list[str]:
     return [f"k{j}" for j in range(n)]
 
