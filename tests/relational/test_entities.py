@@ -399,7 +399,7 @@ def test_an_entity_with_more_pairs_than_are_held_is_refused_by_both_tables(monke
     """A database may hold them."""
     monkeypatch.setattr("buttress.relational.entities.memory.PAIRS", 1)
     join = wide()
-    message = r"One row of 'rows' leads to 81 pairs of a row of 'a' and one of 'b'.*holds 9 of them.*engine='sql'"
+    message = r"One row of 'rows' leads to 25 pairs of a row of 'a' and one of 'b'.*holds 9 of them.*engine='sql'"
     with pytest.raises(ValueError, match=message):
         EntityFeatures(join, ("count",)).fit(join.tables[0].source)
     found = EntityFeatures(join, ("count",), engine="sql").fit_transform(join.tables[0].source)

@@ -41,8 +41,8 @@ def shop(seed=0, n=12, inner_time=False, many=False):
     orders["amount"] = orders["amount"].mask(rng.random(90) < 0.15)
     orders["t"] = orders["t"].mask(rng.random(90) < 0.05)
     orders["no"] = rng.integers(0, 14, 90) if many else orders["no"]
-    items = pd.DataFrame({"no": rng.integers(0, 16 if many else 95, 200), "price": rng.normal(size=200).round(3), "made": moments(200),
-                          "kind": rng.choice(["a", "it's"], 200)})
+    items = pd.DataFrame({"no": rng.integers(0, 16 if many else 95, 200), "price": rng.normal(size=200).round(3),
+                          "made": moments(200), "kind": rng.choice(["a", "it's"], 200)})
     items["kind"] = items["kind"].astype(object).mask(rng.random(200) < 0.1, None)
     tables = [Table("asked", asked), Table("orders", orders, features=["amount"], time="t"),
               Table("items", items, features=["price", "kind"], time="made" if inner_time else None)]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.relational.declare import Join
-from buttress.relational.entities.features import ROWS, Feature, Ranged, Statistic, ranged_of, statistics_of, value_of
+from buttress.relational.entities.features import Feature, Ranged, Statistic, ranged_of, statistics_of, value_of
 from buttress.relational.entities.paths import Hop, blocks, moments, used
 from buttress.relational.entities.ranges import ranged
 from buttress.relational.plan.keys import combine, encode, match
@@ -205,8 +205,8 @@ def most_frequent(column: Column, known: NDArray[np.bool_], limit: int) -> list[
 def counted(sizes: Array, above: Index, below: Index) -> Array:
     """Return for each row of the parent how many rows those of the child with its key stand for."""
     there = below >= 0
-    total = np.bincount(below[there], weights=sizes[there], minlength=_groups(above, below))
-    return total[above]
+    total: Array = np.bincount(below[there], weights=sizes[there], minlength=_groups(above, below))
+    return np.asarray(total[above], dtype=np.float64)
 
 
 def check_size(join: Join, path: Sequence[Hop], n_pairs: float, largest: int) -> None:

@@ -143,7 +143,7 @@ def _name_in(there: Sequence[str], table: str, name: str) -> str:
 
 
 def blocks(keys: Index, sizes: Array, largest: int) -> list[Index]:
-    """Return the questions in blocks, those of one key together; ``sizes`` are of keys, and come to ``largest`` a block.
+    """Return the questions in blocks, those of one key together; ``sizes``, of their keys, come to ``largest`` a block.
 
     A block may have up to twice as much, and more where one key alone has.
     """

@@ -1,7 +1,7 @@
 """The SELECT that makes the features of entities where the tables are, as text.
 
 Each path is a chain of expressions, from the far table to the label's: GROUP BY key, then join the next table, so that
-nothing larger than a table is made. What must be known before a date is added up once between two dates of a key, and
+nothing larger than a table is made, but pairs of rows that both have a time. What must be known before a date is added up once between two dates of a key, and
 then over the dates by a window. Identifiers are always quoted by the dialect.
 """
 
