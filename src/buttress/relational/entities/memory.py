@@ -21,7 +21,7 @@ Columns = dict[str, Column]
 Found = dict[str, Array]  # statistics by name; of a LAST also the time, under the name that ``when`` gives
 MERGE = {"SUM": np.add, "MIN": np.minimum, "MAX": np.maximum, "LAST": np.maximum}
 NEUTRAL = {"SUM": 0.0, "MIN": np.inf, "MAX": -np.inf, "LAST": -np.inf}  # of no rows
-PAIRS = 1 << 21  # rows with those they meet on the way that are held at a time, or as many as a table has: 16 MB a value
+PAIRS = 1 << 21  # rows with those they meet on the way that are held at a time, 16 MB a value; or a table's rows
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ def most_frequent(column: Column, known: NDArray[np.bool_], limit: int) -> list[
 def counted(sizes: Array, above: Index, below: Index) -> Array:
     """Return for each row of the parent how many rows those of the child with its key stand for."""
     there = below >= 0
-    total: Array = np.bincount(below[there], weights=sizes[there], minlength=_groups(above, below))
+    total = np.bincount(below[there], weights=sizes[there], minlength=_groups(above, below))
     return np.asarray(total[above], dtype=np.float64)
 
 

@@ -1,8 +1,8 @@
 """The SELECT that makes the features of entities where the tables are, as text.
 
 Each path is a chain of expressions, from the far table to the label's: GROUP BY key, then join the next table, so that
-nothing larger than a table is made, but pairs of rows that both have a time. What must be known before a date is added up once between two dates of a key, and
-then over the dates by a window. Identifiers are always quoted by the dialect.
+nothing larger than a table is made, but pairs of rows that both have a time. What must be known before a date is added
+up once between two dates of a key, and then over the dates by a window. Identifiers are always quoted by the dialect.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
