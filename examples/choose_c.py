@@ -15,7 +15,7 @@ from buttress import SVC, svc_path
 X, y = make_moons(600, noise=0.3, random_state=0)
 train, test = slice(0, 200), slice(200, None)
 Cs = np.logspace(-2, 3, 11)
-path = svc_path(X[train], y[train], Cs, score="loo", gamma=1.0)
+path = svc_path(X[train], y[train], Cs, gamma=1.0)
 left_out = [model.loo_error_ for model in path]
 held_out = [1 - model.score(X[test], y[test]) for model in path]
 in_sample = [1 - model.score(X[train], y[train]) for model in path]

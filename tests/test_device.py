@@ -63,7 +63,6 @@ ATTACKS = {
     "pgd": (attacks.pgd, {"eps": 0.2, "steps": 5, "restarts": 2, "random_state": 0}),
     "pgd l2": (attacks.pgd, {"eps": 0.2, "norm": "l2", "steps": 5, "restarts": 2, "random_state": 0}),
     "carlini_wagner": (attacks.carlini_wagner, {"steps": 20, "rounds": 3, "random_state": 0}),
-    "carlini_wagner tanh": (attacks.carlini_wagner, {"steps": 20, "rounds": 3, "random_state": 0, "variable": "tanh"}),
     "zoo": (attacks.zoo, {"steps": 10, "rounds": 2, "coordinates": 2, "random_state": 0}),
     "worst_case": (attacks.worst_case, {"eps": 0.2, "norm": "l2", "steps": 5, "restarts": 1, "random_state": 0}),
 }

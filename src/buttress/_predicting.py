@@ -1,6 +1,7 @@
 """What estimators that hold an expansion have in common: their input tags, and how they predict."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -10,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._checks import Array, check_X
 from buttress._state import Attribute, State
 from buttress._types import Labels, MatrixLike, Parameters, Rows
-from buttress.expansion import HasExpansion, KernelExpansion, binary_contrasts, rival_contrasts, winners
+from buttress.expansion import HasExpansion, KernelExpansion, class_contrasts, winners
 from buttress.kernels import Linear, kernel_takes_sparse
 
 
@@ -33,17 +34,16 @@ class Mixed:
     get_params: Parameters
 
 
-class ExpansionPredictions(Mixed):
-    """Scores and classes of a classifier from its ``expansion_``, ``contrasts_`` and ``classes_``."""
+class Decisions(Mixed):
+    """Scores and classes of a classifier from its ``_raw_scores`` (n, k), ``contrasts_`` and ``classes_``."""
 
-    expansion_: KernelExpansion
-    contrasts_: Array
+    contrasts_: Any
     classes_: Labels
+    _raw_scores: Callable[[MatrixLike], Array]
 
     def decision_function(self, X: MatrixLike) -> Array:
         """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
-        check_is_fitted(self)
-        scores = self.expansion_(rows_to_score(self, X))
+        scores = self._raw_scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: MatrixLike) -> Labels:
@@ -53,12 +53,21 @@ class ExpansionPredictions(Mixed):
 
     def _scores_of(self, X: MatrixLike) -> tuple[Array, Rows]:
         """Return the scores (n, k) and the number of the class predicted (n,)."""
-        check_is_fitted(self)
-        scores = self.expansion_(rows_to_score(self, X))
+        scores = self._raw_scores(X)
         return scores, winners(scores, self.contrasts_)
 
 
-class PlanePredictions(Mixed):
+class ExpansionPredictions(Decisions):
+    """Scores and classes of a classifier with an ``expansion_``."""
+
+    expansion_: KernelExpansion
+
+    def _raw_scores(self, X: MatrixLike) -> Array:
+        check_is_fitted(self)
+        return self.expansion_(rows_to_score(self, X))
+
+
+class PlanePredictions(Decisions):
     """Scores and classes of a linear classifier: those of its ``coef_`` and ``intercept_``, one row for two classes."""
 
     _state = State(
@@ -67,7 +76,6 @@ class PlanePredictions(Mixed):
 
     coef_: Array
     intercept_: Array
-    classes_: Labels
 
     @property
     def expansion_(self) -> KernelExpansion:
@@ -78,26 +86,12 @@ class PlanePredictions(Mixed):
     @property
     def contrasts_(self) -> Array:
         """The contrasts of scores that decide, for attacks."""
-        check_is_fitted(self)
-        return binary_contrasts() if len(self.coef_) == 1 else rival_contrasts(len(self.classes_))
+        return class_contrasts(len(self.classes_))
 
-    def decision_function(self, X: MatrixLike) -> Array:
-        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
+    def _raw_scores(self, X: MatrixLike) -> Array:
         check_is_fitted(self)
         rows = check_X(self, X, sparse=issparse(X) and get_tags(self).input_tags.sparse)
-        scores = np.asarray(rows @ self.coef_.T) + self.intercept_
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: MatrixLike) -> Labels:
-        """Return the class of each row of X (n, d)."""
-        _, best = self._scores_of(X)
-        return self.classes_[best]
-
-    def _scores_of(self, X: MatrixLike) -> tuple[Array, Rows]:
-        """Return the scores (n, k) and the number of the class predicted (n,)."""
-        scores = self.decision_function(X)
-        two = scores.ndim == 1
-        return (scores[:, None], (scores > 0).astype(np.intp)) if two else (scores, scores.argmax(axis=1))
+        return np.asarray(rows @ self.coef_.T) + self.intercept_
 
 
 def beside(planes: Iterable[tuple[Array, float]], w: Array, b: float) -> dict[str, Array]:

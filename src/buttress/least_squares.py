@@ -19,7 +19,7 @@ from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.certificates.training.moves import top
 from buttress.certificates.training.smoother import GramSmoother
 from buttress.certificates.training.wrong import Suspects
-from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
+from buttress.expansion import KernelExpansion, class_contrasts
 from buttress.kernels import Kernel, KernelLike, centers, fitted_kernel, is_precomputed
 
 PENALTIES = 25  # tried by alpha="loo", in equal steps of the logarithm: neighbours differ by a factor of 1.6
@@ -120,7 +120,7 @@ class LeastSquaresClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         self.alpha_ = machine.best_penalty(targets, self.flips) if tuned else float(self.alpha)
         coef, intercept = machine.solve(targets, self.alpha_)
         self.expansion_ = KernelExpansion(kernel, centers(kernel, here), coef, intercept)
-        self.contrasts_ = binary_contrasts() if len(self.classes_) == 2 else rival_contrasts(len(self.classes_))
+        self.contrasts_ = class_contrasts(len(self.classes_))
         self.loo_decision_ = machine.left_out(targets, self.alpha_)[group]
         self._certainty = Certainty(HeldOut(self.loo_decision_, codes, weight, len(self.classes_)))
         return self

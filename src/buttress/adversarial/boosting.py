@@ -20,11 +20,12 @@ from buttress._checks import (
     check_X_y,
 )
 from buttress._documented import Documented
+from buttress._predicting import Decisions
 from buttress._state import Attribute, State
-from buttress._types import BoundsLike, Labels, MatrixLike, VectorLike
+from buttress._types import BoundsLike, MatrixLike, VectorLike
 from buttress._weights import check_weights
 from buttress.adversarial.collapse import warn_if_given_up
-from buttress.expansion import binary_contrasts, rival_contrasts, winners
+from buttress.expansion import binary_contrasts, class_contrasts, winners
 from buttress.solvers.gradient.attacked_trees import Growth, Newton, boosted, logistic, squared
 from buttress.solvers.run import all_or_nothing, run
 from buttress.threats import Region, ThreatModel, region_of
@@ -77,13 +78,13 @@ class BoostedTrees(Documented, CallbackSupportMixin, BaseEstimator):
         self.converged_ = outcome.converged
         self.history_ = outcome.history
 
-    def _scores(self, X: MatrixLike) -> Array:
+    def _raw_scores(self, X: MatrixLike) -> Array:
         check_is_fitted(self)
         return self.forest_.scores(check_X(self, X))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RobustBoostingClassifier(ClassifierMixin, BoostedTrees):
+class RobustBoostingClassifier(ClassifierMixin, Decisions, BoostedTrees):
     """Boosted decision trees trained on what can be proven of them when rows are moved.
 
     Minimises a bound of the sum of w_i log(1 + exp(-y_i F(x_i + d_i))) at the worst moves d_i, F a sum of trees: each
@@ -136,6 +137,11 @@ class RobustBoostingClassifier(ClassifierMixin, BoostedTrees):
 
     _state = State(Attribute("classes_", "label", "n_classes", "The labels, sorted."))
 
+    @property
+    def contrasts_(self) -> Array:
+        """The contrasts of scores that decide."""
+        return self.forest_.contrasts
+
     @all_or_nothing
     @with_callbacks
     def fit(
@@ -160,29 +166,18 @@ class RobustBoostingClassifier(ClassifierMixin, BoostedTrees):
         report = step_callback(self, X, y, None, {"classes_": self.classes_})
         signs = [np.where(codes == code, 1.0, -1.0) for code in ([1] if n_classes == 2 else range(n_classes))]
         shares = np.array([weight[sign > 0].sum() / weight.sum() for sign in signs])
-        contrasts = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
-        self._boost((low, high), [logistic(sign, weight) for sign in signs], logit(shares), contrasts, report)
-        predicted = winners(self.forest_.scores(rows), contrasts)
+        self._boost((low, high), [logistic(sign, weight) for sign in signs], logit(shares),
+                    class_contrasts(n_classes), report)
+        predicted = winners(self.forest_.scores(rows), self.contrasts_)
         warn_if_given_up(type(self).__name__, predicted, rows, codes, region.eps)
         return self
-
-    def decision_function(self, X: MatrixLike) -> Array:
-        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
-        scores = self._scores(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: MatrixLike) -> Labels:
-        """Return the class of each row of X (n, d)."""
-        scores = self._scores(X)
-        best = winners(scores, self.forest_.contrasts)
-        return self.classes_[best]
 
     def predict_proba(self, X: MatrixLike) -> Array:
         """Return 1 / (1 + exp(-F)) of the scores, made to sum to 1, shape (n, n_classes), columns as ``classes_``.
 
         They are trained for rows at their worst, and are less sure than clean rows deserve.
         """
-        shares = expit(self._scores(X))
+        shares = expit(self._raw_scores(X))
         if len(self.classes_) == 2:
             return np.hstack([1 - shares, shares])
         return shares / shares.sum(axis=1, keepdims=True)
@@ -239,7 +234,7 @@ class RobustBoostingRegressor(RegressorMixin, BoostedTrees):
 
     def predict(self, X: MatrixLike) -> Array:
         """Return the predictions for the rows of X (n, d), shape (n,)."""
-        return self._scores(X)[:, 0]
+        return self._raw_scores(X)[:, 0]
 
     def predict_range(self, X: MatrixLike) -> tuple[Array, Array]:
         """Return the ends (n,) of an interval in which the prediction stays, whatever the moves of the fit's threat.

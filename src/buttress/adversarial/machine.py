@@ -24,7 +24,7 @@ from buttress._state import Attribute, State
 from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress.adversarial.collapse import warn_if_given_up, warn_of_rounding
 from buttress.certainty.probabilities import Probabilities
-from buttress.expansion import binary_contrasts, rival_contrasts, winners
+from buttress.expansion import class_contrasts, winners
 from buttress.kernels import Kernel, KernelLike, as_kernel
 from buttress.solvers.run import countdown
 from buttress.threats import Region, region_of
@@ -90,7 +90,7 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
         self.classes_, codes = check_classes(y, type(self).__name__)
         warn_of_units(X, region.radius)
         n_classes = len(self.classes_)
-        self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+        self.contrasts_ = class_contrasts(n_classes)
         report = step_callback(self, X, y, None, {"classes_": self.classes_, "contrasts_": self.contrasts_})
         kernel = as_kernel(self.kernel, gamma=self.gamma, X=X)
         return Problem(X, codes, self.contrasts_, region, kernel, check_random_state(random_state), report, clock)

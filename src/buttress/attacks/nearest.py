@@ -10,13 +10,12 @@ Sources: Carlini & Wagner (IEEE S&P 2017); Chen, Zhang, Sharma, Yi & Hsieh (AISe
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from buttress._arrays import namespace
-from buttress._checks import Array, check_count, check_number, check_option
+from buttress._checks import Array, check_count, check_number
 from buttress._types import BoundsLike, Mask, MatrixLike, RandomStateLike, Rng, Rows, VectorLike
 from buttress.attacks.ball import Ball
 from buttress.attacks.gradient import generator
@@ -32,7 +31,6 @@ BOX_DIFFERENCE = 1e-4  # the default of h, in widths of the box
 SCATTER = 0.1  # standard deviation of new starts, in widths of the box, per round
 RAISE = 10  # factor of c where nothing was found (Carlini & Wagner)
 LINE_HALVINGS = 20  # of the line back to the row: to a millionth of its length
-INSIDE = 0.999999  # of the half width: the ends of the box have no arctanh
 ANYWHERE = Ball(np.inf, "l2")
 LEAST = 1e-12  # margin and squared slope that count as none
 # Adam's usual constants: what the running means keep, and the least size to divide by
@@ -54,7 +52,6 @@ def carlini_wagner(
     steps: int = 100,
     rounds: int = 9,
     learning_rate: float | None = None,
-    variable: str = "box",
     random_state: RandomStateLike = None,
     device: str | None = None,
     return_info: bool = False,
@@ -71,9 +68,6 @@ def carlini_wagner(
         Adam steps per round, and rounds of the search for c. The first c is the one that would do for a linear model.
     learning_rate : float or None
         Of Adam, in units of X; default 1% of the width of the box, or of the range of X where there is no box.
-    variable : {"box", "tanh"}
-        Steps in x, cut off at the box, or in w with x = centre + half width * tanh(w), as first published. The latter
-        needs finite bounds and many more steps: entries at the ends of the box start where tanh is flat.
     random_state : int, RandomState or None
         Rows for which nothing was found start the next round from a random point, further and further away.
 
@@ -86,7 +80,7 @@ def carlini_wagner(
     Raises
     ------
     ValueError
-        As in :func:`pgd`, for kappa < 0, and for ``variable="tanh"`` without finite bounds.
+        As in :func:`pgd`, and for kappa < 0.
 
     Examples
     --------
@@ -106,7 +100,7 @@ def carlini_wagner(
         closest.queries += len(g) * problem.target.gradient_cost
         return None, g
 
-    _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, variable,
+    _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate,
             generator(random_state))
     closest.warn_if_flat()
     return closest.report(ANYWHERE, return_info)
@@ -124,7 +118,6 @@ def zoo(
     coordinates: int = 128,
     learning_rate: float | None = None,
     h: float | None = None,
-    variable: str = "box",
     random_state: RandomStateLike = None,
     device: str | None = None,
     return_info: bool = False,
@@ -136,7 +129,7 @@ def zoo(
 
     Parameters
     ----------
-    model, X, y, bounds, kappa, rounds, learning_rate, variable, device, return_info
+    model, X, y, bounds, kappa, rounds, learning_rate, device, return_info
         As in :func:`carlini_wagner`.
     steps : int
         Adam steps per round, each along ``coordinates`` random coordinates (all, where there are fewer), at two queries
@@ -170,7 +163,7 @@ def zoo(
         closest.queries += 2 * count * int(active.sum())
         return columns, g
 
-    _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, variable, rng,
+    _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, rng,
             per_row=1 if problem.target.separable else 2 * count)
     closest.warn_if_flat()
     return closest.report(ANYWHERE, return_info)
@@ -189,33 +182,6 @@ def _differences(
         leads = at.nudged(rows, pairs, xp.concatenate([steps, -steps], axis=1), contrast[rows])
         g[rows] = (leads[:, :count] - leads[:, count:]) / (2 * steps)
     return g
-
-
-@dataclass
-class _Variable:
-    """The variable that Adam moves: x itself, or w with x = centre + half * tanh(w)."""
-
-    low: Array
-    high: Array
-    tanh: bool
-
-    def start(self, X: Array) -> Array:
-        if not self.tanh:
-            return X + 0
-        xp = namespace(X)
-        width = xp.where(self.high > self.low, self.high - self.low, 1.0)
-        return xp.arctanh(INSIDE * (2 * X - self.low - self.high) / width)
-
-    def point(self, w: Array) -> Array:
-        """Return x, inside the box."""
-        xp = namespace(w)
-        x = (self.low + self.high) / 2 + (self.high - self.low) / 2 * xp.tanh(w) if self.tanh else w
-        return xp.clip(x, self.low, self.high)
-
-    def chain(self, w: Array) -> Array:
-        """Return dx/dw, entry by entry."""
-        xp = namespace(w)
-        return (self.high - self.low) / 2 / xp.cosh(w) ** 2 if self.tanh else xp.ones_like(w)
 
 
 class _Adam:
@@ -239,27 +205,21 @@ class _Adam:
 
 
 def _search(
-    closest: Closest, slope: Slope, steps: int, rounds: int, learning_rate: float | None, variable: str, rng: Rng,
+    closest: Closest, slope: Slope, steps: int, rounds: int, learning_rate: float | None, rng: Rng,
     per_row: int = 1,
 ) -> None:
     """Search for c row by row (all rows of a block together), then draw what was found back towards the rows."""
     problem, xp = closest.problem, closest.problem.place.xp
-    if check_option("variable", variable, ("box", "tanh")) == "tanh" and not xp.isfinite(problem.high).all():
-        raise ValueError("variable='tanh' needs finite bounds. Give bounds=(low, high) or use variable='box'.")
     rate: Array = BOX_RATE * problem.width
     if learning_rate is not None:
         rate = 0 * rate + check_number("learning_rate", learning_rate, 0)
-    if variable == "tanh":
-        rate = 2 * rate / problem.width
     for rows in problem.blocks(per_row):
         X, c = problem.X[rows], None
         low, high = (problem.place(np.full(len(rows), end)) for end in (0.0, np.inf))
-        if variable == "tanh":  # its first point is a little off the row
-            closest.see(rows, X, problem.target.scores(X))
         for number in range(rounds):
             away = SCATTER * number * problem.width * problem.place(rng.normal(size=X.shape))
             start = problem.clip(rows, xp.where(xp.isfinite(high)[:, None], X, X + away))
-            c, hit = _round(closest, rows, start, slope, steps, rate, variable == "tanh", c)
+            c, hit = _round(closest, rows, start, slope, steps, rate, c)
             high = xp.where(hit, xp.minimum(high, c), high)
             low = xp.where(hit, low, xp.maximum(low, c))
             c = xp.where(xp.isfinite(high), (low + xp.minimum(high, c)) / 2, RAISE * c)
@@ -267,19 +227,18 @@ def _search(
 
 
 def _round(
-    closest: Closest, rows: Rows, start: Array, slope: Slope, steps: int, rate: Array, tanh: bool, c: Array | None
+    closest: Closest, rows: Rows, start: Array, slope: Slope, steps: int, rate: Array, c: Array | None
 ) -> tuple[Array, Mask]:
     """Descend from ``start`` with weights c (None: those of a linear model); return c and who succeeded."""
     problem = closest.problem
     X = problem.X[rows]
     xp = problem.place.xp
-    move = _Variable(problem.low[rows], problem.high[rows], tanh)
-    w, adam = move.start(start), _Adam(X, rate)
+    moved, adam = start + 0, _Adam(X, rate)
     hit = problem.place(np.zeros(len(rows), dtype=bool))
     stalls = problem.place(np.zeros(len(rows)))
     lowest = problem.place(np.full(len(rows), np.inf))
     for step in range(steps):
-        x = move.point(w)
+        x = problem.clip(rows, moved)
         at = problem.target.linearise(x)
         margin, contrast, wrong = closest.see(rows, x, at.scores)
         active = ~wrong | (margin > -closest.kappa)
@@ -294,8 +253,7 @@ def _round(
             if bool((stalls >= PATIENCE).all()):
                 break
             lowest = xp.minimum(lowest, total)
-        g = (2 * _pick(x - X, columns) + (c * active)[:, None] * g) * _pick(move.chain(w), columns)
-        adam.step(w, columns, g)
+        adam.step(moved, columns, 2 * _pick(x - X, columns) + (c * active)[:, None] * g)
     assert c is not None  # steps >= 1
     return c, hit
 

@@ -1,23 +1,29 @@
 """The exact kernel support vector classifier, and its path over C."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import step_callback, with_callbacks
-from buttress._checks import Array, check_number
+from buttress._callbacks import step_callback, with_callbacks, without_callbacks
+from buttress._checks import Array, NotConvergedWarning, check_number, warn_user
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike
+from buttress._weights import check_weights
 from buttress.checkpoints.resumable import resumable
 from buttress.gram.rows import KernelRows
+from buttress.kernels.choose import resolve_gamma
 from buttress.solvers.qp.program import Start, classifier_qp
 from buttress.solvers.qp.solve import HARDEST, Limits, SVMSolution, solve, without_loss
 from buttress.solvers.run import Budget, all_or_nothing
 from buttress.svm.pairs import ExactClassifier
-from buttress.svm.selection import LOO, Line, choose, left_out_error
+from buttress.svm.selection import CS, GAMMAS, LOO, left_out_error, left_out_risk, scaled, walk
+from buttress.svm.task import Training
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -100,9 +106,7 @@ class SVC(ExactClassifier):
 
     _state = State(
         Attribute("C_", "positive", meaning="The C that was chosen.", when='with "loo"'),
-        Attribute("gamma_", "any", meaning="The gamma that was chosen.", when='with "loo"'),
-        Attribute("loo_error_", "share", meaning="Rows that are misclassified when they are left out.",
-                  unit="share of rows", when='with "loo"'))
+        Attribute("gamma_", "any", meaning="The gamma that was chosen.", when='with "loo"'))
 
     C: float | str = 1.0
     class_weight: Mapping[Any, float] | str | None = None
@@ -132,6 +136,12 @@ class SVC(ExactClassifier):
         self._fit(X, y, sample_weight)
         return self
 
+    @property
+    def loo_error_(self) -> float:
+        """Share of the training rows (by weight) that are misclassified when they are left out."""
+        check_is_fitted(self)
+        return left_out_error(self._held_out())
+
     def _adopt(self, best: "SVC") -> None:
         """Take over what another fit, of the C and gamma chosen, has found."""
         for name in vars(best).keys() - best.get_params(deep=False).keys():
@@ -154,9 +164,111 @@ class SVC(ExactClassifier):
         return solve(classifier_qp(rows, y, C * weight, start), limits), C
 
 
+@dataclass
+class Line:
+    """Fits of one kernel for one C after another, each started from the one before, on the same kernel rows."""
+
+    first: SVC
+    task: Training
+    C: float = 0.0
+    solved: Sequence[SVMSolution] = ()
+
+    def fit(self, C: float, max_time: float | None) -> SVC:
+        """Return the fit at C. Ctrl-C is passed on."""
+        model = copy(self.first)
+        model.C = float(C)
+        model.max_time = max_time
+        starts = [scaled(solution, model.C / self.C) for solution in self.solved] or None
+        self.solved = model._solve(self.task, starts, inner=True)
+        self.C = model.C
+        return model
+
+    def with_gamma(self, gamma: float) -> "Line":
+        """Return the line of another gamma."""
+        first = copy(self.first)
+        first.gamma = gamma
+        return Line(first, first._with_kernel(self.task))
+
+
+@dataclass
+class BestFit:
+    """The best fit so far, its risk, and how many there were."""
+
+    best: SVC | None = None
+    risk: float = np.inf
+    fits: int = 0
+
+    def note(self, fit: SVC, risk: float) -> None:
+        """Count a fit, and keep it if it is the best. One that ran out of time is no rival of one that did not."""
+        self.fits += 1
+        if self.best is None or (risk < self.risk and fit.converged_ >= self.best.converged_):
+            self.best = fit
+            self.risk = risk
+
+
+def choose(model: SVC, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> SVC:
+    """Return the best fit, by :func:`left_out_risk`, of a walk over values of C and gamma that starts from C = 1.
+
+    For a gamma C grows while the risk falls, or shrinks if at first it grew; then gamma does so, from ``"scale"`` on,
+    each value with the C that was best before. Each fit of a gamma starts from the one before, on the same kernel rows.
+    When time is up, or at Ctrl-C, the best fit so far is the choice.
+    """
+    if model.gamma == LOO and not isinstance(model.kernel, str):
+        raise ValueError(f"gamma='loo' needs a kernel given by its name. Got kernel={model.kernel!r}. Use "
+                         "kernel='rbf', or give the kernel its gamma.")
+    budget = Budget(model.max_time, name="SVC")
+    Cs: Sequence[float] = CS if model.C == LOO else [float(model.C)]
+    first = without_callbacks(clone(model)).set_params(C=1.0 if model.C == LOO else model.C,
+                                                       gamma="scale" if model.gamma == LOO else model.gamma)
+    task = first._prepare(X, y, sample_weight)
+    gammas = _gammas(model, task, sample_weight)
+    tried = BestFit()
+    budget.attempt(
+        lambda: _walk(Line(first, task), Cs, gammas, tried, budget), otherwise=lambda: None,
+        known=lambda: tried.best is not None,
+        message=f"The choice of C and gamma was interrupted. The model is the best so far of {len(Cs) * len(gammas)} "
+                "at most that were to be tried.")
+    assert tried.best is not None, "there is a C and a gamma to try"
+    if budget.cut:
+        warn_user(f"The choice of C and gamma stopped at max_time after {tried.fits} fits, of at most "
+                  f"{len(Cs) * len(gammas)}. The model is the best of these. Raise max_time.", NotConvergedWarning)
+    return tried.best
+
+
+def _gammas(model: SVC, task: Training, sample_weight: ArrayLike | None) -> list[Any]:
+    if model.gamma != LOO:
+        return [model.gamma]
+    unit = resolve_gamma("scale", task.X, check_weights(sample_weight, task.X))
+    return [factor * unit for factor in GAMMAS]
+
+
+def _walk(
+    line: Line, Cs: Sequence[float], gammas: Sequence[Any], tried: BestFit, budget: Budget
+) -> None:
+    """Try values of C and gamma, the first of them those of ``line``."""
+    start = GAMMAS.index(1.0) if len(gammas) > 1 else 0
+    line.first.gamma = gammas[start]
+    at_C = Cs.index(1.0) if len(Cs) > 1 else 0
+
+    def least_of(number: int) -> float:
+        nonlocal at_C
+        here = line if number == start else line.with_gamma(gammas[number])
+
+        def risk(place: int) -> float:
+            fit = here.fit(Cs[place], budget.left())
+            found = left_out_risk(fit._held_out())
+            tried.note(fit, found)
+            return found
+
+        place, least = walk(risk, at_C, len(Cs), budget)
+        at_C = place if least == tried.risk else at_C
+        return least
+
+    walk(least_of, start, len(gammas), budget)
+
+
 def svc_path(
-    X: MatrixLike, y: ArrayLike, Cs: Sequence[float], sample_weight: ArrayLike | None = None, *,
-    score: str | None = None, **parameters: Any
+    X: MatrixLike, y: ArrayLike, Cs: Sequence[float], sample_weight: ArrayLike | None = None, **parameters: Any
 ) -> list[SVC]:
     """Fit :class:`SVC` for every C in ``Cs``; returns the fitted models in that order.
 
@@ -171,9 +283,6 @@ def svc_path(
         As in ``SVC.fit``.
     Cs : sequence of float
         Finite and > 0.
-    score : {None, "loo"}, default=None
-        "loo" gives each model ``loo_error_``, the share of the training rows that are misclassified when they are left
-        out, from its own fit (see :attr:`SVC.loo_decision_`).
     **parameters
         Of :class:`SVC`.
 
@@ -185,7 +294,6 @@ def svc_path(
     >>> models = svc_path(X, y, [0.1, 1.0, 10.0])
     >>> [model.C for model in models], all(model.converged_ for model in models)
     ([0.1, 1.0, 10.0], True)
-    >>> models = svc_path(X, y, [0.1, 1.0, 10.0], score="loo")
     >>> best = min(models, key=lambda model: model.loo_error_)
     >>> bool(best.loo_error_ < 0.1)
     True
@@ -194,8 +302,6 @@ def svc_path(
         check_number(f"Cs[{position}]", float(C), 0)
     if not len(Cs):
         raise ValueError("Cs must hold at least one value. Got an empty sequence. Give, for example, [0.1, 1, 10].")
-    if score not in (None, "loo"):
-        raise ValueError(f"score must be None or 'loo'. Got {score!r}.")
     models: list[SVC] = []
 
     def follow() -> None:
@@ -207,7 +313,4 @@ def svc_path(
     Budget().attempt(
         follow, otherwise=lambda: None, known=lambda: bool(models),
         message=f"svc_path was interrupted. It returns the models that are ready, of {len(Cs)} values of C.")
-    if score == "loo":
-        for model in models:
-            model.loo_error_ = left_out_error(model._held_out())
     return models

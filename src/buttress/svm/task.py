@@ -12,7 +12,7 @@ from buttress._callbacks import Report, showing
 from buttress._checks import Array
 from buttress._types import DenseOrSparse, Rows
 from buttress.certainty.calibration import pairs_of
-from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
+from buttress.expansion import KernelExpansion, class_contrasts, pair_contrasts
 from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, centers
 from buttress.solvers.qp.program import Point
@@ -36,10 +36,7 @@ class Classes:
     def described(self, coef: Array, codes: Rows) -> dict[str, Any]:
         """Return what a classifier has beside a regressor, for coefficients (n_SV, n_problems) and classes (n_SV,)."""
         pairs = pairs_of(self.count)
-        if self.count == 2:
-            contrasts = binary_contrasts()
-        else:
-            contrasts = pair_contrasts(pairs, self.count) if self.in_pairs else rival_contrasts(self.count)
+        contrasts = pair_contrasts(pairs, self.count) if self.in_pairs else class_contrasts(self.count)
         found = {"n_support_": np.bincount(codes, minlength=self.count).astype(np.int32), "contrasts_": contrasts}
         return found | {"dual_coef_": libsvm_layout(coef, codes, pairs)} if self.in_pairs else found
 

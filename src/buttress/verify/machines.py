@@ -27,7 +27,7 @@ OF_MACHINES = OF_ALL + "C kernel degree gamma coef0 gap cache_size solver indefi
 OF_CLASSIFIERS = "class_weight classes_ _certainty "
 ATTRIBUTES = {
     "SVC": OF_MACHINES + OF_CLASSIFIERS + "multi_class decision_function_shape break_ties contrasts_ C_ "
-                                          "gamma_ loo_error_ class_weight_ probability random_state",
+                                          "gamma_ class_weight_ probability random_state",
     "SVR": OF_MACHINES + "epsilon held_out_ _judged _judged_targets _judged_rows",
     "LinearSVC": OF_ALL + OF_CLASSIFIERS + "C loss solver schedule eta0 decay average fit_intercept random_state coef_ "
                                            "intercept_ dual_coef_ _walks _rng _lam _steps penalty dual "
