@@ -46,8 +46,8 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     """Turn rows of the label's table into rows of features: their own, and aggregates of the rows that belong to them.
 
     Each table of the join is aggregated along the pairs that lead to it from the label's table, by GROUP BY where it
-    is; the join is never made. An entity without rows in a table has a
-    count, sums and shares of 0 there. Its other features are missing.
+    is; the join is never made. An entity without rows in a table has a count, sums and shares of 0 there. Its other
+    features are missing.
 
     Parameters
     ----------
