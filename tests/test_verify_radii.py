@@ -9,10 +9,10 @@ from sklearn.datasets import load_iris
 from verify_cases import models, rows
 
 from buttress import SVC, LinearSVC, RobustBoostingClassifier, attacks, certificates, kernels, save, verify
-from buttress.verify.below import Round, cubes, gathered, power_lines, powers, radial, radial_parabolas, remainder
+from buttress.verify.inputs.below import Round, cubes, gathered, power_lines, powers, radial, radial_parabolas, remainder
 from buttress.verify.core import Near
-from buttress.verify.quadratic import Moves
-from buttress.verify.radii import Lead
+from buttress.verify.inputs.quadratic import Moves
+from buttress.verify.inputs.radii import Lead
 
 from problems import moons
 

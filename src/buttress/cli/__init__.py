@@ -5,10 +5,10 @@ import sys
 import typer
 
 # the commands join the application as they are imported
-from buttress.cli import audit, models, review
+from buttress.cli import audit, evidence, models, review
 from buttress.cli.terminal import app, stop
 
-__all__ = ["app", "audit", "main", "models", "review"]
+__all__ = ["app", "audit", "evidence", "main", "models", "review"]
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ def read_forest(classifier: Scorable, X: Array) -> Forest | None:
     that starts from another estimator, whose predictions are no constant.
     """
     given: Any = getattr(classifier, "best_estimator_", classifier)
-    steps = [step for _, step in given.steps] if type(given) is Pipeline else [given]
+    steps = _steps(given)
     model = fitted_inside(steps[-1]) or steps[-1]
     scalers = [step for step in steps[:-1] if step not in (None, "passthrough")]
     if any(type(step) not in SCALERS or getattr(step, "clip", False) for step in scalers):
@@ -65,6 +65,11 @@ def read_forest(classifier: Scorable, X: Array) -> Forest | None:
     if type(model) not in AVERAGED:
         forest.offset = (given.decision_function(X[:1]).reshape(1, -1) - forest.scores(X[:1]))[0]
     return forest
+
+
+def _steps(model: Any) -> list[Any]:
+    """Return the steps of a pipeline, those of pipelines in it among them."""
+    return [inner for _, step in model.steps for inner in _steps(step)] if type(model) is Pipeline else [model]
 
 
 def _in_units_of_rows(trees: list[Tree], scalers: list[Any], single: bool) -> None:

@@ -41,7 +41,7 @@ def predictions(model: object, columns: Columns) -> dict[str, Labels]:
         found, asked = model.pipeline.predict(rows), model.pipeline
         words = model.in_words(found, model.written) if model.written else found
     else:
-        rows, asked = _rows_for(model, columns), model
+        rows, asked = rows_for(model, columns), model
         found = words = asked.predict(rows)  # type: ignore[attr-defined]
     answer = {"row": np.arange(len(found)), "prediction": np.asarray(words)}
     if hasattr(asked, "predict_proba") and hasattr(asked, "classes_"):
@@ -49,7 +49,7 @@ def predictions(model: object, columns: Columns) -> dict[str, Labels]:
     return answer
 
 
-def _rows_for(model: object, columns: Columns) -> object:
+def rows_for(model: object, columns: Columns) -> object:
     """Return the columns as a model that was not trained here takes them."""
     if not hasattr(model, "predict"):
         raise ValueError(f"The file holds a {type(model).__name__}, which predicts nothing.")

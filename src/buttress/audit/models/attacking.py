@@ -19,7 +19,7 @@ from buttress.audit.measuring.threatened import under_threat
 from buttress.audit.measuring.units import Units, behind, units_of
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.protocols import Labels
-from buttress.audit.reading.table import MISSING, make_table
+from buttress.audit.reading.table import MISSING, Table, as_array, make_table, numbers_of
 from buttress.threats import Budget, ThreatModel
 
 ROWS = 500  # drawn of more: a 95% interval of an accuracy is then at most .09 wide
@@ -48,7 +48,7 @@ class Robustness:
 
 
 @dataclass
-class _Posed:
+class Posed:
     """An estimator, its rows and their classes, and how its columns come from those of a table."""
 
     estimator: Any
@@ -68,8 +68,8 @@ def attack(
 
     Raises ValueError for regressions, models without scores, and data that do not suit the model.
     """
-    posed = _posed(model, columns, y, target)
-    allowed = _default(posed, swaps) if threat is None else threat
+    posed = pose(model, columns, y, target)
+    allowed = default_threat(posed, swaps) if threat is None else threat
     inner = behind(allowed, posed.units)
     if len(posed.X) > rows:
         chosen = np.sort(np.random.default_rng(seed).choice(len(posed.X), rows, replace=False))
@@ -92,7 +92,7 @@ def attack(
                       blind, how, len(posed.X), str(allowed))
 
 
-def _default(posed: _Posed, swaps: int) -> ThreatModel:
+def default_threat(posed: Posed, swaps: int) -> ThreatModel:
     """Return the threat to the columns of the table by default, in standard deviations of the training rows."""
     numbers: dict[Any, float | str | Budget] = {}
     categories: dict[Any, list[Any]] = {}
@@ -107,7 +107,7 @@ def _default(posed: _Posed, swaps: int) -> ThreatModel:
     return ThreatModel(numbers, categories, most_swaps=swaps)
 
 
-def _posed(model: object, columns: Mapping[str, object], y: object, target: str) -> _Posed:
+def pose(model: object, columns: Mapping[str, object], y: object, target: str) -> Posed:
     """Return the estimator, its rows in standard deviations and their classes."""
     if isinstance(model, TableModel):
         if model.task != "classification":
@@ -115,7 +115,7 @@ def _posed(model: object, columns: Mapping[str, object], y: object, target: str)
         labels = model.codes_of(y, target)  # type: ignore[arg-type]
         prepare, estimator = model.pipeline[0], model.pipeline[-1]
         X = np.asarray(prepare.transform(model.rows_of(columns)), dtype=np.float64)
-        posed = _Posed(estimator, X, labels, units_of(prepare, model.numeric, model.categorical))
+        posed = Posed(estimator, X, labels, units_of(prepare, model.numeric, model.categorical))
     else:
         posed = _posed_foreign(model, columns, y, target)
     if not has_scores(posed.estimator):
@@ -123,12 +123,13 @@ def _posed(model: object, columns: Mapping[str, object], y: object, target: str)
     return posed
 
 
-def _posed_foreign(model: Any, columns: Mapping[str, object], y: object, target: str) -> _Posed:
+def _posed_foreign(model: Any, columns: Mapping[str, object], y: object, target: str) -> Posed:
     """Return the same for a model that was fitted elsewhere, on numeric columns; the data give the units."""
     known = getattr(model, "classes_", None)
     if known is None:
         raise ValueError(f"The file holds a {type(model).__name__}, which is no classifier; only those are attacked.")
     table, _ = make_table(columns, y, target, "classification")
+    _put_back(model, table)
     order_columns(model, table)
     labels = table.target if known.dtype.kind in "iufb" else table.target.astype(str)
     if set(labels.tolist()) - set(known.tolist()):
@@ -138,5 +139,19 @@ def _posed_foreign(model: Any, columns: Mapping[str, object], y: object, target:
     scaler = StandardScaler().fit(values)
     mean, scale = (dict(zip(table.numeric, part.tolist(), strict=True)) for part in (scaler.mean_, scaler.scale_))
     if hasattr(model, "feature_names_in_"):
-        return _Posed(on_prepared(model, scaler), scaler.transform(values), labels, Units(mean, scale, scale))
-    return _Posed(model, values, labels, Units(dict.fromkeys(mean, 0.0), dict.fromkeys(mean, 1.0), scale))
+        return Posed(on_prepared(model, scaler), scaler.transform(values), labels, Units(mean, scale, scale))
+    return Posed(model, values, labels, Units(dict.fromkeys(mean, 0.0), dict.fromkeys(mean, 1.0), scale))
+
+
+def _put_back(model: Any, table: Table) -> None:
+    """Put numbers that the model reads back into a table that dropped them, such as a column that is constant here."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None and getattr(model, "n_features_in_", None) != len(table.given):
+        return
+    wanted = list(table.given) if names is None else [str(name) for name in names]
+    for name in wanted:
+        values = None if name in table.numeric or name not in table.given else numbers_of(as_array(table.given[name]))
+        if values is not None:
+            table.numeric[name] = values[table.places]
+    if names is None and set(wanted) == set(table.numeric):
+        table.numeric = {name: table.numeric[name] for name in wanted}

@@ -2,31 +2,31 @@
 
 import math
 import operator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .core import Array, Near, U
+from ..core import Array, Near, U
 
 TINY = 1e-300
 
 
 class Moves(NamedTuple):
-    """The moves d of a row: |d| <= eps in l2, or each |d_i| <= eps of so many columns."""
+    """The moves d of a row: |d| <= eps in l2, or each |d_i| <= eps, or its own eps_i, of so many columns."""
 
-    eps: float
+    eps: Any
     columns: int = 0
 
     @property
     def longest(self) -> float:
         """Return an upper bound of |d| in l2."""
-        return self.eps * math.sqrt(self.columns) * (1 + 2 * U) if self.columns else self.eps
+        return length(np.broadcast_to(self.eps, self.columns)) if self.columns else float(self.eps)
 
     def reach(self, V: Near) -> Array:
         """Return upper bounds (m,) of |v_j'd| for rows V (m, d)."""
         sizes = np.abs(V.v) + V.e
-        dual = sizes.sum(axis=1) if self.columns else np.sqrt((sizes**2).sum(axis=1))
-        return self.eps * dual * (1 + (sizes.shape[1] + 8) * U)
+        dual = (sizes * self.eps).sum(axis=1) if self.columns else self.eps * np.sqrt((sizes**2).sum(axis=1))
+        return dual * (1 + (sizes.shape[1] + 8) * U)
 
 
 class Below(NamedTuple):
@@ -50,7 +50,7 @@ class Below(NamedTuple):
                      for low, move in found + [self.in_cube(moves.eps, e) for e in under]]
         return max(found, key=operator.itemgetter(0))
 
-    def in_cube(self, eps: float, e: Array) -> tuple[float, Array]:
+    def in_cube(self, eps: Any, e: Array) -> tuple[float, Array]:
         """Return a lower bound over |d_i| <= eps, column by column: d'curve d + bend |d|^2 >= sum_i e_i d_i^2."""
         p = np.abs(self.slope.v) + self.slope.e
         with np.errstate(divide="ignore", invalid="ignore"):

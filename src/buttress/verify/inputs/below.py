@@ -29,8 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .core import Array, Model, Near, U, plus
-from .kernels import profile
+from ..core import Array, Model, Near, U, plus
+from ..kernels import profile
 from .quadratic import TINY, Below, Moves
 
 SERIES = 18  # terms of the series of e^t on [-1, 1]

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..core import Array, Claim, Model, Near, U
+from ..kernels import SHAPES, described, profile, sums
+from ..machines import contrasts, problem
 from .below import Round, cubes, power_lines, powers, radial, radial_parabolas
-from .core import Array, Claim, Model, Near, U
-from .kernels import SHAPES, described, profile, sums
-from .machines import contrasts, problem
 from .quadratic import Below, Moves, summed
 
 ROUNDS = 4  # choices of where functions touch
@@ -33,17 +33,23 @@ def parts(part: Model) -> list[tuple[Model, float]]:
 
 
 class Lead:
-    """The lead at a row x, sum_j c_j k(x, z_j) + b, and what is known to lie below it around x."""
+    """The lead at a row x, sum_j c_j k(x, z_j) + b + tilt'x, and what is known to lie below it around x.
 
-    def __init__(self, part: Model, x: Array, Z: Array, c: Array, b: float, norm2: float):
+    ``origin`` are the sizes of what distances and scalers subtract besides, where the model does not centre its rows.
+    """
+
+    def __init__(self, part: Model, x: Array, Z: Array, c: Array, b: float, norm2: float, origin: Array | float = 0.0,
+                 tilt: Array | None = None):
         self.parts = parts(part)
         self.x, self.Z, self.c = x, Z, c
-        self.b = b
-        self.round = self.parts[0][0]["class"] == "RBF" and self.parts[0][1] == len(self.parts) == 1
-        alone = Round(self.parts[0][0]["gamma"], x, Z, c, b, norm2) if self.round else None
+        self.b, self.origin = b, origin
+        self.tilt = np.zeros(len(x)) if tilt is None else tilt
+        alone = len(self.parts) == self.parts[0][1] == 1 and not self.tilt.any()
+        self.round = alone and self.parts[0][0]["class"] == "RBF"
         self.bounds: list[Bound] = [self.sum_of(radial, power_lines)]
-        if alone is not None:
-            self.bounds = [alone.lines, alone.taylor, alone.parabolas]
+        if self.round:
+            whole = Round(self.parts[0][0]["gamma"], x, Z, c, b, norm2)
+            self.bounds = [whole.lines, whole.taylor, whole.parabolas]
         elif not all(one["class"] == "Linear" for one, _ in self.parts):
             self.bounds.append(self.sum_of(radial_parabolas, powers))
         if all(one.get("degree") == 3 for one, _ in self.parts):
@@ -56,7 +62,7 @@ class Lead:
             at = self.x, self.Z, self.c, move, moves
             found = summed([((below if one["class"] in SHAPES else of_products)(one, *at), weight)
                             for one, weight in self.parts])
-            return found._replace(const=found.const + self.b)
+            return found._replace(const=found.const + self.b + Near(self.tilt) @ self.x, slope=found.slope + self.tilt)
 
         return bound
 
@@ -66,7 +72,7 @@ class Lead:
         values = (SHAPES[one["class"]](one, t) * weight if one["class"] in SHAPES else weight * (
             one.get("gamma", 1.0) * (self.Z @ (self.x + move)) + one["coef0"]) ** one.get("degree", 1)
             for one, weight in self.parts)
-        return float(self.c @ sum(values)) + self.b
+        return float(self.c @ sum(values) + self.tilt @ (self.x + move)) + self.b
 
     def holds(self, moves: Moves) -> bool:
         """Say whether the lead, less what rounding may change in it, is proven to stay positive under the moves."""
@@ -91,8 +97,10 @@ class Lead:
         """Return by how much a lead computed at any point within eps (in l2) may differ from the real one."""
         width, count = len(self.x), len(self.c)
         middle = np.median(self.Z, axis=0)
-        lengths = 2 * (float(((self.x - middle) ** 2).sum()) + eps**2) + ((self.Z - middle) ** 2).sum(axis=1)
+        own, others = (np.abs(part - middle) + self.origin for part in (self.x, self.Z))
+        lengths = 2 * (float((own**2).sum()) + eps**2) + (others**2).sum(axis=1)
         total = 8 * U * abs(self.b)
+        total += (width + 16) * 2 * U * float(np.abs(self.tilt) @ (np.abs(self.x) + eps + 2 * self.origin))
         for one, weight in self.parts:
             if one["class"] in SHAPES:
                 top, off, far = (profile(one, Near(t)) for t in (0.0, 8 * (width + 16) * U * lengths, 2 * lengths))

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from .core import Array, Claim, Model, U, only
-from .foreign import certificate, digest
-from .machines import OF_ALL, contrasts, told_apart
+from ..core import Array, Claim, Model, U, only
+from ..foreign import certificate, digest
+from ..machines import OF_ALL, contrasts, told_apart
 
 ATTRIBUTES = OF_ALL + "eps bounds threat n_estimators learning_rate max_depth l2_regularization max_bins classes_ " \
     "forest_"
@@ -111,17 +111,23 @@ def widest_cut(forest: Model, V: Array, low: Array, high: Array) -> tuple[int, f
 
 def from_trees(forest: Any, classes: Any, X: Any, y: Any, low: Any, high: Any) -> Model:
     """Return the certificate that rows X (n, d) keep the class they are given, wherever in their boxes they move.
-
-    ``forest`` has an ``offset`` (k,) and ``trees`` with the arrays of :class:`buttress.trees.Tree`.
     """
-    trees = [{name: np.asarray(getattr(tree, name)).tolist() for name in NODES} for tree in forest.trees]
-    offset, names = np.asarray(forest.offset).tolist(), np.asarray(classes).tolist()
+    names, written = np.asarray(classes).tolist(), as_json(forest)
+    offset, trees = written["offset"], written["trees"]
     held = opened(offset, trees)
     given = [names[int(np.argmax([min(least(held, V, x, x) for V in of_class) for of_class in leads_of(names, held)]))]
              for x in np.asarray(X, float)]
     stated = {"model": TREES, "classes": names, "sha256": digest_of(offset, trees)}
     point = {"offset": offset, "trees": trees, "low": np.asarray(low).tolist(), "high": np.asarray(high).tolist()}
     return certificate(stated, point, X, y, {"prediction": given})
+
+
+def as_json(forest: Any) -> Model:
+    """Return an ``offset`` (k,) and ``trees`` with the arrays of :class:`buttress.trees.Tree`, in lists."""
+    trees = [{name: np.asarray(getattr(tree, name)).tolist() for name in NODES} for tree in forest.trees]
+    for tree, held in zip(forest.trees, trees, strict=True):  # JSON has no infinite numbers: none is beyond the largest
+        held["threshold"] = np.nan_to_num(np.where(tree.left >= 0, tree.threshold, 0.0)).tolist()
+    return {"offset": np.asarray(forest.offset).tolist(), "trees": trees}
 
 
 def opened(offset: Any, trees: Any) -> Model:

@@ -1,0 +1,218 @@
+"""From a fitted model and labelled rows to a folder of evidence."""
+
+import platform
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from buttress._checks import check_number
+from buttress.audit.measuring.units import Units, behind
+from buttress.audit.models.answering import rows_for
+from buttress.audit.models.attacking import default_threat, pose
+from buttress.audit.models.table_model import TableModel
+from buttress.audit.protocols import Labels
+from buttress.audit.reading.table import read_as_before
+from buttress.evidence.folder import MODEL, Evidence, write
+from buttress.evidence.measured import of_labels, of_numbers, under_attack
+from buttress.evidence.moved import ROWS, prove_rows
+from buttress.evidence.statements import Proven, Statement
+from buttress.evidence.training import as_csv, prove_labels, prove_optimum
+from buttress.files.container import check_key
+from buttress.persistence import save
+from buttress.threats import ThreatModel
+
+HEADINGS = ("purpose", "data", "limits")  # what a person may declare
+PACKAGES = ("buttress", "numpy", "scikit-learn")  # whose versions decide what is written
+UNKNOWN = "the training rows were not given"
+Columns = Mapping[str, object]
+
+
+@dataclass
+class _Found:
+    """What was found of a model: proofs by their names, what was measured, the rows, and the threat in words."""
+
+    proofs: dict[str, Proven]
+    measured: list[Statement]
+    rows: dict[str, list[Any]]
+    threat: str = "none: of a regressor nothing is proven about moved rows"
+    units: list[dict[str, Any]] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+
+
+def write_evidence(
+    model: object,
+    columns: Columns,
+    y: object,
+    target: str,
+    folder: str | Path,
+    *,
+    training: tuple[Columns, object] | None = None,
+    threat: ThreatModel | None = None,
+    eps: float | None = None,
+    declared: Mapping[str, str] | None = None,
+    key: bytes | None = None,
+    seed: int = 0,
+) -> Evidence:
+    """Write what is proven, measured and declared of a fitted model into a folder, for ``buttress-verify`` to recheck.
+
+    Parameters
+    ----------
+    model : fitted classifier or regressor
+        Of ``buttress train``, of this package, of scikit-learn, or whatever has ``predict``, and ``classes_`` if it is
+        a classifier.
+    columns, y, target
+        Labelled rows that the model has not seen: columns by name, the labels, and what these are called.
+    folder : path
+        Made if need be; files of earlier evidence in it are replaced.
+    training : (columns, y) or None
+        The rows it was fitted to, for proofs of its optimum and of what wrong labels could change.
+    threat : ThreatModel or None
+        By default all numbers move, in standard deviations, and one cell is swapped besides.
+    eps : float or None
+        A multiple of the threat's budgets; by default 1, and .1 standard deviations without a threat.
+    declared : mapping of "purpose", "data" and "limits" to str
+        What a person says; what is left out is listed as left blank.
+    key : bytes or None
+        Signs ``evidence.json``, and by the digests in it all files.
+    seed : int
+        Of attacks.
+
+    Returns
+    -------
+    Evidence
+
+    Raises
+    ------
+    ValueError
+        For data that do not suit the model, other headings, a short key, a negative eps.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from buttress import SVC
+    >>> from buttress.evidence import write_evidence
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = SVC().fit(X[::2], y[::2])
+    >>> folder = tempfile.mkdtemp()
+    >>> found = write_evidence(model, dict(X[1::2]), y[1::2], "species", folder, training=(dict(X[::2]), y[::2]))
+    >>> found.counts()
+    {'proven': 3, 'measured': 6, 'declared': 0}
+    """
+    said = _declared(declared or {})
+    check_key(key)
+    share = check_number("eps", (1.0 if threat else 0.1) if eps is None else eps, 0, closed="left")
+    classifies = model.task == "classification" if isinstance(model, TableModel) else hasattr(model, "classes_")
+    found = _of_classifier(model, columns, y, target, training, threat, share, seed) if classifies else (
+        _of_regressor(model, columns, y, target, training, seed))
+    content = _model_file(model)
+    files = found.files | content
+    for proof in found.proofs.values():
+        files |= proof.files
+    proven = [statement for proof in found.proofs.values() for statement in proof.statements]
+    about = {"model": _called(model), "target": target, "threat": found.threat, "units": found.units, "seed": seed,
+             "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+             "model_file": "kept" if content else "none: this kind of model cannot be kept as a file",
+             "left_blank": [heading for heading in HEADINGS if heading not in (declared or {})]}
+    reasons = {name: proof.why_not for name, proof in found.proofs.items() if proof.why_not}
+    evidence = Evidence(proven + found.measured + said, reasons, about, found.rows)
+    write(evidence, files, Path(folder), key)
+    return evidence
+
+
+def _of_classifier(
+    model: object, columns: Columns, y: Any, target: str, training: tuple[Columns, Any] | None,
+    threat: ThreatModel | None, share: float, seed: int,
+) -> _Found:
+    posed = pose(model, columns, y, target)
+    allowed = default_threat(posed, 1) if threat is None else threat
+    words = [str(word) for word in (model.written if isinstance(model, TableModel) else posed.estimator.classes_)]
+    predicted = np.asarray(posed.estimator.predict(posed.X))
+    labels, given = (np.array(words)[np.searchsorted(posed.estimator.classes_, part)] for part in (posed.y, predicted))
+    text = f"Times {share:g}: {allowed}"
+    radii = prove_rows(posed.estimator, posed.X, words, labels.tolist(), behind(allowed, posed.units).scaled(share),
+                       text)
+    proofs = {"radii": radii}
+    if training is None:
+        proofs |= {name: Proven([], {}, UNKNOWN) for name in ("optimum", "labels")}
+    else:
+        fitted, old = _as_fitted(model, training[0])
+        goals = model.codes_of(training[1], target) if isinstance(model, TableModel) else _labels(model, training[1])
+        proofs["optimum"] = prove_optimum(fitted, old, goals)
+        proofs["labels"] = prove_labels(fitted, old, goals, _as_fitted(model, columns)[1], words)
+    measured = [*of_labels(labels, given), under_attack(model, columns, y, target, threat, share, seed)]
+    rows = {"row": list(range(len(labels))), "label": labels.tolist(), "prediction": given.tolist(),
+            "radius": radii.radius or [None] * len(labels)}
+    return _Found(proofs, measured, rows, text, _units(posed.units), {ROWS: as_csv(posed.X, labels, "label")})
+
+
+def _units(units: Units) -> list[dict[str, Any]]:
+    """Return how the columns of rows.csv come from those of the data: numbers, then categories."""
+    plain = [{"name": name, "mean": units.mean[name], "scale": units.scale[name], "levels": None, "codes": False}
+             for name in units.numeric]
+    return plain + [{"name": name, "levels": [str(level) for level in levels], "codes": units.native}
+                    for name, levels in units.coded.items()]
+
+
+def _of_regressor(
+    model: object, columns: Columns, y: object, target: str, training: tuple[Columns, object] | None, seed: int
+) -> _Found:
+    estimator, X = _as_fitted(model, columns)
+    numbers = _numbers(model, y, target)
+    predicted = np.asarray(estimator.predict(X), dtype=np.float64).ravel()
+    proof = Proven([], {}, UNKNOWN) if training is None else (
+        prove_optimum(*_as_fitted(model, training[0]), _numbers(model, training[1], target)))
+    rows = {"row": list(range(len(numbers))), "label": numbers.tolist(), "prediction": predicted.tolist()}
+    return _Found({"optimum": proof}, of_numbers(numbers, predicted, seed), rows)
+
+
+def _as_fitted(model: Any, columns: Columns) -> tuple[Any, Any]:
+    """Return what predicts, and rows as it was fitted to them."""
+    return (model.pipeline, model.rows_of(columns)) if isinstance(model, TableModel) else (
+        model, rows_for(model, columns))
+
+
+def _labels(model: Any, y: object) -> Labels:
+    """Return labels of the type of a model's classes; ValueError for one that it does not know."""
+    labels = np.asarray(y) if model.classes_.dtype.kind in "iufb" else np.asarray(y).astype(str)
+    unknown = set(labels.tolist()) - set(model.classes_.tolist())
+    if unknown:
+        raise ValueError(f"The training rows hold the class {sorted(unknown, key=str)[0]!r}, which the model does not "
+                         f"know. Its classes are {', '.join(map(str, model.classes_))}.")
+    return labels
+
+
+def _numbers(model: Any, y: object, target: str) -> Labels:
+    """Return targets as numbers; ValueError for what is none."""
+    numbers = read_as_before(target, y, model.read_as.get(target) if isinstance(model, TableModel) else None)
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"The target {target!r} must be a finite number in every row. Row "
+                         f"{np.flatnonzero(~np.isfinite(numbers))[0]} has none: leave such rows out.")
+    return numbers
+
+
+def _declared(declared: Mapping[str, str]) -> list[Statement]:
+    """Return what a person says, as statements; ValueError for another heading."""
+    unknown = [heading for heading in declared if heading not in HEADINGS]
+    if unknown:
+        raise ValueError(f"Declared are {', '.join(HEADINGS)}. Got {unknown[0]!r}.")
+    return [Statement("declared", heading, None, str(text)) for heading, text in declared.items()]
+
+
+def _model_file(model: object) -> dict[str, bytes]:
+    """Return the model as a file, nothing where it cannot be kept as one."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            save(model, Path(folder) / MODEL)
+        except (TypeError, ValueError):
+            return {}
+        return {MODEL: (Path(folder) / MODEL).read_bytes()}
+
+
+def _called(model: object) -> str:
+    return model.estimator if isinstance(model, TableModel) else type(model).__name__

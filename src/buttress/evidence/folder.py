@@ -1,0 +1,89 @@
+"""The folder: evidence.json with the digests of all files, the page, the table of rows, and the files of proofs."""
+
+import hashlib
+import hmac
+import io
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from buttress.evidence.statements import Statement
+from buttress.verify.evidence import SCHEMA, SIGNED, STATED
+
+PAGE, TABLE, MODEL = "evidence.html", "rows.parquet", "model.buttress"
+TEMPLATE = Path(__file__).with_name("evidence.html.jinja")
+OWN = (STATED, SIGNED, MODEL, PAGE, TABLE, "rows.csv", "training.csv", "moved.json", "labels.json", "optimum.json",
+       "optimum.buttress")  # what an earlier folder may hold
+SHOWN_ROWS = 500  # on the page; the table has all
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a folder says.
+
+    Parameters
+    ----------
+    statements : list of Statement
+    not_proven : dict of str to str
+        Why there is no proof of "radii", "optimum" and "labels", where there is none.
+    about : dict
+        The model, the data, versions, seed, threat, and the headings that were left blank.
+    rows : dict of str to list
+        A row of the data each: ``row``, ``label``, ``prediction`` and, of classifiers, ``radius``, None for none.
+    """
+
+    statements: list[Statement]
+    not_proven: dict[str, str]
+    about: dict[str, Any]
+    rows: dict[str, list[Any]]
+
+    def counts(self) -> dict[str, int]:
+        """Return how many statements there are of each kind."""
+        kinds = [statement.kind for statement in self.statements]
+        return {kind: kinds.count(kind) for kind in ("proven", "measured", "declared")}
+
+
+def write(evidence: Evidence, files: dict[str, bytes], folder: Path, key: bytes | None) -> None:
+    """Write a folder, made if need be; what an earlier evidence left in it goes first."""
+    files = {**files, **_table(evidence.rows), **_page(evidence)}
+    stated = {"schema": SCHEMA, **evidence.about, "not_proven": evidence.not_proven,
+              "statements": [statement.to_dict() for statement in evidence.statements],
+              "files": {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}}
+    files[STATED] = (json.dumps(stated, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
+    if key is not None:
+        files[SIGNED] = hmac.new(key, files[STATED], hashlib.sha256).hexdigest().encode()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".evidence-") as scratch:
+        for name, content in files.items():
+            (Path(scratch) / name).write_bytes(content)
+        for name in OWN:
+            (folder / name).unlink(missing_ok=True)
+        for name in files:
+            os.replace(Path(scratch) / name, folder / name)
+
+
+def _table(rows: dict[str, list[Any]]) -> dict[str, bytes]:
+    """Return the table of rows as Parquet, nothing where polars is missing."""
+    if not find_spec("polars"):
+        return {}
+    import polars as pl
+
+    written = io.BytesIO()
+    pl.DataFrame(rows, strict=False).write_parquet(written)
+    return {TABLE: written.getvalue()}
+
+
+def _page(evidence: Evidence) -> dict[str, bytes]:
+    """Return the page that needs nothing else, nothing where jinja2 is missing."""
+    if not find_spec("jinja2"):
+        return {}
+    import jinja2
+
+    made = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    text = made.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        evidence=evidence, rows=list(zip(*evidence.rows.values(), strict=True)), limit=SHOWN_ROWS)
+    return {PAGE: text.encode()}

@@ -1,0 +1,154 @@
+"""A folder of evidence: every proven statement is proven again from the files, and what it says is what follows.
+
+``evidence.json`` holds ``statements``. One of the kind "proven" names a file that holds a certificate or a model, the
+CSV file of its rows, and which value follows from both (:data:`VALUES`); it may say less than that, not more. Beside
+them the files are compared with their digests, and with a key ``evidence.json`` with its signature. A digest is no
+proof: who changes a file can change that too.
+"""
+
+import csv
+import hashlib
+import hmac
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .core import Array, Claim, Columns, Model, read_model, single
+from .foreign import read_certificate
+from .machines import same_label
+from .proofs import problem_of, prove_held
+
+STATED, SIGNED, SCHEMA = "evidence.json", "evidence.sig", "buttress.evidence/1"
+SAME = 1e-9  # by which an entry may differ from the data's, in standard deviations
+ROUNDED = 1e-9  # share by which a stated value may be off, being written in decimals
+
+
+class Proof(NamedTuple):
+    """What a statement rests on: the model or certificate, the targets of its rows, its claims, and at which number."""
+
+    held: Model
+    y: list[str]
+    claims: list[Claim]
+    at: float
+
+    def kept(self) -> Array:
+        """Say which rows keep their class at ``at`` times the budgets."""
+        radius = self.held["claim"]["radius"]
+        return np.array([each is not None and each >= self.at for each in radius], bool)
+
+    def right(self) -> Array:
+        """Say which rows are predicted as they are labelled."""
+        given = [same_label(label) for label in self.held["claim"]["prediction"]]
+        return np.array([each == same_label(label) for each, label in zip(given, self.y, strict=True)], bool)
+
+    def needed(self) -> Array:
+        """Say which predictions stand as many wrong labels as ``at``."""
+        return np.array([each is None or each > self.at for each in self.held["claim"]["needed"]], bool)
+
+
+VALUES: dict[str, Callable[[Proof], float]] = {  # from a proof; a gap is the larger the worse, all others the better
+    "gap": lambda proof: max(claim.proven for claim in proof.claims if "gap" in claim.name),
+    "rows kept": lambda proof: float(proof.kept().mean()),
+    "rows right and kept": lambda proof: float((proof.kept() & proof.right()).mean()),
+    "predictions kept": lambda proof: float(proof.needed().mean())}
+
+
+def read_columns(text: str) -> Columns:
+    """Return the columns of a CSV file, by its header."""
+    names, *rows = csv.reader(io.StringIO(text, newline=""))
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+
+
+def read_folder(folder: Path) -> Model:
+    """Return what ``evidence.json`` says; ValueError for anything else."""
+    held = json.loads((folder / STATED).read_text(encoding="utf-8"), object_pairs_hook=single)
+    if held.get("schema") != SCHEMA:
+        raise ValueError(f"{STATED} is no evidence of the schema {SCHEMA}.")
+    return dict(held)
+
+
+def prove_folder(folder: Path, held: Model, key: bytes | None) -> tuple[list[Claim], Model]:
+    """Return the claims of a folder whose ``evidence.json`` was read, and the problem of each file that proves."""
+    found = [Claim(f"digest of {name}", 1.0, 0.0, False)
+             for name, stated in held["files"].items() if digest_of(folder / inside(name)) != stated]
+    if key is not None:
+        made = hmac.new(key, (folder / STATED).read_bytes(), hashlib.sha256).hexdigest()
+        signed = hmac.compare_digest(made, (folder / SIGNED).read_text(encoding="ascii").strip())
+        found.append(Claim(f"signature of {STATED}", 1.0, float(signed), signed))
+    problems = {}
+    for statement in held["statements"]:
+        if statement["kind"] == "proven":
+            claims, problems[inside(statement["rests_on"]["file"])] = prove_statement(folder, statement)
+            found += claims
+    return found, problems
+
+
+def prove_statement(folder: Path, statement: Model) -> tuple[list[Claim], Model]:
+    """Return the claim of a statement, before it those of its proof that do not hold, and its problem."""
+    rests = statement["rests_on"]
+    path, columns = folder / inside(rests["file"]), read_columns((folder / inside(rests["rows"])).read_text("utf-8"))
+    model = read_certificate(path) if path.suffix == ".json" else read_model(path)
+    y = columns.pop(rests["target"])
+    claims = prove_held(model, np.array(list(columns.values()), float).T.copy(), y)
+    value, stated = VALUES[rests["value"]](Proof(model, y, claims, float(rests["at"]))), float(statement["value"])
+    room = ROUNDED * abs(value)
+    says = stated >= value - room if rests["value"] == "gap" else stated <= value + room
+    false = [claim for claim in claims if not claim.holds]
+    name = f"{rests['value']} at {float(rests['at']):g} ({rests['file']}, {len(y)} rows)"
+    return [*false, Claim(name, stated, value, not false and says)], problem_of(model)
+
+
+def rows_agree(folder: Path, held: Model, data: Columns, target: str) -> list[Claim]:
+    """Return the claim that the rows of a folder are those of the examiner's own data, as far as these are numbers.
+
+    A column of numbers is (value - mean) / scale of the data's, a category a 0/1 column a level, or its code.
+    """
+    rows = read_columns((folder / "rows.csv").read_text(encoding="utf-8"))
+    found = [same_label(label) for label in rows.pop("label")] == [same_label(label) for label in data[target]]
+    asked, wrong, prepared = 0, 0 if found else len(data[target]), list(rows.values())
+    for unit in held["units"]:
+        wide = 1 if unit["levels"] is None or unit["codes"] else len(unit["levels"])
+        own, prepared = np.array(prepared[:wide], float).T, prepared[wide:]
+        for entry, row in zip(data[unit["name"]], own, strict=True):
+            known = entry_of(unit, entry)
+            asked += known is not None
+            wrong += known is not None and not np.allclose(known, row, rtol=SAME, atol=SAME)
+    agree = not wrong and not prepared
+    return [Claim(f"rows.csv holds the rows of the data given ({asked} entries)", 1.0, float(agree), agree)]
+
+
+def entry_of(unit: Model, entry: str) -> list[float] | None:
+    """Return an entry of the data as the model takes it; None where that is not known: a gap, or another notation."""
+    levels = unit["levels"]
+    if levels is not None:
+        known = [str(level) for level in levels]
+        if entry not in known:
+            return None
+        return [float(known.index(entry))] if unit["codes"] else [float(entry == level) for level in known]
+    try:
+        value = (float(entry) - unit["mean"]) / unit["scale"]
+    except ValueError:
+        return None
+    return [value] if np.isfinite(value) else None
+
+
+def inside(name: Any) -> str:
+    """Return the name of a file of the folder; ValueError for one that leads out of it."""
+    if not isinstance(name, str) or Path(name).name != name or name in ("", ".", ".."):
+        raise ValueError(f"A folder of evidence names files in it. Got {name!r}.")
+    return name
+
+
+def digest_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def unchecked(held: Model) -> list[str]:
+    """Return a line for each statement that nobody can prove from the files, and one on digests."""
+    kept = f"the digests of {len(held['files'])} files are compared: no proof, who changes a file can change them too"
+    return [kept] + [f"{statement['kind']}, not checked: {statement['name']}: {statement['says']}"
+            for statement in held["statements"] if statement["kind"] != "proven"]
