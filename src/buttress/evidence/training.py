@@ -55,13 +55,13 @@ def prove_optimum(model: Any, X: Any, y: Labels) -> Proven:
     try:
         name, content, held = _held(last, rows, y)
         claims = prove_held(held, rows, np.asarray(y).astype(str).tolist())
-        gap = WIDER * max(claim.proven for claim in claims if "gap" in claim.name)
     except (ValueError, TypeError, KeyError) as error:
         return Proven([], {}, f"no gap is proven of {type(last).__name__}: {error}")
     if not all(claim.holds for claim in claims):
         return Proven([], {}, f"the gap of {type(last).__name__} is not proven on these training rows: "
                               f"{next(claim.name for claim in claims if not claim.holds)}. Are they those of the fit, "
                               "without weights?")
+    gap = WIDER * max(claim.proven for claim in claims if "gap" in claim.name)
     reached = max(abs(claim.proven) for claim in claims if "primal" in claim.name)
     said = Statement("proven", "distance from the optimum, at most", gap,
                      f"The objective that {type(last).__name__} was trained to minimise is within {gap:.3g} of its "

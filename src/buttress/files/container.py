@@ -17,8 +17,10 @@ import hashlib
 import hmac
 import json
 import math
+import os
 import re
 import struct
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -82,9 +84,11 @@ def pack(
 ) -> Sequence[Part]:
     """Return the parts of a file that holds ``model``, a JSON value, and ``arrays`` in little-endian order.
 
-    Some are views of the arrays, so they are to be written at once.
+    Some are views of the arrays, so they are to be written at once. SOURCE_DATE_EPOCH, in seconds, is the time of
+    writing where the environment has it: the file is then the same each time.
     """
-    now = datetime.now(UTC).isoformat(" ", "minutes")
+    seconds = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+    now = datetime.fromtimestamp(seconds, UTC).isoformat(" ", "minutes")
     content: Json = {
         "nodes": 0, "grown": grown, "array_bytes": sum(array.nbytes for array in arrays), "signed": key is not None,
         "model": model, "arrays": [_described(array) for array in arrays], "written_by": dict(written_by),

@@ -1,0 +1,180 @@
+"""Certificates of rows under a threat: moves and all swaps together, against exhaustive search, and forgeries."""
+
+import copy
+import itertools
+import json
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC as LibSVC
+
+from buttress import SVC, CertifiedSVC, LinearSVC, ThreatModel, kernels, verify
+from buttress.evidence.moved import FILE, prove_rows, scores_of
+from buttress.verify.inputs.threatened import OfExpansion
+
+MODELS = [
+    SVC(gamma=0.5), SVC(kernel="poly", degree=3, coef0=1.0), SVC(kernel="laplacian"), LinearSVC(), CertifiedSVC(eps=0.2),
+    SVC(kernel=kernels.Combination([kernels.RBF(0.5), kernels.Polynomial(2, 0.2, 1.0)], [0.5, 1.0])),
+    make_pipeline(StandardScaler(), LibSVC()), make_pipeline(StandardScaler(), LogisticRegression()),
+    RandomForestClassifier(10, max_depth=4, random_state=0), HistGradientBoostingClassifier(max_iter=10, max_depth=3),
+    make_pipeline(StandardScaler(), HistGradientBoostingClassifier(max_iter=8, max_depth=3))]
+THREAT = ThreatModel({0: 0.3, 1: 0.2}, {2: [0, 1]}, [[3, 4, 5]], most_swaps=2)
+REACH = np.array([0.3, 0.2, 0, 0, 0, 0])
+
+
+def mixed(classes, n=160):
+    """Return rows of two numbers, a 0/1 column and a one-hot group, and labels."""
+    g = np.random.default_rng(0)
+    group = np.eye(3)[g.integers(0, 3, n)]
+    X = np.column_stack([g.normal(size=(n, 2)), g.integers(0, 2, n), group])
+    score = X[:, 0] + 0.5 * X[:, 1] + 0.6 * X[:, 2] - 0.5 * X[:, 3] + 0.4 * X[:, 5]
+    return X, np.digitize(score, [0.3] if classes == 2 else [-0.2, 0.8])
+
+
+def certificate(model, X, y, rows):
+    words = [str(each) for each in model.classes_]
+    labels = [words[code] for code in y[rows]]
+    made = prove_rows(model, X[rows], words, labels, THREAT, "")
+    return json.loads(made.files[FILE]), labels
+
+
+def swapped(x):
+    """Return every way to swap a row at most twice, written down by hand."""
+    ways = [x]
+    for binary, group in itertools.product([None, 0, 1], [None, 0, 1, 2]):
+        row = x.copy()
+        row[2] = row[2] if binary is None else binary
+        row[3:] = row[3:] if group is None else np.eye(3)[group]
+        ways.append(row)
+    return np.array(ways)
+
+
+@pytest.mark.parametrize("model, classes", [*zip(MODELS, [2] * len(MODELS), strict=True), (MODELS[0], 3), (MODELS[6], 3),
+                                            (MODELS[8], 3)], ids=lambda given: str(given)[:60])
+def test_no_move_and_no_swap_within_a_proven_radius_changes_a_prediction(model, classes):
+    X, y = mixed(classes)
+    model = model.fit(X[:120], y[:120])
+    rows = np.arange(120, 138)
+    held, labels = certificate(model, X, y, rows)
+    claims = verify.prove_threat(held, X[rows], labels)
+    assert all(claim.holds for claim in claims)
+    radius, g = held["claim"]["radius"], np.random.default_rng(1)
+    assert sum(each is not None for each in radius) > 0
+    for x, each in zip(X[rows], radius, strict=True):
+        if each is None:
+            continue
+        moves = np.vstack([g.uniform(-1, 1, (40, 6)), list(itertools.product([-1, 1], [-1, 1], *[[0]] * 4))]) * each * REACH
+        points = (swapped(x)[:, None] + moves).reshape(-1, 6)
+        assert (model.predict(points) == model.predict(x[None])).all()
+
+
+@pytest.mark.parametrize("model", [MODELS[0], MODELS[3], MODELS[4], MODELS[8]], ids=lambda model: str(model)[:30])
+def test_radii_are_nearly_as_large_as_search_allows(model):
+    X, y = mixed(2)
+    model = model.fit(X[:120], y[:120])
+    rows = np.arange(120, 138)
+    held, _ = certificate(model, X, y, rows)
+    grid = np.array(list(itertools.product(np.linspace(-1, 1, 5), np.linspace(-1, 1, 5), *[[0]] * 4))) * REACH
+    shares = []
+    for x, each in zip(X[rows], held["claim"]["radius"], strict=True):
+        sizes = np.geomspace(0.05, 20, 30)
+        points = (swapped(x)[:, None, None] + sizes[:, None, None] * grid).reshape(-1, 6)
+        changed = (model.predict(points) != model.predict(x[None])).reshape(-1, len(sizes), len(grid)).any(axis=(0, 2))
+        if changed.any() and not changed[0]:
+            shares.append((each or 0.0) / sizes[changed.argmax()])
+    assert np.median(shares) > 0.5 and max(shares) <= 1  # of use, and sound
+
+
+@pytest.fixture(scope="module")
+def true():
+    """A certificate, its rows and labels."""
+    X, y = mixed(2)
+    return *certificate(SVC(gamma=0.5).fit(X[:120], y[:120]), X, y, np.arange(120, 126)), X[120:126]
+
+
+def forged(held, change):
+    held = copy.deepcopy(held)
+    change(held)
+    return held
+
+
+def double(held):
+    radius = held["claim"]["radius"]
+    i = next(i for i, each in enumerate(radius) if each is not None)
+    held["claim"]["radius"][i] = 100.0
+
+
+def other_class(held):
+    held["claim"]["prediction"][:] = ["1" if each == "0" else "0" for each in held["claim"]["prediction"]]
+
+
+def larger_intercept(held):
+    held["point"]["scores"]["intercept"][0] += 10.0
+
+
+def wider_threat(held):
+    held["problem"]["threat"]["reach"] = [50 * each for each in held["problem"]["threat"]["reach"]]
+
+
+@pytest.mark.parametrize("change", [double, other_class, larger_intercept, wider_threat])
+def test_forged_certificates_are_not_proven(change, true):
+    held, labels, rows = true
+    assert not all(claim.holds for claim in verify.prove_threat(forged(held, change), rows, labels))
+
+
+BROKEN = [lambda held: held["problem"]["threat"].update(most_swaps=-1),
+          lambda held: held["problem"]["threat"].update(reach=[1.0] * 6),  # a column that is swapped has no budget
+          lambda held: held["problem"]["threat"]["groups"][0].update(places=[9]),
+          lambda held: held["claim"]["radius"].pop(), lambda held: held["point"]["scores"].pop("origin"),
+          lambda held: held["point"]["scores"].update(scale=[1.0]),
+          lambda held: held["claim"]["radius"].__setitem__(0, -1.0),
+          lambda held: held["point"]["scores"]["kernel"].update(gamma=-1.0)]
+
+
+@pytest.mark.parametrize("change", BROKEN)
+def test_what_is_no_certificate_is_refused(change, true):
+    held, labels, rows = true
+    with pytest.raises((ValueError, KeyError)):
+        verify.prove_threat(forged(held, change), rows, labels)
+
+
+def line(shift, scale=1.0, origin=0.0):
+    """Return the scores x - shift of one column, as a certificate holds them."""
+    return {"kernel": {"class": "Linear", "coef0": 0.0}, "pairs": False, "linear": None, "centers": [[1.0]],
+            "coef": [[1.0]], "intercept": [0.0], "shift": [shift], "scale": [scale], "origin": [origin]}
+
+
+def keeps(scores, x, reach):
+    return OfExpansion(scores, ["no", "yes"], 1).keeps(np.array([x]), 1, np.array([reach]))
+
+
+def test_rounding_of_what_scalers_subtract_is_taken_off():
+    """At 1e9 numbers lie 1.2e-7 apart: a lead of 1e-7 can be one of 0."""
+    assert keeps(line(0.0), 1e-6, 9e-7)
+    assert not keeps(line(1e9), 1e9 + 1e-6, 9e-7)
+    assert not keeps(line(0.0, origin=1e12), 1e-6, 9e-7)
+
+
+def test_a_box_is_that_of_the_scaled_rows():
+    assert keeps(line(1.0, 100.0), 2.0, 0.999) and not keeps(line(1.0, 100.0), 2.0, 1.001)
+    assert keeps(line(1.0, 0.01), 2.0, 0.999) and not keeps(line(1.0, 0.01), 2.0, 1.001)
+
+
+def test_a_linear_part_beside_a_kernel_counts():
+    part = line(0.0)
+    part["linear"], part["coef"] = [[1.0]], [[0.0]]
+    assert keeps(part, 1.0, 0.999) and not keeps(part, 1.0, 1.001)
+
+
+def test_a_way_to_decide_that_no_proof_knows_is_refused():
+    X, y = load_iris(return_X_y=True)
+    model = LibSVC(kernel="sigmoid").fit(X, y)
+    with pytest.raises(ValueError, match="kernel"):
+        scores_of(model, X)
+    with pytest.raises(ValueError, match="no proof is known"):
+        scores_of(type("Mine", (SVC,), {"decision_function": lambda self, X: 0})().fit(X, y), X)
