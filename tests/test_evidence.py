@@ -1,6 +1,5 @@
 """Folders of evidence: proven again, the same bits each time, and what a changed file is found by."""
 
-import csv
 import json
 
 import numpy as np
@@ -12,13 +11,13 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LibSVC
+from tampering import CHANGES, KEY, number, with_digests
 from typer.testing import CliRunner
 
 from buttress import SVC, SVR, Budget, LeastSquaresClassifier, ThreatModel, verify
 from buttress.cli import app
 from buttress.evidence import write_evidence
 
-KEY = b"k" * 32
 SMALL = slice(None, None, 4)
 
 
@@ -51,7 +50,8 @@ def folder(tmp_path_factory):
 
 def test_every_proven_statement_is_proven_again(folder, capsys):
     code, said = check(folder, capsys=capsys)
-    assert code == 3 and "NOT PROVEN" not in said  # of the problem that the folder states
+    assert code == 3
+    assert "NOT PROVEN" not in said
     problems = json.loads(next(line for line in said.splitlines() if line.startswith("problem: "))[9:])
     assert set(problems) == {"moved.json", "optimum.buttress"}
     assert check(folder, "--problem", json.dumps(problems), capsys=capsys)[0] == 0
@@ -63,7 +63,8 @@ def test_statements_say_what_they_rest_on(folder):
     held = json.loads((folder / "evidence.json").read_text())
     kinds = [statement["kind"] for statement in held["statements"]]
     assert {kind: kinds.count(kind) for kind in kinds} == {"proven": 3, "measured": 6, "declared": 1}
-    assert held["left_blank"] == ["data", "limits"] and set(held["not_proven"]) == {"labels"}
+    assert held["left_blank"] == ["data", "limits"]
+    assert set(held["not_proven"]) == {"labels"}
     accuracy = next(one for one in held["statements"] if one["name"] == "accuracy")
     X, y = wine()
     model = make_pipeline(StandardScaler(), SVC()).fit(X[::2], y[::2])
@@ -71,7 +72,8 @@ def test_statements_say_what_they_rest_on(folder):
     low, high = accuracy["rests_on"]["interval"]
     assert low < accuracy["value"] <= high
     page = (folder / "evidence.html").read_text()
-    assert page.count("<tr>") == 1 + len(y[1::2][SMALL]) and "to tell wines apart" in page
+    assert page.count("<tr>") == 1 + len(y[1::2][SMALL])
+    assert "to tell wines apart" in page
 
 
 def test_the_same_command_writes_the_same_files(tmp_path, monkeypatch):
@@ -103,33 +105,39 @@ def test_rows_of_the_examiner_are_compared(folder, tmp_path, capsys):
         other.loc[other.index[0], column] += 1
         other.to_csv(tmp_path / "other.csv", index=False)
         code, said = check(folder, str(tmp_path / "other.csv"), "--target", "kind", capsys=capsys)
-        assert code == 1 and "NOT PROVEN: rows.csv" in said
+        assert code == 1
+        assert "NOT PROVEN: rows.csv" in said
 
 
-@pytest.mark.parametrize("model, files", [
+@pytest.mark.parametrize(("model", "files"), [
     (make_pipeline(StandardScaler(), LibSVC(C=3.0)), ["moved.json", "optimum.json"]),
     (make_pipeline(StandardScaler(), LeastSquaresClassifier()), ["labels.json", "moved.json"]),
-    (make_pipeline(StandardScaler(), RidgeClassifier()), ["labels.json", "moved.json"])], ids=lambda given: str(given)[-40:])
+    (make_pipeline(StandardScaler(), RidgeClassifier()), ["labels.json", "moved.json"])],
+    ids=lambda given: str(given)[-40:])
 def test_proofs_of_other_models(model, files, tmp_path, capsys):
     write(model, tmp_path)
     code, said = check(tmp_path, capsys=capsys)
-    assert code == 3 and "NOT PROVEN" not in said
+    assert code == 3
+    assert "NOT PROVEN" not in said
     rests = [one["rests_on"] for one in json.loads((tmp_path / "evidence.json").read_text())["statements"]]
     assert files == sorted({one["file"] for one in rests if "file" in one})
 
 
 def test_a_model_without_proofs_says_so_of_every_row(tmp_path, capsys):
     found = write(make_pipeline(StandardScaler(), MLPClassifier(max_iter=5, random_state=0)), tmp_path)
-    assert set(found.rows["radius"]) == {None} and set(found.not_proven) == {"radii", "optimum", "labels"}
+    assert set(found.rows["radius"]) == {None}
+    assert set(found.not_proven) == {"radii", "optimum", "labels"}
     assert (tmp_path / "evidence.html").read_text().count("not proven</td>") == len(found.rows["row"])
-    assert verify.main([str(tmp_path)]) == 2 and "no statement" in capsys.readouterr().err
+    assert verify.main([str(tmp_path)]) == 2
+    assert "no statement" in capsys.readouterr().err
 
 
 def test_a_regressor(tmp_path, capsys):
     X, y = load_diabetes(return_X_y=True, as_frame=True)
     model = make_pipeline(StandardScaler(), SVR(C=10.0)).fit(X[:100], y[:100])
     found = write_evidence(model, dict(X[100:120]), y[100:120], "progress", tmp_path, training=(dict(X[:100]), y[:100]))
-    assert found.counts() == {"proven": 1, "measured": 2, "declared": 0} and "radius" not in found.rows
+    assert found.counts() == {"proven": 1, "measured": 2, "declared": 0}
+    assert "radius" not in found.rows
     error = next(one.value for one in found.statements if one.name == "root mean squared error")
     assert error == pytest.approx(np.sqrt(np.mean((model.predict(X[100:120]) - y[100:120]) ** 2)))
     assert check(tmp_path, capsys=capsys)[0] == 3
@@ -150,88 +158,46 @@ def test_a_larger_threat_and_wrong_training_rows_prove_less(tmp_path):
     assert kept >= small
 
 
-# what is changed in the folder; with which code the verifier then ends, without the key and with it
-
-def number(folder, name, change):
-    held = json.loads((folder / name).read_text())
-    change(held)
-    (folder / name).write_text(json.dumps(held))
-
-
-def statement(folder, kind, **changed):
-    number(folder, "evidence.json", lambda held: next(
-        one for one in held["statements"] if one["kind"] == kind).update(changed))
-
-
-def with_digests(folder):
-    """Make the digests right again, as somebody who changes files would."""
-    number(folder, "evidence.json", lambda held: held["files"].update(
-        {name: verify.evidence.digest_of(folder / name) for name in held["files"]}))
-
-
-def larger_radius(folder):
-    number(folder, "moved.json", lambda held: held["claim"]["radius"].__setitem__(0, 90.0))
-    with_digests(folder)
-
-
-def other_prediction(folder):
-    number(folder, "moved.json", lambda held: held["claim"]["prediction"].reverse())
-    with_digests(folder)
-
-
-def other_rows(folder):
-    rows = list(csv.reader((folder / "rows.csv").open()))
-    rows[1][0] = "0.0"
-    (folder / "rows.csv").write_text("\n".join(map(",".join, rows)) + "\n")
-    with_digests(folder)
-
-
-def other_page(folder):
-    (folder / "evidence.html").write_text("all is proven")
-    with_digests(folder)
-
-
-def page_alone(folder):
-    (folder / "evidence.html").write_text("all is proven")
-
-
-def other_training(folder):
-    text = (folder / "training.csv").read_text()
-    (folder / "training.csv").write_text(text.replace(",0\n", ",1\n", 1))
-    with_digests(folder)
-
-
-TAMPERED = {
-    "a proven share": (lambda folder: statement(folder, "proven", value=1.0), 1, 1),
-    "a smaller gap": (lambda folder: number(folder, "evidence.json", lambda held: held["statements"][2].update(
-        value=held["statements"][2]["value"] / 100)), 1, 1),
-    "a larger radius": (larger_radius, 1, 1), "other predictions": (other_prediction, 1, 1),
-    "other rows": (other_rows, 1, 1), "other training rows": (other_training, 1, 1), "the page": (page_alone, 1, 1),
-    "the page and its digest": (other_page, 3, 1),
-    "a measured number": (lambda folder: statement(folder, "measured", value=1.0), 3, 1),
-    "what is declared": (lambda folder: statement(folder, "declared", says="anything"), 3, 1)}
-
-
-@pytest.mark.parametrize("what", TAMPERED)
-def test_what_a_changed_folder_is_found_by(what, folder, tmp_path, capsys):
-    change, alone, signed = TAMPERED[what]
+def copied(folder, place):
     for path in folder.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    (tmp_path / "key").write_bytes(KEY)
+        (place / path.name).write_bytes(path.read_bytes())
+    (place / "key").write_bytes(KEY)
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_a_changed_folder_is_found_by(what, folder, tmp_path, capsys):
+    change, by_proof = CHANGES[what]
+    copied(folder, tmp_path)
     assert check(tmp_path, "--key", str(tmp_path / "key"), capsys=capsys)[0] == 3
     change(tmp_path)
-    assert check(tmp_path, capsys=capsys)[0] == alone
-    assert check(tmp_path, "--key", str(tmp_path / "key"), capsys=capsys)[0] == signed
+    assert check(tmp_path, capsys=capsys)[0] == (1 if by_proof else 3)
+    assert check(tmp_path, "--key", str(tmp_path / "key"), capsys=capsys)[0] == 1
+
+
+def test_what_is_stated_of_the_optimum_is_proven(folder, tmp_path, capsys):
+    def smaller(held):
+        held["statements"][2]["value"] /= 100
+
+    def other_row(place):
+        text = (place / "training.csv").read_text()
+        (place / "training.csv").write_text(text.replace(",0\n", ",1\n", 1))
+
+    copied(folder, tmp_path)
+    number(tmp_path, "evidence.json", smaller)
+    assert check(tmp_path, capsys=capsys)[0] == 1
+    copied(folder, tmp_path)
+    with_digests(other_row)(tmp_path)
+    assert check(tmp_path, capsys=capsys)[0] == 1
 
 
 def test_a_name_cannot_lead_out_of_the_folder(folder, tmp_path, capsys):
-    for path in folder.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    copied(folder, tmp_path)
     number(tmp_path, "evidence.json", lambda held: held["files"].update({"../x": "0"}))
-    assert verify.main([str(tmp_path)]) == 2 and "'../x'" in capsys.readouterr().err
+    assert verify.main([str(tmp_path)]) == 2
+    assert "'../x'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("options, said", [
+@pytest.mark.parametrize(("options", "said"), [
     ({"declared": {"price": "free"}}, "purpose, data, limits"), ({"key": b"short"}, "secret bytes"),
     ({"eps": -1.0}, "eps"), ({"threat": ThreatModel({"colour": 1.0})}, "'colour'")])
 def test_bad_options_are_refused(options, said, tmp_path):
@@ -249,10 +215,14 @@ def test_from_the_command_line_with_categories(tmp_path, capsys):
     run = CliRunner().invoke
     old, new, model, out = (str(tmp_path / name) for name in ("old.csv", "new.csv", "model", "out"))
     assert run(app, ["train", old, "--target", "loan", "--estimator", "plain", "-o", model]).exit_code == 0
-    done = run(app, ["evidence", model, new, "--target", "loan", "--training", old, "-o", out, "--declare", "purpose=x"])
-    assert done.exit_code == 0 and "Check it again: buttress-verify" in done.stdout
+    done = run(app, ["evidence", model, new, "--target", "loan", "--training", old, "-o", out,
+                     "--declare", "purpose=x"])
+    assert done.exit_code == 0
+    assert "Check it again: buttress-verify" in done.stdout
     assert check(out, new, "--target", "loan", capsys=capsys)[0] == 3
     threat = json.loads((tmp_path / "out" / "moved.json").read_text())["problem"]["threat"]
-    assert threat["most_swaps"] == 1 and len(threat["groups"][0]["choices"]) == 3
+    assert threat["most_swaps"] == 1
+    assert len(threat["groups"][0]["choices"]) == 3
     refused = run(app, ["evidence", model, new, "--target", "loan", "-o", out, "--declare", "purpose"])
-    assert refused.exit_code != 0 and "purpose=" in str(refused.exception)
+    assert refused.exit_code != 0
+    assert "purpose=" in str(refused.exception)

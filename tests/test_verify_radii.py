@@ -9,8 +9,17 @@ from sklearn.datasets import load_iris
 from verify_cases import models, rows
 
 from buttress import SVC, LinearSVC, RobustBoostingClassifier, attacks, certificates, kernels, save, verify
-from buttress.verify.inputs.below import Round, cubes, gathered, power_lines, powers, radial, radial_parabolas, remainder
 from buttress.verify.core import Near
+from buttress.verify.inputs.below import (
+    Round,
+    cubes,
+    gathered,
+    power_lines,
+    powers,
+    radial,
+    radial_parabolas,
+    remainder,
+)
 from buttress.verify.inputs.quadratic import Moves
 from buttress.verify.inputs.radii import Lead
 

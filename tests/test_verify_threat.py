@@ -18,7 +18,8 @@ from buttress.evidence.moved import FILE, prove_rows, scores_of
 from buttress.verify.inputs.threatened import OfExpansion
 
 MODELS = [
-    SVC(gamma=0.5), SVC(kernel="poly", degree=3, coef0=1.0), SVC(kernel="laplacian"), LinearSVC(), CertifiedSVC(eps=0.2),
+    SVC(gamma=0.5), SVC(kernel="poly", degree=3, coef0=1.0), SVC(kernel="laplacian"), LinearSVC(),
+    CertifiedSVC(eps=0.2),
     SVC(kernel=kernels.Combination([kernels.RBF(0.5), kernels.Polynomial(2, 0.2, 1.0)], [0.5, 1.0])),
     make_pipeline(StandardScaler(), LibSVC()), make_pipeline(StandardScaler(), LogisticRegression()),
     RandomForestClassifier(10, max_depth=4, random_state=0), HistGradientBoostingClassifier(max_iter=10, max_depth=3),
@@ -54,8 +55,9 @@ def swapped(x):
     return np.array(ways)
 
 
-@pytest.mark.parametrize("model, classes", [*zip(MODELS, [2] * len(MODELS), strict=True), (MODELS[0], 3), (MODELS[6], 3),
-                                            (MODELS[8], 3)], ids=lambda given: str(given)[:60])
+@pytest.mark.parametrize(("model", "classes"), [
+    *((model, 2) for model in MODELS), (MODELS[0], 3), (MODELS[6], 3), (MODELS[8], 3)],
+    ids=lambda given: str(given)[:60])
 def test_no_move_and_no_swap_within_a_proven_radius_changes_a_prediction(model, classes):
     X, y = mixed(classes)
     model = model.fit(X[:120], y[:120])
@@ -68,7 +70,8 @@ def test_no_move_and_no_swap_within_a_proven_radius_changes_a_prediction(model, 
     for x, each in zip(X[rows], radius, strict=True):
         if each is None:
             continue
-        moves = np.vstack([g.uniform(-1, 1, (40, 6)), list(itertools.product([-1, 1], [-1, 1], *[[0]] * 4))]) * each * REACH
+        corners = list(itertools.product([-1, 1], [-1, 1], *[[0]] * 4))
+        moves = np.vstack([g.uniform(-1, 1, (40, 6)), corners]) * each * REACH
         points = (swapped(x)[:, None] + moves).reshape(-1, 6)
         assert (model.predict(points) == model.predict(x[None])).all()
 
@@ -87,7 +90,8 @@ def test_radii_are_nearly_as_large_as_search_allows(model):
         changed = (model.predict(points) != model.predict(x[None])).reshape(-1, len(sizes), len(grid)).any(axis=(0, 2))
         if changed.any() and not changed[0]:
             shares.append((each or 0.0) / sizes[changed.argmax()])
-    assert np.median(shares) > 0.5 and max(shares) <= 1  # of use, and sound
+    assert np.median(shares) > 0.5
+    assert max(shares) <= 1
 
 
 @pytest.fixture(scope="module")
@@ -161,14 +165,17 @@ def test_rounding_of_what_scalers_subtract_is_taken_off():
 
 
 def test_a_box_is_that_of_the_scaled_rows():
-    assert keeps(line(1.0, 100.0), 2.0, 0.999) and not keeps(line(1.0, 100.0), 2.0, 1.001)
-    assert keeps(line(1.0, 0.01), 2.0, 0.999) and not keeps(line(1.0, 0.01), 2.0, 1.001)
+    assert keeps(line(1.0, 100.0), 2.0, 0.999)
+    assert not keeps(line(1.0, 100.0), 2.0, 1.001)
+    assert keeps(line(1.0, 0.01), 2.0, 0.999)
+    assert not keeps(line(1.0, 0.01), 2.0, 1.001)
 
 
 def test_a_linear_part_beside_a_kernel_counts():
     part = line(0.0)
     part["linear"], part["coef"] = [[1.0]], [[0.0]]
-    assert keeps(part, 1.0, 0.999) and not keeps(part, 1.0, 1.001)
+    assert keeps(part, 1.0, 0.999)
+    assert not keeps(part, 1.0, 1.001)
 
 
 def test_a_way_to_decide_that_no_proof_knows_is_refused():
