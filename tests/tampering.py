@@ -77,7 +77,7 @@ def larger_radius(folder):
 
 
 def other_predictions(folder):
-    number(folder, "moved.json", lambda held: held["claim"]["prediction"].sort())
+    number(folder, "moved.json", lambda held: held["claim"]["prediction"].reverse())
 
 
 def other_scores(folder):

@@ -9,7 +9,7 @@ from buttress.cli.audit import Declared, Format, declared_in
 from buttress.cli.terminal import app, check_input, ctrl_c
 
 if TYPE_CHECKING:
-    from buttress.evidence import Evidence
+    from buttress.evidence import EvidenceReport
 
 
 @app.command(short_help="Write what is proven of a model, for somebody else to check.")
@@ -51,7 +51,7 @@ def evidence(
     _show(found, output)
 
 
-def _show(found: "Evidence", output: Path) -> None:
+def _show(found: "EvidenceReport", output: Path) -> None:
     """Print the statements and where they are."""
     from buttress.audit.measuring.cells import printable
 

@@ -1,7 +1,7 @@
 """Evidence on a fitted model: what is proven, measured and declared, in a folder that ``buttress-verify`` rechecks."""
 
 from buttress.evidence.call import write_evidence
-from buttress.evidence.folder import Evidence
+from buttress.evidence.folder import EvidenceReport
 from buttress.evidence.statements import Statement
 
-__all__ = ["Evidence", "Statement", "write_evidence"]
+__all__ = ["EvidenceReport", "Statement", "write_evidence"]

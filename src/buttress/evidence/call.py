@@ -17,7 +17,7 @@ from buttress.audit.models.attacking import default_threat, pose
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import read_as_before
-from buttress.evidence.folder import MODEL, Evidence, write
+from buttress.evidence.folder import MODEL, EvidenceReport, write
 from buttress.evidence.measured import of_labels, of_numbers, under_attack
 from buttress.evidence.moved import ROWS, prove_rows
 from buttress.evidence.statements import Proven, Statement
@@ -57,7 +57,7 @@ def write_evidence(
     declared: Mapping[str, str] | None = None,
     key: bytes | None = None,
     seed: int = 0,
-) -> Evidence:
+) -> EvidenceReport:
     """Write what is proven, measured and declared of a fitted model into a folder, for ``buttress-verify`` to recheck.
 
     Parameters
@@ -84,7 +84,7 @@ def write_evidence(
 
     Returns
     -------
-    Evidence
+    EvidenceReport
 
     Raises
     ------
@@ -120,7 +120,7 @@ def write_evidence(
              "model_file": "kept" if content else "none: this kind of model cannot be kept as a file",
              "left_blank": [heading for heading in HEADINGS if heading not in (declared or {})]}
     reasons = {name: proof.why_not for name, proof in found.proofs.items() if proof.why_not}
-    evidence = Evidence(proven + found.measured + said, reasons, about, found.rows)
+    evidence = EvidenceReport(proven + found.measured + said, reasons, about, found.rows)
     write(evidence, files, Path(folder), key)
     return evidence
 

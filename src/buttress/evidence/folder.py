@@ -22,7 +22,7 @@ SHOWN_ROWS = 500  # on the page; the table has all
 
 
 @dataclass(frozen=True)
-class Evidence:
+class EvidenceReport:
     """What a folder says.
 
     Parameters
@@ -47,7 +47,7 @@ class Evidence:
         return {kind: kinds.count(kind) for kind in ("proven", "measured", "declared")}
 
 
-def write(evidence: Evidence, files: dict[str, bytes], folder: Path, key: bytes | None) -> None:
+def write(evidence: EvidenceReport, files: dict[str, bytes], folder: Path, key: bytes | None) -> None:
     """Write a folder, made if need be; what an earlier evidence left in it goes first."""
     files = {**files, **_table(evidence.rows), **_page(evidence)}
     stated = {"schema": SCHEMA, **evidence.about, "not_proven": evidence.not_proven,
@@ -77,7 +77,7 @@ def _table(rows: dict[str, list[Any]]) -> dict[str, bytes]:
     return {TABLE: written.getvalue()}
 
 
-def _page(evidence: Evidence) -> dict[str, bytes]:
+def _page(evidence: EvidenceReport) -> dict[str, bytes]:
     """Return the page that needs nothing else, nothing where jinja2 is missing."""
     if not find_spec("jinja2"):
         return {}
