@@ -17,6 +17,9 @@ from typer.testing import CliRunner
 from buttress import SVC, SVR, Budget, LeastSquaresClassifier, ThreatModel, verify
 from buttress.cli import app
 from buttress.evidence import write_evidence
+from buttress.evidence.folder import TEMPLATE
+
+from audit_problems import conforms
 
 SMALL = slice(None, None, 4)
 
@@ -57,6 +60,18 @@ def test_every_proven_statement_is_proven_again(folder, capsys):
     assert check(folder, "--problem", json.dumps(problems), capsys=capsys)[0] == 0
     problems["moved.json"]["threat"]["reach"][0] *= 2
     assert check(folder, "--problem", json.dumps(problems), capsys=capsys)[0] == 3
+
+
+def test_the_file_conforms_to_its_schema(folder):
+    schema = json.loads(TEMPLATE.with_name("evidence.schema.json").read_text())
+    conforms(json.loads((folder / "evidence.json").read_text()), schema, schema)
+
+
+def test_scores_in_float32_are_not_proven(tmp_path):
+    X, y = wine()
+    model = SVC().fit(X[::2].to_numpy(np.float32), y[::2])
+    found = write_evidence(model, dict(X[1::2]), y[1::2], "kind", tmp_path)
+    assert "float64" in found.not_proven["radii"]
 
 
 def test_statements_say_what_they_rest_on(folder):

@@ -21,7 +21,7 @@ from buttress.audit.reading.split import split
 from buttress.audit.reading.table import make_table
 from buttress.audit.verdict import verdict
 
-from audit_problems import only
+from audit_problems import conforms, only
 
 ROWS = 200
 
@@ -520,31 +520,6 @@ def test_moves_by_columns_find_the_worst_corner_of_a_linear_model():
     margin = model.decision_function(X) * np.where(y == 1, 1, -1)
     survives = margin > 0.3 * np.abs(model.coef_[0, :3]).sum()
     np.testing.assert_array_equal(attacked_by_columns(model, X, y, 0.3, 3, 0), survives)
-
-
-def conforms(value, schema, top):
-    """Check a value against the part of JSON Schema that audit.schema.json uses."""
-    schema = top["$defs"][schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
-    kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "boolean": bool, "null": type(None),
-             "integer": int}
-    if "type" in schema:
-        names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        assert isinstance(value, tuple(np.ravel([kinds[name] for name in names if name != "number"]).tolist())
-                          + ((int, float) if "number" in names else ())), (value, names)
-    assert value == schema.get("const", value)
-    assert value in schema.get("enum", [value])
-    if isinstance(value, dict):
-        assert set(schema.get("required", [])) <= set(value)
-        for key, entry in value.items():
-            inner = schema.get("properties", {}).get(key, schema.get("additionalProperties", {}))
-            assert inner is not False, f"{key} is not in the schema"
-            conforms(entry, inner, top)
-    if isinstance(value, list):
-        assert schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value))
-        for entry in value:
-            conforms(entry, schema.get("items", {}), top)
-    if isinstance(value, float):
-        assert schema.get("minimum", value) <= value <= schema.get("maximum", value)
 
 
 @pytest.fixture(scope="module")

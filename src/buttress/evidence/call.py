@@ -2,6 +2,7 @@
 
 import platform
 import tempfile
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -108,8 +109,10 @@ def write_evidence(
     check_key(key)
     share = check_number("eps", (1.0 if threat else 0.1) if eps is None else eps, 0, closed="left")
     classifies = model.task == "classification" if isinstance(model, TableModel) else hasattr(model, "classes_")
-    found = _of_classifier(model, columns, y, target, training, threat, share, seed) if classifies else (
-        _of_regressor(model, columns, y, target, training, seed))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame
+        found = _of_classifier(model, columns, y, target, training, threat, share, seed) if classifies else (
+            _of_regressor(model, columns, y, target, training, seed))
     content = _model_file(model)
     files = found.files | content
     for proof in found.proofs.values():

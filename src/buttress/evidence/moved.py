@@ -45,6 +45,8 @@ def scores_of(model: Any, X: Rows) -> dict[str, Any]:
     if score is None or score.sizes is not None or not isinstance(held, KernelExpansion):
         raise ValueError(f"no proof is known for {type(model).__name__}: its scores are neither a kernel expansion nor "
                          f"trees ({NAMES})")
+    if any(part.dtype != np.float64 for part in (held.centers, held.coef)):
+        raise ValueError("proofs are of scores in float64: fit the model to rows in float64")
     classes, pairs = len(score.contrasts), False
     if not np.array_equal(score.contrasts, contrasts(classes, pairs=False)):
         pairs = np.array_equal(score.contrasts, contrasts(classes, pairs=True))
