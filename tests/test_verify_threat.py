@@ -15,7 +15,7 @@ from sklearn.svm import SVC as LibSVC
 
 from buttress import SVC, CertifiedSVC, LinearSVC, ThreatModel, kernels, verify
 from buttress.evidence.moved import FILE, prove_rows, scores_of
-from buttress.verify.inputs.threatened import OfExpansion
+from buttress.verify.inputs.threatened import OfExpansion, OfTrees
 
 MODELS = [
     SVC(gamma=0.5), SVC(kernel="poly", degree=3, coef0=1.0), SVC(kernel="laplacian"), LinearSVC(),
@@ -185,3 +185,18 @@ def test_a_way_to_decide_that_no_proof_knows_is_refused():
         scores_of(model, X)
     with pytest.raises(ValueError, match="no proof is known"):
         scores_of(type("Mine", (SVC,), {"decision_function": lambda self, X: 0})().fit(X, y), X)
+
+
+def test_the_box_of_a_tree_holds_what_rounding_reaches():
+    """At .3 a move of .3 - .1 as floats have it reaches the threshold .1, and a row there goes left."""
+    nodes = {"feature": [0, 0, 0], "threshold": [0.1, 0, 0], "left": [1, -1, -1], "right": [2, -1, -1],
+             "value": [[0.0], [-1.0], [1.0]]}
+    trees = OfTrees({"offset": [0.0], "trees": [nodes]}, ["no", "yes"], 2)
+    x, far = np.array([0.3, 0.0]), 0.3 - 0.1
+    assert 0.3 - far <= 0.1
+    assert not trees.keeps(x, 1, np.array([far, 0.0]))
+    assert trees.keeps(x, 1, np.array([far * (1 - 1e-14), 0.0]))
+    left = np.array([0.1 - far, 0.0])
+    assert trees.keeps(left, 0, np.array([far * (1 - 1e-14), 0.0]))
+    assert not trees.keeps(left, 0, np.array([far * (1 + 1e-14), 0.0]))
+    assert not trees.keeps(x, 0, np.array([0.0, 0.0]))

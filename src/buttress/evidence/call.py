@@ -26,6 +26,7 @@ from buttress.evidence.training import as_csv, prove_labels, prove_optimum
 from buttress.files.container import check_key
 from buttress.persistence import save
 from buttress.threats import ThreatModel
+from buttress.verify.core import Model
 
 HEADINGS = ("purpose", "data", "limits")  # what a person may declare
 PACKAGES = ("buttress", "numpy", "scikit-learn")  # whose versions decide what is written
@@ -41,7 +42,7 @@ class _Found:
     measured: list[Statement]
     rows: dict[str, list[Any]]
     threat: str = "none: of a regressor nothing is proven about moved rows"
-    units: list[dict[str, Any]] = field(default_factory=list)
+    units: list[Model] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
 
 
@@ -154,7 +155,7 @@ def _of_classifier(
     return _Found(proofs, measured, rows, text, _units(posed.units), {ROWS: as_csv(posed.X, labels, "label")})
 
 
-def _units(units: Units) -> list[dict[str, Any]]:
+def _units(units: Units) -> list[Model]:
     """Return how the columns of rows.csv come from those of the data: numbers, then categories."""
     plain = [{"name": name, "mean": units.mean[name], "scale": units.scale[name], "levels": None, "codes": False}
              for name in units.numeric]

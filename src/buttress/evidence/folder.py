@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from buttress.evidence.statements import Statement
+from buttress.verify.core import Model
 from buttress.verify.evidence import SCHEMA, SIGNED, STATED
 
 PAGE, TABLE, MODEL = "evidence.html", "rows.parquet", "model.buttress"
@@ -38,7 +39,7 @@ class EvidenceReport:
 
     statements: list[Statement]
     not_proven: dict[str, str]
-    about: dict[str, Any]
+    about: Model
     rows: dict[str, list[Any]]
 
     def counts(self) -> dict[str, int]:

@@ -19,6 +19,7 @@ from buttress.kernels import Kernel
 from buttress.scores import as_classifier, read_scores
 from buttress.threats import Moves, ThreatModel, read_threat
 from buttress.trees import NAMES, read_forest
+from buttress.verify.core import Model
 from buttress.verify.inputs.threatened import keeps, read_reach
 from buttress.verify.inputs.threatened import read_scores as opened
 from buttress.verify.inputs.trees import as_json
@@ -35,7 +36,7 @@ BOX = 10_000
 Rows = NDArray[np.float64]
 
 
-def scores_of(model: Any, X: Rows) -> dict[str, Any]:
+def scores_of(model: Any, X: Rows) -> Model:
     """Return the scores of a classifier as a certificate holds them; ValueError where no proof is known."""
     forest = read_forest(as_classifier(model), X)
     if forest is not None:
@@ -59,7 +60,7 @@ def scores_of(model: Any, X: Rows) -> dict[str, Any]:
     return {"kernel": described(_kernel(held.kernel)), "pairs": pairs, "linear": linear, **arrays, **wide}
 
 
-def _kernel(kernel: Kernel) -> dict[str, Any]:
+def _kernel(kernel: Kernel) -> Model:
     """Return a kernel by its class and parameters."""
     held = kernel.get_params(deep=False)
     if "kernels" in held:
@@ -67,7 +68,7 @@ def _kernel(kernel: Kernel) -> dict[str, Any]:
     return {"class": type(kernel).__name__, **held}
 
 
-def written(moves: Moves) -> dict[str, Any]:
+def written(moves: Moves) -> Model:
     """Return a threat as a certificate holds it: a larger one without bounds, directions and steps."""
     groups = [{"places": group.places.tolist(), "choices": group.choices.tolist()} for group in moves.groups]
     return {"reach": moves.reach[0].tolist(), "groups": groups, "most_swaps": moves.most}
@@ -95,7 +96,7 @@ def prove_rows(model: Any, X: Rows, words: list[str], y: list[str], threat: Thre
 
 
 def _radii(
-    model: Any, X: Rows, codes: Labels, moves: Moves, scores: dict[str, Any], words: list[str]
+    model: Any, X: Rows, codes: Labels, moves: Moves, scores: Model, words: list[str]
 ) -> tuple[list[float | None], int]:
     """Return the radii that the verifier proves, None for none, and how many rows were not tried."""
     opened_scores, stated = opened(scores, words, X.shape[1]), written(moves)
@@ -123,7 +124,7 @@ def _of_library(model: Any, X: Rows, codes: Labels, moves: Moves) -> Rows:
     return least
 
 
-def _statements(held: dict[str, Any], y: list[str], untried: int, threat: str) -> list[Statement]:
+def _statements(held: Model, y: list[str], untried: int, threat: str) -> list[Statement]:
     claim = held["claim"]
     radius = np.array([-1.0 if each is None else each for each in claim["radius"]])
     right = np.array(claim["prediction"]) == np.array(y)

@@ -1,7 +1,8 @@
 """What evidence says, and what each statement rests on."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+
+from buttress.verify.core import Model
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class Statement:
     name: str
     value: float | None
     says: str
-    rests_on: dict[str, Any] = field(default_factory=dict)
+    rests_on: Model = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Model:
         """Return it as plain JSON."""
         return asdict(self)
 

@@ -21,6 +21,7 @@ from buttress.evidence.statements import Proven, Statement
 from buttress.least_squares import LeastSquaresClassifier
 from buttress.persistence import save
 from buttress.scores import fitted_inside
+from buttress.verify.core import Model
 from buttress.verify.proofs import prove_held
 
 ROWS, FLIPS = "training.csv", "labels.json"
@@ -71,7 +72,7 @@ def prove_optimum(model: Any, X: Any, y: Labels) -> Proven:
     return Proven([said], {name: content, ROWS: as_csv(rows, y, "label")})
 
 
-def _held(last: Any, X: Rows, y: Labels) -> tuple[str, bytes, dict[str, Any]]:
+def _held(last: Any, X: Rows, y: Labels) -> tuple[str, bytes, Model]:
     """Return the name and the content of the file that holds a fit, and what the verifier reads in it."""
     if type(last) in (SVC, SVR):
         held = {**verify.from_duals(last, X, y), "claim": {}}
