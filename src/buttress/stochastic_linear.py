@@ -101,8 +101,8 @@ class StochasticLinearSVC(LinearMachine):
             steps = stochastic_descent(problem, self._rate(problem, rows), average=self.average, rng=rng, rows=rows)
             return Course(problem, steps, blocks(len(rows)))
 
-        self._solve(task, course)
-        self._keep_left_out(task, [None] * len(task.problems))
+        fits = self._solve(task, course)
+        self._keep_left_out(task, fits, [None] * len(task.problems))
         return self
 
     def _check_steps(self) -> None:

@@ -47,6 +47,10 @@ class SparseProblem:
     rows: LinearProblem
     scale: float
 
+    @property
+    def y(self) -> Array:
+        return self.rows.y
+
     def feasible(self, a: Array) -> Array:
         """Return slopes a >= 0 of the losses, times the factor of the largest dual value that is feasible."""
         pull = self.rows.y * a
@@ -167,7 +171,7 @@ def joint_descent(problem: JointProblem, most: int | None = None) -> Steps:
         w, b = W[:d].T, W[d] * problem.scale if problem.scale else np.zeros(problem.k)
         shown: Any = (w, b, p.T.copy()) if problem.k > 2 else (w[1] - w[0], float(b[1] - b[0]), p[:, 1].copy())
         primal, dual = problem.proven(*shown)
-        yield Step(Plane(*shown[:2], dual, shown[2]), gap=(primal - dual) / max(primal, TINY), objective=primal,
+        yield Step(Plane(shown[0], shown[1], dual, shown[2]), gap=(primal - dual) / max(primal, TINY), objective=primal,
                    iterations=passes)
         passes = FIRST + made // PASSES
         if most is not None:
