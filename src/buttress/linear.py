@@ -150,7 +150,7 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
         left = countdown(self.max_time)
         rows, labels = self._checked(X, y)
         self.classes_, codes = check_classes(labels, type(self).__name__)
-        weight = check_weights(sample_weight, rows)
+        weight = check_weights(sample_weight, rows, leave_out=True)
         bound = self.C * weight * class_weights(self.class_weight, self.classes_, codes, weight)[codes]
         report = step_callback(self, rows, labels, None)
         counted = bound > 0
