@@ -163,8 +163,10 @@ def sparse_left_out(
     problem: SparseProblem, w: Array, b: float, multipliers: Array | None, groups: Rows | None
 ) -> Array:
     """Return them of the sparse machine, whose penalty has no curvature: the columns of weight 0 stay without one."""
-    rows = replace(problem.rows, X=problem.rows.X[:, np.flatnonzero(w)], intercept=b != 0 or not w.any())
-    ridge = JITTER * float(rows.bound @ row_norms(rows.X, squared=True)) if w.any() else 1.0
+    if not (w.any() or b):
+        return np.zeros(len(problem.y))
+    rows = replace(problem.rows, X=problem.rows.X[:, np.flatnonzero(w)], intercept=b != 0)
+    ridge = JITTER * float(rows.bound @ row_norms(rows.X, squared=True))
     return left_out_scores(rows, w[w != 0], b, None, groups, ridge)
 
 
