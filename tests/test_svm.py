@@ -187,7 +187,7 @@ def test_bad_gram_and_weights_are_named():
     with pytest.raises(ValueError, match="symmetric"):
         SVC(kernel="precomputed").fit(K, y)
     with pytest.raises(ValueError, match="sample_weight must not be negative"):
-        SVC().fit(points(20), y, np.r_[-1.0, np.ones(19)])
+        SVC().fit(points(20), y, np.r_[-1.0, np.zeros(19)])
     with pytest.raises(ValueError, match="zero for every row of class 1"):
         SVC().fit(points(20), y, 1.0 - y)
 

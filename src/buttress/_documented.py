@@ -106,7 +106,7 @@ STOCHASTIC_LINEAR = {
     "dual": "Remove it: steps are taken in the primal.",
     "intercept_scaling": "Remove it: the intercept is not penalised.",
     "multi_class": "Remove it: many classes are one problem a class.",
-    "penalty": "Remove it: the norm is l2. For a sparse model use scikit-learn's LinearSVC(penalty='l1').",
+    "penalty": "Remove it: the norm is l2. For a sparse model use LinearSVC(penalty='l1', loss='squared_hinge').",
     "solver": "It is one of LinearSVC.",
     "verbose": _ELSEWHERE["verbose"],
 }

@@ -7,10 +7,13 @@ model. What else changes nothing is told once in a process, and what would need 
 from dataclasses import dataclass
 from typing import Any
 
-from buttress._checks import warn_user
+from buttress._checks import check_number, check_option, warn_user
 from buttress._types import RandomStateLike
 
 SHRINKING = "the solver decides by itself which rows to set aside, and the optimality gap holds either way."
+JOINT = "crammer_singer"
+FORMS = ("In scikit-learn dual=False means a squared loss, which is not the default here: give it as loss=. penalty='l1' "
+         "is LinearSVC's, with loss='squared_hinge' and dual=False; multi_class='crammer_singer' has the hinge.")
 _told: set[tuple[str, str]] = set()
 
 
@@ -40,14 +43,29 @@ class Liblinear(Seeded):
     intercept_scaling: float = 1.0
     verbose: bool = False
 
+    @property
+    def _penalises(self) -> str:
+        """The form whose intercept is penalised: of the other norm, or of all classes jointly; empty where it is not."""
+        return "l1" if self.penalty == "l1" else JOINT if getattr(self, "multi_class", "") == JOINT else ""
+
     def _check_spelling(self) -> None:
-        """Refuse another norm, and tell of what changes nothing."""
-        if self.penalty != "l2":
-            raise ValueError(f"Unsupported set of arguments: penalty={self.penalty!r}, loss={vars(self)['loss']!r}, "
-                             f"dual={self.dual!r}. The norm is l2, with a proven optimum. For a sparse model use "
-                             f"{type(self).__name__}(penalty='l1') of scikit-learn.")
-        note_idle(self, dual="the optimum is the same, and both bounds of it are computed.",
-                  intercept_scaling="the intercept is not penalised, so nothing has to make up for that.")
+        """Refuse sets of arguments that are no machine here, or none of scikit-learn's; tell of what has no effect."""
+        check_option("penalty", self.penalty, ("l2", "l1"))
+        several = getattr(self, "multi_class", None)
+        if several is not None:
+            check_option("multi_class", several, ("ovr", JOINT))
+        loss = vars(self)["loss"]
+        squared = loss.startswith("squared")
+        sparse = self.penalty == "l1"
+        known = squared and several == "ovr" and self.dual is not True if sparse else (
+            not squared if several == JOINT else squared or self.dual is not False)
+        if not known:
+            raise ValueError(f"Unsupported set of arguments: penalty={self.penalty!r}, loss={loss!r}, "
+                             f"dual={self.dual!r}, multi_class={several!r}. {FORMS}")
+        check_number("intercept_scaling", self.intercept_scaling, 0)
+        if not self._penalises:
+            note_idle(self, dual="the optimum is the same, and both bounds of it are computed.",
+                      intercept_scaling="the intercept is not penalised, so nothing has to make up for that.")
 
 
 def note_idle(estimator: object, **why: str) -> None:

@@ -81,7 +81,7 @@ class PlanePredictions(Decisions):
     def expansion_(self) -> KernelExpansion:
         """The scores as an expansion in the linear kernel, for attacks."""
         check_is_fitted(self)
-        return KernelExpansion(Linear(), self.coef_, np.eye(len(self.coef_)), self.intercept_)
+        return KernelExpansion(Linear(), dense(self.coef_), np.eye(len(self.intercept_)), self.intercept_)
 
     @property
     def contrasts_(self) -> Array:
@@ -91,13 +91,18 @@ class PlanePredictions(Decisions):
     def _raw_scores(self, X: MatrixLike) -> Array:
         check_is_fitted(self)
         rows = check_X(self, X, sparse=issparse(X) and get_tags(self).input_tags.sparse)
-        return np.asarray(rows @ self.coef_.T) + self.intercept_
+        return dense(rows @ self.coef_.T) + self.intercept_
+
+
+def dense(values: Any) -> Array:
+    """Return values, an array or sparse, as an array."""
+    return np.asarray(values.toarray() if issparse(values) else values)
 
 
 def beside(planes: Iterable[tuple[Array, float]], w: Array, b: float) -> dict[str, Array]:
     """Return the attributes of a plane w'x + b = 0 and those of the classes before it."""
     every = [*planes, (w, b)]
-    return {"coef_": np.stack([w for w, _ in every]), "intercept_": np.array([b for _, b in every])}
+    return {"coef_": np.vstack([w for w, _ in every]), "intercept_": np.hstack([b for _, b in every])}
 
 
 class ExpansionValues(Mixed):

@@ -6,20 +6,29 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
-from buttress._checks import Array, check_number, check_values
+from buttress._checks import Array, check_number, check_values, warn_user
+from buttress._proof import plus
 from buttress._types import Labels, Rows, VectorLike
 
 ROUNDING = 1e-12  # of a sum of weights
 
 
-def check_weights(sample_weight: VectorLike | None, X: Array) -> Array:
-    """Return non-negative float64 weights of shape (n,), ones when None; at least one is positive."""
+def check_weights(sample_weight: VectorLike | None, X: Array, *, leave_out: bool = False) -> Array:
+    """Return non-negative float64 weights of shape (n,), ones when None; at least one is positive.
+
+    Negative ones are refused, or become 0 with a warning: scikit-learn's machines ``leave_out`` such rows.
+    """
     if sample_weight is None:
         return np.ones(X.shape[0])
     weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
     check_values(weight[:, None], ["sample_weight"])
-    if (weight < 0).any():
+    negative = weight < 0
+    if negative.any() and not (leave_out and weight.max() > 0):
         raise ValueError(f"sample_weight must not be negative. Got {weight.min():g} in row {weight.argmin()}.")
+    if negative.any():
+        warn_user(f"sample_weight is negative in {negative.sum()} rows, the first of them row {negative.argmax()}: they "
+                  "are left out, as by scikit-learn. Give them 0 to say so.")
+        weight = plus(weight)
     if not weight.any():
         raise ValueError("sample_weight is zero for every row, so there is nothing to fit. Give a row weight.")
     return weight

@@ -2,14 +2,15 @@
 
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
 from buttress._checks import (
@@ -23,28 +24,30 @@ from buttress._checks import (
     warn_user,
 )
 from buttress._documented import LINEAR, advises
-from buttress._dropin import Liblinear
-from buttress._predicting import PlanePredictions, beside
+from buttress._dropin import JOINT, Liblinear
+from buttress._predicting import PlanePredictions, beside, dense
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State, one_or_each
 from buttress._types import DenseOrSparse, Mask, MatrixLike, Rows, is_csr
 from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
-from buttress.certainty.left_out import left_out_scores
+from buttress.certainty.left_out import joint_left_out, left_out_scores, sparse_left_out
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.solvers.linear.coordinates import coordinate_descent
 from buttress.solvers.linear.newton import multiplier_newton
+from buttress.solvers.linear.penalised import JointProblem, SparseProblem, joint_descent, sparser
 from buttress.solvers.linear.primal import LinearProblem, Plane
 from buttress.solvers.run import Outcome, Step, Steps, all_or_nothing, countdown, run
 
 SOLVERS = ("auto", "newton", "dual")
 MANY = 1000  # sparse rows and columns: with more of both, systems of equations cost more than passes over the entries
+Problem = LinearProblem | SparseProblem | JointProblem
 
 
 class Course(NamedTuple):
     """The steps of a solver on a problem, whose states are planes, and how many of them count as one iteration."""
 
-    problem: LinearProblem
+    problem: Problem
     steps: Steps
     each: int = 1
 
@@ -52,7 +55,7 @@ class Course(NamedTuple):
 class Fit(NamedTuple):
     """The plane that a run ended with."""
 
-    problem: LinearProblem
+    problem: Problem
     plane: Plane
     outcome: Outcome
 
@@ -72,7 +75,7 @@ class Task:
     codes: Rows
     bound: Array
     counted: Mask
-    problems: list[LinearProblem]
+    problems: Sequence[Any]  # each a Problem
     left: Callable[[], float | None]
     report: Report
 
@@ -111,7 +114,7 @@ class LinearFits(CallbackSupportMixin, BaseEstimator, ABC):
                                  numeric_target=numeric_target)
         return rows if issparse(rows) else np.require(rows, requirements=("C", "W")), labels
 
-    def _run(self, task: Task, course: Callable[[LinearProblem], Course]) -> list[Fit]:
+    def _run(self, task: Task, course: Callable[[Any], Course]) -> list[Fit]:
         """Solve each problem on its course; the steps of the last one are models."""
         fits: list[Fit] = []
         for problem in task.problems:
@@ -123,8 +126,8 @@ class LinearFits(CallbackSupportMixin, BaseEstimator, ABC):
                           progress=bool(self.progress or getattr(self, "verbose", False)), name=type(self).__name__,
                           inner=not last)
             if outcome.status == "exhausted":
-                warn_user(f"Newton's method stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: "
-                          "rounding leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning)
+                warn_user(f"The solver stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: rounding, or "
+                          "max_iter, leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning)
             fits.append(Fit(made.problem, outcome.state, outcome))
         self.converged_ = all(fit.outcome.converged for fit in fits)
         self.n_iter_ = max(fit.outcome.n_iter for fit in fits)
@@ -147,7 +150,7 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
         left = countdown(self.max_time)
         rows, labels = self._checked(X, y)
         self.classes_, codes = check_classes(labels, type(self).__name__)
-        weight = check_weights(sample_weight, rows)
+        weight = check_weights(sample_weight, rows, leave_out=True)
         bound = self.C * weight * class_weights(self.class_weight, self.classes_, codes, weight)[codes]
         report = step_callback(self, rows, labels, None)
         counted = bound > 0
@@ -164,21 +167,24 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
         return LinearProblem(X, np.where(codes == positive, 1.0, -1.0), bound, self.loss == "squared_hinge",
                              bool(self.fit_intercept))
 
-    def _solve(self, task: Task, course: Callable[[LinearProblem], Course]) -> list[Fit]:
+    def _solve(self, task: Task, course: Callable[[Any], Course]) -> list[Fit]:
         """Solve each problem on its course, and set what was learned; the steps of the last one are models."""
         fits = self._run(task, course)
-        self.coef_ = np.stack([fit.plane.w for fit in fits])
-        self.intercept_ = np.array([fit.plane.b for fit in fits])
+        self.coef_ = np.vstack([fit.plane.w for fit in fits])
+        self.intercept_ = np.hstack([fit.plane.b for fit in fits])
         self.primal_objective_ = one_or_each(fit.bounds()[0] for fit in fits)
         return fits
 
-    def _keep_left_out(self, task: Task, multipliers: Sequence[Array | None]) -> None:
+    def _keep_left_out(
+        self, task: Task, fits: list[Fit], multipliers: Sequence[Array | None],
+        left_out: Callable[..., Array] = left_out_scores,
+    ) -> None:
         """Keep the scores of rows left out, of which probabilities are made."""
         groups = equal_rows(task.X, task.codes)
-        scores = [left_out_scores(problem, w, b, a, groups)
-                  for problem, w, b, a in zip(task.problems, self.coef_, self.intercept_, multipliers, strict=True)]
+        scores = [left_out(problem, fit.plane.w, fit.plane.b, a, groups)
+                  for problem, fit, a in zip(task.problems, fits, multipliers, strict=True)]
         weight = task.bound / self.C
-        self._certainty = Certainty(HeldOut(np.stack(scores, axis=1), task.codes, weight, len(self.classes_)))
+        self._certainty = Certainty(HeldOut(np.column_stack(scores), task.codes, weight, len(self.classes_)))
 
 
 @advises(**LINEAR)
@@ -210,11 +216,19 @@ class LinearSVC(Liblinear, LinearMachine):
         Most seconds a fit.
     progress, verbose : bool, default=False
         Show a progress line.
-    penalty : {"l2"}, multi_class : {"ovr"}
-        scikit-learn's other norm and its joint machine of all classes are other objectives, and refused.
-    dual, intercept_scaling, random_state
-        Taken and without effect: the optimum does not depend on how it is found, the intercept is not penalised, and
-        nothing is drawn.
+    penalty : {"l2", "l1"}, default="l2"
+        "l1", with ``loss="squared_hinge"``, is liblinear's machine of few columns, with our proof of its gap: ||w||_1 +
+        |b| / intercept_scaling in place of 1/2 ||w||^2. ``max_iter`` is then of each of liblinear's runs, to one
+        tolerance after another, which ``n_iter_`` counts.
+    multi_class : {"ovr", "crammer_singer"}, default="ovr"
+        "crammer_singer", with the hinge, is one problem of all classes: 1/2 sum_c ||w_c||^2 + 1/2 sum_c (b_c /
+        intercept_scaling)^2 + sum_i C_i max(0, 1 + max_{c != y_i} f_c(x_i) - f_{y_i}(x_i)). Of two classes the
+        difference of the planes is kept.
+    intercept_scaling : float, default=1.0
+        Of these two, which penalise the intercept as liblinear does. Else of no effect.
+    dual, random_state
+        Taken and without effect, but that ``dual`` is refused where scikit-learn refuses it: the optimum does not
+        depend on how it is found, and nothing is drawn that a seed could change.
 
     Notes
     -----
@@ -239,7 +253,8 @@ class LinearSVC(Liblinear, LinearMachine):
         Attribute("dual_objective_", "real", "one or n_scores", "A lower bound of the optimum."),
         Attribute("dual_gap_", "real", "one or n_scores", "Their difference. Proven in floating point."),
         Attribute("dual_coef_", "finite", "n_scores, n_rows",
-                  "The dual point of ``dual_objective_``: y_i a_i of each row, with which anyone can prove it again."),
+                  "The dual point of ``dual_objective_``: y_i a_i of each row, with which anyone can prove it again. Of "
+                  "\"crammer_singer\" what each row adds to each class's plane, of two classes the second's."),
         Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
         Attribute("n_iter_", "count", meaning="Newton steps or passes begun, of the class that took most."),
         Attribute("history_", "history",
@@ -255,29 +270,51 @@ class LinearSVC(Liblinear, LinearMachine):
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
-        two classes, or negative weights.
+        two classes, or parameters that do not go together.
         """
         self._check()
         self._check_spelling()
-        check_option("multi_class", self.multi_class, ("ovr",))
         if self.solver in ("gd", "sgd"):
             raise ValueError(f"LinearSVC has no solver {self.solver!r}. Use StochasticLinearSVC, or another solver.")
-        check_option("solver", self.solver, SOLVERS)
+        check_option("solver", self.solver, SOLVERS if self._penalises == "" else ("auto",))
         task = self._task(X, y, sample_weight)
-        fits = self._solve(task, lambda problem: Course(problem, self._steps(problem)))
+        steps: Callable[[Any, int | None], Steps] = self._steps
+        left_out: Callable[..., Array] = left_out_scores
+        scale = float(self.intercept_scaling)
+        if self._penalises == JOINT:
+            scale *= bool(self.fit_intercept)
+            task = replace(task, problems=[JointProblem(task.X, task.codes, task.bound, len(self.classes_), scale)])
+            steps, left_out = joint_descent, joint_left_out
+        elif self._penalises:
+            task = replace(task, problems=[SparseProblem(rows, scale) for rows in task.problems])
+            steps, left_out = sparser, sparse_left_out
+        fits = self._solve(task, lambda problem: Course(problem, steps(problem, self.max_iter)))
         multipliers = [fit.problem.feasible(fit.outcome.state.multipliers) for fit in fits]
-        self._keep_left_out(task, multipliers)
+        self._keep_left_out(task, fits, multipliers, left_out)
         bounds = [fit.bounds(a) for fit, a in zip(fits, multipliers, strict=True)]
         self.dual_objective_ = one_or_each(dual for _, dual in bounds)
         self.dual_gap_ = one_or_each(primal - dual for primal, dual in bounds)
-        self.dual_coef_ = np.zeros((len(fits), len(task.counted)))
-        self.dual_coef_[:, task.counted] = [fit.problem.y * a for fit, a in zip(fits, multipliers, strict=True)]
+        self.dual_coef_ = np.zeros((len(self.coef_), len(task.counted)))
+        self.dual_coef_[:, task.counted] = np.vstack([fit.problem.y * a
+                                                      for fit, a in zip(fits, multipliers, strict=True)])
         return self
 
-    def _steps(self, problem: LinearProblem) -> Steps:
+    def sparsify(self) -> "LinearSVC":
+        """Keep ``coef_`` as a CSR matrix, for weights that are mostly 0 (``penalty="l1"``); returns self."""
+        check_is_fitted(self)
+        self.coef_ = csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> "LinearSVC":
+        """Keep ``coef_`` as an array again, as ``fit`` leaves it; returns self."""
+        check_is_fitted(self)
+        self.coef_ = dense(self.coef_)
+        return self
+
+    def _steps(self, problem: LinearProblem, most: int | None) -> Steps:
         automatic = "dual" if is_csr(problem.X) and min(problem.X.shape) > MANY else "newton"
         solver = automatic if self.solver == "auto" else self.solver
-        return multiplier_newton(problem) if solver == "newton" else coordinate_descent(problem, self.max_iter)
+        return multiplier_newton(problem) if solver == "newton" else coordinate_descent(problem, most)
 
 
 def _model(before: list[Fit], step: Step) -> dict[str, Array]:

@@ -74,8 +74,7 @@ class LinearSVR(Documented, RegressorMixin, Liblinear, LinearFits):
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "LinearSVR":
         """Fit to X of shape (n, d), dense or sparse, and numbers y of shape (n,); returns self.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), or negative
-        weights.
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column).
         """
         self._check()
         self._check_spelling()
@@ -84,7 +83,7 @@ class LinearSVR(Documented, RegressorMixin, Liblinear, LinearFits):
         left = countdown(self.max_time)
         rows, labels = self._checked(X, y, numeric_target=True)
         targets = np.asarray(labels, dtype=np.float64)
-        weight = check_weights(sample_weight, rows)
+        weight = check_weights(sample_weight, rows, leave_out=True)
         used = weight > 0
         unit = 2.0 ** round(np.log2(np.std(targets[used]) or 1.0))  # exact, so that bounds stay proven
         bound = self.C * weight[used] / (1.0 if squared else unit)

@@ -101,8 +101,8 @@ class StochasticLinearSVC(LinearMachine):
             steps = stochastic_descent(problem, self._rate(problem, rows), average=self.average, rng=rng, rows=rows)
             return Course(problem, steps, blocks(len(rows)))
 
-        self._solve(task, course)
-        self._keep_left_out(task, [None] * len(task.problems))
+        fits = self._solve(task, course)
+        self._keep_left_out(task, fits, [None] * len(task.problems))
         return self
 
     def _check_steps(self) -> None:
@@ -134,7 +134,7 @@ class StochasticLinearSVC(LinearMachine):
         first = not getattr(self, "_walks", None)
         checked, labels = self._checked(X, y, min_rows=1, reset=not hasattr(self, "coef_"))
         codes = self._known_classes(labels, classes, first)
-        weight = check_weights(sample_weight, checked)
+        weight = check_weights(sample_weight, checked, leave_out=True)
         if isinstance(self.class_weight, str):
             raise ValueError("class_weight='balanced' needs all rows at once. Give partial_fit a dict of weights.")
         n_classes = len(self.classes_)

@@ -29,12 +29,13 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import blas, cholesky, lapack, solve_triangular
-from scipy.sparse import issparse
+from scipy.sparse import hstack, issparse
 from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array
 from buttress._types import DenseOrSparse, Mask, Rows, is_csr
 from buttress.kernels import Kernel
+from buttress.solvers.linear.penalised import JointProblem, SparseProblem
 from buttress.solvers.linear.primal import LinearProblem
 from buttress.solvers.ridge.leave_one_out import group_sums
 
@@ -141,21 +142,59 @@ def _by_rows(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool, 
 
 
 def left_out_scores(
-    problem: LinearProblem, w: Array, b: float, multipliers: Array | None, groups: Rows | None
+    problem: LinearProblem, w: Array, b: float, multipliers: Array | None, groups: Rows | None, ridge: float = 1.0
 ) -> Array:
     """Return the scores (n,) of each row under the fit without it and its equals, by one Newton step.
 
     The hinge's ``multipliers`` (n,) are, where they are known, its slopes times C_i: a row that the margin rests on
-    seldom has as much as C_i.
+    seldom has as much as C_i. ``ridge`` is the curvature of the penalty.
     """
     scores = np.asarray(problem.X @ w + b)
     u = problem.margin - problem.y * scores
     slopes = squared_hinge_slopes(problem.y, u) if problem.squared else hinge_slopes(problem.y, u, problem.bound)
-    h = leverages(problem.X, problem.bound * slopes.second, 1.0, intercept=problem.intercept, groups=groups)
+    h = leverages(problem.X, problem.bound * slopes.second, ridge, intercept=problem.intercept, groups=groups)
     if multipliers is not None and not problem.squared:
         pull = group_sums(groups, multipliers) / group_sums(groups, problem.bound)
         slopes = replace(slopes, first=-problem.y * pull)
     return one_step(scores, slopes, problem.bound, h, groups)
+
+
+def sparse_left_out(
+    problem: SparseProblem, w: Array, b: float, multipliers: Array | None, groups: Rows | None
+) -> Array:
+    """Return them of the sparse machine, whose penalty has no curvature: the columns of weight 0 stay without one."""
+    if not (w.any() or b):
+        return np.zeros(len(problem.y))
+    rows = replace(problem.rows, X=problem.rows.X[:, np.flatnonzero(w)], intercept=b != 0)
+    ridge = JITTER * float(rows.bound @ row_norms(rows.X, squared=True))
+    return left_out_scores(rows, w[w != 0], b, None, groups, ridge)
+
+
+def joint_left_out(
+    problem: JointProblem, w: Array, b: Any, multipliers: Array, groups: Rows | None
+) -> Array:
+    """Return them of the joint machine, (n, k), of two classes (n,): a row pulls at its own class and the nearest rival.
+
+    Each class has its step alone, as if the two moved apart by as much; of two classes that is one step for both.
+    """
+    binary = problem.k == 2
+    f = np.asarray(problem.X @ w.T).reshape(len(problem.codes), -1) + b
+    f = f @ [[-0.5, 0.5]] if binary else f
+    pulls = np.vstack([-multipliers, multipliers]) if binary else multipliers
+    rows = np.arange(len(f))
+    others = f.copy()
+    others[rows, problem.codes] = -np.inf
+    rival = others.argmax(axis=1)
+    u = 1 - f[rows, problem.codes] + others[rows, rival]
+    bent = 2 * hinge_slopes(np.ones(len(u)), u, problem.bound).second
+    column = np.full((len(f), 1), problem.scale)
+    Z = hstack([problem.X, column], format="csr") if issparse(problem.X) else np.hstack([problem.X, column])
+    for c in range(problem.k):
+        second = bent * ((problem.codes == c) | (rival == c))
+        first = -group_sums(groups, pulls[c]) / group_sums(groups, problem.bound)
+        h = leverages(Z, problem.bound * second, 1.0, groups=groups)
+        f[:, c] = one_step(f[:, c], Slopes(first, second), problem.bound, h, groups)
+    return f[:, 1] - f[:, 0] if binary else f
 
 
 def kernel_features(kernel: Kernel, X: DenseOrSparse, landmarks: DenseOrSparse) -> tuple[Array, Array]:

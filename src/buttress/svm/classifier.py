@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import step_callback, with_callbacks, without_callbacks
-from buttress._checks import Array, NotConvergedWarning, check_number, warn_user
+from buttress._checks import Array, NotConvergedWarning, check_number, silent, warn_user
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike
 from buttress._weights import check_weights
@@ -118,7 +118,7 @@ class SVC(ExactClassifier):
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
-        two classes, negative weights, a class without weight, a kernel with values beyond 1e30, or a hard margin on
+        two classes, a class without weight, a kernel with values beyond 1e30, or a hard margin on
         data that cannot be separated. Ctrl-C during the last problem (with two classes, the only one) ends it early,
         with a warning; before that, or where one compiled pass solves the last problem (up to 1,500 rows), it raises
         KeyboardInterrupt, and the estimator stays as it was. With C or gamma "loo", Ctrl-C and ``max_time`` end the
@@ -238,7 +238,9 @@ def choose(model: SVC, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | N
 def _gammas(model: SVC, task: Training, sample_weight: ArrayLike | None) -> list[Any]:
     if model.gamma != LOO:
         return [model.gamma]
-    unit = resolve_gamma("scale", task.X, check_weights(sample_weight, task.X))
+    with silent(UserWarning):  # of rows left out, which was said
+        weight = check_weights(sample_weight, task.X, leave_out=True)
+    unit = resolve_gamma("scale", task.X, weight)
     return [factor * unit for factor in GAMMAS]
 
 

@@ -86,7 +86,7 @@ class OneClassSVM(Documented, CallbackSupportMixin, OutlierMixin, KernelMachine)
         check_option("solver", self.solver, ("auto", "smo"))
         check_option("indefinite", self.indefinite, ("warn", "raise"))
         rows, _ = self._checked(X, np.zeros(_num_samples(X)))
-        weight = check_weights(sample_weight, rows)
+        weight = check_weights(sample_weight, rows, leave_out=True)
         used = np.flatnonzero(weight)
         kernel, settled, shared = self._rows_of(rows, used, weight=weight)
         task = Training(rows, kernel, used, np.zeros(len(used), dtype=np.intp), weight[used], None, settled, shared,

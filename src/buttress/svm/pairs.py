@@ -90,7 +90,7 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
         self.classes_, codes = check_classes(labels, type(self).__name__)
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and len(self.classes_) > 2:
             raise ValueError('decision_function_shape="ovo" needs multi_class="ovo". Got multi_class="ovr".')
-        given = check_weights(sample_weight, rows)
+        given = check_weights(sample_weight, rows, leave_out=True)
         self.class_weight_ = class_weights(getattr(self, "class_weight", None), self.classes_, codes, given)
         weight = given * self.class_weight_[codes]
         order = np.argsort(codes, kind="stable")

@@ -95,7 +95,7 @@ class ExactRegressor(Documented, ExpansionIntervals, CallbackSupportMixin, Regre
                          fix="Only SVC chooses C by rows left out. Use GridSearchCV here.")
         rows, labels = self._checked(X, y, numeric_target=True)
         targets = np.asarray(labels, dtype=np.float64)
-        weight = check_weights(sample_weight, rows)
+        weight = check_weights(sample_weight, rows, leave_out=True)
         used = np.flatnonzero(weight)
         kernel, settled, shared = self._rows_of(rows, used, weight=weight)
         numbers = np.unique(targets, return_inverse=True)[1].reshape(-1)

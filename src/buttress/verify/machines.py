@@ -40,6 +40,8 @@ def problem(model: Model) -> Model:
     C = float(model["C_"] if model["C"] == "loo" else model["C"])
     if not 0 < C < math.inf or model.get("device") is not None:
         raise ValueError("A hard margin, and scores computed on a device, make no claim that is checked here.")
+    if (model.get("penalty", "l2"), model.get("multi_class", "ovr")) not in (("l2", "ovr"), ("l2", "ovo")):
+        raise ValueError("The sparse machine, and the joint one of all classes, have no proof here.")
     found: Model = {"model": model["class"], "C": C}
     if model["class"] == "LinearSVC":
         found |= {"loss": model["loss"], "fit_intercept": bool(model["fit_intercept"])}

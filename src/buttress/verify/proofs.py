@@ -28,7 +28,7 @@ def prove(model: Model, X: Array, y: Any = None, weight: Array | None = None) ->
     if model["class"] not in PROOFS:
         raise ValueError(f"{model['class']} makes no claim that is checked here, but {', '.join(PROOFS)} do.")
     proof, rows = PROOFS[model["class"]][1], np.asarray(X, float)
-    weight = np.ones(len(X)) if weight is None else weight
+    weight = np.ones(len(X)) if weight is None else np.maximum(weight, 0)  # a negative one leaves its row out
     claims = proof(model, rows, y, weight)
     if len(rows) > MOST_LONG or all(claim.holds for claim in claims) or not claims[0].holds:
         return claims
