@@ -1,4 +1,4 @@
-"""The machines of LinearSVC that liblinear has too: of few columns, and of all classes jointly; both with proven gaps."""
+"""The machines of LinearSVC that liblinear has too: of few columns, and of all classes jointly, with proven gaps."""
 
 import warnings
 from fractions import Fraction
@@ -7,6 +7,7 @@ import cvxpy
 import numpy as np
 import pytest
 import sklearn.svm
+from hostile_gaps import exact, table
 from scipy.sparse import csr_matrix
 from sklearn.preprocessing import scale
 
@@ -14,7 +15,6 @@ from buttress import LinearSVC, NotConvergedWarning, StochasticLinearSVC, certif
 from buttress.solvers.linear.penalised import JointProblem, SparseProblem, joint_descent, sparser
 from buttress.solvers.linear.primal import LinearProblem
 
-from hostile_gaps import exact, table
 from problems import iris, moons
 
 L1 = {"penalty": "l1", "loss": "squared_hinge", "dual": False}

@@ -12,8 +12,6 @@ from buttress._types import RandomStateLike
 
 SHRINKING = "the solver decides by itself which rows to set aside, and the optimality gap holds either way."
 JOINT = "crammer_singer"
-FORMS = ("In scikit-learn dual=False means a squared loss, which is not the default here: give it as loss=. penalty='l1' "
-         "is LinearSVC's, with loss='squared_hinge' and dual=False; multi_class='crammer_singer' has the hinge.")
 _told: set[tuple[str, str]] = set()
 
 
@@ -45,7 +43,7 @@ class Liblinear(Seeded):
 
     @property
     def _penalises(self) -> str:
-        """The form whose intercept is penalised: of the other norm, or of all classes jointly; empty where it is not."""
+        """The form whose intercept is penalised: the other norm, or all classes jointly; empty where it is not."""
         return "l1" if self.penalty == "l1" else JOINT if getattr(self, "multi_class", "") == JOINT else ""
 
     def _check_spelling(self) -> None:
@@ -61,7 +59,10 @@ class Liblinear(Seeded):
             not squared if several == JOINT else squared or self.dual is not False)
         if not known:
             raise ValueError(f"Unsupported set of arguments: penalty={self.penalty!r}, loss={loss!r}, "
-                             f"dual={self.dual!r}, multi_class={several!r}. {FORMS}")
+                             f"dual={self.dual!r}, multi_class={several!r}. In scikit-learn dual=False "
+                             "means a squared loss, which is not the default here: give it as loss=. penalty='l1' is "
+                             "LinearSVC's, with loss='squared_hinge' and dual=False; multi_class='crammer_singer' has "
+                             "the hinge.")
         check_number("intercept_scaling", self.intercept_scaling, 0)
         if not self._penalises:
             note_idle(self, dual="the optimum is the same, and both bounds of it are computed.",

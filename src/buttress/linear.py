@@ -126,8 +126,8 @@ class LinearFits(CallbackSupportMixin, BaseEstimator, ABC):
                           progress=bool(self.progress or getattr(self, "verbose", False)), name=type(self).__name__,
                           inner=not last)
             if outcome.status == "exhausted":
-                warn_user(f"The solver stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: rounding, or "
-                          "max_iter, leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning)
+                warn_user(f"The solver stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: rounding, "
+                          "or max_iter, leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning)
             fits.append(Fit(made.problem, outcome.state, outcome))
         self.converged_ = all(fit.outcome.converged for fit in fits)
         self.n_iter_ = max(fit.outcome.n_iter for fit in fits)
@@ -253,8 +253,8 @@ class LinearSVC(Liblinear, LinearMachine):
         Attribute("dual_objective_", "real", "one or n_scores", "A lower bound of the optimum."),
         Attribute("dual_gap_", "real", "one or n_scores", "Their difference. Proven in floating point."),
         Attribute("dual_coef_", "finite", "n_scores, n_rows",
-                  "The dual point of ``dual_objective_``: y_i a_i of each row, with which anyone can prove it again. Of "
-                  "\"crammer_singer\" what each row adds to each class's plane, of two classes the second's."),
+                  "The dual point of ``dual_objective_``: y_i a_i of each row, with which anyone can prove it again. "
+                  "Of \"crammer_singer\" what each row adds to each class's plane, of two classes the second's."),
         Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
         Attribute("n_iter_", "count", meaning="Newton steps or passes begun, of the class that took most."),
         Attribute("history_", "history",

@@ -173,7 +173,7 @@ def sparse_left_out(
 def joint_left_out(
     problem: JointProblem, w: Array, b: Any, multipliers: Array, groups: Rows | None
 ) -> Array:
-    """Return them of the joint machine, (n, k), of two classes (n,): a row pulls at its own class and the nearest rival.
+    """Return them of the joint machine, (n, k), of two classes (n,): a row pulls at its class and the nearest rival.
 
     Each class has its step alone, as if the two moved apart by as much; of two classes that is one step for both.
     """

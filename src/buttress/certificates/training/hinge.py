@@ -142,7 +142,7 @@ def _problem(model: Any, X: Array, y: Array, Z: Array) -> HingeProblem:
     known = known and getattr(model, "multi_class", "") != "crammer_singer"
     if not (known and getattr(model, "loss", "hinge") == "hinge" and hasattr(model, "dual_coef_")):
         raise ValueError(f"Nothing can be proven of wrong labels for this {type(model).__name__}: its kernel must be "
-                         "known by name, its loss the hinge loss of two classes, with a dual point, and class_weight None.")
+                         "known by name, its loss the hinge of two classes, with a dual point, and class_weight None.")
     own = np.array([kernel(z[None], z[None])[0, 0] for z in Z])
     return HingeProblem(kernel(X, X), kernel(Z, X), own, y, float(model.C), getattr(model, "fit_intercept", True))
 

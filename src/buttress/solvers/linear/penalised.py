@@ -3,19 +3,19 @@
 **Sparse**: minimise |w|_1 + |b| / s + sum_i C_i max(0, 1 - y_i (w'x_i + b))^2, where a large s penalises b little.
 liblinear solves it, to one tolerance after another, until the gap is small. The dual is
 
-    maximise  sum_i a_i - a_i^2 / (4 C_i)   over a >= 0 with |sum_i a_i y_i x_ij| <= 1 for each j, s |sum_i a_i y_i| <= 1
+    maximise  sum_i a_i - a_i^2 / (4 C_i)   over a >= 0 with |sum_i a_i y_i x_ij| <= 1 and s |sum_i a_i y_i| <= 1
 
 whose point is made of 2 C_i max(0, u_i), the slopes of the losses, made smaller until it is feasible.
 (Yuan, Chang, Hsieh & Lin, A comparison of optimization methods for large-scale L1-regularized linear classification,
 JMLR 11, 2010, section 2.)
 
-**Joint**: minimise sum_c (|w_c|^2 + (b_c / s)^2) / 2 + sum_i C_i max(0, 1 + max_{c != y_i} f_c(x_i) - f_{y_i}(x_i)), the
-machine of Crammer & Singer (JMLR 2, 2001). With z = (x, s) its dual is
+**Joint**: minimise sum_c (|w_c|^2 + (b_c / s)^2) / 2 + sum_i C_i max(0, 1 + max_{c != y_i} f_c(x_i) - f_{y_i}(x_i)),
+the machine of Crammer & Singer (JMLR 2, 2001). With z = (x, s) its dual is
 
     maximise  sum_i sum_{c != y_i} a_ic - sum_c |v_c|^2 / 2   over a >= 0 with sum_{c != y_i} a_ic <= C_i,
 
-where v_c = sum_i p_ic z_i, and p_ic is -a_ic, but for the row's own class the sum of its a: then v_c is (w_c, b_c / s) at
-the optimum. The p_i of one row are maximised at a time, by projection onto a simplex (Keerthi, Sundararajan, Chang,
+where v_c = sum_i p_ic z_i, and p_ic is -a_ic, but for the row's own class the sum of its a: then v_c is (w_c, b_c / s)
+at the optimum. The p_i of one row are maximised at a time, by projection onto a simplex (Keerthi, Sundararajan, Chang,
 Hsieh & Lin, A sequential dual method for large scale multi-class linear SVMs, KDD 2008).
 """
 
@@ -36,8 +36,6 @@ from buttress._types import DenseOrSparse, Rows
 from buttress.solvers.linear.coordinates import FIRST, PASSES
 from buttress.solvers.linear.primal import LinearProblem, Plane
 from buttress.solvers.run import Step, Steps
-
-FLATTEST = 1e-6  # of the mean curvature along a row, for rows of less: a shorter step, and no division by 0
 
 
 @dataclass
@@ -161,7 +159,7 @@ def joint_descent(problem: JointProblem, most: int | None = None) -> Steps:
     Z = csr_matrix(problem.X)
     Z = hstack([Z, np.full((n, 1), problem.scale)], format="csr") if problem.scale else Z
     squares = np.asarray(Z.multiply(Z).sum(axis=1)).ravel()
-    squares = np.maximum(squares, FLATTEST * squares.mean() or 1.0)
+    squares = np.maximum(squares, 1e-6 * squares.mean() or 1.0)  # a row near 0 takes shorter steps
     entries = [np.require(part, requirements="W") for part in (Z.indptr, Z.indices, Z.data)]
     p = np.zeros((n, problem.k))
     made = 0
