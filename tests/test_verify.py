@@ -264,3 +264,11 @@ def test_far_rows_are_left_to_differences_and_other_kernels_to_tiles():
     for other in ({"class": "Laplacian", "gamma": 1.0}, {"class": "Linear", "coef0": 0.0}):
         assert Gaussians.of(other, rows, rows, np.ones((2, 1))) is None
     assert Gaussians.of(part, rows, rows.astype(np.longdouble), np.ones((2, 1))) is None
+
+
+def test_data_with_gaps_cannot_be_checked(tmp_path, capsys):
+    X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
+    save(SVC().fit(X, y), tmp_path / "model")
+    (tmp_path / "rows.csv").write_text("x,y\n0,0\nnan,1\n2,1\n")
+    assert verify.main([str(tmp_path / "model"), str(tmp_path / "rows.csv")]) == 2
+    assert "X must be finite. Got nan in row 1, column 0. Fill it in or drop the row" in capsys.readouterr().err

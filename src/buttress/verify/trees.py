@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .core import Array, Claim, Model, U, only
+from .core import Array, Claim, Model, U, only, table
 from .foreign import certificate, digest
 from .machines import OF_ALL, contrasts, told_apart
 
@@ -114,11 +114,14 @@ def from_trees(forest: Any, classes: Any, X: Any, y: Any, low: Any, high: Any) -
 
     ``forest`` has an ``offset`` (k,) and ``trees`` with the arrays of :class:`buttress.trees.Tree`.
     """
+    if not (hasattr(forest, "trees") and hasattr(forest, "offset")):
+        raise TypeError(f"forest must have an offset and trees. Got {type(forest).__name__}. Give what "
+                        "buttress.trees.read_forest returns of a model of trees; of any other it is None.")
     trees = [{name: np.asarray(getattr(tree, name)).tolist() for name in NODES} for tree in forest.trees]
     offset, names = np.asarray(forest.offset).tolist(), np.asarray(classes).tolist()
     held = opened(offset, trees)
     given = [names[int(np.argmax([min(least(held, V, x, x) for V in of_class) for of_class in leads_of(names, held)]))]
-             for x in np.asarray(X, float)]
+             for x in table(X)]
     stated = {"model": TREES, "classes": names, "sha256": digest_of(offset, trees)}
     point = {"offset": offset, "trees": trees, "low": np.asarray(low).tolist(), "high": np.asarray(high).tolist()}
     return certificate(stated, point, X, y, {"prediction": given})
@@ -147,7 +150,7 @@ def leads_of(classes: list[Any], forest: Model) -> Array:
 
 def prove_trees(held: Model, X: Any, y: Any, weight: Array | None = None) -> list[Claim]:
     """Return the claims of a certificate of trees at rows X (n, d) with targets y (n,): one for each row."""
-    stated, point, rows = held["problem"], held["point"], np.asarray(X, float)
+    stated, point, rows = held["problem"], held["point"], table(X)
     if stated.keys() != {"model", "classes", "sha256"} or point.keys() != {"offset", "trees", "low", "high"} \
             or held["claim"].keys() != {"prediction"}:
         raise ValueError("Of trees it is claimed what is predicted in boxes from low to high around rows.")
@@ -170,7 +173,7 @@ def prove_trees(held: Model, X: Any, y: Any, weight: Array | None = None) -> lis
 
 def tree_radii(model: Model, rows: Array, stated: Array | None = None) -> list[Claim]:
     """Return for each row whether its stated l_inf radius is proven, or the largest found that is."""
-    rows = np.asarray(rows, float)
+    rows = table(rows)
     sound(model, rows, None, rows)
     forest, found = model["forest_"], list[Claim]()
     places = [float(np.abs(tree["threshold"][tree["left"] >= 0]).max(initial=0.0)) for tree in forest["trees"]]
