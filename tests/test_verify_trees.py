@@ -145,7 +145,7 @@ def test_no_forest_and_rows_with_gaps_are_named():
     gaps[2, 1] = np.nan
     for refused in (lambda: verify.from_trees(forest, model.classes_, gaps, y, X, X),
                     lambda: verify.prove_trees(held, gaps, y)):
-        with pytest.raises(ValueError, match=r"X must be finite. Got nan in row 2, column 1. Fill it in or drop the row"):
+        with pytest.raises(ValueError, match=r"X must be finite. Got nan in row 2, column 1. Fill it in or drop"):
             refused()
     with pytest.raises(ValueError, match=r"rows of numbers, an array of shape \(n, d\). Got NoneType"):
         verify.from_trees(forest, model.classes_, None, y, X, X)
