@@ -240,6 +240,18 @@ def test_sums_of_gaussians_in_one_product_hold_those_of_more_digits(seed):
         assert (np.array(errors) <= found.e[:, column]).all()
 
 
+@pytest.mark.parametrize(("d", "k"), [(2, 1), (40, 1), (1, 500)])
+def test_sums_over_several_stacks_of_rows_and_centres_hold_those_of_more_digits(d, k):
+    """Stacks are of 128, 64 and 8 rows and centres, the last of them not full."""
+    rng = np.random.default_rng(0)
+    X, Z, coef = rng.normal(size=(150, d)), rng.normal(size=(601, d)), rng.normal(size=(601, k))
+    found = Gaussians(0.3, Z, coef).sums(X)
+    assert found.v.shape == found.e.shape == (150, k)
+    for i in (0, 127, 149):
+        error = apart(found.v[i, -1], gaussian_sums(0.3, X[i : i + 1], Z, coef[:, -1])[0])
+        assert error <= found.e[i, -1] < 1e-9
+
+
 def test_the_rounding_of_products_is_what_holds_sums_far_from_the_middle():
     """One centre near a row, both as far out as is taken: products of lengths that cancel are nearly all the error."""
     rng = np.random.default_rng(0)
@@ -264,3 +276,11 @@ def test_far_rows_are_left_to_differences_and_other_kernels_to_tiles():
     for other in ({"class": "Laplacian", "gamma": 1.0}, {"class": "Linear", "coef0": 0.0}):
         assert Gaussians.of(other, rows, rows, np.ones((2, 1))) is None
     assert Gaussians.of(part, rows, rows.astype(np.longdouble), np.ones((2, 1))) is None
+
+
+def test_data_with_gaps_cannot_be_checked(tmp_path, capsys):
+    X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
+    save(SVC().fit(X, y), tmp_path / "model")
+    (tmp_path / "rows.csv").write_text("x,y\n0,0\nnan,1\n2,1\n")
+    assert verify.main([str(tmp_path / "model"), str(tmp_path / "rows.csv")]) == 2
+    assert "X must be finite. Got nan in row 1, column 0. Fill it in or drop the row" in capsys.readouterr().err

@@ -132,3 +132,20 @@ def test_the_command_proves_a_certificate_for_the_problem_that_the_caller_states
     assert verify.main(arguments) == 3
     assert verify.main([*arguments, "--problem", json.dumps(held["problem"])]) == 0
     assert "row 0 keeps its class in its box" in capsys.readouterr().out
+
+
+def test_no_forest_and_rows_with_gaps_are_named():
+    X, y = table(load_iris)
+    model = GradientBoostingClassifier(n_estimators=5, random_state=0).fit(X, y)
+    forest = read_forest(model, X)
+    with pytest.raises(TypeError, match=r"forest must have an offset and trees. Got NoneType. Give what .*read_forest"):
+        verify.from_trees(None, model.classes_, X, y, X, X)
+    held = verify.from_trees(forest, model.classes_, X, y, X, X)
+    gaps = X.copy()
+    gaps[2, 1] = np.nan
+    for refused in (lambda: verify.from_trees(forest, model.classes_, gaps, y, X, X),
+                    lambda: verify.prove_trees(held, gaps, y)):
+        with pytest.raises(ValueError, match=r"X must be finite. Got nan in row 2, column 1. Fill it in or drop"):
+            refused()
+    with pytest.raises(ValueError, match=r"rows of numbers, an array of shape \(n, d\). Got NoneType"):
+        verify.from_trees(forest, model.classes_, None, y, X, X)

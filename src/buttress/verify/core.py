@@ -75,6 +75,18 @@ def plus(values: Array) -> Array:
     return np.maximum(values, 0)
 
 
+def table(X: Any, name: str = "X") -> Array:
+    """Return rows (n, d) in float64; ValueError where they are no table, or a number of it is missing or infinite."""
+    rows = np.asarray(X, float)
+    if rows.ndim != 2:
+        raise ValueError(f"{name} must be rows of numbers, an array of shape (n, d). Got {type(X).__name__} of "
+                         f"{rows.ndim} dimensions. Give all rows of the data.")
+    for i, j in np.argwhere(~np.isfinite(rows))[:1]:
+        raise ValueError(f"{name} must be finite. Got {rows[i, j]} in row {i}, column {j}. Fill it in or drop the row, "
+                         "as was done for the fit.")
+    return rows
+
+
 def read_model(path: Any) -> Model:
     """Return the model of a file of format 4: dicts with "class" and attributes, lists, arrays, numbers and text.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .core import Array, Claim, Losses, Model, objectives, single
+from .core import Array, Claim, Losses, Model, objectives, single, table
 from .kernels import described
 from .machines import Point, measured, same_label
 
@@ -65,7 +65,7 @@ def of_pairs(dual: Array, counts: Array) -> Array:
 
 def certificate(stated: Model, point: Mapping[str, Any], X: Any, y: Any, claim: Mapping[str, Any]) -> Model:
     """Return the certificate of a point of a problem, as JSON."""
-    rows = np.asarray(X, float)
+    rows = table(X)
     data = {"rows": len(rows), "columns": rows.shape[1], "sha256": digest(rows, y)}
     return {"certificate": VERSION, "problem": stated, "data": data, "point": dict(point), "claim": dict(claim)}
 
@@ -81,7 +81,7 @@ def read_certificate(path: Any) -> Model:
 def prove_certificate(held: Model, X: Any, y: Any, weight: Array | None = None) -> list[Claim]:
     """Return the claims of a certificate: the proven objectives, gaps and violations, and whether what it claims holds.
     """
-    rows, claim = np.asarray(X, float), held["claim"]
+    rows, claim = table(X), held["claim"]
     stated = held["problem"] | {"kernel": described(held["problem"]["kernel"])}
     support = np.array(held["point"]["support"], dtype=int)
     if not claim.keys() <= {"gap", "violation"}:

@@ -107,6 +107,13 @@ def block_sums(part: Model, X: Array, Z: Array, coef: Array, centre: Array) -> t
     return total, largest
 
 
+def padded(rows: Array, side: int) -> Array:
+    """Return rows (n, d) as stacks (n / side, side, d), with rows of 0 at the end."""
+    found = np.zeros((-(-len(rows) // side), side, rows.shape[1]))
+    found.reshape(-1, rows.shape[1])[: len(rows)] = rows
+    return found
+
+
 class Gaussians:
     """Sums of RBF in one product and one exponential an entry, with bounds that need no entry of their own.
 
@@ -114,16 +121,21 @@ class Gaussians:
     at most 2 gamma (|x|^2 + |z|^2). With the rounding of all that goes into it, it errs by at most
     eta = WORST (d + 4) U gamma (|x|^2 + |z|^2), and numpy's exp by 8 units: a value v by v (e^eta - 1 + 9 U). So the
     sums of |c| v and of |c| |z|^2 v bound the error of the sum of c v.
+
+    No product has more than 200,000 multiplications. Up to that, every BLAS uses one thread by itself; of more, its
+    threads and those of the blocks would wait for one another.
     """
 
     def __init__(self, gamma: float, Z: Array, coef: Array):
-        self.gamma, self.count = gamma, len(Z)
         lengths = (Z**2).sum(axis=1)
         self.share = WORST * (Z.shape[1] + 4) * U * gamma
         self.longest = float(lengths.max())
-        self.centres = np.column_stack([2 * gamma * Z, np.full(len(Z), -gamma), -gamma * lengths]).T
         self.least = 1e-300 * np.abs(coef).sum(axis=0)  # exp has no relative precision below
-        self.weights = np.hstack([coef, np.abs(coef), np.abs(coef) * lengths[:, None]])
+        centres = np.column_stack([2 * gamma * Z, np.full(len(Z), -gamma), -gamma * lengths])
+        weights = np.hstack([coef, np.abs(coef), np.abs(coef) * lengths[:, None]])
+        self.side = 2 ** int(math.log2(200_000 / max(centres.shape[1], weights.shape[1], 4)) / 2)
+        self.centres = padded(centres, self.side).transpose(0, 2, 1).copy()
+        self.weights = padded(weights, self.side)
 
     @classmethod
     def of(cls, part: Model, X: Array, Z: Array, coef: Array) -> "Gaussians | None":
@@ -136,14 +148,15 @@ class Gaussians:
         lengths = (X**2).sum(axis=1)
         if not self.share * (float(lengths.max()) + self.longest) <= SHARP * U:
             return None
-        rows = np.column_stack([X, lengths, np.ones(len(X))])
-        found = np.zeros((len(X), self.weights.shape[1]))
-        for j in range(0, self.count, TILE):
-            values = rows @ self.centres[:, j : j + TILE]
-            np.minimum(values, 0.0, out=values)
-            found += np.exp(values, out=values) @ self.weights[j : j + TILE]
-        total, sizes, far = np.split(found, 3, axis=1)
-        added = (min(TILE, self.count) + self.count // TILE + 16) * U  # sums within a tile, over tiles, and exp
+        rows = padded(np.column_stack([X, lengths, np.ones(len(X))]), self.side)[:, None]
+        count, few = len(self.centres), TILE // self.side
+        found = np.zeros((len(rows), self.side, self.weights.shape[2]))
+        room = np.empty((len(rows), few, self.side, self.side))
+        for j in range(0, count, few):
+            values = np.matmul(rows, self.centres[j : j + few], out=room[:, : count - j])
+            found += (np.exp(values, out=values) @ self.weights[j : j + few]).sum(axis=1)
+        total, sizes, far = np.split(found.reshape(-1, found.shape[2])[: len(X)], 3, axis=1)
+        added = (self.side + few + count // few + 16) * U  # sums within a product, over products, and exp
         lost = WIDER * self.share * (lengths[:, None] * sizes + far) + added * sizes + self.least
         return Near(total, lost)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import balls, joins, machines
-from .core import Array, Claim, Model
+from .core import Array, Claim, Model, table
 from .foreign import prove_certificate
 from .inputs import threatened, trees
 from .moves import TARGETS, prove_moves
@@ -27,8 +27,8 @@ def prove(model: Model, X: Array, y: Any = None, weight: Array | None = None) ->
     """Return the claims of a model read by :func:`read_model`, on its training rows X (n, d) and targets y (n,)."""
     if model["class"] not in PROOFS:
         raise ValueError(f"{model['class']} makes no claim that is checked here, but {', '.join(PROOFS)} do.")
-    proof, rows = PROOFS[model["class"]][1], np.asarray(X, float)
-    weight = np.ones(len(X)) if weight is None else np.maximum(weight, 0)  # a negative one leaves its row out
+    proof, rows = PROOFS[model["class"]][1], table(X)
+    weight = np.ones(len(rows)) if weight is None else np.maximum(weight, 0)  # a negative one leaves its row out
     claims = proof(model, rows, y, weight)
     if len(rows) > MOST_LONG or all(claim.holds for claim in claims) or not claims[0].holds:
         return claims

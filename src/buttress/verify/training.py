@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .core import WIDER, Array, Claim, Model, Near, U
+from .core import WIDER, Array, Claim, Model, Near, U, table
 from .foreign import certificate, digest
 from .kernels import described, kernel
 from .machines import told_apart
@@ -54,15 +54,14 @@ def opened(
     held: Model, X: Any, y: Any, weight: Array | None, keys: set[str], claims: set[str]
 ) -> tuple[Array, Array, Array, list[Claim]]:
     """Return training rows, rows asked about and weights of a certificate, and the claim that its data are these."""
-    stated, rows = held["problem"], np.asarray(X, float)
-    asked = np.array(held["point"]["rows"], float)
+    stated, rows = held["problem"], table(X)
+    asked = table(held["point"]["rows"], "The point's rows")
     weight = np.ones(len(rows)) if weight is None else weight
     if stated.keys() != keys or held["claim"].keys() != claims or held["point"].keys() != {"rows"}:
         raise ValueError(f"This is claimed of a problem with {', '.join(sorted(keys))}: {' and '.join(sorted(claims))} "
                          "at rows.")
-    finite = all(np.isfinite(part).all() for part in (rows, asked, weight))
-    if not finite or asked.ndim != 2 or asked.shape[1] != rows.shape[1] or not len(asked) or not (weight > 0).all():
-        raise ValueError("Rows must be finite numbers, as many in each as the data have columns, and weights above 0.")
+    if asked.shape[1] != rows.shape[1] or not len(asked) or not ((weight > 0) & np.isfinite(weight)).all():
+        raise ValueError("Rows must have as many columns as the data, and weights must be finite and above 0.")
     agree = held["data"] == {"rows": len(rows), "columns": rows.shape[1], "sha256": digest(rows, y)}
     return rows, asked, weight, [Claim("the data are those of the certificate", 1.0, float(agree), agree)]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..core import Array, Claim, Model, Near, U
+from ..core import Array, Claim, Model, Near, U, table
 from ..kernels import SHAPES, described, profile, sums
 from ..machines import contrasts, problem
 from .below import Round, cubes, power_lines, powers, radial, radial_parabolas
@@ -136,7 +136,7 @@ def radii(model: Model, rows: Array, stated: Array | None = None, norm: str = "l
     if norm not in NORMS:
         raise ValueError(f"norm must be one of {', '.join(NORMS)}. Got {norm!r}.")
     part, Z, coef, intercept, leads = expanded(model)
-    rows = np.asarray(rows, float)
+    rows = table(rows)
     columns = rows.shape[1] if norm == "linf" else 0
     scores, found = sums(part, rows, Z, coef)[0] + intercept, list[Claim]()
     gram = Near(coef.T) @ sums(part, Z, Z, coef)[0]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Array, Claim, Model, Near, U, only
+from ..core import Array, Claim, Model, Near, U, only, table
 from ..foreign import certificate, digest
 from ..kernels import described, sums
 from ..machines import contrasts, told_apart
@@ -123,10 +123,10 @@ def from_threat(scores: Model, classes: Any, threat: Model, X: Any, y: Any, clai
 
 def prove_threat(held: Model, X: Any, y: Any, weight: Array | None = None) -> list[Claim]:
     """Return the claims of a certificate at rows X (n, d) with targets y (n,): one for each row with a radius."""
-    stated, claim, rows = held["problem"], held["claim"], np.asarray(X, float)
+    stated, claim, rows = held["problem"], held["claim"], table(X)
     if stated.keys() != {"model", "classes", "threat", "sha256"} or held["point"].keys() != {"scores"} \
-            or claim.keys() != {"prediction", "radius"} or not np.isfinite(rows).all():
-        raise ValueError("Of rows under a threat, finite numbers, a prediction and a radius are claimed.")
+            or claim.keys() != {"prediction", "radius"}:
+        raise ValueError("Of rows under a threat a prediction and a radius are claimed.")
     classes, width = stated["classes"], rows.shape[1]
     reach, scores = read_reach(stated["threat"], width), read_scores(held["point"]["scores"], classes, width)
     codes = told_apart(classes, claim["prediction"])

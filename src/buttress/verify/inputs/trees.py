@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Array, Claim, Model, U, only
+from ..core import Array, Claim, Model, U, only, table
 from ..foreign import certificate, digest
 from ..machines import OF_ALL, contrasts, told_apart
 
@@ -112,11 +112,14 @@ def widest_cut(forest: Model, V: Array, low: Array, high: Array) -> tuple[int, f
 def from_trees(forest: Any, classes: Any, X: Any, y: Any, low: Any, high: Any) -> Model:
     """Return the certificate that rows X (n, d) keep the class they are given, wherever in their boxes they move.
     """
+    if not (hasattr(forest, "trees") and hasattr(forest, "offset")):
+        raise TypeError(f"forest must have an offset and trees. Got {type(forest).__name__}. Give what "
+                        "buttress.trees.read_forest returns of a model of trees; of any other it is None.")
     names, written = np.asarray(classes).tolist(), as_json(forest)
     offset, trees = written["offset"], written["trees"]
     held = opened(offset, trees)
     given = [names[int(np.argmax([min(least(held, V, x, x) for V in of_class) for of_class in leads_of(names, held)]))]
-             for x in np.asarray(X, float)]
+             for x in table(X)]
     stated = {"model": TREES, "classes": names, "sha256": digest_of(offset, trees)}
     point = {"offset": offset, "trees": trees, "low": np.asarray(low).tolist(), "high": np.asarray(high).tolist()}
     return certificate(stated, point, X, y, {"prediction": given})
@@ -153,7 +156,7 @@ def leads_of(classes: list[Any], forest: Model) -> Array:
 
 def prove_trees(held: Model, X: Any, y: Any, weight: Array | None = None) -> list[Claim]:
     """Return the claims of a certificate of trees at rows X (n, d) with targets y (n,): one for each row."""
-    stated, point, rows = held["problem"], held["point"], np.asarray(X, float)
+    stated, point, rows = held["problem"], held["point"], table(X)
     if stated.keys() != {"model", "classes", "sha256"} or point.keys() != {"offset", "trees", "low", "high"} \
             or held["claim"].keys() != {"prediction"}:
         raise ValueError("Of trees it is claimed what is predicted in boxes from low to high around rows.")
@@ -176,7 +179,7 @@ def prove_trees(held: Model, X: Any, y: Any, weight: Array | None = None) -> lis
 
 def tree_radii(model: Model, rows: Array, stated: Array | None = None) -> list[Claim]:
     """Return for each row whether its stated l_inf radius is proven, or the largest found that is."""
-    rows = np.asarray(rows, float)
+    rows = table(rows)
     sound(model, rows, None, rows)
     forest, found = model["forest_"], list[Claim]()
     places = [float(np.abs(tree["threshold"][tree["left"] >= 0]).max(initial=0.0)) for tree in forest["trees"]]
