@@ -1,8 +1,10 @@
 """Findings: each planted cause is found under its code; clean data are quiet; codes can be left out."""
 
+import inspect
 import json
 import pydoc
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -552,7 +554,9 @@ def test_a_result_is_at_home_in_a_notebook(audited, tmp_path):
     assert [y[row - 500] for row in result.suspicious["row"]] == target.tolist()
     names = {path.name for path in result.save(tmp_path / "deep" / "er")}
     assert names == {"audit.json", "audit.html", "suspicious.csv"}
-    assert "audit(estimator" in pydoc.plain(pydoc.render_doc(buttress.audit))
+    shown = pydoc.plain(pydoc.render_doc(buttress.audit))
+    assert "audit(estimator" in shown or sys.version_info >= (3, 14)  # whose help shows no signature of a called module
+    assert "estimator" in inspect.signature(buttress.audit).parameters
 
 
 def test_no_cell_is_shaded_that_is_no_better_than_the_baseline(audited):
