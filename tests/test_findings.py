@@ -1,6 +1,5 @@
 """Findings: each planted cause is found under its code; clean data are quiet; codes can be left out."""
 
-import inspect
 import json
 import pydoc
 import re
@@ -556,7 +555,6 @@ def test_a_result_is_at_home_in_a_notebook(audited, tmp_path):
     assert names == {"audit.json", "audit.html", "suspicious.csv"}
     shown = pydoc.plain(pydoc.render_doc(buttress.audit))
     assert "audit(estimator" in shown or sys.version_info >= (3, 14)  # whose help shows no signature of a called module
-    assert "estimator" in inspect.signature(buttress.audit).parameters
 
 
 def test_no_cell_is_shaded_that_is_no_better_than_the_baseline(audited):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .core import Claim, Columns, Model, read_model
+from .core import Claim, Model, read_model
 from .evidence import prove_folder, read_columns, read_folder, rows_agree, unchecked
 from .foreign import read_certificate
 from .inputs.radii import NORMS, radii
@@ -21,9 +21,9 @@ PROVEN, NOT_PROVEN, CANNOT_CHECK, FOR_THE_FILE = range(4)  # exit codes
 def claims_of(model: Model, given: argparse.Namespace) -> list[Claim]:
     """Return the claims of a model on the data that the caller names."""
     if given.table:
-        tables = {name: read_file(path) for name, path in (entry.split("=", 1) for entry in given.table)}
+        tables = {name: read_columns(path) for name, path in (entry.split("=", 1) for entry in given.table)}
         return relational(model, tables, [entry.split("=", 1) for entry in given.on], given.target)
-    columns, rows = read_file(given.data), read_file(given.radii) if given.radii else {}
+    columns, rows = read_columns(given.data), read_columns(given.radii) if given.radii else {}
     weight = np.array(columns.pop(given.weights), dtype=float) if given.weights else None
     y = columns.pop(given.target or list(columns)[-1]) if "SVDD" not in model.get("class", "") else None
     stated = np.array(rows.pop("radius"), dtype=float) if "radius" in rows else None
@@ -32,10 +32,6 @@ def claims_of(model: Model, given: argparse.Namespace) -> list[Claim]:
     if not rows:
         return claims
     return claims + (tree_radii(model, Z, stated) if "forest_" in model else radii(model, Z, stated, given.norm))
-
-
-def read_file(path: str) -> Columns:
-    return read_columns(Path(path).read_text(encoding="utf-8"))
 
 
 def verdict(claims: list[Claim], stated: Model, given: str | None) -> int:
@@ -63,7 +59,7 @@ def folder_verdict(given: argparse.Namespace) -> int:
     sys.stdout.write("".join(f"{line}\n" for line in unchecked(held)))
     claims, problems = prove_folder(folder, held, Path(given.key).read_bytes() if given.key else None)
     if given.data:
-        claims = rows_agree(folder, held, read_file(given.data), given.target or held["target"]) + claims
+        claims = rows_agree(folder, held, read_columns(given.data), given.target or held["target"]) + claims
     if not problems:
         raise ValueError("no statement of this folder says that it is proven")
     return verdict(claims, problems, given.problem)

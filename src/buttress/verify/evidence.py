@@ -9,7 +9,6 @@ proof: who changes a file can change that too.
 import csv
 import hashlib
 import hmac
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -57,9 +56,10 @@ VALUES: dict[str, Callable[[Proof], float]] = {  # from a proof; a gap is the la
     "predictions kept": lambda proof: float(proof.needed().mean())}
 
 
-def read_columns(text: str) -> Columns:
+def read_columns(path: Any) -> Columns:
     """Return the columns of a CSV file, by its header."""
-    names, *rows = csv.reader(io.StringIO(text, newline=""))
+    with open(path, newline="", encoding="utf-8") as file:
+        names, *rows = csv.reader(file)
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
@@ -90,7 +90,7 @@ def prove_folder(folder: Path, held: Model, key: bytes | None) -> tuple[list[Cla
 def prove_statement(folder: Path, statement: Model) -> tuple[list[Claim], Model]:
     """Return the claim of a statement, before it those of its proof that do not hold, and its problem."""
     rests = statement["rests_on"]
-    path, columns = folder / inside(rests["file"]), read_columns((folder / inside(rests["rows"])).read_text("utf-8"))
+    path, columns = folder / inside(rests["file"]), read_columns(folder / inside(rests["rows"]))
     model = read_certificate(path) if path.suffix == ".json" else read_model(path)
     y = columns.pop(rests["target"])
     claims = prove_held(model, np.array(list(columns.values()), float).T.copy(), y)
@@ -107,7 +107,7 @@ def rows_agree(folder: Path, held: Model, data: Columns, target: str) -> list[Cl
 
     A column of numbers is (value - mean) / scale of the data's, a category a 0/1 column a level, or its code.
     """
-    rows = read_columns((folder / "rows.csv").read_text(encoding="utf-8"))
+    rows = read_columns(folder / "rows.csv")
     found = [same_label(label) for label in rows.pop("label")] == [same_label(label) for label in data[target]]
     asked, wrong, prepared = 0, 0 if found else len(data[target]), list(rows.values())
     for unit in held["units"]:
