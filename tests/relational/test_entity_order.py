@@ -195,9 +195,11 @@ def test_an_order_that_floats_do_not_keep_is_refused(order, message, engine):
         EntityFeatures(join, ("last",), engine=engine).fit(join.tables[0].source)
 
 
-def test_an_order_without_a_time_is_refused():
+def test_an_order_or_a_delay_without_a_time_is_refused():
     frame = pd.DataFrame({"o": [1]})
-    with pytest.raises(ValueError, match=r"order='o' of table 'a' .*no time. Use time='o' alone"):
+    with pytest.raises(ValueError, match=r"order='o' of table 'a' .*none. Give it time='column' too"):
         Table("a", frame, order="o")
+    with pytest.raises(ValueError, match=r"delay='3' of table 'a' .*none. Give it time='column' too"):
+        Table("a", frame, delay="3")
     with pytest.raises(ValueError, match=r"no column 'p'"):
         Join([Table("a", frame, time="o", order="p")]).check()

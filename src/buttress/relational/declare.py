@@ -40,6 +40,9 @@ class Table:
     order : str or None
         A second column, dates or numbers, that orders rows of the same ``time``: where ``time`` is a day, a number that
         grows within it. NULL is before all else.
+    delay : str or None
+        How much later than its ``time`` a row became known, as ``"30d"`` (s, min, h, d, w), or a number as text where
+        times are numbers: a label that is settled a month after the event. All words of time count from then.
 
     Examples
     --------
@@ -54,19 +57,22 @@ class Table:
         Attribute("label", "text", "one or none"),
         Attribute("weights", "text", "one or none"),
         Attribute("time", "text", "one or none"),
-        Attribute("order", "text", "one or none"))
+        Attribute("order", "text", "one or none"),
+        Attribute("delay", "text", "one or none"))
 
     def __init__(self, name: str, source: Source, *, features: Sequence[str] = (), label: str | None = None,
-                 weights: str | None = None, time: str | None = None, order: str | None = None):
+                 weights: str | None = None, time: str | None = None, order: str | None = None,
+                 delay: str | None = None):
         if not isinstance(name, str) or not name or "\0" in name:
             raise ValueError(f"A table's name must be a non-empty string without NUL characters. Got {name!r}.")
         features = _columns(f"features of table {name!r}", features)
         for what, column in (("label", label), ("weights", weights), ("time", time), ("order", order)):
             if column is not None and not isinstance(column, str):
                 raise ValueError(f"{what} of table {name!r} must be the name of a column, a text. Got {column!r}.")
-        if order is not None and time is None:
-            raise ValueError(f"order={order!r} of table {name!r} orders rows of the same time, and the table has no "
-                             f"time. Use time={order!r} alone, or name both.")
+        for what, value in (("order", order), ("delay", delay)):
+            if value is not None and time is None:
+                raise ValueError(f"{what}={value!r} of table {name!r} is for rows with a time, and the table has none. "
+                                 "Give it time='column' too.")
         check_source(name, source)
         self.name = name
         self.source = connected(source)
@@ -75,6 +81,7 @@ class Table:
         self.weights = weights
         self.time = time
         self.order = order
+        self.delay = delay
 
     def __getattr__(self, name: str) -> Any:
         if name == "source":
@@ -99,7 +106,7 @@ class Table:
     def __repr__(self) -> str:
         parts = [repr(self.name), f"features={self.features}"]
         named = (("label", self.label), ("weights", self.weights), ("time", self.time),
-                 ("order", self.order))
+                 ("order", self.order), ("delay", self.delay))
         parts += [f"{key}={value!r}" for key, value in named if value]
         return f"Table({', '.join(parts)})"
 

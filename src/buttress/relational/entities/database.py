@@ -12,7 +12,7 @@ from buttress.relational.declare import Join, Table
 from buttress.relational.entities.features import ROWS, Feature, ranged_of, statistics_of
 from buttress.relational.entities.layout import laid_out
 from buttress.relational.entities.memory import PAIRS
-from buttress.relational.entities.paths import Hop, blocks, order_of, root_keys, used
+from buttress.relational.entities.paths import Hop, blocks, delay_of, order_of, root_keys, used
 from buttress.relational.entities.text import Path, Place, SqlTable, expression, own_expression, whole
 from buttress.relational.entities.words import DAY
 from buttress.relational.plan.keys import check_exact, check_kinds, largest
@@ -43,7 +43,7 @@ def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int
     for t, item in zip(numbers, items):
         samples[t] = sample(connection, dialect, item, columns[t])
     texts = _text_columns(paths, samples if asked is None else {**samples, join.root: asked})
-    tables = {t: _sql_table(join.tables[t], item, samples[t], as_of.get(t, join.tables[t].time), dialect,
+    tables = {t: _sql_table(join.tables[t], item, samples[t], as_of.get(t), dialect,
                             [name for name in samples[t] if (t, name) in texts]) for t, item in zip(numbers, items)}
     return Place(connection, dialect, tables, samples)
 
@@ -59,8 +59,10 @@ def _text_columns(paths: Mapping[int, list[Hop]], samples: Mapping[int, Mapping[
     return found
 
 
-def _sql_table(table: Table, item: Item, sample: dict[str, Column], time: str | None,
+def _sql_table(table: Table, item: Item, sample: dict[str, Column], as_of: str | None,
                dialect: Dialect, texts: Sequence[str]) -> SqlTable:
+    """Return how columns of a table read; its time is ``as_of``, if it has that, else when its rows became known."""
+    time = as_of or table.time
     quoted = {name: f"b.{item.columns[name]}" for name in sample}
     nan = dialect.number(np.nan)
     keys = {name: f"NULLIF({quoted[name]}, {nan})" if column.values.dtype.kind == "f" and not column.null.all()
@@ -71,7 +73,9 @@ def _sql_table(table: Table, item: Item, sample: dict[str, Column], time: str | 
     known = [None if name not in quoted else dialect.moment.format(quoted[name]) if sample[name].kind == "time"
              else as_number(quoted[name], sample[name], dialect, nan_is_null=True) for name in (time, table.order)]
     order = [f"COALESCE({number}, {dialect.number(-np.inf)})" for number in known[1:] if number]
-    return SqlTable(item.text, keys, values, known[0], order)
+    delay = delay_of(table, sample[time]) if time in sample and not as_of else 0.0
+    late = f"({known[0]} + {dialect.number(delay)})" if delay else known[0]
+    return SqlTable(item.text, keys, values, late, order)
 
 
 class InDatabase:

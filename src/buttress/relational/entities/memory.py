@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress.relational.declare import Join
 from buttress.relational.entities.features import Feature, Ranged, Statistic, ranged_of, statistics_of, value_of
-from buttress.relational.entities.paths import Hop, blocks, moments, order_of, used
+from buttress.relational.entities.paths import Hop, blocks, delay_of, moments, order_of, used
 from buttress.relational.entities.ranges import MERGE, NEUTRAL, ranged
 from buttress.relational.plan.keys import combine, encode, largest, match
 from buttress.relational.plan.plan import Index
@@ -76,7 +76,8 @@ class InProcess:
             names = used(join, paths, t)
             self.columns[t] = read_columns(table.source, names)
             if table.time is not None:
-                self.times[t] = moments(self.columns[t][table.time], f"Time {table.name}.{table.time}")
+                time = self.columns[t][table.time]
+                self.times[t] = moments(time, f"Time {table.name}.{table.time}") + delay_of(table, time)
             order = order_of(join, t, self.columns[t], lambda t, name: largest(self.columns[t][name]))
             if order is not None:
                 self.orders[t] = np.unique(order, return_inverse=True)[1]

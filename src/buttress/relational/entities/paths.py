@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from buttress._checks import Array, near
-from buttress.relational.declare import Join, Pair
+from buttress.relational.declare import Join, Pair, Table
+from buttress.relational.entities.words import DAY, window_of
 from buttress.relational.plan.keys import LARGEST_EXACT
 from buttress.relational.plan.plan import Index
 from buttress.relational.sources.columns import Column, make_column
@@ -165,6 +166,20 @@ def moments(column: Column, what: str) -> Array:
         raise ValueError(f"{what} must hold dates or numbers. Got {column.kind}. Convert it, with pandas.to_datetime "
                          "or CAST.")
     return np.where(column.null, np.nan, numbers)
+
+
+def delay_of(table: Table, time: Column) -> float:
+    """Return how much later than its time a row became known, in the unit of :func:`moments`.
+
+    Raises ValueError for a delay that is no length of time.
+    """
+    if table.delay is None or time.null.all():
+        return 0.0
+    found = window_of(table.delay, DAY if time.kind == "time" else 1.0)
+    if found.rows or not found.text:
+        raise ValueError(f"delay of table {table.name!r} is a length such as '30d' (s, min, h, d, w), or a number "
+                         f"where times are numbers. Got {table.delay!r}.")
+    return found.size
 
 
 def order_of(join: Join, t: int, columns: Mapping[str, Column], magnitude: Callable[[int, str], float]) -> Array | None:
