@@ -35,7 +35,8 @@ def in_database(join, connection, execute, dialect, prefix, text="VARCHAR"):
         name = f"{prefix}_{table.name}"
         store(table.source, name, execute, dialect, text)
         tables.append(Table(table.name, (connection, name), features=table.features, label=table.label,
-                            weights=table.weights, time=table.time))
+                            weights=table.weights, time=table.time, order=table.order,
+                            delay=table.delay))
     return Join(tables, join.on, as_of=join.as_of)
 
 
@@ -50,5 +51,6 @@ def in_spark(join, spark, prefix):
         name = f"{prefix}_{table.name}"
         spark.createDataFrame(values, schema).createOrReplaceTempView(SPARK.quote(name))
         tables.append(Table(table.name, (spark, name), features=table.features, label=table.label,
-                            weights=table.weights, time=table.time))
+                            weights=table.weights, time=table.time, order=table.order,
+                            delay=table.delay))
     return Join(tables, join.on, as_of=join.as_of)

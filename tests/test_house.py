@@ -18,10 +18,10 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 30_511,  # without imports and docstrings
-    "lines": 61_430,
-    "functions": 3_938,
-    "files": 408,
+    "statements": 30_365,  # without imports and docstrings
+    "lines": 61_190,
+    "functions": 3_926,
+    "files": 407,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
     "names of constants": 807,  # in upper case, at the head of a file; one that several files have counts once
     "words of docs": 34_725,  # outside tables

@@ -14,7 +14,8 @@
     table = "public.account"                   # instead of source
     features = ["frequency"]
 
-``time = "column"`` of a table and ``as_of = "loan.date"`` of the join limit what EntityFeatures sees.
+``time = "column"`` of a table and ``as_of = "loan.date"`` of the join limit what EntityFeatures sees;
+``order = "column"`` of a table is for its rows of the same time, ``delay = "30d"`` for when they became known.
 """
 
 import tomllib
@@ -45,7 +46,7 @@ OF_JOINS: Kinds = {
     "as_of": (TEXT[0], "'table.column'"),
 }
 OF_TABLES: Kinds = {
-    **dict.fromkeys(("name", "source", "database", "table", "label", "weights", "time"), TEXT),
+    **dict.fromkeys(("name", "source", "database", "table", "label", "weights", "time", "order", "delay"), TEXT),
     "features": (lambda value: _all_are(value, str), "a list of columns, such as ['amount']"),
 }
 
@@ -105,8 +106,8 @@ def _table(entry: Mapping[str, Any], path: Path, connections: dict[str, Any]) ->
         if address not in connections:
             connections[address] = connect(address, path.parent)
         source = (connections[address], tuple(entry["table"].split(".")))
-    return Table(entry["name"], source, features=entry.get("features", []), label=entry.get("label"),
-                 weights=entry.get("weights"), time=entry.get("time"))
+    given = {key: value for key, value in entry.items() if key not in ("name", "source", "database", "table")}
+    return Table(entry["name"], source, **given)
 
 
 def explain_file(path: str | Path, target: str | None = None) -> str:

@@ -37,6 +37,12 @@ class Table:
     time : str or None
         A column that says when each row became known, dates or numbers. :class:`EntityFeatures` orders rows by it, and
         leaves out what a join's ``as_of`` forbids.
+    order : str or None
+        A second column, dates or numbers, that orders rows of the same ``time``: where ``time`` is a day, a number that
+        grows within it. NULL is before all else.
+    delay : str or None
+        How much later than its ``time`` a row became known, as ``"30d"`` (s, min, h, d, w), or a number as text where
+        times are numbers: a label that is settled a month after the event. All words of time count from then.
 
     Examples
     --------
@@ -50,16 +56,23 @@ class Table:
         Attribute("features", "label", "*"),
         Attribute("label", "text", "one or none"),
         Attribute("weights", "text", "one or none"),
-        Attribute("time", "text", "one or none"))
+        Attribute("time", "text", "one or none"),
+        Attribute("order", "text", "one or none"),
+        Attribute("delay", "text", "one or none"))
 
     def __init__(self, name: str, source: Source, *, features: Sequence[str] = (), label: str | None = None,
-                 weights: str | None = None, time: str | None = None):
+                 weights: str | None = None, time: str | None = None, order: str | None = None,
+                 delay: str | None = None):
         if not isinstance(name, str) or not name or "\0" in name:
             raise ValueError(f"A table's name must be a non-empty string without NUL characters. Got {name!r}.")
         features = _columns(f"features of table {name!r}", features)
-        for what, column in (("label", label), ("weights", weights), ("time", time)):
+        for what, column in (("label", label), ("weights", weights), ("time", time), ("order", order)):
             if column is not None and not isinstance(column, str):
                 raise ValueError(f"{what} of table {name!r} must be the name of a column, a text. Got {column!r}.")
+        for what, value in (("order", order), ("delay", delay)):
+            if value is not None and time is None:
+                raise ValueError(f"{what}={value!r} of table {name!r} is for rows with a time, and the table has none. "
+                                 "Give it time='column' too.")
         check_source(name, source)
         self.name = name
         self.source = connected(source)
@@ -67,6 +80,8 @@ class Table:
         self.label = label
         self.weights = weights
         self.time = time
+        self.order = order
+        self.delay = delay
 
     def __getattr__(self, name: str) -> Any:
         if name == "source":
@@ -90,7 +105,8 @@ class Table:
 
     def __repr__(self) -> str:
         parts = [repr(self.name), f"features={self.features}"]
-        named = (("label", self.label), ("weights", self.weights), ("time", self.time))
+        named = (("label", self.label), ("weights", self.weights), ("time", self.time),
+                 ("order", self.order), ("delay", self.delay))
         parts += [f"{key}={value!r}" for key, value in named if value]
         return f"Table({', '.join(parts)})"
 
@@ -100,7 +116,7 @@ class Table:
         for name in columns:
             if "\0" in name:
                 raise ValueError(f"Table {self.name!r} has a column {name!r} with a NUL character. Rename it.")
-        used = [*self.features, *filter(None, (self.label, self.weights, self.time))]
+        used = [*self.features, *filter(None, (self.label, self.weights, self.time, self.order))]
         for name in used:
             _check_once(name, self, columns)
         _check_case(used, self, columns)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.declare import Join
+from buttress.relational.declare import Join, Table
 from buttress.relational.entities.features import ROWS, Feature, ranged_of, statistics_of
 from buttress.relational.entities.layout import laid_out
 from buttress.relational.entities.memory import PAIRS
-from buttress.relational.entities.paths import Hop, blocks, root_keys, used
+from buttress.relational.entities.paths import Hop, blocks, delay_of, order_of, root_keys, used
 from buttress.relational.entities.text import Path, Place, SqlTable, expression, own_expression, whole
 from buttress.relational.entities.words import DAY
 from buttress.relational.plan.keys import check_exact, check_kinds, largest
@@ -38,14 +38,12 @@ def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int
     connection, dialect, items = home_of([join.tables[t] for t in numbers], [columns[t] for t in numbers], memory)
     if dialect is SPARK and owner is not None:
         items = pinned_tables(owner, connection, items)
-    timed = {}
     samples = {}
     sample = typed_sample if asked is None else column_sample
     for t, item in zip(numbers, items):
         samples[t] = sample(connection, dialect, item, columns[t])
-        timed[t] = as_of.get(t, join.tables[t].time)
     texts = _text_columns(paths, samples if asked is None else {**samples, join.root: asked})
-    tables = {t: _sql_table(join.tables[t].features, item, samples[t], timed[t], dialect,
+    tables = {t: _sql_table(join.tables[t], item, samples[t], as_of.get(t), dialect,
                             [name for name in samples[t] if (t, name) in texts]) for t, item in zip(numbers, items)}
     return Place(connection, dialect, tables, samples)
 
@@ -61,20 +59,23 @@ def _text_columns(paths: Mapping[int, list[Hop]], samples: Mapping[int, Mapping[
     return found
 
 
-def _sql_table(features: Sequence[str], item: Item, sample: dict[str, Column], time: str | None,
+def _sql_table(table: Table, item: Item, sample: dict[str, Column], as_of: str | None,
                dialect: Dialect, texts: Sequence[str]) -> SqlTable:
+    """Return how columns of a table read; its time is ``as_of``, if it has that, else when its rows became known."""
+    time = as_of or table.time
     quoted = {name: f"b.{item.columns[name]}" for name in sample}
     nan = dialect.number(np.nan)
     keys = {name: f"NULLIF({quoted[name]}, {nan})" if column.values.dtype.kind == "f" and not column.null.all()
             else f"CAST({quoted[name]} AS TEXT)" if name in texts and dialect is POSTGRES  # uuid, enum, char(n)
             else quoted[name] for name, column in sample.items()}
     values = {name: quoted[name] if sample[name].kind == "text"
-              else as_number(quoted[name], sample[name], dialect, nan_is_null=True) for name in features}
-    if time is None:
-        return SqlTable(item.text, keys, values, None)
-    known = as_number(quoted[time], sample[time], dialect, nan_is_null=True) if sample[time].kind != "time" else \
-        dialect.moment.format(quoted[time])
-    return SqlTable(item.text, keys, values, known)
+              else as_number(quoted[name], sample[name], dialect, nan_is_null=True) for name in table.features}
+    known = [None if name not in quoted else dialect.moment.format(quoted[name]) if sample[name].kind == "time"
+             else as_number(quoted[name], sample[name], dialect, nan_is_null=True) for name in (time, table.order)]
+    order = [f"COALESCE({number}, {dialect.number(-np.inf)})" for number in known[1:] if number]
+    delay = delay_of(table, sample[time]) if time in sample and not as_of else 0.0
+    late = f"({known[0]} + {dialect.number(delay)})" if delay else known[0]
+    return SqlTable(item.text, keys, values, late, order)
 
 
 class InDatabase:
@@ -200,6 +201,8 @@ class InDatabase:
                 pair = {hop.parent: [above], hop.child: [below]}
                 check_kinds(self.join, pair, samples)
                 check_exact(self.join, pair, samples, self._magnitude)
+        for t in self.paths:
+            order_of(self.join, t, self.columns[t], self._magnitude)
 
     def _magnitude(self, t: int, name: str) -> float:
         if t == self.join.root:

@@ -10,17 +10,15 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress.relational.declare import Join
 from buttress.relational.entities.features import Feature, Ranged, Statistic, ranged_of, statistics_of, value_of
-from buttress.relational.entities.paths import Hop, blocks, moments, used
-from buttress.relational.entities.ranges import ranged
-from buttress.relational.plan.keys import combine, encode, match
+from buttress.relational.entities.paths import Hop, blocks, delay_of, moments, order_of, used
+from buttress.relational.entities.ranges import MERGE, NEUTRAL, ranged
+from buttress.relational.plan.keys import combine, encode, largest, match
 from buttress.relational.plan.plan import Index
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.tables import read_columns
 
 Columns = dict[str, Column]
-Found = dict[str, Array]  # statistics by name; of a LAST also the time, under the name that ``when`` gives
-MERGE = {"SUM": np.add, "MIN": np.minimum, "MAX": np.maximum, "LAST": np.maximum}
-NEUTRAL = {"SUM": 0.0, "MIN": np.inf, "MAX": -np.inf, "LAST": -np.inf}  # of no rows
+Found = dict[str, Array]  # statistics by name; under ``when`` of it how late a LAST is, and of "" the order in a time
 PAIRS = 1 << 21  # rows with those they meet on the way that are held at a time, 16 MB a value; or a table's rows
 
 
@@ -72,12 +70,17 @@ class InProcess:
         self.day = day
         self.columns: dict[int, Columns] = {join.root: asked}
         self.times: dict[int, Array] = {}
+        self.orders: dict[int, Index] = {}  # ranks
         for t in paths:
             table = join.tables[t]
             names = used(join, paths, t)
             self.columns[t] = read_columns(table.source, names)
             if table.time is not None:
-                self.times[t] = moments(self.columns[t][table.time], f"Time {table.name}.{table.time}")
+                time = self.columns[t][table.time]
+                self.times[t] = moments(time, f"Time {table.name}.{table.time}") + delay_of(table, time)
+            order = order_of(join, t, self.columns[t], lambda t, name: largest(self.columns[t][name]))
+            if order is not None:
+                self.orders[t] = np.unique(order, return_inverse=True)[1]
         self._numbered: dict[Hop, tuple[Index, Index]] = {}
 
     def mean_and_largest(self, t: int, name: str) -> tuple[float, float]:
@@ -118,9 +121,17 @@ class InProcess:
         at = np.flatnonzero(~columns[per].null) if per else np.arange(n)
         value = np.unique(columns[per].values[at], return_inverse=True)[1].astype(np.int64) if per else None
         own = [statistic for statistic in statistics if statistic.of != "time"]
-        found = of_rows(own, self.join.tables[t].name, columns, self.times.get(t), n)
+        found = of_rows(own, self.join.tables[t].name, columns, self._place_in_time(t), n)
+        found |= {when(""): self.orders[t]} if t in self.orders else {}
         time = self._known_at(t)
         return Rows(at, taken(found, at), None if time is None else time[at], value)
+
+    def _place_in_time(self, t: int) -> Array | None:
+        """Return numbers that order the rows of a table by time, and where that is the same by its order column."""
+        if t not in self.orders:
+            return self.times.get(t)
+        ranks = combine([np.unique(self.times[t], return_inverse=True)[1], self.orders[t]])
+        return np.where(np.isnan(self.times[t]), np.nan, ranks)
 
     def _blocks(self, t: int) -> list[Index]:
         """Return the questions in blocks: the rows of table t with those that lead there are held for one at a time."""
@@ -132,9 +143,9 @@ class InProcess:
         sizes = np.ones(len(self._codes(self.paths[t][-1])[1]))
         for hop in reversed(self.paths[t]):
             sizes = counted(sizes * self._may_be_seen(hop.child, everyone), *self._codes(hop))
-        largest = max([PAIRS, *(len(self._codes(hop)[1]) for hop in self.paths[t])])
-        check_size(self.join, self.paths[t], sizes.max(initial=0), largest)
-        return blocks(above, sizes, largest)
+        most = max([PAIRS, *(len(self._codes(hop)[1]) for hop in self.paths[t])])
+        check_size(self.join, self.paths[t], sizes.max(initial=0), most)
+        return blocks(above, sizes, most)
 
     def _along(self, t: int, far: Rows, wanted: Sequence[Statistic], windows: Sequence[Ranged], here: Index) -> Found:
         """Return the statistics of the rows of table t that belong to each question, one table after the other."""
@@ -154,7 +165,7 @@ class InProcess:
             return taken(merged(statistics, rows.found, key, _groups(above, key)), above)
         found = rows.found | {statistic.name: rows.time for statistic in wanted if statistic.of == "time"}
         seen = merged_by(wanted, found, key, rows.time, above, self.as_of[here])
-        return seen | ranged(windows, found, key, rows.time, above, self.as_of[here])
+        return seen | ranged(windows, found, key, rows.time, found.get(when("")), above, self.as_of[here])
 
     def _reached(self, t: int, here: Index) -> dict[int, NDArray[np.bool_]]:
         """Return for each table on the path to t which of its rows the questions lead to, before the latest of them.
@@ -220,7 +231,7 @@ def check_size(join: Join, path: Sequence[Hop], n_pairs: float, largest: int) ->
 
 
 def when(name: str) -> str:
-    """Return the name under which the time of a last value is kept."""
+    """Return the name under which it is kept how late a last value is."""
     return f"{name}@"
 
 

@@ -1,13 +1,15 @@
 """The path from the label's table to every other table of a join, what is read along it, and the rows asked about."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from buttress._checks import Array, near
-from buttress.relational.declare import Join, Pair
+from buttress.relational.declare import Join, Pair, Table
+from buttress.relational.entities.words import DAY, window_of
+from buttress.relational.plan.keys import LARGEST_EXACT
 from buttress.relational.plan.plan import Index
 from buttress.relational.sources.columns import Column, make_column
 from buttress.relational.sources.tables import frame_column, frame_names
@@ -103,8 +105,8 @@ def used(join: Join, paths: Mapping[int, list[Hop]], table: int) -> list[str]:
     """Return the columns of a table that its features and the paths use, each once."""
     keys = [name for path in paths.values() for hop in path
             for t, names in ((hop.parent, hop.above), (hop.child, hop.below)) if t == table for name in names]
-    time = [join.tables[table].time] if table != join.root else []
-    return list(dict.fromkeys([*keys, *filter(None, time), *join.tables[table].features]))
+    times = [join.tables[table].time, join.tables[table].order] if table != join.root else []
+    return list(dict.fromkeys([*keys, *filter(None, times), *join.tables[table].features]))
 
 
 def asked_columns(X: Any, table: str, names: Sequence[str]) -> dict[str, Column]:
@@ -164,6 +166,38 @@ def moments(column: Column, what: str) -> Array:
         raise ValueError(f"{what} must hold dates or numbers. Got {column.kind}. Convert it, with pandas.to_datetime "
                          "or CAST.")
     return np.where(column.null, np.nan, numbers)
+
+
+def delay_of(table: Table, time: Column) -> float:
+    """Return how much later than its time a row became known, in the unit of :func:`moments`.
+
+    Raises ValueError for a delay that is no length of time.
+    """
+    if table.delay is None or time.null.all():
+        return 0.0
+    found = window_of(table.delay, DAY if time.kind == "time" else 1.0)
+    if found.rows or not found.text:
+        raise ValueError(f"delay of table {table.name!r} is a length such as '30d' (s, min, h, d, w), or a number "
+                         f"where times are numbers. Got {table.delay!r}.")
+    return found.size
+
+
+def order_of(join: Join, t: int, columns: Mapping[str, Column], magnitude: Callable[[int, str], float]) -> Array | None:
+    """Return what orders a table's rows of the same time, as numbers, NULL before all else; None where nothing does.
+
+    ``magnitude`` gives the largest one of a table's column of numbers. Raises ValueError for numbers beyond 2^53.
+    """
+    table = join.tables[t]
+    if table.order is None:
+        return None
+    column = columns[table.order]
+    found = moments(column, f"Order {table.name}.{table.order}")
+    counts = column.values.dtype.kind in "iuf" and not column.null.all()
+    most = magnitude(t, table.order) if counts else 0.0
+    if most >= LARGEST_EXACT:
+        raise ValueError(f"Order {table.name}.{table.order} holds {most:.17g}, and floats beyond 2^53 do not tell "
+                         "neighbouring whole numbers apart. Use dates, or smaller numbers.")
+    return np.where(column.null, -np.inf, found)
 
 
 def check_times(kinds: Mapping[str, Column]) -> None:

@@ -8,21 +8,22 @@ from buttress._checks import Array
 from buttress.relational.entities.features import ROWS, Ranged
 from buttress.relational.plan.plan import Index
 
-MERGE = {"SUM": np.add, "MIN": np.minimum, "MAX": np.maximum}
-NEUTRAL = {"SUM": 0.0, "MIN": np.inf, "MAX": -np.inf}  # of no rows
+MERGE = {"SUM": np.add, "MIN": np.minimum, "MAX": np.maximum, "LAST": np.maximum}
+NEUTRAL = {"SUM": 0.0, "MIN": np.inf, "MAX": -np.inf, "LAST": -np.inf}  # of no rows
 BLOCK = 1 << 20  # pairs that are made at a time: 8 MB a value
 
 
-def ranged(wanted: Sequence[Ranged], found: dict[str, Array], group: Index, time: Array, asked: Index,
-           as_of: Array) -> dict[str, Array]:
+def ranged(wanted: Sequence[Ranged], found: dict[str, Array], group: Index, time: Array, tied: Array | None,
+           asked: Index, as_of: Array) -> dict[str, Array]:
     """Return for each question (key, as_of) the statistics ``wanted`` of the rows of its key in their windows.
 
-    ``found`` are statistics of each row, ``group`` its key and ``time`` when it became known. Rows in order of key and
-    time make each window a range of them.
+    ``found`` are statistics of each row, ``group`` its key, ``time`` when it became known, and ``tied`` its rank among
+    rows of that time, where they have one. Rows in order of key and time make each window a range of them.
     """
     known = np.flatnonzero((group >= 0) & ~np.isnan(time))
-    order = known[np.lexsort([time[known], group[known]])]
-    time = time[order]
+    tied = np.zeros(len(time)) if tied is None else tied
+    order = known[np.lexsort([tied[known], time[known], group[known]])]
+    time, tied = time[order], tied[order]
     moments = np.unique(time)
     width = len(moments) + 1
     codes = group[order] * width + np.searchsorted(moments, time)
@@ -32,7 +33,8 @@ def ranged(wanted: Sequence[Ranged], found: dict[str, Array], group: Index, time
 
     stop = place(as_of)
     counts = np.append(0, np.cumsum(found[ROWS.name][order]))
-    until = counts[np.searchsorted(codes, codes, side="right")]  # rows up to this one, and those of its time
+    last = (np.diff(codes, append=-1) != 0) | (np.diff(tied, append=-1) != 0)
+    until = counts[1:][last][np.cumsum(last) - last]  # rows up to this one, and those of its time and order
     out: dict[str, Array] = {}
     for window in {one.window for one in wanted}:
         start = place(as_of - window.size)

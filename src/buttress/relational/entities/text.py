@@ -22,12 +22,15 @@ AGGREGATE = {"SUM": "SUM", "MIN": "MIN", "MAX": "MAX", "LAST": "MAX"}
 
 @dataclass(frozen=True)
 class SqlTable:
-    """A table as a FROM item, and how its columns read: keys (NaN as NULL), numbers and texts, and its time or None."""
+    """A table as a FROM item, and how its columns read: keys (NaN as NULL), numbers and texts, its time or None, and
+    what orders rows of one time, if anything.
+    """
 
     item: str
     keys: Mapping[str, str]
     values: Mapping[str, str]
     time: str | None
+    order: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,17 @@ class Path:
         return f"{self.number}{self.tag}"
 
     @property
+    def carried(self) -> dict[str, str]:
+        """What rows carry to the label's table beside their key, time and statistics, as expressions by name.
+
+        That is v, by whose values rows are made one, or o, the order of rows of one time.
+        """
+        table = self.place.tables[self.number]
+        if self.per:
+            return {"v": table.values[self.per]}
+        return dict(zip("o", table.order)) if self.dated and self.ranged else {}
+
+    @property
     def names(self) -> list[str]:
         """Names of the columns of statistics: s0, s1, ..."""
         return [f"s{j}" for j in range(len(self.statistics))]
@@ -115,7 +129,7 @@ def _up_the_path(path: Path) -> tuple[list[str], bool]:
     last = path.place.tables[path.number]
     time = path.time_of(path.number)
     chosen = _keys(last, path.hops[-1].below) + ([f"{time} AS t"] if time else [])
-    chosen += [f"{last.values[path.per]} AS v"] if path.per else []
+    chosen += [f"{value} AS {name}" for name, value in path.carried.items()]
     chosen += [f"{_of_row(path, statistic)} AS {name}" for statistic, name in path.named(of_time=False)]
     known = f" AND {last.values[path.per]} IS NOT NULL" if path.per else ""
     parts = []
@@ -165,10 +179,9 @@ def _next_table(path: Path, level: int, time: str | None) -> tuple[list[str], st
     rows = f"{path.place.prefix}r{path.t}_{level + 1}"
     keys = _numbered(len(path.hops[level].columns))
     statistics = path.named(of_time=False)
-    value = ["v"] if path.per else []
     parts = []
     if not time:
-        listed = ", ".join([*keys, *value])
+        listed = ", ".join([*keys, *path.carried])
         one = f"{path.place.prefix}m{path.t}_{level}"
         parts.append(f"{one} AS (SELECT {listed}, {_merged(statistics)} FROM {rows} w GROUP BY {listed})")
         rows = one
@@ -178,7 +191,7 @@ def _next_table(path: Path, level: int, time: str | None) -> tuple[list[str], st
     times = [part for part in ("m.t" if time else None, above) if part]
     latest = times[0] if len(times) == 1 else f"GREATEST({', '.join(times)})"
     chosen = _keys(table, up) + ([f"{latest} AS t"] if times else [])
-    chosen += [f"m.{name}" for name in (*value, *(name for _, name in statistics))]
+    chosen += [f"m.{name}" for name in (*path.carried, *(name for _, name in statistics))]
     same = " AND ".join(f"{table.keys[name]} = m.{key}" for name, key in zip(path.hops[level].above, keys))
     known = f" AND {_led_to(path, level - 1)}" if path.few else ""
     parts.append(f"{path.place.prefix}r{path.t}_{level} AS (SELECT {', '.join(chosen)} "
@@ -226,7 +239,8 @@ def _in_windows(path: Path, keys: Sequence[str]) -> list[str]:
     near = " OR ".join(tests.values())
     same = " AND ".join(f"w.{key} = f.{key}" for key in keys)
     by = ", ".join([*(f"f.{key}" for key in keys), "f.t"])
-    counted = [f"{our}c{t} AS (SELECT w.*, SUM(w.s0) OVER (PARTITION BY {listed} ORDER BY w.t) AS c FROM {our}w{t} w)"
+    up = ", ".join(["w.t", *(f"w.{name}" for name in path.carried)])
+    counted = [f"{our}c{t} AS (SELECT w.*, SUM(w.s0) OVER (PARTITION BY {listed} ORDER BY {up}) AS c FROM {our}w{t} w)"
                for _ in range(any(one.window.rows for one in path.ranged))]
     return [*counted, f"{our}b{t} AS (SELECT {by}, {', '.join(chosen)} FROM {our}f{t} f JOIN {our}"
                       f"{'c' if counted else 'w'}{t} w ON {same} AND w.t < f.t AND ({near}) GROUP BY {by})"]
@@ -280,8 +294,8 @@ def _of_row(path: Path, statistic: Statistic) -> str:
     if statistic.of == "known":
         return f"CASE WHEN {value} IS NOT NULL THEN {one} ELSE {path.place.dialect.number(0.0)} END"
     if statistic.merge == "LAST":
-        pair = path.place.dialect.pair.format(table.time, value)
-        return f"CASE WHEN {value} IS NOT NULL AND {table.time} IS NOT NULL THEN {pair} END"
+        late = path.place.dialect.array.format(", ".join([str(table.time), *table.order, value]))
+        return f"CASE WHEN {value} IS NOT NULL AND {table.time} IS NOT NULL THEN {late} END"
     less = f"({value} - {path.place.dialect.number(statistic.center)})"
     return {"value": value, "centred": less, "square": f"{less} * {less}"}[statistic.of]
 
@@ -296,7 +310,7 @@ def expression(feature: Feature, path: Path) -> str:
     read |= {one.name: f"b{path.t}.b{j}" for j, one in enumerate(path.ranged)}
     of = {letter: read[name] for letter, name in letters_of(feature).items()}
     if "p" in of:
-        of["p"] = path.place.dialect.second.format(of["p"])
+        of["p"] = path.place.dialect.item.format(of["p"], 2 + len(path.place.tables[path.number].order))
     number = path.place.dialect.number
     value = WORDS[feature.word].sql.format(t="a.t", u=number(path.day), zero=number(0.0), one=number(1.0), **of)
     if feature.whole is None:

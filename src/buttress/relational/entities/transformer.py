@@ -60,16 +60,16 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         times are dates "count", "count .. /all" and "sum" of the last 30 and 90 days.
 
         - Of its rows "count". Of its numbers "mean", "sum", "min", "max", "std" (with n - 1) and "last" (the value with
-          the latest ``time``, the largest of several). Of its text the "share" of each value. NULL is skipped. Tables
-          without a ``time`` have no "last".
+          the latest ``time``, the last of several by the table's ``order``, else the largest). Of its text the "share"
+          of each value. NULL is skipped. Tables without a ``time`` have no "last".
         - Of numbers and texts together "sum_by": the sum of each number over the rows with each value of each text.
         - Of its times, in days (in their own unit where they are numbers): "since_last" and "since_first" to the date,
           "gap_mean" and "gap_last" between rows, and "overdue", the time since the last row over the mean gap. Of its
           numbers "trend", the least-squares slope a day.
         - Of the date itself "hour", "weekday" (Monday is 0), "season_sin" and "season_cos", in UTC.
         - A window after a word: "sum:30d" of the rows at most 30 days before the date (s, min, h, d, w; "sum:30" where
-          times are numbers), "mean:3rows" of the latest three and those of the same time as the third. "count:30d/all"
-          divides by what the word says of all rows.
+          times are numbers), "mean:3rows" of the latest three and those of the same time (and order) as the third.
+          "count:30d/all" divides by what the word says of all rows.
     max_categories : int, default=20
         Values of a text column that have a share, or a column of the entity's own row: the most frequent ones.
     missing : {"mean", "zero", "nan"}, default="mean"

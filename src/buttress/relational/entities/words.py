@@ -127,7 +127,7 @@ def window_of(text: str, day: float) -> Window:
         return Window(text, size, True)
     if (unit == "") != (day == 1.0):
         what, use = ("numbers", f"{found[1]!r}, in their unit") if unit else ("dates", f"'{text}d'")
-        raise ValueError(f"The times of this join are {what}, and functions has a window {text!r}. Use {use}.")
+        raise ValueError(f"The times of this join are {what}, and it has a window or delay {text!r}. Use {use}.")
     return Window(text, size * UNITS.get(unit, 1.0), False)
 
 

@@ -14,8 +14,8 @@ class Dialect:
     ``mark`` quotes identifiers; ``double`` is the 64-bit float; ``extra`` installs the driver; ``random`` gives a
     number in [0, 1); ``backslash`` says that text literals escape by a backslash; ``type_of`` gives the type of a
     value as text, and ``quantile`` that quantile of numbers, between two of them by interpolation. ``moment`` makes of
-    a date or time the microseconds since 1970, ``pair`` makes of two numbers an array, which is ordered by the first
-    and then by the second, and ``second`` reads the second of them. ``local`` is a date and time without a time zone,
+    a date or time the microseconds since 1970, ``array`` makes of numbers an array, which is ordered by the
+    first, then by the second, and ``item`` reads one of them. ``local`` is a date and time without a time zone,
     ``instant`` one with it. ``keeps_order`` says that rows come out of a join in the order in which they went in.
     """
 
@@ -29,8 +29,8 @@ class Dialect:
     type_of: str = "typeof({})"
     quantile: str = "quantile_cont({1}, {0})"
     moment: str = "CAST(epoch_us({}) AS DOUBLE)"
-    pair: str = "[{}, {}]"
-    second: str = "({})[2]"
+    array: str = "[{}]"
+    item: str = "({})[{}]"
     split: str = "string_split({}, '{}')"
     local: str = "TIMESTAMP"
     instant: str = "TIMESTAMP WITH TIME ZONE"
@@ -98,12 +98,12 @@ DUCKDB = Dialect("DuckDB", '"', "DOUBLE", "duckdb", keeps_order=True)
 POSTGRES = Dialect("PostgreSQL", '"', "DOUBLE PRECISION", "postgres", text_type="TEXT",
                    type_of="CAST(pg_typeof({}) AS TEXT)",
                    quantile="percentile_cont({0}) WITHIN GROUP (ORDER BY {1})",
-                   moment="CAST(EXTRACT(EPOCH FROM {}) * 1000000 AS DOUBLE PRECISION)", pair="ARRAY[{}, {}]",
+                   moment="CAST(EXTRACT(EPOCH FROM {}) * 1000000 AS DOUBLE PRECISION)", array="ARRAY[{}]",
                    split="string_to_array({}, '{}')")
 SPARK = Dialect("Spark", "`", "DOUBLE", "spark", "rand()", backslash=True, text_type="STRING",
                 quantile="percentile({1}, {0})",
                 moment="CAST(timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', "
-                       "CAST({} AS TIMESTAMP_NTZ)) AS DOUBLE)", pair="array({}, {})", second="({})[1]",
+                       "CAST({} AS TIMESTAMP_NTZ)) AS DOUBLE)", array="array({})", item="element_at({}, {})",
                 split="split({}, '{}')", local="TIMESTAMP_NTZ", instant="TIMESTAMP")
 UNBOUNDED = {"character": "bpchar", "bit": "bit varying"}  # PostgreSQL's types that cut a literal without a length
 
