@@ -159,11 +159,13 @@ def meet(q: Index, w: Array, key: Index, begin: Index, end: Index, bins: Index, 
     ``slope[z]`` is y u at bin z, which tells the label as well.
     """
     for t in range(q.size):
+        low = q[t]  # what does not change in the inner loop, which the compiler cannot know
+        g = w[t]
         total = 0.0
         for e in range(begin[key[t]], end[key[t]]):
-            z = q[t] + bins[e]
+            z = low + bins[e]
             v = slope[z]
             total += mass[e] * v
-            adjoint[e] += w[t] * v
-            histogram[z] += w[t] * mass[e]
+            adjoint[e] += g * v
+            histogram[z] += g * mass[e]
         worth[t] = total

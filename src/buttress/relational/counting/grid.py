@@ -16,7 +16,7 @@ from scipy import sparse
 
 from buttress._checks import Array
 from buttress.relational.counting import compiled
-from buttress.relational.counting.lists import Lists, Sum, entries, groups, joined_lists, unit_lists
+from buttress.relational.counting.lists import ENTRY_MEGABYTES, Lists, Sum, entries, groups, joined_lists, unit_lists
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, Rounding, evaluation
 from buttress.relational.counting.rows import Features, MemoryNode, Node, Rows, memory_nodes, sampled
 from buttress.relational.counting.schedule import Product, multiplied
@@ -24,7 +24,7 @@ from buttress.relational.plan.plan import Index, Plan, total_weight
 from buttress.relational.sources.deadline import check_time
 
 FINEST_STEP = 1e-9  # share of the largest score; finer steps would be lost in the rounding of 64-bit sums
-PRODUCT_ENTRIES = 2_000_000  # of lists that are made at once for the root's rows, at most about
+PRODUCT_ENTRIES = 10_000_000  # at most of the lists that are made at once for some of the root's rows
 REFINABLE_SHARE = 1 / 4  # of the memory: a call that took more could not be repeated on a grid four times as fine
 
 
@@ -197,13 +197,14 @@ class _Pass:
             q, low, rounding = self._bins(node, rows, messages)
             off = max(off, rounding)
             width = int(q.max(initial=0)) + 1 + sum(messages[c].lists.width - 1 for c in node.children)
-            score = self.step * (np.arange(width) + float(low))
+            score: Array = self.step * (np.arange(width, dtype=np.float64) + low)
             slope = np.concatenate([-self.loss.slope(-score), self.loss.slope(score)])
             histogram = np.zeros(2 * width)
             q += (rows.side * width).astype(np.int32)  # the bins of the second class follow those of the first
             worth = np.zeros(len(q))
             longest = sorted(int((messages[c].lists.end - messages[c].lists.begin).max()) for c in node.children)
-            size = max(PRODUCT_ENTRIES // min(width, math.prod(longest[1:])), 1)
+            most = min(PRODUCT_ENTRIES, self.free / (4 * ENTRY_MEGABYTES))
+            size = max(int(most / min(width, math.prod(longest[1:]))), 1)
             for piece in (slice(first, first + size) for first in range(0, len(q), size)):
                 keys = [key[piece] for key in rows.down]
                 part = self._consulted(node, keys, len(keys[0]), messages, most=2)
