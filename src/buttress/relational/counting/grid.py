@@ -142,7 +142,10 @@ class Consulted:
         return Sum(q[order], w[order], start, key[order], self.lists[op], self.worth[op])
 
     def multiply(self, product: Product, free: float) -> int:
-        """Make a product of two lists, the entries of one as rows that consult the other; returns their number."""
+        """Make a product of two lists, the entries of one as rows that consult the other.
+
+        Returns how often a number is added to, at most, on the way up or back.
+        """
         one, (first, second) = self.lists[product.left], product.keys
         start, entry = entries(one, first)
         rows = Sum(one.bins[entry], one.mass[entry], start, np.repeat(second, np.diff(start)),
@@ -150,7 +153,7 @@ class Consulted:
         self.products.append((len(self.lists), product.left, entry, rows))
         self.lists.append(rows.up(free))
         self.worth.append(np.zeros(len(self.lists[-1].mass)))
-        return len(entry)
+        return len(entry) + rows.below.longest
 
     def spread(self) -> None:
         """Bring what products are worth to the lists that they are made of."""
@@ -202,9 +205,9 @@ class _Pass:
             histogram = np.zeros(2 * width)
             q += (rows.side * width).astype(np.int32)  # the bins of the second class follow those of the first
             worth = np.zeros(len(q))
-            longest = sorted(int((messages[c].lists.end - messages[c].lists.begin).max()) for c in node.children)
+            longest = sorted(messages[c].lists.longest for c in node.children)
             most = min(PRODUCT_ENTRIES, self.free / (4 * ENTRY_MEGABYTES))
-            size = max(int(most / min(width, math.prod(longest[1:]))), 1)
+            size = max(int(most / max(min(width, math.prod(longest[1:])), 1)), 1)
             for piece in (slice(first, first + size) for first in range(0, len(q), size)):
                 keys = [key[piece] for key in rows.down]
                 part = self._consulted(node, keys, len(keys[0]), messages, most=2)
@@ -226,12 +229,12 @@ class _Pass:
             start, numbers = groups(key[order])
             rows = part.summed(q, weight, start, order)
             made = rows.up(self.free)
-            self.met += made.width
+            self.met += rows.below.longest
             part.keys = [(op, np.repeat(numbers, made.end - made.begin))]
             found = np.empty(len(q))
             found[order] = rows.down(made, self._met(made.bins, made.mass, part, slope, histogram))
             return found
-        self.met += len(q) + last.width
+        self.met += len(q) + last.longest
         worth = np.zeros(len(q))
         compiled.meet(q, weight, key, *last.arrays, slope, histogram, part.worth[op], worth)
         return worth
@@ -243,7 +246,7 @@ class _Pass:
             q += low - message.low
             part = self._consulted(node, rows.down, len(q), messages, most=1)
             summed = part.summed(q, rows.weight, rows.start)
-            self.met += summed.below.width
+            self.met += summed.below.longest
             worth = summed.down(message.lists.of(rows.numbers), message.worth)
             part.spread()
             rows.add(rows.weight * worth, self.gradient)
@@ -265,7 +268,7 @@ class _Pass:
         part = Consulted([messages[c].lists for c in node.children], [messages[c].worth for c in node.children], left)
         free = self.free
         for product in products:
-            self.met += part.multiply(product, free) + part.lists[-1].width
+            self.met += part.multiply(product, free)
             free -= part.lists[-1].megabytes
         return part
 

@@ -30,6 +30,11 @@ class Lists:
     def arrays(self) -> tuple[Index, Index, Index, Array]:
         return self.begin, self.end, self.bins, self.mass
 
+    @property
+    def longest(self) -> int:
+        """The entries of the longest list."""
+        return int((self.end - self.begin).max())
+
     def of(self, keys: Index) -> "Lists":
         """Return the lists of some keys."""
         return replace(self, begin=self.begin[keys], end=self.end[keys])
