@@ -10,12 +10,12 @@ from relational_problems import SHAPES, chain, design, hinge_mean, joined, mater
 
 from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.relational.counting import compiled, margins
-from buttress.relational.counting.grid import grid_oracle
-from buttress.relational.counting.lists import room, unit_lists
+from buttress.relational.counting.grid import Consulted, grid_oracle
+from buttress.relational.counting.lists import Lists, room, unit_lists
 from buttress.relational.counting.margins import hinge, margin_loss
 from buttress.relational.counting.queries import root_lists
 from buttress.relational.counting.rank_oracle import RankOracle, group_entries
-from buttress.relational.counting.schedule import node_scores, schedule
+from buttress.relational.counting.schedule import Product, node_scores, schedule
 from buttress.relational.counting.semiring import COUNTING
 from buttress.relational.optimum.certified import PlanePool
 from buttress.relational.plan.plan import weigh
@@ -115,30 +115,51 @@ def test_lists_are_the_sums_of_their_rows(width, leaf, monkeypatch):
     assert called == ({"_packed"} if width == 3 else {"_in_order"})
 
 
-@pytest.mark.parametrize("width", [3, 1000], ids=["few bins, gathered", "many bins, in pairs"])
-def test_a_root_with_two_lists_meets_every_pair_of_entries(width, monkeypatch):
-    """Against loops over rows and entries, on bins that the rows of a key share and on bins that they do not."""
+def test_the_root_meets_every_entry_of_its_rows_lists():
+    """Against loops over rows and entries."""
     rng = np.random.default_rng(0)
-    n = 60
-    one, two = random_lists(rng, 5, width), random_lists(rng, 4, width)
-    key, key2 = rng.integers(0, 5, n), np.sort(rng.integers(0, 4, n))
-    q, w, side = rng.integers(0, width, n).astype(np.int32), rng.uniform(1, 2, n), rng.integers(0, 2, n)
-    slope = rng.normal(size=(2, 3 * width))
-    found = [np.zeros_like(slope), np.zeros(len(one[2])), np.zeros(len(two[2])), np.zeros(n)]
-    rows = (q, w, side, key, key2, *one, *two, slope)
-    compiled.root_two(*rows, *found)
-    histogram, worth, worth2, count = [np.zeros_like(part) for part in found]
-    for t, s in enumerate(side):
-        for e, f in product(range(one[0][key[t]], one[1][key[t]]), range(two[0][key2[t]], two[1][key2[t]])):
-            z = q[t] + one[2][e] + two[2][f]
-            histogram[s, z] += w[t] * one[3][e] * two[3][f]
-            count[t] += w[t] * one[3][e] * two[3][f] * slope[s, z]
-            worth[e] += w[t] * two[3][f] * slope[s, z]
-            worth2[f] += w[t] * one[3][e] * slope[s, z]
-    for a, b in zip(found, (histogram, worth, worth2, count)):
+    n, width = 60, 9
+    one, key = random_lists(rng, 5, width), rng.integers(0, 5, n)
+    q, w, slope = rng.integers(0, width, n).astype(np.int32), rng.uniform(1, 2, n), rng.normal(size=2 * width)
+    found = [np.zeros_like(slope), np.zeros(len(one[2])), np.zeros(n)]
+    compiled.meet(q, w, key, *one, slope, *found)
+    histogram, below, worth = [np.zeros_like(part) for part in found]
+    for t in range(n):
+        for e in range(one[0][key[t]], one[1][key[t]]):
+            z = q[t] + one[2][e]
+            histogram[z] += w[t] * one[3][e]
+            worth[t] += one[3][e] * slope[z]
+            below[e] += w[t] * slope[z]
+    for a, b in zip(found, (histogram, below, worth)):
         np.testing.assert_allclose(a, b, atol=1e-12)
-    called = parts_called(monkeypatch, compiled.root_two, ["_gather"], *rows, *map(np.zeros_like, found))
-    assert called == ({"_gather"} if width == 3 else set())
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_product_of_lists_has_every_pair_of_entries_and_what_it_is_worth_reaches_both(empty):
+    """Against loops over pairs: a product whose last pair has no entries, and one among others."""
+    rng = np.random.default_rng(0)
+    one, two = (Lists(*random_lists(rng, 4, 6), 6) for _ in range(2))
+    first, second = np.array([0, 1, 2, 3, 2]), np.array([3, 2, 0, 2, 1 if empty else 2])
+    part = Consulted([one, two], [np.zeros(len(lists.mass)) for lists in (one, two)], [])
+    part.multiply(Product(0, 1, (first, second)), np.inf)
+    made = part.lists[2]
+    adjoint = rng.normal(size=len(made.mass))
+    part.worth[2] += adjoint
+    part.spread()
+    worth = [np.zeros_like(lists.mass) for lists in (one, two)]
+    for p, (a, b) in enumerate(zip(first, second)):
+        held = slice(made.begin[p], made.end[p])
+        expected = {}
+        for e, f in product(range(one.begin[a], one.end[a]), range(two.begin[b], two.end[b])):
+            z = one.bins[e] + two.bins[f]
+            expected[z] = expected.get(z, 0.0) + one.mass[e] * two.mass[f]
+            up = adjoint[held][made.bins[held] == z][0]
+            worth[0][e] += two.mass[f] * up
+            worth[1][f] += one.mass[e] * up
+        assert made.bins[held].tolist() == sorted(expected)
+        np.testing.assert_allclose(made.mass[held], [expected[z] for z in sorted(expected)], rtol=1e-12)
+    for found, wanted in zip(part.worth, worth):
+        np.testing.assert_allclose(found, wanted, atol=1e-12)
 
 
 def test_a_join_over_unique_keys_is_exact_on_any_grid():
@@ -372,9 +393,9 @@ def test_a_root_of_many_children_is_counted_in_parts(monkeypatch):
     plan, *_ = problem(4, shape="star", left=True)
     beta = np.random.default_rng(0).normal(size=plan.width)
     whole = grid_oracle(plan, fold=False).at_step(beta, margin_loss("logistic"), 0.0371)
-    monkeypatch.setattr("buttress.relational.counting.rows.PRODUCT_ROWS", 3)
     oracle = grid_oracle(plan, fold=False)
-    assert len(oracle.nodes[-1].parts) > 1
+    assert len(oracle.nodes[-1].children) > 2
+    monkeypatch.setattr("buttress.relational.counting.grid.PRODUCT_ENTRIES", 3)
     found = oracle.at_step(beta, margin_loss("logistic"), 0.0371)
     assert (found.a, found.lower, found.upper) == pytest.approx((whole.a, whole.lower, whole.upper), abs=1e-12)
     np.testing.assert_allclose(found.b, whole.b, atol=1e-12)

@@ -171,8 +171,9 @@ def streamed(oracle: SqlOracle, memory: float) -> GridOracle:
 
 
 def _chunk_rows(layout: Layout, chunk_bytes: float) -> int:
-    """Return how many rows a chunk takes: few where their lists are multiplied, which takes memory for every row."""
-    if len(layout.children) > (2 if layout.root else 1):
+    """Return how many rows a chunk takes: few below the root where lists are multiplied, which takes memory for each.
+    """
+    if len(layout.children) > 1 and not layout.root:
         return LEAST_ROWS
     return int(np.clip(chunk_bytes / layout.row_bytes, LEAST_ROWS, MOST_ROWS))
 

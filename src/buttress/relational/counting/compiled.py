@@ -132,8 +132,8 @@ def block_up(q: Index, w: Array, start: Index, key: Index, begin: Index, end: In
                 "float64[::1], float64[::1], float64[::1])")
 def block_down(q: Index, w: Array, start: Index, key: Index, begin: Index, end: Index, bins: Index, mass: Array,
                width: int, out_begin: Index, out_end: Index, out_bins: Index, out_mass: Array, out_adjoint: Array,
-               adjoint: Array, count: Array) -> None:
-    """Reverse of ``block_up``: fills the rows' signed counts and adds to the consulted lists' adjoints."""
+               adjoint: Array, worth: Array) -> None:
+    """Reverse of ``block_up``: what a weight of 1 of each row is worth; adds to the consulted lists' adjoints."""
     dense = np.zeros(width)
     for k in range(start.size - 1):
         for e in range(out_begin[k], out_end[k]):
@@ -147,174 +147,25 @@ def block_down(q: Index, w: Array, start: Index, key: Index, begin: Index, end: 
                 v = dense[q[t] + bins[e]]
                 total += mass[e] * v
                 adjoint[e] += w[t] * v
-            count[t] = w[t] * total
+            worth[t] = total
 
 
-@compile_kernel(f"void(int64[::1], int64[::1], {_LISTS}, {_LISTS}, int64, {_LISTS})")
-def product_up(first: Index, second: Index, begin: Index, end: Index, bins: Index, mass: Array, begin2: Index,
-               end2: Index, bins2: Index, mass2: Array, width: int, out_begin: Index, out_end: Index,
-               out_bins: Index, out_mass: Array) -> None:
-    """Minkowski sums of pairs of lists."""
-    acc = np.zeros(width)
-    for p in range(first.size):
-        out_begin[p] = out_end[p - 1] if p else 0
-        a = begin[first[p]]
-        z = end[first[p]]
-        a2 = begin2[second[p]]
-        z2 = end2[second[p]]
-        for e in range(a, z):
-            for f in range(a2, z2):
-                acc[bins[e] + bins2[f]] += mass[e] * mass2[f]
-        out_end[p] = out_begin[p]
-        if z > a and z2 > a2:
-            out_end[p] = _packed(acc, bins[a] + bins2[a2], bins[z - 1] + bins2[z2 - 1], out_bins, out_mass,
-                                 out_begin[p])
-
-
-@compile_kernel(f"void(int64[::1], int64[::1], {_LISTS}, {_LISTS}, int64, {_LISTS}, float64[::1], float64[::1], "
+@compile_kernel(f"void(int32[::1], float64[::1], int64[::1], {_LISTS}, float64[::1], float64[::1], float64[::1], "
                 "float64[::1])")
-def product_down(first: Index, second: Index, begin: Index, end: Index, bins: Index, mass: Array, begin2: Index,
-                 end2: Index, bins2: Index, mass2: Array, width: int, out_begin: Index, out_end: Index,
-                 out_bins: Index, out_mass: Array, out_adjoint: Array, adjoint: Array, adjoint2: Array) -> None:
-    """Reverse of ``product_up``."""
-    dense = np.zeros(width)
-    for p in range(first.size):
-        for e in range(out_begin[p], out_end[p]):
-            dense[out_bins[e]] = out_adjoint[e]
-        for e in range(begin[first[p]], end[first[p]]):
-            total = 0.0
-            for f in range(begin2[second[p]], end2[second[p]]):
-                v = dense[bins[e] + bins2[f]]
-                total += mass2[f] * v
-                adjoint2[f] += mass[e] * v
-            adjoint[e] += total
+def meet(q: Index, w: Array, key: Index, begin: Index, end: Index, bins: Index, mass: Array, slope: Array,
+         histogram: Array, adjoint: Array, worth: Array) -> None:
+    """Root: the histogram of the scores, what a weight of 1 of each row is worth, adjoints of the list it consults.
 
-
-@compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], {_LISTS}, float64[:,::1], float64[:,::1], "
-                "float64[::1], float64[::1])")
-def root_one(q: Index, w: Array, side: Index, key: Index, begin: Index, end: Index, bins: Index, mass: Array,
-             slope: Array, histogram: Array, adjoint: Array, count: Array) -> None:
-    """Root with one list: histograms per label, rows' signed counts, adjoints of the list.
-
-    ``side`` is 1 for label +1 and 0 for -1; ``slope[side, z]`` is y u at score bin z.
+    ``slope[z]`` is y u at bin z, which tells the label as well.
     """
     for t in range(q.size):
-        s = side[t]
+        low = q[t]  # what does not change in the inner loop, which the compiler cannot know
+        g = w[t]
         total = 0.0
         for e in range(begin[key[t]], end[key[t]]):
-            z = q[t] + bins[e]
-            v = slope[s, z]
+            z = low + bins[e]
+            v = slope[z]
             total += mass[e] * v
-            adjoint[e] += w[t] * v
-            histogram[s, z] += w[t] * mass[e]
-        count[t] = w[t] * total
-
-
-@numba.njit(error_model="numpy")
-def _gather(weight: Array, side: Index, q: Index, w: Array, key: Index, i: int, j: int, begin: Index, end: Index,
-            bins: Index, mass: Array) -> tuple[int, int]:
-    """Add the lists of the rows [i, j) to the dense weights of their sides; return their least and largest bin."""
-    low = weight.shape[1]
-    high = -1
-    for t in range(i, j):
-        if t + ROWS_AHEAD < key.size:
-            _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
-        s = side[t]
-        first = begin[key[t]]
-        last = end[key[t]]
-        for e in range(first, last):
-            weight[s, q[t] + bins[e]] += w[t] * mass[e]
-        if last > first:
-            low = min(low, q[t] + bins[first])
-            high = max(high, q[t] + bins[last - 1])
-    return low, high
-
-
-@numba.njit(error_model="numpy")
-def _consult(value: Array, s: int, q: int, w: float, bins: Index, mass: Array, adjoint: Array, first: int,
-             last: int) -> float:
-    """Return the sum of a list's weights times the dense values at its bins; add w times the values to its adjoint."""
-    total = 0.0
-    for e in range(first, last):
-        v = value[s, q + bins[e]]
-        total += mass[e] * v
-        adjoint[e] += w * v
-    return total
-
-
-@numba.njit(error_model="numpy")
-def _meet(weight: Array, value: Array, low: int, slope: Array, histogram: Array, bins: Index, mass: Array,
-          adjoint: Array) -> None:
-    """Meet the weights of bins low, low + 1, ... with one list: what each bin is worth; the weights are cleared."""
-    for z in range(weight.size):
-        g = weight[z]
-        if g == 0:
-            continue
-        total = 0.0
-        for f in range(bins.size):
-            at = low + z + bins[f]
-            v = slope[at]
-            total += mass[f] * v
-            adjoint[f] += g * v
-            histogram[at] += g * mass[f]
-        value[z] = total
-        weight[z] = 0.0
-
-
-@_inline
-def _few_pairs(q: Index, key: Index, first: int, last: int, begin: Index, end: Index, bins: Index, mass: Array,
-               width: int, n_second: int) -> bool:
-    """Say whether the rows [first, last) make fewer pairs with a second list than both labels have bins there."""
-    if (last - first) * n_second > 2 * width:
-        return False
-    entries, span = _extent(q, key, first, last, begin, end, bins, mass, width)
-    return entries * n_second < 2 * span
-
-
-@compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], int64[::1], {_LISTS}, {_LISTS}, "
-                "float64[:,::1], float64[:,::1], float64[::1], float64[::1], float64[::1])")
-def root_two(q: Index, w: Array, side: Index, key: Index, key2: Index, begin: Index, end: Index, bins: Index,
-             mass: Array, begin2: Index, end2: Index, bins2: Index, mass2: Array, slope: Array, histogram: Array,
-             adjoint: Array, adjoint2: Array, count: Array) -> None:
-    """Root with two lists; rows are sorted by the second list's key.
-
-    Per key of the second list the first is gathered into a dense array, so that a row costs one list, not a product.
-    Where the pairs of entries are fewer than the bins of that array, or a row is alone, they are met one by one.
-    """
-    width = slope.shape[1]
-    weight = np.zeros((2, width))
-    value = np.zeros((2, width))
-    i = 0
-    while i < key2.size:
-        j = i
-        while j < key2.size and key2[j] == key2[i]:
-            j += 1
-        first2 = begin2[key2[i]]
-        last2 = end2[key2[i]]
-        if j - i == 1 or _few_pairs(q, key, i, j, begin, end, bins, mass, width, last2 - first2):
-            for t in range(i, j):  # no function: a call costs more than the few pairs of a row
-                s = side[t]
-                found = 0.0
-                for e in range(begin[key[t]], end[key[t]]):
-                    g = w[t] * mass[e]
-                    total = 0.0
-                    for f in range(first2, last2):
-                        z = q[t] + bins[e] + bins2[f]
-                        v = slope[s, z]
-                        total += mass2[f] * v
-                        adjoint2[f] += g * v
-                        histogram[s, z] += g * mass2[f]
-                    found += mass[e] * total
-                    adjoint[e] += w[t] * total
-                count[t] = w[t] * found
-        else:
-            low, high = _gather(weight, side, q, w, key, i, j, begin, end, bins, mass)
-            for s in range(2):
-                _meet(weight[s, low : high + 1], value[s, low : high + 1], low, slope[s], histogram[s],
-                      bins2[first2:last2], mass2[first2:last2], adjoint2[first2:last2])
-            for t in range(i, j):
-                if t + ROWS_AHEAD < key.size:
-                    _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
-                    _fetch_list(begin, end, bins, adjoint, key[t + ROWS_AHEAD])
-                count[t] = w[t] * _consult(value, side[t], q[t], w[t], bins, mass, adjoint, begin[key[t]], end[key[t]])
-        i = j
+            adjoint[e] += g * v
+            histogram[z] += g * mass[e]
+        worth[t] = total

@@ -5,8 +5,9 @@ Rows come in chunks, and a node's whole rows in memory are one chunk. Only lists
 Source: our own derivation on top of message passing (see docs/relational/counting.md); guarantees G1 and G3 there.
 """
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy import sparse
 
 from buttress._checks import Array
 from buttress.relational.counting import compiled
-from buttress.relational.counting.lists import Lists, joined_lists, product_lists, summed_lists, unit_lists
+from buttress.relational.counting.lists import ENTRY_MEGABYTES, Lists, Sum, entries, groups, joined_lists, unit_lists
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, Rounding, evaluation
 from buttress.relational.counting.rows import Features, MemoryNode, Node, Rows, memory_nodes, sampled
 from buttress.relational.counting.schedule import Product, multiplied
@@ -23,6 +24,7 @@ from buttress.relational.plan.plan import Index, Plan, total_weight
 from buttress.relational.sources.deadline import check_time
 
 FINEST_STEP = 1e-9  # share of the largest score; finer steps would be lost in the rounding of 64-bit sums
+PRODUCT_ENTRIES = 10_000_000  # at most of the lists that are made at once for some of the root's rows
 REFINABLE_SHARE = 1 / 4  # of the memory: a call that took more could not be repeated on a grid four times as fine
 
 
@@ -113,7 +115,7 @@ def listed_oracle(X: Array, y: Array, weight: Array) -> GridOracle:
     one_key = np.zeros(1, dtype=np.int64)
     rows = Rows([Features(np.arange(X.shape[1]), X)], weight, np.array([0, len(y)]), one_key, [],
                 (y > 0).astype(np.int64))
-    return GridOracle([MemoryNode([], [rows])], X.shape[1], float(weight.sum()))
+    return GridOracle([MemoryNode([], rows)], X.shape[1], float(weight.sum()))
 
 
 @dataclass(frozen=True)
@@ -125,28 +127,38 @@ class Message:
     worth: Array
 
 
-@dataclass(frozen=True)
+@dataclass
 class Consulted:
-    """Lists that rows consult, those of the children and ``products`` of them: ``keys`` are (list, key of each row)."""
+    """Lists that rows consult, those of the children and products of them: ``keys`` are (list, key of each row)."""
 
     lists: list[Lists]
     worth: list[Array]
     keys: list[tuple[int, Index]]
-    products: list[Product]
-    low: int
+    products: list[tuple[int, int, Index, Sum]] = field(default_factory=list)  # the list, of which, its entries
 
-    def only(self) -> tuple[Lists, Index, Array]:
-        """Return the lists that rows consult where each has one, its key for each row, and what they are worth."""
+    def summed(self, q: Index, w: Array, start: Index, order: Any = slice(None)) -> Sum:
+        """Return rows, some in an ``order``, that are added up with the first of the lists that they consult."""
         op, key = self.keys[0]
-        return self.lists[op], key, self.worth[op]
+        return Sum(q[order], w[order], start, key[order], self.lists[op], self.worth[op])
+
+    def multiply(self, product: Product, free: float) -> int:
+        """Make a product of two lists, the entries of one as rows that consult the other.
+
+        Returns how often a number is added to, at most, on the way up or back.
+        """
+        one, (first, second) = self.lists[product.left], product.keys
+        start, entry = entries(one, first)
+        rows = Sum(one.bins[entry], one.mass[entry], start, np.repeat(second, np.diff(start)),
+                   self.lists[product.right], self.worth[product.right])
+        self.products.append((len(self.lists), product.left, entry, rows))
+        self.lists.append(rows.up(free))
+        self.worth.append(np.zeros(len(self.lists[-1].mass)))
+        return len(entry) + rows.below.longest
 
     def spread(self) -> None:
         """Bring what products are worth to the lists that they are made of."""
-        first = len(self.lists) - len(self.products)
-        for n, product in reversed(list(enumerate(self.products, start=first))):
-            one, two, made = (self.lists[op] for op in (product.left, product.right, n))
-            compiled.product_down(*product.keys, *one.arrays, *two.arrays, made.width, *made.arrays, self.worth[n],
-                                  self.worth[product.left], self.worth[product.right])
+        for made, one, entry, rows in reversed(self.products):
+            np.add.at(self.worth[one], entry, rows.down(self.lists[made], self.worth[made]))
 
 
 class _Pass:
@@ -169,13 +181,12 @@ class _Pass:
         before = self.free
         off = 0.0
         for rows in in_time(node):
-            q, low, rounding = self._bins(rows)
+            q, low, rounding = self._bins(node, rows, messages)
             off = max(off, rounding)
-            part = self._consulted(node, rows, messages, most=1)
-            below, key, _ = part.only()
-            made = summed_lists(q, rows.weight, rows.start, key, below, self.free)
+            part = self._consulted(node, rows.down, len(q), messages, most=1)
+            made = part.summed(q, rows.weight, rows.start).up(self.free)
             self.free -= made.megabytes
-            found.append((made, low + part.low))
+            found.append((made, low))
             numbers.append(rows.numbers)
         self.error += off
         lists, low = joined_lists(found, np.concatenate(numbers), self.free)
@@ -186,71 +197,80 @@ class _Pass:
         """Meet the root's rows with its children's lists: histograms, the gradient and what each entry is worth."""
         off = 0.0
         for rows in in_time(node):
-            q, low, rounding = self._bins(rows)
+            q, low, rounding = self._bins(node, rows, messages)
             off = max(off, rounding)
-            part = self._consulted(node, rows, messages, most=2)
-            order: Any = np.argsort(part.keys[1][1], kind="stable") if part.products else slice(None)
-            count = np.empty(len(q))
-            count[order] = self._met(q[order], rows.weight[order], rows.side[order], part, order, low + part.low)
-            part.spread()
-            rows.add(count, self.gradient)
+            width = int(q.max(initial=0)) + 1 + sum(messages[c].lists.width - 1 for c in node.children)
+            score: Array = self.step * (np.arange(width, dtype=np.float64) + low)
+            slope = np.concatenate([-self.loss.slope(-score), self.loss.slope(score)])
+            histogram = np.zeros(2 * width)
+            q += (rows.side * width).astype(np.int32)  # the bins of the second class follow those of the first
+            worth = np.zeros(len(q))
+            longest = sorted(messages[c].lists.longest for c in node.children)
+            most = min(PRODUCT_ENTRIES, self.free / (4 * ENTRY_MEGABYTES))
+            size = max(int(most / max(min(width, math.prod(longest[1:])), 1)), 1)
+            for piece in (slice(first, first + size) for first in range(0, len(q), size)):
+                keys = [key[piece] for key in rows.down]
+                part = self._consulted(node, keys, len(keys[0]), messages, most=2)
+                worth[piece] = self._met(q[piece], rows.weight[piece], part, slope, histogram)
+                part.spread()
+            rows.add(rows.weight * worth, self.gradient)
+            self.histogram = _added(self.histogram, (low, histogram.reshape(2, width)))
         self.error += off
 
-    def _met(self, q: Index, weight: Array, side: Index, part: Consulted, order: Any, low: int) -> Array:
-        """Run the root's kernel on rows, which follow each other by the second list; returns their signed counts."""
-        width = int(q.max(initial=0)) + 1 + sum(part.lists[op].width - 1 for op, _ in part.keys)
-        score: Array = (self.step * (np.arange(width) + float(low))).astype(np.float64)
-        slope = np.stack([-self.loss.slope(-score), self.loss.slope(score)])
-        histogram = np.zeros_like(slope)
-        count = np.zeros(len(q))
-        self.met += sum(int((part.lists[op].end - part.lists[op].begin)[key].sum()) for op, key in part.keys)
+    def _met(self, q: Index, weight: Array, part: Consulted, slope: Array, histogram: Array) -> Array:
+        """Meet some of the root's rows with their lists; returns what a weight of 1 of each is worth.
+
+        Of two lists the first is added up for each key of the second, so that rows meet that in groups of equal bins.
+        """
+        op, key = part.keys[-1]
+        last = part.lists[op]
         if len(part.keys) == 2:
-            (op, key), (op2, key2) = part.keys
-            compiled.root_two(q, weight, side, key[order], key2[order], *part.lists[op].arrays,
-                              *part.lists[op2].arrays, slope, histogram, part.worth[op], part.worth[op2], count)
-        else:
-            below, key, worth = part.only()
-            compiled.root_one(q, weight, side, key[order], *below.arrays, slope, histogram, worth, count)
-        self.histogram = _added(self.histogram, (low, histogram))
-        return count
+            order = np.argsort(key, kind="stable")
+            start, numbers = groups(key[order])
+            rows = part.summed(q, weight, start, order)
+            made = rows.up(self.free)
+            self.met += rows.below.longest
+            part.keys = [(op, np.repeat(numbers, made.end - made.begin))]
+            found = np.empty(len(q))
+            found[order] = rows.down(made, self._met(made.bins, made.mass, part, slope, histogram))
+            return found
+        self.met += len(q) + last.longest
+        worth = np.zeros(len(q))
+        compiled.meet(q, weight, key, *last.arrays, slope, histogram, part.worth[op], worth)
+        return worth
 
     def down(self, node: Node, message: Message, messages: list[Message]) -> None:
         """Bring what a node's lists are worth to its rows and to its children's lists."""
-        lists = message.lists
         for rows in in_time(node):
-            q, low, _ = self._bins(rows)
-            part = self._consulted(node, rows, messages, most=1)
-            q += low + part.low - message.low
-            below, key, worth = part.only()
-            self.met += below.width
-            count = np.zeros(len(q))
-            compiled.block_down(q, rows.weight, rows.start, key, *below.arrays, lists.width,
-                                lists.begin[rows.numbers], lists.end[rows.numbers], lists.bins, lists.mass,
-                                message.worth, worth, count)
+            q, low, _ = self._bins(node, rows, messages)
+            q += low - message.low
+            part = self._consulted(node, rows.down, len(q), messages, most=1)
+            summed = part.summed(q, rows.weight, rows.start)
+            self.met += summed.below.longest
+            worth = summed.down(message.lists.of(rows.numbers), message.worth)
             part.spread()
-            rows.add(count, self.gradient)
+            rows.add(rows.weight * worth, self.gradient)
 
-    def _bins(self, rows: Rows) -> tuple[Index, int, float]:
-        """Return the bins of rows' scores, counted from the least; the least; and how far off the scores are then."""
+    def _bins(self, node: Node, rows: Rows, messages: list[Message]) -> tuple[Index, int, float]:
+        """Return the bins of rows' scores, counted from the least; the least of what the rows make with their
+        children's lists; and how far off the scores are then."""
         score = rows.scores(self.beta)
         rounded = np.floor(score / self.step + 0.5)
         low = rounded.min()
-        return (rounded - low).astype(np.int32), int(low), float(np.abs(score - self.step * rounded).max())
+        return ((rounded - low).astype(np.int32), int(low) + sum(messages[c].low for c in node.children),
+                float(np.abs(score - self.step * rounded).max()))
 
-    def _consulted(self, node: Node, rows: Rows, messages: list[Message], most: int) -> Consulted:
-        """Return the lists of rows, multiplied until there are at most ``most``."""
-        lists = [messages[c].lists for c in node.children]
-        worth = [messages[c].worth for c in node.children]
-        products, keys = multiplied(list(enumerate(rows.down)), most, len(lists))
-        if not lists:
-            return Consulted([unit_lists()], [np.zeros(1)], [(0, np.zeros(len(rows.weight), dtype=np.int64))], [], 0)
+    def _consulted(self, node: Node, keys: Sequence[Index], n: int, messages: list[Message], most: int) -> Consulted:
+        """Return the lists of n rows, multiplied until there are at most ``most``."""
+        if not keys:
+            return Consulted([unit_lists()], [np.zeros(1)], [(0, np.zeros(n, dtype=np.int64))])
+        products, left = multiplied(list(enumerate(keys)), most, len(keys))
+        part = Consulted([messages[c].lists for c in node.children], [messages[c].worth for c in node.children], left)
         free = self.free
         for product in products:
-            lists.append(product_lists(product, lists, free))
-            worth.append(np.zeros(len(lists[-1].mass)))
-            free -= lists[-1].megabytes
-            self.met += 2 * (lists[-1].width + len(product.keys[0]))
-        return Consulted(lists, worth, keys, products, sum(messages[c].low for c in node.children))
+            self.met += part.multiply(product, free)
+            free -= part.lists[-1].megabytes
+        return part
 
     def margins(self) -> tuple[Array, Array]:
         """Return the margins that occur and their weights."""
@@ -262,7 +282,7 @@ class _Pass:
 
 
 def _added(one: tuple[int, Array] | None, two: tuple[int, Array]) -> tuple[int, Array]:
-    """Add two histograms (least bin, weights per label)."""
+    """Add two histograms (least bin, weights a label)."""
     if one is None:
         return two
     low = min(one[0], two[0])

@@ -7,7 +7,6 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.relational.counting import compiled
-from buttress.relational.counting.schedule import Product
 from buttress.relational.plan.plan import Index
 
 ENTRY_MEGABYTES = 20e-6  # of an entry of a list: bin (4 bytes), weight and adjoint (8 each)
@@ -31,6 +30,15 @@ class Lists:
     def arrays(self) -> tuple[Index, Index, Index, Array]:
         return self.begin, self.end, self.bins, self.mass
 
+    @property
+    def longest(self) -> int:
+        """The entries of the longest list."""
+        return int((self.end - self.begin).max())
+
+    def of(self, keys: Index) -> "Lists":
+        """Return the lists of some keys."""
+        return replace(self, begin=self.begin[keys], end=self.end[keys])
+
     def filled(self) -> "Lists":
         """Return the lists without the room behind the last, once they are made."""
         used = int(self.end[-1])
@@ -42,22 +50,45 @@ def unit_lists() -> Lists:
     return Lists(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int32), np.ones(1), 1)
 
 
-def product_lists(product: Product, lists: list[Lists], free: float) -> Lists:
-    one = lists[product.left]
-    two = lists[product.right]
-    width = one.width + two.width - 1
-    sizes = (one.end - one.begin)[product.keys[0]] * (two.end - two.begin)[product.keys[1]]
-    out = room(sizes, width, free)
-    compiled.product_up(*product.keys, *one.arrays, *two.arrays, width, *out.arrays)
-    return out.filled()
+@dataclass(frozen=True)
+class Sum:
+    """Rows of bin ``q`` and weight ``w`` that are added up to lists: those of list k begin at ``start[k]``.
+
+    Each row consults list ``key`` of ``below``, whose bins are shifted by its own and whose weights are multiplied;
+    ``worth`` is what each entry of ``below`` is worth, found on the way down.
+    """
+
+    q: Index
+    w: Array
+    start: Index
+    key: Index
+    below: Lists
+    worth: Array
+
+    def up(self, free: float) -> Lists:
+        """Return the lists that the rows are added up to."""
+        width = int(self.q.max(initial=0)) + self.below.width
+        ends = np.concatenate([[0], np.cumsum((self.below.end - self.below.begin)[self.key])])
+        out = room(np.diff(ends[self.start]), width, free)
+        compiled.block_up(self.q, self.w, self.start, self.key, *self.below.arrays, width, *out.arrays)
+        return out.filled()
+
+    def down(self, made: Lists, worth: Array) -> Array:
+        """Return what a weight of 1 of each row is worth, from the ``worth`` of the entries of the lists ``made``.
+
+        What the entries below are worth is added up in place.
+        """
+        found = np.zeros(len(self.q))
+        compiled.block_down(self.q, self.w, self.start, self.key, *self.below.arrays, made.width, *made.arrays, worth,
+                            self.worth, found)
+        return found
 
 
-def summed_lists(q: Index, w: Array, start: Index, key: Index, below: Lists, free: float) -> Lists:
-    """Return the lists of the keys of rows, from their bins and weights and the list ``key`` of ``below``."""
-    width = int(q.max(initial=0)) + below.width
-    out = room(np.add.reduceat((below.end - below.begin)[key], start[:-1]), width, free)
-    compiled.block_up(q, w, start, key, *below.arrays, width, *out.arrays)
-    return out.filled()
+def entries(lists: Lists, chosen: Index) -> tuple[Index, Index]:
+    """Return where the entries of each of the ``chosen`` lists begin, and the end of the last; and the entries."""
+    many = (lists.end - lists.begin)[chosen]
+    start = np.concatenate([[0], np.cumsum(many)])
+    return start, np.arange(start[-1]) + np.repeat(lists.begin[chosen] - start[:-1], many)
 
 
 def joined_lists(found: Sequence[tuple[Lists, int]], numbers: Index, free: float) -> tuple[Lists, int]:
@@ -75,7 +106,7 @@ def joined_lists(found: Sequence[tuple[Lists, int]], numbers: Index, free: float
                   np.concatenate([lists.mass for lists, _ in found]), max(lists.width for lists, _ in found))
     q = np.repeat([place - low for _, place in found], [len(lists.begin) for lists, _ in found]).astype(np.int32)
     start, _ = groups(numbers)
-    return summed_lists(q, np.ones(len(q)), start, np.arange(len(q)), whole, free), low
+    return Sum(q, np.ones(len(q)), start, np.arange(len(q)), whole, np.zeros(0)).up(free), low
 
 
 def groups(numbers: Index) -> tuple[Index, Index]:

@@ -13,8 +13,6 @@ from buttress.relational.counting.schedule import Block, schedule
 from buttress.relational.plan.plan import Index, Plan
 from buttress.relational.plan.rows import unrank
 
-PRODUCT_ROWS = 10_000  # rows whose lists are multiplied at once: a product takes memory for every row
-
 
 @dataclass(frozen=True)
 class Features:
@@ -90,17 +88,17 @@ class Node(Protocol):
 
 @dataclass(frozen=True)
 class MemoryNode:
-    """A node whose rows are in memory, as one chunk or several."""
+    """A node whose rows are in memory, as one chunk."""
 
     children: Sequence[int]
-    parts: Sequence[Rows]
+    rows: Rows
 
     def chunks(self) -> Iterator[Rows]:
-        return iter(self.parts)
+        yield self.rows
 
     def span(self, beta: Array) -> tuple[float, float]:
-        scores = [rows.scores(beta) for rows in self.parts]
-        return min(float(score.min()) for score in scores), max(float(score.max()) for score in scores)
+        score = self.rows.scores(beta)
+        return float(score.min()), float(score.max())
 
 
 def memory_nodes(plan: Plan, fold: bool, listed: int) -> list[MemoryNode]:
@@ -117,13 +115,9 @@ def memory_nodes(plan: Plan, fold: bool, listed: int) -> list[MemoryNode]:
         blocks = schedule(plan, products=False, fold=fold).blocks
         side = (plan.y > 0).astype(np.int64)
     weights = plan.weights()
-    *others, root = blocks
-    made = [MemoryNode([op for op, _ in block.lists], [_rows(plan, block, weights, side[:0])]) for block in others]
-    order = root.order()
-    step = PRODUCT_ROWS if len(root.lists) > 2 else root.n_rows
-    parts = [order[first : first + step] for first in range(0, root.n_rows, step)]
-    return [*made, MemoryNode([op for op, _ in root.lists],
-                              [_rows(plan, root.part(part), weights, side[part]) for part in parts])]
+    order = blocks[-1].order()
+    blocks[-1] = blocks[-1].part(order)
+    return [MemoryNode([op for op, _ in block.lists], _rows(plan, block, weights, side[order])) for block in blocks]
 
 
 def _rows(plan: Plan, block: Block, weights: list[Array], side: Index) -> Rows:
