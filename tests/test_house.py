@@ -18,13 +18,13 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 30_365,  # without imports and docstrings
-    "lines": 61_190,
-    "functions": 3_926,
-    "files": 407,
+    "statements": 31_010,  # without imports and docstrings
+    "lines": 62_567,
+    "functions": 4_002,
+    "files": 420,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
-    "names of constants": 807,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 34_725,  # outside tables
+    "names of constants": 816,  # in upper case, at the head of a file; one that several files have counts once
+    "words of docs": 35_173,  # outside tables
 }
 
 
