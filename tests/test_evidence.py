@@ -142,6 +142,7 @@ def test_a_model_without_proofs_says_so_of_every_row(tmp_path, capsys):
     found = write(make_pipeline(StandardScaler(), MLPClassifier(max_iter=5, random_state=0)), tmp_path)
     assert set(found.rows["radius"]) == {None}
     assert set(found.not_proven) == {"radii", "optimum", "labels"}
+    assert "MLPClassifier" in found.not_proven["radii"]
     assert (tmp_path / "evidence.html").read_text().count("not proven</td>") == len(found.rows["row"])
     assert verify.main([str(tmp_path)]) == 2
     assert "no statement" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 
 from buttress import verify
 from buttress.audit.protocols import Labels
@@ -44,20 +45,25 @@ def scores_of(model: Any, X: Rows) -> Model:
     score = read_scores(as_classifier(model))
     held = None if score is None else score.expansion
     if score is None or score.sizes is not None or not isinstance(held, KernelExpansion):
-        raise ValueError(f"no proof is known for {type(model).__name__}: its scores are neither a kernel expansion nor "
-                         f"trees ({NAMES})")
+        raise ValueError(f"no proof is known for {_last(model)}: its scores are neither a kernel expansion nor trees "
+                         f"({NAMES})")
     if any(part.dtype != np.float64 for part in (held.centers, held.coef)):
         raise ValueError("proofs are of scores in float64: fit the model to rows in float64")
     classes, pairs = len(score.contrasts), False
     if not np.array_equal(score.contrasts, contrasts(classes, pairs=False)):
         pairs = np.array_equal(score.contrasts, contrasts(classes, pairs=True))
         if not pairs:
-            raise ValueError(f"no proof is known for the way in which {type(model).__name__} decides")
+            raise ValueError(f"no proof is known for the way in which {_last(model)} decides")
     wide = {name: np.broadcast_to(np.asarray(getattr(score, name), float).ravel(), X.shape[1]).tolist()
             for name in ("shift", "scale", "origin")}
     arrays = {name: np.asarray(getattr(held, name), float).tolist() for name in ("centers", "coef", "intercept")}
     linear = None if held.linear is None else np.asarray(held.linear, float).tolist()
     return {"kernel": described(_kernel(held.kernel)), "pairs": pairs, "linear": linear, **arrays, **wide}
+
+
+def _last(model: Any) -> str:
+    """Return what the last step of pipelines is called."""
+    return _last(model[-1]) if isinstance(model, Pipeline) else type(model).__name__
 
 
 def _kernel(kernel: Kernel) -> Model:
