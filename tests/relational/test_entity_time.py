@@ -342,7 +342,7 @@ def test_times_that_are_numbers_have_windows_in_their_own_unit(engine):
     np.testing.assert_array_equal(found["since"], [0.5, np.nan])
     np.testing.assert_array_equal(found["gap"], [1.5, np.nan])
     assert found["trend"][0] == pytest.approx(np.polyfit(other["t"][:3], other["v"][:3], 1)[0])
-    with pytest.raises(ValueError, match=r"times of this join are numbers.*window '30d'.*Use '30'"):
+    with pytest.raises(ValueError, match=r"times of this join are numbers.*window or delay '30d'.*Use '30'"):
         EntityFeatures(join, ("count:30d",), engine=engine).fit(rows)
 
 
