@@ -59,7 +59,8 @@ def test_the_slack_is_that_of_the_lengths_of_rows_and_of_centres(far):
     lead = lead_of(RBF(1.0), [z], [1.0])
     lead.unit = SINGLE
     true = sum(one**2 for one in fractions(x + z))
-    assert 0 < abs(Fraction(square_in_single(x + z)) - true) <= Fraction(float(lead.slack(box_of(x, np.zeros(128)))[0, 0]))
+    slack = Fraction(float(lead.slack(box_of(x, np.zeros(128)))[0, 0]))
+    assert 0 < abs(Fraction(square_in_single(x + z)) - true) <= slack
 
 
 def test_sums_of_doubts_and_a_doubt_beside_a_constant_are_rounded_up():
@@ -191,7 +192,7 @@ def test_a_region_around_0_and_one_at_the_edge_of_its_ball_hold_their_moves():
     for scale, radius in rng.uniform(0.1, 10, size=(50, 2)):
         region = Attacker("linf", np.array([scale])).region(np.zeros((1, 1)), np.array([radius]))
         assert fractions(region.half)[0] >= Fraction(scale) * Fraction(radius)
-    for row, edge in rng.uniform(0.5, 1, size=(50, 2)):  # a box about 0 that the ball's border, radius exactly, goes through
+    for row, edge in rng.uniform(0.5, 1, size=(50, 2)):  # a box about 0 on the ball's border
         low, high = np.array([[-edge * 1e-9]]), np.array([[edge * 2e-9]])
         region = Attacker("l2", np.ones(1), low, high).region(np.array([[row]]), np.array([row]))
         middle = fractions(region.anchor)[0] + fractions(region.offset)[0]
@@ -319,7 +320,8 @@ def test_what_a_scaler_loses_moves_the_scores_of_the_second_order(kernel):
 
 def test_the_sum_over_centres_and_products_of_a_model_of_float32_lose_a_unit_a_term():
     many, d = 20000, 128
-    lead = lead_of(Polynomial(2, 1.0, 1.0), np.zeros((many, 1)), np.append(1.0, np.full(many - 1, SINGLE / 4)), square=1.0)
+    weights = np.append(1.0, np.full(many - 1, SINGLE / 4))
+    lead = lead_of(Polynomial(2, 1.0, 1.0), np.zeros((many, 1)), weights, square=1.0)
     lead.unit = SINGLE
     second = second_order(lead, np.zeros((1, 1)), np.ones(1))
     lost = (many - 1) * SINGLE / 4  # each is less than half a unit of 1

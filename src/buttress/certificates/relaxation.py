@@ -23,8 +23,9 @@ comes with a multiplier (:meth:`Region.least`). Every tau gives a bound; the nex
 
 Rounding is bounded operation by operation, with the usual law: a sum of m terms is off by at most m units of their
 sizes, and a product, a root or a kernel value by a few of its own, which the 32 units of ``share`` hold; its exponent
-is off by less than ``slack`` moves it. ``slack`` bounds by how much a squared distance may be off, in the model's computation at any input of the region and in ours. Each bound is lowered by
-what all of that can change in it and in the scores that the model itself computes, so that one above 0 is a proof.
+is off by less than ``slack`` moves it. ``slack`` bounds by how much a squared distance may be off, in the model's
+computation at any input of the region and in ours. Each bound is lowered by what all of that can change in it and in
+the scores that the model itself computes, so that one above 0 is a proof.
 """
 
 from collections.abc import Callable
