@@ -66,6 +66,7 @@ class Lead:
     centers : array of shape (m, d)
     weights : array of shape (n, m)
     bias : array of shape (n,)
+        Lowered by what rounding may change in it, in the model too.
     square : array of shape (n,)
         For the bound of second order: the squared norm of f without its intercept (RBF), or of its cubic form.
     origin : float

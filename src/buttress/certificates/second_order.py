@@ -165,6 +165,8 @@ def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
     if isinstance(kernel, Polynomial) and kernel.degree not in (2, 3):
         return None
     size, expand = share * lead.of_size(), _expand_rbf if isinstance(kernel, RBF) else _expand_polynomial
+    if size.sum(axis=1).min() < 1e16 * np.sqrt(TINY):  # squares of so small coefficients are 0, and prove nothing
+        return None
     rows = [expand(kernel, share * lead.weights[i], size[i], lead, lead.square[i], X[i]) for i in range(len(X))]
     value, slope, matrix, left, sizes, summed = (np.array(part) for part in zip(*rows, strict=True))
     scale = np.broadcast_to(scale, slope.shape)
@@ -210,7 +212,7 @@ def _expand_rbf(kernel: RBF, c: Array, size: Array, lead: Lead, square: float, x
     hidden = 8 * UNIT * (len(w) + d + 32) * size.sum() ** 2 + UNIT * (d**2 + 16) * bent
     left = float(np.sqrt(max(left, 0) + hidden))  # by far more than one rounding of it too high
     orders = np.stack([np.ones_like(r2), 2 * gamma * np.sqrt(r2), 2 * gamma**2 * r2])
-    sizes = 2 * TINY * orders @ size  # of values that exp says are 0
+    sizes = 8 * TINY * orders @ size  # of values that exp says are 0
     lengths = 2 * x @ x + (lead.centers**2).sum(axis=1).max() + lead.origin**2
     summed = np.array([size @ values, size.sum(), np.sqrt(r2.max()), lengths])
     return value, 2 * gamma * first, 2 * gamma**2 * second, left, sizes, summed
