@@ -28,7 +28,8 @@ from buttress.certificates.relaxation import (
     relaxed,
 )
 from buttress.certificates.second_order import _after_second, _axes, second_order
-from buttress.kernels import RBF, Cauchy, Laplacian, MultiscaleRBF, Polynomial
+from buttress.expansion import KernelExpansion
+from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Laplacian, Log, MultiscaleRBF, Polynomial
 
 HALF = 2.0**-53  # is lost beside 1
 
@@ -369,3 +370,29 @@ def test_coefficients_whose_squares_are_0_have_no_second_order():
     assert second_order(lead_of(RBF(1.0), centers, 1e-170 * weights), np.zeros((1, 1)), np.ones(1)) is None
     found = second_order(lead_of(RBF(1.0), centers, weights), np.zeros((1, 1)), np.ones(1))
     assert found.bound(np.ones(1), "l2")[0] <= reached
+
+
+@pytest.mark.parametrize("far", [3.0, 10.0, 1e3])
+@pytest.mark.parametrize("kernel", [Cauchy(1.0), InverseMultiquadric(1.0), MultiscaleRBF([1.0, 0.5]), Laplacian(1.0),
+                                    Log(1.0, 1.0), RBF(1.0)], ids=lambda kernel: type(kernel).__name__)
+def test_distances_are_as_exact_as_those_from_the_median_of_the_centres(kernel, far):
+    """A row and a centre near 0, the other centres far away, and so their median: within .9 r distances become 0."""
+    centers, weights = np.r_[0.0, np.full(15, far)][:, None], np.r_[-1.0, np.zeros(15)]
+    r = 0.9 * np.sqrt(16 * np.finfo(float).eps * 2 * far**2)
+    lead = lead_of(kernel, centers, weights)
+    points = np.linspace(r, 3 * r, 501)[:, None]
+    model = KernelExpansion(kernel, centers, weights[:, None], np.zeros(1))(points)[:, 0]
+    model = model * np.exp((points[:, 0] - 2 * r) ** 2) if isinstance(kernel, RBF) else model
+    assert relaxed(lead, box_of([2 * r], [r]).rounded())[0][0] <= model.min()
+
+
+@pytest.mark.parametrize("count", [512, 4096])
+def test_a_mean_of_many_kernels_is_off_by_a_unit_for_each(count):
+    kernel = MultiscaleRBF([1.0] * count)
+    squares = np.linspace(0.3, 0.7, 41) * count * 2.0**-53
+    off = kernel.profile(squares) - np.exp(-squares)
+    near, far = sorted(np.sqrt(squares[[off.argmax(), off.argmin()]]))
+    region = box_of([np.sqrt(squares[off.argmax()])], [far - near]).rounded()
+    points = np.linspace(region.anchor[0, 0] - far + near, region.anchor[0, 0] + far - near, 501)[:, None]
+    model = KernelExpansion(kernel, np.zeros((1, 1)), np.ones((1, 1)), np.zeros(1))(points)
+    assert relaxed(lead_of(kernel, [[0.0]], [1.0]), region)[0][0] <= model.min()

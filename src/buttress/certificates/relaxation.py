@@ -49,6 +49,7 @@ from buttress.kernels import (
     Radial,
     squared_distances,
 )
+from buttress.kernels.kernel import middle
 
 CONVEX = (RBF, MultiscaleRBF, Laplacian, Cauchy, InverseMultiquadric, Log)  # F convex and falling in r^2
 ROUNDS = 3  # choices of tangents
@@ -112,7 +113,8 @@ class Lead:
 
     def share(self) -> float:
         """Return by which share of its terms' sizes a sum over the centres may be off, in the model and here."""
-        return self.coarsest() * (len(self.centers) + 32)
+        values = sum(len(kernel.gammas) if isinstance(kernel, MultiscaleRBF) else 1 for kernel, _ in self.kernels)
+        return self.coarsest() * (len(self.centers) + values + 32)
 
     def coarsest(self) -> float:
         """Return the larger one of the model's unit and that of the numbers here."""
@@ -120,9 +122,19 @@ class Lead:
 
     def slack(self, region: Region) -> Array:
         """Return what rounding may change in squared distances or products of inputs of the region, shape (n, m)."""
-        squares = (region.anchor**2).sum(axis=1) + region.longest() ** 2
-        lengths = 2 * squares[:, None] + (self.centers**2).sum(axis=1) + self.origin**2
+        lengths = self.lengths(region.anchor, region.longest())
         return 4 * self.coarsest() * (region.anchor.shape[1] + 16) * lengths
+
+    def lengths(self, X: Array, longest: Array) -> Array:
+        """Return squared lengths (n, m) of rows X moved by ``longest`` (n,), and of centres: distances are made of them.
+
+        They are measured from 0, as scikit-learn does, or from the centres' median, as this package does.
+        """
+        found = np.zeros((len(X), len(self.centers)))
+        for start in (np.zeros(X.shape[1]), middle(self.centers)):
+            own = 2 * (((X - start) ** 2).sum(axis=1) + longest**2)
+            found = np.maximum(found, own[:, None] + ((self.centers - start) ** 2).sum(axis=1))
+        return found + self.origin**2
 
 
 @dataclass

@@ -213,7 +213,7 @@ def _expand_rbf(kernel: RBF, c: Array, size: Array, lead: Lead, square: float, x
     left = float(np.sqrt(max(left, 0) + hidden))  # by far more than one rounding of it too high
     orders = np.stack([np.ones_like(r2), 2 * gamma * np.sqrt(r2), 2 * gamma**2 * r2])
     sizes = 8 * TINY * orders @ size  # of values that exp says are 0
-    lengths = 2 * x @ x + (lead.centers**2).sum(axis=1).max() + lead.origin**2
+    lengths = lead.lengths(x[None], np.zeros(1)).max()
     summed = np.array([size @ values, size.sum(), np.sqrt(r2.max()), lengths])
     return value, 2 * gamma * first, 2 * gamma**2 * second, left, sizes, summed
 
