@@ -126,7 +126,7 @@ class Lead:
         return 4 * self.coarsest() * (region.anchor.shape[1] + 16) * lengths
 
     def lengths(self, X: Array, longest: Array) -> Array:
-        """Return squared lengths (n, m) of rows X moved by ``longest`` (n,), and of centres: distances are made of them.
+        """Return squared lengths (n, m) of rows X moved by ``longest`` (n,), and of centres: distances come from these.
 
         They are measured from 0, as scikit-learn does, or from the centres' median, as this package does.
         """
