@@ -57,7 +57,7 @@ class Region:
 
     def rounded(self) -> "Region":
         """Return the region a little wider: its middle, ends and radius are themselves rounded."""
-        off = 8 * UNIT * (np.abs(self.anchor) + self.half + (0.0 if self.offset is None else np.abs(self.offset)))
+        off = 8 * UNIT * (np.abs(self.anchor) + self.half)
         radius = (self.radius + np.linalg.norm(off / self.scale, axis=1)) * (1 + self._share())
         return Region(self.anchor, self.half + off, self.offset, self.scale, radius)
 
@@ -84,7 +84,7 @@ class Region:
         A, Z = self.anchor * self.scale, centers * self.scale
         sizes = (A**2).sum(axis=1)[:, None] + (Z**2).sum(axis=1)
         square = sizes - 2 * A @ Z.T + 2 * self._share() * sizes
-        return self.radius[:, None] * np.sqrt(np.maximum(square, 0)) * (1 + 8 * UNIT)
+        return self.radius[:, None] * np.sqrt(np.maximum(square, 0))
 
     def least(self, slope: Array, bend: Array) -> tuple[Array, Array]:
         """Return a lower bound (n,) of slope'd + bend |d|^2 over the region, and moves (n, d) where it is nearly so.

@@ -22,9 +22,10 @@ The sum of these is const + slope'd + bend |d|^2, whose least value over a box i
 comes with a multiplier (:meth:`Region.least`). Every tau gives a bound; the next are taken where the last was least.
 
 Rounding is bounded operation by operation, with the usual law: a sum of m terms is off by at most m units of their
-sizes, and a product, a root or a kernel value by a few of its own (:data:`FUNCTION`). ``slack`` bounds by how much a
-squared distance may be off, in the model's computation at any input of the region and in ours. Each bound is lowered by
-what all of that can change in it and in the scores that the model itself computes, so that one above 0 is a proof.
+sizes, and a product, a root or a kernel value by a few of its own, which the 32 units of ``share`` hold; its exponent
+is off by less than ``slack`` moves it. ``slack`` bounds by how much a squared distance may be off, in the model's
+computation at any input of the region and in ours. Each bound is lowered by what all of that can change in it and in
+the scores that the model itself computes, so that one above 0 is a proof.
 """
 
 from collections.abc import Callable
@@ -48,13 +49,11 @@ from buttress.kernels import (
     Radial,
     squared_distances,
 )
+from buttress.kernels.kernel import middle
 
 CONVEX = (RBF, MultiscaleRBF, Laplacian, Cauchy, InverseMultiquadric, Log)  # F convex and falling in r^2
 ROUNDS = 3  # choices of tangents
 TINY = float(np.finfo(float).tiny)  # values below it have lost digits, or are 0
-# Share by which a kernel's value or slope may be off: its exponent, at most 745 where the value is above 0, by three
-# roundings, and its exponential, logarithm or power by eight.
-FUNCTION = 1600 * UNIT
 
 
 @dataclass
@@ -68,6 +67,7 @@ class Lead:
     centers : array of shape (m, d)
     weights : array of shape (n, m)
     bias : array of shape (n,)
+        Lowered by what rounding may change in it, in the model too.
     square : array of shape (n,)
         For the bound of second order: the squared norm of f without its intercept (RBF), or of its cubic form.
     origin : float
@@ -112,8 +112,9 @@ class Lead:
         return np.abs(self.weights) if self.sizes is None else self.sizes
 
     def share(self) -> float:
-        """Return by which share of its terms' sizes a sum over the centres may be off."""
-        return self.unit * (len(self.centers) + 32)
+        """Return by which share of its terms' sizes a sum over the centres may be off, in the model and here."""
+        values = sum(len(kernel.gammas) if isinstance(kernel, MultiscaleRBF) else 1 for kernel, _ in self.kernels)
+        return self.coarsest() * (len(self.centers) + values + 32)
 
     def coarsest(self) -> float:
         """Return the larger one of the model's unit and that of the numbers here."""
@@ -121,9 +122,19 @@ class Lead:
 
     def slack(self, region: Region) -> Array:
         """Return what rounding may change in squared distances or products of inputs of the region, shape (n, m)."""
-        squares = (region.anchor**2).sum(axis=1) + region.longest() ** 2
-        lengths = 2 * squares[:, None] + (self.centers**2).sum(axis=1) + self.origin**2
+        lengths = self.lengths(region.anchor, region.longest())
         return 4 * self.coarsest() * (region.anchor.shape[1] + 16) * lengths
+
+    def lengths(self, X: Array, longest: Array) -> Array:
+        """Return squared lengths (n, m) of rows X moved by ``longest`` (n,), and of centres: distances come from these.
+
+        They are measured from 0, as scikit-learn does, or from the centres' median, as this package does.
+        """
+        found = np.zeros((len(X), len(self.centers)))
+        for start in (np.zeros(X.shape[1]), middle(self.centers)):
+            own = 2 * (((X - start) ** 2).sum(axis=1) + longest**2)
+            found = np.maximum(found, own[:, None] + ((self.centers - start) ** 2).sum(axis=1))
+        return found + self.origin**2
 
 
 @dataclass
@@ -170,8 +181,8 @@ def _refined(lines: Lines, region: Region) -> tuple[Array, Array]:
     for _ in range(ROUNDS):
         line = lines(guess)
         fall, moves = region.least(line.slope, line.bend)
-        doubt = line.doubt + 8 * UNIT * (np.abs(line.const) + np.abs(fall) + line.doubt)
-        best = np.fmax(best, line.const + fall - doubt)
+        doubt = line.doubt + 8 * UNIT * (np.abs(line.const) + line.doubt)
+        best = np.fmax(best, line.const + fall - doubt)  # ``fall`` is low by more units of it than rounding takes here
         guess = (guess + np.nan_to_num(moves)) / 2
     return best, moves
 
@@ -181,7 +192,7 @@ def _summed(lead: Lead, region: Region) -> Lines:
     parts = [_radial(kernel, share, lead, region) if isinstance(kernel, Radial) else
              _product(kernel, share, lead, region) for kernel, share in lead.kernels]
     flat = np.zeros_like(region.anchor)
-    others = [Below(lead.bias, flat, flat[:, 0], 8 * lead.unit * np.abs(lead.bias))]
+    others = [Below(lead.bias, flat, flat[:, 0], flat[:, 0])]
     if lead.tilt is not None:
         others.append(_linear(lead, region))
     return lambda guess: _added(others + [part(guess) for part in parts], region)
@@ -240,7 +251,7 @@ class RadialLines:
         least, most, nearest = region.spans(centers)
         square = squared_distances(region.anchor, centers)
         low = np.maximum(np.maximum(nearest, square - 2 * most) - slack, 0)
-        high = square - 2 * least + region.longest()[:, None] ** 2 + slack
+        high = square - 2 * least + region.longest()[:, None] ** 2
         return cls(kernel, square, low, high, kernel.profile(low), kernel.profile(high))
 
     def tangents(self, square: Array) -> tuple[Array, Array]:
@@ -262,17 +273,17 @@ def _radial(kernel: Radial, share: float, lead: Lead, region: Region) -> Lines:
     slack = lead.slack(region)
     over = RadialLines.over(kernel, Z, region, slack)
     above, fall = over.chords()
-    # F changes most, for a squared distance that is off, where it is steepest: at the least one
+    # F changes most, for a squared distance that is off, where it is steepest: at the least one. That of the model is
+    # off, and the one here at which a chord is taken; of tangents, which also hold below 0, the slope says by how much
     nearest = np.maximum(over.low - slack, 0)
     shaken = kernel.profile(nearest) - kernel.profile(nearest + slack)
     extent = np.maximum(np.abs(over.F_low), np.abs(over.F_high))
-    kept = size * (2 * shaken + (lead.share() + 4 * FUNCTION) * extent + 8 * TINY)
-    wide = slack + FUNCTION * (np.maximum(over.square, over.high) - np.minimum(over.low, over.square))
+    kept = size * (2 * shaken + lead.share() * extent + 8 * TINY)
 
     def lines(guess: Array) -> Below:
         below, steep = over.tangents(squared_distances(region.anchor + guess, Z))
         C = W * np.where(W > 0, steep, fall)
-        line = _line(region, Z, W * np.where(W > 0, below, above), C, kept + 4 * np.abs(C) * wide, -2.0, 1)
+        line = _line(region, Z, W * np.where(W > 0, below, above), C, kept + np.abs(C) * slack, -2.0, 1)
         line.bend = C.sum(axis=1)
         line.doubt = line.doubt + lead.share() * np.abs(C).sum(axis=1) * region.longest() ** 2
         return line
@@ -287,13 +298,12 @@ def _factored(lead: Lead, region: Region) -> Lines:
     rate, values = 2 * kernel.gamma, kernel(anchor, Z)
     W, size = share * lead.weights * values, share * lead.of_size() * values
     least, most, _ = region.spans(Z)
-    low, high = (rate * end + side * 4 * UNIT * rate * np.abs(end) for end, side in ((least, -1), (most, 1)))
+    low, high = rate * least, rate * most
     E_low, E_high = np.exp(low), np.exp(high)
     fall = np.where(high - low > 1e-6, (E_high - E_low) / np.maximum(high - low, 1e-6), E_high)
     shaken = lead.share() + 4 * np.expm1(kernel.gamma * lead.slack(region))
-    reach = 1 + 2 * np.maximum(np.abs(low), np.abs(high))
-    lost = (size * (shaken + 32 * UNIT) + 8 * TINY * share * lead.of_size()) * reach * E_high
-    tangent, grown = W > 0, kernel.gamma * region.longest() ** 2 * (1 + 8 * UNIT)
+    lost = (size * shaken + 8 * TINY * share * lead.of_size()) * E_high
+    tangent, grown = W > 0, kernel.gamma * region.longest() ** 2
     hidden = 8 * TINY * share * lead.of_size().sum(axis=1) * np.exp(grown)
     still = None if lead.tilt is None else _grown_linear(lead, region, grown)
 
@@ -313,8 +323,7 @@ def _grown_linear(lead: Lead, region: Region, grown: Array) -> Below:
     line = _linear(lead, region)
     assert lead.tilt is not None
     least = line.const + lead.bias + region.least(lead.tilt, line.bend)[0]
-    sizes = np.abs(lead.bias) + np.abs(line.const) + np.abs(least)
-    doubt = np.exp(grown) * (line.doubt + 16 * lead.coarsest() * (1 + grown) * sizes)
+    doubt = np.exp(grown) * (line.doubt + 16 * UNIT * np.abs(lead.bias))
     return Below(line.const + lead.bias + np.minimum(least, 0) * np.expm1(grown), lead.tilt, line.bend, doubt)
 
 
@@ -324,7 +333,8 @@ def _grown_bias(lead: Lead, gamma: float, grown: Array, guess: Array) -> Below:
     touch = np.exp(at)
     chord = gamma * np.expm1(grown) / np.maximum(grown, TINY)
     const = np.where(positive, lead.bias * touch * (1 - at), lead.bias)
-    doubt = 32 * lead.coarsest() * np.abs(lead.bias) * np.exp(np.maximum(grown, at)) * (1 + np.maximum(grown, at)) ** 2
+    most = np.maximum(grown, at)
+    doubt = 32 * UNIT * np.abs(lead.bias) * np.exp(most) * (1 + most)
     return Below(const, np.zeros_like(guess), lead.bias * np.where(positive, gamma * touch, chord), doubt)
 
 
@@ -334,12 +344,11 @@ def _product(kernel: Kernel, share: float, lead: Lead, region: Region) -> Lines:
     Z, W, size = lead.centers, share * lead.weights, share * lead.of_size()
     degree, gamma = (1, 1.0) if isinstance(kernel, Linear) else (int(kernel.degree), kernel.gamma)
     middle = gamma * (region.anchor @ Z.T) + kernel.coef0
-    slack = gamma * lead.slack(region) + 8 * lead.coarsest() * abs(kernel.coef0)
+    slack = gamma * lead.slack(region)
     least, most = _product_span(Z, region)
-    low, high = middle + gamma * least - slack, middle + gamma * most + slack
-    extent = np.maximum(np.abs(low), np.abs(high)) + slack
-    powers = degree * extent ** (degree - 1) * slack + (lead.share() + 64 * degree**2 * UNIT) * extent**degree
-    lost = 4 * size * powers  # no line is steeper than the power is at its farthest
+    low, high = middle + gamma * least, middle + gamma * most
+    extent = np.maximum(np.abs(low), np.abs(high)) + 2 * slack  # of t in the model, which is off as the one here is
+    lost = 2 * size * degree * extent ** (degree - 1) * (slack + lead.share() * extent)
     touching = _cubic_lines if degree == 3 else _convex_lines
 
     def lines(guess: Array) -> Below:

@@ -89,23 +89,24 @@ class SecondOrder:
     def bound(self, eps: Array, norm: str) -> Array:
         """Return lower bounds (n,) of the leads within eps (n,), for RBF in units of e^(gamma |d|^2)."""
         d = self.scale.shape[1]
-        outward = 1 + UNIT * (d + 16)
+        share = UNIT * (d + 16)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if norm == "l2":
-                longest = self.scale.max(axis=1) * eps * outward
+                longest = self.scale.max(axis=1) * eps
                 least = self._over_ball(eps)
             else:
-                longest = np.linalg.norm(self.scale, axis=1) * eps * outward
+                longest = np.linalg.norm(self.scale, axis=1) * eps
                 lowest = np.minimum(self.spectrum[:, 0], 0) * (1 + self.off[:, 1]) - self.off[:, 0]
-                apart = eps**2 * np.maximum(d * lowest, -self.entries) - eps * np.abs(self.slope).sum(axis=1) * outward
-                least = np.fmax(self._over_ball(np.sqrt(d) * eps * outward), apart)
+                apart = eps**2 * np.maximum(d * lowest, -self.entries) - eps * np.abs(self.slope).sum(axis=1)
+                least = np.fmax(self._over_ball(np.sqrt(d) * eps), apart)
+            longest = longest * (1 + share)
             rest, intercept, doubt = self._rest(longest), self._intercept(longest), self._doubt(longest)
             sizes = np.abs(self.value) + np.abs(least) + rest + np.abs(intercept) + doubt
-            bound: Array = self.value + least - rest + intercept - doubt - 16 * UNIT * sizes
+            bound: Array = self.value + least - rest + intercept - doubt - share * sizes
             return bound
 
     def _over_ball(self, eps: Array) -> Array:
-        """Return the minimum of p'u + u'Bu over |u| <= eps, or a little less."""
+        """Return the minimum of p'u + u'Bu over |u| <= eps, but for a share of it that ``bound`` takes off."""
         lost, longer, apart = self.off.T
         low = np.maximum(-self.spectrum[:, 0], 0)
         high = low + np.linalg.norm(self.turned, axis=1) / (2 * eps) + np.finfo(float).tiny
@@ -115,8 +116,7 @@ class SecondOrder:
             low, high = np.where(long, middle, low), np.where(long, high, middle)
         high = np.maximum(high, np.maximum(-self.spectrum[:, 0], 0) * (1 + 4 * UNIT))
         fall = np.where(self.turned == 0, 0, self.turned**2 / (self.spectrum + high[:, None])).sum(axis=1) / 4
-        share = UNIT * (self.scale.shape[1] + 16)
-        return -fall * (1 + share) - eps**2 * (high * (1 + longer + share) + lost) - eps * apart
+        return -fall - eps**2 * (high * (1 + longer) + lost) - eps * apart
 
     def _rest(self, longest: Array) -> Array:
         if isinstance(self.kernel, Polynomial):
@@ -131,18 +131,18 @@ class SecondOrder:
         return np.where(self.bias > 0, self.bias, self.bias * grown)
 
     def _doubt(self, longest: Array) -> Array:
-        """Return what rounding may change in the bound, and in the scores that the model computes at moved rows."""
+        """Return what rounding may change in the bound, and in the scores that the model computes at moved rows.
+
+        For RBF the share of the scores' sizes holds both: their series in the moves has the sizes of the terms here.
+        """
         own: Array = (self.sizes * longest[:, None] ** np.arange(self.sizes.shape[1])).sum(axis=1)
-        own = own * (1 + self.shares[0])
         if isinstance(self.kernel, Polynomial):
-            return own + 8 * self.shares[0] * np.abs(self.bias)
+            return own
         gamma, (at_row, coefficients, far, lengths) = self.kernel.gamma, self.summed.T
         grown = gamma * longest**2
         shaken = self.shares[0] + 4 * np.expm1(4 * gamma * self.shares[1] * (lengths + 2 * longest**2))
         scores = np.minimum(at_row * np.exp(2 * gamma * far * longest), coefficients * np.exp(grown))
-        hidden = 8 * TINY * coefficients * np.exp(grown)
-        added = 16 * (self.shares[0] + UNIT) * (1 + grown) * np.abs(self._intercept(longest))
-        return own + 2 * shaken * scores + hidden + added
+        return own + 2 * shaken * scores
 
 
 def _after_second(q: Array) -> Array:
@@ -165,12 +165,15 @@ def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
     if isinstance(kernel, Polynomial) and kernel.degree not in (2, 3):
         return None
     size, expand = share * lead.of_size(), _expand_rbf if isinstance(kernel, RBF) else _expand_polynomial
+    if size.sum(axis=1).min() < 1e16 * np.sqrt(TINY):  # squares of so small coefficients are 0, and prove nothing
+        return None
     rows = [expand(kernel, share * lead.weights[i], size[i], lead, lead.square[i], X[i]) for i in range(len(X))]
     value, slope, matrix, left, sizes, summed = (np.array(part) for part in zip(*rows, strict=True))
     scale = np.broadcast_to(scale, slope.shape)
     slope, matrix = slope * scale, matrix * scale[:, :, None] * scale[:, None]
-    diagonal = np.einsum("ijj->ij", matrix)
-    entries = (np.abs(matrix).sum(axis=(1, 2)) - np.maximum(diagonal, 0).sum(axis=1)) * (1 + 2 * UNIT * (d**2 + 16))
+    falling = np.abs(matrix)
+    np.einsum("ijj->ij", falling)[:] = np.maximum(-np.einsum("ijj->ij", matrix), 0)
+    entries = falling.sum(axis=(1, 2)) * (1 + UNIT * (d**2 + 16))
     spectrum, turned, off = _axes(matrix, slope)
     return SecondOrder(value, lead.bias, slope, spectrum, turned, entries, left, off, sizes, summed, scale, kernel,
                        (lead.share(), lead.coarsest() * (d + 16)))
@@ -185,7 +188,7 @@ def _axes(B: Array, p: Array) -> tuple[Array, Array, Array]:
     longer = V.transpose(0, 2, 1) @ V - np.eye(d)
     apart = p - np.einsum("ijk,ik->ij", V, turned)
     norms = np.column_stack([np.linalg.norm(part.reshape(len(e), -1), axis=1) for part in (lost, longer, apart)])
-    lengths = np.linalg.norm(p, axis=1) + np.sqrt(d) * np.linalg.norm(turned, axis=1)
+    lengths = np.sqrt(d) * np.linalg.norm(turned, axis=1)
     rounding = np.column_stack([np.abs(e).sum(axis=1), np.full(len(e), float(d)), lengths])
     share = UNIT * (d**2 + 16)
     return e, turned, norms * (1 + share) + 2 * UNIT * (d + 16) * rounding
@@ -207,13 +210,12 @@ def _expand_rbf(kernel: RBF, c: Array, size: Array, lead: Lead, square: float, x
     bent = 2 * gamma**2 * float((second**2).sum())
     left = square - value**2 - 2 * gamma * first @ first - bent
     hidden = 8 * UNIT * (len(w) + d + 32) * size.sum() ** 2 + UNIT * (d**2 + 16) * bent
-    left = float(np.sqrt(max(left, 0) + hidden))
+    left = float(np.sqrt(max(left, 0) + hidden))  # by far more than one rounding of it too high
     orders = np.stack([np.ones_like(r2), 2 * gamma * np.sqrt(r2), 2 * gamma**2 * r2])
-    own = UNIT * (len(w) + 32 + (d + 16) * (1 + gamma * r2))
-    sizes = 2 * orders @ (size * (values * own + TINY))
-    lengths = 2 * x @ x + (lead.centers**2).sum(axis=1).max() + lead.origin**2
-    summed = np.array([size @ values, size.sum(), np.sqrt(r2.max()) * (1 + UNIT * (d + 16)), lengths])
-    return value, 2 * gamma * first, 2 * gamma**2 * second, left * (1 + 16 * UNIT), sizes, summed
+    sizes = 8 * TINY * orders @ size  # of values that exp says are 0
+    lengths = lead.lengths(x[None], np.zeros(1)).max()
+    summed = np.array([size @ values, size.sum(), np.sqrt(r2.max()), lengths])
+    return value, 2 * gamma * first, 2 * gamma**2 * second, left, sizes, summed
 
 
 def _expand_polynomial(kernel: Polynomial, c: Array, size: Array, lead: Lead, square: float, x: Array) -> Expanded:
@@ -227,5 +229,5 @@ def _expand_polynomial(kernel: Polynomial, c: Array, size: Array, lead: Lead, sq
     orders = np.stack([comb(p, k) * largest ** (p - k) * steep**k for k in range(p + 1)])
     sizes = 4 * lead.coarsest() * (len(c) + 32 + 8 * p * (len(x) + 16)) * orders @ size
     cubic = max(square, 0) + 8 * UNIT * (len(c) + 3 * len(x) + 32) * (size @ steep**3) ** 2
-    left = float(np.sqrt(cubic)) * (1 + 16 * UNIT) if p == 3 else 0.0
+    left = float(np.sqrt(cubic)) if p == 3 else 0.0
     return float(c @ t**p), first, second, left, sizes, np.zeros(4)
