@@ -20,10 +20,10 @@ PACKED = 4  # values assigned in one statement
 MOST = {
     "statements": 31_010,  # without imports and docstrings
     "lines": 62_567,
-    "functions": 4_002,
+    "functions": 4_003,
     "files": 420,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
-    "names of constants": 816,  # in upper case, at the head of a file; one that several files have counts once
+    "names of constants": 815,  # in upper case, at the head of a file; one that several files have counts once
     "words of docs": 35_173,  # outside tables
 }
 

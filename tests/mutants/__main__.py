@@ -19,6 +19,7 @@ ROOMS = {  # what promises something, and the tests of it
     "certificates": (["src/buttress/certificates/*.py"],
                      ["tests/test_certificates.py", "tests/test_certificate_bounds.py", "tests/test_hostile_radii.py",
                       "tests/test_verify_radii.py", "tests/test_radii.py", "tests/test_certificate_rounding.py",
+                      "tests/test_certificate_terms.py",
                       "tests/test_pipelines_proven.py"]),
     "training": (["src/buttress/certificates/training/*.py"],
                  ["tests/test_training_flips.py", "tests/test_training_hinge.py", "tests/test_training_moves.py",
