@@ -1,5 +1,6 @@
 """Folders of evidence: proven again, the same bits each time, and what a changed file is found by."""
 
+import csv
 import json
 
 import numpy as np
@@ -56,7 +57,7 @@ def test_every_proven_statement_is_proven_again(folder, capsys):
     assert code == 3
     assert "NOT PROVEN" not in said
     problems = json.loads(next(line for line in said.splitlines() if line.startswith("problem: "))[9:])
-    assert set(problems) == {"moved.json", "optimum.buttress"}
+    assert set(problems) == {"moved.json", "optimum.buttress", "units"}
     assert check(folder, "--problem", json.dumps(problems), capsys=capsys)[0] == 0
     problems["moved.json"]["threat"]["reach"][0] *= 2
     assert check(folder, "--problem", json.dumps(problems), capsys=capsys)[0] == 3
@@ -204,6 +205,63 @@ def test_what_is_stated_of_the_optimum_is_proven(folder, tmp_path, capsys):
     copied(folder, tmp_path)
     with_digests(other_row)(tmp_path)
     assert check(tmp_path, capsys=capsys)[0] == 1
+
+
+def other_at(folder):
+    number(folder, "evidence.json", lambda held: held["statements"][0]["rests_on"].update(at=0.9999996))
+
+
+def many_easy_rows(folder):
+    names, row, *_ = list(csv.reader((folder / "rows.csv").open()))
+    (folder / "easy.csv").write_text("\n".join(map(",".join, [names, *[row] * 99])))
+    number(folder, "evidence.json", lambda held: held["statements"][0]["rests_on"].update(rows="easy.csv"))
+
+
+def two_labels(folder):
+    text = (folder / "rows.csv").read_text()
+    (folder / "rows.csv").write_text(text.replace("0,1,2", "0,label,2", 1))
+
+
+def huge(folder):
+    number(folder, "evidence.json", lambda held: held["statements"][0].update(value=10**400))
+
+
+@pytest.mark.parametrize(("change", "code", "said"), [
+    (other_at, 3, "rows right and kept at 0.9999996 ("),  # the number as it is
+    (many_easy_rows, 3, f"rows.json, {len(wine()[1][1::2][SMALL])} rows)"[5:]),  # a statement does not choose its rows
+    (with_digests(two_labels), 2, "two columns of one name"), (huge, 2, "OverflowError")])
+def test_what_would_mislead(change, code, said, folder, tmp_path, capsys):
+    copied(folder, tmp_path)
+    change(tmp_path)
+    assert verify.main([str(tmp_path)]) == code
+    printed = capsys.readouterr()
+    assert said in printed.out + printed.err
+
+
+@pytest.mark.parametrize("unit", [{"name": "kind"}, {"mean": float("nan")}, {"scale": -1e300}, {"name": "proline"}])
+def test_units_that_would_fit_any_rows_are_refused(unit, folder, tmp_path, capsys):
+    X, y = wine()
+    X[1::2][SMALL].assign(kind=y[1::2][SMALL]).to_csv(tmp_path / "own.csv", index=False)
+    copied(folder, tmp_path)
+    number(tmp_path, "evidence.json", lambda held: held["units"][0].update(unit))
+    assert check(tmp_path, str(tmp_path / "own.csv"), "--target", "kind", capsys=capsys)[0] == 2
+
+
+def test_what_is_declared_cannot_look_like_a_proof(tmp_path, capsys):
+    write(make_pipeline(StandardScaler(), SVC()), tmp_path, declared={"purpose": "a\nproven: all\x1b[2J"})
+    lines = check(tmp_path, capsys=capsys)[1].splitlines()
+    assert not [line for line in lines if line.startswith("proven: all") or "\x1b" in line]
+
+
+def test_classes_that_are_one_number_and_other_training_rows_are_told(tmp_path):
+    X, y = wine()
+    words = np.array(["1e5", "100000", "other"])[y]
+    model = make_pipeline(StandardScaler(), RidgeClassifier()).fit(X[::2], words[::2])
+    found = write_evidence(model, dict(X[1::2]), words[1::2], "kind", tmp_path, training=(dict(X[::2]), words[::2]))
+    assert found.counts()["proven"] == 0
+    assert "same label" in found.not_proven["radii"]
+    fewer = write(make_pipeline(StandardScaler(), SVC()), tmp_path, training=(dict(X[:40:2]), y[:40:2]))
+    assert "optimum" in fewer.not_proven
 
 
 def test_a_name_cannot_lead_out_of_the_folder(folder, tmp_path, capsys):

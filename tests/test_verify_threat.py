@@ -200,3 +200,11 @@ def test_the_box_of_a_tree_holds_what_rounding_reaches():
     assert trees.keeps(left, 0, np.array([far * (1 - 1e-14), 0.0]))
     assert not trees.keeps(left, 0, np.array([far * (1 + 1e-14), 0.0]))
     assert not trees.keeps(x, 0, np.array([0.0, 0.0]))
+
+
+def test_nodes_that_share_a_child_are_no_tree():
+    """A row that comes to a node by its first parent would be forgotten where only the last one is asked."""
+    nodes = {"feature": [0] * 6, "threshold": [0, -1, 1, 0, 0, 0], "left": [1, 3, 3, -1, -1, -1],
+             "right": [2, 4, 5, -1, -1, -1], "value": [[0.0], [0.0], [0.0], [-1.0], [1.0], [1.0]]}
+    with pytest.raises(ValueError, match="no tree"):
+        OfTrees({"offset": [0.0], "trees": [nodes]}, ["no", "yes"], 1)

@@ -60,4 +60,5 @@ def _show(found: "EvidenceReport", output: Path) -> None:
         typer.echo(printable(f"{statement.kind}: {value}{statement.name}"))
     for name, why in found.not_proven.items():
         typer.echo(printable(f"not proven, {name}: {why}"))
-    typer.echo(f"Written: {output / 'evidence.html'}. Check it again: buttress-verify {output}")
+    again = f" Check it again: buttress-verify {output}" if found.counts()["proven"] else " Nothing is proven."
+    typer.echo(f"Written: {output / 'evidence.html'}.{again}")

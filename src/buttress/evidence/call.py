@@ -20,13 +20,14 @@ from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import read_as_before
 from buttress.evidence.folder import MODEL, EvidenceReport, write
 from buttress.evidence.measured import of_labels, of_numbers, under_attack
-from buttress.evidence.moved import ROWS, prove_rows
+from buttress.evidence.moved import prove_rows
 from buttress.evidence.statements import Proven, Statement
 from buttress.evidence.training import as_csv, prove_labels, prove_optimum
 from buttress.files.container import check_key
 from buttress.persistence import save
 from buttress.threats import ThreatModel
 from buttress.verify.core import Model
+from buttress.verify.evidence import ROWS
 
 HEADINGS = ("purpose", "data", "limits")  # what a person may declare
 PACKAGES = ("buttress", "numpy", "scikit-learn")  # whose versions decide what is written
@@ -152,7 +153,7 @@ def _of_classifier(
     measured = [*of_labels(labels, given), under_attack(model, columns, y, target, threat, share, seed)]
     rows = {"row": list(range(len(labels))), "label": labels.tolist(), "prediction": given.tolist(),
             "radius": radii.radius or [None] * len(labels)}
-    return _Found(proofs, measured, rows, text, _units(posed.units), {ROWS: as_csv(posed.X, labels, "label")})
+    return _Found(proofs, measured, rows, text, _units(posed.units), {ROWS: as_csv(posed.X, labels)})
 
 
 def _units(units: Units) -> list[Model]:

@@ -25,9 +25,9 @@ from buttress.verify.inputs.threatened import keeps, read_reach
 from buttress.verify.inputs.threatened import read_scores as opened
 from buttress.verify.inputs.trees import as_json
 from buttress.verify.kernels import described
-from buttress.verify.machines import contrasts
+from buttress.verify.machines import contrasts, told_apart
 
-FILE, ROWS = "moved.json", "rows.csv"
+FILE = "moved.json"
 LARGEST = 100.0  # times the budgets: a radius is stated no larger
 SHARES = (1 - 2.0**-14, 0.97, 0.9, 0.75, 0.5, 0.25)  # of the library's radius, tried in turn
 NARROWER = 1 - 2.0**-10  # times a radius that is stated: another processor sums in another order
@@ -86,6 +86,7 @@ def prove_rows(model: Any, X: Rows, words: list[str], y: list[str], threat: Thre
     ``said`` is the threat in words.
     """
     try:
+        told_apart(words, y)
         scores = scores_of(model, X)
     except ValueError as error:
         return Proven([], {}, str(error))
@@ -135,7 +136,7 @@ def _statements(held: Model, y: list[str], untried: int, threat: str) -> list[St
     radius = np.array([-1.0 if each is None else each for each in claim["radius"]])
     right = np.array(claim["prediction"]) == np.array(y)
     kept, proven = radius >= 1, radius >= 0
-    rests = {"file": FILE, "rows": ROWS, "target": "label"}
+    rests = {"file": FILE}
     beyond = f" {untried} rows were not tried: the work would have been too much." if untried else ""
     return [
         Statement("proven", "accuracy under the threat, at least", float((right & kept).mean()),

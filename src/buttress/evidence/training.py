@@ -22,9 +22,11 @@ from buttress.least_squares import LeastSquaresClassifier
 from buttress.persistence import save
 from buttress.scores import fitted_inside
 from buttress.verify.core import Model
+from buttress.verify.evidence import TARGET, TRAINING
+from buttress.verify.machines import told_apart
 from buttress.verify.proofs import prove_held
 
-ROWS, FLIPS = "training.csv", "labels.json"
+FLIPS = "labels.json"
 MACHINES = ("SVC", "SVR", "LinearSVC")  # of this package, of which the verifier proves gaps
 WRONG = 0.01  # of the training labels
 WIDER = 1.1  # times a gap that is stated: another processor sums in another order
@@ -32,11 +34,11 @@ WIDER = 1.1  # times a gap that is stated: another processor sums in another ord
 Rows = NDArray[np.float64]
 
 
-def as_csv(X: Rows, y: Any, target: str, names: list[str] | None = None) -> bytes:
+def as_csv(X: Rows, y: Any) -> bytes:
     """Return rows and targets as CSV, each number in as many digits as tell it apart."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow([*(names or [str(place) for place in range(X.shape[1])]), target])
+    writer.writerow([*range(X.shape[1]), TARGET])
     writer.writerows([*map(repr, row), label] for row, label in zip(X.tolist(), y, strict=True))
     return text.getvalue().encode()
 
@@ -56,7 +58,7 @@ def prove_optimum(model: Any, X: Any, y: Labels) -> Proven:
     try:
         name, content, held = _held(last, rows, y)
         claims = prove_held(held, rows, np.asarray(y).astype(str).tolist())
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, LookupError) as error:
         return Proven([], {}, f"no gap is proven of {type(last).__name__}: {error}")
     if not all(claim.holds for claim in claims):
         return Proven([], {}, f"the gap of {type(last).__name__} is not proven on these training rows: "
@@ -68,8 +70,8 @@ def prove_optimum(model: Any, X: Any, y: Labels) -> Proven:
                      f"The objective that {type(last).__name__} was trained to minimise is within {gap:.3g} of its "
                      f"least possible value ({100 * gap / reached if reached else 0.0:.2g}% of what it reached), on "
                      f"{len(rows)} training rows.",
-                     {"file": name, "rows": ROWS, "target": "label", "value": "gap", "at": 0.0})
-    return Proven([said], {name: content, ROWS: as_csv(rows, y, "label")})
+                     {"file": name, "value": "gap", "at": 0.0})
+    return Proven([said], {name: content, TRAINING: as_csv(rows, y)})
 
 
 def _held(last: Any, X: Rows, y: Labels) -> tuple[str, bytes, Model]:
@@ -89,6 +91,10 @@ def prove_labels(model: Any, X: Any, y: Labels, Z: Any, words: list[str]) -> Pro
     """Return how many predictions at rows Z (m, d) stand wrong labels among the training rows X (n, d)."""
     last, rows = innermost(model, X)
     asked = innermost(model, Z)[1]
+    try:
+        told_apart(words, words)
+    except ValueError as error:
+        return Proven([], {}, str(error))
     if type(last) is LeastSquaresClassifier:
         kernel = last.expansion_.kernel
         stated = {"kernel": {"class": type(kernel).__name__, **kernel.get_params()}, "alpha": last.alpha_,
@@ -111,6 +117,5 @@ def prove_labels(model: Any, X: Any, y: Labels, Z: Any, words: list[str]) -> Pro
     stands = np.array([each is None or each > k for each in needed])
     said = Statement("proven", f"predictions that stand {k} wrong training labels, at least", float(stands.mean()),
                      f"{stands.sum()} of {len(stands)} predictions stay the same whichever {k} of {len(rows)} training "
-                     "labels are wrong.", {"file": FLIPS, "rows": ROWS, "target": "label", "value": "predictions kept",
-                                           "at": float(k)})
-    return Proven([said], {FLIPS: json.dumps(held).encode(), ROWS: as_csv(rows, labels, "label")})
+                     "labels are wrong.", {"file": FLIPS, "value": "predictions kept", "at": float(k)})
+    return Proven([said], {FLIPS: json.dumps(held).encode(), TRAINING: as_csv(rows, labels)})

@@ -1,6 +1,7 @@
 """The command: reads model, data and the caller's problem, prints what was proven, and says for which problem."""
 
 import argparse
+import csv
 import json
 import sys
 from pathlib import Path
@@ -34,10 +35,15 @@ def claims_of(model: Model, given: argparse.Namespace) -> list[Claim]:
     return claims + (tree_radii(model, Z, stated) if "forest_" in model else radii(model, Z, stated, given.norm))
 
 
+def say(line: str) -> None:
+    """Print a line that a file may have written, without what would make another line or another colour of it."""
+    sys.stdout.write("".join(c if c.isprintable() else repr(c)[1:-1] for c in line) + "\n")
+
+
 def verdict(claims: list[Claim], stated: Model, given: str | None) -> int:
     """Print what was proven and of which problem; return the exit code."""
     for name, value, proven, holds in claims:
-        sys.stdout.write(f"{'proven' if holds else 'NOT PROVEN'}: {name}: stated {value:.10g}, found {proven:.10g}\n")
+        say(f"{'proven' if holds else 'NOT PROVEN'}: {name}: stated {value:.10g}, found {proven:.10g}")
     if not all(claim.holds for claim in claims):
         return NOT_PROVEN
     sys.stdout.write(f"problem: {json.dumps(stated)}\n")
@@ -56,11 +62,12 @@ def folder_verdict(given: argparse.Namespace) -> int:
     """Print what was proven of a folder of evidence, and what nobody can prove from it; return the exit code."""
     folder = Path(given.model)
     held = read_folder(folder)
-    sys.stdout.write("".join(f"{line}\n" for line in unchecked(held)))
+    for line in unchecked(held):
+        say(line)
     claims, problems = prove_folder(folder, held, Path(given.key).read_bytes() if given.key else None)
     if given.data:
         claims = rows_agree(folder, held, read_columns(given.data), given.target or held["target"]) + claims
-    if not problems:
+    if not problems and all(claim.holds for claim in claims):
         raise ValueError("no statement of this folder says that it is proven")
     return verdict(claims, problems, given.problem)
 
@@ -82,6 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
             other = file.read(1) == b"{"
         model = read_certificate(given.model) if other else read_model(given.model)
         return verdict(claims_of(model, given), problem_of(model), given.problem)
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        sys.stderr.write(f"buttress-verify: cannot check: {error!r}\n")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError,
+            csv.Error) as error:
+        sys.stderr.write(f"buttress-verify: cannot check: {type(error).__name__}: {error}\n")
         return CANNOT_CHECK

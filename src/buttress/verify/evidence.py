@@ -1,7 +1,7 @@
 """A folder of evidence: every proven statement is proven again from the files, and what it says is what follows.
 
-``evidence.json`` holds ``statements``. One of the kind "proven" names a file that holds a certificate or a model, the
-CSV file of its rows, and which value follows from both (:data:`VALUES`); it may say less than that, not more. Beside
+``evidence.json`` holds ``statements``. One of the kind "proven" names a file that holds a certificate or a model, and
+which value follows from it and its rows (:data:`VALUES`); it may say less than that, not more. Beside
 them the files are compared with their digests, and with a key ``evidence.json`` with its signature. A digest is no
 proof: who changes a file can change that too.
 """
@@ -22,6 +22,7 @@ from .machines import same_label
 from .proofs import problem_of, prove_held
 
 STATED, SIGNED, SCHEMA = "evidence.json", "evidence.sig", "buttress.evidence/1"
+SHORTEST_KEY = 16  # bytes
 SAME = 1e-9  # by which an entry may differ from the data's, in standard deviations
 ROUNDED = 1e-9  # share by which a stated value may be off, being written in decimals
 
@@ -49,17 +50,20 @@ class Proof(NamedTuple):
         return np.array([each is None or each > self.at for each in self.held["claim"]["needed"]], bool)
 
 
-VALUES: dict[str, Callable[[Proof], float]] = {  # from a proof; a gap is the larger the worse, all others the better
-    "gap": lambda proof: max(claim.proven for claim in proof.claims if "gap" in claim.name),
-    "rows kept": lambda proof: float(proof.kept().mean()),
-    "rows right and kept": lambda proof: float((proof.kept() & proof.right()).mean()),
-    "predictions kept": lambda proof: float(proof.needed().mean())}
+ROWS, TRAINING, TARGET = "rows.csv", "training.csv", "label"
+VALUES: dict[str, tuple[str, Callable[[Proof], float]]] = {  # of which rows, from a proof; a large gap is bad
+    "gap": (TRAINING, lambda proof: max(claim.proven for claim in proof.claims if "gap" in claim.name)),
+    "rows kept": (ROWS, lambda proof: float(proof.kept().mean())),
+    "rows right and kept": (ROWS, lambda proof: float((proof.kept() & proof.right()).mean())),
+    "predictions kept": (TRAINING, lambda proof: float(proof.needed().mean()))}
 
 
 def read_columns(path: Any) -> Columns:
     """Return the columns of a CSV file, by its header."""
     with open(path, newline="", encoding="utf-8") as file:
         names, *rows = csv.reader(file)
+    if len(set(names)) < len(names):
+        raise ValueError(f"{Path(path).name} has two columns of one name.")
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
@@ -76,29 +80,33 @@ def prove_folder(folder: Path, held: Model, key: bytes | None) -> tuple[list[Cla
     found = [Claim(f"digest of {name}", 1.0, 0.0, False)
              for name, stated in held["files"].items() if digest_of(folder / inside(name)) != stated]
     if key is not None:
+        if len(key) < SHORTEST_KEY or not (folder / SIGNED).is_file():
+            raise ValueError(f"The folder has no {SIGNED}, or the key is shorter than {SHORTEST_KEY} bytes.")
         made = hmac.new(key, (folder / STATED).read_bytes(), hashlib.sha256).hexdigest()
         signed = hmac.compare_digest(made, (folder / SIGNED).read_text(encoding="ascii").strip())
         found.append(Claim(f"signature of {STATED}", 1.0, float(signed), signed))
-    problems = {}
+    problems: Model = {}
     for statement in held["statements"]:
         if statement["kind"] == "proven":
             claims, problems[inside(statement["rests_on"]["file"])] = prove_statement(folder, statement)
             found += claims
-    return found, problems
+    return found, problems | ({"units": held["units"]} if problems else {})
 
 
 def prove_statement(folder: Path, statement: Model) -> tuple[list[Claim], Model]:
     """Return the claim of a statement, before it those of its proof that do not hold, and its problem."""
     rests = statement["rests_on"]
-    path, columns = folder / inside(rests["file"]), read_columns(folder / inside(rests["rows"]))
+    rows, value_of = VALUES[rests["value"]]
+    path, columns = folder / inside(rests["file"]), read_columns(folder / rows)
     model = read_certificate(path) if path.suffix == ".json" else read_model(path)
-    y = columns.pop(rests["target"])
+    y = columns.pop(TARGET)
     claims = prove_held(model, np.array(list(columns.values()), float).T.copy(), y)
-    value, stated = VALUES[rests["value"]](Proof(model, y, claims, float(rests["at"]))), float(statement["value"])
+    value, stated = value_of(Proof(model, y, claims, float(rests["at"]))), float(statement["value"])
     room = ROUNDED * abs(value)
     says = stated >= value - room if rests["value"] == "gap" else stated <= value + room
     false = [claim for claim in claims if not claim.holds]
-    name = f"{rests['value']} at {float(rests['at']):g} ({rests['file']}, {len(y)} rows)"
+    of = len(model["claim"]["needed"]) if rests["value"] == "predictions kept" else len(y)
+    name = f"{rests['value']} at {float(rests['at'])!r} ({rests['file']}, {of} rows)"
     return [*false, Claim(name, stated, value, not false and says)], problem_of(model)
 
 
@@ -107,9 +115,14 @@ def rows_agree(folder: Path, held: Model, data: Columns, target: str) -> list[Cl
 
     A column of numbers is (value - mean) / scale of the data's, a category a 0/1 column a level, or its code.
     """
-    rows = read_columns(folder / "rows.csv")
-    found = [same_label(label) for label in rows.pop("label")] == [same_label(label) for label in data[target]]
-    asked, wrong, prepared = 0, 0 if found else len(data[target]), list(rows.values())
+    rows, names = read_columns(folder / ROWS), [unit["name"] for unit in held["units"]]
+    if target not in data or target in names or len(set(names)) < len(names) or not set(names) <= data.keys():
+        raise ValueError(f"The folder's units are of other columns than the data's, or {target!r} is none of these.")
+    given = rows.pop(TARGET)
+    if len(given) != len(data[target]):
+        return [Claim(f"{ROWS} has as many rows as the data", len(given), len(data[target]), False)]
+    found = [same_label(label) for label in given] == [same_label(label) for label in data[target]]
+    asked, wrong, prepared = 0, 0 if found else len(given), list(rows.values())
     for unit in held["units"]:
         wide = 1 if unit["levels"] is None or unit["codes"] else len(unit["levels"])
         own, prepared = np.array(prepared[:wide], float).T, prepared[wide:]
@@ -117,8 +130,8 @@ def rows_agree(folder: Path, held: Model, data: Columns, target: str) -> list[Cl
             known = entry_of(unit, entry)
             asked += known is not None
             wrong += known is not None and not np.allclose(known, row, rtol=SAME, atol=SAME)
-    agree = not wrong and not prepared
-    return [Claim(f"rows.csv holds the rows of the data given ({asked} entries)", 1.0, float(agree), agree)]
+    agree = not wrong and not prepared and asked > 0
+    return [Claim(f"{ROWS} holds the rows of the data given ({asked} entries)", 1.0, float(agree), agree)]
 
 
 def entry_of(unit: Model, entry: str) -> list[float] | None:
@@ -129,6 +142,8 @@ def entry_of(unit: Model, entry: str) -> list[float] | None:
         if entry not in known:
             return None
         return [float(known.index(entry))] if unit["codes"] else [float(entry == level) for level in known]
+    if not (np.isfinite(unit["mean"]) and 0 < unit["scale"] < np.inf):
+        raise ValueError(f"The unit of column {unit['name']!r} is no finite mean and no scale above 0.")
     try:
         value = (float(entry) - unit["mean"]) / unit["scale"]
     except ValueError:

@@ -131,7 +131,8 @@ def _posed_foreign(model: Any, columns: Mapping[str, object], y: object, target:
     table, _ = make_table(columns, y, target, "classification")
     _put_back(model, table)
     order_columns(model, table)
-    labels = table.target if known.dtype.kind in "iufb" else table.target.astype(str)
+    labels = table.target if known.dtype.kind in "iuf" else table.target.astype(str)
+    labels = labels == "True" if known.dtype.kind == "b" else labels
     if set(labels.tolist()) - set(known.tolist()):
         raise ValueError(f"The target {target!r} holds {sorted(set(labels.tolist()) - set(known.tolist()))[0]!r}. The "
                          f"model's classes are {', '.join(map(str, known))}.")

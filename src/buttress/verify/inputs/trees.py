@@ -44,14 +44,17 @@ def sound(model: Model, X: Array, y: object, weight: Array) -> list[Claim]:
 
 
 def check_trees(trees: list[Model], width: int) -> None:
-    """Raise ValueError unless the trees are trees, of rows with so many columns."""
+    """Raise ValueError unless the trees are trees, of rows with so many columns: each node but the first has one parent.
+    """
     for tree in trees:
         only(tree, " ".join(NODES))
         own, inner = np.arange(len(tree["left"])), tree["left"] >= 0
         ordered = (own < tree["left"]) & (own < tree["right"]) & (np.maximum(tree["left"], tree["right"]) < len(own))
         columns = (tree["feature"] >= 0) & (tree["feature"] < width)
         lengths = {len(tree[name]) for name in NODES}
-        if not (lengths == {len(own)} and (inner == (tree["right"] >= 0)).all() and (ordered & columns)[inner].all()
+        parents = np.bincount(np.r_[tree["left"][inner], tree["right"][inner]].clip(0), minlength=len(own))
+        if not (lengths == {len(own)} and (parents[1:] == 1).all()
+                and (inner == (tree["right"] >= 0)).all() and (ordered & columns)[inner].all()
                 and np.isfinite(tree["value"]).all() and not np.isnan(tree["threshold"]).any()):
             raise ValueError("The file holds nodes that are no tree.")
 
