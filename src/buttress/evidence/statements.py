@@ -19,7 +19,8 @@ class Statement:
     says : str
         The sentence.
     rests_on : dict
-        Of what is proven the ``file`` of the certificate, and which ``value`` follows ``at`` which number; of what is measured the ``rows``, ``interval``, ``seed`` and ``by``.
+        Of what is proven the ``file`` of the certificate, and which ``value`` follows ``at`` which number; of what is
+        measured the ``rows``, ``interval``, ``seed`` and ``by``.
     """
 
     kind: str

@@ -44,7 +44,7 @@ def sound(model: Model, X: Array, y: object, weight: Array) -> list[Claim]:
 
 
 def check_trees(trees: list[Model], width: int) -> None:
-    """Raise ValueError unless the trees are trees, of rows with so many columns: each node but the first has one parent.
+    """Raise ValueError unless the trees are trees, of rows with so many columns, each node but the first with a parent.
     """
     for tree in trees:
         only(tree, " ".join(NODES))
