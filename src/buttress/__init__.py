@@ -75,7 +75,8 @@ _HOME = {
     "TrimmedLikelihoodClassifier": "buttress.robust",
     "TrimmedLikelihoodRegressor": "buttress.robust",
 }
-_MODULES = ("attacks", "audit", "certificates", "datasets", "features", "kernels", "losses", "relational", "risks")
+_MODULES = ("attacks", "audit", "certificates", "datasets", "evidence", "features", "kernels", "losses", "relational",
+            "risks")
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])
 

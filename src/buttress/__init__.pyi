@@ -3,6 +3,7 @@
 from buttress import attacks as attacks
 from buttress import certificates as certificates
 from buttress import datasets as datasets
+from buttress import evidence as evidence
 from buttress import features as features
 from buttress import kernels as kernels
 from buttress import losses as losses
