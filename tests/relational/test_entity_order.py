@@ -49,7 +49,10 @@ def rows_of(join, question):
     found = {"orders": mine, "items": theirs}
     for name, rows in found.items():
         if "o" in rows:
-            rank = rows["o"].rank(method="dense")  # NULL has none
+            order = rows["o"]
+            if str(order.dtype) == "Int64":  # of which pandas 2 ranks NULL like a number
+                order = pd.Series(order.to_numpy(float, na_value=np.nan), rows.index)
+            rank = order.rank(method="dense")  # NULL has none
             found[name] = rows.assign(o=rank.astype(float).fillna(0.0))
     return {name: rows[rows["t"] < question["at"]] if join.date and "t" in rows else rows
             for name, rows in found.items()}
