@@ -222,14 +222,20 @@ def two_labels(folder):
     (folder / "rows.csv").write_text(text.replace("0,1,2", "0,label,2", 1))
 
 
+def behind_units(folder):
+    (folder / "units").write_bytes((folder / "optimum.buttress").read_bytes())
+    number(folder, "evidence.json", lambda held: held["statements"][2]["rests_on"].update(file="units"))
+
+
 def huge(folder):
     number(folder, "evidence.json", lambda held: held["statements"][0].update(value=10**400))
 
 
 @pytest.mark.parametrize(("change", "code", "said"), [
     (other_at, 3, "rows right and kept at 0.9999996 ("),  # the number as it is
-    (many_easy_rows, 3, f"rows.json, {len(wine()[1][1::2][SMALL])} rows)"[5:]),  # a statement does not choose its rows
-    (with_digests(two_labels), 2, "two columns of one name"), (huge, 2, "OverflowError")])
+    (many_easy_rows, 3, f"(moved.json, {len(wine()[1][1::2][SMALL])} rows)"),  # a statement does not choose its rows
+    (with_digests(two_labels), 2, "two columns of one name"), (huge, 2, "OverflowError"),
+    (behind_units, 2, "Got 'units'")])
 def test_what_would_mislead(change, code, said, folder, tmp_path, capsys):
     copied(folder, tmp_path)
     change(tmp_path)
@@ -262,6 +268,9 @@ def test_classes_that_are_one_number_and_other_training_rows_are_told(tmp_path):
     assert "same label" in found.not_proven["radii"]
     fewer = write(make_pipeline(StandardScaler(), SVC()), tmp_path, training=(dict(X[:40:2]), y[:40:2]))
     assert "optimum" in fewer.not_proven
+    model = make_pipeline(StandardScaler(), RidgeClassifier()).fit(X[::2], y[::2])
+    other = write_evidence(model, dict(X[1::2]), y[1::2], "kind", tmp_path, training=(dict(X[1::2]), y[1::2]))
+    assert "not proven on these training rows" in other.not_proven["labels"]
 
 
 def test_a_name_cannot_lead_out_of_the_folder(folder, tmp_path, capsys):

@@ -91,10 +91,6 @@ def prove_labels(model: Any, X: Any, y: Labels, Z: Any, words: list[str]) -> Pro
     """Return how many predictions at rows Z (m, d) stand wrong labels among the training rows X (n, d)."""
     last, rows = innermost(model, X)
     asked = innermost(model, Z)[1]
-    try:
-        told_apart(words, words)
-    except ValueError as error:
-        return Proven([], {}, str(error))
     if type(last) is LeastSquaresClassifier:
         kernel = last.expansion_.kernel
         stated = {"kernel": {"class": type(kernel).__name__, **kernel.get_params()}, "alpha": last.alpha_,
@@ -105,7 +101,11 @@ def prove_labels(model: Any, X: Any, y: Labels, Z: Any, words: list[str]) -> Pro
     else:
         return Proven([], {}, f"how many wrong labels change a prediction is proven of least squares, not of "
                               f"{type(last).__name__}")
-    found = training_flips(last, rows, y, asked)
+    try:
+        told_apart(words, words)
+        found = training_flips(last, rows, y, asked)
+    except ValueError as error:
+        return Proven([], {}, f"wrong labels that change predictions are not proven on these training rows: {error}")
     labels = [words[code] for code in np.searchsorted(last.classes_, y)]
     prediction = np.array(words)[np.searchsorted(last.classes_, found.prediction)]
     held = verify.from_flips({**stated, "classes": words}, rows, labels, asked, found)

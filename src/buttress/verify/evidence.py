@@ -1,9 +1,9 @@
 """A folder of evidence: every proven statement is proven again from the files, and what it says is what follows.
 
 ``evidence.json`` holds ``statements``. One of the kind "proven" names a file that holds a certificate or a model, and
-which value follows from it and its rows (:data:`VALUES`); it may say less than that, not more. Beside
-them the files are compared with their digests, and with a key ``evidence.json`` with its signature. A digest is no
-proof: who changes a file can change that too.
+which value follows from it and its rows (:data:`VALUES`); it may say less than that, not more. Beside them files are
+compared with their digests, and with a key ``evidence.json`` with its signature. A digest is no proof: who changes a
+file can change that too.
 """
 
 import csv
@@ -98,6 +98,8 @@ def prove_statement(folder: Path, statement: Model) -> tuple[list[Claim], Model]
     rests = statement["rests_on"]
     rows, value_of = VALUES[rests["value"]]
     path, columns = folder / inside(rests["file"]), read_columns(folder / rows)
+    if path.suffix not in (".json", ".buttress"):  # a file called "units" would hide its problem behind theirs
+        raise ValueError(f"A proof is a .json or .buttress file. Got {path.name!r}.")
     model = read_certificate(path) if path.suffix == ".json" else read_model(path)
     y = columns.pop(TARGET)
     claims = prove_held(model, np.array(list(columns.values()), float).T.copy(), y)
