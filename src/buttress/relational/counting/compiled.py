@@ -162,8 +162,8 @@ def meet(q: Index, w: Array, key: Index, begin: Index, end: Index, bins: Index, 
         low = q[t]  # what does not change in the inner loop, which the compiler cannot know
         g = w[t]
         total = 0.0
-        for e in range(begin[key[t]], end[key[t]]):
-            z = low + bins[e]
+        for e in range(np.uint64(begin[key[t]]), np.uint64(end[key[t]])):  # unsigned: none is counted from the end
+            z = np.uint64(low + bins[e])
             v = slope[z]
             total += mass[e] * v
             adjoint[e] += g * v
