@@ -2,7 +2,8 @@
 
 The lists of an operation are slices [begin[k], end[k]) of two flat arrays, bins ascending; those that are made here
 follow each other without a gap. Adjoints run parallel to the weights: adjoint[e] is the derivative of sum w y u with
-respect to the weight of entry e.
+respect to the weight of entry e. Inner loops count in unsigned numbers: of signed ones the compiler asks at each access
+whether they count from the end.
 """
 
 import numba
@@ -120,8 +121,8 @@ def block_up(q: Index, w: Array, start: Index, key: Index, begin: Index, end: In
                 _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
             first = begin[key[t]]
             last = end[key[t]]
-            for e in range(first, last):
-                acc[q[t] + bins[e]] += w[t] * mass[e]
+            for e in range(np.uint64(first), np.uint64(last)):
+                acc[np.uint64(q[t] + bins[e])] += w[t] * mass[e]
             if last > first:
                 low = min(low, q[t] + bins[first])
                 high = max(high, q[t] + bins[last - 1])
@@ -143,8 +144,8 @@ def block_down(q: Index, w: Array, start: Index, key: Index, begin: Index, end: 
                 _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
                 _fetch_list(begin, end, bins, adjoint, key[t + ROWS_AHEAD])
             total = 0.0
-            for e in range(begin[key[t]], end[key[t]]):
-                v = dense[q[t] + bins[e]]
+            for e in range(np.uint64(begin[key[t]]), np.uint64(end[key[t]])):
+                v = dense[np.uint64(q[t] + bins[e])]
                 total += mass[e] * v
                 adjoint[e] += w[t] * v
             worth[t] = total
@@ -162,7 +163,7 @@ def meet(q: Index, w: Array, key: Index, begin: Index, end: Index, bins: Index, 
         low = q[t]  # what does not change in the inner loop, which the compiler cannot know
         g = w[t]
         total = 0.0
-        for e in range(np.uint64(begin[key[t]]), np.uint64(end[key[t]])):  # unsigned: none is counted from the end
+        for e in range(np.uint64(begin[key[t]]), np.uint64(end[key[t]])):
             z = np.uint64(low + bins[e])
             v = slope[z]
             total += mass[e] * v
