@@ -12,6 +12,7 @@ import buttress
 from buttress.audit.reading.entities import newer_entities, read_entities
 from buttress.audit.writing.paste import paste
 from buttress.cli.audit import audit
+from buttress.cli.models import Family, predict, train
 from buttress.relational import Join, Table, entity_table
 
 JOINS = """
@@ -111,6 +112,38 @@ def test_the_command_audits_a_join_and_newer_rows_of_it(people, tmp_path):
         assert {int(row["row"]) for row in csv.DictReader(file)} == set(rows["id"])
 
 
+def predicted_by(path, model, output):
+    predict(model, path, output=output)
+    return pd.read_csv(output)
+
+
+def test_a_model_of_a_join_predicts_rows_of_other_files_as_known_at_their_dates(people, tmp_path):
+    """Boosting finds what 100 minutes before the date say; after it others had a million."""
+    path, rows, visits = people
+    told = visits["person"].map(rows.set_index("id")["left"]) == "left"
+    early = visits["day"] < visits["person"].map(rows.set_index("id")["date"])
+    visits["minutes"] = np.where(early & told, 100.0, 0.0) + np.where(~early & ~told, 1e6, 0.0)
+    pl.DataFrame(visits.to_dict("list")).write_parquet(path.parent / "visits.parquet")
+    model = tmp_path / "people.buttress"
+    train(str(path), output=model, estimator=Family.boosting)
+    newer = newer_files(path, rows, visits)
+    found = predicted_by(newer, model, tmp_path / "found.csv")
+    assert found["people.id"].tolist() == (rows["id"] + 500).tolist()
+    assert found["people.date"].tolist() == rows["date"].tolist()
+    assert found["prediction"].tolist() == rows["left"].tolist()
+    new = pd.read_csv(newer.parent / "people.csv")
+    new.drop(columns="left").to_csv(newer.parent / "people.csv", index=False)  # nobody knows yet who leaves
+    without = predicted_by(newer, model, tmp_path / "without.csv")
+    pd.testing.assert_frame_equal(without, found)
+    head, people_entry, visits_entry = newer.read_text(encoding="utf-8").split("[[table]]")
+    newer.write_text("[[table]]".join([head, visits_entry + "\n", people_entry]), encoding="utf-8")
+    pd.testing.assert_frame_equal(predicted_by(newer, model, tmp_path / "turned.csv"), found)
+    newer.write_text(path.read_text(encoding="utf-8").replace('label = "left"', ""), encoding="utf-8")
+    pd.testing.assert_frame_equal(predicted_by(newer, model, tmp_path / "unlabelled.csv"), found)
+    with pytest.raises(ValueError, match="predicts from the TOML file that declares its join"):
+        predict(model, newer.parent / "people.csv", output=tmp_path / "no.csv")
+
+
 def test_the_code_to_paste_reads_the_join(people):
     path, rows, _ = people
     table, _, _ = read_entities(str(path), None, "auto")
@@ -140,5 +173,5 @@ def test_what_is_no_audit_is_said(people):
     table, _, _ = read_entities(str(path), "people.age", "auto")  # as_of goes with the label that is asked for
     assert any("before people.date" in note for note in table.notes)
     assert (table.target_name, "people.age" in table.numeric) == ("people.age", False)
-    with pytest.raises(ValueError, match="buttress audit and buttress fit"):
+    with pytest.raises(ValueError, match="buttress audit, train and fit"):
         buttress.audit.reading.source.read_file(str(path), None)

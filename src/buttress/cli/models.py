@@ -9,7 +9,7 @@ import typer
 
 from buttress._suggest import counted
 from buttress.audit.options import Effort
-from buttress.cli.audit import Declared, Format, Task, check_numbers, declared_in
+from buttress.cli.audit import Declared, Format, Task, check_numbers, declared_in, read_table
 from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, number_in, progress
 
 if TYPE_CHECKING:
@@ -99,9 +99,10 @@ def fit(
 
 @app.command(short_help="Train a model on a table, and write it to a file.")
 def train(
-    data: Annotated[str, typer.Argument(help="A CSV or Parquet file, or a bundled set such as breast_cancer.")],
+    data: Annotated[str, typer.Argument(help="A CSV or Parquet file, a join in a TOML file, or a bundled set such as "
+                                            "breast_cancer.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
-    target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    target: Annotated[str | None, typer.Option(help="The column to predict; of a join, table.column.")] = None,
     estimator: Annotated[Family, typer.Option(help="What to train; by default what an audit recommends.")] = (
         Family.recommended),
     file_format: Format = None,
@@ -114,12 +115,7 @@ def train(
     """Train a model on all rows of DATA and write it with its columns, its labels as written, and its score."""
     check_file(output)
     check_numbers(eps, None, None, seed)
-    from buttress.audit.reading.source import load
-    from buttress.audit.reading.table import make_table
-
-    columns, y, target = load(data, target, file_format)
-    table, settled = make_table(columns, y, target, task.value)
-    table.origin = data, file_format or ""
+    table, settled, made = read_table(data, target, file_format, task.value)
     from buttress.audit.models.labels import texts_of
     from buttress.audit.models.training import estimators, named
     from buttress.audit.models.training import train as fitted
@@ -129,8 +125,9 @@ def train(
     with ctrl_c():
         chosen = estimator is not Family.recommended
         name = named(estimator.value, entries) if chosen else _recommended(table, settled, eps, effort, seed)
-        model = fitted(table, settled, name, entries[name], source=data, seed=seed, max_time=max_time,
-                       written=texts_of(data, target, file_format, y))
+        written = {} if made else texts_of(data, table.target_name, file_format, table.given_target)
+        model = fitted(table, settled, name, entries[name], source=data, seed=seed, max_time=max_time, written=written)
+    model.made = made
     save(model, output)
     _show(model, output)
 
@@ -191,15 +188,22 @@ def _answer(path: Path, data: Path, file_format: str | None) -> tuple[dict[str, 
     from buttress.relational import RelationalLinearSVC
 
     model = load(path)
-    joined = isinstance(model, RelationalLinearSVC)
+    made = getattr(model, "made", None)
+    joined = made is not None or isinstance(model, RelationalLinearSVC)
     if joined != (data.suffix.lower() == ".toml"):
         needed = "the TOML file that declares its join" if joined else "a CSV or Parquet file, not a join"
         raise ValueError(f"{path.name} holds a {type(model).__name__}, which predicts from {needed}. Got {data.name}.")
-    if joined:
+    if isinstance(model, RelationalLinearSVC):
         from buttress.relational.command import predict_file
 
         return predict_file(model, data), []
     from buttress.audit.models.answering import predictions, remarks
+
+    if made is not None:
+        from buttress.audit.reading.entities import entities_to_predict
+
+        rows = entities_to_predict(str(data), made)
+        return {**rows.keys, **predictions(model, rows.columns)}, remarks(model, rows.columns)
     from buttress.audit.reading.source import read_file
 
     columns = read_file(str(data), file_format)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +14,9 @@ from buttress.audit.protocols import Frame, Labels
 from buttress.audit.reading.entries import Notation
 from buttress.audit.reading.table import as_array, categories_of, columns_of, read_as_before
 from buttress.audit.reading.texts import is_missing, texts_of
+
+if TYPE_CHECKING:
+    from buttress.relational import EntityFeatures
 
 
 @dataclass
@@ -40,6 +44,8 @@ class TableModel:
         What a fit without them scored on held-out rows: the metric's name, "low", "high" and "rows".
     trained_on : dict
         "source", "rows" and "notes": what became of the columns.
+    made : EntityFeatures or None
+        What makes the columns of a join's tables; None for a model of one table.
     """
 
     _state = State(
@@ -53,7 +59,8 @@ class TableModel:
         Attribute("given", "any"),
         Attribute("written", "label", "*"),
         Attribute("score", "any"),
-        Attribute("trained_on", "any"))
+        Attribute("trained_on", "any"),
+        Attribute("made", "part", "one or none", of="EntityFeatures"))
 
     target: str
     task: str
@@ -66,6 +73,7 @@ class TableModel:
     written: list[str] = field(default_factory=list)
     score: dict[str, float | str] = field(default_factory=dict)
     trained_on: dict[str, object] = field(default_factory=dict)
+    made: "EntityFeatures | None" = None
 
     @property
     def feature_names_in_(self) -> NDArray[np.object_]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from buttress.audit.reading.table import Table, make_table
 from buttress.relational import EntityFeatures, Join, entity_table, read_join
+from buttress.relational.entities.transformer import EntityTable
 
 
 def read_entities(source: str, target: str | None, task: str) -> tuple[Table, str, EntityFeatures]:
@@ -34,6 +35,16 @@ def newer_entities(source: str, made: EntityFeatures) -> dict[str, Any]:
     rows = entity_table(join, made)
     name = _label(join)
     return rows.columns if name is None else {**rows.columns, name: rows.label}
+
+
+def entities_to_predict(source: str, made: EntityFeatures) -> EntityTable:
+    """Return the rows of another join with the same tables; their labels are not read, since new rows have none."""
+    join = read_join(source)
+    asked = made.join.tables[made.join.root].name
+    join.tables.sort(key=lambda table: table.name != asked)  # without a label the first table is that of the label
+    for table in join.tables:
+        table.label = None
+    return entity_table(join, made)
 
 
 def _label(join: Join) -> str | None:
