@@ -112,7 +112,7 @@ def of_machine(model, X, y, used):
     linear = type(used).__name__ == "Linear"
     real, many = (Fraction, exact) if linear else (LONG, lambda values: np.asarray(values, dtype=LONG))
     b = many(np.zeros(len(X)))
-    b[model.support_] = many(model.dual_coef_[0])
+    b[model.support_] = many(csr_matrix(model.dual_coef_).toarray()[0])  # sparse where X is
     f = many(X) @ (many(X).T @ b) if linear else values(used, X, X[model.support_]) @ b[model.support_]
     y, C, l1 = many(y), real(float(model.C)), real(float(getattr(model, "epsilon", 0)))
 

@@ -363,3 +363,12 @@ def test_bad_data_names_the_column(model):
         model.fit(points(1))
     with pytest.raises(ValueError, match="negative"):
         model.fit(points(10), sample_weight=-np.ones(10))
+
+
+def test_a_fit_of_many_rows_does_not_wait_for_what_float32_cannot_resolve():
+    """Coefficients that sum to nu n = 3,000 are known to some thousandths from rows of float32."""
+    X = np.random.default_rng(0).normal(size=(30_000, 5))
+    model = SVDD(nu=0.1, gamma=0.01).fit(X)
+    assert model.converged_
+    assert model.n_iter_ < len(X)
+    assert model.dual_gap_ <= 1e-5 * model.primal_objective_

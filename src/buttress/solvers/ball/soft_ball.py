@@ -31,6 +31,7 @@ from buttress.solvers.qp.solve import TIGHTEST, Limits, follow, stall_limit
 from buttress.solvers.run import Outcome, Step, countdown
 
 CENTRE_ROWS = 64  # rows whose mean is the first guess of the centre
+MANY = 200  # nu n above which the violation is that of squared distances: float32 could not make that of b so small
 TIGHTENING = 10.0  # the tolerance is divided by this while the gap is too large
 NO_SPREAD = 1e-13  # of the largest k(x, x): a smaller mean squared distance is rounding and is replaced by 1
 NO_GAP = 1e-12  # of the mean squared distance: a gap this small counts as 0, even if the primal objective is 0
@@ -70,7 +71,8 @@ def solve_ball(
     """Solve the program for positive weights of shape (n,), from the dual point ``start`` if one is given.
 
     Stops when two conditions hold. The KKT violation of b is at most ``tol`` times the mean squared distance to the
-    centre (libsvm's measure for the one-class machine), and the gap is at most ``gap_tol`` times the primal objective.
+    centre (libsvm's measure for the one-class machine), where nu n is large that of squared distances at most a
+    hundredth of it. And the gap is at most ``gap_tol`` times the primal objective.
     If the first holds and the second does not, ``tol`` is lowered. With up to ``exact_rows`` rows the active-set
     method then finishes to rounding. The certificate is always computed in float64. If it is not good enough and the
     stored rows are float32, they are discarded and computed again in float64.
@@ -78,7 +80,7 @@ def solve_ball(
     total = nu * len(weight)
     qp, scale = ball_program(rows, weight, total, start)
     point = Point(qp.start)
-    target = limits.tol * scale
+    target = limits.tol * scale * max(1.0, total / MANY)
     left = countdown(limits.max_time)
     used = 0
     while True:
