@@ -74,7 +74,7 @@ class Case:
         f = value(self.kernel, Z, w, x) + sum(a * b for a, b in zip(exact(self.tilt), x, strict=True))
         tilt = self.tilt[None] if self.tilt.any() else None
         lead = Lead([(self.kernel, 1.0)], self.Z, self.w[None], np.array([-float(f)]),
-                    np.array([float(squared_norm(self.kernel, Z, w)) * (1 + 1e-15)]), tilt=tilt, unit=0.0)
+                    np.array([float(squared_norm(self.kernel, Z, w)) * (1 + 1e-15)]), tilt=tilt)
         f += Decimal(float(lead.bias[0]))
         region = self.attacker.region(self.row[None], np.array([self.radius]))
         grown = f * self.grown(region.anchor[0], x)  # beside a linear part the better one of two units is taken

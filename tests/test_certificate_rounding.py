@@ -15,7 +15,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from buttress import SVC
 from buttress.certificates.branch import _halved
 from buttress.certificates.leads import Leads
-from buttress.certificates.region import Attacker, Region
+from buttress.certificates.region import UNIT, Attacker, Region
 from buttress.certificates.relaxation import (
     Below,
     Lead,
@@ -302,7 +302,7 @@ def test_what_a_model_of_float32_sums_is_known_to_its_own_digits_only(kernel):
     assert relaxed(lead, region)[0][0] <= 0
     second = second_order(lead, x, np.ones(2))
     assert second is None or second.bound(np.array([1e-12]), "linf")[0] <= 0
-    lead.unit = 0.0
+    lead.unit = UNIT
     assert relaxed(lead, region)[0][0] > 0
 
 

@@ -96,6 +96,14 @@ def scaled_to_zero():
     return worst[1], worst[0], worst[2]
 
 
+def test_no_line_is_above_a_kernel_whose_centre_lies_within_the_ball():
+    """A chord from the border of the ball to its far side is above the values near the centre."""
+    region = Attacker("l2", np.ones(1)).region(np.zeros((1, 1)), np.ones(1))
+    for apart in (0.5, 0.8, 0.9):
+        lead = lead_of(Laplacian(1.0), [[apart]], [-1.0])
+        assert relaxed(lead, region)[0][0] <= -1.0
+
+
 class Off(Lead):
     """A lead of which squared distances, or products, may be off by ``room``."""
 
@@ -271,6 +279,51 @@ def test_the_rest_of_an_exponential_series_is_rounded_up():
             q = float(q)
             true = Decimal(q).exp() - 1 - Decimal(q) - Decimal(q) ** 2 / 2
             assert Decimal(float(_after_second(np.array([q]))[0])) >= true
+
+
+def test_what_an_expansion_of_second_order_leaves_out_is_not_below_that_of_60_digits():
+    """Near the only centre R^2 is far below what rounding changes in the differences it comes from."""
+    rng = np.random.default_rng(0)
+    for far in rng.uniform(1e-4, 1e-2, size=60):
+        z = float(far)
+        second = second_order(lead_of(RBF(1.0), [[z]], [1.0], square=1.0), np.zeros((1, 1)), np.ones(1))
+        with localcontext() as context:
+            context.prec = 60
+            z2 = Decimal(z) ** 2
+            true = 1 - (-2 * z2).exp() * (1 + 2 * z2 + 2 * z2**2)
+            assert Decimal(float(second.left[0])) ** 2 >= true > 0
+
+
+def test_values_below_the_range_of_float64_count_in_the_second_order():
+    """e^(-800) is 0 in float64, and times -1e60 far above an intercept of 1e-300."""
+    lead = lead_of(RBF(1.0), [[np.sqrt(800.0)]], [-1e60], bias=1e-300, square=1e120)
+    assert second_order(lead, np.zeros((1, 1)), np.ones(1)).bound(np.array([1e-200]), "l2")[0] <= 0
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_an_intercept_grown_by_hundreds_of_powers_of_e_is_below_itself_in_the_second_order(norm):
+    rng = np.random.default_rng(0)
+    for scale, far in zip(rng.uniform(0.5, 2, size=100), rng.uniform(15, 18, size=100), strict=True):
+        second = nothing_but(bias=-1.0, scale=scale)
+        said = second.bound(np.array([far / scale]), norm)[0]
+        with localcontext() as context:
+            context.prec = 60
+            assert Decimal(float(said)) <= -((Decimal(float(scale)) * Decimal(float(far / scale))) ** 2).exp()
+
+
+def test_a_doubt_beside_a_value_of_the_second_order_is_rounded_up():
+    second = nothing_but()
+    second.value, second.sizes = np.array([-(2.0**-54)]), np.array([[1.0, 0.0, 0.0]])
+    assert Fraction(float(second.bound(np.array([0.5]), "l2")[0])) <= -1 - Fraction(2.0**-54)
+
+
+def nothing_but(bias=0.0, scale=1.0):
+    """The second order of an intercept alone, for an RBF kernel of gamma 1 and one column."""
+    second = second_order(lead_of(RBF(1.0), [[0.0]], [1.0], square=1.0), np.zeros((1, 1)), np.full(1, scale))
+    for name in ("value", "slope", "spectrum", "turned", "entries", "left", "off", "sizes", "summed"):
+        setattr(second, name, np.zeros_like(getattr(second, name)))
+    second.bias = np.array([bias])
+    return second
 
 
 def test_norms_of_what_axes_miss_are_not_below_those_of_fractions(monkeypatch):

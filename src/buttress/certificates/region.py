@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.certificates.compiled import box_reach
-from buttress.kernels import squared_distances
 
 UNIT = float(np.finfo(np.float64).eps)
 MULTIPLIERS = 8  # multipliers tried for the ball; each gives a bound
@@ -66,10 +65,6 @@ class Region:
 
         The last may be off by 4 (d + 16) units of |a_i|^2 + |z_j|^2, d columns.
         """
-        if self.offset is not None and not self.offset.any() and (self.half >= self.scale * self.radius[:, None]).all():
-            wide = self._round_reach(centers)  # the ball alone
-            left = np.sqrt(squared_distances(self.anchor, centers)) - self.longest()[:, None]
-            return -wide, wide, np.maximum(left, 0) ** 2
         reach, nearest = box_reach(*map(np.ascontiguousarray, (self.anchor, self.half, centers)))
         reach *= 1 + self._share()
         if self.offset is None:

@@ -75,7 +75,7 @@ class Lead:
     tilt : array of shape (n, d) or None
         Of the linear part, where there is one.
     unit : float
-        Of the floating point numbers in which the model computes; 0 of one that is exact.
+        Of the floating point numbers in which the model computes; at least that of the numbers here.
     sizes : array of shape (n, m) or None
         Sizes of the numbers that the model sums where they are larger than the weights: those of every class.
     """
@@ -114,16 +114,12 @@ class Lead:
     def share(self) -> float:
         """Return by which share of its terms' sizes a sum over the centres may be off, in the model and here."""
         values = sum(len(kernel.gammas) if isinstance(kernel, MultiscaleRBF) else 1 for kernel, _ in self.kernels)
-        return self.coarsest() * (len(self.centers) + values + 32)
-
-    def coarsest(self) -> float:
-        """Return the larger one of the model's unit and that of the numbers here."""
-        return max(self.unit, UNIT)
+        return self.unit * (len(self.centers) + values + 32)
 
     def slack(self, region: Region) -> Array:
         """Return what rounding may change in squared distances or products of inputs of the region, shape (n, m)."""
         lengths = self.lengths(region.anchor, region.longest())
-        return 4 * self.coarsest() * (region.anchor.shape[1] + 16) * lengths
+        return 4 * self.unit * (region.anchor.shape[1] + 16) * lengths
 
     def lengths(self, X: Array, longest: Array) -> Array:
         """Return squared lengths (n, m) of rows X moved by ``longest`` (n,), and of centres: distances come from these.
@@ -213,7 +209,7 @@ def _linear(lead: Lead, region: Region) -> Below:
     assert lead.tilt is not None
     const = np.einsum("ij,ij->i", lead.tilt, region.anchor)
     far = np.abs(region.anchor) + region.half + lead.origin
-    doubt = 4 * lead.coarsest() * (far.shape[1] + 16) * np.einsum("ij,ij->i", np.abs(lead.tilt), far)
+    doubt = 4 * lead.unit * (far.shape[1] + 16) * np.einsum("ij,ij->i", np.abs(lead.tilt), far)
     return Below(const, lead.tilt, np.zeros(len(const)), doubt)
 
 

@@ -176,7 +176,7 @@ def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
     entries = falling.sum(axis=(1, 2)) * (1 + UNIT * (d**2 + 16))
     spectrum, turned, off = _axes(matrix, slope)
     return SecondOrder(value, lead.bias, slope, spectrum, turned, entries, left, off, sizes, summed, scale, kernel,
-                       (lead.share(), lead.coarsest() * (d + 16)))
+                       (lead.share(), lead.unit * (d + 16)))
 
 
 def _axes(B: Array, p: Array) -> tuple[Array, Array, Array]:
@@ -227,7 +227,7 @@ def _expand_polynomial(kernel: Polynomial, c: Array, size: Array, lead: Lead, sq
     steep = gamma * np.linalg.norm(Z, axis=1)
     largest = steep * (np.linalg.norm(x) + lead.origin) + abs(kernel.coef0)
     orders = np.stack([comb(p, k) * largest ** (p - k) * steep**k for k in range(p + 1)])
-    sizes = 4 * lead.coarsest() * (len(c) + 32 + 8 * p * (len(x) + 16)) * orders @ size
+    sizes = 4 * lead.unit * (len(c) + 32 + 8 * p * (len(x) + 16)) * orders @ size
     cubic = max(square, 0) + 8 * UNIT * (len(c) + 3 * len(x) + 32) * (size @ steep**3) ** 2
     left = float(np.sqrt(cubic)) if p == 3 else 0.0
     return float(c @ t**p), first, second, left, sizes, np.zeros(4)
