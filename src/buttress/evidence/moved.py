@@ -19,7 +19,7 @@ from buttress.expansion import KernelExpansion
 from buttress.kernels import Kernel
 from buttress.scores import as_classifier, read_scores
 from buttress.threats import Moves, ThreatModel, read_threat
-from buttress.trees import NAMES, read_forest
+from buttress.trees import NAMES, Forest, read_forest
 from buttress.verify.core import Model
 from buttress.verify.inputs.threatened import keeps, read_reach
 from buttress.verify.inputs.threatened import read_scores as opened
@@ -40,6 +40,8 @@ Rows = NDArray[np.float64]
 def scores_of(model: Any, X: Rows) -> Model:
     """Return the scores of a classifier as a certificate holds them; ValueError where no proof is known."""
     forest = read_forest(as_classifier(model), X)
+    if forest is not None and forest.unit > Forest.unit:
+        raise ValueError(f"proofs are of scores in float64, and {_last(model)} sums in float32")
     if forest is not None:
         return as_json(forest)
     score = read_scores(as_classifier(model))

@@ -88,6 +88,7 @@ class Forest:
     trees: list[Tree]
     contrasts: Array
     offset: Array
+    unit = float(np.finfo(float).eps)  # of the numbers in which the model sums
 
     def scores(self, X: Array) -> Array:
         """Return the scores of the rows of X, shape (n, k)."""
@@ -110,7 +111,11 @@ class Forest:
         return total
 
     def rounding(self, contrast: Array) -> float:
-        """Return what rounding may change in ``scores(x) @ contrast``, as the model sums it or as it is summed here."""
+        """Return what rounding may change in ``scores(x) @ contrast``, between the model's sum and the one here.
+
+        Both sum at x, and at the row where the offset was read: 4 roundings of half a unit a tree. A lead of less than
+        a few units can be lost in probabilities, too.
+        """
         largest = [float(np.abs(tree.value @ contrast).max()) for tree in self.trees]
         size = float(np.abs(self.offset) @ np.abs(contrast)) + sum(largest)
-        return (len(largest) + 4) * float(np.finfo(float).eps) * size
+        return 2 * (len(largest) + 4) * self.unit * (size + 1)

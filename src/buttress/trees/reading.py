@@ -1,4 +1,4 @@
-"""Sums of decision trees read from scikit-learn: single trees, forests, gradient boosting, also by histograms."""
+"""Sums of decision trees read from fitted models: single trees, forests, gradient boosting, also by histograms."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,20 +20,21 @@ from buttress._checks import Array
 from buttress._types import Mask
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.scores import Scorable, fitted_inside, scores_otherwise
+from buttress.trees.foreign import is_lightgbm, is_xgboost, raw_scores, read_trees, refused
 from buttress.trees.forest import Forest, Nodes, Tree
 
 SCALERS = (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler)
 FARTHEST = np.int64(np.float64(1e300).view(np.int64))  # the place of 1e300 in the order of floats
 AVERAGED = (DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier)
 NAMES = "RobustBoostingClassifier, DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier, " \
-        "GradientBoostingClassifier or HistGradientBoostingClassifier"
+        "GradientBoostingClassifier, HistGradientBoostingClassifier, LGBMClassifier or XGBClassifier"
 
 
 def read_forest(classifier: Scorable, X: Array) -> Forest | None:
     """Return the trees of a fitted classifier, also behind scalers, None for another kind of model.
 
-    X (n, d) are rows to read an offset at. ValueError for histogram boosting with categorical columns, and for boosting
-    that starts from another estimator, whose predictions are no constant.
+    X (n, d) are rows to read an offset at. ValueError for histogram boosting with categorical columns, for boosting
+    that starts from another estimator, whose predictions are no constant, and for what ``foreign.py`` refuses.
     """
     given: Any = getattr(classifier, "best_estimator_", classifier)
     steps = _steps(given)
@@ -57,14 +58,31 @@ def read_forest(classifier: Scorable, X: Array) -> Forest | None:
                  for i in range(shape[0]) for k in range(shape[1])]
     elif type(model) is HistGradientBoostingClassifier:
         trees = [_histogram_tree(tree.nodes, k, len(row)) for row in model._predictors for k, tree in enumerate(row)]
+    elif is_lightgbm(model) or is_xgboost(model):
+        trees = read_trees(model)
     else:
         return None
-    _in_units_of_rows(trees, scalers, type(model) is not HistGradientBoostingClassifier)
+    _in_units_of_rows(trees, scalers, not (type(model) is HistGradientBoostingClassifier or is_lightgbm(model)))
     columns = trees[0].value.shape[1]
     forest = Forest(trees, binary_contrasts() if columns == 1 else rival_contrasts(columns), np.zeros(columns))
-    if type(model) not in AVERAGED:
+    if is_lightgbm(model) or is_xgboost(model):
+        _set_offset(forest, model, X, scalers)
+    elif type(model) not in AVERAGED:
         forest.offset = (given.decision_function(X[:1]).reshape(1, -1) - forest.scores(X[:1]))[0]
     return forest
+
+
+def _set_offset(forest: Forest, model: Any, X: Array, scalers: list[Any]) -> None:
+    """Set the offset of another library's model at the first row; the others must have the scores of the trees."""
+    if is_xgboost(model):
+        forest.unit = float(np.finfo(np.float32).eps)
+    scaled = X
+    for scaler in scalers:
+        scaled = scaler.transform(scaled)
+    apart = raw_scores(model, scaled) - forest.scores(X)
+    forest.offset = apart[0]
+    if (np.abs(apart - apart[0]) > forest.rounding(np.ones(len(apart[0])))).any():
+        raise refused(model, "scores rows otherwise than its trees do (dart, for one)")
 
 
 def _steps(model: Any) -> list[Any]:

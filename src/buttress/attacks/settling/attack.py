@@ -53,7 +53,8 @@ def exact(
     ----------
     model : fitted classifier
         A decision tree, random forest, extremely randomised trees, gradient boosting (also by histograms) of
-        scikit-learn; or a linear model of its or of this package; each also behind scalers.
+        scikit-learn; LightGBM's or XGBoost's classifier, of numbers; or a linear model of scikit-learn or of this
+        package; each also behind scalers.
     X, y, eps, norm, bounds, threat, return_info
         As in :func:`pgd`; trees take ``norm="linf"`` only. Swaps and moves of a threat are settled together.
     max_time : float

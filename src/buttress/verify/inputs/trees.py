@@ -73,7 +73,7 @@ def reached(tree: Model, low: Array, high: Array) -> Array:
 def least(forest: Model, V: Array, low: Array, high: Array) -> float:
     """Return a lower bound of the lead V over a box, less what rounding may change in it."""
     total = float(V @ forest["offset"])
-    size = float(np.abs(V) @ np.abs(forest["offset"]))
+    size = 1 + float(np.abs(V) @ np.abs(forest["offset"]))  # 1: probabilities lose a lead of less than a few units
     for tree in forest["trees"]:
         leads = tree["value"] @ V
         total += float(leads[reached(tree, low, high) & (tree["left"] < 0)].min())
