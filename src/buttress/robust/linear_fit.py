@@ -3,7 +3,9 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import lstsq
+from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array
 from buttress._rows import drawn_rows
@@ -21,6 +23,7 @@ from buttress.solvers.contamination.mm import (
 from buttress.solvers.contamination.residual_law import (
     MAD,
     Explained,
+    LeftOutResiduals,
     Limits,
     explain,
     residuals_of,
@@ -32,6 +35,7 @@ from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
 from buttress.solvers.run import Budget
 
 SEARCHED = 1000  # rows, drawn from more, on which the start is searched
+LEAST_RIDGE = 1e-12  # a row: with less the rounding of Z'UZ can be larger where columns depend on others
 EVEN = 0.5  # probability from which a row is likelier good than corrupt
 
 
@@ -64,18 +68,19 @@ class LinearTask:
         """Return ridge regression on all rows."""
         return self.ridge.solve(self.y, np.ones(len(self.y)), self.alpha)
 
-    def explained(self, fit: Fit) -> Explained:
-        """Return the leave-one-out residuals of a fit explained."""
-        return explain(residuals_of(fit, self.ridge), self.limits)
-
     def unsuspected(self, fit: Fit) -> Explained:
         """Return the residuals explained by good rows alone: skewed ones, or wider where more is expected, are too."""
         return explain(residuals_of(fit, self.ridge, self.y), Limits(self.limits.floor, 0.0))
 
+    def beyond(self, fit: Fit, known: Explained) -> float:
+        """Return what rows far out in X add to the log likelihood of left-out rows: see :func:`nearness`."""
+        parts = known.law.log_parts(residuals_of(fit, self.ridge, self.y))
+        return float((1 - nearness(self.ridge.Z)) @ np.logaddexp(*parts))
+
     def judged(self, at: Reweighted, bend: float) -> tuple[Fit, Explained]:
         """Return the ridge regression with Tukey's weights, and its residuals explained."""
         fit = self.ridge.solve(self.y, bisquare(at.residual / at.scale, bend), self.alpha)
-        return fit, self.explained(fit)
+        return fit, explain(residuals_of(fit, self.ridge), self.limits)
 
 
 def linear_fit(rows: LinearTask, n_starts: int, max_iter: int, rng: np.random.RandomState, budget: Budget) -> Found:
@@ -87,44 +92,53 @@ def linear_fit(rows: LinearTask, n_starts: int, max_iter: int, rng: np.random.Ra
     ends = searched(rows, n_starts, rng, budget)
     votes = np.array([within(rows.y - rows.ridge.Z @ end.coef, TRIMMING.good_within, rows.limits.floor)
                       for end in ends])
-    first = s_estimate(rows.ridge.Z, rows.y, ends[0].coef, rows.lost(), rows.slight, rows.limits.floor)
-    if not rows.few:
-        rows = replace(rows, alpha=rows.alpha * first.scale**2)
-    found = Found(*rows.judged(first, BREAKDOWN_BEND), 1, rows.alpha, clean=False, votes=votes, near=first.coef)
+    first = s_estimate(rows.ridge.Z, rows.y, ends[0].coef, rows.lost(), rows.slight, rows.limits.floor, budget)
+    if not rows.few:  # with |b| / s that of the fit itself a ridge of s^2 / |b|^2 moves no b by half its standard error
+        strength = float(first.coef @ first.coef) / first.scale**2
+        rows = replace(rows, alpha=max(rows.alpha / (1 + strength), LEAST_RIDGE * len(rows.y)))
     return budget.attempt(
-        lambda: _efficient(rows, first, found, max_iter, budget), otherwise=lambda: found,
+        lambda: _efficient(rows, first, votes, max_iter, budget),
+        otherwise=lambda: Found(*rows.judged(first, BREAKDOWN_BEND), 1, rows.alpha, clean=False, votes=votes,
+                                near=first.coef),
         message="The fit was interrupted. The model is an S estimate: it bears bad rows, but uses little more than "
                 "half of the good ones.")
 
 
-def _efficient(rows: LinearTask, first: Reweighted, found: Found, max_iter: int, budget: Budget) -> Found:
+def _efficient(
+    rows: LinearTask, first: Reweighted, votes: NDArray[np.bool_], max_iter: int, budget: Budget
+) -> Found:
     """Return the fit that the S estimate ``first`` leads to."""
     steps = reweighting(rows.ridge.Z, rows.y, first, TRIMMING.tukey, rows.slight)
     outcome = budget.run(steps, tol=SETTLED, max_iter=max_iter)
     fit, known = rows.judged(outcome.state, TRIMMING.tukey)
     steps = reweighted_steps(rows.ridge, rows.y, fit, known, alpha=rows.alpha, limits=rows.limits)
     fit, known = budget.run(steps, tol=0.01, max_iter=max_iter, inner=False, callback=budget.report).state
+    beyond = rows.beyond(fit, known)
     known = looked_again(rows, fit, known)
-    found = replace(found, n_iter=max(outcome.n_iter, 1), converged=outcome.converged)
+    clean = False
     if rows.limits.share is None:
         plain = rows.plain()
         unsuspected = rows.unsuspected(plain)
-        if plain_stays(rows, fit, known, unsuspected):
-            return replace(found, fit=plain, known=unsuspected, clean=True)
-    weight = (fit.weight > 0) * known.law.weights(residuals_of(fit, rows.ridge), known.responsibility)
-    fit = rows.ridge.solve(rows.y, weight, rows.alpha)
-    return replace(found, fit=fit, known=known)
+        clean = plain_stays(rows, fit, known, unsuspected, rows.beyond(plain, unsuspected) - beyond)
+    if clean:
+        fit, known = plain, unsuspected
+    else:
+        weight = (fit.weight > 0) * known.law.weights(residuals_of(fit, rows.ridge), known.responsibility)
+        fit = rows.ridge.solve(rows.y, weight, rows.alpha)
+    return Found(fit, known, max(outcome.n_iter, 1), rows.alpha, clean=clean, votes=votes, near=first.coef,
+                 converged=outcome.converged)
 
 
-def plain_stays(rows: LinearTask, fit: Fit, known: Explained, unsuspected: Explained) -> bool:
+def plain_stays(rows: LinearTask, fit: Fit, known: Explained, unsuspected: Explained, beyond: float) -> bool:
     """Say whether the plain fit, whose law knows good rows only, explains left-out rows as well as the robust ``fit``.
 
-    Rows that are named stay out unless the plain fit is decisively likelier. Few rows for the columns let a fit that
-    chooses its rows gain about half a nat a coefficient on clean data.
+    Rows that are named stay out unless the plain fit is decisively likelier. Of ``beyond``, the lead that rows far out
+    in X give it, no more counts than a real curve gives: a cluster that has turned the fit gives five times as much.
+    Few rows for the columns let a fit that chooses its rows gain about half a nat a coefficient on clean data.
     """
     lead = (unsuspected.likelihood - known.likelihood) * len(rows.y)
     if (known.responsibility < EVEN).any():
-        return bool(lead > GUARD.gain_in_all)
+        return bool(lead - max(beyond - GUARD.gain_a_row * len(rows.y), 0) > GUARD.gain_in_all)
     return bool(fit.weight.all() or lead > -rows.few * len(fit.coef) / 2)
 
 
@@ -155,7 +169,7 @@ def looked_again(rows: LinearTask, fit: Fit, known: Explained) -> Explained:
 
 
 def searched(rows: LinearTask, n_starts: int, rng: np.random.RandomState, budget: Budget) -> list[Reweighted]:
-    """Return S estimates of at most 1,000 rows, the best first.
+    """Return S estimates of at most 1,000 rows, the best first: see :func:`likeliest_first`.
 
     They start from the targets nearest their middle, from least absolute deviations, and from random rows.
     """
@@ -169,7 +183,28 @@ def searched(rows: LinearTask, n_starts: int, rng: np.random.RandomState, budget
         chosen = rng.permutation(n)[:p]
         starts.append(lstsq(Z[chosen], y[chosen], check_finite=False)[0])
     lost = rows.lost() * n / len(rows.y) if rows.few else p
-    return best_start(Z, y, np.array(starts), lost, alpha, rows.limits.floor)
+    near = nearness(Z)
+    return likeliest_first(best_start(Z, y, np.array(starts), near, lost, alpha, rows.limits.floor, budget), near,
+                           rows.limits)
+
+
+def nearness(Z: Array) -> Array:
+    """Return weights of rows of Z (n, p), 1 for the half nearest the middle, beyond as one over the squared distance.
+
+    Rows far out in X that lie together have small residuals on some plane, whatever the others say, and a law that
+    allows for it: they vouch for one another.
+    """
+    length = row_norms(Z)
+    return np.asarray(np.minimum(1, np.median(length) / length) ** 2)
+
+
+def likeliest_first(ends: list[Reweighted], near: Array, limits: Limits) -> list[Reweighted]:
+    """Return S estimates, that of least scale first unless another is decisively likelier to rows weighted by ``near``.
+    """
+    told = [LeftOutResiduals(end.residual, np.ones(len(near))) for end in ends]
+    gains = [near @ np.logaddexp(*explain(seen, limits).law.log_parts(seen)) for seen in told]
+    best = int(np.argmax(gains))
+    return [ends[best], *ends[:best], *ends[best + 1 :]] if gains[best] > gains[0] + GUARD.gain_in_all else ends
 
 
 def _absolute(Z: Array, y: Array, alpha: float) -> Array:

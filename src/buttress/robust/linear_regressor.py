@@ -26,12 +26,13 @@ from buttress._threads import threads_for
 from buttress._types import Labels, MatrixLike, RandomStateLike
 from buttress.certainty.intervals import hold_out, interval
 from buttress.robust.design import warn_of_near_copies
-from buttress.robust.judged import keep_rows, least_residual_scale, scaled_targets, warn_of_misleading
+from buttress.robust.judged import Found, keep_rows, least_residual_scale, scaled_targets, warn_of_misleading
 from buttress.robust.linear_fit import ColumnUnits, LinearTask, linear_fit, robust_columns
 from buttress.robust.report import OF_ROWS, row_keys
 from buttress.solvers.contamination.mm import MMEstimate, mm_estimate
 from buttress.solvers.contamination.residual_law import Limits, residuals_of
 from buttress.solvers.contamination.share_interval import residual_shares
+from buttress.solvers.contamination.tuning import TRIMMING
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
 from buttress.solvers.run import Budget, all_or_nothing
 
@@ -40,7 +41,7 @@ NUMBERS = ("estimate", "std_error", "low", "high", "t", "p_value")
 
 @dataclass(frozen=True)
 class LinearSummary:
-    """The MM estimate of a linear model, one entry a coefficient, the constant first where there is one.
+    """The estimate of a linear model, one entry a coefficient, the constant first where there is one.
 
     ``low`` and ``high`` are the ends of intervals of this ``coverage``, from Student's t with ``freedom`` degrees of
     freedom; ``t`` is the estimate over its standard error, and ``p_value`` belongs to a coefficient of 0. ``scale`` is
@@ -78,7 +79,9 @@ class LinearSummary:
 class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, BaseEstimator):
     """Linear regression with high breakdown and high efficiency: the MM estimate, then weights from its residuals.
 
-    1. The S estimate, the fit whose residuals have the least robust scale, is searched from many starts.
+    1. The S estimate, the fit whose residuals have the least robust scale, is searched from many starts. Another local
+       least is taken where rows near the middle of X, far ones weighted less, are decisively likelier under it: rows
+       far out that lie together fit some plane, whatever the others say. Such a cluster may be two fifths of the rows.
     2. From it Tukey's bisquare loss is minimised with that scale: the MM estimate, which :meth:`summary` shows.
     3. If many rows are bad that scale is too large, and bad rows close to the fit keep some weight. So the rows that
        the bisquare did not reject are fitted again by ridge regression, weighted by the probability that they are good.
@@ -95,16 +98,18 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         Share of corrupt rows; ``"auto"`` resists up to 45 per cent. With a number there is no guard for clean data.
     alpha : float, default=1.0
         Ridge, > 0, on coefficients in units of the columns' robust scales, and on the intercept, measured from the
-        median of y. It is multiplied by the squared scale of the errors over that of the targets: a coefficient of 1
-        costs as much as one error of that scale. With contamination=0, or fewer than three rows a coefficient, that
-        scale is not known and the factor is 1.
+        median of y. It is multiplied by s^2 / (s^2 + |b|^2), s the scale of the errors and b the coefficients of the S
+        estimate in these units: with alpha=1 such a ridge moves a coefficient by less than half its standard error,
+        also where columns nearly depend on others. With contamination=0, or fewer than three rows a coefficient, s is
+        not known and the factor is 1.
     fit_intercept : bool, default=True
     n_starts : int, default=500
         Random starts, used below 50 columns, next to two fixed ones.
     max_iter : int, default=100
         Most iterations of steps 2 and 3.
     max_time : float or None, default=None
-        Seconds after which no more starts or iterations begin; the best fit so far is kept.
+        Seconds after which no more starts or iterations begin, of the search either; the best fit so far is judged and
+        kept, with a warning.
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None
@@ -178,7 +183,7 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
             found = linear_fit(rows, self.n_starts, self.max_iter, rng, budget)
             held = hold_out(ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True,
                             weight=found.weight)
-            self.mm_ = estimate_of(ridge, scaled, found.near, columns, middle)
+            self.mm_ = estimate_of(ridge, scaled, found, columns, middle, None if share == 0 else budget)
         budget.tell(found.n_iter)
         self.__dict__.update(_described(columns, found.fit.coef, middle))
         self.held_out_ = held.times(unit, middle, *columns.original(held.coef))
@@ -196,10 +201,12 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         return check_X(self, X) @ self.coef_ + self.intercept_
 
     def summary(self, coverage: float = 0.95) -> LinearSummary:
-        """Return the MM estimate of the coefficients with standard errors, intervals and row weights; print it.
+        """Return the coefficients without a ridge, with standard errors, intervals and row weights; print it.
 
-        It has no ridge: Tukey's bisquare from the S estimate that this fit leads to, as R's ``lmrob`` has. With many
-        good rows ``coef_`` is close to it. Standard errors allow for errors that are skewed or of unequal variance.
+        They are the MM estimate from which this fit started, as R's ``lmrob`` has it; least squares, of all rows, where
+        the fit is the plain one (``clean_``). ``coef_`` has a ridge, and weights by the law of the residuals: with
+        three rows a coefficient or more it is mostly within one standard error. Errors may be skewed or of unequal
+        variance.
 
         Raises ValueError for a coverage outside (0, 1), and where there is no such estimate: with rows no more than
         columns, columns that depend on others, or half of the rows on one plane.
@@ -230,12 +237,14 @@ def _described(columns: ColumnUnits, coef: Array, middle: float) -> dict[str, An
     return {"coef_": slope, "intercept_": middle + float(constant)}
 
 
-def estimate_of(ridge: FeatureRidge, y: Array, start: Array, units: ColumnUnits, middle: float) -> MMEstimate | None:
-    """Return the MM estimate in the units given, the constant first, from coefficients (m,) in those of ``ridge``."""
-    found = mm_estimate(ridge.Z, y, start)
+def estimate_of(
+    ridge: FeatureRidge, y: Array, fit: Found, units: ColumnUnits, middle: float, budget: Budget | None
+) -> MMEstimate | None:
+    """Return the MM estimate in the units given, the constant first; least squares where the fit is the plain one."""
+    found = mm_estimate(ridge.Z, y, fit.near, np.inf if fit.clean else TRIMMING.tukey, budget)
     if found is None:
         return None
-    slope, constant = units.original(np.eye(len(start)))
+    slope, constant = units.original(np.eye(len(found.coef)))
     back = np.vstack([constant, slope]) if units.intercept else slope
     shift = np.append(middle, np.zeros(len(slope))) if units.intercept else 0.0
     return MMEstimate(back @ found.coef + shift, back @ found.covariance @ back.T, found.scale * units.unit,

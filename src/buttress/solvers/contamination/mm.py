@@ -16,13 +16,14 @@ estimators, 2003; it is what robustbase::lmrob reports).
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_solve, lapack
 
 from buttress._checks import TINY, Array
 from buttress._state import Attribute, State
 from buttress._threads import slices
 from buttress.solvers.contamination.tuning import TRIMMING
-from buttress.solvers.run import Step, Steps, run
+from buttress.solvers.run import Budget, Step, Steps
 
 BREAKDOWN_BEND = 1.547645  # deviations: the S scale is then that of normal errors, and half of the rows may be bad
 HALF = 0.5  # mean of chi at the scale
@@ -85,30 +86,32 @@ def m_scale(r: Array, lost: float, first: float) -> float:
     return float(s)
 
 
-def mm_estimate(X: Array, y: Array, start: Array) -> MMEstimate | None:
+def mm_estimate(
+    X: Array, y: Array, start: Array, bend: float = TRIMMING.tukey, budget: Budget | None = None
+) -> MMEstimate | None:
     """Return the MM estimate for X (n, p) and y (n,), from the S estimate that coefficients ``start`` (p,) lead to.
 
-    None where there is none: rows no more than columns, columns that depend on others, or half of the rows fitted
-    exactly.
+    With the ``bend`` of psi at infinity the coefficients are those of least squares. None where there is no estimate:
+    rows no more than columns, columns that depend on others, or half of the rows fitted exactly.
     """
     n, p = X.shape
     if n <= p + 1:
         return None
-    found = s_estimate(X, y, start, p)
+    found = s_estimate(X, y, start, p, budget=budget)
     s = found.scale
     if not s > DEPENDENT * float(np.abs(y).max()):
         return None
-    last = ended(reweighting(X, y, found, TRIMMING.tukey))
+    last = ended(reweighting(X, y, found, bend), budget)
     u = last.residual / s
-    M = X.T @ (X * psi_slope(u, TRIMMING.tukey)[:, None]) / n
+    M = X.T @ (X * psi_slope(u, bend)[:, None]) / n
     values = np.linalg.eigvalsh(M)
     if not values[0] > DEPENDENT * values[-1]:
         return None
     v = found.residual / s
     if not np.mean(rho_slope(v, BREAKDOWN_BEND) * v) > 0:  # no row lies between fitted exactly and rejected
         return None
-    covariance = _covariance(X, u, v, s, M)
-    return MMEstimate(last.coef, covariance, s, bisquare(u, TRIMMING.tukey), n - p)
+    covariance = _covariance(X, u, v, s, M, bend)
+    return MMEstimate(last.coef, covariance, s, bisquare(u, bend), n - p)
 
 
 @dataclass(frozen=True)
@@ -120,14 +123,18 @@ class Reweighted:
     scale: float
 
 
-def s_estimate(X: Array, y: Array, start: Array, lost: float, alpha: float = 0.0, floor: float = 0.0) -> Reweighted:
+def s_estimate(
+    X: Array, y: Array, start: Array, lost: float, alpha: float = 0.0, floor: float = 0.0,
+    budget: Budget | None = None, tol: float = SETTLED,
+) -> Reweighted:
     """Return the S estimate that reweighting from coefficients ``start`` (p,) leads to.
 
     ``lost`` are the degrees of freedom of a fit, p without a ridge; no scale is below ``floor``.
     """
     r = y - X @ start
     s = m_scale(r, lost, float(np.median(np.abs(r))) or float(np.abs(r).mean()))
-    return ended(reweighting(X, y, Reweighted(start, r, max(s, floor)), BREAKDOWN_BEND, alpha, floor, lost))
+    steps = reweighting(X, y, Reweighted(start, r, max(s, floor)), BREAKDOWN_BEND, alpha, floor, lost)
+    return ended(steps, budget, tol)
 
 
 def reweighting(
@@ -148,42 +155,64 @@ def reweighting(
         at = Reweighted(b, r, at.scale if lost is None else max(m_scale(r, lost, at.scale), floor))
 
 
-def ended(steps: Steps) -> Reweighted:
-    """Return the last state of steps that have settled."""
-    found: Reweighted = run(steps, tol=SETTLED, max_iter=STEPS, warn=False, inner=True, keep="last").state
+def ended(steps: Steps, budget: Budget | None, tol: float = SETTLED) -> Reweighted:
+    """Return the last state of steps that have settled, or whose time is up."""
+    found: Reweighted = (budget or Budget()).run(steps, tol=tol, max_iter=STEPS, keep="last").state
     return found
 
 
-def best_start(X: Array, y: Array, starts: Array, lost: float, alpha: float, floor: float) -> list[Reweighted]:
+def best_start(
+    X: Array, y: Array, starts: Array, near: Array, lost: float, alpha: float, floor: float, budget: Budget
+) -> list[Reweighted]:
     """Return the S estimates to which the best of coefficients ``starts`` (k, p) lead, the one of least scale first.
 
     Two steps of reweighting tell good starts from bad ones (Salibian-Barrera & Yohai, A fast algorithm for S-regression
-    estimates, 2006).
+    estimates, 2006). Half of those that go on have the least scale, half the least with rows weighted by ``near`` (n,).
     """
-    parts = [_screened(X, y, starts[part], lost, alpha, floor) for part in slices(len(starts), X.size)]
-    coefs = np.concatenate([coef for coef, _ in parts])
-    scales = np.concatenate([scale for _, scale in parts])
-    best = coefs[np.argsort(scales, kind="stable")[: TRIMMING.descended]]
-    return sorted((s_estimate(X, y, b, lost, alpha, floor) for b in best), key=lambda found: found.scale)
+    parts = [_screened(X, y, starts[part], near, lost, alpha, floor) for part in slices(len(starts), X.size)]
+    coefs, scales, others = (np.concatenate(some) for some in zip(*parts, strict=True))
+    good = np.abs(y - coefs @ X.T) <= TRIMMING.good_within * scales[:, None]
+    best = np.unique([*_unlike(good, scales), *_unlike(good, others)])
+    # their ends are only compared, so a thousandth of the scale will do
+    ends = (s_estimate(X, y, b, lost, alpha, floor, budget, tol=1e-3) for b in coefs[best])
+    return sorted(ends, key=lambda found: found.scale)
 
 
-def _screened(X: Array, y: Array, B: Array, lost: float, alpha: float, floor: float) -> tuple[Array, Array]:
-    """Return coefficients (k, p) two steps on from B (k, p), and their scales (k,), nearly."""
+def _unlike(good: NDArray[np.bool_], scales: Array) -> list[int]:
+    """Return starts of least scale (k,), each of which takes other rows as good, (k, n), than those before it."""
+    order = np.argsort(scales, kind="stable")
+    chosen: list[int] = []
+    while len(order) and len(chosen) < TRIMMING.descended:
+        chosen.append(int(order[0]))
+        order = order[np.mean(good[order] != good[order[0]], axis=1) > TRIMMING.alike]
+    return chosen
+
+
+def _screened(
+    X: Array, y: Array, B: Array, near: Array, lost: float, alpha: float, floor: float
+) -> tuple[Array, Array, Array]:
+    """Return coefficients (k, p) two steps on from B (k, p), and nearly their scales (k,), of rows alike and weighted.
+    """
     n, p = X.shape
+    alike = np.ones(n)
     R = y - B @ X.T
-    s = np.maximum(np.median(np.abs(R), axis=1), floor + TINY)
-    for step in range(3):
-        for _ in range(3):  # to a scale that only ranks
-            s *= np.sqrt(rho(R / s[:, None], BREAKDOWN_BEND).sum(axis=1) / (HALF * (n - lost)))
-            s = np.maximum(s, floor + TINY)
-        if step == 2:
-            break
+    s = _rescaled(np.maximum(np.median(np.abs(R), axis=1), floor + TINY), R, alike, lost, floor)
+    for _ in range(2):
         U = bisquare(R / s[:, None], BREAKDOWN_BEND)
         A = (U[:, None, :] * X.T) @ X
         A[:, np.arange(p), np.arange(p)] += alpha + DEPENDENT * n
         B = np.asarray(np.linalg.solve(A, ((U * y) @ X)[:, :, None])[:, :, 0], dtype=np.float64)
         R = y - B @ X.T
-    return B, s
+        s = _rescaled(s, R, alike, lost, floor)
+    return B, s, _rescaled(s, R, near, lost, floor)
+
+
+def _rescaled(s: Array, R: Array, near: Array, lost: float, floor: float) -> Array:
+    """Return scales (k,) of residuals R (k, n) of weighted rows, three steps on from s: near enough to rank them."""
+    aim = HALF * (1 - lost / len(near)) * near.sum()
+    for _ in range(3):
+        s = np.maximum(s * np.sqrt(rho(R / s[:, None], BREAKDOWN_BEND) @ near / aim), floor + TINY)
+    return s
 
 
 def weighted(X: Array, y: Array, u: Array, alpha: float) -> Array:
@@ -199,13 +228,12 @@ def weighted(X: Array, y: Array, u: Array, alpha: float) -> Array:
     return np.asarray(np.linalg.lstsq(X * root[:, None], y * root, rcond=None)[0])
 
 
-def _covariance(X: Array, u: Array, v: Array, s: float, M: Array) -> Array:
+def _covariance(X: Array, u: Array, v: Array, s: float, M: Array, bend: float) -> Array:
     """Return cov(b) from the three products of the two terms of IF.
 
     The variance of chi is taken about its mean at the true scale, 1/2, as lmrob does; a sample's is (1 - p / n) / 2.
     """
     n = len(X)
-    bend = TRIMMING.tukey
     psi = bisquare(u, bend) * u
     chi = rho(v, BREAKDOWN_BEND)
     inverse = s * np.linalg.inv(M)

@@ -19,8 +19,10 @@ class Trimming:
 
     trusted: float = tuned(0.55, "share of rows", "kept by a concentration step: bears 45 per cent bad rows")
     followed: int = tuned(3, "starts", "of best objective that go on")
-    descended: int = tuned(10, "starts", "of an S estimate that go on: of three not always one ends best",
-                           "salinity of `tests/test_textbook_lines.py`")
+    descended: int = tuned(5, "starts", "of an S estimate that go on by either scale",
+                           "`tests/test_textbook_lines.py`")
+    alike: float = tuned(0.1, "share of rows", "taken otherwise as good by starts that are not the same",
+                         "`tests/test_textbook_lines.py`")
     wide: int = tuned(50, "columns", "from which a few random rows are seldom all good", THEORY)
     good_within: float = tuned(2.5, "deviations", "residual up to which a start takes a row as good")
     tukey: float = tuned(4.685, "deviations", "where Tukey's loss becomes constant",
