@@ -30,6 +30,9 @@ def files(tmp_path):
     for name in [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]:
         rows = np.column_stack([np.arange(20) % 10, rng.integers(0, 256, (20, 3072))]).astype(np.uint8)
         (tmp_path / name).write_bytes(rows.tobytes())
+    arrays = {f"{what}_{part}": made for part, count in (("train", 20), ("test", 4)) for what, made in (
+        ("x", rng.integers(0, 256, (count, 3072), dtype=np.uint8)), ("y", np.tile([1, 9], count // 2)))}
+    np.savez(tmp_path / "cifar10_lossless_subset.npz", **arrays)
     return tmp_path
 
 
