@@ -1,4 +1,4 @@
-"""The six data sets of table 4, and one of lossless rows, from local copies (or OpenML), pixels in [0, 1], labels 0 and 1.
+"""The six data sets of table 4 from local copies (or OpenML), and some lossless rows: pixels in [0, 1], labels 0 and 1.
 
 MNIST is read from the four idx files, CIFAR-10 from the official binary batches (``data_batch_*.bin``,
 ``test_batch.bin``) or from ``cifar10_auto_truck.npz``. MNIST8M is not distributed any more: its pairs are made from
@@ -93,8 +93,8 @@ def lossless_pair(directory: Path | None, negative: int, positive: int) -> Split
     """Return the rows of ``cifar10_lossless_subset.npz``, which are bit for bit those of the official batches."""
     path = None if directory is None else find(directory, "cifar10_lossless_subset.npz")
     if path is None:
-        raise FileNotFoundError(f"cifar10_lossless_subset.npz is not in {directory}. It holds some rows of the official "
-                                "batches; with these, use the sets of all rows.")
+        raise FileNotFoundError(f"cifar10_lossless_subset.npz is not in {directory}. It holds some rows of the "
+                                "official batches; with these files, use the sets of all rows.")
     with np.load(path) as file:
         X, y = pair(file["x_train"], file["y_train"], negative, positive)
         X_test, y_test = pair(file["x_test"], file["y_test"], negative, positive)

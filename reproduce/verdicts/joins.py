@@ -269,7 +269,7 @@ def theorem_16() -> dict[str, float]:
 
 
 def running_time() -> dict[str, float]:
-    """Exponents of the work of one row counting, in entries gathered, in n, 1/eps and N alone, on chains of four tables.
+    """Exponents of the work of one row counting, in entries gathered, in n, 1/eps and N alone, on chains of four.
 
     The join has N = n fan^3 rows, fan being the rows of a key: with n at one fan N grows in proportion; with the fan at
     one n, N alone grows.

@@ -110,7 +110,7 @@ def lemma_4() -> dict[str, float]:
 
 def transient() -> dict[str, float]:
     """Return the error due to random rows after 25, 100 and 400 steps, of a tenth of the step over the whole one's."""
-    found = {}
+    found: dict[str, float] = {}
     sizes = (25, 100, 400)
     for name, first, power in (("diminishing", 1.5, 1), ("constant", 0.1, 0)):
         whole, tenth = (errors(step, power, 0.0, sizes)[1] for step in (first, first / 10))

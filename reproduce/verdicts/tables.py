@@ -28,7 +28,7 @@ def strongest_linear() -> dict[str, float]:
 
 
 def tuning_p() -> dict[str, float]:
-    """Test RMSE of Subquantile told another share than the true .2, over that told .2: diabetes, means of five splits."""
+    """Test RMSE of Subquantile told another share than the true .2, over that told .2: diabetes, five splits."""
     told = (0.0, 0.1, 0.3, 0.4, 0.5)
     source = problem("Diabetes")
 
