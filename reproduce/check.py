@@ -11,10 +11,11 @@ abbreviation that the page explains as: `T` stands for `pytest ...`. Run is one 
     none: reason                     no command can show it
 
 The check fails where a command fails, a figure differs, a pytest selector selects nothing or nothing but skipped tests,
-a row has none of these, the index docs/claims.md counts other verdicts than the pages hold, or a line with a digit, of a
-page or of a table that it shows, is not as it was when the check last passed: ``--keep`` keeps them where all else is
-right. It counts the rows whose numbers nothing holds (``reproduce/held.py``), and ``--unheld`` lists them. ``--long`` runs nothing
-and says, for each long command, when it was run, which rows state it, and whether a file that it imports has changed.
+a row has none of these, the index docs/claims.md counts other verdicts than the pages hold, or a line with a digit, of
+a page or of a table that it shows, is not as it was last kept: ``--keep`` keeps them all, if nothing else is wrong with
+what it checked. ``--unheld`` lists the rows with numbers that nothing holds (``reproduce/held.py``). ``--long`` runs
+nothing and says, for each long command, when it was run, which rows state it, and whether a file that it imports has
+changed.
 """
 
 import argparse
@@ -42,7 +43,7 @@ PRINTED = re.compile(r"^(.+?) = (\S+)$", re.M)
 
 @dataclass
 class Row:
-    """One claim: where it stands, what it says, its verdict, its commands in full, how they are run, and the figures stated."""
+    """One claim: where it stands, its text, its verdict, its commands in full, how they are run, its figures."""
 
     where: str
     claim: str

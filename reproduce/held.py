@@ -1,10 +1,10 @@
-"""What holds the numbers of the claims pages: the commands of their rows, and a record of the lines as last checked.
+"""What holds the numbers of the claims pages: the commands of their rows, and a record of the lines as last kept.
 
-A number in a verdict is *held* if the claim quotes it, if it is one of the row's figures as rounded there, or if it stands
-in the code that its commands run: the tests that are selected, the experiment, the page, or the code and the kept
-tables of their program. What holds it only says that the number occurs there. ``docs/claims/kept.json`` has, besides, a
-digest of each line with a digit, and of each row of the tables that the pages show, as they were when the check last
-passed, so that none of them changes unseen.
+A number in a verdict is *held* if the claim quotes it, if it is one of the row's figures as rounded there, or if it
+stands in the code that its commands run: the tests that are selected, the experiment, the page, or the code and the
+kept tables of their program. That it stands there is all that is asked. ``docs/claims/kept.json`` has, besides, a
+digest of each line with a digit, and of each row of the tables that the pages show, so that none of them changes unseen; a
+digest does not say that a line is true.
 """
 
 import ast
@@ -43,8 +43,8 @@ def changed(docs: Path) -> Iterator[tuple[str, str]]:
     for name in sorted(kept.keys() | now.keys()):
         new = len(set(now.get(name, ())) - set(kept.get(name, ())))
         if now.get(name) != kept.get(name):
-            yield name, (f"{new} of its lines with digits are not as they were when the check last passed: rerun their "
-                         "commands, then python -m reproduce.check --keep")
+            yield name, (f"{new} of its lines with digits are not as they were kept: rerun their commands, then "
+                         "python -m reproduce.check --keep")
 
 
 def keep(docs: Path) -> None:

@@ -113,7 +113,8 @@ def test_few_numbers_are_held_by_nothing():
     ("120,000 rows", ["120,000"]),
 ])
 def test_a_number_is_held_by_its_figure_its_claim_or_the_code_that_runs(tmp_path, verdict, numbers):
-    (tmp_path / "test_one.py").write_text("def test_near():\n    assert 0 < 2e-6\n\n\ndef test_other():\n    assert 2e-16\n")
+    tests = "def test_near():\n    assert 0 < 2e-6\n\n\ndef test_other():\n    assert 0 < 2e-16\n"
+    (tmp_path / "test_one.py").write_text(tests)
     command = "pytest test_one.py -k near"
     assert held.unheld("of 12,000 rows", verdict, {"slope": (-0.97, 0.15)}, [command], tmp_path) == numbers
 
