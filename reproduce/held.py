@@ -3,8 +3,8 @@
 A number in a verdict is *held* if the claim quotes it, if it is one of the row's figures as rounded there, or if it
 stands in the code that its commands run: the tests that are selected, the experiment, the page, or the code and the
 kept tables of their program. That it stands there is all that is asked. ``docs/claims/kept.json`` has, besides, a
-digest of each line with a digit, and of each row of the tables that the pages show, so that none of them changes unseen; a
-digest does not say that a line is true.
+digest of each line with a digit, and of each row of the tables that the pages show, so that none of them changes
+unseen; a digest does not say that a line is true.
 """
 
 import ast
