@@ -11,8 +11,11 @@ abbreviation that the page explains as: `T` stands for `pytest ...`. Run is one 
     none: reason                     no command can show it
 
 The check fails where a command fails, a figure differs, a pytest selector selects nothing or nothing but skipped tests,
-a row has none of these, or the index docs/claims.md counts other verdicts than the pages hold. ``--long`` runs nothing
-and says, for each long command, when it was run, which rows state it, and whether a file that it imports has changed.
+a row has none of these, the index docs/claims.md counts other verdicts than the pages hold, or a line with a digit, of
+a page or of a table that it shows, is not as it was last kept: ``--keep`` keeps them all, if nothing else is wrong with
+what it checked. ``--unheld`` lists the rows with numbers that nothing holds (``reproduce/held.py``). ``--long`` runs
+nothing and says, for each long command, when it was run, which rows state it, and whether a file that it imports has
+changed.
 """
 
 import argparse
@@ -23,6 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reproduce import held
 from reproduce.forks import Forks
 from reproduce.long_rows import Run, lines
 
@@ -39,9 +43,10 @@ PRINTED = re.compile(r"^(.+?) = (\S+)$", re.M)
 
 @dataclass
 class Row:
-    """One claim: where it stands, its verdict, its commands in full, how they are run, and the figures stated."""
+    """One claim: where it stands, its text, its verdict, its commands in full, how they are run, its figures."""
 
     where: str
+    claim: str
     verdict: str
     commands: list[str]
     run: str
@@ -61,7 +66,7 @@ def claims(page: Path) -> list[Row]:
             continue
         commands = [_in_full(command, short) for command in re.findall(r"`([^`]+)`", cells[2])]
         figures = {name: (float(value), float(off)) for name, value, off in FIGURE.findall(cells[3])}
-        rows.append(Row(f"{page.name}:{number}", cells[1], commands, cells[3], figures))
+        rows.append(Row(f"{page.name}:{number}", cells[0], cells[1], commands, cells[3], figures))
     return rows
 
 
@@ -171,12 +176,21 @@ def long_runs(folder: Path, only: str = "") -> dict[Run, list[str]]:
     return found
 
 
+def unheld_rows(folder: Path) -> dict[str, list[str]]:
+    """Return the rows with numbers in their verdict that nothing holds, and these."""
+    found = {row.where: held.unheld(row.claim, row.verdict, row.figures, row.commands, folder.parent)
+             for rows in pages(folder).values() for row in rows}
+    return {where: numbers for where, numbers in found.items() if numbers}
+
+
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(prog="python -m reproduce.check",
                                 description="Reread the claims pages and rerun their quick commands.")
     p.add_argument("--docs", type=Path, default=Path("docs"), help="folder with claims.md and claims/")
     p.add_argument("--only", default="", help="only rows whose PAGE.md:LINE contains this")
     p.add_argument("--form", action="store_true", help="only read the pages, run nothing")
+    p.add_argument("--keep", action="store_true", help="keep the lines as they are now, if all else is right")
+    p.add_argument("--unheld", action="store_true", help="run nothing; list the rows with numbers that nothing holds")
     p.add_argument("--long", action="store_true", help="run nothing; say whether the code of long commands has changed")
     return p
 
@@ -189,6 +203,10 @@ def report(arguments: Sequence[str] | None, forks: Forks) -> int:
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
         return 0
+    if options.unheld:
+        for row, numbers in unheld_rows(options.docs).items():
+            sys.stdout.write(f"{row}: {' '.join(numbers)}\n")
+        return 0
     wrong = 0
     rows = 0
     for where, found, lacks in check(options.docs, forks, only=options.only, run=not options.form):
@@ -199,6 +217,11 @@ def report(arguments: Sequence[str] | None, forks: Forks) -> int:
         if lacks:
             sys.stdout.write(f"{where}: not run, for want of the module {lacks}\n")
         sys.stdout.flush()
+    if options.keep and not wrong:
+        held.keep(options.docs)
+    for name, complaint in held.changed(options.docs):
+        wrong += 1
+        sys.stdout.write(f"{name}: {complaint}\n")
     took = f"{forks.count} commands in {forks.seconds:.0f} s of processor time"
     sys.stdout.write(f"{rows} rows, {wrong} wrong; {took}\n")
     return int(wrong > 0 or rows == 0)

@@ -9,9 +9,10 @@ from sklearn.base import clone
 
 from buttress.adversarial import StochasticAdvSVM
 from buttress.attacks.targets import by_differences
+from reproduce.adv_svm import protocol
 from reproduce.adv_svm.__main__ import figures_text, main
 from reproduce.adv_svm.data import SETS, deformation_fields, deformed, digits_pair, read_idx
-from reproduce.adv_svm.protocol import MODELS, Candidate, figure_3, fitted
+from reproduce.adv_svm.protocol import MODELS, Candidate, figure_3, fitted, one_trial
 from reproduce.adv_svm.published_file import RIDGE, C, PublishedFile
 
 
@@ -30,6 +31,9 @@ def files(tmp_path):
     for name in [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]:
         rows = np.column_stack([np.arange(20) % 10, rng.integers(0, 256, (20, 3072))]).astype(np.uint8)
         (tmp_path / name).write_bytes(rows.tobytes())
+    arrays = {f"{what}_{part}": made for part, count in (("train", 20), ("test", 4)) for what, made in (
+        ("x", rng.integers(0, 256, (count, 3072), dtype=np.uint8)), ("y", np.tile([1, 9], count // 2)))}
+    np.savez(tmp_path / "cifar10_lossless_subset.npz", **arrays)
     return tmp_path
 
 
@@ -149,3 +153,27 @@ def test_only_the_models_asked_for_are_run(tmp_path):
 def test_bad_numbers_are_refused(option, capsys, tmp_path):
     assert main([option, "0", "--short", "--output", str(tmp_path)]) == 2
     assert f"{option} must be at least" in capsys.readouterr().err
+
+
+def test_a_run_that_was_killed_goes_on_after_its_last_trial(tmp_path, capsys, monkeypatch):
+    options = ["--short", "--trials", "3", "--attacked", "5", "--folds", "2", "--sample", "80", "--features", "32",
+               "--nearest", "0", "--models", "Natural"]
+    assert main([*options, "--output", str(tmp_path / "whole")]) == 0
+    trials = []
+
+    def killed(candidate, split, columns, trial, attacked, nearest):
+        trials.append(trial)
+        if trials == [0, 1]:
+            raise KeyboardInterrupt
+        return one_trial(candidate, split, columns, trial, attacked, nearest)
+
+    monkeypatch.setattr(protocol, "one_trial", killed)
+    with pytest.raises(KeyboardInterrupt):
+        main([*options, "--output", str(tmp_path / "killed")])
+    capsys.readouterr()
+    assert main([*options, "--output", str(tmp_path / "killed"), "--resume"]) == 0
+    assert trials == [0, 1, 1, 2]
+    assert "trial 2 of 3: 0 minutes left of this row" in capsys.readouterr().err
+    whole, resumed = (json.loads((tmp_path / name / "digits-3-vs-8.json").read_text())["rows"]["Natural"]
+                      for name in ("whole", "killed"))
+    assert resumed["scores"] == whole["scores"]

@@ -2,8 +2,10 @@
 
 import argparse
 import json
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from reproduce.adv_svm.data import SETS, Split, digits_pair
-from reproduce.adv_svm.protocol import MODELS, figure_2, figure_3, measure
+from reproduce.adv_svm.protocol import MODELS, Kept, figure_2, figure_3, measure
 from reproduce.adv_svm.published import PUBLISHED
 from reproduce.finished import Parts, finished_parts
 
@@ -97,7 +99,7 @@ def run_set(name: str, split: Split, options: argparse.Namespace, parts: Parts) 
     sizes = {size: getattr(options, size) for size in (*SIZES, "figures")}
     basis = [split.X, split.y, split.X_test, split.y_test, sizes]
     for row in (row for row in MODELS if row in options.models):
-        found = parts.of(f"{name}, {row}", basis, partial(run_row, row, split, eps, options))
+        found = run_row(row, split, eps, options, partial(_told, parts, name, basis))
         scores = found["scores"]
         if not record["rows"]:
             out(f"| model | {' | '.join(scores)} | minutes |\n|{'---|' * (len(scores) + 2)}\n")
@@ -109,15 +111,25 @@ def run_set(name: str, split: Split, options: argparse.Namespace, parts: Parts) 
     return record
 
 
-def run_row(row: str, split: Split, eps: float, options: argparse.Namespace) -> dict[str, Any]:
+def _told(parts: Parts, name: str, basis: object, part: str, compute: Callable[[], Any]) -> Any:
+    """Return a part of a set, kept or computed now; say that it is there, and how many minutes its like still take."""
+    found = parts.of(f"{name}, {part}", basis, compute)
+    if counted := re.search(r"trial (\d+) of (\d+)$", part):
+        left = (int(counted[2]) - int(counted[1])) * found["minutes"]
+        sys.stderr.write(f"{datetime.now(UTC):%H:%M} {name}, {part}: {left:.0f} minutes left of this row\n")
+    return found
+
+
+def run_row(row: str, split: Split, eps: float, options: argparse.Namespace, kept: Kept) -> dict[str, Any]:
     """Return the numbers of one row of the table of a set, and its figures."""
     sizes = {size: getattr(options, size) for size in SIZES}
-    (_, scores, minutes, candidate), = measure(split, eps, **sizes, models=[row])
+    (_, scores, minutes, candidate), = measure(split, eps, **sizes, models=[row], kept=kept)
     found: dict[str, Any] = {"scores": scores, "minutes": minutes, "model": repr(candidate.model)}
     if options.figures:
-        found["figure 2"] = figure_2(candidate, split, options.attacked)
+        found["figure 2"] = kept(f"{row}, figure 2", partial(figure_2, candidate, split, options.attacked))
         if row in ITERATIVE:
-            found["figure 3"] = figure_3(candidate, split, options.attacked, options.nearest)
+            found["figure 3"] = kept(f"{row}, figure 3", partial(figure_3, candidate, split, options.attacked,
+                                                                 options.nearest))
     return found
 
 

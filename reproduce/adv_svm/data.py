@@ -1,4 +1,4 @@
-"""The six data sets of table 4 from local copies (or OpenML), pixels in [0, 1], labels 0 and 1.
+"""The six data sets of table 4 from local copies (or OpenML), and some lossless rows: pixels in [0, 1], labels 0 and 1.
 
 MNIST is read from the four idx files, CIFAR-10 from the official binary batches (``data_batch_*.bin``,
 ``test_batch.bin``) or from ``cifar10_auto_truck.npz``. MNIST8M is not distributed any more: its pairs are made from
@@ -89,6 +89,18 @@ def cifar(directory: Path | None, labels: tuple[int, int]) -> tuple[Pixels, Pixe
         return file["x_train"], file["y_train"], file["x_test"], file["y_test"], "CIFAR-10 (JPEG copies)"
 
 
+def lossless_pair(directory: Path | None, negative: int, positive: int) -> Split:
+    """Return the rows of ``cifar10_lossless_subset.npz``, which are bit for bit those of the official batches."""
+    path = None if directory is None else find(directory, "cifar10_lossless_subset.npz")
+    if path is None:
+        raise FileNotFoundError(f"cifar10_lossless_subset.npz is not in {directory}. It holds some rows of the "
+                                "official batches; with these files, use the sets of all rows.")
+    with np.load(path) as file:
+        X, y = pair(file["x_train"], file["y_train"], negative, positive)
+        X_test, y_test = pair(file["x_test"], file["y_test"], negative, positive)
+    return Split(scaled(X), y, scaled(X_test), y_test, "CIFAR-10, lossless, of some rows")
+
+
 def deformation_fields(side: int, count: int = 512) -> Array:
     """Return smooth random fields with values in [-1, 1], (count, side, side)."""
     rng = np.random.default_rng(0)
@@ -172,6 +184,8 @@ SETS: dict[str, Callable[[Path | None], Split]] = {
     "MNIST 1 vs. 7": lambda directory: mnist_pair(directory, 1, 7),
     "MNIST 8 vs. 9": lambda directory: mnist_pair(directory, 8, 9),
     "CIFAR10 automobile vs. truck": lambda directory: cifar_pair(directory, ANIMALS["automobile"], ANIMALS["truck"]),
+    "CIFAR10 automobile vs. truck, lossless":
+        lambda directory: lossless_pair(directory, ANIMALS["automobile"], ANIMALS["truck"]),
     "CIFAR10 dog vs. horse": lambda directory: cifar_pair(directory, ANIMALS["dog"], ANIMALS["horse"]),
     "MNIST8M 0 vs. 4": lambda directory: infinite_pair(directory, 0, 4),
     "MNIST8M 6 vs. 8": lambda directory: infinite_pair(directory, 6, 8),

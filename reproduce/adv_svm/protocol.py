@@ -10,6 +10,8 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,7 @@ from reproduce.adv_svm.data import Split
 from reproduce.adv_svm.published_file import PublishedFile
 
 Attack = Callable[[Predictor, Array, NDArray[np.intp]], Array]
+Kept = Callable[[str, Callable[[], Any]], Any]  # the name of a part and what computes it, to the part
 POWERS = [2.0**k for k in (-1, 3, 7, 11)]
 
 # One row an attack: adding one means adding a row here.
@@ -114,16 +117,21 @@ def accuracy(model: Predictor, attack: Attack, X: Array, y: NDArray[np.intp]) ->
     return 100 * float((model.predict(attack(model, X, y)) == y).mean())
 
 
-def choose(candidates: list[Candidate], split: Split, attack: Attack, *, folds: int, sample: int) -> Candidate:
-    """Return the candidate of the best attacked accuracy over folds of a sample of the training rows."""
+def choose(candidates: list[Candidate], split: Split, attack: Attack, *, folds: int, sample: int) -> int:
+    """Return the place of the candidate of the best attacked accuracy over folds of a sample of the training rows."""
     if len(candidates) == 1:
-        return candidates[0]
+        return 0
     rows = np.random.default_rng(2).permutation(len(split.X))[:sample]
     X, y = split.X[rows], split.y[rows]
     parts = list(StratifiedKFold(folds).split(X, y))
     scores = [np.mean([accuracy(fitted(candidate, X[train], y[train], 0), attack, X[test][:100], y[test][:100])
                        for train, test in parts]) for candidate in candidates]
-    return candidates[int(np.argmax(scores))]
+    return int(np.argmax(scores))
+
+
+def computed(part: str, compute: Callable[[], Any]) -> Any:
+    """Return what is computed, of a run that keeps nothing."""
+    return compute()
 
 
 def measure(
@@ -138,28 +146,42 @@ def measure(
     sample: int,
     features: int,
     models: Collection[str] = MODELS,
+    kept: Kept = computed,
 ) -> Iterator[tuple[str, dict[str, tuple[float, float]], float, Candidate]]:
-    """Yield (row, attack -> (mean, deviation), minutes of training and of all attacks, the last model) of each row."""
+    """Yield (row, attack -> (mean, deviation), minutes of training and of all attacks, the last model) of each row.
+
+    The choice of parameters and each trial go through ``kept``, which may have them from an earlier run.
+    """
     columns = {**PAPER_ATTACKS, **honest_attacks(eps)}
     for name, candidates in rows_of_table(split, eps, features).items():
         if name not in models:
             continue
-        candidate = choose(candidates, split, PAPER_ATTACKS["PGD"], folds=folds, sample=sample)
-        scores: dict[str, list[float]] = {column: [] for column in columns}
-        scores |= {column: [] for name in (NEAREST if nearest else ()) for column in (name, f"{name} median l2")}
-        start = time.monotonic()
-        for trial in range(trials):
-            rows = np.random.default_rng(100 + trial).permutation(len(split.X_test))
-            model = fitted(candidate, split.X, split.y, trial)
-            for column, attack in columns.items():
-                few = rows if column == "Normal" else rows[:attacked]
-                scores[column].append(accuracy(model, attack, split.X_test[few], split.y_test[few]))
-            for column, find in NEAREST.items() if nearest and trial < nearest_trials else ():
-                _, info = find(model, split.X_test[rows[:nearest]], split.y_test[rows[:nearest]])
-                scores[column].append(100 * float((~info.success).mean()))
-                scores[f"{column} median l2"].append(float(np.median(info.distance)))
-        minutes = (time.monotonic() - start) / 60 / trials
-        yield name, {column: (float(np.mean(s)), float(np.std(s))) for column, s in scores.items()}, minutes, candidate
+        chosen = kept(f"{name}, choice", partial(choose, candidates, split, PAPER_ATTACKS["PGD"], folds=folds,
+                                                 sample=sample))
+        found = [kept(f"{name}, trial {trial + 1} of {trials}",
+                      partial(one_trial, candidates[chosen], split, columns, trial, attacked,
+                              nearest if trial < nearest_trials else 0)) for trial in range(trials)]
+        scores = {column: [one[column] for one in found if column in one] for column in found[0]}
+        minutes = float(np.mean(scores.pop("minutes")))
+        spread = {column: (float(np.mean(s)), float(np.std(s))) for column, s in scores.items()}
+        yield name, spread, minutes, candidates[chosen]
+
+
+def one_trial(candidate: Candidate, split: Split, columns: dict[str, Attack], trial: int, attacked: int,
+              nearest: int) -> dict[str, float]:
+    """Return the accuracy in per cent under each attack, the median distance of those without a radius, minutes."""
+    start = time.monotonic()
+    rows = np.random.default_rng(100 + trial).permutation(len(split.X_test))
+    model = fitted(candidate, split.X, split.y, trial)
+    scores: dict[str, float] = {}
+    for column, attack in columns.items():
+        few = rows if column == "Normal" else rows[:attacked]
+        scores[column] = accuracy(model, attack, split.X_test[few], split.y_test[few])
+    for column, find in NEAREST.items() if nearest else ():
+        _, info = find(model, split.X_test[rows[:nearest]], split.y_test[rows[:nearest]])
+        scores[column] = 100 * float((~info.success).mean())
+        scores[f"{column} median l2"] = float(np.median(info.distance))
+    return {**scores, "minutes": (time.monotonic() - start) / 60}
 
 
 STEPS = (1, 5, 10, 20, 40)  # of PGD at 8/255, figure 2 (a, b)

@@ -141,6 +141,7 @@ ROWS_1 = present({
     "TERM": lambda t: term(t, t.kernel, 1.0),
     "SEVER": sever,
     "Subquantile": lambda t: subquantile(t, t.kernel),
+    "Subquantile, 10,000 steps": lambda t: subquantile(t, t.kernel, max_iter=10_000),
     "Subquantile, Polyak": lambda t: subquantile(t, t.kernel, acceleration=0.9),
     "Subquantile, Nesterov": lambda t: subquantile(t, t.kernel, acceleration="nesterov"),
     "Subquantile, ridge 1": lambda t: subquantile(t, t.kernel, alpha=1.0, step="preconditioned", init="zero",

@@ -4,10 +4,10 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from reproduce.verdicts import attacked, joins, stochastic, trimming, trimming_bounds
+from reproduce.verdicts import attacked, joins, stochastic, tables, trimming, trimming_bounds
 
 ROOMS = {"trimming": trimming, "bounds": trimming_bounds, "joins": joins, "stochastic": stochastic,
-         "attacked": attacked}
+         "attacked": attacked, "tables": tables}
 
 
 def experiments() -> dict[str, Callable[[], dict[str, float]]]:
