@@ -233,6 +233,9 @@ def _fix(error: Exception) -> str:
         return "Ask for SELECT on the columns in use; no others are read."
     if "operator does not exist" in text:
         return "The database does not compare these types of keys. Cast one of them in a view, or use engine='memory'."
+    if "infinity" in text:
+        return ("Write a date between the years 1 and 9999 in its place, such as one before all others, or NULL for "
+                "what is never known, in a view.")
     if "OutOfMemory" in type(error).__name__ or "out of memory" in text:
         return "Give it more memory (for files and frames: raise memory_limit), or room on disk to spill to."
     return remedy(error, "FILE").strip() or "Check the connection and that its tables still exist, then fit again."
