@@ -280,7 +280,7 @@ def test_a_streamed_fit_holds_the_optimum(tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr("buttress.relational.choice.streamed",
                         lambda *args: made.append(streamed(*args)) or made[-1])
-    needed = explain(there).megabytes
+    needed = memory.needed_megabytes(there, there.check(), outside_only=True)
     assert "in memory; streamed where" in explain(there, needed * 1.1).text
     assert "streamed from files; streamed where" in explain(there, needed * 0.9).text
     auto = RelationalLinearSVC(memory_limit=needed * 0.9, **few).fit(there)
