@@ -29,7 +29,6 @@ from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, e
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge
 from buttress.relational.counting.rank_oracle import RankOracle
-from buttress.relational.memory import needed_megabytes
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.tree import Decomposition, decompose
 from buttress.relational.sources.databases import one_snapshot
@@ -438,7 +437,7 @@ def _peak(name, folder):
                 [("fact.a", "a.a"), ("fact.b", "b.b")])
     small = Join([Table("a", folder / "a.parquet", features=["v"])])
     explain(small)  # loads what a fit needs
-    said = needed_megabytes(join, join.check())
+    said = explain(join).megabytes
     before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
     RelationalLinearSVC(alpha=1e-2, random_state=0, engine="memory", tol=1e-2).fit(join)
     took = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6 - before

@@ -12,7 +12,7 @@ import pytest
 from relational_problems import joined
 from relational_storage import in_database, store
 
-from buttress.relational import Join, RelationalLinearSVC, SourceLostError, Table
+from buttress.relational import EntityFeatures, Join, RelationalLinearSVC, SourceLostError, Table
 from buttress.relational.command import connect, explain_file, fit_file, read_join, summary
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge, logistic
@@ -242,6 +242,71 @@ def test_a_lost_connection_is_one_named_error(postgres):
             oracle(np.zeros(oracle.plan.width), hinge())
         assert time.monotonic() - begin < 2
         assert lost.closed
+
+
+def killed_before(monkeypatch, owner, work, most):
+    """End the server's side of a connection before its 0th, 1st, ... statement; yields what ``work`` of it raises."""
+    import psycopg
+
+    address = f"{os.environ['BUTTRESS_POSTGRES']} user=reader options='-c search_path=buttress_{os.getpid()}'"
+    for last in range(most):
+        with psycopg.connect(address, autocommit=True) as lost:
+            left = [last]
+
+            def counted(send, own, lost=lost, left=left):
+                def call(self, *arguments, **options):
+                    if own(self) is lost:
+                        left[0] -= 1
+                        if left[0] == -1:
+                            owner.execute("SELECT pg_terminate_backend(%s, 5000)", (lost.info.backend_pid,))
+                    return send(self, *arguments, **options)
+                return call
+
+            with monkeypatch.context() as patched:
+                patched.setattr(psycopg.Cursor, "execute",
+                                counted(psycopg.Cursor.execute, lambda cursor: cursor.connection))
+                patched.setattr(psycopg.Cursor, "copy", counted(psycopg.Cursor.copy, lambda cursor: cursor.connection))
+                patched.setattr(psycopg.Connection, "rollback", counted(psycopg.Connection.rollback, lambda own: own))
+                try:
+                    work(lost)
+                except Exception as error:
+                    yield error
+            if left[0] >= 0:  # there were no more statements
+                return
+
+
+@pytest.mark.filterwarnings("ignore:.*max_iter")
+@pytest.mark.parametrize("engine", ["memory", "stream", "sql"])
+def test_a_backend_that_ends_before_any_statement_is_one_named_error(postgres, monkeypatch, engine):
+    owner, reader = postgres
+    join = joined(1)
+    in_database(join, reader, owner.execute, POSTGRES, f"ended_{engine}")
+
+    def fit(connection):
+        tables = [Table(t.name, (connection, f"ended_{engine}_{t.name}"), features=t.features, label=t.label)
+                  for t in join.tables]
+        model = RelationalLinearSVC(alpha=0.05, max_iter=1, n_samples=1, engine=engine, random_state=0)
+        model.fit(Join(tables, join.on))
+
+    raised = list(killed_before(monkeypatch, owner, fit, 200))
+    assert len(raised) > 8
+    assert {type(error) for error in raised} == {SourceLostError}
+
+
+def test_a_backend_that_ends_while_features_are_made_is_one_named_error(postgres, monkeypatch):
+    owner, _ = postgres
+    owner.execute("CREATE TABLE ended_few AS SELECT i AS k, 1.0 * i AS z, TIMESTAMP '2020-01-01' AS at "
+                  "FROM generate_series(1, 9) i")
+    rows = pd.DataFrame({"k": [1, 2], "at": pd.to_datetime(["2020-01-02", "2019-12-31"])})
+
+    def features(connection):
+        join = Join([Table("a", rows), Table("b", (connection, "ended_few"), features=["z"], time="at")],
+                    [("a.k", "b.k")], as_of="a.at")
+        EntityFeatures(join, engine="sql").fit_transform(rows)
+
+    raised = list(killed_before(monkeypatch, owner, features, 200))
+    assert len(raised) > 8
+    assert {type(error) for error in raised} == {SourceLostError}
 
 
 def test_a_users_open_transaction_stays_open(postgres):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from relational_storage import in_database, in_spark
 
-from buttress.relational import EntityFeatures, Join, Table
+from buttress.relational import EntityFeatures, Join, SourceLostError, Table
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 
 ALL = ("count", "sum", "last", "distinct")  # what a picture of all rows has
@@ -206,3 +206,24 @@ def test_an_order_or_a_delay_without_a_time_is_refused():
         Table("a", frame, delay="3")
     with pytest.raises(ValueError, match=r"no column 'p'"):
         Join([Table("a", frame, time="o", order="p")]).check()
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "DATE"])
+@pytest.mark.parametrize("value", ["infinity", "-infinity"])
+def test_infinite_dates_are_refused_by_every_engine(duckdb_connection, postgres, kind, value):
+    """DuckDB takes the one for no date and the other for the year -290308; PostgreSQL has ages that are infinite."""
+    owner, reader = postgres
+    zone = "UTC" if "ZONE" in kind else None
+    rows = pd.DataFrame({"k": [1, 2], "at": pd.to_datetime(["2024-02-03", "2024-02-04"]).tz_localize(zone)})
+    name = f"infinite_{len(kind)}_{len(value)}"
+    for connection, execute in ((duckdb_connection, duckdb_connection.execute), (reader, owner.execute)):
+        execute(f"CREATE TABLE {name} AS SELECT i % 3 AS k, 1.0 * i AS z, CAST('2024-01-01' AS {kind}) AS at "
+                "FROM generate_series(1, 300) s(i)")
+        execute(f"INSERT INTO {name} VALUES (1, 7.0, CAST('{value}' AS {kind}))")  # behind the rows of a sample
+        join = Join([Table("a", rows), Table("b", (connection, name), features=["z"], time="at")], [("a.k", "b.k")],
+                    as_of="a.at")
+        for engine in ("memory", "sql"):
+            made = EntityFeatures(join, ["count", "since_first"], engine=engine)
+            with pytest.raises((ValueError, SourceLostError), match=r"infinity.*Write a date"):
+                made.fit_transform(rows)
+        reader.rollback()

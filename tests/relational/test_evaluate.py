@@ -66,13 +66,48 @@ def test_a_sketched_join_says_how_far_the_scores_may_be_off(monkeypatch):
     names = [f"{table.name}.x0" for table in join.tables]
     where = (dict.fromkeys(names, 1.0), 0.25)
     exact = evaluate(join, where=where)
-    monkeypatch.setattr(lists, "MOST_ENTRIES", 20_000)
+    monkeypatch.setattr(lists, "MOST_ENTRIES", 10_000)
     rough = evaluate(join, where=where)
     assert exact.score_error == 0 < rough.score_error < 0.1
     assert rough.sure <= exact.value <= rough.possible
     assert rough.sure < rough.possible
     rows = materialise(join)
     assert exact.value == (rows[names].sum(axis=1) <= 0.25).sum()
+
+
+def test_values_may_be_tuples():
+    """Count and sum as a pair, by hand: 4 rows, of sums 10, 20, 5 and 5."""
+    loan = pd.DataFrame({"account": [1, 1, 2], "sum": [10.0, 20.0, 5.0]})
+    account = pd.DataFrame({"id": [1, 2, 2], "age": [30.0, 50.0, 60.0]})
+    join = Join([Table("loan", loan), Table("account", account)], [("loan.account", "account.id")])
+    pairs = semiring(lambda a, b: (a[0] + b[0], a[1] + b[1]), lambda a, b: (a[0] * b[0], a[0] * b[1] + a[1] * b[0]),
+                     zero=(0, 0.0), one=(1, 0.0), name="counting")
+    values = {"loan.sum": lambda v: [(1, x) for x in v]}
+    assert evaluate(join, pairs, values).value == (4, 40.0)
+    assert evaluate(join, pairs, values, where=({"loan.sum": 1.0, "account.age": 1.0}, 55.0)).value == (3, 35.0)
+    assert evaluate(join, pairs, values, where=({"loan.sum": 1.0}, 1.0)).value == (0, 0.0)
+    assert evaluate(join, pairs, values, form="sum").value == (4, 40.0)
+    assert evaluate(join, pairs, values, form="sum", where=({"loan.sum": 1.0}, 1.0)).value == (0, 0.0)
+
+
+@pytest.mark.parametrize("ring", list(RINGS))
+@pytest.mark.parametrize(("m", "seed"), [(2, 0), (3, 1), (3, 2)])
+def test_sums_are_met_in_the_middle_where_the_scores_of_all_rows_are_too_many(monkeypatch, ring, m, seed):
+    """All pairs of two tables, and chains of three: more rows of the join than entries may be held, and ties."""
+    join = chain(30, 30 if m == 2 else 10, m, seed=seed)
+    rows = materialise(join)
+    names = [f"{table.name}.x0" for table in join.tables]
+    add, multiply, zero, function = RINGS[ring]
+    own = semiring(add, multiply, zero=zero, one=1) if ring == "own" else ring
+    whole = dict.fromkeys(names, lambda v: np.round(9 * v))  # so that sums round in no order of their terms
+    score = sum(np.round(9 * rows[name].to_numpy()) for name in names)
+    monkeypatch.setattr(lists, "MOST_ENTRIES", 350)
+    for most in (float(np.sort(score)[len(score) // 3]), float(score.min()), -99.0):
+        for form in ("product", "sum"):
+            found = evaluate(join, own, dict.fromkeys(names, function), form=form, where=(whole, most))
+            wanted = listed(rows, add, multiply, zero, score <= most, form, dict.fromkeys(names, function))
+            assert found.score_error == 0
+            assert found.value == pytest.approx(float(wanted), rel=1e-9, abs=1e-9)
 
 
 def test_section_b4_with_its_identities_put_right():

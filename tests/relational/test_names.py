@@ -117,6 +117,40 @@ def test_files_with_columns_that_differ_in_case_are_refused(kind, engine, tmp_pa
             RelationalLinearSVC(engine=engine).fit(Join([Table("a", path, features=[name], label="y")]))
 
 
+@pytest.mark.parametrize("header", ["a,a ,a_1,y", 'a," a",a_1,y', "x,a ,a,y", "A ,a,x,y"])
+def test_files_of_text_with_columns_that_differ_in_spaces_are_refused(header, tmp_path):
+    """DuckDB drops the spaces and renames the second one: a_1 would be the second column, and a the first of two."""
+    rows = [f"{i},{10 * i},{100 * i},{i % 2}" for i in range(9)]
+    (tmp_path / "a.csv").write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    for name in ("a", "a_1"):
+        with pytest.raises(ValueError, match=r"takes columns '(A|a) ?' and ' ?a ?' of 'a\.csv' for one"):
+            RelationalLinearSVC().fit(Join([Table("a", tmp_path / "a.csv", features=[name], label="y")]))
+
+
+FORMS = [("\u00e9", "e\u0301"), ("\u212b", "\u00c5", "A\u030a"), ("\ufb01", "fi"), ("a b", "a\u00a0b"),
+         ("a", "a\u200b"), ("\u0130", "\u0131", "i2"), ("\u00df", "ss", "\u1e9e")]
+
+
+@pytest.mark.parametrize("names", FORMS, ids=ascii)
+def test_forms_of_unicode_that_look_alike_are_told_apart_everywhere(names, duckdb_connection, postgres, tmp_path):
+    owner, reader = postgres
+    rng = np.random.default_rng(0)
+    a = pd.DataFrame({name: rng.normal(size=60) for name in names})
+    a["k"], a["y"] = np.arange(60) % 10, np.where(a[names[-1]] > 0, 1, -1)
+    b = pd.DataFrame({"k": np.arange(20) % 10, **{name: rng.normal(size=20) for name in names}})
+    join = Join([Table("a", a, features=names[1:], label="y"), Table("b", b, features=names[:1])], [("a.k", "b.k")])
+    prefix = f"form{FORMS.index(names)}"
+    check_fits(join, join, ["sql", "stream"])
+    there = in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, prefix)
+    check_fits(join, there, ["memory", "sql"])
+    check_fits(join, in_database(join, reader, owner.execute, POSTGRES, prefix), ["memory", "sql"])
+    reader.rollback()
+    for kind in ("csv", "parquet"):
+        files = [Table(t.name, written(t.source, tmp_path / f"{t.name}.{kind}"), features=t.features, label=t.label)
+                 for t in join.tables]
+        check_fits(join, Join(files, join.on), ["memory", "sql"])
+
+
 def test_a_file_whose_columns_match_the_first_but_for_their_case_is_refused(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=40), "y": np.arange(40) % 2})

@@ -19,6 +19,7 @@ from buttress.relational import Join, RelationalLinearSVC, SourceChangedError, T
 from buttress.relational.counting import grid as grid_module
 from buttress.relational.counting.grid import GridOracle, grid_oracle
 from buttress.relational.counting.margins import hinge, logistic
+from buttress.relational.plan import prepare as prepare_module
 from buttress.relational.plan.plan import weigh
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources import blocks as sources_blocks
@@ -113,7 +114,7 @@ def test_a_pass_ends_between_its_parts_when_the_time_is_up(where, monkeypatch):
     monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     with deadline.time_limit(1000):
         assert oracle(beta, hinge()).lower > 0
-    with deadline.time_limit(2), pytest.raises(TimeoutError, match="max_time was spent during a pass"):
+    with deadline.time_limit(2), pytest.raises(TimeoutError, match="max_time was spent while the join"):
         oracle(beta, hinge())
 
 
@@ -279,7 +280,7 @@ def test_a_streamed_fit_holds_the_optimum(tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr("buttress.relational.choice.streamed",
                         lambda *args: made.append(streamed(*args)) or made[-1])
-    needed = explain(there).megabytes
+    needed = memory.needed_megabytes(there, there.check(), outside_only=True)
     assert "in memory; streamed where" in explain(there, needed * 1.1).text
     assert "streamed from files; streamed where" in explain(there, needed * 0.9).text
     auto = RelationalLinearSVC(memory_limit=needed * 0.9, **few).fit(there)
@@ -346,3 +347,44 @@ def test_files_go_with_the_oracle_and_lists_are_limited():
     del oracle
     gc.collect()
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("kept", ["in files", "here"])
+def test_a_grid_is_made_coarser_where_its_lists_take_more_than_the_memory(kept):
+    join = chain(2000, 100, 3)
+    oracle = stream_of(join) if kept == "in files" else grid_oracle(prepare(join))
+    beta = np.random.default_rng(0).normal(size=oracle.width)
+    fine = oracle(beta, hinge(), 1 << 16)
+    oracle.memory = 0.2
+    with pytest.raises(MemoryError):
+        oracle.at_step(beta, hinge(), grid_module.step_of([node.span(beta) for node in oracle.nodes], 1 << 16))
+    coarse = oracle(beta, hinge(), 1 << 16)
+    assert coarse.lower <= fine.lower <= fine.upper <= coarse.upper
+    assert coarse.upper - coarse.lower > 10 * (fine.upper - fine.lower)
+    assert not oracle.can_refine
+
+
+@pytest.mark.parametrize(("module", "name"), [
+    (prepare_module, "encode"), (prepare_module, "table_data"), (grid_module.compiled, "meet")])
+def test_nothing_begins_after_the_time_is_up(monkeypatch, module, name):
+    """Of keys, tables and pieces of the root's rows only the one is done within which the time ends."""
+    done = []
+    work = getattr(module, name)
+
+    def last(*arguments):
+        done.append(name)
+        late.append(1000.0)
+        return work(*arguments)
+
+    late = [0.0]
+    monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=lambda: sum(late)))
+    monkeypatch.setattr(module, name, last)
+    monkeypatch.setattr(grid_module, "PRODUCT_ENTRIES", 1)
+
+    def counted():
+        oracle = grid_oracle(prepare(chain(120, 10, 3)))
+        oracle(np.ones(oracle.width), hinge(), 1024)
+
+    with deadline.time_limit(100), pytest.raises(TimeoutError, match="max_time was spent while the join"):
+        counted()
+    assert len(done) == 1

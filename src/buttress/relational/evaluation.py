@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from buttress._checks import Array, check_number, check_option
 from buttress._suggest import brief
 from buttress.relational.checks import EmptyJoinError
-from buttress.relational.counting.queries import EXACT_SCORE, lists_or_grid
-from buttress.relational.counting.semiring import DECLARED, SUM, Entries, Semiring
+from buttress.relational.counting.queries import lists_on_grid, total_below
+from buttress.relational.counting.semiring import DECLARED, SUM, Semiring, TooManyEntriesError
 from buttress.relational.declare import Join, Table
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import assemble, read
@@ -103,8 +103,8 @@ def evaluate(
     Returns
     -------
     Answer
-        Exact on joins whose distinct scores can be listed, and without an inequality always; else with its error. Of
-        no rows it is the semiring's zero.
+        Exact where the distinct scores below the first table can be listed, and without an inequality always; else
+        with its error. Of no rows it is the semiring's zero.
 
     Raises
     ------
@@ -148,8 +148,8 @@ def evaluate(
     except EmptyJoinError:
         return Answer(rule.zero, rule.zero, rule.zero, 0.0)
     used, annotations = _annotations(plan, columns, rule, form, terms)
-    entries, error = lists_or_grid(plan, _node_sums(plan, columns, parts), used, annotations)
-    return _answer(entries, used, threshold, 0.0 if error <= EXACT_SCORE else error)
+    paired = form == "sum" and not (_is_declared(rule) or rule.idempotent)
+    return _answer(plan, _node_sums(plan, columns, parts), used, annotations, threshold, paired)
 
 
 def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
@@ -166,11 +166,16 @@ def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
         raise ValueError(f"Column {where!r} is NULL in {int(column.null[rows].sum())} rows of the join. Fill them, or "
                          "drop the rows.")
     returned = function(column.values[rows])
-    found: NDArray[Any] = np.asarray(returned, dtype=object) if ring is None else check_domain(where, returned, ring)
+    found: NDArray[Any] = _values_of(returned) if ring is None else check_domain(where, returned, ring)
     if found.shape != (len(rows),):
         raise ValueError(f"The function of {where!r} must return one value for each of {len(rows)} rows. Got shape "
                          f"{found.shape}. Write it for arrays, as with np.vectorize.")
     return found
+
+
+def _values_of(returned: Any) -> NDArray[Any]:
+    """Return an array of objects; a list of tuples is one of them."""
+    return objects(returned) if isinstance(returned, list) else np.asarray(returned, dtype=object)
 
 
 def _placed(plan: Plan, table: int, values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
@@ -194,7 +199,7 @@ def _node_sums(plan: Plan, columns: list[dict[str, Column]],
 def _annotations(plan: Plan, columns: list[dict[str, Column]], rule: Semiring, form: str,
                  functions: dict[tuple[int, str], Function]) -> tuple[Semiring, list[Array]]:
     """Return the semiring to count in and each node's annotations in it."""
-    declared = rule.name in DECLARED
+    declared = _is_declared(rule)
     used, lift, one = _summing(rule, declared) if form == "sum" else (rule, _column, rule.one)
     row = np.array(one, dtype=np.float64).reshape(1, -1) if declared else _column(objects([one]))
     annotations = [np.repeat(row, node.n_rows, axis=0) for node in plan.nodes]
@@ -203,6 +208,10 @@ def _annotations(plan: Plan, columns: list[dict[str, Column]], rule: Semiring, f
         for i, values in _placed(plan, at[0], found):
             annotations[i] = used.multiply(annotations[i], values)
     return used, annotations
+
+
+def _is_declared(rule: Semiring) -> bool:
+    return rule is DECLARED.get(rule.name)
 
 
 def _column(values: NDArray[Any]) -> NDArray[Any]:
@@ -220,36 +229,53 @@ def _summing(rule: Semiring, declared: bool) -> tuple[Semiring, Callable[[NDArra
     if declared:
         return SUM, lambda values: np.column_stack([np.ones(len(values)), values]), [1.0, 0.0]
 
+    def plus(a: Any, b: Any) -> Any:
+        return rule.add.reduce(objects([a, b]))  # which takes tuples for values, not for arrays
+
     def add(a: Any, b: Any) -> Any:
-        return rule.add(a[0], b[0]), a[1] + b[1]
+        return plus(a[0], b[0]), a[1] + b[1]
 
     def multiply(a: Any, b: Any) -> Any:
-        return rule.add(_times(rule, a[0], b[1]), _times(rule, b[0], a[1])), a[1] * b[1]
+        return plus(_times(plus, rule.zero, a[0], b[1]), _times(plus, rule.zero, b[0], a[1])), a[1] * b[1]
 
     pairs = semiring(add, multiply, zero=(rule.zero, 0), one=(rule.zero, 1), name=rule.name)
     return pairs, lambda values: _column(objects([(value, 1) for value in values])), (rule.zero, 1)
 
 
-def _times(rule: Semiring, a: Any, k: int) -> Any:
+def _times(add: Callable[[Any, Any], Any], zero: Any, a: Any, k: int) -> Any:
     """Return a added k times, by doubling."""
-    total = rule.zero
+    total = zero
     while k:
-        total = rule.add(total, a) if k & 1 else total
-        a = rule.add(a, a)
+        total = add(total, a) if k & 1 else total
+        a = add(a, a)
         k >>= 1
     return total
 
 
-def _answer(entries: Entries, used: Semiring, threshold: float, error: float) -> Answer:
+def _answer(plan: Plan, sums: list[Array], used: Semiring, annotations: list[Array], threshold: float,
+            paired: bool) -> Answer:
+    """Return the answer, exact or on a grid of scores; ``paired`` annotations hold a value and a number of rows."""
+    try:
+        value = _value(total_below(plan, sums, used, annotations, threshold), used, paired)
+        return Answer(value, value, value, 0.0)
+    except TooManyEntriesError:
+        entries, error = lists_on_grid(plan, sums, used, annotations)
+
     def total(most: float) -> Any:
         chosen = entries.value[entries.score <= most]
-        if not len(chosen):
-            return used.zero[0] if isinstance(used.zero, tuple) else used.zero
-        found = used.add.reduce(chosen, axis=0)
-        last = found[-1]  # of SUM: (number of rows, sum)
-        return last[0] if isinstance(last, tuple) else (float(last) if entries.value.dtype == np.float64 else last)
+        return _value(used.add.reduce(chosen, axis=0) if len(chosen) else None, used, paired)
 
     return Answer(total(threshold), total(threshold - error), total(threshold + error), error)
+
+
+def _value(total: NDArray[Any] | None, used: Semiring, paired: bool) -> Any:
+    """Return what annotations add up to, None being no rows."""
+    if total is None:
+        return used.zero[0] if paired else used.zero
+    last = total[-1]  # of SUM: (number of rows, sum)
+    if paired:
+        return last[0]
+    return float(last) if total.dtype == np.float64 else last
 
 
 def check_functions(values: Functions | None) -> Functions:

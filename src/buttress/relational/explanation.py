@@ -9,6 +9,7 @@ from buttress.relational.counting.margins import FIRST_BINS
 from buttress.relational.counting.schedule import is_exact, schedule
 from buttress.relational.declare import Join, Table
 from buttress.relational.memory import needed_megabytes, streamed_megabytes
+from buttress.relational.parameters import Parameters
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import prepare
 
@@ -21,7 +22,7 @@ class Explanation:
     ``edge_cover`` maps each table to its weight in the least fractional edge cover of the join attributes, and
     ``agm_bound`` is the bound on the number of rows that it gives (times the most rows that share a key).
     ``cost`` estimates the additions of one oracle call, ``megabytes`` the memory that a fit in this process takes at
-    its peak, beside the frames it is given, and ``stream_megabytes`` that of a fit whose rows are streamed.
+    its peak, beside the frames it is given, and ``stream_megabytes`` the most that one takes whose rows are streamed.
     """
 
     n_join_rows: int
@@ -58,7 +59,7 @@ def explain(join: Join, memory_limit: float = 4000) -> Explanation:
     with np.errstate(over="ignore"):
         bound = float(np.exp(plan.agm_log))
     cost = _cost(plan)
-    megabytes = needed_megabytes(join, pairs)
+    megabytes = needed_megabytes(join, pairs, sampled=min(plan.n_rows, Parameters.n_samples))
     streamed = streamed_megabytes(join, plan, memory_limit)
     what = "root, has the label" if join.tables[join.root].label is not None else "root"
     lines = _tree_lines(plan, names, edges, what, 0, 0)
@@ -67,7 +68,7 @@ def explain(join: Join, memory_limit: float = 4000) -> Explanation:
               + ", ".join(f"{name} {w:g}" for name, w in cover.items()),
               f"cost of a call     about {cost:.3g} additions on a grid of {FIRST_BINS} steps",
               f"memory of a fit    about {megabytes:.3g} megabytes in this process",
-              f"  streamed         about {streamed:.3g} megabytes where memory_limit is {memory_limit:g}"]
+              f"  streamed         at most {streamed:.3g} megabytes where memory_limit is {memory_limit:g}"]
     outside = needed_megabytes(join, pairs, outside_only=True)
     if outside:
         chosen = "streamed from files" if outside > memory_limit else "in memory"

@@ -19,10 +19,13 @@ from buttress.relational.stream import CHUNK_SHARE, LIST_SHARE, Layout
 # Bytes at the peak of a fit, from the arrays that are alive then (measured: benchmarks/relational.py --parts memory)
 VALUE = 9  # a value that was read: 8, and 1 for whether it is missing
 KEY = 24  # a key, more than its value: its code, its code among the rows that are left, its place in their order
-FEATURE = 32  # a feature, more than its value: the matrix, and three copies while it is scaled
+FEATURE = 8  # a feature, more than its value: the matrix
+COPIES = 24  # a feature while its table is scaled: three copies
+SAMPLED = 32  # a feature of a row of the sample: the row, its copy for the start's solver, and that solver's own
 ROW = 16  # any row: its number, and how many rows of the join it is part of
 WORD = 57  # a text that Python holds, with the pointer to it
 OBJECT = 56  # a value that a driver hands over as a Python object in a tuple
+CODE = 45e6  # bytes that a process grows by when it loads solvers and compiled loops, after its sample is gone
 FREED = 1.15  # memory that was given back, and that the system still counts
 
 # measured: benchmarks/relational_streams.py --parts large
@@ -32,19 +35,23 @@ IN_DATABASE = 2.0  # bytes that DuckDB holds for one of a table's while it numbe
 ALIVE = 10  # arrays of a chunk's size that are alive while it is counted
 
 
-def needed_megabytes(join: Join, pairs: Sequence[Pair], outside_only: bool = False) -> float:
+def needed_megabytes(join: Join, pairs: Sequence[Pair], outside_only: bool = False, sampled: int = 0) -> float:
     """Return the megabytes that a fit to a join in this process takes at its peak, beside the frames it is given.
 
     ``pairs`` are those of :meth:`Join.check`. A few queries a table: the number of its rows, and a few of them.
-    ``outside_only`` leaves out the frames of this process.
+    ``outside_only`` leaves out the frames of this process; ``sampled`` are the rows of the sample, which is left out
+    without.
     """
-    total = 0.0
+    kept = scaled = 0.0
     for i, table in enumerate(join.tables):
         outside = isinstance(table.source, tuple) or is_files(table.source)
         if outside or not outside_only:
             keys = key_columns(pairs, i)
-            total += row_count(table.source) * _row_bytes(table, keys, outside, i == join.root)
-    return total * FREED / 1e6
+            n = row_count(table.source)
+            kept += n * _row_bytes(table, keys, outside, i == join.root)
+            scaled = max(scaled, n * COPIES * (len(table.features) + (i == join.root)))
+    solving = max(CODE, sampled * SAMPLED * sum(map(column_count, join.tables))) if sampled else 0.0
+    return (kept + max(scaled, solving)) * FREED / 1e6
 
 
 def _row_bytes(table: Table, keys: Sequence[str], outside: bool, root: bool) -> float:

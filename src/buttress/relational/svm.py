@@ -59,7 +59,8 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
     sketch : {"grid", "rank"}, default="grid"
         How rows are counted: scores rounded to a grid that is refined as needed, or counts within a factor.
     objective : {"rows", "mean"}, default="rows"
-        The mean loss of join rows, or that of label rows at the mean scores that ``decision_function(join)`` gives.
+        The mean loss of join rows, or that of label rows at the mean scores that ``decision_function(join)`` gives:
+        take "mean" where one answer a label row is wanted.
     row_weight : {"label_row", "join"}, default="label_row"
         Every row of the label's table counts once (divided by its number of join rows), or every join row does.
     class_weight : dict, "balanced" or None

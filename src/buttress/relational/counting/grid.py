@@ -24,6 +24,7 @@ from buttress.relational.plan.plan import Index, Plan, total_weight
 from buttress.relational.sources.deadline import check_time
 
 FINEST_STEP = 1e-9  # share of the largest score; finer steps would be lost in the rounding of 64-bit sums
+FEWEST_BINS = 32  # of a grid that is made coarser for want of memory
 PRODUCT_ENTRIES = 10_000_000  # at most of the lists that are made at once for some of the root's rows
 REFINABLE_SHARE = 1 / 4  # of the memory: a call that took more could not be repeated on a grid four times as fine
 
@@ -60,8 +61,22 @@ class GridOracle:
         return sampled(self.nodes, self.width, n, rng)
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = FIRST_BINS) -> Evaluation:
-        """Return the plane and bounds at ``beta``, shape (width,): one reading of the root, two of other nodes."""
-        return self.at_step(beta, loss, step_of([node.span(beta) for node in self.nodes], bins))
+        """Return the plane and bounds at ``beta``, shape (width,): one reading of the root, two of other nodes.
+
+        A grid whose lists take more than the memory is made coarser, which leaves the bounds true and further apart.
+        """
+        spans = [node.span(beta) for node in self.nodes]
+        fewer = bins
+        while True:
+            try:
+                seen = self.at_step(beta, loss, step_of(spans, fewer))
+                break
+            except MemoryError:
+                if fewer <= FEWEST_BINS:
+                    raise
+                fewer //= 2
+        self.can_refine &= fewer == bins
+        return seen
 
     def at_step(self, beta: Array, loss: MarginLoss, step: float) -> Evaluation:
         """Evaluate with a given step of the grid."""
@@ -209,6 +224,7 @@ class _Pass:
             most = min(PRODUCT_ENTRIES, self.free / (4 * ENTRY_MEGABYTES))
             size = max(int(most / max(min(width, math.prod(longest[1:])), 1)), 1)
             for piece in (slice(first, first + size) for first in range(0, len(q), size)):
+                check_time()
                 keys = [key[piece] for key in rows.down]
                 part = self._consulted(node, keys, len(keys[0]), messages, most=2)
                 worth[piece] = self._met(q[piece], rows.weight[piece], part, slope, histogram)

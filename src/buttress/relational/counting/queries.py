@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from buttress._checks import Array
-from buttress.relational.counting.schedule import Product, node_scores, schedule
+from buttress.relational.counting.schedule import Block, Product, node_scores, schedule
 from buttress.relational.counting.semiring import (
     COUNTING,
     Entries,
@@ -45,24 +45,73 @@ def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations:
     ``scores`` holds each node's rows' shares of the score, ``annotations`` arrays (n_rows, semiring.width).
     Raises TooManyEntriesError when the scores that occur are too many to list.
     """
+    root, made = _lists_below(plan, scores, semiring, annotations)
+    return _list_of(root, made, scores, semiring, annotations, (plan.y > 0).astype(np.int64), 2)
+
+
+def total_below(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array], most: float) -> Any:
+    """Return the sum of the annotations of the join's rows whose score is at most ``most``, shape (semiring.width,).
+
+    The root's scores are not listed: each of its rows meets the first entries of its list, whose sums are known. None
+    where there is no such row. Raises TooManyEntriesError when the scores below the root are too many to list.
+    """
+    root, made = _lists_below(plan, scores, semiring, annotations)
+    node = root.parts[0][0]
+    score = scores[node]
+    if root.lists:
+        op, key = root.lists[0]
+        below = made[op]
+        begin = np.concatenate([[0], below.end[:-1]])
+        sums = below.value.copy()
+        for first, last in zip(begin.tolist(), below.end.tolist()):
+            if last > first + 1:
+                sums[first:last] = semiring.add.accumulate(below.value[first:last], axis=0)
+        place = _first_above(score, below.score, begin[key], below.end[key], most)
+        found = np.flatnonzero(place > begin[key])
+        terms = semiring.multiply(annotations[node][found], sums[place[found] - 1])
+    else:
+        terms = annotations[node][score <= most]
+    return semiring.add.reduce(terms, axis=0) if len(terms) else None
+
+
+def _first_above(score: Array, entries: Array, begin: Index, end: Index, most: float) -> Index:
+    """Return for each row the first place in begin..end, where entries ascend, whose sum with its score exceeds most.
+
+    By halves, and by the sums themselves: a difference would round otherwise.
+    """
+    low, high = begin, end
+    while (low < high).any():
+        middle = (low + high) // 2
+        within = (low < high) & (score + entries[np.minimum(middle, len(entries) - 1)] <= most)
+        low, high = np.where(within, middle + 1, low), np.where(within, high, np.maximum(middle, low))
+    return low
+
+
+def _lists_below(
+    plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]
+) -> tuple[Block, list[Entries]]:
+    """Return the block of the root's rows, and the lists of all operations before it."""
     work = schedule(plan, fold=False)
     made: list[Entries] = []
-    for number, operation in enumerate(work.operations):
+    for operation in work.operations[:-1]:
         if isinstance(operation, Product):
             made.append(times(semiring, made[operation.left], made[operation.right], operation.keys))
             continue
-        node = operation.parts[0][0]
-        score = scores[node]
-        value = annotations[node]
-        last = number == len(work.operations) - 1
-        group = (plan.y > 0).astype(np.int64) if last else plan.nodes[node].key
-        n_groups = 2 if last else plan.nodes[node].n_keys
-        if operation.lists:
-            op, key = operation.lists[0]
-            row, score, value = extend(semiring, score, value, key, made[op])
-            group = group[row]
-        made.append(merge(semiring, group, n_groups, score, value))
-    return made[-1]
+        node = plan.nodes[operation.parts[0][0]]
+        made.append(_list_of(operation, made, scores, semiring, annotations, node.key, node.n_keys))
+    return work.root, made
+
+
+def _list_of(block: Block, made: list[Entries], scores: list[Array], semiring: Semiring, annotations: list[Array],
+             group: Index, n_groups: int) -> Entries:
+    """Return the lists of the rows of a block, by their ``group``."""
+    node = block.parts[0][0]
+    score, value = scores[node], annotations[node]
+    if block.lists:
+        op, key = block.lists[0]
+        row, score, value = extend(semiring, score, value, key, made[op])
+        group = group[row]
+    return merge(semiring, group, n_groups, score, value)
 
 
 def lists_or_grid(
@@ -72,7 +121,14 @@ def lists_or_grid(
     try:
         return root_lists(plan, scores, semiring, annotations), EXACT_SCORE
     except TooManyEntriesError:
-        spread = sum(float(np.ptp(score)) for score in scores)
+        return lists_on_grid(plan, scores, semiring, annotations)
+
+
+def lists_on_grid(
+    plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]
+) -> tuple[Entries, float]:
+    """Return ``root_lists`` on the finest grid that fits, and how far scores may be off."""
+    spread = sum(float(np.ptp(score)) for score in scores)
     for bins in GRIDS:
         step = spread / bins or 1.0
         rounded = [np.floor(score / step + 0.5) for score in scores]

@@ -18,7 +18,7 @@ from buttress.relational.entities.words import DAY
 from buttress.relational.plan.keys import check_exact, check_kinds, largest
 from buttress.relational.plan.plan import Index
 from buttress.relational.sources.columns import Column
-from buttress.relational.sources.databases import Item, pinned_tables, postgres_cursor
+from buttress.relational.sources.databases import Item, failing, pinned_tables, postgres_cursor
 from buttress.relational.sources.dialects import POSTGRES, SPARK, Dialect
 from buttress.relational.sql.plan import column_sample, home_of, typed_sample
 from buttress.relational.sql.text import as_number
@@ -171,7 +171,7 @@ class InDatabase:
         if not few or self.place.dialect is not POSTGRES:
             yield
             return
-        with postgres_cursor(self.place.connection) as cursor:
+        with failing(POSTGRES), postgres_cursor(self.place.connection) as cursor:
             cursor.execute("SAVEPOINT buttress_few")
             cursor.execute("SELECT set_config('enable_nestloop', 'on', true)")
             try:

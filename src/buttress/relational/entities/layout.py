@@ -7,7 +7,7 @@ from buttress.relational.sources.dialects import Dialect
 
 # By the letter that a name begins with behind the prefix, before the number of a table
 HELD = {"asked": "the rows that features are for: keys a0, a1, ..., and their date t",
-        "r": "rows of {table} that reach the label's table, by its keys, with their statistics s0, s1, ...",
+        "r": "rows of {table} that reach the label's table, by its keys, and statistics s0, ... or values v0, ...",
         "m": "the same merged, a row a key, before the next table",
         "w": "rows of {table} with a key that is asked for",
         "e": "these rows and the dates that are asked for, in one list",

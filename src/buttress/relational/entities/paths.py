@@ -159,7 +159,11 @@ def blocks(keys: Index, sizes: Array, largest: int) -> list[Index]:
 def moments(column: Column, what: str) -> Array:
     """Return times as numbers that order them: microseconds since 1970, or the numbers; NaN where NULL."""
     if column.kind == "time" and column.values.dtype.kind == "M":
-        numbers = column.values.astype("datetime64[us]").astype(np.int64).astype(np.float64)
+        whole = column.values.astype("datetime64[us]").astype(np.int64)
+        if (np.abs(whole[~column.null]) == np.iinfo(np.int64).max).any():  # DuckDB's
+            raise ValueError(f"{what} holds infinity. Write a date in its place, such as one before all others, or "
+                             "NULL for what is never known.")
+        numbers = whole.astype(np.float64)
     elif column.kind == "number" or column.null.all():
         numbers = np.where(column.null, 0, column.values).astype(np.float64)
     else:

@@ -88,12 +88,39 @@ class Path:
         table = self.place.tables[self.number]
         if self.per:
             return {"v": table.values[self.per]}
-        return dict(zip("o", table.order)) if self.dated and self.ranged else {}
+        return dict(zip("o", table.order)) if self.dated and (self.ranged or self.raw) else {}
 
     @property
     def names(self) -> list[str]:
         """Names of the columns of statistics: s0, s1, ..."""
         return [f"s{j}" for j in range(len(self.statistics))]
+
+    @property
+    def raw(self) -> dict[str, str]:
+        """Columns v0, v1, ... that rows with a time hold in place of their statistics, by the column's name.
+
+        A path of one table makes them of these where they are added up: what a database puts in order is then narrow.
+        None are held on longer paths, whose tables have their statistics merged on the way, and for ``per``.
+        """
+        if len(self.hops) > 1 or self.per or not self.time_of(self.number):
+            return {}
+        used = [name for s in self.statistics for name in (s.column, s.by) if name]
+        return {name: f"v{j}" for j, name in enumerate(dict.fromkeys(used))}
+
+    @property
+    def held(self) -> list[str]:
+        """Names of the columns of rows that their statistics are made of."""
+        return [*self.carried, *self.raw.values()] if self.raw else self.names
+
+    @property
+    def of_rows(self) -> list[str]:
+        """The statistics of a row w, as expressions."""
+        if not self.raw:
+            return [f"w.{name}" for name in self.names]
+        values = {name: f"w.{column}" for name, column in self.raw.items()}
+        held = SqlTable("", {}, values, "w.t", [f"w.{name}" for name in self.carried])
+        return ["w.t" if statistic.of == "time" else _of_row(held, statistic, self.place.dialect)
+                for statistic in self.statistics]
 
     def named(self, *, of_time: bool) -> list[tuple[Statistic, str]]:
         """Return the statistics and their names: those of when rows became known, or those of their own columns."""
@@ -130,7 +157,9 @@ def _up_the_path(path: Path) -> tuple[list[str], bool]:
     time = path.time_of(path.number)
     chosen = _keys(last, path.hops[-1].below) + ([f"{time} AS t"] if time else [])
     chosen += [f"{value} AS {name}" for name, value in path.carried.items()]
-    chosen += [f"{_of_row(path, statistic)} AS {name}" for statistic, name in path.named(of_time=False)]
+    made = [(_of_row(last, statistic, path.place.dialect), name) for statistic, name in path.named(of_time=False)]
+    made = [(last.values[column], name) for column, name in path.raw.items()] or made
+    chosen += [f"{value} AS {name}" for value, name in made]
     known = f" AND {last.values[path.per]} IS NOT NULL" if path.per else ""
     parts = []
     if path.few:
@@ -145,7 +174,7 @@ def _up_the_path(path: Path) -> tuple[list[str], bool]:
         chosen = [once, *(["MIN(t) AS t"] if time else []), f"{path.place.dialect.number(1.0)} AS s0"]
         by = f" GROUP BY {once}"
     else:
-        chosen = ["q.*", *(f"q.t AS {name}" for _, name in path.named(of_time=True))]
+        chosen = ["q.*", *(f"q.t AS {name}" for _, name in path.named(of_time=True) if not path.raw)]
         by = ""
     parts.append(f"{our}r{path.t} AS (SELECT {', '.join(chosen)} FROM {our}r{path.t}_1 q{by})")
     return parts, time is not None
@@ -209,18 +238,20 @@ def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
     listed = ", ".join(keys)
     dates = ", ".join(f"a.{name} AS {key}" for name, key in zip(path.asked, keys))
     there = " AND ".join(f"a.{name} IS NOT NULL" for name in path.asked)
-    empty = ", ".join("NULL" for _ in path.names)
+    empty = ", ".join("NULL" for _ in path.held)
+    between = ", ".join(f"{AGGREGATE[s.merge]}(CASE WHEN later = 1 THEN {value} END) AS {name}"
+                        for s, value, name in zip(path.statistics, path.of_rows, path.names))
     back = f"OVER (PARTITION BY {listed} ORDER BY t DESC, later DESC ROWS UNBOUNDED PRECEDING)"
     forward = f"OVER (PARTITION BY {listed} ORDER BY seg DESC ROWS UNBOUNDED PRECEDING)"
     total = ", ".join(f"{AGGREGATE[s.merge]}({name}) {forward} AS {name}"
                       for s, name in zip(path.statistics, path.names))
     return [
         f"{our}e{t} AS (SELECT {listed}, t, 1 AS later, CAST(NULL AS {path.place.dialect.double}) AS due, "
-        f"{', '.join(path.names)} FROM {our}w{t} w UNION ALL SELECT {listed}, t, 0, t, {empty} "
+        f"{', '.join(path.held)} FROM {our}w{t} w UNION ALL SELECT {listed}, t, 0, t, {empty} "
         f"FROM (SELECT DISTINCT {dates}, a.t FROM {our}asked a WHERE {there}) q)",
         f"{our}n{t} AS (SELECT e.*, SUM(1 - later) {back} AS seg FROM {our}e{t} e)",
         f"{our}g{t} AS (SELECT {listed}, seg, MAX(CASE WHEN later = 0 THEN due END) AS t, "
-        f"{_merged(list(zip(path.statistics, path.names)))} FROM {our}n{t} w WHERE seg > 0 GROUP BY {listed}, seg)",
+        f"{between} FROM {our}n{t} w WHERE seg > 0 GROUP BY {listed}, seg)",
         f"{our}f{t} AS (SELECT {listed}, t, {total} FROM {our}g{t} g)",
     ]
 
@@ -240,7 +271,8 @@ def _in_windows(path: Path, keys: Sequence[str]) -> list[str]:
     same = " AND ".join(f"w.{key} = f.{key}" for key in keys)
     by = ", ".join([*(f"f.{key}" for key in keys), "f.t"])
     up = ", ".join(["w.t", *(f"w.{name}" for name in path.carried)])
-    counted = [f"{our}c{t} AS (SELECT w.*, SUM(w.s0) OVER (PARTITION BY {listed} ORDER BY {up}) AS c FROM {our}w{t} w)"
+    row = path.of_rows[0]
+    counted = [f"{our}c{t} AS (SELECT w.*, SUM({row}) OVER (PARTITION BY {listed} ORDER BY {up}) AS c FROM {our}w{t} w)"
                for _ in range(any(one.window.rows for one in path.ranged))]
     return [*counted, f"{our}b{t} AS (SELECT {by}, {', '.join(chosen)} FROM {our}f{t} f JOIN {our}"
                       f"{'c' if counted else 'w'}{t} w ON {same} AND w.t < f.t AND ({near}) GROUP BY {by})"]
@@ -256,7 +288,7 @@ def _inside(path: Path, one: Ranged) -> str:
 
 def _term(path: Path, one: Ranged) -> str:
     """Return what is added up, or compared, of a row w before a date f."""
-    base = f"w.{path.names[[s.name for s in path.statistics].index(one.base)]}"
+    base = path.of_rows[[s.name for s in path.statistics].index(one.base)]
     if one.merge == "SUM" or not one.power:
         return " * ".join([base] + ["(w.t - f.t)"] * one.power)
     return f"CASE WHEN {base} > {path.place.dialect.number(0.0)} THEN w.t - f.t END"
@@ -279,24 +311,23 @@ def _merged(named: Sequence[tuple[Statistic, str]]) -> str:
     return ", ".join(f"{AGGREGATE[statistic.merge]}({name}) AS {name}" for statistic, name in named)
 
 
-def _of_row(path: Path, statistic: Statistic) -> str:
+def _of_row(table: SqlTable, statistic: Statistic, dialect: Dialect) -> str:
     """Return the expression of a statistic of one row."""
-    one = path.place.dialect.number(1.0)
+    one = dialect.number(1.0)
     if statistic.of == "row":
         return one
-    table = path.place.tables[path.number]
     value = table.values[statistic.column]
     if statistic.of == "part":
-        category = path.place.dialect.text(statistic.category)
+        category = dialect.text(statistic.category)
         return f"CASE WHEN {table.values[statistic.by]} = {category} THEN {value} END"
     if statistic.of == "category":
-        return _is(value, statistic.category, path.place.dialect)
+        return _is(value, statistic.category, dialect)
     if statistic.of == "known":
-        return f"CASE WHEN {value} IS NOT NULL THEN {one} ELSE {path.place.dialect.number(0.0)} END"
+        return f"CASE WHEN {value} IS NOT NULL THEN {one} ELSE {dialect.number(0.0)} END"
     if statistic.merge == "LAST":
-        late = path.place.dialect.array.format(", ".join([str(table.time), *table.order, value]))
+        late = dialect.array.format(", ".join([str(table.time), *table.order, value]))
         return f"CASE WHEN {value} IS NOT NULL AND {table.time} IS NOT NULL THEN {late} END"
-    less = f"({value} - {path.place.dialect.number(statistic.center)})"
+    less = f"({value} - {dialect.number(statistic.center)})"
     return {"value": value, "centred": less, "square": f"{less} * {less}"}[statistic.of]
 
 

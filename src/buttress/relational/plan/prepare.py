@@ -22,6 +22,7 @@ from buttress.relational.plan.shape import Shape, attributes, find_shape
 from buttress.relational.plan.tree import edge_cover
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import one_snapshot
+from buttress.relational.sources.deadline import check_time
 from buttress.relational.sources.tables import read_columns, row_count
 
 
@@ -45,6 +46,7 @@ def assemble(join: Join, pairs: list[Pair], columns: list[dict[str, Column]], *,
     base = [len(next(iter(column.values())).null) for column in columns]
     codes: list[Codes] = [{} for _ in join.tables]
     for a, attribute in enumerate(attributes(pairs)):
+        check_time()
         for table, code in encode(join, attribute, columns).items():
             codes[table][a] = code
     shape = find_shape(join, pairs, root, lambda: [np.log(max(_distinct(list(code.values()))[0], 1)) for code in codes],
@@ -178,6 +180,7 @@ def _reduce(nodes: list[Node]) -> None:
 def _sort(nodes: list[Node]) -> None:
     """Number the keys of each edge 0, 1, ... and sort the child's rows by them."""
     for i in range(1, len(nodes)):
+        check_time()
         parent = nodes[nodes[i].parent]
         values = np.unique(nodes[i].key)
         nodes[i].n_keys = len(values)
@@ -191,6 +194,7 @@ def _tables(join: Join, nodes: list[Node], columns: Any, root: int, encoding: En
     """Build the features of the rows in use and point the nodes at them; row -1 becomes an all-zero row."""
     tables: list[Any] = [None] * len(join.tables)
     for node in nodes:
+        check_time()
         for m, (t, rows) in enumerate(node.members):
             used, place = np.unique(rows, return_inverse=True)
             absent = len(used) > 0 and used[0] < 0

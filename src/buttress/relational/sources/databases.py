@@ -126,8 +126,9 @@ def _postgres_snapshot(
     try:
         yield
     finally:
-        if not connection.closed:
-            connection.rollback()
+        with failing(POSTGRES):
+            if not connection.closed:
+                connection.rollback()
 
 
 def _begin(connection: Connection, snapshot: str | None) -> None:
@@ -181,19 +182,27 @@ def reading(connection: Connection, dialect: Dialect) -> Iterator[None]:
     Raises TimeoutError when the time limit ended the query, and KeyboardInterrupt after Ctrl-C.
     """
     status = _status(connection) if dialect is POSTGRES else ""
+    with failing(dialect):
+        try:
+            if status == "INTRANS":
+                _run(connection, "SAVEPOINT buttress")
+            with cancelled_in_time(lambda: _cancel(connection, dialect)):
+                yield
+        finally:
+            if status and not connection.closed:
+                _leave(connection, status)
+
+
+@contextmanager
+def failing(dialect: Dialect) -> Iterator[None]:
+    """Turn any failure of the database into one SourceLostError."""
     try:
-        if status == "INTRANS":
-            _run(connection, "SAVEPOINT buttress")
-        with cancelled_in_time(lambda: _cancel(connection, dialect)):
-            yield
+        yield
     except (ValueError, TimeoutError, SourceChangedError, SourceLostError):
         raise
     except Exception as error:
         raise SourceLostError(f"{dialect.name} failed while the join was read: {reason(error)}. {_fix(error)}") \
             from error
-    finally:
-        if status and not connection.closed:
-            _leave(connection, status)
 
 
 def _leave(connection: Connection, before: str) -> None:
@@ -224,6 +233,9 @@ def _fix(error: Exception) -> str:
         return "Ask for SELECT on the columns in use; no others are read."
     if "operator does not exist" in text:
         return "The database does not compare these types of keys. Cast one of them in a view, or use engine='memory'."
+    if "infinity" in text:
+        return ("Write a date between the years 1 and 9999 in its place, such as one before all others, or NULL for "
+                "what is never known, in a view.")
     if "OutOfMemory" in type(error).__name__ or "out of memory" in text:
         return "Give it more memory (for files and frames: raise memory_limit), or room on disk to spill to."
     return remedy(error, "FILE").strip() or "Check the connection and that its tables still exist, then fit again."

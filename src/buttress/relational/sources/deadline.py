@@ -35,7 +35,7 @@ def seconds_left() -> float | None:
 def check_time() -> None:
     """Raise TimeoutError when the time is up: for work in this process, which nobody cancels, between its parts."""
     if seconds_left() == 0:
-        raise TimeoutError("max_time was spent during a pass over the join. Raise max_time.")
+        raise TimeoutError("max_time was spent while the join was prepared or counted. Raise max_time.")
 
 
 @contextmanager

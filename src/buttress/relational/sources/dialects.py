@@ -14,9 +14,10 @@ class Dialect:
     ``mark`` quotes identifiers; ``double`` is the 64-bit float; ``extra`` installs the driver; ``random`` gives a
     number in [0, 1); ``backslash`` says that text literals escape by a backslash; ``type_of`` gives the type of a
     value as text, and ``quantile`` that quantile of numbers, between two of them by interpolation. ``moment`` makes of
-    a date or time the microseconds since 1970, ``array`` makes of numbers an array, which is ordered by the
-    first, then by the second, and ``item`` reads one of them. ``local`` is a date and time without a time zone,
-    ``instant`` one with it. ``keeps_order`` says that rows come out of a join in the order in which they went in.
+    a date or time the microseconds since 1970 and fails at infinity, ``array`` makes of numbers an array, which is
+    ordered by the first, then by the second, and ``item`` reads one of them. ``local`` is a date and time without a
+    time zone, ``instant`` one with it. ``keeps_order`` says that rows come out of a join in the order in which they
+    went in.
     """
 
     name: str
@@ -28,7 +29,7 @@ class Dialect:
     text_type: str = "VARCHAR"
     type_of: str = "typeof({})"
     quantile: str = "quantile_cont({1}, {0})"
-    moment: str = "CAST(epoch_us({}) AS DOUBLE)"
+    moment: str = "CAST(CASE WHEN isinf({0}) THEN error('a date is infinity') ELSE epoch_us({0}) END AS DOUBLE)"
     array: str = "[{}]"
     item: str = "({})[{}]"
     split: str = "string_split({}, '{}')"
@@ -98,7 +99,8 @@ DUCKDB = Dialect("DuckDB", '"', "DOUBLE", "duckdb", keeps_order=True)
 POSTGRES = Dialect("PostgreSQL", '"', "DOUBLE PRECISION", "postgres", text_type="TEXT",
                    type_of="CAST(pg_typeof({}) AS TEXT)",
                    quantile="percentile_cont({0}) WITHIN GROUP (ORDER BY {1})",
-                   moment="CAST(EXTRACT(EPOCH FROM {}) * 1000000 AS DOUBLE PRECISION)", array="ARRAY[{}]",
+                   moment="CAST(CAST(EXTRACT(EPOCH FROM {}) * 1000000 AS BIGINT) AS DOUBLE PRECISION)",
+                   array="ARRAY[{}]",
                    split="string_to_array({}, '{}')")
 SPARK = Dialect("Spark", "`", "DOUBLE", "spark", "rand()", backslash=True, text_type="STRING",
                 quantile="percentile({1}, {0})",

@@ -70,8 +70,9 @@ def marks_of(path: FileSource) -> list[tuple[Path, int, int]]:
 def file_columns(path: FileSource) -> list[str]:
     """Return the columns of files.
 
-    Raises ValueError where one has two columns whose names differ in case alone: DuckDB calls the second one otherwise,
-    which may be the name of a third, and takes the one for the other where another file has them in another order.
+    Raises ValueError where one has two columns whose names differ in case alone, or of CSV in spaces around them:
+    DuckDB calls the second one otherwise, which may be the name of a third, and takes the one for the other where
+    another file has them in another order.
     """
     found = [str(row[0]) for row in scanned(path, lambda scan: f"DESCRIBE {scan}")]
     files = matching(path)
@@ -84,7 +85,7 @@ def file_columns(path: FileSource) -> list[str]:
     for file, header in zip(files, headers):
         known: dict[str, str] = {}
         for name in header:
-            folded = DUCKDB.fold(name)
+            folded = DUCKDB.fold(name if file.suffix.lower() == ".parquet" else name.strip())
             if folded in known:
                 raise ValueError(f"DuckDB, which reads files, takes columns {known[folded]!r} and {name!r} of "
                                  f"{file.name!r} for one. Rename one of them, or read the file into a frame and give "
