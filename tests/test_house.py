@@ -18,13 +18,13 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 31_035,  # without imports and docstrings
-    "lines": 62_602,
-    "functions": 4_004,
-    "files": 420,
+    "statements": 31_235,  # without imports and docstrings
+    "lines": 62_985,
+    "functions": 4_030,
+    "files": 421,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
-    "names of constants": 817,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 35_200,  # outside tables
+    "names of constants": 823,  # in upper case, at the head of a file; one that several files have counts once
+    "words of docs": 35_600,  # outside tables
 }
 
 
