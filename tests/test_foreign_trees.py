@@ -81,13 +81,25 @@ def test_no_point_within_a_radius_is_predicted_otherwise_and_found_ones_are(data
 @pytest.mark.parametrize(("kind", "parameters", "what"), [
     ("LightGBM", {"zero_as_missing": True}, "zeros"), ("LightGBM", {"linear_tree": True}, "linear"),
     ("XGBoost", {"booster": "dart", "rate_drop": 0.5}, "gbtree"), ("XGBoost", {"missing": 0.0}, "missing"),
-    ("XGBoost", {"objective": "binary:hinge"}, "objective"),
+    ("XGBoost", {"objective": "binary:hinge"}, "objective"), ("LightGBM", {"objective": "regression"}, "objective"),
+    ("LightGBM", {"objective": lambda y, score: (score - y, np.ones_like(score))}, "objective"),
 ])
 def test_what_the_trees_do_not_tell_is_refused(kind, parameters, what):
     X, y = load_breast_cancer(return_X_y=True)
     X[::3, 0] = 0.0
     with pytest.raises(ValueError, match=what):
         read_forest(boosted(kind, **parameters).fit(X, y), X)
+
+
+@pytest.mark.parametrize("kind", ["LightGBM", "XGBoost"])
+def test_trees_after_the_best_are_left_out_where_a_fit_stopped_early(kind):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 5)), rng.integers(0, 2, 300)
+    model = boosted(kind, **{"early_stopping_round" if kind == "LightGBM" else "early_stopping_rounds": 3})
+    model.set_params(n_estimators=60).fit(X[:200], y[:200], eval_set=[(X[200:], y[200:])])
+    forest = read_forest(model, X)
+    assert len(forest.trees) == (model.best_iteration_ if kind == "LightGBM" else model.best_iteration + 1) < 57
+    assert np.abs(raw(model, X) - forest.scores(X)).max() < 1e-5
 
 
 def test_categories_are_refused():

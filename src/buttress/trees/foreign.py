@@ -71,12 +71,13 @@ def _of_lightgbm(model: Any) -> tuple[list[Tree], str]:
         value = np.zeros((len(nodes), columns))
         value[:, number % columns] = leaf
         trees.append(Tree(feature, threshold.astype(np.float64), np.array(left), np.array(right), value))
-    return trees, told["objective"].split(" ")[0]
+    return trees, told.get("objective", "one of a user").split(" ")[0]
 
 
 def _of_xgboost(model: Any) -> tuple[list[Tree], str]:
+    gap = np.nan if model.missing is None else model.missing
     told = json.loads(bytes(model.get_booster().save_raw("json")))["learner"]
-    if told["gradient_booster"]["name"] != "gbtree" or not np.isnan(model.missing):
+    if told["gradient_booster"]["name"] != "gbtree" or not np.isnan(gap):
         raise refused(model, "is no booster='gbtree' with missing=nan")
     grown = told["gradient_booster"]["model"]
     best = getattr(model, "best_iteration", len(grown["iteration_indptr"]) - 2)
