@@ -36,7 +36,7 @@ def without(module, term, instead):
 
 
 @precise
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [6, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3))])  # 6: sparse
 def test_no_hostile_fit_states_a_false_gap(seed):
     counts, false = search(seed, 30, [20, 60])
     assert false == []
