@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
@@ -19,6 +20,9 @@ from buttress import (
     attacks,
     certificates,
 )
+from buttress.attacks import pgd
+from buttress.certificates import certified_within
+from buttress.threats import ThreatModel
 
 from problems import iris, moons
 
@@ -139,3 +143,28 @@ def test_probabilities_of_rows_are_as_dark_as_they_are_large():
     shades = display.ax_.collections[0].cmap(np.linspace(0, 1, 20))[:, :3] @ [0.299, 0.587, 0.114]
     assert (np.diff(shades) < 0).all()
     matplotlib.pyplot.close("all")
+
+
+def test_a_curve_under_a_threat_counts_its_swaps_at_every_multiple():
+    """Standard deviations are those of all rows, whichever still stand."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.normal(size=80) * np.linspace(1, 5, 80), "kind": rng.integers(0, 2, 80)})
+    y = (frame["size"] + 2 * frame["kind"] > 1).astype(int)
+    model = make_pipeline(StandardScaler(), SVC(C=10.0)).fit(frame, y)
+    threat = ThreatModel(numbers={"size": "0.2 sd"}, categories={"kind": [0, 1]}, most_swaps=1)
+    display = from_estimator(model, frame, y, threat=threat, eps=[0.0, 0.01, 0.5, 1.0], random_state=0)
+    known = threat.on(frame)
+    for place, share in enumerate(display.eps[1:], 1):
+        limits = known.scaled(share)
+        proven = certified_within(model, frame, threat=limits) & (model.predict(frame) == y)
+        fallen = pgd(model, frame, y, threat=limits, random_state=0, return_info=True)[1].success
+        assert display.certified_accuracy[place] == proven.mean()
+        assert display.attacked_accuracy[place] <= 1 - fallen.mean()
+    assert display.certified_accuracy[0] == display.attacked_accuracy[0] == model.score(frame, y)
+    assert display.attacked_accuracy[1] < display.attacked_accuracy[0]  # by swaps alone
+    assert (display.certified_accuracy <= display.attacked_accuracy).all()
+    assert "budgets" in display.ax_.get_xlabel()
+    forest = RandomForestClassifier(3, random_state=0).fit(frame, y)
+    assert from_estimator(forest, frame, y, threat=threat, plot=False).eps[-1] == 1.0
+    with pytest.raises(ValueError, match="norm and bounds of its own"):
+        from_estimator(model, frame, y, threat=threat, norm="l2")

@@ -1,6 +1,7 @@
 """The largest radius in which some bound keeps a lead positive, found by bisection from below."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ DOUBLINGS = 60  # of a radius: past 1e18 the scores have no other value to fall 
 HALVINGS = 60  # between a radius that holds and one that does not
 FIRST_STEP_DOWN = 1e-3  # share of the upper radius tried while no radius is known to hold
 CLOSE = 1e-4  # share by which a radius may fall short of the largest that a bound gives, where a bound costs more
+
+Proof = TypeVar("Proof")
 
 # (rows, radii) -> whether the lead is proven to stay positive
 Holds = Callable[[NDArray[np.intp], Array], NDArray[np.bool_]]
@@ -67,3 +70,13 @@ def largest_that_holds(holds: Holds, start: Array, scale: Array, limit: Array) -
         more = holds(rows, middle)
         low[rows[more]], high[rows[~more]] = middle[more], middle[~more]
     return low
+
+
+def where_known(proof: Callable[[], Proof]) -> Proof | None:
+    """Return what a certificate says, None for a model of which none is known."""
+    try:
+        return proof()
+    except ValueError as error:
+        if "No certified radius" not in str(error):
+            raise
+        return None

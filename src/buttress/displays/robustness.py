@@ -1,6 +1,6 @@
 """Accuracy against the radius of perturbations, and the boundary of two features with what is certified around rows."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,11 @@ from buttress._checks import Array, check_count, check_option
 from buttress._types import BoundsLike, Labels, Mask, MatrixLike, Rows, ScoredClassifier
 from buttress.attacks import pgd, worst_case
 from buttress.attacks.scoring import Fallen
-from buttress.certificates import certified_radius
+from buttress.certificates import certified_radius, certified_within
+from buttress.certificates.radius import where_known
 from buttress.displays.axes import COLOURS, Display, given_or_new, next_colour
 from buttress.scores import as_classifier
+from buttress.threats import ThreatModel, check_threat
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,12 +37,12 @@ class RobustnessCurveDisplay(Display):
     Parameters
     ----------
     eps : array of shape (m,)
-        Radii, in the units of X.
+        Radii, in the units of X, or multiples of a threat's budgets.
     attacked_accuracy : array of shape (m,)
         Share of rows still classified rightly after the attack within each radius.
     certified_accuracy : array of shape (m,) or None
         Share of rows classified rightly whose prediction is proven not to change; None for models without certificates.
-    norm : {"linf", "l2"}
+    norm : {"linf", "l2", "threat"}
     estimator_name : str or None
     blind : bool array of shape (m,) or None
         Radii at which the attack saw no score change near half of the rows that stand: its accuracy there says nothing.
@@ -73,9 +75,9 @@ class RobustnessCurveDisplay(Display):
     @classmethod
     def from_estimator(
         cls, estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, *, eps: ArrayLike | None = None, norm: str = "linf",
-        bounds: BoundsLike | None = None, attack: str = "pgd", random_state: int | np.random.RandomState | None = None,
-        name: str | None = None, ax: "Axes | None" = None, plot: bool = True,
-        attack_options: Mapping[str, Any] | None = None, **line_options: Any,
+        bounds: BoundsLike | None = None, threat: ThreatModel | None = None, attack: str = "pgd",
+        random_state: int | np.random.RandomState | None = None, name: str | None = None, ax: "Axes | None" = None,
+        plot: bool = True, attack_options: Mapping[str, Any] | None = None, **line_options: Any,
     ) -> "RobustnessCurveDisplay":
         """Attack and certify a fitted classifier on labelled rows at each radius, and plot the curves.
 
@@ -89,6 +91,9 @@ class RobustnessCurveDisplay(Display):
             certificate twice over, or to half the mean standard deviation of the columns.
         norm, bounds, random_state
             As in :func:`buttress.attacks.pgd`.
+        threat : ThreatModel or None
+            What may be done to each column; ``eps`` are then multiples of its budgets, 0 to 1 by default. At 0 nothing
+            is done; its swaps are allowed at each above.
         attack : {"pgd", "worst_case"}
             ``attack_options`` go to it. Rows that fell at a smaller radius count as fallen.
         name, ax, line_options
@@ -105,13 +110,27 @@ class RobustnessCurveDisplay(Display):
         check_option("norm", norm, ("linf", "l2"))
         right = np.asarray(as_classifier(estimator).predict(X) == np.asarray(y))
         values = np.asarray(X, dtype=np.float64)
-        radius = _radius(estimator, values, norm, bounds)
-        radii = _default_eps(values, radius) if eps is None else _checked_eps(eps)
-        options = {"norm": norm, "random_state": random_state, **(attack_options or {})}
         given = X if hasattr(X, "columns") else values  # a model may ask for column names
-        attacked, blind = _attacked(attack, estimator, given, np.asarray(y), right, radii, bounds, options)
-        display = cls(eps=radii, attacked_accuracy=attacked, certified_accuracy=_certified(right, radius, radii),
-                      norm=norm, estimator_name=_name(estimator) if name is None else name, blind=blind)
+        if threat is None:
+            radius = _radius(estimator, values, norm, bounds)
+            radii = _default_eps(values, radius) if eps is None else _checked_eps(eps)
+            certified = _certified(right, radius, radii)
+        else:
+            check_threat(None, norm, bounds, threat)
+            threat = threat.on(given)  # of some rows the standard deviations are others
+            radii = np.linspace(0, 1, POINTS) if eps is None else _checked_eps(eps)
+            certified = _certified_under(estimator, given, right, threat, radii)
+
+        def limits(size: float, rows: Rows) -> Mapping[str, Any]:
+            if threat is not None:
+                return {"threat": threat.scaled(size)}
+            return {"eps": size, "norm": norm, "bounds": _of_rows(bounds, rows, values.shape)}
+
+        options = {"random_state": random_state, **(attack_options or {})}
+        attacked, blind = _attacked(attack, estimator, given, np.asarray(y), right, radii, limits, options)
+        display = cls(eps=radii, attacked_accuracy=attacked, certified_accuracy=certified,
+                      norm=norm if threat is None else "threat", blind=blind,
+                      estimator_name=_name(estimator) if name is None else name)
         return display.plot(ax=ax, **line_options) if plot else display
 
     def plot(
@@ -134,26 +153,29 @@ class RobustnessCurveDisplay(Display):
             self.lines_ += ax.plot(self.eps, self.certified_accuracy, label=f"{label}certified", **options)
             self.gap_ = ax.fill_between(self.eps, self.certified_accuracy, self.attacked_accuracy, alpha=0.15,
                                         color=attacked.get_color(), linewidth=0)
-        ax.set(xlabel=f"radius of perturbations ({self.norm})", ylabel="accuracy", ylim=(-0.02, 1.02))
+        what = "multiple of the threat's budgets" if self.norm == "threat" else f"radius of perturbations ({self.norm})"
+        ax.set(xlabel=what, ylabel="accuracy", ylim=(-0.02, 1.02))
         ax.legend(loc="lower left")  # accuracies fall to the right
         return self.drawn_on(ax)
 
 
 def _attacked(
     attack: str, estimator: BaseEstimator, X: MatrixLike, y: NDArray[Any], right: Mask, radii: Array,
-    bounds: BoundsLike | None, options: Mapping[str, Any],
+    limits: Callable[[float, Rows], Mapping[str, Any]], options: Mapping[str, Any],
 ) -> tuple[Array, Mask]:
-    """Return the accuracy after an attack within each radius, and where it was blind; a row that fell stays fallen."""
+    """Return the accuracy after an attack within each radius, and where it was blind; a row that fell stays fallen.
+
+    ``limits`` says how far some rows may be moved at a radius.
+    """
     fallen = Fallen(right)
-    shape = np.shape(X)
     shares, blind = [], []
     for size in radii:
         unseen = 0
 
-        def survives(rows: Rows, size: float = size) -> Mask:
+        def survives(rows: Rows, size: float = float(size)) -> Mask:
             nonlocal unseen
-            _, info = ATTACKS[attack](estimator, _safe_indexing(X, rows), y[rows], eps=float(size),
-                                      bounds=_of_rows(bounds, rows, shape), return_info=True, **options)
+            _, info = ATTACKS[attack](estimator, _safe_indexing(X, rows), y[rows], return_info=True,
+                                      **{**limits(size, rows), **options})
             unseen = int(info.blind.sum())
             return np.asarray(~info.success)
 
@@ -173,15 +195,21 @@ def _certified(right: Mask, radius: Array | None, radii: Array) -> Array | None:
     return shares
 
 
+def _certified_under(
+    estimator: BaseEstimator, X: MatrixLike, right: Mask, threat: ThreatModel, radii: Array
+) -> Array | None:
+    """Return the accuracy proven within each multiple of a threat's budgets, swaps included."""
+    proven = where_known(lambda: np.array([certified_within(estimator, X, threat=threat.scaled(float(size)))
+                                           for size in radii]))
+    if proven is None:
+        return None
+    held = np.logical_or.accumulate(proven[::-1])[::-1]  # a proof within more is one within less
+    return np.asarray((right & (held | (radii == 0)[:, None])).mean(axis=1))
+
+
 def _radius(estimator: BaseEstimator, X: Array, norm: str, bounds: BoundsLike | None) -> Array | None:
     """Return the certified radii, None for a model that has none."""
-    try:
-        radius: Array = getattr(certified_radius(estimator, X, bounds=bounds), norm)
-    except ValueError as error:
-        if "No certified radius" not in str(error):
-            raise
-        return None
-    return radius
+    return where_known(lambda: getattr(certified_radius(estimator, X, bounds=bounds), norm))
 
 
 def _default_eps(X: Array, radius: Array | None) -> Array:

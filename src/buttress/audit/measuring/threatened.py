@@ -13,6 +13,7 @@ from buttress.audit.baselines import stands_in_box
 from buttress.audit.measuring.cells import QUERY_STARTS, QUERY_STEPS, has_gradients
 from buttress.audit.protocols import Labels
 from buttress.certificates import certified_within
+from buttress.certificates.radius import where_known
 from buttress.threats import Moves, ThreatModel, read_threat
 
 WAYS = 200  # to swap a row with gaps or of a model that splits categories, around which numbers are moved by trying
@@ -50,7 +51,7 @@ def under_threat(
         proven[:] = info.proven & ~info.success
         stands &= ~info.success
     except ValueError:  # no trees and not linear
-        known, how = _certified(model, X, threat), ""
+        known, how = where_known(lambda: certified_within(model, X, threat=threat)), ""
         proven = right & known if known is not None else proven
     left = np.flatnonzero(stands & ~proven)
     blind = False
@@ -66,16 +67,6 @@ def under_threat(
         tried = "projected gradient descent" if gradients else "the worst of several attacks by queries"
         how = f"{how}, then {tried}" if how else tried
     return Found(stands, None if known is None else proven, blind, how or "proof alone")
-
-
-def _certified(model: Any, X: Rows, threat: ThreatModel) -> Mask | None:
-    """Say which rows are proven; None for a model without such proofs."""
-    try:
-        return certified_within(model, X, threat=threat)
-    except ValueError as error:
-        if "No certified radius" not in str(error):
-            raise
-        return None
 
 
 def _by_trying(model: Any, X: Rows, y: Labels, moves: Moves, right: Mask, seed: int) -> Mask:
