@@ -225,7 +225,7 @@ def test_a_duckdb_of_our_own_spills_to_a_folder_that_goes_with_it():
 def test_lists_that_do_not_fit_are_refused_or_not_refined():
     join = chain(2000, 50, 3)
     with pytest.raises(MemoryError, match="Raise memory_limit"):
-        RelationalLinearSVC(memory_limit=0.02, n_samples=1000, random_state=0).fit(join)
+        RelationalLinearSVC(memory_limit=0.002, n_samples=1000, random_state=0).fit(join)
     oracle = grid_oracle(prepare(join), memory=2.0)
     oracle(np.ones(oracle.width), logistic(), 1024)
     assert not oracle.can_refine

@@ -155,7 +155,7 @@ def reweighting(
         at = Reweighted(b, r, at.scale if lost is None else max(m_scale(r, lost, at.scale), floor))
 
 
-def ended(steps: Steps, budget: Budget | None, tol: float = SETTLED) -> Reweighted:
+def ended(steps: Steps, budget: Budget | None = None, tol: float = SETTLED) -> Reweighted:
     """Return the last state of steps that have settled, or whose time is up."""
     found: Reweighted = (budget or Budget()).run(steps, tol=tol, max_iter=STEPS, keep="last").state
     return found
