@@ -140,6 +140,12 @@ def test_a_model_of_a_join_predicts_rows_of_other_files_as_known_at_their_dates(
     pd.testing.assert_frame_equal(predicted_by(newer, model, tmp_path / "turned.csv"), found)
     newer.write_text(path.read_text(encoding="utf-8").replace('label = "left"', ""), encoding="utf-8")
     pd.testing.assert_frame_equal(predicted_by(newer, model, tmp_path / "unlabelled.csv"), found)
+    for old, changed, what in (('as_of = "people.date"', 'as_of = "all"', "as_of"),
+                               ('"visits.person"', '"visits.day"', "on"),
+                               ('time = "day"', 'time = "person"', "time")):
+        newer.write_text(path.read_text(encoding="utf-8").replace(old, changed), encoding="utf-8")
+        with pytest.raises(ValueError, match=rf"declares .*{what}.* was trained with"):
+            predict(model, newer, output=tmp_path / "no.csv")
     with pytest.raises(ValueError, match="predicts from the TOML file that declares its join"):
         predict(model, newer.parent / "people.csv", output=tmp_path / "no.csv")
 

@@ -31,7 +31,7 @@ def read_entities(source: str, target: str | None, task: str) -> tuple[Table, st
 
 def newer_entities(source: str, made: EntityFeatures) -> dict[str, Any]:
     """Return the columns, the label among them if there is one, of another join with the same tables."""
-    join = read_join(source)
+    join = _like(made.join, read_join(source), source)
     rows = entity_table(join, made)
     name = _label(join)
     return rows.columns if name is None else {**rows.columns, name: rows.label}
@@ -39,12 +39,28 @@ def newer_entities(source: str, made: EntityFeatures) -> dict[str, Any]:
 
 def entities_to_predict(source: str, made: EntityFeatures) -> EntityTable:
     """Return the rows of another join with the same tables; their labels are not read, since new rows have none."""
-    join = read_join(source)
+    join = _like(made.join, read_join(source), source)
     asked = made.join.tables[made.join.root].name
     join.tables.sort(key=lambda table: table.name != asked)  # without a label the first table is that of the label
     for table in join.tables:
         table.label = None
     return entity_table(join, made)
+
+
+def _like(trained: Join, join: Join, source: str) -> Join:
+    """Return a join; ValueError where its rows belong together otherwise, or are known at other times, than trained."""
+    one, other = map(_declared, (trained, join))
+    apart = next((what for what in one if one[what] != other[what]), None)
+    if apart is not None:
+        raise ValueError(f"{source} declares {apart} {other[apart]!r}, and the model was trained with {one[apart]!r}. "
+                         "Declare the same: only where tables are, and the label, may differ.")
+    return join
+
+
+def _declared(join: Join) -> dict[str, object]:
+    tables = sorted((table.name, table.time, table.order, table.delay) for table in join.tables)
+    return {"the tables (name, time, order, delay)": tables, "on": sorted(sorted(pair[:2]) for pair in join.on),
+            "using": sorted(join.using), "as_of": join.as_of}
 
 
 def _label(join: Join) -> str | None:
