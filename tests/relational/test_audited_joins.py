@@ -150,6 +150,16 @@ def test_a_model_of_a_join_predicts_rows_of_other_files_as_known_at_their_dates(
         predict(model, newer.parent / "people.csv", output=tmp_path / "no.csv")
 
 
+@pytest.mark.parametrize("words", [("no", "yes"), ("01", "02")])
+def test_classes_are_predicted_as_the_label_tables_file_has_them(people, tmp_path, words):
+    path, rows, _ = people
+    rows["left"] = np.where(rows["left"] == "left", *words)
+    rows.to_csv(path.parent / "people.csv", index=False)
+    train(str(path), output=tmp_path / "people.buttress", estimator=Family.linear)
+    predict(tmp_path / "people.buttress", path, output=tmp_path / "found.csv")
+    assert set(pd.read_csv(tmp_path / "found.csv", dtype=str)["prediction"]) == set(words)
+
+
 def test_the_code_to_paste_reads_the_join(people):
     path, rows, _ = people
     table, _, _ = read_entities(str(path), None, "auto")

@@ -119,13 +119,15 @@ def train(
     from buttress.audit.models.labels import texts_of
     from buttress.audit.models.training import estimators, named
     from buttress.audit.models.training import train as fitted
+    from buttress.audit.reading.entities import texts_in_join
     from buttress.persistence import save
 
     entries = estimators(table, settled, eps, seed)
     with ctrl_c():
         chosen = estimator is not Family.recommended
         name = named(estimator.value, entries) if chosen else _recommended(table, settled, eps, effort, seed)
-        written = {} if made else texts_of(data, table.target_name, file_format, table.given_target)
+        written = texts_of(data, table.target_name, file_format, table.given_target) if made is None else (
+            texts_in_join(made, table.given_target))
         model = fitted(table, settled, name, entries[name], source=data, seed=seed, max_time=max_time, written=written)
     model.made = made
     save(model, output)

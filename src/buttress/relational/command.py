@@ -122,7 +122,7 @@ def fit_file(path: str | Path, target: str | None = None, **parameters: Any) -> 
     """
     join = read_join(path, target)
     model = RelationalLinearSVC(**parameters).fit(join)
-    model.class_texts_ = _class_texts(join, model)
+    model.class_texts_ = class_texts(join, model.classes_)
     return model
 
 
@@ -152,11 +152,11 @@ def features_file(path: str | Path, target: str | None = None,
     return {**rows.keys, **rows.columns, **label}
 
 
-def _class_texts(join: Join, model: RelationalLinearSVC) -> list[str]:
+def class_texts(join: Join, classes: NDArray[Any]) -> list[str]:
     """Return the commonest text of each class: yes or 1.0, where DuckDB reads True or 1 in a text file."""
     table = join.tables[join.root]
-    words = [str(word) for word in model.classes_.tolist()]
-    if not is_files(table.source) or model.classes_.dtype.kind not in "biuf" or table.label is None:
+    words = [str(word) for word in classes.tolist()]
+    if not is_files(table.source) or classes.dtype.kind not in "biuf" or table.label is None:
         return words
     if any(path.suffix.lower() == ".parquet" for path in matching(table.source)):
         return words

@@ -1,9 +1,13 @@
 """A join of tables, declared in a TOML file, as one table to audit: a row for each row of the label's table."""
 
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from buttress.audit.reading.table import Table, make_table
 from buttress.relational import EntityFeatures, Join, entity_table, read_join
+from buttress.relational.command import class_texts
 from buttress.relational.entities.transformer import EntityTable
 
 
@@ -47,6 +51,12 @@ def entities_to_predict(source: str, made: EntityFeatures) -> EntityTable:
     return entity_table(join, made)
 
 
+def texts_in_join(made: EntityFeatures, labels: Any) -> dict[str, str]:
+    """Return the commonest text of each class in the label table's file, by class; a database has none of its own."""
+    classes = np.unique(labels) if np.asarray(labels).dtype.kind in "biuf" else np.zeros(0)
+    return dict(zip(map(str, classes.tolist()), class_texts(made.join, classes), strict=True))
+
+
 def _like(trained: Join, join: Join, source: str) -> Join:
     """Return a join; ValueError where its rows belong together otherwise, or are known at other times, than trained."""
     one, other = map(_declared, (trained, join))
@@ -57,7 +67,7 @@ def _like(trained: Join, join: Join, source: str) -> Join:
     return join
 
 
-def _declared(join: Join) -> dict[str, object]:
+def _declared(join: Join) -> Mapping[str, object]:
     tables = sorted((table.name, table.time, table.order, table.delay) for table in join.tables)
     return {"the tables (name, time, order, delay)": tables, "on": sorted(sorted(pair[:2]) for pair in join.on),
             "using": sorted(join.using), "as_of": join.as_of}
