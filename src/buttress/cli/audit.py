@@ -99,6 +99,8 @@ def read_table(
     if is_join(data):
         if test is not None:
             raise ValueError("--test is for tables in one file. Declare the rows of a join with as_of, and use --time.")
+        if file_format is not None:
+            raise ValueError("--format is for a table in one file. Files of a join say by their names what they are.")
         from buttress.audit.reading.entities import read_entities
 
         return read_entities(data, target, task)

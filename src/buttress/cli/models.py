@@ -194,7 +194,7 @@ def _answer(path: Path, data: Path, file_format: str | None) -> tuple[dict[str, 
     joined = made is not None or isinstance(model, RelationalLinearSVC)
     if joined != (data.suffix.lower() == ".toml"):
         needed = "the TOML file that declares its join" if joined else "a CSV or Parquet file, not a join"
-        raise ValueError(f"{path.name} holds a {type(model).__name__}, which predicts from {needed}. Got {data.name}.")
+        raise ValueError(f"{path.name} holds a model that predicts from {needed}. Got {data.name}.")
     if isinstance(model, RelationalLinearSVC):
         from buttress.relational.command import predict_file
 
