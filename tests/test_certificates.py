@@ -4,20 +4,25 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC as SKLearnSVC
+from sklearn.tree import DecisionTreeClassifier
 
 from buttress import SVC, AdversarialSVC, KernelClassifier, attacks
-from buttress.certificates import certified_radius
+from buttress.certificates import certified_radius, certified_within
 from buttress.certificates.leads import Leads
+from buttress.evidence import write_evidence
 from buttress.expansion import KernelExpansion, binary_contrasts
 from buttress.features import RandomExpansion, random_features
 from buttress.kernels import RBF, Cauchy, Combination, InverseMultiquadric, Laplacian, Linear, Log, Polynomial, Sigmoid
+from buttress.threats import ThreatModel
 
 from problems import breast_cancer, iris, moons, noisy, points
 
@@ -333,3 +338,20 @@ def test_a_box_costs_little_more_than_none(monkeypatch):
     boxed = certified_radius(model, X[200:220], norm="linf", bounds=(X.min(axis=0), X.max(axis=0))).linf
     assert asked[0] < 1.3 * alone
     assert (boxed >= 0.999 * free).all()
+
+
+@pytest.mark.parametrize("model", [DecisionTreeClassifier(), RandomForestClassifier(5), MLPClassifier((4,), max_iter=5),
+                                   RidgeClassifier(), make_pipeline(StandardScaler(), RidgeClassifier())], ids=str)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_radius_is_of_one_label_so_models_of_several_are_refused(model, tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    Y = (X[:, :2] > 0).astype(int)
+    fitted = clone(model).fit(X, Y)
+    threat, frame = ThreatModel(numbers={0: 0.1}), pd.DataFrame(X, columns=list("abc"))
+    for asked in (lambda: certified_radius(fitted, X), lambda: certified_within(fitted, X, eps=0.1),
+                  lambda: certified_within(fitted, X, threat=threat),
+                  lambda: attacks.exact(fitted, X, Y[:, 0], eps=0.1),
+                  lambda: attacks.worst_case(fitted, X, Y[:, 0], eps=0.1),
+                  lambda: write_evidence(fitted, frame, Y[:, 0], "y", tmp_path / "evidence")):
+        with pytest.raises(ValueError, match="several labels a row"):
+            asked()

@@ -121,3 +121,10 @@ def test_evidence_proves_rows_of_lightgbm_and_says_why_none_of_xgboost(tmp_path)
         found = write_evidence(model, X[1:60:2], y[1:60:2], "malignant", tmp_path / kind)
         assert bool(found.counts()["proven"]) == proven
         assert ("sums in float32" in str(found.not_proven)) != proven
+
+
+def test_several_labels_a_row_are_refused():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = boosted("XGBoost").fit(X, (X > 0).astype(int))
+    with pytest.raises(ValueError, match="several labels a row"):
+        certified_radius(model, X)

@@ -172,3 +172,41 @@ def test_products_and_activations_hold_every_value_of_their_moves():
         for _ in range(POINTS):
             at = value[name](X + reach * directions(rng, "linf", X.shape))
             assert ((low <= at) & (at <= high)).all(), name
+
+
+def test_a_whitened_direction_of_next_to_no_variance_is_as_steep_as_the_model_has_it():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    X = np.c_[X, X[:, 0] + 1e-9 * rng.normal(size=200)]
+    y = (X[:, 0] > 0).astype(int)
+    model = make_pipeline(PCA(whiten=True, svd_solver="full"), LogisticRegression(C=100)).fit(X, y)
+    radius, predicted = certificates.certified_radius(model, X).linf, model.predict(X)
+    for column in range(4):
+        for side in (-1.0, 1.0):
+            moved = X.copy()
+            moved[:, column] += side * radius * (1 - 1e-9)
+            np.testing.assert_array_equal(model.predict(moved), predicted)
+
+
+def test_weights_of_a_column_transformer_are_no_part_of_a_proof_so_it_is_refused():
+    X, y = WINE
+    weighted = ColumnTransformer([("a", StandardScaler(), [0, 1]), ("b", StandardScaler(), [2, 3])],
+                                 transformer_weights={"a": 5.0})
+    model = make_pipeline(weighted, LogisticRegression()).fit(X, y)
+    with pytest.raises(ValueError, match="without transformer_weights"):
+        certificates.certified_radius(model, X)
+    moved = attacks.pgd(model, X, y, eps=0.5)
+    assert np.abs(moved - X).max() <= 0.5 * (1 + 1e-12)
+    assert (model.predict(moved) == y).mean() < model.score(X, y)
+
+
+def test_columns_in_another_order_are_refused_also_where_the_model_takes_them_by_name():
+    X, y = WINE
+    frame = pd.DataFrame(X[:, :4], columns=list("abcd"))
+    by_name = ColumnTransformer([("a", StandardScaler(), ["a", "b"]), ("b", "passthrough", ["d"])])
+    model = make_pipeline(by_name, LogisticRegression()).fit(frame, y)
+    other = frame[list("badc")]
+    np.testing.assert_array_equal(model.predict(other), model.predict(frame))
+    with pytest.raises(ValueError, match="in their order: a, b, c, d"):
+        certificates.certified_radius(model, other)
+    assert certificates.certified_radius(model, frame).linf.max() > 0

@@ -6,6 +6,7 @@ RidgeClassifier, ...) and KernelRidge fitted to -1 and +1. They may stand alone,
 with scalers, or in a fitted search.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -106,6 +107,16 @@ def as_classifier(model: Scorable) -> ScoredClassifier | ProbabilisticClassifier
     if isinstance(last, KernelRidge):
         return SignOf(model)
     return cast(ScoredClassifier | ProbabilisticClassifier, model)
+
+
+def check_one_label(model: Scorable, X: Any) -> None:
+    """Raise ValueError where a fitted classifier predicts several labels for the first of the rows X."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of arrays in place of frames
+        predicted = np.shape(as_classifier(model).predict(X[:1]))
+    if predicted != (1,):
+        raise ValueError(f"{type(model).__name__} predicts several labels a row. Attacks and certificates need a "
+                         "classifier of one: fit one a label.")
 
 
 def fitted_inside(model: object) -> Any:

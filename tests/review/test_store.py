@@ -82,13 +82,14 @@ def test_an_undo_of_what_somebody_replaced_is_refused(tmp_path):
 
 
 WRITER = """
-import sys
+import sys, time
 from pathlib import Path
 from buttress.review.store import Action, Said, Store, digest_of
 kept = Store(Path(sys.argv[1]), digest_of(["k1", "k2"], "y"), sys.argv[2])
 for i in range(100_000):
     kept.record([Said(f"{sys.argv[2]}{i}", str(i), Action.keep)], 0)
     print(i, flush=True)
+    time.sleep(.003)  # two that never pause keep each other out for seconds: SQLite has no queue
 """
 
 
@@ -120,3 +121,15 @@ def test_two_processes_write_at_once_and_nothing_is_lost(tmp_path):
         process.wait()
     assert all(line for some in lines for line in some)
     assert {f"{who}{i}" for who in ("ann", "bob") for i in range(15)} <= set(store(tmp_path).current)
+
+
+def test_a_file_that_another_program_holds_is_a_refusal(tmp_path):
+    kept = store(tmp_path)
+    kept._db.execute("PRAGMA busy_timeout = 50")
+    other = sqlite3.connect(tmp_path / "data.review", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(RefusedError, match=r"Nothing was recorded.*data\.review"):
+        kept.record([said("k1")], 0)
+    other.execute("ROLLBACK")
+    kept.record([said("k1")], 0)
+    assert set(kept.current) == {"k1"}

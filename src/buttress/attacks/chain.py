@@ -195,6 +195,8 @@ def _polynomial(step: PolynomialFeatures) -> Smooth:
 
 def _columns(step: ColumnTransformer) -> Smooth:
     """Return transformers of some columns each, by name or number."""
+    if step.transformer_weights:
+        raise Unknown
     names = list(getattr(step, "feature_names_in_", range(step.n_features_in_)))
     parts = [(numbers_of(columns, names), step.output_indices_[name], part)
              for name, part, columns in step.transformers_ if not (isinstance(part, str) and part == "drop")]

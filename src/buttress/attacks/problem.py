@@ -14,7 +14,7 @@ from buttress._types import BoundsLike, Classifier, Mask, MatrixLike, Rows, Vect
 from buttress.attacks.ball import Ball
 from buttress.attacks.targets import AsFitted, Target, as_target, label_codes
 from buttress.expansion import margins, winners
-from buttress.scores import Scorable, as_classifier
+from buttress.scores import Scorable, as_classifier, check_one_label
 
 WIDE_BOX = 100  # width from which an eps below 1 looks meant for a box of 1
 SINGLE_ROUNDED = 1e-4  # of the largest score: what float32 may be wrong by
@@ -112,6 +112,7 @@ def pose(
         raise ValueError("X must have at least one row. Got none.")
     low, high = (np.float64(-np.inf), np.float64(np.inf)) if bounds is None else check_box(bounds, X)
     target = as_target(model, Place(device, X.dtype.name), as_fitted)
+    check_one_label(model, as_fitted(X[:1]))
     codes, place = label_codes(model, y, len(X)), target.place
     low, high = (place.xp.broadcast_to(place(side), X.shape) for side in (low, high))
     return Problem(model, target, place, place(X), place(codes), low, high, as_fitted,

@@ -16,7 +16,7 @@ from buttress._suggest import LARGEST
 from buttress._types import Labels, Mask, MatrixLike, Rows, VectorLike
 from buttress.attacks.problem import AttackInfo
 from buttress.attacks.targets import label_codes
-from buttress.scores import Scorable, as_classifier
+from buttress.scores import Scorable, as_classifier, check_one_label
 from buttress.threats import ThreatModel
 
 Column = Any  # a name or a number
@@ -88,6 +88,7 @@ def swaps(
     choices = {column: list(threat.categories[column]) or list(dict.fromkeys(values.tolist()))
                for column, values in given.items()}
     ways = _ways({column: len(entries) for column, entries in choices.items()}, threat.most_swaps)
+    check_one_label(model, X)
     codes = label_codes(model, y, len(X))  # type: ignore[arg-type]
     known = {column: _Entries(choices[column], values) for column, values in given.items()}
     asked = _Asked(as_classifier(model), X, codes, known)

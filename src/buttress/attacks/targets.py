@@ -273,8 +273,6 @@ def as_target(model: Scorable, place: Place = NUMPY, as_fitted: AsFitted = np.as
     if not hasattr(model, "classes_"):
         raise ValueError(f"{type(model).__name__} is no fitted classifier: it has no classes_. Attacks need one with "
                          "decision_function or predict_proba.")
-    if isinstance(model.classes_, list):
-        raise ValueError(f"{type(model).__name__} predicts several labels a row. Attacks need a classifier of one.")
     score = read_scores(model)
     if score is None:
         chain = read_chain(model) if _in_order(model, as_fitted) else None

@@ -34,7 +34,7 @@ from buttress.certificates.training.moves import TrainingInterval, training_move
 from buttress.certificates.training.removals import training_removals
 from buttress.certificates.training.together import TrainingAccuracy, training_accuracy
 from buttress.expansion import winners
-from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, read_scores
+from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, check_one_label, read_scores
 from buttress.threats import ThreatModel, check_threat, read_threat
 from buttress.trees import NAMES as TREES
 from buttress.trees import Forest, read_forest
@@ -313,12 +313,17 @@ def _rows(model: Scorable, X: MatrixLike) -> Array:
     if not isinstance(classifier, SignOf):
         check_is_fitted(classifier)
     names = getattr(classifier, "feature_names_in_", None)
-    return check_rows(X, getattr(classifier, "n_features_in_", None), "A certificate", names)
+    rows = check_rows(X, getattr(classifier, "n_features_in_", None), "A certificate", names)
+    if names is not None and list(getattr(X, "columns", names)) != list(names):
+        raise ValueError(f"X must have the columns that the model was fitted on, in their order: {', '.join(names)}.")
+    return rows
 
 
 def _trees(model: Scorable, X: MatrixLike) -> tuple[Forest | None, Array]:
     """Return the trees of a fitted model, None where it is none, and the rows in float64."""
     rows = _rows(model, X).astype(np.float64, copy=False)
+    if len(rows):
+        check_one_label(model, X if hasattr(X, "columns") else rows)
     return read_forest(as_classifier(model), rows), rows
 
 

@@ -114,7 +114,8 @@ def _asked(step: Any, z: Enclosure) -> Enclosure:
     """Return what a transformer makes of values that do not move."""
     if not z.still:
         raise Unknown(f"No certified radius is known behind {type(step).__name__}, whose input moves. Move other "
-                      "columns only, or use scalers, PCA, selection, polynomial features or a ColumnTransformer.")
+                      "columns only, or use scalers, PCA, selection, polynomial features or a ColumnTransformer "
+                      "without transformer_weights.")
     nameless = copy(step)
     for name in ("feature_names_in_", "_sklearn_output_config"):
         nameless.__dict__.pop(name, None)
@@ -139,8 +140,8 @@ def _components(step: Any) -> Bound:
     middle = getattr(step, "mean_", None)
     if not getattr(step, "whiten", False):
         return lambda z: affine(z, A, shift=0.0 if middle is None else middle)
-    variance = step.explained_variance_
-    scale = 1 / np.sqrt(np.maximum(variance, np.finfo(variance.dtype).eps))
+    deviation = np.sqrt(step.explained_variance_)
+    scale = 1 / np.maximum(deviation, np.finfo(deviation.dtype).eps)
     return lambda z: scaled(affine(z, A, shift=0.0 if middle is None else middle), scale)
 
 
@@ -175,6 +176,8 @@ def _polynomial(step: PolynomialFeatures) -> Bound:
 
 
 def _columns(step: ColumnTransformer) -> Bound | None:
+    if step.transformer_weights:
+        return None
     names = list(getattr(step, "feature_names_in_", range(step.n_features_in_)))
     parts = [(numbers_of(columns, names), _step(part), step.output_indices_[name])
              for name, part, columns in step.transformers_ if not (isinstance(part, str) and part == "drop")]

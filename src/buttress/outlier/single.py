@@ -56,8 +56,8 @@ class SVDD(BallDetector):
         functions of a distance; the rest have ``"scale"``. Scale the columns before: the distance counts them alike.
     tol : float, default=1e-3
         Largest violation of the optimality conditions, > 0: libsvm's measure, in units of the mean squared distance
-        to the centre; of more than 200 / nu rows a hundredth of it, in squared distances. The duality gap is checked
-        too.
+        to the centre. Of more than 200 / nu rows no squared distance violates its condition by more than ``tol`` / 100
+        of that mean. The duality gap is checked too.
     indefinite : {"warn", "raise", "clip", "flip", "shift"}, default="warn"
         What to do with a kernel that is not even conditionally positive definite. ``"warn"``: the result is a
         stationary point, and ``dual_gap_`` is NaN. ``"raise"``: a ValueError. The others correct its Gram matrix, up to

@@ -134,7 +134,11 @@ class Store:
     def _writing(self) -> Iterator[None]:
         """Make the block one transaction that no other writer can come into."""
         with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                raise RefusedError(f"Nothing was recorded: {error}, for {PATIENCE:g} seconds. Close the other programs "
+                                   f"that write to {self.path.name}.") from None
             try:
                 yield
             except BaseException:

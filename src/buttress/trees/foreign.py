@@ -42,16 +42,18 @@ def read_trees(model: Any) -> list[Tree]:
     """
     trees, objective = _of_lightgbm(model) if is_lightgbm(model) else _of_xgboost(model)
     if objective not in OBJECTIVES:
-        raise refused(model, f"has the objective {objective!r}")
+        raise refused(model, f"has the objective {objective!r}", f"with one of {', '.join(OBJECTIVES)}")
     return trees
 
 
-def refused(model: object, what: str) -> ValueError:
-    return ValueError(f"{type(model).__name__} is not read as trees where it {what}. Fit it otherwise, or use "
+def refused(model: object, what: str, instead: str) -> ValueError:
+    """Return the error for a model that is more than its trees tell, with how to fit one that is not."""
+    return ValueError(f"{type(model).__name__} is not read as trees where it {what}. Fit it {instead}, or use "
                       "attacks.worst_case, which asks for predictions only.")
 
 
 def _of_lightgbm(model: Any) -> tuple[list[Tree], str]:
+    """Return the trees of LightGBM and the name of its objective."""
     told = model.booster_.dump_model()
     columns = told["num_tree_per_iteration"]
     trees = []
@@ -63,9 +65,10 @@ def _of_lightgbm(model: Any) -> tuple[list[Tree], str]:
             right.append(len(nodes) + 1 if inner else -1)
             nodes += [node["left_child"], node["right_child"]] if inner else []
         if any(node.get("decision_type", "<=") != "<=" for node in nodes):
-            raise refused(model, "splits categories")
+            raise refused(model, "splits categories", "to one column of 0 and 1 a category")
         if any(node.get("missing_type") == "Zero" or "leaf_coeff" in node for node in nodes):
-            raise refused(model, "takes zeros for missing, or has linear leaves")
+            raise refused(model, "takes zeros for missing, or has linear leaves",
+                          "with zero_as_missing=False and linear_tree=False")
         feature, threshold, leaf = (np.array([node.get(name, 0) for node in nodes]) for name in
                                     ("split_feature", "threshold", "leaf_value"))
         value = np.zeros((len(nodes), columns))
@@ -75,10 +78,12 @@ def _of_lightgbm(model: Any) -> tuple[list[Tree], str]:
 
 
 def _of_xgboost(model: Any) -> tuple[list[Tree], str]:
+    """Return the trees of XGBoost up to its best iteration, and the name of its objective."""
     gap = np.nan if model.missing is None else model.missing
     told = json.loads(bytes(model.get_booster().save_raw("json")))["learner"]
     if told["gradient_booster"]["name"] != "gbtree" or not np.isnan(gap):
-        raise refused(model, "is no booster='gbtree' with missing=nan")
+        raise refused(model, f"has the booster {told['gradient_booster']['name']!r} and missing={gap}",
+                      "with booster='gbtree' and missing=nan")
     grown = told["gradient_booster"]["model"]
     best = getattr(model, "best_iteration", len(grown["iteration_indptr"]) - 2)
     kept = grown["trees"][: grown["iteration_indptr"][best + 1]]
@@ -86,7 +91,8 @@ def _of_xgboost(model: Any) -> tuple[list[Tree], str]:
     trees = []
     for tree, column in zip(kept, grown["tree_info"], strict=False):
         if any(tree["split_type"]) or int(tree["tree_param"]["size_leaf_vector"]) > 1:
-            raise refused(model, "splits categories, or has leaves of several values")
+            raise refused(model, "splits categories, or has leaves of several values",
+                          "to one column of 0 and 1 a category, with multi_strategy='one_output_per_tree'")
         order = [0]
         for node in order:  # grows: each node before its children
             order += [tree[side][node] for side in ("left_children", "right_children") if tree[side][node] >= 0]

@@ -82,7 +82,7 @@ def _set_offset(forest: Forest, model: Any, X: Array, scalers: list[Any]) -> Non
     apart = raw_scores(model, scaled) - forest.scores(X)
     forest.offset = apart[0]
     if (np.abs(apart - apart[0]) > forest.rounding(np.ones(len(apart[0])))).any():
-        raise refused(model, "scores rows otherwise than its trees do (dart, for one)")
+        raise refused(model, "scores rows otherwise than its trees do", "without dart or a base margin")
 
 
 def _steps(model: Any) -> list[Any]:

@@ -20,6 +20,7 @@ from buttress.audit.measuring.units import Units, behind, units_of
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import MISSING, Table, as_array, make_table, numbers_of
+from buttress.scores import check_one_label
 from buttress.threats import Budget, ThreatModel
 
 ROWS = 500  # drawn of more: a 95% interval of an accuracy is then at most .09 wide
@@ -118,6 +119,7 @@ def pose(model: object, columns: Mapping[str, object], y: object, target: str) -
         posed = Posed(estimator, X, labels, units_of(prepare, model.numeric, model.categorical))
     else:
         posed = _posed_foreign(model, columns, y, target)
+    check_one_label(posed.estimator, posed.X)
     if not has_scores(posed.estimator):
         raise ValueError(f"{type(posed.estimator).__name__} gives labels only: an attack has no scores to go by.")
     return posed
@@ -126,8 +128,10 @@ def pose(model: object, columns: Mapping[str, object], y: object, target: str) -
 def _posed_foreign(model: Any, columns: Mapping[str, object], y: object, target: str) -> Posed:
     """Return the same for a model that was fitted elsewhere, on numeric columns; the data give the units."""
     known = getattr(model, "classes_", None)
-    if known is None:
-        raise ValueError(f"The file holds a {type(model).__name__}, which is no classifier; only those are attacked.")
+    if known is None or isinstance(known, list):
+        kind = "is no classifier" if known is None else "predicts several labels a row"
+        raise ValueError(f"The file holds a {type(model).__name__}, which {kind}; only classifiers of one label are "
+                         "attacked.")
     table, _ = make_table(columns, y, target, "classification")
     _put_back(model, table)
     order_columns(model, table)
