@@ -109,8 +109,9 @@ def as_classifier(model: Scorable) -> ScoredClassifier | ProbabilisticClassifier
     return cast(ScoredClassifier | ProbabilisticClassifier, model)
 
 
-def check_one_label(model: Scorable, X: Any) -> None:
-    """Raise ValueError where a fitted classifier predicts several labels for the first of the rows X."""
+def check_one_label(model: Scorable, X: Any = None) -> None:
+    """Raise ValueError where a fitted classifier predicts several labels for the first of the rows X, or for zeros."""
+    X = np.zeros((1, model.n_features_in_)) if X is None else X  # type: ignore[union-attr]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of arrays in place of frames
         predicted = np.shape(as_classifier(model).predict(X[:1]))
@@ -233,6 +234,7 @@ def _kernel_ridge(model: KernelRidge) -> ScoreFunction | None:
 
 def _linear(model: LinearClassifierMixin) -> ScoreFunction | None:
     """Return linear scores x'w_c + b_c as an expansion of the linear kernel, with one centre w_c for each score."""
+    check_one_label(model)
     coef = np.atleast_2d(_dense(model.coef_)).astype(np.float64)
     n_classes = len(model.classes_)
     intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), len(coef))

@@ -25,6 +25,7 @@ from buttress._types import BoundsLike, MatrixLike
 from buttress.certificates.chained import Chained
 from buttress.certificates.forests import forest_radius, of_trees, stands
 from buttress.certificates.leads import Leads, Rival
+from buttress.certificates.norm_bound import NoCertificateError
 from buttress.certificates.pipelines import in_single, read_steps
 from buttress.certificates.radius import CLOSE
 from buttress.certificates.swapped import Prover, proven_under
@@ -34,7 +35,7 @@ from buttress.certificates.training.moves import TrainingInterval, training_move
 from buttress.certificates.training.removals import training_removals
 from buttress.certificates.training.together import TrainingAccuracy, training_accuracy
 from buttress.expansion import winners
-from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, check_one_label, read_scores
+from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, read_scores
 from buttress.threats import ThreatModel, check_threat, read_threat
 from buttress.trees import NAMES as TREES
 from buttress.trees import Forest, read_forest
@@ -301,9 +302,9 @@ def _read(model: Scorable, X: MatrixLike) -> tuple[ScoreFunction, Array, str]:
     """Return the scores of a fitted model, the rows in float64, and the type in which they came."""
     score, rows = read_scores(as_classifier(model)), _rows(model, X)
     if score is None:
-        raise ValueError(f"No certified radius is known for {type(model).__name__}. It must be a kernel expansion: an "
-                         "estimator of this package, SVC, a linear classifier, or one behind scalers or Nystroem. "
-                         f"{TREES}.")
+        raise NoCertificateError(
+            f"No certified radius is known for {type(model).__name__}. It must be a kernel expansion (an estimator of "
+            f"this package, SVC, a linear classifier, also behind scalers or Nystroem), or a {TREES}.")
     return score, rows.astype(np.float64, copy=False), rows.dtype.name
 
 
@@ -322,8 +323,6 @@ def _rows(model: Scorable, X: MatrixLike) -> Array:
 def _trees(model: Scorable, X: MatrixLike) -> tuple[Forest | None, Array]:
     """Return the trees of a fitted model, None where it is none, and the rows in float64."""
     rows = _rows(model, X).astype(np.float64, copy=False)
-    if len(rows):
-        check_one_label(model, X if hasattr(X, "columns") else rows)
     return read_forest(as_classifier(model), rows), rows
 
 

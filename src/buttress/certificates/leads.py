@@ -10,6 +10,7 @@ from buttress.certificates.branch import Verdict, prove, stretched
 from buttress.certificates.norm_bound import (
     Fall,
     LinearTerm,
+    NoCertificateError,
     RadialTerm,
     Rounding,
     certified_terms,
@@ -64,9 +65,10 @@ class Leads:
             self.relaxing = None  # its lines are not lowered by what rounding of features may add
         if self.terms is None and self.relaxing is None:
             kernel = expansion.kernel if isinstance(expansion, KernelExpansion) else expansion
-            raise ValueError(f"No certified radius is known for {kernel!r}. Use a stationary kernel (RBF, Laplacian, "
-                             "Cauchy, InverseMultiquadric, Log of degree <= 2), a linear one, a polynomial of degree 3 "
-                             "or an even one, or a sum of them.")
+            raise NoCertificateError(
+                f"No certified radius is known for {kernel!r}. Use a stationary kernel (RBF, Laplacian, Cauchy, "
+                "InverseMultiquadric, Log of degree <= 2), a linear one, a polynomial of degree 3 or an even one, or a "
+                "sum of them.")
 
     def rivals(self, X: Array) -> list[Rival]:
         """Return the leads of the class predicted for each row of X over its rivals."""

@@ -42,6 +42,10 @@ STEEPEST_TOL = 1e-7
 Fall = Callable[[Array, str], Array]
 
 
+class NoCertificateError(ValueError):
+    """A model of which nothing is known that a proof could rest on."""
+
+
 @dataclass(frozen=True)
 class Rounding:
     """How exactly a model computes: the unit of its floating point numbers, and what its scalers subtract.
@@ -74,7 +78,7 @@ def certified_terms(expansion: Scores, sizes: Array) -> "list[LinearTerm | Radia
     if isinstance(expansion, RandomExpansion):
         return [WaveTerm(expansion)]
     if not isinstance(expansion, KernelExpansion):
-        raise ValueError(f"No certified radius is known for scores that are a {type(expansion).__name__}.")
+        raise NoCertificateError(f"No certified radius is known for scores that are a {type(expansion).__name__}.")
     terms: list[LinearTerm | RadialTerm | WaveTerm] = []
     for kernel, weight in summands(expansion.kernel):
         part = KernelExpansion(kernel, expansion.centers, weight * expansion.coef, np.zeros(expansion.coef.shape[1]))

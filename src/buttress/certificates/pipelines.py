@@ -23,15 +23,16 @@ from sklearn.preprocessing import (
 
 from buttress._checks import Array
 from buttress.certificates.enclosures import Enclosure, activated, affine, product, scaled
+from buttress.certificates.norm_bound import NoCertificateError
 from buttress.expansion import KernelExpansion, class_contrasts
 from buttress.kernels import Linear
-from buttress.scores import ScoreFunction, fitted_inside, numbers_of, read_scores
+from buttress.scores import ScoreFunction, check_one_label, fitted_inside, numbers_of, read_scores
 
 Bound = Callable[[Enclosure], Enclosure]
 SELECTIONS = (SelectKBest, SelectPercentile, VarianceThreshold, SelectFromModel)
 
 
-class Unknown(ValueError):
+class Unknown(NoCertificateError):
     """A step that is not known here, at which something moves."""
 
 
@@ -54,6 +55,7 @@ def read_steps(model: Any) -> Steps | None:
     last = fitted_inside(steps[-1]) or steps[-1]
     before = _in_turn([_step(step) for step in steps[:-1]])
     if type(last) is MLPClassifier and last.out_activation_ in ("logistic", "softmax"):
+        check_one_label(last)
         return Steps(before, _network(last), None, class_contrasts(len(last.classes_)))
     score = read_scores(last)
     if score is None or len(steps) == 1 or not isinstance(score.expansion, KernelExpansion):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress.certificates.norm_bound import Fall
+from buttress.certificates.norm_bound import Fall, NoCertificateError
 
 DOUBLINGS = 60  # of a radius: past 1e18 the scores have no other value to fall to
 HALVINGS = 60  # between a radius that holds and one that does not
@@ -76,7 +76,5 @@ def where_known(proof: Callable[[], Proof]) -> Proof | None:
     """Return what a certificate says, None for a model of which none is known."""
     try:
         return proof()
-    except ValueError as error:
-        if "No certified radius" not in str(error):
-            raise
+    except NoCertificateError:
         return None

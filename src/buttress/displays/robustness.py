@@ -112,7 +112,7 @@ class RobustnessCurveDisplay(Display):
         values = np.asarray(X, dtype=np.float64)
         given = X if hasattr(X, "columns") else values  # a model may ask for column names
         if threat is None:
-            radius = _radius(estimator, values, norm, bounds)
+            radius = _radius(estimator, given, norm, bounds)
             radii = _default_eps(values, radius) if eps is None else _checked_eps(eps)
             certified = _certified(right, radius, radii)
         else:
@@ -207,7 +207,7 @@ def _certified_under(
     return np.asarray((right & (held | (radii == 0)[:, None])).mean(axis=1))
 
 
-def _radius(estimator: BaseEstimator, X: Array, norm: str, bounds: BoundsLike | None) -> Array | None:
+def _radius(estimator: BaseEstimator, X: MatrixLike, norm: str, bounds: BoundsLike | None) -> Array | None:
     """Return the certified radii, None for a model that has none."""
     return where_known(lambda: getattr(certified_radius(estimator, X, bounds=bounds), norm))
 

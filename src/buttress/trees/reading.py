@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 from buttress._checks import Array
 from buttress._types import Mask
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.scores import Scorable, fitted_inside, scores_otherwise
+from buttress.scores import Scorable, check_one_label, fitted_inside, scores_otherwise
 from buttress.trees.foreign import is_lightgbm, is_xgboost, raw_scores, read_trees, refused
 from buttress.trees.forest import Forest, Nodes, Tree
 
@@ -47,6 +47,8 @@ def read_forest(classifier: Scorable, X: Array) -> Forest | None:
         trees = [replace(tree) for tree in own.trees]
         _in_units_of_rows(trees, scalers, single=False)
         return replace(own, trees=trees)
+    if type(model) in AVERAGED or is_xgboost(model):
+        check_one_label(model)
     if type(model) in AVERAGED:
         trees = _averaged(getattr(model, "estimators_", [model]))
     elif type(model) is GradientBoostingClassifier:
