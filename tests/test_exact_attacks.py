@@ -4,7 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.ensemble import (
+    BaggingClassifier,
     ExtraTreesClassifier,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
@@ -14,9 +16,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from buttress import attacks
+from buttress.certificates import certified_radius
 from buttress.trees import read_forest
 
 from problems import breast_cancer, iris, moons, problems
@@ -27,6 +30,9 @@ TREES = [
     ExtraTreesClassifier(7, max_depth=5, random_state=0),
     GradientBoostingClassifier(n_estimators=7, random_state=0),
     HistGradientBoostingClassifier(max_iter=7, random_state=0),
+    ExtraTreeClassifier(max_depth=5, random_state=0),
+    BaggingClassifier(n_estimators=7, max_samples=0.5, random_state=0),
+    BaggingClassifier(n_estimators=20, max_samples=4, max_features=0.5, bootstrap_features=True, random_state=0),
 ]
 trees = pytest.mark.parametrize("model", TREES, ids=lambda m: type(m).__name__)
 
@@ -161,3 +167,24 @@ def test_what_is_not_known_is_refused(model, options, message):
     model = model.fit(X, (X[:, 0] % 2).astype(int))
     with pytest.raises(ValueError, match=message):
         attacks.exact(model, X, (X[:, 0] % 2).astype(int), **{"eps": 0.1, **options})
+
+
+def test_bagged_trees_that_saw_some_columns_and_classes_are_put_in_the_whole():
+    X, y = iris()
+    bag = BaggingClassifier(n_estimators=20, max_samples=4, max_features=0.5, random_state=0)
+    with config_context(enable_metadata_routing=True):  # each tree is then given its rows, and no weights
+        bag.fit(X, y)
+    assert {len(tree.classes_) for tree in bag.estimators_} >= {2, 3}
+    radius = certified_radius(bag, X).linf
+    assert (radius > 0).mean() > 0.5
+    rng, predicted = np.random.default_rng(0), bag.predict(X)
+    for _ in range(200):
+        moved = X + rng.choice([-1.0, 1.0], size=X.shape) * np.minimum(radius, 1e3)[:, None] * (1 - 1e-9)
+        np.testing.assert_array_equal(bag.predict(moved), predicted)
+
+
+def test_bags_of_other_machines_are_no_trees():
+    X, y = moons(60)
+    bag = BaggingClassifier(LogisticRegression(), n_estimators=3).fit(X, y)
+    with pytest.raises(ValueError, match="BaggingClassifier of trees"):
+        attacks.exact(bag, X, y, eps=0.1)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import (
+    BaggingClassifier,
     ExtraTreesClassifier,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
@@ -14,7 +15,7 @@ from sklearn.ensemble import (
 )
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from buttress._checks import Array
 from buttress._types import Mask
@@ -25,9 +26,11 @@ from buttress.trees.forest import Forest, Nodes, Tree
 
 SCALERS = (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler)
 FARTHEST = np.int64(np.float64(1e300).view(np.int64))  # the place of 1e300 in the order of floats
-AVERAGED = (DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier)
+SINGLE = (DecisionTreeClassifier, ExtraTreeClassifier)
+AVERAGED = (*SINGLE, RandomForestClassifier, ExtraTreesClassifier, BaggingClassifier)
 NAMES = "RobustBoostingClassifier, DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier, " \
-        "GradientBoostingClassifier, HistGradientBoostingClassifier, LGBMClassifier or XGBClassifier"
+        "BaggingClassifier of trees, GradientBoostingClassifier, HistGradientBoostingClassifier, LGBMClassifier or " \
+        "XGBClassifier"
 
 
 def read_forest(classifier: Scorable, X: Array) -> Forest | None:
@@ -44,25 +47,11 @@ def read_forest(classifier: Scorable, X: Array) -> Forest | None:
         return None
     own = getattr(model, "forest_", None)
     if isinstance(own, Forest) and not scores_otherwise(type(model)):
-        trees = [replace(tree) for tree in own.trees]
-        _in_units_of_rows(trees, scalers, single=False)
-        return replace(own, trees=trees)
-    if type(model) in AVERAGED or is_xgboost(model):
-        check_one_label(model)
-    if type(model) in AVERAGED:
-        trees = _averaged(getattr(model, "estimators_", [model]))
-    elif type(model) is GradientBoostingClassifier:
-        if model.init is not None and model.init != "zero":
-            raise ValueError(f"Boosting that starts from {model.init!r} is not read as trees. Fit it with init=None or "
-                             "init='zero'.")
-        shape = model.estimators_.shape
-        trees = [_tree(model.estimators_[i, k].tree_, model.learning_rate, k, shape[1])
-                 for i in range(shape[0]) for k in range(shape[1])]
-    elif type(model) is HistGradientBoostingClassifier:
-        trees = [_histogram_tree(tree.nodes, k, len(row)) for row in model._predictors for k, tree in enumerate(row)]
-    elif is_lightgbm(model) or is_xgboost(model):
-        trees = read_trees(model)
-    else:
+        copies = [replace(tree) for tree in own.trees]
+        _in_units_of_rows(copies, scalers, single=False)
+        return replace(own, trees=copies)
+    trees = _trees_of(model)
+    if trees is None:
         return None
     _in_units_of_rows(trees, scalers, not (type(model) is HistGradientBoostingClassifier or is_lightgbm(model)))
     columns = trees[0].value.shape[1]
@@ -72,6 +61,28 @@ def read_forest(classifier: Scorable, X: Array) -> Forest | None:
     elif type(model) not in AVERAGED:
         forest.offset = (given.decision_function(X[:1]).reshape(1, -1) - forest.scores(X[:1]))[0]
     return forest
+
+
+def _trees_of(model: Any) -> list[Tree] | None:
+    """Return the trees of a fitted classifier of another library, in its units; None for another kind of model."""
+    if type(model) in AVERAGED:
+        check_one_label(model)
+        single = getattr(model, "estimators_", [model])
+        if {type(tree) for tree in single} - set(SINGLE):
+            return None
+        return _in_whole(_averaged(single), model) if type(model) is BaggingClassifier else _averaged(single)
+    if type(model) is GradientBoostingClassifier:
+        if model.init is not None and model.init != "zero":
+            raise ValueError(f"Boosting that starts from {model.init!r} is not read as trees. Fit it with init=None or "
+                             "init='zero'.")
+        shape = model.estimators_.shape
+        return [_tree(model.estimators_[i, k].tree_, model.learning_rate, k, shape[1])
+                for i in range(shape[0]) for k in range(shape[1])]
+    if type(model) is HistGradientBoostingClassifier:
+        return [_histogram_tree(tree.nodes, k, len(row)) for row in model._predictors for k, tree in enumerate(row)]
+    if is_xgboost(model):
+        check_one_label(model)
+    return read_trees(model) if is_lightgbm(model) or is_xgboost(model) else None
 
 
 def _set_offset(forest: Forest, model: Any, X: Array, scalers: list[Any]) -> None:
@@ -149,6 +160,16 @@ def _averaged(estimators: list[DecisionTreeClassifier]) -> list[Tree]:
         value = value / value.sum(axis=1, keepdims=True) / len(estimators)
         trees.append(Tree(tree.feature, tree.threshold, tree.children_left, tree.children_right, value))
     return trees
+
+
+def _in_whole(trees: list[Tree], bag: BaggingClassifier) -> list[Tree]:
+    """Return trees that saw some columns and classes as trees of all those of their bag."""
+    whole = []
+    for tree, estimator, places in zip(trees, bag.estimators_, bag.estimators_features_, strict=True):
+        value = np.zeros((len(tree.value), bag.n_classes_))
+        value[:, estimator.classes_.astype(int)] = tree.value
+        whole.append(replace(tree, feature=places[np.maximum(tree.feature, 0)], value=value))
+    return whole
 
 
 def _tree(tree: object, rate: float, column: int, columns: int) -> Tree:

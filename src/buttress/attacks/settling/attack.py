@@ -52,9 +52,9 @@ def exact(
     Parameters
     ----------
     model : fitted classifier
-        A decision tree, random forest, extremely randomised trees, gradient boosting (also by histograms) of
-        scikit-learn; LightGBM's or XGBoost's classifier, of numbers; or a linear model of scikit-learn or of this
-        package; each also behind scalers.
+        A decision tree, random forest, extremely randomised trees, bagged trees, gradient boosting (also by
+        histograms) of scikit-learn; LightGBM's or XGBoost's classifier, of numbers; or a linear model of scikit-learn
+        or of this package; each also behind scalers.
     X, y, eps, norm, bounds, threat, return_info
         As in :func:`pgd`; trees take ``norm="linf"`` only. Swaps and moves of a threat are settled together.
     max_time : float
