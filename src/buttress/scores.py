@@ -234,8 +234,8 @@ def _kernel_ridge(model: KernelRidge) -> ScoreFunction | None:
 
 def _linear(model: LinearClassifierMixin) -> ScoreFunction | None:
     """Return linear scores x'w_c + b_c as an expansion of the linear kernel, with one centre w_c for each score."""
-    check_one_label(model)
     coef = np.atleast_2d(_dense(model.coef_)).astype(np.float64)
+    check_one_label(model, np.zeros((1, coef.shape[1])))
     n_classes = len(model.classes_)
     intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), len(coef))
     return ScoreFunction(KernelExpansion(Linear(), coef, np.eye(len(coef)), intercept), class_contrasts(n_classes))
