@@ -354,9 +354,9 @@ def _texts_of(pair: object) -> tuple[str, ...]:
 def _check_date(as_of: object, table: str) -> None:
     """Refuse an ``as_of`` that names no column of the label's table; whether there is one, ``check`` says."""
     if not isinstance(as_of, str) or not as_of.startswith(f"{table}."):
-        raise ValueError(f"as_of must be a column of the label's table {table!r}. Got {as_of!r}. Use "
-                         f"as_of='{table}.date', with the name of the column of dates, or as_of='all' for all rows, "
-                         "whenever they became known.")
+        raise ValueError(f"as_of must be a column of the label's table {table!r} (the first, where none has a label). "
+                         f"Got {as_of!r}. Use as_of='{table}.date', with the name of the column of dates, or "
+                         "as_of='all' for all rows, whenever they became known.")
 
 
 def _check_once(column: str, table: Table, columns: Sequence[str]) -> None:
