@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from threading import Timer
 
 import numpy as np
 import pytest
@@ -87,6 +88,17 @@ def test_a_review_from_python(tmp_path):
         served.stop()
     with pytest.raises(httpx.ConnectError):
         httpx.get(served.address)
+
+
+def test_ctrl_c_while_waiting_leaves_a_server_that_can_be_stopped(tmp_path):
+    served = audited()[0].review(tmp_path / "decisions", who="bob")
+    Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        served.wait()
+    assert served._thread.is_alive()
+    assert httpx.get(served.address).status_code == 200
+    served.stop()
+    assert not served._thread.is_alive()
 
 
 def test_decisions_on_other_data_are_refused(tmp_path):

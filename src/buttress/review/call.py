@@ -6,6 +6,7 @@ import socket
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
+from time import sleep
 from typing import Any
 
 from buttress.audit.data import AuditData, frame
@@ -69,7 +70,7 @@ class Reviewing:
     def wait(self) -> None:
         """Wait until the server ends, as by Ctrl-C."""
         while self._thread.is_alive():
-            self._thread.join(0.2)
+            sleep(0.2)  # Ctrl-C in a join counts the thread as ended, up to Python 3.12, and the server is cut off
 
     def stop(self) -> None:
         """End the server and close the file of the decisions."""
