@@ -316,7 +316,8 @@ def _rows(model: Scorable, X: MatrixLike) -> Array:
     names = getattr(classifier, "feature_names_in_", None)
     rows = check_rows(X, getattr(classifier, "n_features_in_", None), "A certificate", names)
     if names is not None and list(getattr(X, "columns", names)) != list(names):
-        raise ValueError(f"X must have the columns that the model was fitted on, in their order: {', '.join(names)}.")
+        raise ValueError("X must have the columns that the model was fitted on, in their order: "
+                         f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}.")
     return rows
 
 
