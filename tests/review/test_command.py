@@ -20,6 +20,14 @@ pytest.importorskip("uvicorn", reason="the extra review is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 
+@pytest.fixture(autouse=True)
+def listens_to_ctrl_c():
+    """Where a shell runs the tests in the background, they and the processes they start would not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def command(*arguments):
     return [sys.executable, "-m", "buttress.cli", "review", *map(str, arguments)]
 
