@@ -113,7 +113,8 @@ def certified_radius(
     Raises
     ------
     ValueError
-        For a model or kernel without such a bound, X of the wrong width, NaN or inf, a box that excludes X.
+        For a model or kernel without such a bound, one that predicts several labels a row, X of the wrong width or
+        with its columns in another order, NaN or inf, a box that excludes X.
 
     Examples
     --------

@@ -70,7 +70,7 @@ class Reviewing:
     def wait(self) -> None:
         """Wait until the server ends, as by Ctrl-C."""
         while self._thread.is_alive():
-            sleep(0.2)  # Ctrl-C in a join counts the thread as ended, up to Python 3.12, and the server is cut off
+            sleep(0.2)  # in Python 3.11 Ctrl-C in a join counts the thread as ended, and the server is cut off
 
     def stop(self) -> None:
         """End the server and close the file of the decisions."""

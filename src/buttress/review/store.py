@@ -137,8 +137,8 @@ class Store:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
-                raise RefusedError(f"Nothing was recorded: {error}, for {PATIENCE:g} seconds. Close the other programs "
-                                   f"that write to {self.path.name}.") from None
+                raise RefusedError(f"Nothing was recorded in {self.path.name}: {error}. Close what else writes to it, "
+                                   "or make it writable.") from None
             try:
                 yield
             except BaseException:
