@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_wine, make_classification
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
 import buttress
@@ -175,9 +175,9 @@ def test_an_attack_that_would_ask_too_often_is_left_out_with_a_note(monkeypatch)
 
 def test_a_blind_attack_is_noted_once():
     X = np.random.default_rng(0).normal(size=(60, 3))
-    neighbours, y = KNeighborsClassifier(1), (X[:, 0] > 0).astype(int)
-    result = buttress.audit(neighbours, X, y, rows=30)
-    assert sum("No score of KNeighborsClassifier changed" in note for note in result.notes) == 1
+    flat, y = BaggingClassifier(KNeighborsClassifier(1), 3), (X[:, 0] > 0).astype(int)
+    result = buttress.audit(flat, X, y, rows=30)
+    assert sum("No score of BaggingClassifier changed" in note for note in result.notes) == 1
 
 
 class Labels(ClassifierMixin, BaseEstimator):

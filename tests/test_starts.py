@@ -2,7 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
+from scipy.special import logsumexp
+from sklearn.datasets import load_wine
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as SKLearnSVC
 
 from buttress import SVC, attacks
@@ -39,6 +44,50 @@ def test_neighbours_that_show_no_slope_are_broken_where_a_grid_says_so():
     brute = np.array([(model.predict(x + offsets) != label).any() for x, label in zip(rows, labels, strict=True)])
     info = attacks.worst_case(model, rows, labels, eps=0.3, steps=5, restarts=1, random_state=0, return_info=True)[1]
     assert info.success.mean() >= brute.mean() - 0.05
+
+
+def may_be_nearest(own, rivals, x, eps):
+    """Say whether some point within eps of x, columnwise, is nearer to a rival than to each of its own: exact."""
+    limits = np.column_stack([x - eps, x + eps])
+    for rival in rivals:
+        A, b = 2 * (own - rival), (own**2).sum(axis=1) - (rival**2).sum()
+        if linprog(np.zeros(len(x)), A, b, bounds=limits).status == 0:
+            return True
+    return False
+
+
+def test_the_nearest_row_is_another_where_a_linear_program_says_that_it_can_be():
+    X, y = load_wine(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    order = np.random.default_rng(0).permutation(len(X))
+    known, asked = order[40:], order[:40]
+    model = KNeighborsClassifier(1).fit(X[known], y[known])
+    truth = [model.predict([x])[0] != label
+             or may_be_nearest(X[known][y[known] == label], X[known][y[known] != label], x, 0.5)
+             for x, label in zip(X[asked], y[asked], strict=True)]
+    info = attacks.worst_case(model, X[asked], y[asked], eps=0.5, random_state=0, return_info=True)[1]
+    assert not (info.success & ~np.array(truth)).any()
+    assert info.success.sum() >= sum(truth) - 1 >= 20
+    scaled = make_pipeline(StandardScaler(), KNeighborsClassifier(1)).fit(X[known] * 7 + 3, y[known])
+    behind = attacks.worst_case(scaled, X[asked] * 7 + 3, y[asked], eps=3.5, random_state=0, return_info=True)[1]
+    assert abs(behind.success.sum() - info.success.sum()) <= 2
+
+
+def test_neighbours_are_left_by_the_slopes_of_soft_votes_of_a_width_that_is_held():
+    X, y = iris()
+    model = KNeighborsClassifier(5).fit(X, y)
+    rows, V = X[::11] + 0.1, np.random.default_rng(0).normal(size=(len(X[::11]), 3))
+    found = pose(model, rows, y[::11], None).target.linearise(rows)
+    np.testing.assert_allclose(found.scores, np.log(np.clip(model.predict_proba(rows), 1e-300, None)))
+    widths = np.sort(((rows[:, None] - X) ** 2).sum(axis=2), axis=1)[:, 4] / 4
+
+    def soft(moved):
+        apart = ((moved[:, None] - X) ** 2).sum(axis=2) / widths[:, None]
+        return sum(V[:, c] * logsumexp(-apart[:, y == c], axis=1) for c in range(3))
+
+    step = 1e-6 * np.eye(X.shape[1])
+    slopes = np.column_stack([(soft(rows + e) - soft(rows - e)) / 2e-6 for e in step])
+    np.testing.assert_allclose(found.gradient(V), slopes, rtol=1e-5, atol=1e-5)
 
 
 def test_a_narrow_kernel_falls_to_the_second_start():

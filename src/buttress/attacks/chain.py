@@ -2,7 +2,7 @@
 
 Read are networks (MLPClassifier, by their weights: logits do not go flat where probabilities do), sigmoid calibration,
 one-vs-rest and one-vs-one, over anything that is read, behind affine transformers (scalers, PCA and the like, column
-selection), polynomial features and column transformers of such.
+selection), polynomial features and column transformers of such. Of neighbours soft votes are read: theirs are flat.
 
 A function is a :data:`Smooth`: of rows X (n, d) it returns its values (n, k) and the pullback V (n, k) -> gradients
 (n, d) of sum_c V_ic value_ic.
@@ -10,22 +10,24 @@ A function is a :data:`Smooth`: of rows X (n, d) it returns its values (n, k) an
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.spatial.distance import cdist
+from scipy.special import expit, logsumexp, softmax
 from sklearn.calibration import CalibratedClassifierCV, _SigmoidCalibration
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, FactorAnalysis, FastICA, IncrementalPCA, TruncatedSVD
 from sklearn.feature_selection import SelectKBest, SelectPercentile, VarianceThreshold
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures, RobustScaler, StandardScaler
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 from buttress.expansion import class_contrasts, pair_contrasts, pairs_of
 from buttress.scores import numbers_of, read_scores
 
@@ -39,12 +41,20 @@ AFFINE = (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler, PCA, Increme
 ANSWERING = ("predict", "predict_proba", "_forward_pass_fast")  # what a network answers by
 
 
+SOFT = 0.25  # width of a soft vote, of the squared distance to the last that votes: chosen on breast cancer and wine
+ROUNDED = 1e-12  # of the largest squared distance: what a width is at least
+
+
 @dataclass
 class Chain:
-    """Scores of rows as a smooth function, and the contrasts (n_classes, n_rivals, k) between them that decide."""
+    """Scores of rows as a smooth function, and the contrasts (n_classes, n_rivals, k) between them that decide.
+
+    Where ``voters`` rows vote, the scores are soft votes: they show the way, and say nothing of who wins.
+    """
 
     scores: Smooth
     contrasts: Array
+    voters: int = 0
 
 
 class Unknown(Exception):
@@ -66,13 +76,16 @@ def _chain(model: Any) -> Chain:
     model = getattr(model, "best_estimator_", model)
     if isinstance(model, Pipeline):
         last = _chain(model.steps[-1][1])
-        return Chain(_composed([*(_transformer(step) for _, step in model.steps[:-1]), last.scores]), last.contrasts)
+        steps = [_transformer(step) for _, step in model.steps[:-1]]
+        return replace(last, scores=_composed([*steps, last.scores]))
     score = read_scores(model)
     if score is not None:
         known = score
         return Chain(lambda X: (known(X), lambda V: known.gradient(X, V)), known.contrasts)
-    scores = _scores(model)
     n_classes = len(model.classes_)
+    if type(model) is KNeighborsClassifier:
+        return Chain(_votes(model), class_contrasts(n_classes), model.n_samples_fit_)
+    scores = _scores(model)
     if type(model) is OneVsOneClassifier and n_classes > 2:
         # of a pair, scikit-learn's score is positive for the second
         return Chain(scores, -pair_contrasts(pairs_of(n_classes), n_classes))
@@ -95,7 +108,7 @@ def _scores(model: Any) -> Smooth:
 def _one_a_class(model: Any, n_classes: int) -> Smooth:
     """Return the scores of a classifier whose scores are one for two classes, or one a class."""
     chain = _chain(model)
-    if not np.array_equal(chain.contrasts, class_contrasts(n_classes)):
+    if chain.voters or not np.array_equal(chain.contrasts, class_contrasts(n_classes)):
         raise Unknown
     return chain.scores
 
@@ -229,6 +242,33 @@ def _network(model: MLPClassifier) -> Smooth:
             return V
 
         return layers[-1] @ weights[-1] + model.intercepts_[-1], back
+
+    return forward
+
+
+def _votes(model: KNeighborsClassifier) -> Smooth:
+    """Return the logarithms of soft votes, sums of exp(-|x - x_i|^2 / width) by class; for two their difference.
+
+    The width is that of the neighbours at x, and its own slope is left out.
+    """
+    codes, voters = model._y, model._fit_X
+    if not isinstance(voters, np.ndarray) or voters.shape != (len(codes), model.n_features_in_):
+        raise Unknown
+    classes = [np.asarray(voters[codes == c], dtype=np.float64) for c in range(len(model.classes_))]
+
+    def forward(X: Array) -> tuple[Array, Pullback]:
+        apart = [cdist(X, rows, "sqeuclidean") for rows in classes]
+        together = np.hstack(apart)
+        last = np.partition(together, model.n_neighbors - 1, axis=1)[:, [model.n_neighbors - 1]]
+        width = np.maximum(SOFT * last, max(ROUNDED * together.max(), TINY))
+        logs = np.column_stack([logsumexp(-each / width, axis=1) for each in apart])
+
+        def back(V: Array) -> Array:
+            W = np.column_stack([-V, V]) if len(classes) == 2 else V
+            pulls = [softmax(-each / width, axis=1) @ rows - X for each, rows in zip(apart, classes, strict=True)]
+            return np.einsum("ic,cij->ij", W, np.stack(pulls)) * (2 / width)
+
+        return logs[:, [1]] - logs[:, [0]] if len(classes) == 2 else logs, back
 
     return forward
 

@@ -1,7 +1,7 @@
 """Gradient attacks: the fast gradient sign method, and projected gradient descent on the margin.
 
 They start at the row, at random points, and where the ball is nearest to rows that the model puts in another class:
-gradients of narrow kernels vanish before they point anywhere, and those of neighbours and trees are 0.
+gradients of narrow kernels vanish before they point anywhere, and those of trees are 0.
 
 Sources: Goodfellow, Shlens & Szegedy (ICLR 2015) for FGSM, Madry et al. (ICLR 2018) for PGD.
 """

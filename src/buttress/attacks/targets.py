@@ -200,6 +200,19 @@ class ChainTarget(QueryTarget):
         return Linearised(scores, back, self._nudged(X))
 
 
+class VotesTarget(ChainTarget):
+    """Votes of neighbours: the scores are the model's, flat almost everywhere, the gradients those of soft votes."""
+
+    scores = QueryTarget.scores
+
+    def __init__(self, model: Scored, chain: Chain, as_fitted: AsFitted):
+        super().__init__(model, chain, as_fitted)
+        self.block = max(1, ENTRIES // chain.voters)
+
+    def linearise(self, X: Array) -> Linearised:
+        return Linearised(self.scores(X), self.chain(X)[1], self._nudged(X))
+
+
 class WaveTarget(Target):
     """Sums of random features of (x - shift) * scale: they know their gradient, and short steps along coordinates."""
 
@@ -276,7 +289,8 @@ def as_target(model: Scorable, place: Place = NUMPY, as_fitted: AsFitted = np.as
     score = read_scores(model)
     if score is None:
         chain = read_chain(model) if _in_order(model, as_fitted) else None
-        queried = QueryTarget(model, as_fitted) if chain is None else ChainTarget(model, chain, as_fitted)
+        read: Any = None if chain is None else VotesTarget if chain.voters else ChainTarget
+        queried = QueryTarget(model, as_fitted) if read is None else read(model, chain, as_fitted)
         if place.device is not None:
             raise ValueError(f"{type(model).__name__} computes its scores itself, so an attack on it cannot run on "
                              f"device={place.device!r}. Leave device at None.")
