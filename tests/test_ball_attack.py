@@ -6,7 +6,8 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 from buttress import SVC, AdversarialLinearSVC, attacks, certificates
-from buttress.solvers.linear.ball_attack import distance_to_ball, dual_norm
+from buttress.solvers.linear.attacked_bounds import dual_norm
+from buttress.solvers.linear.ball_attack import distance_to_ball
 
 from problems import breast_cancer, iris, noisy, points
 
@@ -46,6 +47,40 @@ def test_gap_is_at_most_tol_and_no_neighbour_is_lower(norm):
     for size in (1e-3, 1e-1):
         for move in size * points(100, 9, seed=1):
             assert objective(X, y, w + move[:8], b + move[8], 0.5, 0.2, norm) >= best * (1 - 1e-9)
+
+
+def test_a_radius_a_column_is_the_objective_that_is_stated_and_no_neighbour_is_lower():
+    X, codes = noisy(120)
+    X[:, 3] = 7.0  # a column that does not vary
+    y, eps = 2.0 * codes - 1, np.linspace(0.0, 0.4, 8)
+    model = AdversarialLinearSVC(C=0.5, eps=eps, tol=1e-9).fit(X, codes)
+    w, b, best = model.coef_[0], model.intercept_[0], model.primal_objective_
+
+    def stated(w, b):
+        return 0.5 * w @ w + 0.5 * np.maximum(0, 1 - y * (X @ w + b) + eps @ np.abs(w)).sum()
+
+    assert best == pytest.approx(stated(w, b), rel=1e-9)
+    assert 0 <= model.dual_gap_ <= 1e-9 * best
+    for size in (1e-3, 1e-1):
+        for move in size * points(100, 9, seed=1):
+            assert stated(w + move[:8], b + move[8]) >= best * (1 - 1e-9)
+    stands = y * model.decision_function(X) > eps @ np.abs(w)
+    proven = certificates.certified_within(model, X, eps=eps[None])
+    np.testing.assert_array_equal(proven & (model.predict(X) == codes), stands)
+    moved = attacks.exact(model, X, codes, eps=eps)
+    np.testing.assert_array_equal(model.predict(moved) == codes, stands)
+
+
+def test_equal_radii_are_one_radius_and_others_are_refused():
+    X, y = iris()
+    one, each = (AdversarialLinearSVC(eps=eps).fit(X, y) for eps in (0.2, [0.2] * 4))
+    np.testing.assert_array_equal(one.coef_, each.coef_)
+    np.testing.assert_array_equal(one.dual_gap_, each.dual_gap_)
+    with pytest.raises(ValueError, match="norm='linf' only"):
+        AdversarialLinearSVC(eps=[0.2] * 4, norm="l2").fit(X, y)
+    for eps in ([0.2] * 3, [0.2, 0.2, -0.1, 0.2], [0.2, 0.2, np.nan, 0.2], "wide", None):
+        with pytest.raises((ValueError, TypeError), match="eps must be"):
+            AdversarialLinearSVC(eps=eps).fit(X, y)
 
 
 @pytest.mark.parametrize("norm", NORMS)

@@ -207,10 +207,11 @@ def balls():
     X[0], X[1], X[2] = 1 + 1 / 9, -1 - 1 / 9, 3 * 2 / 9 - 0.0
     yield X, y, c, np.ones(9), 0.0, np.array([0.5, 0.5, 0.0]), attacked.BallMoves(eps, "linf")
     rng = np.random.default_rng(0)
-    for norm, _ in itertools.product(("linf", "l2", "l1"), range(30)):  # what moves add cancels with b
+    radii = (("linf", 1.0), ("l2", 1.0), ("l1", 1.0), ("linf", rng.random(9)))
+    for (norm, each), _ in itertools.product(radii, range(30)):
         w = 1e-6 * rng.random(9)
-        moves = attacked.BallMoves(1e12, norm)
-        size = float(longest(exact(w), norm) * Fraction(moves.eps))
+        moves = attacked.BallMoves(1e12 * each, norm)  # what moves add cancels with b
+        size = float(longest(exact(w) * exact(moves.eps), norm))
         yield np.zeros((3, 9)), np.ones(3), c, w, size + 0.5, np.zeros(3), moves
 
 
@@ -247,7 +248,7 @@ def false_attacked(module):
         made = getattr(module, type(moves).__name__)(**vars(moves))
         above, below = module.attacked_bounds(X, y, c, w, b, a, made)
         if hasattr(moves, "norm"):
-            truth = objective(X, y, c, w, b, moved=Fraction(moves.eps) * longest(exact(w), moves.norm))
+            truth = objective(X, y, c, w, b, moved=longest(exact(w) * exact(moves.eps), moves.norm))
         else:
             truth = box_objective(X, y, c, w, b, moves)
         found += truth > Fraction(above) or (below > -np.inf and Fraction(below) > truth)
@@ -259,7 +260,7 @@ def test_bounds_against_moves_hold_in_fractions():
 
 
 @pytest.mark.parametrize(("term", "instead"), [
-    ("(len(w) + 4) * U * self.eps * size", "0.0"),
+    ("(len(w) + 4) * U * lost", "0.0"),
     ("max(float(of_positive.e), float(of_negative.e))", "0.0"),
     ("return float(primal.high), float(dual.low) -", "return float(primal.v), float(dual.low) -"),
     (" - SLACK * fall", ""),
@@ -267,8 +268,8 @@ def test_bounds_against_moves_hold_in_fractions():
     ("(1 + math.sqrt(", "(math.sqrt("),
     ("(1 + math.sqrt(max(0.0, float(square.high))) * length)", "1"),
     (" + 0.5 * (excess * length) ** 2", ""),
-    ("size + self.eps * (math.sqrt(len(centre)) if self.norm == \"linf\" else 1.0)", "size"),
-    ("return size + self.eps * (", "return self.eps * ("),
+    ("size + float(np.linalg.norm(self.eps * np.ones(len(centre) if self.norm == \"linf\" else 1)))", "size"),
+    ("return size + float(np.linalg.norm(self.eps", "return float(np.linalg.norm(self.eps"),
     ("2 * (size + self.share", "2 * (self.share"),
     (" + self.share * float(np.linalg.norm(ends))", ""),
 ])

@@ -1,10 +1,12 @@
 """Linear classifiers against attackers whose worst move is known: in a ball, or over a free range."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from buttress._checks import Array, check_box, check_number, check_option, warn_user
+from buttress._checks import Array, check_box, check_columns, check_number, check_option, warn_user
 from buttress._documented import ADVERSARIAL_LINEAR, FREE_RANGE, advises
 from buttress._state import State
 from buttress._types import BoundsLike
@@ -34,8 +36,9 @@ class AdversarialLinearSVC(AttackedPlane[BallMoves]):
         Weight of the hinge losses relative to the norm, > 0.
     norm : {"linf", "l2", "l1"}, default="linf"
         The norm of the moves.
-    eps : float, default=0.1
-        The radius, >= 0, in the units of X; 0 is the plain linear machine.
+    eps : float or array of shape (d,) or (1, d), default=0.1
+        The radius, >= 0, in the units of X; 0 is the plain linear machine. One a column for "linf" only, where
+        sum_j eps_j |w_j| takes the place of eps ||w||_*.
     tol : float, default=1e-6
         Largest duality gap, relative to the objective.
     max_iter : int or None, default=200
@@ -61,28 +64,36 @@ class AdversarialLinearSVC(AttackedPlane[BallMoves]):
     _state = State()  # what the base declares
 
     norm: str = "linf"
-    eps: float = 0.1
+    eps: ArrayLike = 0.1
 
     def _check_attack(self) -> None:
         check_option("norm", self.norm, ("linf", "l2", "l1"))
-        check_number("eps", self.eps, 0, closed="left", fix="It is a radius in the units of X; 0 is natural training.")
+        if not isinstance(self.eps, list | tuple | np.ndarray):
+            check_number("eps", self.eps, 0, closed="left", fix="It is a radius in the units of X; 0 moves nothing.")
+        elif self.norm != "linf":
+            raise ValueError(f"eps may be one number a column for norm='linf' only. Got norm={self.norm!r}. Divide the "
+                             "columns of X by their radii, and give eps=1.")
 
     def _moves(self, X: Array) -> BallMoves:
-        return BallMoves(self.eps, self.norm)
+        eps: Any = self.eps
+        each = isinstance(eps, list | tuple | np.ndarray)
+        return BallMoves(check_columns("eps", eps, X.shape[1])[0] if each else eps, self.norm)
 
     def _steps(self, X: Array, y: Array, c: Array, moves: BallMoves, units: Units) -> Steps:
-        return ball_descent(X, y, c, eps=self.eps / units.unit, norm=self.norm)
+        eps = np.broadcast_to(moves.eps, units.d)[units.varying] if self.norm == "linf" else moves.eps
+        return ball_descent(X, y, c, eps=eps / units.unit, norm=self.norm)
 
     def _bend(self, w: Array, multipliers: Array) -> float | None:
-        if self.norm != "l2" and self.eps > 0:
+        largest = float(np.max(self.eps))
+        if self.norm != "l2" and largest > 0:
             return None
-        return self.eps * float(multipliers.sum()) / (float(np.linalg.norm(w)) or 1.0)
+        return largest * float(multipliers.sum()) / (float(np.linalg.norm(w)) or 1.0)
 
     def _warn(self, X: Array) -> None:
         """Warn where the radius leaves next to nothing of some machine."""
         flat = np.ptp(X @ self.coef_.T, axis=0) < FLAT
-        if self.eps > 0 and flat.any():
-            warn_user(f"eps={self.eps:g} is so large that the coefficients of {int(flat.sum())} of {len(flat)} "
+        if np.max(self.eps) > 0 and flat.any():
+            warn_user(f"eps={self.eps} is so large that the coefficients of {int(flat.sum())} of {len(flat)} "
                       f"machines are next to 0: their scores vary by less than {FLAT:g} over the rows. Use a smaller "
                       "eps, or a larger C.")
 

@@ -18,9 +18,12 @@ from buttress._proof import SLACK, Near, U, plus, products, sums_of_rows
 
 @dataclass(frozen=True)
 class BallMoves:
-    """Every row moves by at most ``eps`` in the ``norm``, "linf", "l2" or "l1"; ``centre`` is taken from every row."""
+    """Every row moves by at most ``eps`` in the ``norm``, "linf", "l2" or "l1"; ``centre`` is taken from every row.
 
-    eps: float
+    For "linf" ``eps`` may be one number a column, (d,).
+    """
+
+    eps: Array | float
     norm: str
 
     def shrunk(self, y: Array) -> Array:
@@ -29,8 +32,8 @@ class BallMoves:
 
     def rest(self, w: Array, y: Array) -> Near:
         """Return what the moves add to the margins besides, one value or (n,)."""
-        size = float(np.linalg.norm(w, {"linf": 1, "l2": 2, "l1": np.inf}[self.norm]))
-        return Near(-self.eps * size, (len(w) + 4) * U * self.eps * size)
+        lost = dual_norm(self.eps * w, self.norm)
+        return Near(-lost, (len(w) + 4) * U * lost)
 
     def square(self, v: Near, a: Array, y: Array, centre: Array) -> Near:
         """Return |v - g|^2 for v = sum_i a_i shrunk_i y_i x_i and some g."""
@@ -40,7 +43,7 @@ class BallMoves:
 
     def length(self, size: float, centre: Array) -> float:
         """Return by how much the length of v - g changes at most with an a_i whose row has length ``size``."""
-        return size + self.eps * (math.sqrt(len(centre)) if self.norm == "linf" else 1.0)
+        return size + float(np.linalg.norm(self.eps * np.ones(len(centre) if self.norm == "linf" else 1)))
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,17 @@ class BoxMoves:
 Moves = BallMoves | BoxMoves
 
 
-def nearest_in_ball(v: Array, radius: float, norm: str) -> Array:
-    """Return the point nearest to v in the ball of ``norm`` with this radius around 0.
+def dual_norm(w: Array, norm: str) -> float:
+    """Return the largest u'w over the unit ball of ``norm``.
+
+    >>> [dual_norm(np.array([3.0, -4.0]), norm) for norm in ("linf", "l2", "l1")]
+    [7.0, 5.0, 4.0]
+    """
+    return float(np.linalg.norm(w, {"linf": 1, "l2": 2, "l1": np.inf}[norm]))
+
+
+def nearest_in_ball(v: Array, radius: Array | float, norm: str) -> Array:
+    """Return the point nearest to v in the ball of ``norm`` with this radius around 0, for "linf" one or one a column.
 
     >>> [nearest_in_ball(np.array([3.0, -4.0]), 1.0, norm).round(2).tolist() for norm in ("l2", "linf", "l1")]
     [[0.6, -0.8], [1.0, -1.0], [0.0, -1.0]]

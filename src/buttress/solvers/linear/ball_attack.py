@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import blas, cho_solve
 
 from buttress._checks import TINY, Array
-from buttress.solvers.linear.attacked_bounds import nearest_in_ball
+from buttress.solvers.linear.attacked_bounds import dual_norm, nearest_in_ball
 from buttress.solvers.linear.free_range import BoxMargins, balanced, factored, free_range_descent
 from buttress.solvers.linear.primal import hinge_intercept
 from buttress.solvers.run import Step, Steps
@@ -33,26 +33,18 @@ BISECTIONS = 50
 OVERSHOOT = 0.3  # the slope may rise to this share of the slope with which the step began
 
 
-def ball_descent(X: Array, y: Array, c: Array, *, eps: float, norm: str) -> Steps:
+def ball_descent(X: Array, y: Array, c: Array, *, eps: Array | float, norm: str) -> Steps:
     """Yield (w, b, a) with the duality gap relative to the primal objective.
 
-    X is (n, d), y (n,) holds -1 and 1, and c (n,) the weights of the losses, all > 0. ``norm`` is that of the moves.
+    X is (n, d), y (n,) holds -1 and 1, and c (n,) the weights of the losses, all > 0. ``norm`` is that of the moves;
+    for "linf" ``eps`` is one or one a column.
     """
     if norm == "linf" or eps == 0:
         rows = y[:, None] * X
-        ends = np.full((2, 2 * X.shape[1]), -eps)
+        ends = np.tile(-eps * np.ones(X.shape[1]), (2, 2))
         margins = BoxMargins(rows, ends, (y > 0).astype(np.float64))
         return free_range_descent(margins, y, c)
-    return _barrier_descent(X, y, c, eps, norm)
-
-
-def dual_norm(w: Array, norm: str) -> float:
-    """Return the largest u'w over the unit ball of ``norm``.
-
-    >>> [dual_norm(np.array([3.0, -4.0]), norm) for norm in ("linf", "l2", "l1")]
-    [7.0, 5.0, 4.0]
-    """
-    return float(np.linalg.norm(w, {"linf": 1, "l2": 2, "l1": np.inf}[norm]))
+    return _barrier_descent(X, y, c, float(eps), norm)
 
 
 def distance_to_ball(v: Array, radius: float, norm: str) -> float:
