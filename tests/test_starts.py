@@ -90,6 +90,13 @@ def test_neighbours_are_left_by_the_slopes_of_soft_votes_of_a_width_that_is_held
     np.testing.assert_allclose(found.gradient(V), slopes, rtol=1e-5, atol=1e-5)
 
 
+def test_neighbours_with_gaps_are_attacked_by_numbers():
+    X, y = moons(60)
+    gaps = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
+    model = KNeighborsClassifier(3, metric="nan_euclidean").fit(gaps, y)
+    assert np.isfinite(attacks.pgd(model, X, y, eps=0.3)).all()
+
+
 def test_a_narrow_kernel_falls_to_the_second_start():
     X, y = breast_cancer()
     model = SKLearnSVC(C=10, gamma=0.5).fit(X[:300], y[:300])

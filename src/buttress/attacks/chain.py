@@ -252,7 +252,8 @@ def _votes(model: KNeighborsClassifier) -> Smooth:
     The width is that of the neighbours at x, and its own slope is left out.
     """
     codes, voters = model._y, model._fit_X
-    if not isinstance(voters, np.ndarray) or voters.shape != (len(codes), model.n_features_in_):
+    dense = isinstance(voters, np.ndarray) and voters.shape == (len(codes), model.n_features_in_)
+    if not (dense and np.isfinite(voters).all()):  # some distances take rows with gaps
         raise Unknown
     classes = [np.asarray(voters[codes == c], dtype=np.float64) for c in range(len(model.classes_))]
 
