@@ -163,6 +163,17 @@ def test_a_row_that_breaks_a_relation_of_two_columns_has_both():
     assert gains[:2].min() > 5 * gains[2]
 
 
+@pytest.mark.parametrize("cv", [0.5, 3, "jackknife+"])
+def test_scores_of_minus_infinity_are_ties(cv):
+    """A kernel of bounded reach gives them to every row without a neighbour: such rows are no rarer than each other."""
+    X, new = np.arange(40.0)[:, None], np.arange(40.0)[:, None] + 0.5
+    model = ConformalDetector(KernelDensity(kernel="tophat", bandwidth=0.1), cv=cv, random_state=0).fit(X)
+    assert np.isneginf(model.left_out_).all()
+    np.testing.assert_array_equal(model.p_values(new), 1.0)
+    assert not model.novel(new, fdr=0.2).any()
+    assert (novel_columns(model.detectors_[0], np.array([[1e6]]), np.array([[1e5]])) == 0).all()
+
+
 def test_training_rows_that_are_judged_are_found_and_said():
     X = rows(100, 0)
     model = ConformalDetector(FromTheMean(), random_state=0).fit(X)

@@ -5,6 +5,7 @@ Each term is taken out of the source in turn, and the bound is then false on som
 
 import inspect
 import itertools
+import operator
 import sys
 import types
 from fractions import Fraction
@@ -12,13 +13,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hostile_gaps import LONG, PRECISE, search, values, worst_exponential
+from scipy.sparse import csr_array
 
 from buttress import SVC, SVR
 from buttress.gram import rounding
 from buttress.gram.compiled import rbf_entries, rbf_in_place
 from buttress.gram.entries import GaussianEntries
 from buttress.gram.rows import KernelRows
-from buttress.kernels import RBF, Laplacian, Linear, Polynomial
+from buttress.kernels import RBF, Combination, Laplacian, Linear, Polynomial
 from buttress.solvers.qp import certificate as certificate_module
 from buttress.solvers.qp.program import QP
 
@@ -329,6 +331,27 @@ def test_gaps_of_the_linear_kernel_are_sharp_on_raw_columns(kind, offset):
 class Stretched(RBF):
     def profile(self, r2):
         return super().profile(2 * r2)
+
+
+@pytest.mark.parametrize("kernel", [Polynomial(2, 0.1, 1.0), Polynomial(3, 0.1, 1.0),
+                                    Combination([Polynomial(1, 0.1, 1.0), Polynomial(2, 0.1, 1.0)])], ids=str)
+@pytest.mark.parametrize("shape", [np.asarray, csr_array])
+def test_bounds_of_polynomials_of_float32_rows_hold_in_fractions(kernel, shape):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 2)).astype(np.float32), 200 * rng.normal(size=12)
+    model = SVR(kernel=kernel, C=1e3, epsilon=0.0, tol=1e-8).fit(shape(X), y)
+    parts = [(Fraction(weight), one) for one, weight in getattr(kernel, "_terms", lambda: [(kernel, 1.0)])()]
+    rows = [[Fraction(float(entry)) for entry in row] for row in X]
+    K = [[sum(weight * (Fraction(one.gamma) * sum(map(operator.mul, x, z)) + Fraction(one.coef0)) ** one.degree
+              for weight, one in parts) for z in rows] for x in rows]
+    b = [Fraction(0)] * 12
+    for i, coef in zip(model.support_, np.ravel(csr_array(model.dual_coef_).toarray())):
+        b[i] = Fraction(float(coef))
+    f = [sum(map(operator.mul, row, b)) for row in K]
+    loss = sum(abs(Fraction(float(t)) - value - Fraction(float(model.intercept_[0]))) for t, value in zip(y, f))
+    primal = sum(map(operator.mul, b, f)) / 2 + 1000 * loss
+    assert model.proof_ == "proven"
+    assert Fraction(model.dual_objective_) <= primal <= Fraction(model.primal_objective_)
 
 
 def test_what_has_no_bound_is_called_measured():

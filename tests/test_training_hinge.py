@@ -71,8 +71,24 @@ def test_a_refit_that_stops_early_proves_less():
     assert (tight.needed > 1).any()
 
 
+@pytest.mark.parametrize("machine", [LibSVC(C=2.0, gamma=0.7), SVC(C=2.0, gamma=0.7)], ids=str)
+def test_a_machine_fitted_with_weights_is_not_taken_for_one_without(machine):
+    """Its refits would have the weights too: there one label changes predictions that stand in refits without."""
+    X, y, Z = table(10, 0)
+    weight = np.where(np.arange(10) == 0, 5.0, 1.0)
+    with pytest.raises(ValueError, match="sample_weight"):
+        training_flips(machine.fit(X, y, sample_weight=weight), X, y, Z)
+    with pytest.raises(ValueError, match="Give the data it was fitted to"):
+        training_flips(machine.fit(X, y), X[::-1], y[::-1], Z)
+    training_flips(machine.fit(X, y, sample_weight=np.ones(10)), X, y, Z)
+
+
+@pytest.mark.filterwarnings("ignore:Sigmoid is not positive definite")
 def test_what_is_not_covered_is_refused():
     X, y, Z = table(20, 0)
+    for machine in (LibSVC(kernel="sigmoid"), SVC(kernel="sigmoid"), SVC(kernel="log")):
+        with pytest.raises(ValueError, match="positive definite"):
+            training_flips(machine.fit(X, y), X, y, Z)
     with pytest.raises(ValueError, match="class_weight"):
         training_flips(LibSVC(class_weight="balanced").fit(X, y), X, y, Z)
     with pytest.raises(ValueError, match="costs"):

@@ -129,7 +129,7 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
         parts = np.split(self.left_out_, np.cumsum(self.sizes_)[:-1])
         for model, scores in zip(self.detectors_, parts, strict=True):
             own = typicality(model, rows)
-            far = -own - TIED * np.abs(own)
+            far = -own - TIED * np.where(np.isinf(own), 0.0, np.abs(own))  # infinite ones tie as they are
             beyond += p_values(far, -scores, np.ones(len(scores))) * (1 + len(scores)) - 1
         return np.asarray((1 + np.round(beyond)) / (1 + len(self.left_out_)))
 
@@ -199,5 +199,5 @@ def novel_columns(detector: Any, X: MatrixLike, known: MatrixLike, *, tried: int
         moved = np.repeat(rows, len(values), axis=0)
         moved[:, j] = np.tile(values[:, j], len(rows))
         best = typicality(detector, moved).reshape(len(rows), len(values)).max(axis=1)
-        gain[:, j] = np.maximum(best - own, 0)
+        gain[:, j] = np.subtract(best, own, out=np.zeros(len(rows)), where=best > own)
     return gain

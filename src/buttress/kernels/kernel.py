@@ -98,8 +98,9 @@ class DotProduct(Kernel):
     def __call__(self, X: Array, Z: Array) -> Array:
         return self.profile(safe_sparse_dot(X, Z.T, dense_output=True))
 
-    def diagonal(self, X: Array) -> Array:
-        return self.profile(row_norms(X, squared=True))
+    def diagonal(self, X: Array) -> Array:  # in float64 for float32 rows too: proofs count on it
+        return self.profile(row_norms(X.astype(np.float64), squared=True) if issparse(X) else
+                            np.einsum("ij,ij->i", X, X, dtype=np.float64))
 
     def gradient(self, X: Array, Z: Array, V: Array) -> Array:
         return (V * self.slope(X @ Z.T)) @ Z

@@ -33,6 +33,7 @@ from sklearn.base import clone
 from buttress._checks import Array
 from buttress._types import Mask, Rows
 from buttress.certificates.training.moves import top
+from buttress.certificates.training.reading import REPRODUCED
 from buttress.scores import read_scores
 
 ROUNDING = 1e-10  # of an objective: far above the rounding of its sums in float64, n eps of their absolute terms
@@ -120,6 +121,11 @@ def fewest_wrong(
     problem = _problem(model, X, y, Z)
     point = problem.solved(_beta(model, len(y)), y, _intercept(model))
     values = problem.KT @ point.beta + point.b
+    again = _refitted(problem, model, X, y)
+    if not np.allclose(problem.KT @ again.beta + again.b, values, rtol=0, atol=REPRODUCED * np.abs(values).max()):
+        raise ValueError(f"{type(model).__name__} fitted again to X_train and y_train gives other values than the "
+                         "model. Give the data it was fitted to; if it was fitted with sample_weight, use "
+                         "LeastSquaresClassifier.")
     sign = np.where(values > 0, 1.0, -1.0)
     rows = np.full(len(Z), -1)
     stands = np.ones(len(Z), dtype=bool)
@@ -138,11 +144,12 @@ def fewest_wrong(
 def _problem(model: Any, X: Array, y: Array, Z: Array) -> HingeProblem:
     score = read_scores(model)
     kernel: Any = getattr(score and score.expansion, "kernel", None)
-    known = kernel is not None and hasattr(model, "C") and model.class_weight is None
+    known = getattr(kernel, "definiteness", "") == "pd" and hasattr(model, "C") and model.class_weight is None
     known = known and getattr(model, "multi_class", "") != "crammer_singer"
     if not (known and getattr(model, "loss", "hinge") == "hinge" and hasattr(model, "dual_coef_")):
         raise ValueError(f"Nothing can be proven of wrong labels for this {type(model).__name__}: its kernel must be "
-                         "known by name, its loss the hinge of two classes, with a dual point, and class_weight None.")
+                         "known by name and positive definite, its loss the hinge of two classes, with a dual point, "
+                         "and class_weight None.")
     own = np.array([kernel(z[None], z[None])[0, 0] for z in Z])
     return HingeProblem(kernel(X, X), kernel(Z, X), own, y, float(model.C), getattr(model, "fit_intercept", True))
 
