@@ -9,10 +9,9 @@ from sklearn.base import clone
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
-from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler, scale
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler, scale
 
 from buttress import (
     CRR,
@@ -320,15 +319,20 @@ def routing():
 def test_sever_passes_metadata_of_the_rows_left_to_its_estimator(sever, inner, routing):
     X, y = moons(60)
     weight = np.random.default_rng(0).uniform(0.1, 5, size=60)
-    asking = clone(inner).set_fit_request(sample_weight=True)
-    model = clone(sever).set_params(estimator=asking).fit(X, y, sample_weight=weight)
+    asking = clone(inner).set_fit_request(sample_weight="trust")
+    model = clone(sever).set_params(estimator=asking).fit(X, y, trust=weight)
     left = model.inlier_mask_
     assert left.sum() < 60
     direct = clone(inner).fit(X[left], y[left], sample_weight=weight[left])
     np.testing.assert_allclose(model.estimator_.coef_, direct.coef_)
     assert not np.allclose(direct.coef_, clone(inner).fit(X[left], y[left]).coef_)
-    inside = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), clone(model))
-    assert inside.fit(X, y, sample_weight=weight)[-1].inlier_mask_.sum() < 60
+    inside = make_pipeline(StandardScaler(), clone(model))
+    assert inside.fit(X, y, trust=weight)[-1].inlier_mask_.sum() < 60
+    count = np.random.default_rng(1).integers(0, 3, size=60)
+    copies = np.repeat(np.arange(60), count)
+    both = clone(model).fit(X, y, sample_weight=count, trust=weight)
+    repeated = clone(model).fit(X[copies], y[copies], trust=weight[copies])
+    np.testing.assert_allclose(both.estimator_.coef_, repeated.estimator_.coef_)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -352,11 +356,10 @@ def test_sever_takes_sparse_rows_where_its_estimator_does(sever, inner, kernel):
 def test_sever_in_a_search_passes_weights_on(routing):
     X, y = moons(60)
     weight = np.random.default_rng(0).uniform(0.1, 5, size=60)
-    sever = SeverRegressor(Ridge().set_fit_request(sample_weight=True), kernel="linear")
-    inside = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), sever)
-    scoring = get_scorer("r2").set_score_request(sample_weight=False)
-    search = GridSearchCV(inside, {"severregressor__contamination": [0.1, 0.2]}, cv=3, scoring=scoring)
-    search.fit(X, y, sample_weight=weight)
+    sever = SeverRegressor(Ridge().set_fit_request(sample_weight="trust"), kernel="linear")
+    inside = make_pipeline(StandardScaler(), sever)
+    search = GridSearchCV(inside, {"severregressor__contamination": [0.1, 0.2]}, cv=3)
+    search.fit(X, y, trust=weight)
     best = search.best_estimator_
     left = best[-1].inlier_mask_
     direct = Ridge().fit(best[0].transform(X)[left], y[left], sample_weight=weight[left])
@@ -366,16 +369,28 @@ def test_sever_in_a_search_passes_weights_on(routing):
 def test_sever_takes_metadata_of_none_as_no_metadata():
     X, y = moons(60)
     plain = SeverRegressor(n_rounds=1).fit(X, y)
-    np.testing.assert_array_equal(SeverRegressor(n_rounds=1).fit(X, y, sample_weight=None).predict(X), plain.predict(X))
+    np.testing.assert_array_equal(SeverRegressor(n_rounds=1).fit(X, y, trust=None).predict(X), plain.predict(X))
+
+
+def test_counts_reach_sever_through_a_pipeline(routing):
+    X, y = moons(60)
+    count = np.random.default_rng(1).integers(0, 3, size=60)
+    copies = np.repeat(np.arange(60), count)
+    inside = make_pipeline(FunctionTransformer(), SeverRegressor(Ridge()).set_fit_request(sample_weight=True))
+    np.testing.assert_allclose(inside.fit(X, y, sample_weight=count).predict(X),
+                               SeverRegressor(Ridge()).fit(X[copies], y[copies]).predict(X))
+    refuses = make_pipeline(FunctionTransformer(), SeverRegressor(Ridge()))
+    with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+        refuses.fit(X, y, sample_weight=count)
 
 
 def test_sever_refuses_metadata_that_nobody_asked_for(routing):
     X, y = moons(60)
-    with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
-        SeverRegressor(Ridge()).fit(X, y, sample_weight=np.ones(60))
+    with pytest.raises(TypeError, match="trust"):
+        SeverRegressor(Ridge()).fit(X, y, trust=np.ones(60))
 
 
 def test_sever_says_how_metadata_is_passed_on():
     X, y = moons(60)
-    with pytest.raises(TypeError, match=r"passes sample_weight on by metadata routing only. Use sklearn.set_config"):
-        SeverRegressor(Ridge()).fit(X, y, sample_weight=np.ones(60))
+    with pytest.raises(TypeError, match=r"passes trust on by metadata routing only. Use sklearn.set_config"):
+        SeverRegressor(Ridge()).fit(X, y, trust=np.ones(60))

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 
 from buttress import RobustKernelClassifier, RobustKernelRegressor, outlier_report
@@ -186,18 +186,26 @@ def test_batches_that_change_are_refused():
         regressor().fit_batches(shrinking)
 
 
-@pytest.mark.parametrize("n", [200, 400])
-def test_a_loader_that_shuffles_is_refused(n):
+@pytest.mark.parametrize("model", [regressor(), classifier(), RobustKernelRegressor(), RobustKernelClassifier()],
+                         ids=str)
+@pytest.mark.parametrize("kind", ["loader", "dask"])
+def test_rows_in_another_order_at_each_pass_are_refused(model, kind):
     """Targets are kept from the first pass, so that they would go with other rows."""
-    X, y = corrupted(n)
+    X, y = corrupted(200) if is_regressor(model) else mislabelled(200)
     rng = np.random.default_rng(0)
 
-    def shuffled():
-        order = rng.permutation(n)
-        return pairs(X[order], y[order], [0, n // 2, n])
+    def shuffled(X, y):
+        order = rng.permutation(len(y))
+        return pairs(X[order], y[order], [0, 100, 200])
 
-    with pytest.raises(ValueError, match="Batch 0 has other rows"):
-        regressor().fit_batches(shuffled)
+    given = (lambda: shuffled(X, y),)
+    if kind == "dask":
+        arrays = pytest.importorskip("dask.array")
+        read = pytest.importorskip("dask").delayed(lambda part: rng.permutation(part), pure=False)
+        blocks = [arrays.from_delayed(read(part), part.shape, dtype=np.float64) for part in (X[:100], X[100:])]
+        given = arrays.concatenate(blocks), arrays.from_array(y, chunks=100)
+    with pytest.raises(ValueError, match=r"Batch \d has other rows"):
+        model.fit_batches(*given)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from buttress import (
     SVC,
     SVR,
+    AdvSVM,
     KernelClassifier,
     LeastSquaresClassifier,
     RobustKernelClassifier,
@@ -72,6 +73,19 @@ def test_frames_and_plots():
     assert why.plot(ax=given).ax_ is given
     assert why.figure_ is given.figure
     pyplot.close("all")
+
+
+@pytest.mark.parametrize("model", [LeastSquaresClassifier(), AdvSVM()], ids=str)
+def test_centres_of_unknown_rows_are_not_named_by_labels(model):
+    """Row 5 equals row 3 and is counted with it: the centres after it are not the rows of their numbers."""
+    X, y = moons()
+    X[5], y[5] = X[3], y[3]
+    model.fit(X, y)
+    assert len(model.expansion_.centers) < len(X)
+    with pytest.raises(ValueError, match="Leave labels out"):
+        explain(model, X[0], labels=np.arange(len(X)).astype(str))
+    why = explain(model, X[0])
+    assert why.similarity[0] == pytest.approx(model.expansion_.kernel(X[:1], model.expansion_.centers[why.row[:1]]))
 
 
 def test_several_rows_and_missing_labels_are_refused():

@@ -18,13 +18,13 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 31_333,  # without imports and docstrings
-    "lines": 63_182,
-    "functions": 4_042,
+    "statements": 31_391,  # without imports and docstrings
+    "lines": 63_305,
+    "functions": 4_046,
     "files": 421,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
     "names of constants": 824,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 35_650,  # outside tables
+    "words of docs": 35_644,  # outside tables
 }
 
 

@@ -5,12 +5,30 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import linprog
-from sklearn.base import is_classifier
+from scipy.sparse import csr_array
+from sklearn.base import clone, is_classifier
+from sklearn.ensemble import BaggingRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
 
 import buttress
-from buttress import STIR, AdversarialLinearSVC, FreeRangeSVC
+from buttress import (
+    CRR,
+    STIR,
+    AdversarialLinearSVC,
+    FreeRangeSVC,
+    RobustKernelClassifier,
+    RobustKernelRegressor,
+    RobustLinearRegressor,
+    SeverClassifier,
+    SeverRegressor,
+    TrimmedLikelihoodClassifier,
+    TrimmedLikelihoodRegressor,
+    outlier_report,
+)
+from buttress._state import attributes_of
 from buttress._weights import weighted_median
 
 from problems import moons
@@ -58,6 +76,144 @@ def test_a_class_without_weight_is_refused():
         FreeRangeSVC().fit(X, LABELS, sample_weight=(LABELS == 0).astype(float))
     with pytest.raises(ValueError, match="must not be negative"):
         STIR().fit(X, TARGETS, sample_weight=np.full(60, -1.0))
+
+
+COUNTING = [  # those that take whole numbers only
+    SeverRegressor(), SeverRegressor(Ridge(), tolerance=4.0, random_state=0), SeverRegressor(Ridge(), kernel="linear"),
+    SeverClassifier(), SeverClassifier(LogisticRegression(), balanced=False), CRR(), TrimmedLikelihoodRegressor(),
+    TrimmedLikelihoodClassifier(), RobustLinearRegressor(random_state=0),
+    RobustLinearRegressor(contamination=0.2, fit_intercept=False, random_state=0),
+    RobustKernelRegressor(random_state=0), RobustKernelRegressor(n_landmarks=20, random_state=0),
+    RobustKernelClassifier(random_state=0), RobustKernelClassifier(n_landmarks=20, contamination=0.1, random_state=0),
+]
+counting = pytest.mark.parametrize("model", COUNTING, ids=str)
+OF_ALL = ("contamination_", "contamination_interval_", "scale_", "alpha_", "confusion_", "n_iter_", "objective_")
+named = pytest.mark.filterwarnings("ignore:.*named corrupt")
+
+
+def spoiled(model, seed=0):
+    """Return points with, a tenth each, wrong labels or targets far off, and how often each of them counts."""
+    rng = np.random.default_rng(seed)
+    points, labels = moons(60, seed=seed)
+    bad = rng.permutation(60)[:6]
+    if is_classifier(model):
+        return points, np.where(np.isin(np.arange(60), bad), 1 - labels, labels), rng.integers(0, 4, size=60)
+    y = points @ [1.0, -2.0] + 0.1 * rng.normal(size=60)
+    y[bad] += 15
+    return points, y, rng.integers(0, 4, size=60)
+
+
+@counting
+@named
+def test_whole_weights_give_the_fit_to_copies(model):
+    points, y, weight = spoiled(model)
+    copies = np.repeat(np.arange(60), weight)
+    weighted = clone(model).fit(points, y, sample_weight=weight)
+    repeated = clone(model).fit(points[copies], y[copies])
+    for ask in ("predict", "decision_function", "predict_proba", "predict_interval"):
+        if hasattr(model, ask):
+            np.testing.assert_allclose(getattr(weighted, ask)(points), getattr(repeated, ask)(points), atol=1e-9)
+    for name in OF_ALL:
+        if hasattr(repeated, name):
+            np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-9, err_msg=name)
+    for name, entry in attributes_of(type(model)).items():
+        if entry.shape.startswith("n_rows"):
+            of_copies = getattr(repeated, name)
+            for row, said in enumerate(getattr(weighted, name)):
+                same = [np.allclose(said, one, atol=1e-9) for one in of_copies[copies == row]]
+                assert any(same) or not weight[row], (name, row)
+    assert not weighted.inlier_mask_[weight == 0].any()
+    assert 0 < weighted.inlier_mask_[weight > 0].mean() < 1
+
+
+@counting
+@named
+@pytest.mark.parametrize("seed", [1, 2])
+def test_copies_anywhere_in_the_table_are_a_weight(model, seed):
+    points, y, weight = spoiled(model, seed)
+    copies = np.random.default_rng(seed).permutation(np.repeat(np.arange(60), weight))
+    if getattr(model, "n_landmarks", "auto") != "auto":
+        pytest.skip("landmarks are drawn, by their places")
+    weighted = clone(model).fit(points, y, sample_weight=weight)
+    repeated = clone(model).fit(points[copies], y[copies])
+    np.testing.assert_allclose(weighted.predict(points), repeated.predict(points), atol=1e-3)  # starts are drawn
+
+
+@counting
+def test_weights_that_are_no_counts_are_refused(model):
+    points, y, _ = spoiled(model)
+    ones = np.ones(60)
+    for weight, message in [
+        (np.where(np.arange(60) == 7, 1.5, 1.0), r"whole numbers\. Got 1\.5 in row 7"),
+        (1.0 * (np.arange(60) == 3), "holds all. Got n_samples = 1|zero for every row of class"),
+        (np.where(np.arange(60) == 7, 1e20, 1.0), r"Got n_samples = 1e\+20"),
+        (np.where(np.arange(60) == 7, np.inf, 1.0), "sample_weight"),
+        (ones[:5], "sample_weight"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            clone(model).fit(points, y, sample_weight=weight)
+    if is_classifier(model):
+        with pytest.raises(ValueError, match="zero for every row of class 1"):
+            clone(model).fit(points, y, sample_weight=1 - y)
+
+
+@named
+def test_the_report_has_a_row_for_each_that_counts():
+    points, y, weight = spoiled(RobustLinearRegressor())
+    weight[[2, 5]] = 0
+    frame = pd.DataFrame(points, columns=["a", "b"])
+    for model in (RobustLinearRegressor(random_state=0), RobustKernelRegressor(random_state=0)):
+        report = outlier_report(model.fit(frame, y, sample_weight=weight), frame, y)
+        assert sorted(report["row"]) == np.flatnonzero(weight).tolist()
+        found = report["row"][: ((y > 8) & (weight > 0)).sum()]
+        assert (y[found] > 8).all()
+        assert not report["sigmas"].isna().any()
+        with pytest.raises(ValueError, match="same order"):
+            outlier_report(model, frame[::-1], y[::-1])
+    points, y, weight = spoiled(RobustKernelClassifier())
+    model = RobustKernelClassifier(random_state=0).fit(points, y, sample_weight=weight)
+    assert sorted(outlier_report(model, points, y)["row"]) == np.flatnonzero(weight).tolist()
+
+
+@named
+def test_twice_the_weights_are_twice_the_rows_and_narrow_what_is_uncertain():
+    points, y, _ = spoiled(RobustLinearRegressor())
+    once = RobustLinearRegressor(random_state=0).fit(points, y)
+    twice = RobustLinearRegressor(random_state=0).fit(points, y, sample_weight=np.full(60, 2))
+    ratio = twice.summary().std_error / once.summary().std_error
+    np.testing.assert_allclose(ratio, np.sqrt(0.5), rtol=0.02)
+    assert np.ptp(twice.predict_interval(points), axis=1).mean() < np.ptp(once.predict_interval(points), axis=1).mean()
+    points, labels, _ = spoiled(RobustKernelClassifier())
+    few = RobustKernelClassifier(random_state=0).fit(points, labels)
+    many = RobustKernelClassifier(random_state=0).fit(points, labels, sample_weight=np.full(60, 3))
+    assert np.ptp(many.contamination_interval_) < np.ptp(few.contamination_interval_)
+
+
+def test_sparse_rows_count_alike_and_a_gram_matrix_takes_no_weights():
+    points, y, weight = spoiled(SeverRegressor())
+    sparse = SeverRegressor(Ridge()).fit(csr_array(points), y, sample_weight=weight)
+    dense = SeverRegressor(Ridge()).fit(points, y, sample_weight=weight)
+    np.testing.assert_allclose(sparse.predict(csr_array(points)), dense.predict(points), atol=1e-5)
+    gram = points @ points.T
+    with pytest.raises(ValueError, match="sample_weight goes with rows"):
+        RobustKernelRegressor(kernel="precomputed").fit(gram, y, sample_weight=weight)
+    RobustKernelRegressor(kernel="precomputed", max_iter=2, n_starts=0).fit(gram, y, sample_weight=np.ones(60))
+
+
+def test_a_warning_of_near_copies_has_the_numbers_of_the_rows_given():
+    points, y, _ = spoiled(RobustLinearRegressor())
+    points[9] = points[4] * (1 + 1e-15)
+    for model in (RobustLinearRegressor(random_state=0), RobustKernelRegressor(random_state=0)):
+        with pytest.warns(UserWarning, match=r"repeat another .*rows 4, 9\)"):
+            model.fit(points, y, sample_weight=np.full(60, 2))
+
+
+@named
+def test_bagging_gives_its_draws_as_weights():
+    points, y, _ = spoiled(RobustLinearRegressor())
+    bagged = BaggingRegressor(RobustLinearRegressor(n_starts=20), n_estimators=3, random_state=0).fit(points, y)
+    line = points @ [1.0, -2.0]
+    assert np.abs(bagged.predict(points) - line).mean() < 0.1 < np.abs(y - line).mean()
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="the pages are in a checkout")

@@ -34,6 +34,23 @@ def check_weights(sample_weight: VectorLike | None, X: Array, *, leave_out: bool
     return weight
 
 
+def repeated_rows(sample_weight: VectorLike | None, X: Array) -> slice | Rows:
+    """Return the numbers of the rows of X (n, d), each as often as its weight says; all of them where that is once.
+
+    Raises ValueError for weights that are no counts, or count fewer than two rows.
+    """
+    weight = check_weights(sample_weight, X)
+    total = float(weight.sum())
+    broken = weight % 1 != 0
+    if broken.any():
+        raise ValueError(f"sample_weight counts rows here: whole numbers. Got {weight[broken][0]:g} in row "
+                         f"{broken.argmax()}. Give counts, or use an estimator that takes shares, as KernelRegressor.")
+    if not 2 <= total <= np.iinfo(np.int32).max:
+        raise ValueError(f"sample_weight counts rows, of which a fit needs at least 2 and holds all. Got n_samples = "
+                         f"{total:g}. Give the rows other counts.")
+    return slice(None) if (weight == 1).all() else np.repeat(np.arange(len(weight)), weight.astype(np.intp))
+
+
 def class_weights(
     class_weight: Mapping[Any, float] | str | None, classes: Labels, codes: Rows, weight: Array
 ) -> Array:

@@ -35,7 +35,7 @@ class Explanation(Display):
         The predicted class or number; the class that the score is a lead over, None for a regressor.
     row : array of shape (m,)
         Row number of each centre among the training rows where the model knows it (``support_``), else the number of
-        the centre; or the labels that were given.
+        the centre; or the labels that were given for rows that it knows.
     contribution : array of shape (m,)
         Coefficient times kernel value: positive where the row speaks for the prediction (or raises the number).
     share : array of shape (m,)
@@ -107,7 +107,8 @@ def explain(
         in one, which is given the row as it was before any step.
     x : the row, as the model takes it
     labels : array of shape (n,) or None
-        Names of the training rows, such as the index of their frame, for models that know the rows of their centres.
+        Names of the training rows, such as the index of their frame, for models that know the rows of their centres
+        (``support_``); of others, which may count equal rows once, for what ``training`` tells.
     training : (X, y) or None
         What a classifier was fitted to: the explanation then says on which of these labels the prediction hangs, and
         how many would have to be wrong to change it (:func:`buttress.certificates.training_flips`).
@@ -115,8 +116,8 @@ def explain(
     Raises
     ------
     ValueError
-        For several rows at once, labels that are not one a training row, or with ``training`` a model whose wrong
-        labels cannot be counted.
+        For several rows at once, labels that are not one a training row, or of a model that knows no rows, or with
+        ``training`` a model whose wrong labels cannot be counted.
 
     Examples
     --------
@@ -154,7 +155,7 @@ def explain(
     intercept = float(flat @ contrast) + _constant(model)
     total = float(np.abs(contribution).sum()) or 1.0
     order = np.argsort(-np.abs(contribution), kind="stable")
-    names = _row_names(model, len(base.coef), labels)[order]
+    names = _row_names(model, len(base.coef), labels, training is not None)[order]
     return Explanation(float(scores[0] @ contrast) + _constant(model), intercept, prediction, rival, names,
                        contribution[order], contribution[order] / total, similarity[order], needed, hangs_on)
 
@@ -188,11 +189,16 @@ def _constant(model: HasExpansion) -> float:
     return float(getattr(model, "intercept_", 0.0)) if apart else 0.0
 
 
-def _row_names(model: HasExpansion, m: int, labels: ArrayLike | None) -> Labels:
+def _row_names(model: HasExpansion, m: int, labels: ArrayLike | None, counted: bool) -> Labels:
+    """Return what to call the m centres; ``counted``: labels are of use even where they cannot name the centres."""
     support: Rows | None = getattr(model, "support_", None)
-    rows = np.arange(m) if support is None or len(support) != m else np.asarray(support)
-    if labels is None:
+    known = support is not None and len(support) == m
+    rows = np.asarray(support) if known else np.arange(m)
+    if labels is None or (counted and not known):
         return rows
+    if not known:
+        raise ValueError(f"{type(model).__name__} does not say which training rows its centres are, so labels cannot "
+                         "name them. Leave labels out: row i of the answer is expansion_.centers[i].")
     names = np.asarray(labels)
     if names.ndim != 1 or len(names) <= rows.max(initial=-1):
         raise ValueError(f"labels must be one for each training row, at least {rows.max() + 1}. Got shape "

@@ -144,7 +144,8 @@ class PairedBatches:
 
 def _check_same(rows: Array, keys: Array, number: int) -> None:
     """Refuse a batch whose rows are not those of the first pass, in their order."""
-    if not np.allclose(row_keys(rows, np.zeros(len(rows))), keys, rtol=SAME, atol=SAME * np.abs(keys).max(initial=0.0)):
+    seen = row_keys(rows, np.zeros(len(rows)))
+    if len(seen) != len(keys) or not np.allclose(seen, keys, rtol=SAME, atol=SAME * np.abs(keys).max(initial=0.0)):
         raise ValueError(f"batches must be the same in each pass. Batch {number} has other rows than in the first, or "
                          "the same in another order. Do not shuffle: draw the order once, before the fit.")
 
@@ -180,18 +181,20 @@ def _of_dask(estimator: Any, X: Any, y: Any) -> BatchedTable:
     look = delayed(_looked_at, traverse=False)
     looks = compute(*[look(known, k, block, target, False)
                       for k, (block, target) in enumerate(zip(blocks, targets, strict=True))])
-    sizes = [len(one.y) for one in looks]
-    return _table(estimator, looks, lambda dtype: DaskBatches(list(blocks), sizes, dtype))
+    keys = [one.keys for one in looks]
+    return _table(estimator, looks, lambda dtype: DaskBatches(list(blocks), keys, dtype))
 
 
 class DaskBatches:
-    """Batches that Dask's workers read, or hold where the collection was persisted."""
+    """Batches that Dask's workers read, or hold where the collection was persisted; ``keys`` are those of their rows.
+    """
 
     here = False
 
-    def __init__(self, blocks: list[Any], sizes: list[int], dtype: np.dtype[Any]):
+    def __init__(self, blocks: list[Any], keys: list[Array], dtype: np.dtype[Any]):
         self.blocks = blocks
-        self.sizes = sizes
+        self.keys = keys
+        self.sizes = [len(some) for some in keys]
         self.dtype = dtype
 
     def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
@@ -216,10 +219,14 @@ class DaskBatches:
 
         shared = delayed(function, pure=False, traverse=False)
         ends = np.cumsum(self.sizes)[:-1]
-        parts = zip(*[np.split(values, ends) for values in rowwise], strict=True) if rowwise else [()] * len(self.sizes)
+        parts = zip(self.blocks, self.keys, *[np.split(values, ends) for values in rowwise], strict=True)
         apply = delayed(_applied, pure=False, traverse=False)
-        return [apply(shared, block, self.dtype, *part) for block, part in zip(self.blocks, parts, strict=True)]
+        return [apply(shared, self.dtype, number, *part) for number, part in enumerate(parts)]
 
 
-def _applied(function: Callable[..., Array], X: Any, dtype: np.dtype[Any], *parts: Array) -> Array:
-    return function(_as_rows(X, dtype), *parts)
+def _applied(
+    function: Callable[..., Array], dtype: np.dtype[Any], number: int, X: Any, keys: Array, *parts: Array
+) -> Array:
+    rows = _as_rows(X, dtype)
+    _check_same(rows, keys, number)
+    return function(rows, *parts)

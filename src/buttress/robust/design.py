@@ -102,9 +102,8 @@ class Setting:
 
 
 def fit_setting(estimator: Any, X: Any, *, alike: bool = False) -> Setting:
-    """Return the setting of one fit of a robust kernel estimator to the rows of X; warn of near copies among them."""
+    """Return the setting of one fit of a robust kernel estimator to the rows of X."""
     rng = check_random_state(estimator.random_state)
-    warn_of_near_copies(estimator.kernel, X)
     count = estimator.n_landmarks
     if isinstance(count, str) and count == "auto" and estimator.max_time is not None:
         count = affordable(X.shape[0], estimator.max_time)
@@ -151,7 +150,7 @@ def _ordinary_length(X: Any) -> float:
 
 def warn_of_near_copies(kernel: Any, X: Any) -> None:
     """Warn of dense rows that equal another up to rounding: if one is left out, its copy still predicts it."""
-    if is_precomputed(kernel) or issparse(X) or isinstance(X, BatchedRows):  # batches are not sorted
+    if is_precomputed(kernel) or issparse(X):
         return
     rows = near_copies(X)
     if len(rows):

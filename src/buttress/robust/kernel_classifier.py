@@ -12,6 +12,7 @@ from buttress._checks import Array, check_classes, check_contamination_or_auto, 
 from buttress._predicting import ExpansionPredictions
 from buttress._state import Attribute, State
 from buttress._types import Labels
+from buttress._weights import class_weights
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
@@ -100,11 +101,11 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
 
     def _targets(self, y: Labels) -> Labels:
         self.classes_, codes = check_classes(y, type(self).__name__)
-        check_class_sizes(self.classes_, codes, check_contamination_or_auto(self.contamination))
         return codes
 
     def _fit_rows(self, X: Any, y: Labels, budget: Budget, report: Report = None) -> Self:
         share = check_contamination_or_auto(self.contamination)
+        check_class_sizes(self.classes_, y, share)
         budget.report = showing(report, lambda step: _described(*step.state))
         setting = fit_setting(self, X, alike=True)
         with setting.threads():
@@ -220,7 +221,8 @@ def warn_of_isolated(classes: NDArray[Any], codes: NDArray[np.intp], isolated: N
 
 
 def check_class_sizes(classes: NDArray[Any], codes: NDArray[np.intp], share: float | None) -> None:
-    """Refuse to trim a class of one row by a share given."""
+    """Refuse a class without rows, and to trim one of one row by a share given."""
+    class_weights(None, classes, codes, np.ones(len(codes)))
     sizes = np.bincount(codes)
     if share and sizes.min() < 2:
         small = classes.tolist()[sizes.argmin()]

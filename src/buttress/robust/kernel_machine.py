@@ -12,10 +12,12 @@ from buttress._checks import check_contamination_or_auto, check_count, check_lim
 from buttress._documented import Documented
 from buttress._predicting import sparse_or_dense
 from buttress._state import Attribute, State
-from buttress._types import Labels, RandomStateLike
+from buttress._types import Labels, RandomStateLike, VectorLike
+from buttress._weights import repeated_rows
 from buttress.kernels import KernelLike, is_precomputed
 from buttress.robust.batches import batched_table
-from buttress.robust.report import OF_ROWS, row_keys
+from buttress.robust.design import warn_of_near_copies
+from buttress.robust.report import OF_ROWS, of_rows_given, row_keys
 from buttress.solvers.run import Budget, all_or_nothing
 
 
@@ -42,11 +44,16 @@ class RobustKernelMachine(Documented, CallbackSupportMixin, BaseEstimator, ABC):
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: VectorLike | None = None) -> Self:
         """Fit to X of shape (n, d), dense or sparse, and y of shape (n,), class labels or real targets; returns self.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
-        two classes, or a class too small to be trimmed by the number given. Warns of dense rows that all but repeat
+        ``sample_weight`` (n,) counts rows. A row of weight w, a whole number, is w equal rows: judged by a fit without
+        all of them, in one fold, and as costly. So twice the weights are twice the rows, and intervals are narrower; a
+        row of weight 0 is not there.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), weights
+        that are not whole and positive or 0, or go with a precomputed kernel, fewer than two classes, or a class
+        without weight, or too small to be trimmed by the number given. Warns of dense rows that all but repeat
         another, and of X out of scale for the kernel. A classifier warns of many rows that resemble none, a regressor
         where half of the rows look corrupt, and where the rows named may be genuine: they lie together in X or on one
         side, or many targets are equal.
@@ -54,9 +61,15 @@ class RobustKernelMachine(Documented, CallbackSupportMixin, BaseEstimator, ABC):
         budget = self._budget()
         numeric = is_regressor(self)
         X, y = check_X_y(self, X, y, numeric_target=numeric, sparse=True, single=numeric)
+        rows = repeated_rows(sample_weight, X)
+        if is_precomputed(self.kernel) and not isinstance(rows, slice):
+            raise ValueError("sample_weight goes with rows. Got it with kernel='precomputed'. Repeat rows and columns "
+                             "of the Gram matrix, or give a kernel of rows.")
+        warn_of_near_copies(self.kernel, X)
         targets = self._targets(y)
-        self.row_keys_ = row_keys(X, targets.astype(np.float64))
-        return self._fit_rows(X, targets, budget, step_callback(self, X, y, None))
+        self.row_keys_ = row_keys(X, targets.astype(np.float64))[rows]
+        self._fit_rows(X[rows], targets[rows], budget, step_callback(self, X, y, None))
+        return of_rows_given(self, rows, len(y))
 
     @all_or_nothing
     def fit_batches(self, batches: Any, y: Any = None) -> Self:

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import CallbackSupportMixin, showing, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
 from buttress._checks import (
     Array,
     check_contamination_or_auto,
@@ -23,12 +23,13 @@ from buttress._documented import Documented
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State
 from buttress._threads import threads_for
-from buttress._types import Labels, MatrixLike, RandomStateLike
+from buttress._types import Labels, MatrixLike, RandomStateLike, VectorLike
+from buttress._weights import repeated_rows
 from buttress.certainty.intervals import hold_out, interval
 from buttress.robust.design import warn_of_near_copies
 from buttress.robust.judged import Found, keep_rows, least_residual_scale, scaled_targets, warn_of_misleading
 from buttress.robust.linear_fit import ColumnUnits, LinearTask, linear_fit, robust_columns
-from buttress.robust.report import OF_ROWS, row_keys
+from buttress.robust.report import OF_ROWS, of_rows_given, row_keys
 from buttress.solvers.contamination.mm import MMEstimate, mm_estimate
 from buttress.solvers.contamination.residual_law import Limits, residuals_of
 from buttress.solvers.contamination.share_interval import residual_shares
@@ -45,7 +46,8 @@ class LinearSummary:
 
     ``low`` and ``high`` are the ends of intervals of this ``coverage``, from Student's t with ``freedom`` degrees of
     freedom; ``t`` is the estimate over its standard error, and ``p_value`` belongs to a coefficient of 0. ``scale`` is
-    that of the errors, ``weights`` (n,) are the rows', 0 for rows rejected. Printed it is a table.
+    that of the errors, ``weights`` (n,) are the rows', 0 for rows rejected; those that ``sample_weight`` counts come as
+    often. Printed it is a table.
     """
 
     name: Labels
@@ -154,10 +156,15 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> "RobustLinearRegressor":
+    def fit(self, X: Any, y: Any, sample_weight: VectorLike | None = None) -> "RobustLinearRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
+        ``sample_weight`` (n,) counts rows. A row of weight w, a whole number, is w equal rows: judged by a fit without
+        all of them, in one fold, and as costly. So twice the weights are twice the rows: intervals are narrower, and
+        standard errors smaller. A row of weight 0 is not there.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column, and weights
+        that are not whole and positive or 0.
         Warns where the rows named may be genuine: nearly all on one side, or where many targets are equal.
         """
         budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
@@ -167,20 +174,26 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         check_count("max_iter", self.max_iter)
         check_limits(None, self.max_time)
         X, y = check_X_y(self, X, y, numeric_target=True)
-        self.row_keys_ = row_keys(X, y)
+        report = step_callback(self, X, y, None)
         warn_of_near_copies("linear", X)
+        rows = repeated_rows(sample_weight, X)
+        self.row_keys_ = row_keys(X, y)[rows]
+        self._fit_rows(X[rows], y[rows], share, budget, report)
+        return of_rows_given(self, rows, len(y))
+
+    def _fit_rows(self, X: Array, y: Labels, share: float | None, budget: Budget, report: Report) -> None:
+        """Fit to checked rows X (n, d) and targets y (n,), each as often as it counts."""
         rng = check_random_state(self.random_state)
         intercept = bool(self.fit_intercept)
         Z, centre, width = robust_columns(X, intercept)
         scaled, middle, unit = scaled_targets(y, intercept)
         ridge = FeatureRidge(Z, groups=equal_rows(X))
         limits = Limits(least_residual_scale(scaled), share)
-        rows = LinearTask(ridge, scaled, self.alpha, limits)
+        task = LinearTask(ridge, scaled, self.alpha, limits)
         columns = ColumnUnits(centre, width, unit, intercept)
-        budget.report = showing(step_callback(self, X, y, None),
-                                lambda step: _described(columns, step.state[0].coef, middle))
+        budget.report = showing(report, lambda step: _described(columns, step.state[0].coef, middle))
         with threads_for(Z.size * Z.shape[1]):
-            found = linear_fit(rows, self.n_starts, self.max_iter, rng, budget)
+            found = linear_fit(task, self.n_starts, self.max_iter, rng, budget)
             held = hold_out(ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True,
                             weight=found.weight)
             self.mm_ = estimate_of(ridge, scaled, found, columns, middle, None if share == 0 else budget)
@@ -193,7 +206,6 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         keep_rows(self, found, law.sigma(seen), share, unit, shares, whole=budget.whole)
         if share is None:
             warn_of_misleading(y, self.loo_residual_, ~self.inlier_mask_, together=False)
-        return self
 
     def predict(self, X: Any) -> Array:
         """Return f(x) for each row of X (n, d)."""

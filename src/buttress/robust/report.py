@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,15 +12,16 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from buttress._as_given import canonical
 from buttress._checks import Array, check_number
-from buttress._state import Attribute
+from buttress._state import Attribute, attributes_of
 from buttress._threads import slices
-from buttress._types import Labels, MatrixLike, VectorLike
+from buttress._types import Labels, MatrixLike, Rows, VectorLike
 from buttress.kernels import is_precomputed
 from buttress.robust.cells import deviating_cells
 from buttress.solvers.run import Outcome
 
 SAME = 1e-6  # share of a row's size by which its key may differ, enough for float32
 EVEN = 0.5  # probability from which a row is likelier corrupt than right
+Model = TypeVar("Model")
 NEEDED = "RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier"
 
 
@@ -62,6 +63,25 @@ OF_ROWS = (
               meaning="Whether they ended of themselves: not by ``max_iter``, ``max_time``, a callback or Ctrl-C."))
 
 
+def of_rows_given(model: Model, rows: slice | Rows, n: int) -> Model:
+    """Return the model, which was fitted to the numbered ``rows``, with what it says of each of the n rows.
+
+    That is what it says of a row's first copy. A row that was left out is no inlier, its probability is the mean, and
+    numbers without bounds are NaN.
+    """
+    if isinstance(rows, slice):
+        return model
+    here, first = np.unique(rows, return_index=True)
+    for name, entry in attributes_of(type(model)).items():
+        if entry.shape.startswith("n_rows"):
+            value = getattr(model, name)
+            unknown = {"real": np.nan, "share": value.mean()}.get(entry.kind, 0)
+            whole = np.full((n, *value.shape[1:]), unknown, value.dtype)
+            whole[here] = value[first]
+            setattr(model, name, whole)
+    return model
+
+
 class Columns(Protocol):
     """A report: a data frame, or a dict of arrays."""
 
@@ -92,7 +112,7 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
     ``agreement`` (share of the starts of the search, or of the ridges tried, that judge the row as the final fit does;
     0 where only the final fit judges it so, which was refined, or chosen for its likelihood, after they ended),
     and for a classifier ``isolated``: no other row resembles this one, so ``expected`` says nothing, and
-    ``probability`` is the mean over the other rows.
+    ``probability`` is the mean over the other rows. A row that ``sample_weight`` counts is one row, with weight 0 none.
 
     Two columns are about X alone, for a wrong entry of X seldom shows in the target: ``x_pvalue``, how often an
     ordinary row is as far out of line with its own columns as this one, and ``x_columns``, the names (or numbers) of
@@ -146,6 +166,7 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
     name = "margin" if hasattr(estimator, "loo_score_") else "sigmas"
     size = getattr(estimator, "loo_sigma_", -doubt)
     order = np.lexsort((-doubt, -np.round(estimator.outlier_proba_, 2)))
+    order = order[~np.isnan(estimator.row_keys_[order])]
     if fdr is not None:
         judged = np.where(getattr(estimator, "isolated_", False), -np.inf, estimator.outlier_proba_)
         order = order[likeliest(judged, fdr)[order]]
@@ -240,7 +261,7 @@ def _check_rows(estimator: JudgesRows, X: MatrixLike, given: Labels) -> None:
         target = np.searchsorted(estimator.classes_, given)
     target = target.astype(np.float64)
     size = row_keys(abs(table), np.abs(target))
-    other = np.flatnonzero(~(np.abs(row_keys(table, target) - keys) <= SAME * size))
+    other = np.flatnonzero(~(np.abs(row_keys(table, target) - keys) <= SAME * size) & ~np.isnan(keys))
     if len(other):
         raise ValueError("outlier_report needs the training data as they were fitted to, in the same order. "
                          f"{len(other)} of {len(keys)} rows are not what they were, the first is row {other[0]}. Give "

@@ -9,7 +9,7 @@ Source: Awasthi, Das, Kong & Sen (2022); eqs. 175 and 176 of Rathnashyam & Gitte
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +29,14 @@ from buttress._checks import (
     check_option,
     check_X_y,
 )
+from buttress._rows import equal_rows
 from buttress._state import Attribute, State
-from buttress._types import Labels, MatrixLike, VectorLike
+from buttress._types import Labels, MatrixLike, Rows, VectorLike
+from buttress._weights import check_weights, class_weights, repeated_rows
 from buttress.expansion import KernelExpansion, binary_contrasts
 from buttress.kernels import Linear
 from buttress.robust.published.linear import LinearModel
+from buttress.robust.report import of_rows_given
 from buttress.solvers.contamination.trimmed import smallest, trimming
 from buttress.solvers.run import Steps, all_or_nothing
 
@@ -80,21 +83,26 @@ class TrimmedLikelihood(LinearModel):
     contamination: float = 0.2
     radius: float | None = None
 
-    def _alternate(self, X: Array, y: Array, family: str, report: Report) -> None:
+    def _alternate(
+        self, X: Array, y: Array, sample_weight: VectorLike | None, family: str, report: Report
+    ) -> None:
         """Trim to (1 - 2 contamination) n of the (1 - contamination) n rows of least |y|, and set the coefficients."""
         contamination = check_contamination(self.contamination)
         check_limits(self.max_iter, self.max_time)
         radius = np.inf if self.radius is None else check_number("radius", self.radius, 0)
+        rows = in_own_order(repeated_rows(sample_weight, X), X, y)
+        y = y[rows]
         n = len(y)
         middle = 0.0
         if family == "normal" and self.radius is None:
             y, middle = self._centred(y)
         pool = smallest(np.abs(y), max(1, round((1 - contamination) * n))) > 0
         h = max(1, round((1 - 2 * contamination) * n))
-        steps = trimmed_likelihood(self._columns(X), y, FAMILIES[family], pool, h, radius)
+        steps = trimmed_likelihood(self._columns(X[rows]), y, FAMILIES[family], pool, h, radius)
         beta, self.inlier_mask_ = self._run(steps, report, 0.0).state  # until the kept rows repeat
         self._set_coef(beta)
         self.intercept_ += middle
+        of_rows_given(self, rows, len(X))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -142,11 +150,14 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X: MatrixLike, y: VectorLike) -> "TrimmedLikelihoodRegressor":
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> Self:
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), or negative
-        targets of the Poisson family.
+        A row of weight w, a whole number, is w equal rows. Not all of them may be kept: ``inlier_mask_`` is that of one
+        of them. Where rows are equal, or have weights, ties are broken by their values and not by their places.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), weights
+        that are not whole and positive or 0, or negative targets of the Poisson family.
         """
         check_option("family", self.family, ("normal", "poisson"))
         X, y = check_X_y(self, X, y, numeric_target=True)
@@ -154,7 +165,7 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
         if self.family == "poisson" and (y < 0).any():
             raise ValueError(f"Poisson targets must not be negative. Got {y.min():g} in row {y.argmin()}. "
                              "Use family='normal'.")
-        self._alternate(X, y, self.family, step_callback(self, X, y, self.max_iter))
+        self._alternate(X, y, sample_weight, self.family, step_callback(self, X, y, self.max_iter))
         return self
 
     def predict(self, X: MatrixLike) -> Array:
@@ -192,11 +203,12 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X: MatrixLike, y: VectorLike) -> "TrimmedLikelihoodClassifier":
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> Self:
         """Fit to X of shape (n, d) and labels y of shape (n,) of two classes; returns self.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), or another
-        number of classes.
+        Weights as in :class:`TrimmedLikelihoodRegressor`. Raises ValueError for parameters out of range, NaN, inf or
+        entries beyond 1e100 (naming the column), another number of classes, weights that are not whole and positive or
+        0, or a class without weight.
         """
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, "TrimmedLikelihoodClassifier")
@@ -204,7 +216,8 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
             raise ValueError("Only binary classification is supported. "
                              f"Got {len(self.classes_)} classes. Use KernelClassifier(kernel='linear').")
         report = step_callback(self, X, y, self.max_iter)
-        self._alternate(X, codes.astype(np.float64), "binomial", report)
+        class_weights(None, self.classes_, codes, check_weights(sample_weight, X))
+        self._alternate(X, codes.astype(np.float64), sample_weight, "binomial", report)
         return self
 
     @property
@@ -226,6 +239,17 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
         """Return the class of each row of X (n, d)."""
         positive = super().predict(X) > 0
         return self.classes_[positive.astype(int)]
+
+
+def in_own_order(rows: slice | Rows, X: Array, y: Array) -> slice | Rows:
+    """Return the numbered rows as they are; where some are equal in X and y, in an order that depends on their values.
+
+    It is a fixed permutation of the sorted ones. The first set of rows has ties, and weights must go as copies do.
+    """
+    pairs = np.column_stack([X, y])[rows]
+    if isinstance(rows, slice) and equal_rows(pairs) is None:
+        return rows
+    return np.arange(len(X))[rows][np.lexsort(pairs.T)][np.random.default_rng(0).permutation(len(pairs))]
 
 
 def trimmed_likelihood(

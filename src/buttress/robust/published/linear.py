@@ -39,9 +39,9 @@ from buttress._documented import Documented
 from buttress._rows import counted_once
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
-from buttress._weights import check_weights, weighted_median
+from buttress._weights import check_weights, repeated_rows, weighted_median
 from buttress.robust.published.scoring import NORMAL_MEDIAN
-from buttress.robust.report import OF_RUN, keep_run
+from buttress.robust.report import OF_RUN, keep_run, of_rows_given
 from buttress.solvers.run import Outcome, Step, Steps, all_or_nothing, run
 
 INLIER_SCALES = 3  # standard deviations: one normal residual in 370 is larger
@@ -134,24 +134,28 @@ class CRR(RegressorMixin, LinearModel):
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X: MatrixLike, y: VectorLike) -> "CRR":
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> "CRR":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
+        A row of weight w, a whole number, is w equal rows, each with a correction: ``correction_`` is that of one.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column, and weights
+        that are not whole and positive or 0.
         """
         contamination = check_contamination(self.contamination)
         tol = check_number("tol", self.tol, 0)
         check_limits(self.max_iter, self.max_time)
         X, y = check_X_y(self, X, y, numeric_target=True)
-        Z = self._columns(X)
         report = step_callback(self, X, y, self.max_iter)
-        y, middle = self._centred(y.astype(np.float64))  # tol is relative to y, of which a constant is no part
+        rows = repeated_rows(sample_weight, X)
+        Z = self._columns(X[rows])
+        y, middle = self._centred(y[rows].astype(np.float64))  # tol is relative to y, of which a constant is no part
         outcome = self._run(crr(column_basis(Z), y, int(contamination * len(y))), report, tol)
         self.correction_ = outcome.state
         self.inlier_mask_ = self.correction_ == 0
         self._set_coef(np.linalg.lstsq(Z, y - self.correction_, rcond=None)[0])
         self.intercept_ += middle
-        return self
+        return of_rows_given(self, rows, len(X))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -10,7 +10,7 @@ eigenvector. A penalty adds the same term to every gradient, which centring remo
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,15 +44,18 @@ from buttress._types import (
     MatrixLike,
     ProbabilisticClassifier,
     RandomStateLike,
+    Rows,
     ScoredClassifier,
     Trainable,
     VectorLike,
 )
+from buttress._weights import class_weights, repeated_rows
 from buttress.features import landmarks, nystroem
 from buttress.kernels import Kernel, KernelLike, Linear, as_kernel, is_precomputed, kernel_takes_sparse, warn_of_scale
 from buttress.risks import Mean
 from buttress.robust.published.descent import AUTO_LANDMARKS, GRAM_ROWS, KernelRisk
 from buttress.robust.published.under_risk import KernelClassifier, KernelRegressor
+from buttress.robust.report import of_rows_given
 from buttress.solvers.contamination.trimmed import trimming
 from buttress.solvers.run import all_or_nothing, run
 
@@ -102,19 +105,20 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         return self._machine(risk=Mean(), kernel=kernel, random_state=self.random_state)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return what is passed on: what the estimator's own ``fit`` asks for."""
+        """Return what is taken, and what is passed on: what the estimator's own ``fit`` asks for."""
         passed = MethodMapping().add(caller="fit", callee="fit")
-        return MetadataRouter(owner=type(self).__name__).add(estimator=self._base(), method_mapping=passed)
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        return router.add(estimator=self._base(), method_mapping=passed)
 
-    def _passed_on(self, metadata: dict[str, Any], n: int) -> Callable[[Mask], dict[str, Any]]:
-        """Return a function of the rows kept, of n, to what the estimator's fit gets beside them."""
+    def _passed_on(self, metadata: dict[str, Any], rows: slice | Rows, n: int) -> Callable[[Mask], dict[str, Any]]:
+        """Return a function of which of the numbered ``rows`` of n are kept to what the estimator's fit gets."""
         metadata = {name: value for name, value in metadata.items() if value is not None}
         if metadata and not get_config()["enable_metadata_routing"]:
             raise TypeError(f"{type(self).__name__}.fit passes {', '.join(metadata)} on by metadata routing only. Use "
                             "sklearn.set_config(enable_metadata_routing=True), and set_fit_request of the estimator.")
         wanted: dict[str, Any] = process_routing(self, "fit", **metadata).estimator.fit if metadata else {}
         of_rows = {name for name, value in wanted.items() if np.shape(value)[:1] == (n,)}
-        return lambda kept: {name: np.asarray(value)[kept] if name in of_rows else value
+        return lambda kept: {name: np.asarray(value)[rows][kept] if name in of_rows else value
                              for name, value in wanted.items()}
 
     def _filter(self, share: float) -> Callable[[Array], Mask]:
@@ -224,23 +228,27 @@ class SeverRegressor(RegressorMixin, Sever):
     _state = State()  # that of Sever, listed above
 
     @all_or_nothing
-    def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverRegressor":
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None, **metadata: Any) -> Self:
         """Fit to X of shape (n, d), sparse where the estimator takes that, and real targets y (n,); returns self.
 
-        ``metadata`` goes to the estimator's ``fit`` by scikit-learn's metadata routing, of the rows that are left. All
-        rows are judged alike, whatever weight the estimator gives them.
+        A row of weight w, a whole number, is w equal rows, to the estimator too. Not all of them may be dropped:
+        ``inlier_mask_`` is that of one of them. ``metadata`` goes to the estimator's ``fit`` by scikit-learn's metadata
+        routing, of the rows that are left. Weights that only the estimator is to use, while all rows are judged alike,
+        go there by another name, as after its ``set_fit_request(sample_weight="trust")``.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column, and
-        TypeError for metadata without routing.
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column, weights that
+        are not whole and positive or 0, and TypeError for metadata without routing.
         """
         X, y = check_X_y(self, X, y, numeric_target=True, sparse=self._takes_sparse())
-        y = y.astype(np.float64)
+        rows = repeated_rows(sample_weight, X)
+        passed = self._passed_on(metadata, rows, len(y))
+        X = X[rows]
+        targets = y[rows].astype(np.float64)
         share = check_contamination(self.contamination) / 2
-        passed = self._passed_on(metadata, len(y))
-        self._sever(X, share, [np.arange(len(y))],
-                    lambda kept: clone(self._base()).fit(X[kept], y[kept], **passed(kept)),
-                    lambda model: (model.predict(X) - y)[:, None])
-        return self
+        self._sever(X, share, [np.arange(len(targets))],
+                    lambda kept: clone(self._base()).fit(X[kept], targets[kept], **passed(kept)),
+                    lambda model: (model.predict(X) - targets)[:, None])
+        return of_rows_given(self, rows, len(y))
 
     @staticmethod
     def _machine(**params: Any) -> KernelRegressor:
@@ -287,30 +295,32 @@ class SeverClassifier(ClassifierMixin, Sever):
     balanced: bool = True
 
     @all_or_nothing
-    def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverClassifier":
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None, **metadata: Any) -> Self:
         """Fit to X of shape (n, d), sparse where the estimator takes that, and class labels y (n,); returns self.
 
-        ``metadata`` as in :class:`SeverRegressor`. Raises ValueError for parameters out of range, NaN, inf or entries
-        beyond 1e100 (naming the column), fewer than two classes, or a filter that would leave one class only, and
-        TypeError for metadata without routing.
+        Weights, ``metadata`` and errors as in :class:`SeverRegressor`; ValueError also for fewer than two classes, a
+        class without weight, or a filter that would leave one class only.
         """
         X, y = check_X_y(self, X, y, sparse=self._takes_sparse())
         self.classes_, codes = check_classes(y, "SeverClassifier")
         n_classes = len(self.classes_)
-        passed = self._passed_on(metadata, len(y))
+        rows = repeated_rows(sample_weight, X)
+        passed = self._passed_on(metadata, rows, len(y))
+        X = X[rows]
+        codes = codes[rows]
+        class_weights(None, self.classes_, codes, np.ones(len(codes)))
         share = check_contamination(self.contamination) / check_count("n_rounds", self.n_rounds)
-        everything = [np.arange(len(y))]
-        groups = [np.flatnonzero(codes == c) for c in range(n_classes)] if self.balanced else everything
+        groups = [np.flatnonzero(codes == c) for c in range(n_classes)] if self.balanced else [np.arange(len(codes))]
 
         def fit(kept: Mask) -> Any:
             left = np.bincount(codes[kept], minlength=n_classes)
             if not left.all():
                 raise ValueError(f"Filtering dropped every row of class {self.classes_[left.argmin()]!r}. "
                                  "Use balanced=True or drop less.")
-            return clone(self._base()).fit(X[kept], y[kept], **passed(kept))
+            return clone(self._base()).fit(X[kept], self.classes_[codes[kept]], **passed(kept))
 
         self._sever(X, share, groups, fit, lambda model: probabilities(model, X) - np.eye(n_classes)[codes])
-        return self
+        return of_rows_given(self, rows, len(y))
 
     @available_if(lambda self: hasattr(getattr(self, "estimator_", KernelClassifier), "decision_function"))
     def decision_function(self, X: MatrixLike) -> Array:
