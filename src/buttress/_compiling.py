@@ -7,10 +7,9 @@ Each signature of a function is compiled when it is first called for, so that a 
 not run. numba keeps the result in its cache directory (``NUMBA_CACHE_DIR``, else beside the package, else the user's
 cache); where no directory can be written it is compiled anew in each process.
 
-At the end are instructions that numba has no name for: minima and maxima that vectorise, and prefetching.
+At the end are instructions that numba has no name for: minima and maxima that vectorise.
 """
 
-import gc
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from threading import Lock
@@ -18,8 +17,6 @@ from typing import Any
 
 import numba
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic, typeof_impl
 
@@ -54,13 +51,7 @@ class Compiled:
             raise TypeError(f"No matching definition of {self.function.__name__} for "
                             f"{tuple(map(numba.typeof, arguments))}.")
         with _COMPILING:
-            collecting = gc.isenabled()
-            gc.disable()  # numba makes millions of small objects, and looking through them takes a tenth of the time
-            try:
-                self._compile_for(tuple(map(numba.typeof, arguments)))
-            finally:
-                if collecting:
-                    gc.enable()
+            self._compile_for(tuple(map(numba.typeof, arguments)))
         return self(*arguments)
 
     def _compile_for(self, types: tuple[Any, ...]) -> None:
@@ -139,26 +130,3 @@ def _reduction(name: str) -> Any:
 
 minimum = _reduction("llvm.minnum")
 maximum = _reduction("llvm.maxnum")
-
-
-def _prefetch(typing: Any, array: Any, index: Any) -> Any:
-    """Start loading the cache line of array[index] for reading, without waiting for it; ``index`` is a tuple."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = signature.args[0]
-        made = context.make_array(kind)(context, builder, arguments[0])
-        point: Any = cgutils.get_item_pointer
-        unpacked: Any = cgutils.unpack_tuple
-        place = unpacked(builder, arguments[1])
-        entry = point(context, builder, kind, made, place, wraparound=False)
-        address, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        declared = ir.FunctionType(ir.VoidType(), [address, number, number, number])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [address], declared)
-        read_keep_data = [ir.Constant(number, value) for value in (0, 3, 1)]
-        builder.call(prefetch, [builder.bitcast(entry, address), *read_keep_data])
-        return context.get_dummy_value()
-
-    return types.void(array, index), generate
-
-
-prefetch: Any = intrinsic(_prefetch)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from buttress._checks import TINY, Array
-from buttress._compiling import compile_kernel, prefetch
+from buttress._compiling import compile_kernel
 from buttress._state import Attribute, Lengths, State
 from buttress._types import is_csr
 from buttress.solvers.linear.primal import LinearProblem, Plane, Rate
@@ -27,8 +27,6 @@ from buttress.solvers.run import Step, Steps
 SMALLEST = 1e-4  # a smaller scale is multiplied into v: rounding errors would grow by its inverse
 
 ANY_ORDER = {"reassoc", "contract"}  # sums may be reordered, without which inner products are not vectorised
-AHEAD = 4  # rows are prefetched this many steps ahead: they are drawn at random, so the processor cannot guess them
-LINE = 8  # numbers in a cache line
 
 _REST = "float64[::1], int64[::1]" + 3 * ", float64[::1]" + 3 * ", float64" + ", boolean, float64"
 BLOCKS = 16  # blocks of one pass over many rows; a step is reported after each
@@ -74,11 +72,7 @@ def dense_steps(
 ) -> None:
     """Take one step on each of ``rows`` in turn, of length first / (1 + decay t), times ``intercept`` in b."""
     d = X.shape[1]
-    for k in range(rows.size):
-        i = rows[k]
-        if k + AHEAD < rows.size:
-            for j in range(0, d, LINE):
-                prefetch(X, (rows[k + AHEAD], j))
+    for i in rows:
         product = 0.0
         for j in range(d):
             product += v[j] * X[i, j]
