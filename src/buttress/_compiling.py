@@ -86,8 +86,7 @@ class Compiled:
 def _types(signature: str) -> tuple[Any, ...]:
     """Return numba's types of the arguments."""
     read: Any = normalize_signature
-    arguments: tuple[Any, ...] = read(signature)[0]
-    return arguments
+    return read(signature)[0]
 
 
 @typeof_impl.register(Compiled)
