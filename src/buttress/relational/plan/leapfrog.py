@@ -22,15 +22,7 @@ Relation = Mapping[int, Index]  # attribute -> values of the rows, all >= 0
 
 @numba.njit(error_model="numpy")
 def _leap(column: Index, low: int, high: int, value: int) -> int:
-    """Return the first place in [low, high) of an ascending column that is not below a value, by galloping."""
-    if low >= high or column[low] >= value:
-        return low
-    stride = 1
-    while low + stride < high and column[low + stride] < value:
-        low += stride
-        stride *= 2
-    high = min(high, low + stride)
-    low += 1
+    """Return the first place in [low, high) of an ascending column that is not below a value."""
     while low < high:
         middle = (low + high) // 2
         if column[middle] < value:
