@@ -16,8 +16,7 @@ UNKNOWN = "not recorded"
 
 def tuned(value: T, unit: str, meaning: str, origin: str = UNKNOWN) -> T:
     """Return a dataclass field with this default; ``origin`` names the command and sets it was chosen on."""
-    described: T = field(default=value, metadata={"unit": unit, "meaning": meaning, "origin": origin})
-    return described
+    return field(default=value, metadata={"unit": unit, "meaning": meaning, "origin": origin})
 
 
 @contextmanager

@@ -276,8 +276,7 @@ def _dense_centers(expansion: Scores) -> Scores:
 
 def _middle(rows: Array) -> Array:
     """Return how far the median of rows is from 0 in each column: scikit-learn's distances are not centred by it."""
-    sizes: Array = np.abs(np.median(rows, axis=0))
-    return sizes
+    return np.abs(np.median(rows, axis=0))
 
 
 def _dense(array: Array | SparseMatrix) -> Array:

@@ -364,7 +364,7 @@ def test_dual_bound_of_random_planes_is_the_simplex_optimum():
     wanted = cvxpy.Problem(cvxpy.Minimize(level + 0.05 * cvxpy.sum_squares(point)),
                            [level >= pool.a - pool.B @ point]).solve(solver="CLARABEL")
     assert value == pytest.approx(wanted, rel=1e-6)
-    assert pool.model(beta) + 0.05 * beta @ beta == pytest.approx(wanted, rel=1e-6)
+    assert (pool.a - pool.B @ beta).max() + 0.05 * beta @ beta == pytest.approx(wanted, rel=1e-6)
 
 
 def test_shapes_include_every_kind_of_operation():

@@ -183,14 +183,12 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
     def predict(self, X: MatrixLike) -> Labels:
         """Return the class of each row of X (n, d)."""
         check_is_fitted(self)
-        labels: Labels = self.estimator_.predict(check_X(self, X))
-        return labels
+        return self.estimator_.predict(check_X(self, X))
 
     def decision_function(self, X: MatrixLike) -> Array:
         """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
         check_is_fitted(self)
-        scores: Array = self.estimator_.decision_function(check_X(self, X))
-        return scores
+        return self.estimator_.decision_function(check_X(self, X))
 
     def predict_proba(self, X: MatrixLike) -> Array:
         """Return the probability of each class for the rows of X (n, d), shape (n, n_classes), columns as ``classes_``.
@@ -198,8 +196,7 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         Rows sum to 1, and the class that :meth:`predict` names has the largest probability.
         """
         check_is_fitted(self)
-        shares: Array = self.estimator_.predict_proba(check_X(self, X))
-        return shares
+        return self.estimator_.predict_proba(check_X(self, X))
 
     def predict_log_proba(self, X: MatrixLike) -> Array:
         """Return the logarithms of :meth:`predict_proba`."""
@@ -214,8 +211,7 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         if not hasattr(self.estimator_, "predict_set"):
             raise ValueError(f"{self.chosen_} has no prediction sets. Use candidates that have them, such as "
                              "candidates=[CertifiedSVC(), AdversarialSVC()].")
-        inside: NDArray[np.bool_] = self.estimator_.predict_set(check_X(self, X), coverage)
-        return inside
+        return self.estimator_.predict_set(check_X(self, X), coverage)
 
 
 def default_candidates(X: Array, n_classes: int, norm: str) -> list[Any]:

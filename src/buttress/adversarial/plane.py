@@ -52,8 +52,7 @@ class Units(NamedTuple):
 
     def scaled(self, X: Array) -> Array:
         """Return rows (n, d), or one (d,), in the units of the solver."""
-        part: Array = (X[..., self.varying] - self.centre) / self.unit
-        return part
+        return (X[..., self.varying] - self.centre) / self.unit
 
     def of_X(self, state: Any) -> tuple[Array, float]:
         """Return w (d,) and b for rows as they came."""

@@ -190,8 +190,7 @@ def _polynomial(step: PolynomialFeatures) -> Smooth:
 
     def forward(X: Array) -> tuple[Array, Pullback]:
         def product(exponents: Array) -> Array:
-            value: Array = np.prod(X[:, None, :] ** exponents, axis=2)
-            return value
+            return np.prod(X[:, None, :] ** exponents, axis=2)
 
         def back(V: Array) -> Array:
             G = np.empty_like(X)
@@ -290,9 +289,8 @@ def _calibrated(model: CalibratedClassifierCV) -> Smooth:
 
         def back(V: Array) -> Array:
             W = np.column_stack([-V, V]) if n_classes == 2 else V
-            total: Array = sum((pull(W * share) for (_, pull), share in zip(parts, shares, strict=True)),
-                               np.zeros_like(X))
-            return total
+            return sum((pull(W * share) for (_, pull), share in zip(parts, shares, strict=True)),
+                       np.zeros_like(X))
 
         return mean[:, [1]] - mean[:, [0]] if n_classes == 2 else mean, back
 

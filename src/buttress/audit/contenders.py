@@ -33,8 +33,7 @@ def settled(estimator: Supervised, model: Predictor) -> Supervised:
     """
     if not isinstance(model, AdversarialClassifier):
         return estimator
-    again: Supervised = clone(model.estimator_).set_params(max_time=None)
-    return again
+    return clone(model.estimator_).set_params(max_time=None)
 
 
 def key_of(name: str, estimator: Supervised) -> str:

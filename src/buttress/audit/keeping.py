@@ -83,5 +83,4 @@ def kept_stage(question: object, compute: Callable[[], Memory]) -> Memory:
     set_rng_state(rng, answer["rng"])
     for text in answer["said"]:
         warn_user(text)
-    found: Memory = answer["found"]
-    return found
+    return answer["found"]

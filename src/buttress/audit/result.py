@@ -117,8 +117,7 @@ class AuditResult(AuditData):
             apply``, and ``stop()``; a notebook shows a link.
         """
         # the pages are made of audits, so that this room cannot import theirs
-        served: Served = import_module("buttress.review.call").review(self, decisions, who, port)
-        return served
+        return import_module("buttress.review.call").review(self, decisions, who, port)
 
     def plot(self, axes: "Sequence[Axes] | None" = None) -> "Figure":
         """Draw the curves on matplotlib ``axes`` (one a curve, made when None) and return the figure."""

@@ -214,8 +214,7 @@ def landmark_root(kernel: Kernel, landmarks: DenseOrSparse) -> Array:
     K = kernel(landmarks, landmarks)
     values, vectors = np.linalg.eigh((K + K.T) / 2)
     kept = values > JITTER * max(values[-1], np.finfo(float).tiny)
-    root: Array = vectors[:, kept] / np.sqrt(values[kept])
-    return root
+    return vectors[:, kept] / np.sqrt(values[kept])
 
 
 def kernel_leverages(

@@ -73,8 +73,7 @@ class Journal:
             return None
         if entry["question"] == question:
             self._count = entry["after"]
-            value: Memory = entry["value"]
-            return value
+            return entry["value"]
         warn_user(f"Step {number} of this fit differs from the one in the checkpoint, which is of no use from there on."
                   " Fits with max_time, or in several threads, may take another course each time.")
         self._known = {}

@@ -212,5 +212,4 @@ def gradient_noise(expansion: RandomExpansion) -> Array:
     spectrum: Spectrum = spectrum_of(features.kernel, "Random features")
     squares = np.sum(expansion.coef**2, axis=(0, 1)) / features.size
     spread = features.amplitude**2 / 2 * spectrum.second_moment(features.kernel)
-    noise: Array = features.width * np.sqrt(2 / np.pi * spread * squares)
-    return noise
+    return features.width * np.sqrt(2 / np.pi * spread * squares)

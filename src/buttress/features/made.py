@@ -127,8 +127,7 @@ class Recipe:
             panel = self._panel(X[part])
             values[part] = panel @ inner + added
             pulls[part] = respond(values[part], *[of[part] for of in rowwise])
-            back: Array = panel.T @ pulls[part]
-            return back
+            return panel.T @ pulls[part]
 
         back = total(term, self._parts(X), (len(self.feature_map.root), C.shape[1]))
         return values, self._products(back, pulls.sum(axis=0))

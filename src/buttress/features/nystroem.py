@@ -68,8 +68,7 @@ class NystroemMap:
 
     def at(self, X: Array) -> KernelPoint:
         """Return the kernel's values and gradients at the rows of X (n, d), an array on the landmarks' device."""
-        point: KernelPoint = self._at(X)
-        return point
+        return self._at(X)
 
     def __call__(self, X: Array) -> Array:
         """Return the features of X, shape (n, m); X and the landmarks may be CSR."""

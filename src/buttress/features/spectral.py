@@ -116,8 +116,7 @@ def input_radius(kernel: Kernel, radius: float) -> float:
 
 def words(seed: int, block: int, count: int) -> NDArray[np.uint64]:
     """Return ``count`` random 64-bit words of one block of one seed; blocks never overlap."""
-    raw: NDArray[np.uint64] = np.random.Philox(key=seed, counter=[0, 0, 0, block]).random_raw(count)
-    return raw
+    return np.random.Philox(key=seed, counter=[0, 0, 0, block]).random_raw(count)
 
 
 def shares(bits: NDArray[np.uint64]) -> Array:

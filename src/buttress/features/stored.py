@@ -65,8 +65,7 @@ class StoredFeatures:
         def term(part: slice) -> Array:
             values[part] = self.stored[part] @ single
             pull = respond(values[part], *[of[part] for of in rowwise])
-            back: Array = self.stored[part].T @ pull.astype(self.stored.dtype)
-            return back
+            return self.stored[part].T @ pull.astype(self.stored.dtype)
 
         return values, total(term, self._parts(), C.shape)
 

@@ -208,8 +208,7 @@ class GaussianEntries(DistanceEntries):
         if self.long is None or not (self.long[rows].any() or self.long[columns].any()):
             return None
         both = self.inner.norms[rows][:, None] + self.inner.norms[columns]
-        near: Mask = (both - 2 * products <= CLOSE * both) & (float(self.kernel.gamma) * both > LONG)
-        return near
+        return (both - 2 * products <= CLOSE * both) & (float(self.kernel.gamma) * both > LONG)
 
 
 class SingleGaussianEntries(DistanceEntries):

@@ -128,8 +128,7 @@ class EntryErrors:
 
     def of_diagonal(self, index: Rows) -> Array:
         """Return bounds (m,) of the errors of k(x_i, x_i), which no distance enters, of the rows ``index``."""
-        errors: Array = SLACK * self.share * self.root[index] ** 2 + UNDERFLOW
-        return errors
+        return SLACK * self.share * self.root[index] ** 2 + UNDERFLOW
 
 
 def chain_of(n: int) -> float:

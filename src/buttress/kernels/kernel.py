@@ -133,8 +133,7 @@ class Centred:
     @cached_property
     def doubled(self) -> Array:
         """-2 times the transposed dense rows, shape (d, m)."""
-        doubled: Array = contiguous(-2 * self.rows.T)
-        return doubled
+        return contiguous(-2 * self.rows.T)
 
     def squared_distances(self, X: Array) -> Array:
         """Return |x_i - z_j|^2, shape (n, m), by one matrix product; 0 where it is below rounding."""
@@ -173,8 +172,7 @@ def middle(Z: Array) -> Array:
     some = Z[:: len(Z) // MEDIAN_ROWS + 1]
     halves = ((len(some) - 1) // 2, len(some) // 2)
     lower, upper = np.partition(some, halves, axis=0)[list(halves)]  # np.median does more that takes longer
-    centre: Array = (lower + upper) / 2
-    return centre
+    return (lower + upper) / 2
 
 
 def clear_rounding(r2: Array, xx: Array, zz: Array) -> None:
@@ -200,5 +198,4 @@ def plain(kernel: SomeKernel) -> SomeKernel:
         return kernel
     numbers = {name: value.item() for name, value in kernel.get_params(deep=False).items()
                if isinstance(value, np.generic)}
-    made: SomeKernel = clone(kernel).set_params(**numbers)
-    return made
+    return clone(kernel).set_params(**numbers)

@@ -76,8 +76,7 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
 
     def _training_rows(self, X: MatrixLike) -> Array:
         """Return checked training rows (n, d), at least two."""
-        rows: Array = check_X_y(self, X, np.zeros(_num_samples(X)))[0]
-        return rows
+        return check_X_y(self, X, np.zeros(_num_samples(X)))[0]
 
     def _kernel(self, kernel: KernelLike, X: Array, weight: Array) -> Kernel:
         """Return the kernel object of one that a user gave and the parameters above."""

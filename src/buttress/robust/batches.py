@@ -211,8 +211,7 @@ class DaskBatches:
         while len(terms) > 1:
             pairs = [delayed(np.add)(*pair) for pair in zip(terms[::2], terms[1::2], strict=False)]
             terms = pairs + terms[2 * len(pairs) :]
-        found: Array = compute(terms[0])[0]
-        return found
+        return compute(terms[0])[0]
 
     def _delayed(self, function: Callable[..., Array], rowwise: tuple[NDArray[Any], ...]) -> list[Any]:
         from dask import delayed

@@ -184,12 +184,11 @@ def fit_many_labels(task: LabelTask, features: FeaturesOfRows, rival: Array | No
 
 @dataclass(frozen=True)
 class Ridges:
-    """The ridges tried, the scores (n, C) of the rows of the search left out at each, and likelihoods (ridges, T, R).
+    """Of each ridge tried the scores (n, C) of the rows of the search left out, and likelihoods (ridges, T, R).
 
     These are of the labels given, for each temperature and rate.
     """
 
-    alphas: Array
     scores: list[Array]
     likelihoods: Array
 
@@ -205,7 +204,7 @@ def likeliest_fit(
     codes = task.codes[task.design.searched]
     likelihoods = np.array([label_likelihoods(scores, codes, rates_tried(rate)) for scores in tried])
     best = float(alphas[likelihoods.max(axis=(1, 2)).argmax()])
-    return fit_to(task, fitted, best), Ridges(alphas, tried, likelihoods)
+    return fit_to(task, fitted, best), Ridges(tried, likelihoods)
 
 
 def fit_to(task: LabelTask, fitted: NDArray[np.intp], alpha: float) -> Scored:

@@ -187,10 +187,7 @@ class KernelMachine(Shrinking, BaseEstimator):
         """Return the rows of X, checked, and their scores in every problem, (n, k)."""
         if not hasattr(self, "expansion_"):
             check_is_fitted(self)
-        if hasattr(self, "_objects"):
-            rows = self._gram(X, self._objects)
-        else:
-            rows = rows_to_score(self, X, single=True)
+        rows = self._gram(X, self._objects) if hasattr(self, "_objects") else rows_to_score(self, X, single=True)
         model: KernelExpansion = self.expansion_
         if self.device is not None:
             model = replace(model, kernel=on_device(model.kernel, rows, self.device))

@@ -11,7 +11,6 @@ from buttress.audit.measuring.cells import number
 from buttress.audit.reading.cautions import skewed
 from buttress.audit.reading.entries import MISSING_WORDS
 
-FEW = 20  # rows of a class below which it is rare
 IMBALANCE = 10.0  # rows of the largest class to one of the smallest
 LEVEL = 0.001  # of tests
 REPEATED = 3.0  # times as often as any other is a number that stands out

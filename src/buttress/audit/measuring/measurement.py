@@ -146,8 +146,7 @@ def _found(
         try:
             what, part = next(course)
         except StopIteration as end:
-            found: Measured = end.value
-            return found
+            return end.value
         report(what, part)
     course.close()
     return None

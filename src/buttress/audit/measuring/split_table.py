@@ -99,8 +99,7 @@ class SplitTable:
     def _against_threat(self, name: str, model: Supervised) -> Supervised:
         if self.options.threat is None or "threat" not in model.get_params():
             return model
-        trained: Supervised = clone(model).set_params(threat=self.threat_to(name))
-        return trained
+        return clone(model).set_params(threat=self.threat_to(name))
 
     def threat_to(self, name: str) -> ThreatModel | None:
         """Return the threat to the columns that an estimator takes, by place; None where none is declared."""

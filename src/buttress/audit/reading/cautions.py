@@ -10,7 +10,7 @@ from buttress.audit.reading.texts import factorised
 
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 STRETCH = 20.0  # a lognormal column of log deviation 2 is as far from a normal one
-LOOKED = 20_000  # rows at which a column is looked at before all are
+LOOKED = 20_000  # rows of a longer table that some checks of columns look at
 FEW = 4  # a value stands for at least so many rows on average, if knowing its class is to say anything
 
 
@@ -59,23 +59,11 @@ def tells(column: NDArray[Any], y: NDArray[Any], codes: NDArray[np.intp] | None)
         return "equals"
     if codes is None:
         return "is a straight line in" if _proportional(column, y) else ""
-    step = -(-len(column) // LOOKED)
-    if step > 1 and _tells_nothing(column[::step], codes[::step]):
-        return ""
     values, low, high = _classes_of(column, codes)
     if (low < high).any():
         return ""  # a value with rows of two classes
     few = len(values) * FEW <= len(codes)
     return "alone tells" if few or (column.dtype.kind == "f" and _runs(low) == codes.max() + 1) else ""
-
-
-def _tells_nothing(column: NDArray[Any], codes: NDArray[np.intp]) -> bool:
-    """Say of some rows whether they show that a column does not tell the target.
-
-    A value of theirs has two classes, or all their values differ, so that few do among all rows, and classes mix.
-    """
-    values, low, high = _classes_of(column, codes)
-    return bool((low < high).any()) or (len(values) == len(codes) and _runs(low) > codes.max() + 1)
 
 
 def _runs(classes: NDArray[np.intp]) -> int:

@@ -146,8 +146,7 @@ def labels_of(X: object, y: object) -> NDArray[Any] | None:
     """Return the index of a pandas X, or else y, and None where rows have numbers only."""
     for data in (X, y):
         if type(data).__module__.partition(".")[0] == "pandas":
-            index: NDArray[Any] = data.index.to_numpy()  # type: ignore[attr-defined]
-            return index
+            return data.index.to_numpy()  # type: ignore[attr-defined]
     return None
 
 

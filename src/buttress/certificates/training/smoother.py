@@ -26,7 +26,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigvalsh
 from buttress._checks import Array
 
 EPS = float(np.finfo(np.float64).eps)
-SOLVED = 1e-6  # of the length of h: an error above it means that rounding decides
 
 
 class Smoother(Protocol):

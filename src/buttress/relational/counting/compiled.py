@@ -10,25 +10,12 @@ import numba
 import numpy as np
 
 from buttress._checks import Array
-from buttress._compiling import compile_kernel, prefetch
+from buttress._compiling import compile_kernel
 from buttress.relational.plan.plan import Index
-
-FETCHED_ENTRIES = 64  # entries at the start of a list that are asked for ahead of time
-ROWS_AHEAD = 4  # rows ahead of the one in work whose lists are asked for
 
 # of functions that are called for each key or row: a call counts references to its arrays, which would cost more
 _inline = numba.njit(error_model="numpy", inline="always")
 _LISTS = "int64[::1], int64[::1], int32[::1], float64[::1]"
-
-
-@numba.njit(error_model="numpy")
-def _fetch_list(begin: Index, end: Index, bins: Index, mass: Array, k: int) -> None:
-    """Ask for the start of list k: lists that follow in random order are not in the processor's cache."""
-    first = begin[k]
-    for e in range(first, min(end[k], first + FETCHED_ENTRIES), 8):  # 64-bit weights in a cache line of 64 bytes
-        prefetch(mass, (e,))
-    for e in range(first, min(end[k], first + FETCHED_ENTRIES), 16):  # 32-bit bins in such a line
-        prefetch(bins, (e,))
 
 
 @_inline
@@ -53,13 +40,11 @@ def _inserted(bins: Index, mass: Array, first: int, last: int, z: int, v: float)
 @_inline
 def _extent(q: Index, key: Index, first: int, last: int, begin: Index, end: Index, bins: Index, mass: Array,
             width: int) -> tuple[int, int]:
-    """Return the number of entries of the rows [first, last), and of the bins that they span; asks for lists ahead."""
+    """Return the number of entries of the rows [first, last), and of the bins that they span."""
     low = width
     high = -1
     entries = 0
     for t in range(first, last):
-        if t + ROWS_AHEAD < key.size and key[t + ROWS_AHEAD] != key[t + ROWS_AHEAD - 1]:
-            _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
         if end[key[t]] > begin[key[t]]:
             low = min(low, q[t] + bins[begin[key[t]]])
             high = max(high, q[t] + bins[end[key[t]] - 1])
@@ -117,8 +102,6 @@ def block_up(q: Index, w: Array, start: Index, key: Index, begin: Index, end: In
         low = width
         high = -1
         for t in range(start[k], start[k + 1]):
-            if t + ROWS_AHEAD < key.size and key[t + ROWS_AHEAD] != key[t + ROWS_AHEAD - 1]:
-                _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
             first = begin[key[t]]
             last = end[key[t]]
             for e in range(np.uint64(first), np.uint64(last)):
@@ -140,9 +123,6 @@ def block_down(q: Index, w: Array, start: Index, key: Index, begin: Index, end: 
         for e in range(out_begin[k], out_end[k]):
             dense[out_bins[e]] = out_adjoint[e]
         for t in range(start[k], start[k + 1]):
-            if t + ROWS_AHEAD < key.size and key[t + ROWS_AHEAD] != key[t + ROWS_AHEAD - 1]:
-                _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
-                _fetch_list(begin, end, bins, adjoint, key[t + ROWS_AHEAD])
             total = 0.0
             for e in range(np.uint64(begin[key[t]]), np.uint64(end[key[t]])):
                 v = dense[np.uint64(q[t] + bins[e])]

@@ -105,7 +105,7 @@ class GridOracle:
             parts.append(evaluation(loss, beta, b, z, mass, 0.0, self.rounding(0)))
         return Evaluation(beta, sum(part.a for part in parts), np.sum([part.b for part in parts], axis=0),
                           *(sum(getattr(part, name) for part in parts)
-                            for name in ("lower", "upper", "smooth", "active", "tilt")))
+                            for name in ("lower", "upper", "smooth", "tilt")))
 
 
 def in_time(node: Node) -> Iterator[Rows]:

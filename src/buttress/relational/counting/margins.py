@@ -89,7 +89,7 @@ class Evaluation:
     """What one oracle call says at ``beta``: a plane and two-sided bounds of the mean loss L.
 
     L(beta') >= a - b . beta' - tilt |beta'| for every beta'; ``lower`` <= L(beta) <= ``upper``. ``smooth`` estimates
-    the mean of the smoothed loss; ``active`` is the share of weight with a slope; ``tilt`` is for the rounding of b.
+    the mean of the smoothed loss; ``tilt`` is for the rounding of b.
     """
 
     beta: Array
@@ -98,7 +98,6 @@ class Evaluation:
     lower: float
     upper: float
     smooth: float
-    active: float
     tilt: float = 0.0
 
 
@@ -136,7 +135,7 @@ def evaluation(
     steep = float(mass @ slope)
     lost = off.share * (float(mass @ (loss.value(z) + slope * np.abs(z))) + steep * spread + looseness)
     value = a - float(b @ beta)
-    return Evaluation(beta, a - lost, b, value - lost, value + looseness + lost, smooth, float(mass[slope > 0].sum()),
+    return Evaluation(beta, a - lost, b, value - lost, value + looseness + lost, smooth,
                       off.share * steep * float(np.linalg.norm(off.far)))
 
 
@@ -155,4 +154,3 @@ class MarginOracle(Protocol):
 
     def sample(self, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
         """Return about n rows drawn by weight: scaled features, labels -1/+1, and how often each was drawn."""
-        ...

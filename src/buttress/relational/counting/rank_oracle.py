@@ -150,7 +150,7 @@ class RankOracle:
         a = inside / self.total
         lower = a - float(b @ beta)
         upper = np.inf if self.guard else max(lower, 0.0) * self.ratio * (1 + 1e-12)
-        return Evaluation(beta, a, b, lower, upper, sketched / self.total, a)
+        return Evaluation(beta, a, b, lower, upper, sketched / self.total)
 
     def _one_label(self, label: float, local: list[Array]) -> tuple[list[tuple[Block, Array]], float, float]:
         """Return signed counts of every block's rows, the weight of the set taken, and its sketched hinge sum."""

@@ -75,15 +75,12 @@ class Node(Protocol):
     @property
     def children(self) -> Sequence[int]:
         """The numbers of the nodes whose lists they consult."""
-        ...
 
     def chunks(self) -> Iterator[Rows]:
         """Yield the rows; of a file TimeoutError when the time of the fit is up."""
-        ...
 
     def span(self, beta: Array) -> tuple[float, float]:
         """Return the least and the largest share of the score."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -81,10 +81,6 @@ class PlanePool:
         value = float(v @ self.a) * share - roundings * float(v @ np.abs(self.a))
         return value - longest**2 / (4 * alpha) * (1 + 8 * U)
 
-    def model(self, beta: Array) -> float:
-        """Return the largest plane at beta, a lower bound of the mean loss there."""
-        return float((self.a - self.B @ beta).max())
-
 
 @dataclass(frozen=True)
 class Certificate:

@@ -53,8 +53,7 @@ def kept_start(oracle: MarginOracle, model: Parameters, alpha: float, rng: Rando
 
     found = kept(["start", alpha, model.n_samples], computed)
     set_rng_state(rng, found["rng"])
-    start: Array = found["start"]
-    return start
+    return found["start"]
 
 
 def sampled_scores(oracle: MarginOracle, beta: Array, rng: RandomState) -> tuple[HeldOut, Array]:

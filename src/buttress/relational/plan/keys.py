@@ -84,18 +84,9 @@ def _codes(parts: Sequence[Column]) -> list[Index]:
                     for values in kept]
     else:
         everything = _one_type([values for values in kept if len(values)] or kept[:1])  # all NULL has no type
-        if _compact(everything):
-            codes = everything.astype(np.int64) - int(everything.min())
-            numbered = np.split(codes, np.cumsum([len(values) for values in kept])[:-1])
-            return _with_null(parts, numbered)
         flat = np.unique(everything, return_inverse=True)[1].reshape(-1)
         numbered = np.split(flat, np.cumsum([len(values) for values in kept])[:-1])
     return _with_null(parts, numbered)
-
-
-def _compact(values: NDArray[Any]) -> bool:
-    """Say whether whole numbers lie so close together that they can be codes as they are, without being sorted."""
-    return values.dtype.kind == "i" and len(values) > 0 and int(values.max()) - int(values.min()) < 2 * len(values)
 
 
 def _with_null(parts: Sequence[Column], numbered: Sequence[NDArray[Any]]) -> list[Index]:

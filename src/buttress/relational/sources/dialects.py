@@ -11,19 +11,17 @@ ABSENT = "\x1e"  # stands there for NULL
 class Dialect:
     """How one database spells what the others spell differently.
 
-    ``mark`` quotes identifiers; ``double`` is the 64-bit float; ``extra`` installs the driver; ``random`` gives a
-    number in [0, 1); ``backslash`` says that text literals escape by a backslash; ``type_of`` gives the type of a
-    value as text, and ``quantile`` that quantile of numbers, between two of them by interpolation. ``moment`` makes of
-    a date or time the microseconds since 1970 and fails at infinity, ``array`` makes of numbers an array, which is
-    ordered by the first, then by the second, and ``item`` reads one of them. ``local`` is a date and time without a
-    time zone, ``instant`` one with it. ``keeps_order`` says that rows come out of a join in the order in which they
-    went in.
+    ``mark`` quotes identifiers; ``double`` is the 64-bit float; ``random`` gives a number in [0, 1); ``backslash``
+    says that text literals escape by a backslash; ``type_of`` gives the type of a value as text, and ``quantile``
+    that quantile of numbers, between two of them by interpolation. ``moment`` makes of a date or time the
+    microseconds since 1970 and fails at infinity, ``array`` makes of numbers an array, which is ordered by the
+    first, then by the second, and ``item`` reads one of them. ``local`` is a date and time without a time zone,
+    ``instant`` one with it. ``keeps_order`` says that rows come out of a join in the order in which they went in.
     """
 
     name: str
     mark: str
     double: str
-    extra: str
     random: str = "random()"
     backslash: bool = False
     text_type: str = "VARCHAR"
@@ -95,14 +93,14 @@ class Dialect:
         return "'" + (value.replace("'", "\\'") if self.backslash else value.replace("'", "''")) + "'"
 
 
-DUCKDB = Dialect("DuckDB", '"', "DOUBLE", "duckdb", keeps_order=True)
-POSTGRES = Dialect("PostgreSQL", '"', "DOUBLE PRECISION", "postgres", text_type="TEXT",
+DUCKDB = Dialect("DuckDB", '"', "DOUBLE", keeps_order=True)
+POSTGRES = Dialect("PostgreSQL", '"', "DOUBLE PRECISION", text_type="TEXT",
                    type_of="CAST(pg_typeof({}) AS TEXT)",
                    quantile="percentile_cont({0}) WITHIN GROUP (ORDER BY {1})",
                    moment="CAST(CAST(EXTRACT(EPOCH FROM {}) * 1000000 AS BIGINT) AS DOUBLE PRECISION)",
                    array="ARRAY[{}]",
                    split="string_to_array({}, '{}')")
-SPARK = Dialect("Spark", "`", "DOUBLE", "spark", "rand()", backslash=True, text_type="STRING",
+SPARK = Dialect("Spark", "`", "DOUBLE", "rand()", backslash=True, text_type="STRING",
                 quantile="percentile({1}, {0})",
                 moment="CAST(timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', "
                        "CAST({} AS TIMESTAMP_NTZ)) AS DOUBLE)", array="array({})", item="element_at({}, {})",

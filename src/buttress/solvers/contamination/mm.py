@@ -157,8 +157,7 @@ def reweighting(
 
 def ended(steps: Steps, budget: Budget | None = None, tol: float = SETTLED) -> Reweighted:
     """Return the last state of steps that have settled, or whose time is up."""
-    found: Reweighted = (budget or Budget()).run(steps, tol=tol, max_iter=STEPS, keep="last").state
-    return found
+    return (budget or Budget()).run(steps, tol=tol, max_iter=STEPS, keep="last").state
 
 
 def best_start(

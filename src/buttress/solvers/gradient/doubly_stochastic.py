@@ -57,9 +57,8 @@ class RandomBasis:
         """Return h(x) of term t on ``rows``, (len(rows), k)."""
         panel = PANEL_ROWS if namespace(self.X) is np else DEVICE_PANEL_ROWS
         coef = cast(self.coef[t], self.X.dtype)
-        out = []
-        for start in range(rows.start, rows.stop, panel):
-            out.append(self.features(self.X[start : min(start + panel, rows.stop)], t) @ coef)
+        out = [self.features(self.X[start : min(start + panel, rows.stop)], t) @ coef
+               for start in range(rows.start, rows.stop, panel)]
         return cast(namespace(coef).concatenate(out), self.coef.dtype)
 
     def shrink(self, factor: Array) -> None:
@@ -169,8 +168,7 @@ class _Running:
     @property
     def norm(self) -> Array:
         """||f||."""
-        root: Array = namespace(self.square).sqrt(self.square)
-        return root
+        return namespace(self.square).sqrt(self.square)
 
     def reorder(self, order: NDArray[np.intp], basis: Basis) -> None:
         """Put all rows into another order."""

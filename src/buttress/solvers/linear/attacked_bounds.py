@@ -114,8 +114,7 @@ def nearest_in_ball(v: Array, radius: Array | float, norm: str) -> Array:
     falling = np.sort(size)[::-1]  # it takes the same off each large entry
     levels = (np.cumsum(falling) - radius) / np.arange(1, len(v) + 1)
     level = levels[max(int(np.count_nonzero(falling > levels)) - 1, 0)]
-    point: Array = np.sign(v) * plus(size - level)
-    return point
+    return np.sign(v) * plus(size - level)
 
 
 def attacked_bounds(

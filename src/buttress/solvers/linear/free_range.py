@@ -45,8 +45,7 @@ class BoxMargins:
         """Return G z, (n,)."""
         p, q = np.split(z, 2)
         ends = self.ends @ z
-        total: Array = self.rows @ (p - q) + np.where(self.positive > 0, ends[0], ends[1])
-        return total
+        return self.rows @ (p - q) + np.where(self.positive > 0, ends[0], ends[1])
 
     def transposed(self, a: Array) -> Array:
         """Return G'a, (2d,)."""

@@ -114,8 +114,7 @@ def padded_gram(rows: KernelRows, *, lasting: bool = True) -> Array:
 def _product(gram: Array, b: Array) -> Array:
     """Return K b, from the rows where b is not 0, of which a solution has few."""
     active = b.nonzero()[0]
-    product: Array = b[active] @ gram[active, : len(b)]
-    return product
+    return b[active] @ gram[active, : len(b)]
 
 
 def _rounds(qp: QP, gram: Array, b: Array, g: Array, most: int, left: Callable[[], float | None]) -> Array:
@@ -148,8 +147,7 @@ def _rounds(qp: QP, gram: Array, b: Array, g: Array, most: int, left: Callable[[
 def _rise(qp: QP, before: Array, before_f: Array, b: Array, f: Array) -> float:
     """Return the change of the objective, computed from the move so that no two large values cancel."""
     moved = b - before
-    rise: float = 0.5 * moved @ (f + before_f) - qp.p @ moved + qp.l1 @ (np.abs(b) - np.abs(before))
-    return rise
+    return 0.5 * moved @ (f + before_f) - qp.p @ moved + qp.l1 @ (np.abs(b) - np.abs(before))
 
 
 def newton_step(K: Array, qp: QP, b: Array, g: Array) -> tuple[Array, bool]:

@@ -119,8 +119,7 @@ def certificate(qp: QP, b: Array, product: Product, b0: float, total: float = 0.
 def _terms(qp: QP, b: Array, r: Array) -> Array:
     """Return the h_i (2, n) at residuals r (2, n)."""
     loss = qp.hi * np.maximum(0, r - qp.l1) - qp.lo * np.maximum(0, -r - qp.l1)
-    terms: Array = loss + qp.l1 * np.abs(b) - b * r
-    return terms
+    return loss + qp.l1 * np.abs(b) - b * r
 
 
 def _moved_to_sum(qp: QP, b: Array, product: Product, total: float) -> tuple[float, float]:

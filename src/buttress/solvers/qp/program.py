@@ -133,8 +133,7 @@ def slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) ->
 def violation(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) -> float:
     """Return max_{b > lo} (slope down) - min_{b < hi} (slope up); -inf when one of the sets is empty."""
     none = np.zeros(len(b))
-    found: float = measures(g, b, none, lo, hi, none if l1 is None else l1, 0.0)[2]
-    return found
+    return measures(g, b, none, lo, hi, none if l1 is None else l1, 0.0)[2]
 
 
 def bias(g: Array, b: Array, lo: Array, hi: Array, l1: Array) -> float:
