@@ -1,5 +1,6 @@
 """Wrong targets, missing rows, and one common set of wrong labels, against brute force."""
 
+from fractions import Fraction
 from itertools import combinations, product
 
 import numpy as np
@@ -106,3 +107,18 @@ def test_one_common_set_is_between_proof_and_attack(seed, k):
     other[found.rows] ^= True
     after = RidgeClassifier(alpha=3.0).fit(model[0].transform(X), other).predict(model[0].transform(Z))
     assert ((after == truth) & right).mean() == pytest.approx(found.attacked)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_intervals_hold_in_fractions_for_a_column_far_from_0(seed):
+    rng = np.random.default_rng(seed)
+    X, y, z = 1e8 + rng.normal(size=7), rng.normal(size=7), 1e8 + rng.normal(size=4)
+    rows, far = ([Fraction(each) for each in part.tolist()] for part in (X, z))
+    mean = sum(rows) / 7
+    H = [[Fraction(1, 7) + (at - mean) * (x - mean) / sum((x - mean) ** 2 for x in rows) for x in rows] for at in far]
+    found = training_moves(LinearRegression().fit(X[:, None], y), X[:, None], y, z[:, None], by=1e6, rows=1)
+    for i, h in enumerate(H):
+        prediction = sum(each * Fraction(t) for each, t in zip(h, y.tolist()))
+        most = 1000000 * max(map(abs, h))
+        assert Fraction(found.low[i]) <= prediction - most
+        assert Fraction(found.high[i]) >= prediction + most

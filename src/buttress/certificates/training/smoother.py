@@ -141,8 +141,9 @@ class ColumnSmoother:
 
     def __init__(self, X: Array, alpha: float, weight: Array, intercept: bool):
         self.mean = weight / weight.sum() if intercept else None
-        self.middle = self.mean @ X if self.mean is not None else np.zeros(X.shape[1])
-        centred = X - self.middle
+        self.first = X[0] if intercept else np.zeros(X.shape[1])  # columns far from 0 lose nothing to it, as to a mean
+        self.middle = self.mean @ (X - self.first) if self.mean is not None else self.first
+        centred = X - self.first - self.middle
         self.weighted = weight[:, None] * centred
         A = centred.T @ self.weighted
         A.flat[:: len(A) + 1] += alpha
@@ -150,7 +151,7 @@ class ColumnSmoother:
         self.size = float(np.linalg.norm(self.weighted))
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
-        G, error = self.solved((X - self.middle).T)
+        G, error = self.solved((X - self.first - self.middle).T)
         rounding = len(G) * EPS * np.linalg.norm(G, axis=0)
         return _with_mean((self.weighted @ G).T, self.size * (error + rounding), self.mean)
 
