@@ -167,6 +167,17 @@ def test_one_newton_step_is_exact_for_squared_losses(intercept):
     assert_allclose(one_step(f, Slopes(f - y, np.ones(30)), weight, h, None), expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [np.asarray, csr_matrix])
+def test_columns_far_from_0_have_the_leverages_of_centred_ones(shape):
+    """An intercept takes what is common to a column; at 1e8 its square is all that float64 holds."""
+    rng = np.random.default_rng(0)
+    X, curvature = rng.normal(size=(30, 4)).round(), rng.random(30)
+    far = leverages(shape(X + 1e8), curvature, 0.7, intercept=True)
+    assert_allclose(far, leverages(X, curvature, 0.7, intercept=True), atol=1e-6)
+    shares = LinearSVC(C=0.01).fit(X + 1e8, np.arange(30) < 2).predict_proba(X + 1e8)
+    assert np.isfinite(shares).all()
+
+
 def test_leverages_by_rows_are_those_by_columns(monkeypatch):
     rng = np.random.default_rng(2)
     X, curvature = rng.normal(size=(25, 6)), rng.uniform(size=25)

@@ -98,9 +98,11 @@ def _by_columns(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: boo
     m = Z.shape[1]
     A = np.zeros((m + intercept, m + intercept))
     active = np.flatnonzero(curvature)
+    middle = intercept * np.asarray(Z.mean(axis=0), dtype=np.float64).ravel()  # which the intercept takes
     for part in _blocks(active):
         rows = active[part]
         z = _dense(Z[rows], float(intercept))
+        z[:, :m] -= middle
         A += (z.T * curvature[rows]) @ z
     A.flat[:: len(A) + 1] += ridge
     if intercept:
@@ -108,7 +110,7 @@ def _by_columns(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: boo
     eye = np.eye(len(A))
     L = cholesky(A + JITTER**2 * np.trace(A) / len(A) * eye, lower=True, check_finite=False)
     root = np.ascontiguousarray(solve_triangular(L, eye, lower=True).T)  # root root' is the inverse of A
-    last = root[m] if intercept else 0.0
+    last = root[m] - middle @ root[:m] if intercept else 0.0
     parts = [np.asarray(Z[part] @ root[:m]) + last for part in _blocks(Z)]
     return np.concatenate([np.einsum("ij,ij->i", v, v) for v in parts])
 
