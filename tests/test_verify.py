@@ -21,6 +21,7 @@ from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.verify import Near
 from buttress.verify.command import read_columns
 from buttress.verify.kernels import Gaussians, kernel
+from buttress.verify.machines import same_label
 
 RUN = "import runpy, sys; sys.modules['buttress'] = None; runpy.run_module('verify', run_name='__main__')"
 FOLDER = Path(verify.__file__).parent
@@ -284,3 +285,10 @@ def test_data_with_gaps_cannot_be_checked(tmp_path, capsys):
     (tmp_path / "rows.csv").write_text("x,y\n0,0\nnan,1\n2,1\n")
     assert verify.main([str(tmp_path / "model"), str(tmp_path / "rows.csv")]) == 2
     assert "X must be finite. Got nan in row 1, column 0. Fill it in or drop the row" in capsys.readouterr().err
+
+
+def test_labels_are_the_same_as_text_and_as_numbers_and_whole_ones_to_the_last_digit():
+    assert len({same_label(label) for label in (1, "1", 1.0, "1.0")}) == 1
+    assert same_label(2**53) != same_label(str(2**53 + 1))
+    assert same_label(2**53 + 1) == same_label(str(2**53 + 1))
+    assert same_label("a") == "a"

@@ -58,11 +58,14 @@ def problem(model: Model) -> Model:
 
 
 def same_label(label: Any) -> Any:
-    """Return a label so that the same one in a file and in a table of text are equal."""
-    try:
-        return float(label)
-    except ValueError:
-        return str(label)
+    """Return a label so that the same one in a file and in a table of text are equal; whole numbers of any length."""
+    text = str(label)
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
 
 
 def told_apart(classes: list[Any], y: Any) -> Array:
