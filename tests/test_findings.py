@@ -3,7 +3,6 @@
 import json
 import pydoc
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -554,7 +553,7 @@ def test_a_result_is_at_home_in_a_notebook(audited, tmp_path):
     names = {path.name for path in result.save(tmp_path / "deep" / "er")}
     assert names == {"audit.json", "audit.html", "suspicious.csv"}
     shown = pydoc.plain(pydoc.render_doc(buttress.audit))
-    assert "audit(estimator" in shown or sys.version_info >= (3, 14)  # whose help shows no signature of a called module
+    assert re.search(r"audit\(\s*estimator", shown)
 
 
 def test_no_cell_is_shaded_that_is_no_better_than_the_baseline(audited):
