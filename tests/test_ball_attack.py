@@ -1,6 +1,7 @@
 """The linear machine against moves within a ball: against a conic solver, the plain machine, and attacks on it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from sklearn.base import clone
@@ -78,6 +79,9 @@ def test_equal_radii_are_one_radius_and_others_are_refused():
     np.testing.assert_array_equal(one.dual_gap_, each.dual_gap_)
     with pytest.raises(ValueError, match="norm='linf' only"):
         AdversarialLinearSVC(eps=[0.2] * 4, norm="l2").fit(X, y)
+    frame = pd.Series([0.2] * 4)
+    for eps in (frame, np.array(0.2)):
+        np.testing.assert_array_equal(AdversarialLinearSVC(eps=eps).fit(X, y).coef_, one.coef_)
     for eps in ([0.2] * 3, [0.2, 0.2, -0.1, 0.2], [0.2, 0.2, np.nan, 0.2], "wide", None):
         with pytest.raises((ValueError, TypeError), match="eps must be"):
             AdversarialLinearSVC(eps=eps).fit(X, y)

@@ -388,6 +388,10 @@ def test_sever_refuses_metadata_that_nobody_asked_for(routing):
     X, y = moons(60)
     with pytest.raises(TypeError, match="trust"):
         SeverRegressor(Ridge()).fit(X, y, trust=np.ones(60))
+    with sklearn.config_context(enable_metadata_routing=True):
+        asking = SeverRegressor(Ridge().set_fit_request(sample_weight=True))
+        with pytest.raises(ValueError, match="set_fit_request"):
+            asking.fit(X, y, sample_weight=np.full(60, 2))
 
 
 def test_sever_says_how_metadata_is_passed_on():

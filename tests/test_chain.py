@@ -38,6 +38,7 @@ MODELS = [
     OneVsRestClassifier(SKLearnSVC(gamma=0.5)),
     OneVsRestClassifier(NETWORK),
     OneVsOneClassifier(SVC(gamma=0.5)),
+    make_pipeline(ColumnTransformer([("a", StandardScaler(), [0])], remainder="passthrough"), NETWORK),
     make_pipeline(ColumnTransformer([("a", StandardScaler(), [0]), ("b", PCA(1), slice(0, 2)), ("c", "drop", [1])]),
                   NETWORK),
 ]

@@ -88,6 +88,12 @@ def test_centres_of_unknown_rows_are_not_named_by_labels(model):
     assert why.similarity[0] == pytest.approx(model.expansion_.kernel(X[:1], model.expansion_.centers[why.row[:1]]))
 
 
+def test_a_model_that_is_no_sum_over_rows_is_refused():
+    X, _ = iris()
+    with pytest.raises(ValueError, match="its coef_ says"):
+        explain(RobustLinearRegressor().fit(X[:, :3], X[:, 3]), X[0, :3])
+
+
 def test_several_rows_and_missing_labels_are_refused():
     X, y = moons()
     model = SVC().fit(X, y)

@@ -90,6 +90,22 @@ def test_neighbours_are_left_by_the_slopes_of_soft_votes_of_a_width_that_is_held
     np.testing.assert_allclose(found.gradient(V), slopes, rtol=1e-5, atol=1e-5)
 
 
+def test_one_row_far_from_all_others_hides_no_neighbour():
+    """It is nobody's neighbour, so it must not say how far the votes of others reach."""
+    X, y = iris()
+    rows, labels = X[::4], y[::4]
+    left = [attacks.pgd(KNeighborsClassifier(3).fit(np.vstack([X, X[:1] + far]), np.append(y, 0)), rows, labels,
+                        eps=0.6, return_info=True)[1].success.sum() for far in (1e6, 1e150)]
+    assert left[0] == left[1] == attacks.pgd(KNeighborsClassifier(3).fit(X, y), rows, labels, eps=0.6,
+                                             return_info=True)[1].success.sum() > 5
+
+
+def test_votes_that_never_change_are_said_to_be_flat():
+    X, y = moons(60)
+    with pytest.warns(UserWarning, match="No score of KNeighborsClassifier changed"):
+        attacks.pgd(KNeighborsClassifier(60).fit(X, y), X, y, eps=0.3)
+
+
 def test_neighbours_with_gaps_are_attacked_by_numbers():
     X, y = moons(60)
     gaps = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)

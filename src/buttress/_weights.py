@@ -11,6 +11,7 @@ from buttress._proof import plus
 from buttress._types import Labels, Rows, VectorLike
 
 ROUNDING = 1e-12  # of a sum of weights
+MOST_COPIES = 10_000_000  # rows that counts may make: 100 columns of them take 8 GB
 
 
 def check_weights(sample_weight: VectorLike | None, X: Array, *, leave_out: bool = False) -> Array:
@@ -37,18 +38,20 @@ def check_weights(sample_weight: VectorLike | None, X: Array, *, leave_out: bool
 def repeated_rows(sample_weight: VectorLike | None, X: Array) -> slice | Rows:
     """Return the numbers of the rows of X (n, d), each as often as its weight says; all of them where that is once.
 
-    Raises ValueError for weights that are no counts, or count fewer than two rows.
+    Raises ValueError for weights that are no counts, or count fewer than two rows or more than a fit can hold.
     """
     weight = check_weights(sample_weight, X)
+    if (weight == 1).all():
+        return slice(None)
     total = float(weight.sum())
     broken = weight % 1 != 0
     if broken.any():
         raise ValueError(f"sample_weight counts rows here: whole numbers. Got {weight[broken][0]:g} in row "
                          f"{broken.argmax()}. Give counts, or use an estimator that takes shares, as KernelRegressor.")
-    if not 2 <= total <= np.iinfo(np.int32).max:
-        raise ValueError(f"sample_weight counts rows, of which a fit needs at least 2 and holds all. Got n_samples = "
-                         f"{total:g}. Give the rows other counts.")
-    return slice(None) if (weight == 1).all() else np.repeat(np.arange(len(weight)), weight.astype(np.intp))
+    if not 2 <= total <= MOST_COPIES:
+        raise ValueError(f"sample_weight counts rows, of which a fit needs at least 2 and holds all, {MOST_COPIES:,} "
+                         f"at most. Got n_samples = {total:g}. Divide the counts by a common number.")
+    return np.repeat(np.arange(len(weight)), weight.astype(np.intp))
 
 
 def class_weights(

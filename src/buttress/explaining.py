@@ -108,7 +108,7 @@ def explain(
     x : the row, as the model takes it
     labels : array of shape (n,) or None
         Names of the training rows, such as the index of their frame, for models that know the rows of their centres
-        (``support_``); of others, which may count equal rows once, for what ``training`` tells.
+        (``support_``). Of others, which may count equal rows once, they name only what ``training`` tells.
     training : (X, y) or None
         What a classifier was fitted to: the explanation then says on which of these labels the prediction hangs, and
         how many would have to be wrong to change it (:func:`buttress.certificates.training_flips`).
@@ -116,8 +116,8 @@ def explain(
     Raises
     ------
     ValueError
-        For several rows at once, labels that are not one a training row, or of a model that knows no rows, or with
-        ``training`` a model whose wrong labels cannot be counted.
+        For several rows at once, a model without ``expansion_``, labels that are not one a training row, or of a model
+        that knows no rows, or with ``training`` a model whose wrong labels cannot be counted.
 
     Examples
     --------
@@ -142,6 +142,8 @@ def explain(
     needed, hangs_on = (None, None) if training is None else _fewest(model, training, given, labels)
     if isinstance(model, Pipeline):
         given, model = model[:-1].transform(given), model[-1]
+    if not hasattr(model, "expansion_"):
+        raise ValueError(f"{type(model).__name__} is no sum over training rows: its coef_ says what each column adds.")
     rows = rows_to_score(model, given)
     if rows.shape[0] != 1:
         raise ValueError(f"explain takes one row, of shape (d,) or (1, d). Got {rows.shape[0]} rows. Give one "
@@ -198,7 +200,7 @@ def _row_names(model: HasExpansion, m: int, labels: ArrayLike | None, counted: b
         return rows
     if not known:
         raise ValueError(f"{type(model).__name__} does not say which training rows its centres are, so labels cannot "
-                         "name them. Leave labels out: row i of the answer is expansion_.centers[i].")
+                         "name them. Leave labels out: `row` then numbers expansion_.centers.")
     names = np.asarray(labels)
     if names.ndim != 1 or len(names) <= rows.max(initial=-1):
         raise ValueError(f"labels must be one for each training row, at least {rows.max() + 1}. Got shape "

@@ -1,12 +1,11 @@
 """Linear classifiers against attackers whose worst move is known: in a ball, or over a free range."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from buttress._checks import Array, check_box, check_columns, check_number, check_option, warn_user
+from buttress._checks import Array, check_box, check_number, check_option, warn_user
 from buttress._documented import ADVERSARIAL_LINEAR, FREE_RANGE, advises
 from buttress._state import State
 from buttress._types import BoundsLike
@@ -15,6 +14,7 @@ from buttress.solvers.linear.attacked_bounds import BallMoves, BoxMoves
 from buttress.solvers.linear.ball_attack import ball_descent
 from buttress.solvers.linear.free_range import free_range_descent, free_range_margins
 from buttress.solvers.run import Steps
+from buttress.threats.training import check_radii
 
 FLAT = 0.01  # of scores whose margin is 1: rows that differ by less are all told the same
 
@@ -68,19 +68,18 @@ class AdversarialLinearSVC(AttackedPlane[BallMoves]):
 
     def _check_attack(self) -> None:
         check_option("norm", self.norm, ("linf", "l2", "l1"))
-        if not isinstance(self.eps, list | tuple | np.ndarray):
-            check_number("eps", self.eps, 0, closed="left", fix="It is a radius in the units of X; 0 moves nothing.")
-        elif self.norm != "linf":
-            raise ValueError(f"eps may be one number a column for norm='linf' only. Got norm={self.norm!r}. Divide the "
-                             "columns of X by their radii, and give eps=1.")
 
     def _moves(self, X: Array) -> BallMoves:
-        eps: Any = self.eps
-        each = isinstance(eps, list | tuple | np.ndarray)
-        return BallMoves(check_columns("eps", eps, X.shape[1])[0] if each else eps, self.norm)
+        eps = check_radii(self.eps, X.shape[1])
+        if isinstance(eps, float):
+            return BallMoves(eps, self.norm)
+        if self.norm != "linf":
+            raise ValueError(f"eps may be one number a column for norm='linf' only. Got norm={self.norm!r}. Divide the "
+                             "columns of X by their radii, if all are positive, and give eps=1.")
+        return BallMoves(eps[0], self.norm)
 
     def _steps(self, X: Array, y: Array, c: Array, moves: BallMoves, units: Units) -> Steps:
-        eps = np.broadcast_to(moves.eps, units.d)[units.varying] if self.norm == "linf" else moves.eps
+        eps = moves.eps if isinstance(moves.eps, float) else moves.eps[units.varying]
         return ball_descent(X, y, c, eps=eps / units.unit, norm=self.norm)
 
     def _bend(self, w: Array, multipliers: Array) -> float | None:

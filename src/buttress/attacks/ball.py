@@ -1,14 +1,14 @@
 """The ball that an attack stays in: one radius, or one a column."""
 
 from dataclasses import dataclass, replace
-from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from buttress._arrays import Place, namespace
-from buttress._checks import Array, check_columns, check_number, check_option
+from buttress._checks import Array, check_option
 from buttress._types import Rng
+from buttress.threats.training import check_radii
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,9 @@ class Ball:
 def ball_of(eps: ArrayLike | None, norm: str, width: int, place: Place) -> Ball:
     """Return the ball of what a user gave: a number, or one for each of ``width`` columns; ValueError for others."""
     norm = check_option("norm", norm, ("linf", "l2"))
-    given = eps if isinstance(eps, Real) else np.asarray(eps)
-    if isinstance(given, Real) or given.ndim == 0:
-        return Ball(check_number("eps", given if isinstance(given, Real) else given.item(), 0, closed="left"), norm)
-    columns = check_columns("eps", given, width)
+    columns = check_radii(eps, width)
+    if isinstance(columns, float):
+        return Ball(columns, norm)
     widest = float(columns.max())
     return Ball(widest, norm, place(columns / (widest or 1.0)))
 

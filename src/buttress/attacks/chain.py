@@ -2,7 +2,7 @@
 
 Read are networks (MLPClassifier, by their weights: logits do not go flat where probabilities do), sigmoid calibration,
 one-vs-rest and one-vs-one, over anything that is read, behind affine transformers (scalers, PCA and the like, column
-selection), polynomial features and column transformers of such. Of neighbours soft votes are read: theirs are flat.
+selection), polynomial features and column transformers of such. The votes of neighbours are flat: soft ones are read.
 
 A function is a :data:`Smooth`: of rows X (n, d) it returns its values (n, k) and the pullback V (n, k) -> gradients
 (n, d) of sum_c V_ic value_ic.
@@ -24,7 +24,14 @@ from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from buttress._checks import TINY, Array
@@ -42,7 +49,7 @@ ANSWERING = ("predict", "predict_proba", "_forward_pass_fast")  # what a network
 
 
 SOFT = 0.25  # width of a soft vote, of the squared distance to the last that votes: chosen on breast cancer and wine
-ROUNDED = 1e-12  # of the largest squared distance: what a width is at least
+ROUNDED = 1e-12  # of the squared distance to the class farthest off: what a width is at least, on a voter itself
 
 
 @dataclass
@@ -115,7 +122,7 @@ def _one_a_class(model: Any, n_classes: int) -> Smooth:
 
 def _transformer(step: Any) -> Smooth:
     """Return a fitted transformer as a smooth function."""
-    if step is None or step == "passthrough":
+    if step is None or step == "passthrough" or (type(step) is FunctionTransformer and step.func is None):
         return lambda X: (X, lambda V: V)
     if isinstance(step, Pipeline):
         return _composed([_transformer(each) for _, each in step.steps])
@@ -248,7 +255,8 @@ def _network(model: MLPClassifier) -> Smooth:
 def _votes(model: KNeighborsClassifier) -> Smooth:
     """Return the logarithms of soft votes, sums of exp(-|x - x_i|^2 / width) by class; for two their difference.
 
-    The width is that of the neighbours at x, and its own slope is left out.
+    Distances are Euclidean and votes equal, whatever the model's are. The width is that of the neighbours at x, and its
+    own slope is left out.
     """
     codes, voters = model._y, model._fit_X
     dense = isinstance(voters, np.ndarray) and voters.shape == (len(codes), model.n_features_in_)
@@ -258,9 +266,9 @@ def _votes(model: KNeighborsClassifier) -> Smooth:
 
     def forward(X: Array) -> tuple[Array, Pullback]:
         apart = [cdist(X, rows, "sqeuclidean") for rows in classes]
-        together = np.hstack(apart)
-        last = np.partition(together, model.n_neighbors - 1, axis=1)[:, [model.n_neighbors - 1]]
-        width = np.maximum(SOFT * last, max(ROUNDED * together.max(), TINY))
+        last = np.partition(np.hstack(apart), model.n_neighbors - 1, axis=1)[:, [model.n_neighbors - 1]]
+        rival = np.max([each.min(axis=1) for each in apart], axis=0)[:, None]
+        width = np.maximum(SOFT * last, ROUNDED * rival + TINY)
         logs = np.column_stack([logsumexp(-each / width, axis=1) for each in apart])
 
         def back(V: Array) -> Array:

@@ -190,8 +190,9 @@ class Met(ABC):
         return margin, contrast, wrong
 
     def slope(self, rows: Rows, g: Array) -> None:
-        """Note at which rows a gradient ever pointed anywhere."""
-        self.sloped[rows] |= (g != 0).any(axis=1)
+        """Note at which rows a gradient of the scores ever pointed anywhere."""
+        if self.problem.target.shows_slopes:
+            self.sloped[rows] |= (g != 0).any(axis=1)
 
     def look(self, rows: Rows, margin: Array, g: Array, ball: Ball) -> None:
         """Note the radius within which the margin would fall to 0 if it were as steep as g everywhere, at first sight.

@@ -51,6 +51,7 @@ class Target(ABC):
     gradient_cost = 1  # rows scored for the gradient at one row
     block = QUERIED_BLOCK  # rows to work on at a time
     separable = False  # whether steps along coordinates cost no more memory than the rows
+    shows_slopes = True  # whether gradients are those of the scores
     place = NUMPY  # of all arrays
 
     @abstractmethod
@@ -204,6 +205,7 @@ class VotesTarget(ChainTarget):
     """Votes of neighbours: the scores are the model's, flat almost everywhere, the gradients those of soft votes."""
 
     scores = QueryTarget.scores
+    shows_slopes = False
 
     def __init__(self, model: Scored, chain: Chain, as_fitted: AsFitted):
         super().__init__(model, chain, as_fitted)

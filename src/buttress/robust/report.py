@@ -66,8 +66,8 @@ OF_ROWS = (
 def of_rows_given(model: Model, rows: slice | Rows, n: int) -> Model:
     """Return the model, which was fitted to the numbered ``rows``, with what it says of each of the n rows.
 
-    That is what it says of a row's first copy. A row that was left out is no inlier, its probability is the mean, and
-    numbers without bounds are NaN.
+    That is what it says of a row's first copy. A row that was left out is no inlier; of it shares are the mean, real
+    numbers NaN.
     """
     if isinstance(rows, slice):
         return model
@@ -201,8 +201,12 @@ def _judged_entries(estimator: JudgesRows, X: MatrixLike, behind_steps: bool) ->
     else:
         names = getattr(estimator, "feature_names_in_", np.arange(estimator.n_features_in_))
         table = np.asarray(X)
-    found = deviating_cells(table)
-    return found.p_value, np.array([", ".join(map(str, names[at])) for at in found.columns], dtype=object)
+    counted = np.flatnonzero(~np.isnan(estimator.row_keys_))
+    found = deviating_cells(table[counted])
+    p_value, columns = np.full(n, np.nan), np.full(n, "", dtype=object)
+    p_value[counted] = found.p_value
+    columns[counted] = [", ".join(map(str, names[at])) for at in found.columns]
+    return p_value, columns
 
 
 def _numbers_of(X: Any) -> tuple[Labels, Array]:

@@ -30,6 +30,14 @@ class Region:
         return (low, high) if self.box is None else (np.maximum(low, self.box[0]), np.minimum(high, self.box[1]))
 
 
+def check_radii(eps: ArrayLike | None, width: int) -> Array | float:
+    """Return a radius >= 0, or one for each of ``width`` columns, (1, width); ValueError for others."""
+    given: Any = eps.item() if isinstance(eps, np.ndarray) and eps.ndim == 0 else eps
+    if hasattr(given, "__len__") and not isinstance(given, str):
+        return check_columns("eps", given, width)
+    return check_number("eps", given, 0, closed="left", fix="It is a radius in the units of X; 0 moves nothing.")
+
+
 def region_of(
     eps: ArrayLike, norm: str, bounds: BoundsLike | None, threat: ThreatModel | None, X: Array, given: MatrixLike
 ) -> Region:
@@ -49,12 +57,9 @@ def region_of(
     if bounds is not None:
         low, high = (np.broadcast_to(side, X.shape) for side in check_box(bounds, X))
         box = low, high
-    if np.ndim(eps) == 0:
-        one: Any = eps
-        fix = "It is a radius in the units of X; 0 is natural training."
-        radius = check_number("eps", one, 0, closed="left", fix=fix)
-        return Region(radius, norm, box, radius)
-    reach = check_columns("eps", eps, X.shape[1])
+    reach = check_radii(eps, X.shape[1])
+    if isinstance(reach, float):
+        return Region(reach, norm, box, reach)
     ends = X - reach, X + reach
     return Region(float(reach.max()), norm,
                   ends if box is None else (np.maximum(ends[0], box[0]), np.minimum(ends[1], box[1])))

@@ -20,7 +20,7 @@ from scipy.special import expit, softmax
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -117,6 +117,9 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
             raise TypeError(f"{type(self).__name__}.fit passes {', '.join(metadata)} on by metadata routing only. Use "
                             "sklearn.set_config(enable_metadata_routing=True), and set_fit_request of the estimator.")
         wanted: dict[str, Any] = process_routing(self, "fit", **metadata).estimator.fit if metadata else {}
+        if not isinstance(rows, slice) and get_routing_for_object(self._base()).consumes("fit", ["sample_weight"]):
+            raise ValueError("sample_weight counts rows here, and the estimator asks for it under the same name. Use "
+                             "its set_fit_request(sample_weight='trust'), and fit(..., trust=) for its own weights.")
         of_rows = {name for name, value in wanted.items() if np.shape(value)[:1] == (n,)}
         return lambda kept: {name: np.asarray(value)[rows][kept] if name in of_rows else value
                              for name, value in wanted.items()}
