@@ -15,7 +15,7 @@ from buttress.audit.reading import entries
 from buttress.audit.reading.cautions import counts, skewed, stretched, tells
 from buttress.audit.reading.source import kind_of, load, read_call
 from buttress.audit.reading.split import split
-from buttress.audit.reading.table import make_table
+from buttress.audit.reading.table import columns_of, make_table
 from buttress.audit.reading.texts import texts_of
 from buttress.audit.writing.paste import paste
 
@@ -336,3 +336,10 @@ def test_a_large_table_is_looked_at_in_part_before_it_is_read_whole():
                "sorted": y + 0.9 * rng.random(n), "mixed": rng.choice(["a", "b"], n)}
     found = [tells(column.astype(object) if column.dtype.kind == "U" else column, y, y) for column in columns.values()]
     assert found == ["", "alone tells", "alone tells", "alone tells", ""]
+
+
+@pytest.mark.parametrize("names", [["a", "a"], [1, "1"]])
+def test_two_columns_of_one_name_are_refused(names):
+    """Of a column 1 and a column "1" one was left out without a word."""
+    with pytest.raises(ValueError, match="two columns called"):
+        columns_of(pd.DataFrame(np.zeros((30, 2)), columns=names))

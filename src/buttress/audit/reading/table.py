@@ -130,6 +130,10 @@ class Table:
 def columns_of(X: ArrayLike | Frame) -> dict[str, object]:
     """Return the columns of an array (named by number) or of a pandas or polars frame."""
     if is_frame(X):
+        names = [str(name) for name in X.columns]
+        if len(set(names)) < len(names):
+            raise ValueError(f"X has two columns called {max(names, key=names.count)!r}. Rename one of them: what is "
+                             "found is said of columns by name.")
         return {str(name): X[name] for name in X.columns}
     X = np.asarray(X)
     if X.ndim != 2:
