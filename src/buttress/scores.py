@@ -8,6 +8,7 @@ with scalers, or in a fitted search.
 
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -112,8 +113,10 @@ def as_classifier(model: Scorable) -> ScoredClassifier | ProbabilisticClassifier
 def check_one_label(model: Scorable, X: Any = None) -> None:
     """Raise ValueError where a fitted classifier predicts several labels for the first of the rows X, or for zeros."""
     X = np.zeros((1, model.n_features_in_)) if X is None else X  # type: ignore[union-attr]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of arrays in place of frames
+    nameless = hasattr(model, "feature_names_in_") and not hasattr(X, "columns")
+    with warnings.catch_warnings() if nameless else nullcontext():  # filters are those of all threads
+        if nameless:
+            warnings.simplefilter("ignore")  # of arrays in place of frames
         predicted = np.shape(as_classifier(model).predict(X[:1]))
     if predicted != (1,):
         raise ValueError(f"{type(model).__name__} predicts several labels a row. Attacks and certificates need a "

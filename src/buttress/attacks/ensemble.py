@@ -1,6 +1,5 @@
 """The worst of several attacks within one ball, so that no single weak one is taken for robustness."""
 
-import warnings
 from functools import partial
 from typing import Any
 
@@ -8,13 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from buttress._arrays import to_numpy
-from buttress._checks import check_count
+from buttress._checks import check_count, silent
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, Rows, VectorLike
 from buttress.attacks.ball import Ball, ball_of, direction
 from buttress.attacks.gradient import REACH, descend, generator, starts_at_others, walk_to_rivals
 from buttress.attacks.joint import under_threat
 from buttress.attacks.nearest import carlini_wagner, zoo
-from buttress.attacks.problem import Worst, pose, warn_of_units
+from buttress.attacks.problem import BlindAttackWarning, Worst, pose, warn_of_units
 from buttress.scores import Scorable
 from buttress.threats import ThreatModel, check_threat
 
@@ -152,8 +151,7 @@ def _try_nearest(worst: Worst, y: VectorLike, ball: Ball, bounds: BoundsLike | N
     X = problem.as_fitted(to_numpy(problem.X[rows]))
     labels = np.asarray(y)[to_numpy(rows)]
     box = None if bounds is None else tuple(to_numpy(side[rows]) for side in (problem.low, problem.high))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="No score of")  # said of the whole ensemble, if of anything
+    with silent(BlindAttackWarning):  # blindness is said of the whole ensemble, if of anything
         if ball.norm == "l2" and bool(worst.sloped.any()):
             found.append(carlini_wagner(problem.model, X, labels, bounds=box, random_state=rng,
                                         device=problem.place.device, return_info=True))

@@ -8,7 +8,6 @@ after the other, each the worst beside those before. The attack then moves the n
 around its versions of least margin.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
@@ -16,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from buttress._arrays import NUMPY, to_numpy
-from buttress._checks import Array
+from buttress._checks import Array, silent
 from buttress._types import Mask, MatrixLike, Rows, VectorLike
 from buttress.attacks.ball import ball_of
-from buttress.attacks.problem import AttackInfo, Problem, distances, pose, warn_if_flat
+from buttress.attacks.problem import AttackInfo, BlindAttackWarning, Problem, distances, pose, warn_if_flat
 from buttress.scores import Scorable
 from buttress.threats import Moves, ThreatModel, Way, read_threat
 
@@ -142,8 +141,7 @@ class _Versions:
         if self.moves.limited:
             moved = self._chosen(rows, X) if chosen is None else chosen
             box = np.where(moved, box[0], X), np.where(moved, box[1], X)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="No score of")  # said of all balls together, if of anything
+        with silent(BlindAttackWarning):  # blindness is said of all balls together, if of anything
             found, info = attack(self.problem.as_fitted(X), y[rows], eps=self.moves.reach, norm=self.moves.norm,
                                  bounds=box, return_info=True)
         self.queries += info.queries

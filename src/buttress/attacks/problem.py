@@ -20,6 +20,10 @@ WIDE_BOX = 100  # width from which an eps below 1 looks meant for a box of 1
 SINGLE_ROUNDED = 1e-4  # of the largest score: what float32 may be wrong by
 
 
+class BlindAttackWarning(UserWarning):
+    """No score changed near most rows that stand: that the attack failed says nothing."""
+
+
 @dataclass
 class AttackInfo:
     """What an attack achieved, per row.
@@ -143,7 +147,8 @@ def warn_if_flat(model: Classifier, blind: int, standing: int) -> None:
     if 2 * blind > standing:
         warn_user(f"No score of {type(model).__name__} changed near {blind} of the {standing} rows it gets right, so "
                   "this attack was blind there: that it failed says nothing about robustness. Scores of trees and "
-                  "constant models are flat; worst_case also tries points far off, and exact settles trees.")
+                  "constant models are flat; worst_case also tries points far off, and exact settles trees.",
+                  BlindAttackWarning)
 
 
 class Met(ABC):
