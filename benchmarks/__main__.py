@@ -3,6 +3,7 @@
     python -m benchmarks [--data-dir DIR]            writes the tables of docs/scoreboard.md, in some ten minutes
     python -m benchmarks --only linear attacks       prints the tables of these groups
     python -m benchmarks --keep FOLDER               keeps what each group measured, and goes on from there
+    python -m benchmarks --compare OLD NEW           two commits in turns: which fits became slower
 
 DIR has mnist/ and uci/; without it the rows that need them are left out, and nothing is fetched. Peers are imported
 where they are installed: ``pip install scikit-learn-intelex adversarial-robustness-toolbox packaging pyod cleanlab
@@ -25,6 +26,7 @@ sys.path.insert(0, str(HERE))
 from results import write  # noqa: E402
 from rows import GROUPS, rows_of  # noqa: E402
 from scoreboard import Better, Row, tables  # noqa: E402
+from watch import compare  # noqa: E402
 
 
 def measured(group: str, folder: str | None, keep: Path | None) -> tuple[list[Row], float]:
@@ -47,9 +49,15 @@ def main() -> None:
     """Measure the groups one after the other, and write or print their tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", help="folder with mnist/ and uci/")
-    parser.add_argument("--only", nargs="+", choices=GROUPS, help="these groups, printed")
+    parser.add_argument("--only", nargs="+", help="these groups, printed; of --compare rows whose names hold this")
     parser.add_argument("--keep", type=Path, help="folder for what each group measured")
+    parser.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"), help="times of two commits, see watch.py")
+    parser.add_argument("--turns", type=int, default=5, help="of --compare")
     given = parser.parse_args()
+    if given.compare:
+        sys.exit(compare(given.compare, given.turns, given.only or [], given.data_dir) > 0)
+    if unknown := set(given.only or ()) - set(GROUPS):
+        parser.error(f"unknown groups: {', '.join(unknown)}. Choose from {', '.join(GROUPS)}.")
     groups = {}
     spent = 0.0
     command = "python -m benchmarks" + " --data-dir DIR" * bool(given.data_dir)
