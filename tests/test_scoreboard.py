@@ -1,4 +1,4 @@
-"""The scoreboard: who is better in a row, and tables whose rows all look alike."""
+"""The scoreboard: who is better in a row, tables whose rows all look alike, and two commits side by side."""
 
 import importlib.util
 import sys
@@ -37,3 +37,34 @@ def test_wins_and_losses_are_counted_and_an_absent_peer_is_named():
     assert "| first | s | 1 | 3 | ART | 3.00 | buttress |" in table
     assert "| second | s | 3 | 1 | ART | 0.33 | ART |" in table
     assert "| third | s |  | not installed | MAPIE |  | not measured |" in table
+
+
+def test_of_two_commits_a_slower_row_is_measured_again_and_counted(monkeypatch, capsys):
+    import watch
+
+    asked = []
+    times = {"same": lambda new, asks: 1.05 if new else 1.0, "slow": lambda new, asks: 1.2 if new else 1.0,
+             "disturbed": lambda new, asks: 1.0 if not new or asks > 4 else 1.5, "new": lambda new, asks: 1.0 if new else watch.np.inf}
+    monkeypatch.setattr(watch, "ROWS", dict.fromkeys(times))
+    monkeypatch.setattr(watch, "exported", lambda commit, folder: commit)
+
+    def seconds(source, name, folder):
+        asked.append((source, name))
+        return times[name](source == "NEW", asked.count((source, name)))
+
+    monkeypatch.setattr(watch, "seconds", seconds)
+    assert watch.compare(("OLD", "NEW"), 3, [], None) == 1
+    assert {name: asked.count(("NEW", name)) for name in times} == {"same": 4, "slow": 7, "disturbed": 7, "new": 1}
+    table = capsys.readouterr().out
+    assert "| slow | 1 | 1.2 | 1.20 |" in table
+    assert "| disturbed | 1 | 1 | 1.00 |" in table
+    assert "| new | unknown | 1 |  |" in table
+
+
+def test_a_commit_is_exported_whole_and_its_rows_are_timed(tmp_path):
+    import watch
+
+    source = watch.exported("HEAD", tmp_path / "new")
+    assert (source / "buttress" / "__init__.py").exists()
+    assert 0 < watch.seconds(source, "iris, C=1", None) < float("inf")
+    assert watch.seconds(tmp_path / "nothing", "no such row", None) == float("inf")
