@@ -14,13 +14,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler, normalize
+from sklearn.utils.validation import has_fit_parameter
 
 from buttress import (
     SVC,
     SVR,
+    AdversarialLinearSVC,
     AdversarialSVC,
     AdvSVM,
+    CertifiedSVC,
     KernelClassifier,
+    LeastSquaresClassifier,
     LinearSVC,
     RobustKernelClassifier,
     StochasticAdvSVM,
@@ -357,6 +361,81 @@ def test_prediction_sets_cover():
         held = model.predict_set(X[150:], coverage=0.8)
         covered.append(held[np.arange(250), y[150:]].mean())
     assert 0.76 < np.mean(covered) < 0.86
+
+
+def rare_class(n, seed):
+    """Three classes in the plane, of which the last has a twelfth of the rows and lies within the second."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(3, size=n, p=[0.5, 5 / 12, 1 / 12])
+    return rng.normal(size=(n, 2)) + np.array([[0, 0], [2, 0], [2, 1]])[y], y
+
+
+def test_sets_by_class_cover_the_rare_class_too():
+    covered = {False: [], True: []}
+    for seed in range(15):
+        X, y = rare_class(1500, seed)
+        model = SVC().fit(X[:400], y[:400])
+        for by_class, shares in covered.items():
+            inside = model.predict_set(X[400:], by_class=by_class)[np.arange(1100), y[400:]]
+            shares.append([inside[y[400:] == c].mean() for c in range(3)])
+    assert np.mean(covered[False], axis=0)[2] < 0.75
+    by_class = np.mean(covered[True], axis=0)
+    assert np.all((by_class > 0.87) & (by_class < 0.95))
+
+
+@pytest.mark.filterwarnings("ignore:StochasticLinearSVC stopped")
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
+def test_a_class_is_in_a_set_by_its_rows_alone(model):
+    """By definition: at most a tenth of m + 1 rows of the class, left out, have a smaller lead."""
+    X, y = rare_class(240, 3)
+    labels = np.array(["b", "a", "c"])[y]
+    fitted = clone(model).fit(X, labels)
+    calibration, held = fitted._calibrated(), fitted._held_out()
+    leads = calibration.leads(fitted._scores_of(X)[0])
+    own = calibration.leads(held.scores)[np.arange(len(held.codes)), held.codes]
+    inside = fitted.predict_set(X, by_class=True)
+    for c in range(3):
+        rows = own[(held.codes == c) & (held.weight > 0)]
+        smaller = (rows[:, None] <= leads[:, c]).sum(axis=0)
+        assert_array_equal(inside[:, c], smaller >= np.floor(0.1 * (len(rows) + 1) + 1e-9))
+
+
+@pytest.mark.filterwarnings("ignore:StochasticLinearSVC stopped")
+@pytest.mark.parametrize("model", [*CLASSIFIERS, CertifiedSVC(), LeastSquaresClassifier(),
+                                   StochasticAdvSVM(**RKHS, random_state=0)], ids=str)
+def test_groups_are_of_the_rows_given_to_fit(model):
+    X, y = problem()
+    labels = np.array(["b", "a"])[y]
+    weight = np.array([0.0, 2.0, 1.0] * 20)
+    fitted = clone(model)
+    weighted = has_fit_parameter(fitted, "sample_weight")
+    fitted.fit(X, labels, **({"sample_weight": weight} if weighted else {}))
+    held = fitted._held_out()
+    of = held.in_groups((np.arange(60), np.arange(60)), 60)
+    used = held.weight > 0
+    assert_array_equal(labels[of.own[used]], fitted.classes_[held.codes[used]])
+    assert set(of.own[used]) == set(np.flatnonzero(weight) if weighted else range(60))
+    numbers = fitted.predict_set(X, coverage=0.7, groups=(labels, np.where(X[:, 0] > 0, "a", "b")))
+    words = fitted.predict_set(X, coverage=0.7, groups=(labels == "a", X[:, 0] > 0))
+    assert_array_equal(numbers, words)
+    with pytest.raises(ValueError, match="groups must be two arrays, of the 60 rows given to fit and of the 2 rows"):
+        fitted.predict_set(X[:2], groups=(labels[1:], labels[:2]))
+
+
+def test_groups_of_rows_that_a_machine_joins_are_refused():
+    X, y = problem()
+    model = AdversarialLinearSVC().fit(X, y)
+    assert model.predict_set(X, by_class=True).any()
+    with pytest.raises(ValueError, match="joins equal rows"):
+        model.predict_set(X, groups=(y, y))
+
+
+def test_a_class_of_too_few_rows_is_in_every_set():
+    X, y = problem()
+    y = np.where(np.arange(60) < 4, 2, y)
+    model = SVC(class_weight="balanced").fit(X, y)  # balanced, the four rows weigh as much as twenty
+    with pytest.warns(UserWarning, match=r"promised for 1 of 3 parts.*fewer than 9 training rows: class 2 \(4\)"):
+        assert model.predict_set(X, by_class=True)[:, 2].all()
 
 
 def test_the_threshold_is_the_exact_conformal_one():

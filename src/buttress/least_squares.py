@@ -109,7 +109,8 @@ class LeastSquaresClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
                              "values are of. Give a function of two arrays of rows.")
         rows, labels = check_X_y(self, X, y, sparse=True)
         weight = check_weights(sample_weight, rows)
-        rows, labels, weight = rows[weight > 0], labels[weight > 0], weight[weight > 0]
+        n, used = len(weight), np.flatnonzero(weight)
+        rows, labels, weight = rows[used], labels[used], weight[used]
         self.classes_, codes = check_classes(labels, "LeastSquaresClassifier")
         kernel = fitted_kernel(self, rows, weight)
         first, group = _different(rows)
@@ -122,7 +123,7 @@ class LeastSquaresClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         self.expansion_ = KernelExpansion(kernel, centers(kernel, here), coef, intercept)
         self.contrasts_ = class_contrasts(len(self.classes_))
         self.loo_decision_ = machine.left_out(targets, self.alpha_)[group]
-        self._certainty = Certainty(HeldOut(self.loo_decision_, codes, weight, len(self.classes_)))
+        self._certainty = Certainty(HeldOut(self.loo_decision_, codes, weight, len(self.classes_), row=used, given=n))
         return self
 
     def target_weights(self, X: Array, sample_weight: Array) -> GramSmoother:

@@ -184,7 +184,8 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
         scores = [left_out(problem, fit.plane.w, fit.plane.b, a, groups)
                   for problem, fit, a in zip(task.problems, fits, multipliers, strict=True)]
         weight = task.bound / self.C
-        self._certainty = Certainty(HeldOut(np.column_stack(scores), task.codes, weight, len(self.classes_)))
+        self._certainty = Certainty(HeldOut(np.column_stack(scores), task.codes, weight, len(self.classes_),
+                                            row=np.flatnonzero(task.counted), given=len(task.counted)))
 
 
 @advises(**LINEAR)

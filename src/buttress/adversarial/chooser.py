@@ -202,7 +202,7 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         """Return the logarithms of :meth:`predict_proba`."""
         return np.log(self.predict_proba(X))
 
-    def predict_set(self, X: MatrixLike, coverage: float = 0.9) -> NDArray[np.bool_]:
+    def predict_set(self, X: MatrixLike, coverage: float = 0.9, **by: Any) -> NDArray[np.bool_]:
         """Return which classes are in the prediction set of each row of X, as the kernel machines of this package do.
 
         Raises ValueError where the candidate chosen has none, such as trees.
@@ -211,7 +211,7 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         if not hasattr(self.estimator_, "predict_set"):
             raise ValueError(f"{self.chosen_} has no prediction sets. Use candidates that have them, such as "
                              "candidates=[CertifiedSVC(), AdversarialSVC()].")
-        return self.estimator_.predict_set(check_X(self, X), coverage)
+        return self.estimator_.predict_set(check_X(self, X), coverage, **by)
 
 
 def default_candidates(X: Array, n_classes: int, norm: str) -> list[Any]:

@@ -96,7 +96,8 @@ def _held_out(
         h = leverages(Z, curvature * len(problem.X) / len(some), loss.ridge, intercept=intercept)
         h += left_over(missed, curvature, loss.ridge)
         out[:, column] = one_step(scores[:, column], loss.slopes, weight, h, None)
-    return HeldOut(out, problem.codes[some], np.ones(len(some)), len(problem.contrasts))
+    return HeldOut(out, problem.codes[some], np.ones(len(some)), len(problem.contrasts), row=some,
+                   given=len(problem.X))
 
 
 def _drawn(codes: Rows) -> Rows:

@@ -19,6 +19,7 @@ from scipy.special import expit, logit, softmax
 from buttress._checks import Array
 from buttress._state import Attribute, State
 from buttress._types import Rows
+from buttress.certainty.conformal import GroupPair, Groups, grouped
 from buttress.expansion import pairs_of
 
 LEAST_SLOPE = 1e-6  # in deviations of the score: scores that point the wrong way, as of noise, say next to nothing
@@ -36,7 +37,8 @@ At = Callable[[Array], tuple[float, Array, Array]]  # value, gradient and Hessia
 class HeldOut:
     """Scores (n, k) of training rows under fits without them, NaN where a row has no part; class numbers and weights.
 
-    Where labels may be wrong ``true`` (n, n_classes) holds the probability of each class given the label.
+    Where labels may be wrong ``true`` (n, n_classes) holds the probability of each class given the label. ``row`` (n,)
+    are the numbers of the rows among those ``given`` to fit, None where that is not known.
     """
 
     _state = State(
@@ -45,7 +47,9 @@ class HeldOut:
         Attribute("weight", "nonnegative", "n_rows"),
         Attribute("n_classes", "count", length="n_classes"),
         Attribute("pairs", "bool"),
-        Attribute("true", "share", "n_rows, n_classes or none"))
+        Attribute("true", "share", "n_rows, n_classes or none"),
+        Attribute("row", "index", "n_rows or none", below="n_given"),
+        Attribute("given", "count", "one or none", length="n_given"))
 
     scores: Array
     codes: Rows
@@ -53,6 +57,17 @@ class HeldOut:
     n_classes: int
     pairs: bool = False  # each score is of a pair of classes
     true: Array | None = None
+    row: Rows | None = None
+    given: int | None = None
+
+    def in_groups(self, groups: GroupPair | None, m: int) -> Groups:
+        """Return the groups of these rows and of m new ones."""
+        if self.row is None or self.given is None:
+            if groups is not None:
+                raise ValueError("This machine joins equal rows as it is fitted, or draws them, and holds no scores of "
+                                 "those given. Leave groups=None, or use a model such as SVC or LinearSVC.")
+            return grouped(None, self.codes, len(self.codes), m)
+        return grouped(groups, self.row, self.given, m)
 
 
 @dataclass

@@ -14,14 +14,20 @@ Benjamini & Hochberg's procedure keeps the share of typical rows among those cal
 Sesia, Testing for outliers with conformal p-values, 2023, theorem 2; section 2.4 for the adaptive version).
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from buttress._checks import Array, check_number, warn_user
-from buttress._types import Mask
+from buttress._types import Mask, Rows
 
 ROUNDING = 1e-9  # of a number of rows
 HALF = 0.5  # p-values above it count as typical rows' in the adaptive version: Storey's usual choice
+NAMED = 5  # groups named in a warning
+GroupPair = tuple[ArrayLike, ArrayLike]  # groups of the training rows (n,), and of the rows asked about (m,)
 
 
 def rows_needed(p: float) -> int:
@@ -49,6 +55,57 @@ def lower_threshold(values: Array, weight: Array, coverage: float) -> float:
     below = np.cumsum(weight[order])
     allowed = (1 - share) * (weight.sum() + 1)
     return float(values[order][np.searchsorted(below, np.floor(allowed + ROUNDING) - ROUNDING)])
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Numbers of the groups of rows left out, ``own`` (-1 where no new row has it), and of new rows, and the groups."""
+
+    own: Rows
+    new: Rows
+    names: list[Any]
+
+
+def grouped(groups: GroupPair | None, row: Rows, given: int, m: int) -> Groups:
+    """Return the groups of the training rows numbered ``row``, of ``given`` ones, and of m new ones; one without any.
+
+    A group that equals no other, such as NaN, is a group of one row. Raises ValueError for other lengths.
+    """
+    if groups is None:
+        return Groups(np.zeros(len(row), dtype=np.intp), np.zeros(m, dtype=np.intp), [None])
+    pair = [np.asarray(of, dtype=object) for of in groups]
+    if [of.shape for of in pair] != [(given,), (m,)]:
+        raise ValueError(f"groups must be two arrays, of the {given} rows given to fit and of the {m} rows of X. Got "
+                         f"{len(pair)}, of shapes {[of.shape for of in pair][:2]}.")
+    numbers: dict[Any, int] = {}
+    new = np.array([numbers.setdefault(one, len(numbers)) for one in pair[1]], dtype=np.intp)
+    own = np.array([numbers.get(one, -1) for one in pair[0][row]], dtype=np.intp)
+    return Groups(own, new, list(numbers))
+
+
+def too_few(coverage: float, counts: Array, names: Sequence[str], instead: str) -> Mask:
+    """Return which ``counts`` of rows are too few to promise this coverage; warn of them by name."""
+    needed = rows_needed(1 - coverage)
+    few = counts < needed * (1 - ROUNDING)
+    if few.any():
+        listed = [f"{names[k]} ({counts[k]:g})" for k in np.flatnonzero(few)[:NAMED]]
+        more = ", ..." if few.sum() > NAMED else ""
+        warn_user(f"coverage={coverage:g} cannot be promised for {few.sum()} of {len(few)} parts, which have fewer "
+                  f"than {needed} training rows: {', '.join(listed)}{more}. {instead}")
+    return few
+
+
+def thresholds(values: Array, weight: Array, part: Rows, names: Sequence[str], coverage: object) -> Array:
+    """Return :func:`lower_threshold` of each part of the rows, as ``part`` (n,) numbers them; -inf of one of too few.
+
+    A part counts no more rows than it has, since class weights say nothing of how many it has.
+    """
+    share = check_number("coverage", coverage, 0, 1)
+    rows = [np.flatnonzero(part == k) for k in range(len(names))]
+    counted = [weight[own] / max(1.0, weight[own].sum() / max(len(own), 1)) for own in rows]
+    few = too_few(share, np.array([one.sum() for one in counted]), names, "Their sets hold every class in question.")
+    return np.array([-np.inf if few[k] else lower_threshold(values[rows[k]], counted[k], share)
+                     for k in range(len(names))])
 
 
 def p_values(distance2: Array, left_out: Array, weight: Array) -> Array:

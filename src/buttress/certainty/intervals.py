@@ -15,19 +15,19 @@ A support vector machine has the values of rows left out, and no fits without th
 the jackknife, which covers as the jackknife+ does where no row moves the fit much elsewhere (shown there too).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._checks import Array
+from buttress._checks import Array, check_number
 from buttress._compiling import compile_kernel
 from buttress._predicting import rows_to_score
 from buttress._rows import drawn_rows, equal_rows
 from buttress._state import Attribute, State
 from buttress._tuned import tuned
 from buttress._types import DenseOrSparse, MatrixLike, Parameters, Rows
-from buttress.certainty.conformal import check_coverage
+from buttress.certainty.conformal import GroupPair, check_coverage, grouped, too_few
 from buttress.certainty.left_out import landmark_root
 from buttress.expansion import KernelExpansion
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit, Ridge
@@ -51,13 +51,13 @@ class Intervals:
 INTERVALS = Intervals()
 
 
-@dataclass(frozen=True)
+@dataclass
 class HeldOutFits:
     """Fits without some of the rows, as columns of coefficients, and how far each row is from the fit without it.
 
     ``coef`` (m, K + 1) and ``intercept`` (K + 1,) take the place of the model's own: K fits, then the local scale. Fit
     ``fold[i]`` left row i out; ``distance`` (n,) are |y_i - mu_i(x_i)| / s_i, ``weight`` (n,) says how much rows count,
-    and ``least`` is the least local scale.
+    and ``least`` is the least local scale. ``row`` (n,) are the numbers of the rows among the ``given`` ones.
     """
 
     _state = State(
@@ -66,7 +66,9 @@ class HeldOutFits:
         Attribute("fold", "index", "n_judged", below="n_fits"),
         Attribute("distance", "real", "n_judged"),
         Attribute("weight", "nonnegative", "n_judged"),
-        Attribute("least", "nonnegative"))
+        Attribute("least", "nonnegative"),
+        Attribute("row", "index", "n_judged", below="n_given"),
+        Attribute("given", "count", length="n_given"))
 
     coef: Array
     intercept: Array
@@ -74,11 +76,18 @@ class HeldOutFits:
     distance: Array
     weight: Array
     least: float
+    row: Rows
+    given: int
 
     def times(self, unit: float, shift: float, coef: Array, intercept: Array) -> "HeldOutFits":
         """Return the same for targets times ``unit`` plus ``shift``, the coefficients given in these units."""
         moved = intercept + np.append(np.full(coef.shape[1] - 1, shift), 0.0)
-        return HeldOutFits(coef, moved, self.fold, self.distance, self.weight, self.least * unit)
+        return replace(self, coef=coef, intercept=moved, least=self.least * unit)
+
+    def of_rows(self, own: Rows) -> "HeldOutFits":
+        """Return the same of some of the rows, numbered or in a mask."""
+        return replace(self, fold=self.fold[own], distance=self.distance[own], weight=self.weight[own],
+                       row=self.row[own])
 
 
 def hold_out(
@@ -103,7 +112,7 @@ def hold_out(
     rows = np.arange(n)[drawn_rows(n, INTERVALS.rows)]
     scale_coef, scale, least = local_scale(ridge, size, fit, alpha, weight, rows)
     return HeldOutFits(np.column_stack([coef, scale_coef]), np.zeros(coef.shape[1] + 1), fold[rows],
-                   size[rows] / scale, weight[rows], least)
+                   size[rows] / scale, weight[rows], least, rows, n)
 
 
 def jackknife(
@@ -126,8 +135,8 @@ def jackknife(
                     groups=None, weight=weight, by_folds=False)
     scale = np.zeros(len(expansion.coef))
     scale[some] = root @ held.coef[:-1, 1]
-    return HeldOutFits(np.column_stack([expansion.coef, scale]), np.append(expansion.intercept, held.coef[-1, 1]),
-                       held.fold, held.distance, held.weight, held.least)
+    return replace(held, coef=np.column_stack([expansion.coef, scale]),
+                   intercept=np.append(expansion.intercept, held.coef[-1, 1]))
 
 
 def folds_of(n: int, groups: Rows | None, most: int) -> Rows:
@@ -179,11 +188,27 @@ def _width(size: Array, scale: Array, weight: Array) -> float:
     return float(size[order[k]] / scale[order[k]] * (weight @ scale) / reach[-1])
 
 
-def interval(held: HeldOutFits, values: Array, coverage: float) -> Array:
+def interval(held: HeldOutFits, values: Array, coverage: float, groups: GroupPair | None = None) -> Array:
     """Return the lower and upper ends (n_new, 2) from the columns of ``held`` at the new rows, ``values`` (n_new, K+1).
 
-    Raises ValueError for a coverage outside (0, 1) or one that asks for more rows than there are.
+    With ``groups``, of the training rows given and of the new ones, each group has its own quantiles.
+
+    Raises ValueError for a coverage outside (0, 1) or one that asks for more rows than there are; of a group that is
+    a warning, and its intervals have no ends.
     """
+    if groups is None:
+        return _interval(held, values, coverage)
+    share = check_number("coverage", coverage, 0, 1)
+    of = grouped(groups, held.row, held.given, len(values))
+    counts = np.array([held.weight[of.own == k].sum() for k in range(len(of.names))])
+    few = too_few(share, counts, [f"group {name!r}" for name in of.names], "Their intervals have no ends.")
+    ends = np.tile([-np.inf, np.inf], (len(values), 1))
+    for k in np.flatnonzero(~few):
+        ends[of.new == k] = _interval(held.of_rows(of.own == k), values[of.new == k], share)
+    return ends
+
+
+def _interval(held: HeldOutFits, values: Array, coverage: float) -> Array:
     share = check_coverage(coverage, float(held.weight.sum()))
     needed = share * (held.weight.sum() + 1) * (1 - ROUNDING)
     order = np.lexsort((held.distance, held.fold))
@@ -247,14 +272,18 @@ class ExpansionIntervals:
     expansion_: KernelExpansion
     held_out_: HeldOutFits
 
-    def predict_interval(self, X: MatrixLike, coverage: float = 0.9) -> Array:
+    def predict_interval(
+        self, X: MatrixLike, coverage: float = 0.9, *, groups: GroupPair | None = None
+    ) -> Array:
         """Return the lower and upper ends, shape (n, 2), of intervals that hold new targets with this probability.
 
-        The intervals are CV+, scaled locally: see :mod:`buttress.certainty.intervals` for what is promised.
+        The intervals are CV+, scaled locally: see :mod:`buttress.certainty.intervals` for what is promised. With
+        ``groups``, a pair of labels of the training rows as given to ``fit`` and of the rows of X, of each group.
 
-        Raises ValueError for a coverage outside (0, 1), or with fewer rows than coverage / (1 - coverage).
+        Raises ValueError for a coverage outside (0, 1), or with fewer rows than coverage / (1 - coverage); of a group
+        of so few a warning, and its intervals are infinite.
         """
         check_is_fitted(self)
         held = self.held_out_
         columns = KernelExpansion(self.expansion_.kernel, self.expansion_.centers, held.coef, held.intercept)
-        return interval(held, columns(rows_to_score(self, X)), coverage)
+        return interval(held, columns(rows_to_score(self, X)), coverage, groups)

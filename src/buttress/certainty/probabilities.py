@@ -12,7 +12,7 @@ from buttress._documented import Documented
 from buttress._state import Attribute, State
 from buttress._types import Labels, MatrixLike, Rows
 from buttress.certainty.calibration import Calibration, HeldOut, calibrate
-from buttress.certainty.conformal import lower_threshold
+from buttress.certainty.conformal import GroupPair, lower_threshold, thresholds
 
 
 @dataclass
@@ -66,17 +66,35 @@ class Probabilities(Documented):
         """Return the logarithms of :meth:`predict_proba`."""
         return np.log(self.predict_proba(X))
 
-    def predict_set(self, X: MatrixLike, coverage: float = 0.9) -> NDArray[np.bool_]:
+    def predict_set(
+        self, X: MatrixLike, coverage: float = 0.9, *, by_class: bool = False, groups: GroupPair | None = None
+    ) -> NDArray[np.bool_]:
         """Return which classes are in the prediction set of each row of X, (n, n_classes), columns as ``classes_``.
 
         Of new rows like the training rows the share ``coverage`` has its class in its set. A set of several classes
         says that the row does not tell them apart; an empty one that each class would be an exception.
 
-        Raises ValueError for a coverage outside (0, 1), or too large for the number of training rows.
+        With ``by_class`` this holds of the rows of each class, and with ``groups``, a pair of labels of the training
+        rows as given to ``fit`` and of the rows of X, of the rows of each group. Where a class or group has too few
+        training rows to promise it, fewer than coverage / (1 - coverage), it is in every set, or its rows' sets hold
+        all classes, and a warning says so.
+
+        Raises ValueError for a coverage outside (0, 1), or too large for the number of training rows, and for groups
+        that are not two arrays as long as the rows.
         """
         calibration = self._calibrated()
-        threshold = lower_threshold(*calibration.own_leads(self._held_out()), coverage)
-        return calibration.leads(self._scores_of(X)[0]) >= threshold
+        held = self._held_out()
+        own, weight = calibration.own_leads(held)
+        leads = calibration.leads(self._scores_of(X)[0])
+        if not by_class and groups is None:
+            return leads >= lower_threshold(own, weight, coverage)
+        used = held.weight > 0
+        of = held.in_groups(groups, len(leads))
+        kinds = [f"class {label!r}" for label in self.classes_.tolist()] if by_class else ["rows"]
+        names = [kind if groups is None else f"{kind} of group {group!r}" for group in of.names for kind in kinds]
+        part = of.own[used] * len(kinds) + (held.codes[used] if by_class else 0)
+        part[of.own[used] < 0] = -1
+        return leads >= thresholds(own, weight, part, names, coverage).reshape(-1, len(kinds))[of.new]
 
     def _calibrated(self) -> Calibration:
         certainty = getattr(self, "_certainty", None)

@@ -176,7 +176,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         self.agreement_ = of_all(np.mean(found.votes == self.inlier_mask_[rows], axis=0), 1.0)
         scores = of_all(found.last.scores[:, 1:] if C == 2 else found.last.scores, 0.0)
         self._certainty = Certainty(HeldOut(scores, codes, (~isolated).astype(np.float64), C,
-                                            true=of_all(found.true, 1 / C)))
+                                            true=of_all(found.true, 1 / C), row=np.arange(n), given=n))
 
 
 def share_left(share: float | None, isolated: NDArray[np.bool_]) -> float | None:

@@ -25,6 +25,7 @@ from buttress._state import Attribute, State
 from buttress._threads import threads_for
 from buttress._types import Labels, MatrixLike, RandomStateLike, VectorLike
 from buttress._weights import repeated_rows
+from buttress.certainty.conformal import GroupPair
 from buttress.certainty.intervals import hold_out, interval
 from buttress.robust.design import warn_of_near_copies
 from buttress.robust.judged import Found, keep_rows, least_residual_scale, scaled_targets, warn_of_misleading
@@ -230,16 +231,20 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
         return summarise(self.mm_, [*(["intercept"] if self.fit_intercept else []), *map(str, names)], coverage)
 
-    def predict_interval(self, X: MatrixLike, coverage: float = 0.9) -> Array:
+    def predict_interval(
+        self, X: MatrixLike, coverage: float = 0.9, *, groups: GroupPair | None = None
+    ) -> Array:
         """Return the lower and upper ends, shape (n, 2), of intervals that hold new targets with this probability.
 
-        The intervals are CV+, scaled locally: see :mod:`buttress.certainty.intervals` for what is promised.
+        The intervals are CV+, scaled locally: see :mod:`buttress.certainty.intervals` for what is promised. With
+        ``groups``, a pair of labels of the training rows as given to ``fit`` and of the rows of X, of each group.
 
-        Raises ValueError for a coverage outside (0, 1), or with fewer rows than coverage / (1 - coverage).
+        Raises ValueError for a coverage outside (0, 1), or with fewer rows than coverage / (1 - coverage); of a group
+        of so few a warning, and its intervals are infinite.
         """
         check_is_fitted(self)
         held = self.held_out_
-        return interval(held, check_X(self, X) @ held.coef + held.intercept, coverage)
+        return interval(held, check_X(self, X) @ held.coef + held.intercept, coverage, groups)
 
 
 def _described(columns: ColumnUnits, coef: Array, middle: float) -> dict[str, Any]:

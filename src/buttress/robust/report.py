@@ -79,6 +79,9 @@ def of_rows_given(model: Model, rows: slice | Rows, n: int) -> Model:
             whole = np.full((n, *value.shape[1:]), unknown, value.dtype)
             whole[here] = value[first]
             setattr(model, name, whole)
+    for held in (getattr(model, "held_out_", None), getattr(getattr(model, "_certainty", None), "held", None)):
+        if held is not None:
+            held.row, held.given = rows[held.row], n
     return model
 
 

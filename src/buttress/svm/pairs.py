@@ -180,7 +180,9 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
 
     def _held_out(self) -> HeldOut:
         kept = self._left_out
-        return HeldOut(self._left_out_scores(), kept.codes, kept.weight, len(self.classes_), self._classes().in_pairs)
+        n = len(kept.codes)
+        return HeldOut(self._left_out_scores(), kept.codes, kept.weight, len(self.classes_), self._classes().in_pairs,
+                       row=np.arange(n), given=n)
 
 
 def _best_intercept(y: Array, weight: Array, values: Array) -> float:

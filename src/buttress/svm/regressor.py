@@ -17,7 +17,7 @@ from buttress._rows import drawn_rows, equal_rows
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, MatrixLike, Rows
 from buttress._weights import check_weights
-from buttress.certainty.conformal import check_coverage
+from buttress.certainty.conformal import GroupPair, check_coverage
 from buttress.certainty.intervals import INTERVALS, ExpansionIntervals, HeldOutFits, jackknife
 from buttress.checkpoints.resumable import resumable
 from buttress.kernels import Kernel, Precomputed
@@ -126,20 +126,24 @@ class ExactRegressor(Documented, ExpansionIntervals, CallbackSupportMixin, Regre
         rows, scores = self._scores(X)
         return scores[:, 0].astype(rows.dtype, copy=False)
 
-    def predict_interval(self, X: MatrixLike, coverage: float = 0.9) -> Array:
+    def predict_interval(
+        self, X: MatrixLike, coverage: float = 0.9, *, groups: GroupPair | None = None
+    ) -> Array:
         """Return the lower and upper ends, shape (n, 2), of intervals that hold new targets with this probability.
 
         The intervals are the jackknife's, from the residuals of rows left out, scaled locally (of a Gram matrix given
         in advance they have one width): see :mod:`buttress.certainty.intervals` for what is promised. The first call
-        makes them and keeps them as ``held_out_``. Of more than 4,000 training rows so many speak for all.
+        makes them and keeps them as ``held_out_``. Of more than 4,000 training rows so many speak for all. With
+        ``groups``, a pair of labels of the training rows as given to ``fit`` and of the rows of X, of each group.
 
-        Raises ValueError for a coverage outside (0, 1), or with fewer rows than coverage / (1 - coverage).
+        Raises ValueError for a coverage outside (0, 1), or with fewer rows than coverage / (1 - coverage); of a group
+        of so few a warning, and its intervals are infinite.
         """
         check_is_fitted(self)
         if not hasattr(self, "held_out_") and hasattr(self, "_judged"):
             check_coverage(coverage, float(len(self._judged)))
             self.held_out_ = self._jackknife()
-        return super().predict_interval(X, coverage)
+        return super().predict_interval(X, coverage, groups=groups)
 
     def _jackknife(self) -> HeldOutFits:
         """Return what intervals are made of; the ridge of the scale is that of squared losses as large as these."""
@@ -147,7 +151,8 @@ class ExactRegressor(Documented, ExpansionIntervals, CallbackSupportMixin, Regre
         weight = self._left_out.weight[self._judged]
         weight = weight / weight.mean()
         alpha = max(float(np.abs(missed).mean()) / float(self.C), np.finfo(float).tiny)
-        return jackknife(self.expansion_, self._judged_rows, missed, weight, alpha)
+        held = jackknife(self.expansion_, self._judged_rows, missed, weight, alpha)
+        return replace(held, row=self._judged[held.row], given=len(self._left_out.weight))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -15,7 +15,7 @@ from buttress._state import Attribute, State
 from buttress._types import MatrixLike, Rows, VectorLike
 from buttress._weights import check_weights, weighted_median
 from buttress.certainty.calibration import HeldOut
-from buttress.certainty.conformal import check_coverage
+from buttress.certainty.conformal import GroupPair, check_coverage
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
 from buttress.certainty.left_out import Slopes, kernel_features, kernel_leverages, one_step
 from buttress.certainty.probabilities import Certainty, Probabilities
@@ -120,13 +120,16 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         self.__dict__.pop("held_out_", None)
         return self
 
-    def predict_interval(self, X: MatrixLike, coverage: float = 0.9) -> Array:
+    def predict_interval(
+        self, X: MatrixLike, coverage: float = 0.9, *, groups: GroupPair | None = None
+    ) -> Array:
         """Return the lower and upper ends, shape (n, 2), of intervals that hold new targets with this probability.
 
         The intervals are CV+, scaled locally: see :mod:`buttress.certainty.intervals` for what is promised. All
         training rows count, by their sample weight, those that the risk has trimmed too: the promise is about rows like
         all of them. The first call solves the weighted ridge problem that the descent ended in, without a tenth of the
-        rows each, in O(n^3), and keeps the result as ``held_out_``.
+        rows each, in O(n^3), and keeps the result as ``held_out_``. With ``groups``, a pair of labels of the training
+        rows as given to ``fit`` and of the rows of X, of each group.
 
         Raises ValueError for a coverage outside (0, 1), with fewer rows than coverage / (1 - coverage), and for models
         whose training rows are not at hand: on landmarks, of a linear or precomputed kernel, or with alpha=0.
@@ -135,7 +138,7 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         if not hasattr(self, "held_out_") and hasattr(self, "_targets"):
             check_coverage(coverage, float(np.count_nonzero(self._row_weights)))
             self.held_out_ = self._held_out_fits()
-        return super().predict_interval(X, coverage)
+        return super().predict_interval(X, coverage, groups=groups)
 
     def stationarity(self, lam: float | None = None) -> EnvelopeGradient:
         """Return how near the model is to a stationary point: the gradient of the Moreau envelope of its objective.
@@ -270,4 +273,4 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         left_out = [one_step(scores[:, c], slopes, self.weights_,
                              kernel_leverages(features, self.weights_ * slopes.second, ridge), groups)
                     for c, slopes in enumerate(columns)]
-        return HeldOut(np.stack(left_out, axis=1), codes, weight, C)
+        return HeldOut(np.stack(left_out, axis=1), codes, weight, C, row=np.arange(len(codes)), given=len(codes))
