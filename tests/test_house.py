@@ -18,8 +18,8 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 31_593,  # without imports and docstrings
-    "lines": 63_755,
+    "statements": 31_592,  # without imports and docstrings
+    "lines": 63_754,
     "functions": 4_070,
     "files": 422,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]

@@ -80,8 +80,7 @@ def least_sums(
         for j in range(d):
             lows[0, j] = low[row, j]
             highs[0, j] = high[row, j]
-        size = 1
-        seen = 0
+        size, seen = 1, 0
         while size > 0 and seen < most and met >= -enough:
             box = size - 1
             total, cut, down = _look(feature, threshold, left, right, value, roots, start, lows, highs, box, waiting)
