@@ -19,7 +19,7 @@ MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own 
 PACKED = 4  # values assigned in one statement
 MOST = {
     "statements": 31_363,  # without imports and docstrings
-    "lines": 63_292,
+    "lines": 63_294,
     "functions": 4_047,
     "files": 421,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]

@@ -15,7 +15,7 @@ import pytest
 from hostile_gaps import LONG, PRECISE, search, values, worst_exponential
 from scipy.sparse import csr_array
 
-from buttress import SVC, SVR, OneClassSVM
+from buttress import SVC, SVR, LinearSVR, OneClassSVM
 from buttress.gram import rounding
 from buttress.gram.compiled import rbf_entries, rbf_in_place
 from buttress.gram.entries import GaussianEntries
@@ -381,3 +381,17 @@ def test_the_objective_of_one_class_is_at_the_boundary_that_is_moved_for_roundin
     assert model.proof_ == "proven"
     assert model.primal_objective_ >= at
     assert model.dual_gap_ >= at - best
+
+
+@pytest.mark.filterwarnings("ignore:The solver stopped")
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+def test_bounds_of_tiny_targets_are_not_lost_below_the_range_of_floats(loss):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    y = 1e-161 * (X[:, 0] + np.sign(X[:, 1]))
+    model = LinearSVR(C=1.0, loss=loss).fit(X, y)
+    b = Fraction(model.intercept_[0])
+    r = [abs(Fraction(t) - sum(Fraction(w) * Fraction(x) for w, x in zip(model.coef_, row)) - b)
+         for t, row in zip(y.tolist(), X.tolist())]
+    primal = sum(Fraction(w) ** 2 for w in model.coef_) / 2 + sum(e if loss.startswith("eps") else e * e for e in r)
+    assert Fraction(model.primal_objective_) >= primal > 0
+    assert Fraction(model.dual_objective_) <= primal
