@@ -19,12 +19,14 @@ from functools import cache
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_blobs, make_moons
-from sklearn.preprocessing import RobustScaler
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_blobs, make_moons
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import RobustScaler, scale
 
-from buttress import RobustKernelClassifier, RobustKernelRegressor, RobustLinearRegressor
+from buttress import RobustKernelClassifier, RobustKernelRegressor, RobustLinearRegressor, attacks
 from buttress._rows import COPIES, SAMPLES, near_copies
 from buttress._tuned import changed
+from buttress.attacks.chain import SOFT
 from buttress.certainty.intervals import INTERVALS
 from buttress.robust.cells import deviating_cells
 from buttress.robust.tuning import DESIGN, ENTRIES, MIXTURE, RELABEL
@@ -157,6 +159,19 @@ def copies():
     return X
 
 
+def votes():
+    """Return the share of rows of four tables that stand an attack on their neighbours' votes, and 0."""
+    stand = []
+    for load, eps in ((load_breast_cancer, 0.5), (load_wine, 0.5), (load_iris, 0.3), (load_digits, 0.3)):
+        X, y = load(return_X_y=True)
+        X = scale(X)
+        for neighbours in (1, 5, 15):
+            model = KNeighborsClassifier(neighbours).fit(X[::2], y[::2])
+            found = attacks.pgd(model, X[1:400:2], y[1:400:2], eps=eps, random_state=0, return_info=True)[1]
+            stand.append(1 - found.success.mean())
+    return float(np.mean(stand)), 0.0
+
+
 FAMILIES = {"Samples": (SAMPLES, ("landmarks", "linear", "many labels")), "Copies": (COPIES, ("copies",)),
             "Designs": (DESIGN, ("kernel", "landmarks", "labels")),
             "Mixtures": (MIXTURE, ("kernel", "landmarks")),
@@ -167,6 +182,7 @@ FAMILIES = {"Samples": (SAMPLES, ("landmarks", "linear", "many labels")), "Copie
             "Directions": (CONFUSION, ("directions",)), "Entries": (ENTRIES, ("entries",)),
             "Shares": (SHARES, ("shares",)),
             "Intervals": (INTERVALS, ("intervals",)),
+            "SoftVotes": (SOFT, ("votes",)),
             "Leverages": (LEVERAGES, ("landmarks", "many labels")),
             "Rounding": (ROUNDING_OF_RIDGE, ("kernel", "labels"))}
 
@@ -222,7 +238,7 @@ def shares():
 
 
 OWN = {"shares": shares, "copies": lambda: (float(len(near_copies(copies()))), 0.0), "entries": wrong_entries,
-       "intervals": interval}
+       "intervals": interval, "votes": votes}
 
 
 def outcomes(kinds, quick, seed=0):

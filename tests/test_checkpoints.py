@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 import warnings
 from contextlib import contextmanager, suppress
@@ -30,6 +32,7 @@ from buttress.checkpoints import fingerprint, journal
 from buttress.checkpoints.folder import LOCK, SUFFIX, Folder
 from buttress.checkpoints.memory import rng_state, set_rng_state
 from buttress.files.disk import UNFINISHED
+from buttress.kernels import RBF
 from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.solvers.qp import chunks
 from buttress.solvers.watch import Keeper
@@ -210,6 +213,65 @@ def test_another_fit_is_refused_with_the_reason(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="estimator was SVC, now SVR"):
         SVR(checkpoint=str(tmp_path), resume=True).fit(X, y)
     fit("pairs of classes", C=11, checkpoint=str(tmp_path))  # starts anew in its place
+
+
+def rbf(X, Z, gamma=0.1):
+    return RBF(gamma)(X, Z)
+
+
+def script(text, **names):
+    """Return the kernel of a script that is run anew."""
+    held = {"__name__": "script", "rbf": rbf, **names}
+    exec(text, held)
+    return held["kernel"]
+
+
+BY_KEYWORD = "def kernel(X, Z, *, gamma={}): return rbf(X, Z, gamma)"
+BY_NAME = "def kernel(X, Z): return rbf(X, Z, gamma[0])"
+BY_FUNCTION = "def own(X, Z): return rbf(X, Z, {})\ndef kernel(X, Z): return own(X, Z)"
+INSIDE = "gamma = {}\ndef kernel(X, Z): return (lambda: rbf(X, Z, gamma))()"
+BY_CLASS = "class Own:\n    gamma = {}\n    def __call__(self, X, Z): return rbf(X, Z, self.gamma)\nkernel = Own()"
+BY_CODE = "class Own:\n    def __call__(self, X, Z): return rbf(X, Z, {})\nkernel = Own()"
+BY_SELF = ("class Own:\n    def __init__(self, gamma): self.gamma = gamma\n"
+           "    def k(self, X, Z): return rbf(X, Z, self.gamma)\nkernel = Own({}).k")
+
+
+@pytest.mark.parametrize("one", [
+    lambda gamma: partial(rbf, gamma=gamma), lambda gamma: script(BY_NAME, gamma=[gamma]),
+    *(lambda gamma, text=text: script(text.format(gamma)) for text in (BY_KEYWORD, BY_FUNCTION, INSIDE, BY_CLASS,
+                                                                       BY_CODE, BY_SELF))])
+def test_a_users_kernel_that_goes_by_another_number_is_refused(one, tmp_path, monkeypatch):
+    def fitted(kernel, **params):
+        return SVC(C=10, cache_size=0.1, kernel=kernel, **params).fit(X, y)
+
+    with ended_at(monkeypatch, 3):
+        fitted(one(0.1), checkpoint=str(tmp_path))
+    with pytest.raises(ValueError, match="of another fit: kernel was"):
+        fitted(one(2.0), checkpoint=str(tmp_path), resume=True)
+    assert bits(fitted(one(0.1), checkpoint=str(tmp_path), resume=True)) == bits(fitted(one(0.1)))
+
+
+def test_objects_that_look_alike_are_other_data():
+    def held(entry):
+        out = np.empty(1, dtype=object)
+        out[0] = entry
+        return fingerprint.digest(out)
+
+    one, other = np.zeros((2, 2000))
+    other[1000] = 1.0  # numpy leaves it out of the text
+    assert held(one) == held(one.copy()) != held(other)
+
+
+def test_what_a_script_gives_is_the_same_in_another_process():
+    """Sets of text come in another order, and objects are in another place."""
+    text = ("from functools import partial; from sklearn.metrics.pairwise import laplacian_kernel\n"
+            "from buttress.checkpoints.fingerprint import digest\n"
+            "def again(n): return again(n - 1) if n else None\n"
+            "def kernel(X, Z): return again(3) if X.kind in {'a', 'b', 'c'} else laplacian_kernel(X, Z)\n"
+            "print(digest([kernel, laplacian_kernel, partial(laplacian_kernel, gamma=2)]))")
+    seen = {subprocess.run([sys.executable, "-c", text], env={**os.environ, "PYTHONHASHSEED": seed}, check=True,
+                           capture_output=True).stdout for seed in "12"}
+    assert len(seen) == 1
 
 
 def test_other_versions_are_refused_unless_bits_do_not_matter(tmp_path, monkeypatch):

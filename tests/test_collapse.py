@@ -5,8 +5,17 @@ import warnings
 import numpy as np
 import pytest
 
-from buttress import SVC, AdversarialClassifier, AdversarialLinearSVC, CertifiedSVC
-from buttress.adversarial.collapse import learnable
+from buttress import (
+    SVC,
+    AdversarialClassifier,
+    AdversarialLinearSVC,
+    CertifiedSVC,
+    LinearSVC,
+    RobustBoostingClassifier,
+    ThreatModel,
+    attacks,
+)
+from buttress.attacks.collapse import learnable
 from buttress.attacks.scoring import Tried, best_of, search
 
 from problems import breast_cancer, moons
@@ -68,8 +77,37 @@ def test_of_equals_the_one_that_tells_classes_apart_is_taken():
     assert best_of(tried) is apart
 
 
-def test_a_radius_below_the_rounding_of_a_column_is_told():
+@pytest.mark.parametrize("fit", [
+    lambda X, y: CertifiedSVC(eps=1e-9, max_iter=2, n_landmarks=5, random_state=0).fit(X, y),
+    lambda X, y: CertifiedSVC(eps=[1e-9, 0.1], max_iter=2, n_landmarks=5, random_state=0).fit(X, y),
+    lambda X, y: CertifiedSVC(threat=ThreatModel({0: 1e-9}), max_iter=2, n_landmarks=5, random_state=0).fit(X, y),
+    lambda X, y: RobustBoostingClassifier(eps=1e-9, n_estimators=2).fit(X, y),
+    lambda X, y: AdversarialLinearSVC(eps=1e-9).fit(X, y),
+    lambda X, y: AdversarialClassifier([SVC()], eps=1e-9).fit(X, y),
+    lambda X, y: attacks.pgd(SVC().fit(X, y), X, y, eps=1e-9),
+    lambda X, y: attacks.exact(LinearSVC().fit(X, y), X, y, eps=[[1e-9, 0.1]]),
+])
+def test_a_radius_below_the_rounding_of_a_column_is_told(fit):
     X, y = moons(60)
-    far = X + [1e9, 0]
     with pytest.warns(UserWarning, match="Column 0 of X holds numbers as large as 1e"):
-        CertifiedSVC(eps=1e-9, max_iter=2, n_landmarks=5, random_state=0).fit(far, y)
+        fit(X + [1e9, 0], y)
+
+
+def test_a_column_that_stays_has_no_radius_to_be_lost():
+    X, y = moons(60)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="Column 0")
+        attacks.pgd(SVC().fit(X, y), X + [1e9, 0], y, eps=[[0.0, 0.1]])
+
+
+@pytest.mark.parametrize(("machine", "eps", "what"), [
+    (SVC(C=1e-6), 0.1, "SVC predicts one class for all rows and is no better than one class"),
+    (SVC(), 5.0, "At eps=5 the best candidate keeps .* and one class for all would keep"),
+])
+def test_a_machine_that_is_tuned_in_vain_is_told(machine, eps, what):
+    X, y = moons(100)
+    y = (y + (np.arange(100) < 30) > 0).astype(int)
+    with pytest.warns(UserWarning, match=what) as told:
+        attacks.tuned(machine, X, y, eps=eps, fits=1)
+    said = next(str(each.message) for each in told if "one class for all" in str(each.message))
+    assert ("A linear machine learns here" if eps < learnable(X, y) else f"Below eps={learnable(X, y):.3g} a") in said

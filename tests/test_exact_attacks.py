@@ -19,7 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from buttress import attacks
-from buttress.certificates import certified_radius
+from buttress.attacks.settling import program
+from buttress.certificates import certified_radius, certified_within
 from buttress.trees import read_forest
 
 from problems import breast_cancer, iris, moons, problems
@@ -76,6 +77,69 @@ def test_a_row_is_broken_if_and_only_if_some_cell_of_its_ball_is(model):
             broken = (model.predict(cells(forest, x - eps, x + eps)) != label).any()
             assert info.success[i] == broken or not info.proven[i]
         assert info.proven.mean() > 0.8  # a tie of votes is left open
+
+
+def no_program(*arguments):
+    raise AssertionError("a program is solved")
+
+
+@trees
+@pytest.mark.parametrize("problem", [moons, iris], ids=lambda p: p.__name__)
+def test_a_search_without_programs_says_what_all_cells_say_and_bounds_their_leads(model, problem, monkeypatch):
+    monkeypatch.setattr(program, "_least_lead", no_program)
+    X, y = problem()
+    X = X[:, :2]
+    model = model.fit(X, y)
+    forest = read_forest(model, X)
+    rows, codes = X[::6], np.searchsorted(model.classes_, y[::6])
+    for eps in (0.1, 0.3):
+        info = attacks.exact(model, rows, y[::6], eps=eps, return_info=True)[1]
+        slack = max(forest.rounding(contrast) for contrast in np.concatenate(forest.contrasts))
+        for i, x in enumerate(rows):
+            everywhere = cells(forest, x - eps, x + eps)
+            least = (forest.scores(everywhere) @ forest.contrasts[codes[i]].T).min()
+            wrong = (model.predict(everywhere) != y[::6][i]).any()
+            assert info.bound[i] <= least + slack
+            assert not (wrong and info.proven[i] and not info.success[i])
+            if abs(least) > 3 * slack:  # else a tie, which rounding decides
+                assert info.proven[i]
+                assert info.success[i] == wrong
+
+
+@trees
+def test_parts_and_programs_never_contradict_each_other(model, monkeypatch):
+    X, y = breast_cancer()
+    model = model.fit(X[:300], y[:300])
+    verdicts = []
+    for most in (1, 30, 10_000):
+        monkeypatch.setattr(program, "PARTS", most)
+        info = attacks.exact(model, X[300:330], y[300:330], eps=0.2, max_work=1e5, return_info=True)[1]
+        verdicts.append((info.success, info.proven & ~info.success))
+    for (broken, _), (_, proven) in itertools.product(verdicts, verdicts):
+        assert not (broken & proven).any()
+    assert (verdicts[2][0] | verdicts[2][1]).mean() > 0.8
+
+
+@trees
+def test_effort_proves_of_trees_what_cells_say_and_radii_reach_the_first_cell_that_breaks(model):
+    X, y = moons(120)
+    model = model.fit(X, y)
+    forest, rows = read_forest(model, X), X[::6]
+
+    def least(x, eps):
+        everywhere = forest.scores(cells(forest, x - eps, x + eps))
+        code = np.searchsorted(model.classes_, model.predict(x[None])[0])
+        return (everywhere @ forest.contrasts[code].T).min()
+
+    slack = 3 * max(forest.rounding(contrast) for contrast in np.concatenate(forest.contrasts))
+    leads = np.array([least(x, 0.2) for x in rows])
+    proven = certified_within(model, rows, eps=0.2, effort=10_000)
+    np.testing.assert_array_equal(proven, leads > slack)
+    assert proven.sum() >= certified_within(model, rows, eps=0.2).sum()
+    radius = certified_radius(model, rows, effort=100_000).linf
+    assert all(least(x, size * (1 - 1e-9)) > 0 for x, size in zip(rows, radius, strict=True) if 0 < size < np.inf)
+    assert not any(least(x, size + 1e-6) > slack for x, size in zip(rows, radius, strict=True) if np.isfinite(size))
+    assert (radius >= certified_radius(model, rows).linf).all()
 
 
 def test_proofs_do_not_lean_on_a_gap_larger_than_the_leaves():

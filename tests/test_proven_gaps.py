@@ -15,7 +15,7 @@ import pytest
 from hostile_gaps import LONG, PRECISE, search, values, worst_exponential
 from scipy.sparse import csr_array
 
-from buttress import SVC, SVR
+from buttress import SVC, SVR, LinearSVR, OneClassSVM
 from buttress.gram import rounding
 from buttress.gram.compiled import rbf_entries, rbf_in_place
 from buttress.gram.entries import GaussianEntries
@@ -362,3 +362,36 @@ def test_what_has_no_bound_is_called_measured():
     cases = [SVC(kernel=Stretched(0.5)), SVC(kernel=lambda A, B: A @ B.T), SVC(gamma=1e60)]
     assert [model.fit(X, y).proof_ for model in cases] == ["measured"] * 3
     assert SVC(kernel="precomputed").fit(X @ X.T, y).proof_ == "measured"
+
+
+@precise
+@pytest.mark.parametrize("size", [1e3, 1e7])
+def test_the_objective_of_one_class_is_at_the_boundary_that_is_moved_for_rounding(size):
+    """By some roundings of the largest kernel value, and so by far more than one of the objective."""
+    X = np.r_[np.random.default_rng(0).normal(size=(40, 2)), [[size, size]]]
+    model = OneClassSVM(kernel=Polynomial(2, 1.0, 1.0), nu=0.3).fit(X)
+    b = np.zeros(len(X), LONG)
+    b[model.support_] = model.dual_coef_[0]
+    f = values(model.expansion_.kernel, X, X) @ b
+
+    def objective(rho):
+        return b @ f / 2 - rho * LONG(0.3) * len(X) + np.maximum(0, rho - f).sum()
+
+    at, best = objective(LONG(model.offset_)), min(map(objective, f))
+    assert model.proof_ == "proven"
+    assert model.primal_objective_ >= at
+    assert model.dual_gap_ >= at - best
+
+
+@pytest.mark.filterwarnings("ignore:The solver stopped")
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+def test_bounds_of_tiny_targets_are_not_lost_below_the_range_of_floats(loss):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    y = 1e-161 * (X[:, 0] + np.sign(X[:, 1]))
+    model = LinearSVR(C=1.0, loss=loss).fit(X, y)
+    b = Fraction(model.intercept_[0])
+    r = [abs(Fraction(t) - sum(Fraction(w) * Fraction(x) for w, x in zip(model.coef_, row)) - b)
+         for t, row in zip(y.tolist(), X.tolist())]
+    primal = sum(Fraction(w) ** 2 for w in model.coef_) / 2 + sum(e if loss.startswith("eps") else e * e for e in r)
+    assert Fraction(model.primal_objective_) >= primal > 0
+    assert Fraction(model.dual_objective_) <= primal

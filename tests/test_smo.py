@@ -367,3 +367,26 @@ def test_float32_is_chosen_where_it_is_good():
     assert KernelRows(RBF(0.3), far, 1, real=None).real == np.float64
     kernel = Polynomial(8, 1e3, 0.0)
     assert not worst_error(kernel, far, entries(kernel, far, np.float32)) < 1e-5
+
+
+@pytest.mark.parametrize("real", [np.float64, np.float32])
+@pytest.mark.parametrize("size", [1e16, 1e29, 1e37, 1e99])
+def test_targets_of_any_size_move_no_variable_that_there_is_not(size, real):
+    """65 variables fill two blocks of 64, the second one with variables that do not count."""
+    n, memory = 65, [np.full(193, 7.0) for _ in range(2)]
+    for away, sign in zip(memory, (1.0, -1.0), strict=True):
+        with np.errstate(over="ignore"):
+            p = (sign * size * (10 + np.random.default_rng(0).normal(size=n))).astype(real)
+        if not np.isfinite(p).all():
+            continue
+        K, g, b = np.zeros((n, 128), real), np.zeros(128, real), away[:n]
+        K[:, :n] = np.eye(n)
+        g[:n] = -p
+        b[:] = 0.0
+        l1 = np.full(n, 0.1 * size)
+        pair_updates(K, g, b, -np.ones(n), np.ones(n), l1, 1e-6 * size, 1000)
+        assert (away[n:] == 7.0).all()
+        slope = b - p.astype(float)
+        if real == np.float64:
+            up, down = np.where(b >= 0, slope + l1, slope - l1), np.where(b > 0, slope + l1, slope - l1)
+            assert down[b > -1].max() - up[b < 1].min() <= 1e-6 * size

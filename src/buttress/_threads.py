@@ -6,7 +6,8 @@ machine, a fit of many small products then takes several times as long as with o
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
@@ -62,20 +63,50 @@ def threads_for(cost: float) -> AbstractContextManager[None]:
     return own_threads() if cost <= SMALL else nullcontext()
 
 
+@contextmanager
+def ending(seconds: float | None) -> Iterator[None]:
+    """Inside the block, :func:`in_time` and :func:`share` raise TimeoutError once so many seconds are over."""
+    before = getattr(_local, "end", math.inf)
+    _local.end = math.inf if seconds is None else time.monotonic() + seconds
+    try:
+        yield
+    finally:
+        _local.end = before
+
+
+def in_time(parts: Iterable[Part]) -> Iterator[Part]:
+    """Iterate over parts, from any number of threads, until the time that :func:`ending` gave this thread is over."""
+    end = getattr(_local, "end", math.inf)
+
+    def checked(part: Part) -> Part:
+        if time.monotonic() > end:
+            raise TimeoutError("No time is left for another part.")
+        return part
+
+    return map(checked, parts)
+
+
+def _help(work: Callable[[Iterator[int]], None], queue: Iterator[int], end: float) -> None:
+    _local.end = end
+    work(queue)
+
+
 def share(work: Callable[[Iterator[int]], None], starts: range, cost: float) -> None:
     """Call ``work`` on an iterator over ``starts``, from several threads if ``cost`` (multiplications) is large enough.
 
     All threads draw from the same iterator, so a slow thread simply does less.
     """
     pool = getattr(_local, "pool", None)
-    queue = iter(starts)
+    left = iter(starts)
+    queue = in_time(left)
     if pool is None or cost < WORTH or len(starts) < 2:
         return work(queue)
-    waiting = [pool.submit(work, queue) for _ in range(min(_local.helpers, len(starts) - 1))]
+    end = getattr(_local, "end", math.inf)
+    waiting = [pool.submit(_help, work, queue, end) for _ in range(min(_local.helpers, len(starts) - 1))]
     try:
         work(queue)
     except BaseException:
-        for _ in queue:  # empty the queue, so that no other thread goes on writing to arrays that are used again
+        for _ in left:  # empty the queue, so that no other thread goes on writing to arrays that are used again
             pass
         raise
     finally:

@@ -54,6 +54,15 @@ def repeated_rows(sample_weight: VectorLike | None, X: Array) -> slice | Rows:
     return np.repeat(np.arange(len(weight)), weight.astype(np.intp))
 
 
+def class_totals(classes: Labels, codes: Rows, weight: Array) -> Array:
+    """Return the weight of all rows of each class; ValueError for one without any."""
+    totals = np.asarray(np.bincount(codes, weight, minlength=len(classes)), dtype=np.float64)
+    if not totals.all():
+        raise ValueError(f"sample_weight is zero for every row of class {classes[totals == 0].tolist()[0]!r}. "
+                         "Drop the class or give it weight.")
+    return totals
+
+
 def class_weights(
     class_weight: Mapping[Any, float] | str | None, classes: Labels, codes: Rows, weight: Array
 ) -> Array:
@@ -63,10 +72,7 @@ def class_weights(
     """
     from sklearn.utils.class_weight import compute_class_weight
 
-    totals = np.bincount(codes, weight, minlength=len(classes))
-    if not totals.all():
-        raise ValueError(f"sample_weight is zero for every row of class {classes[totals == 0].tolist()[0]!r}. "
-                         "Drop the class or give it weight.")
+    totals = class_totals(classes, codes, weight)
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, str) and class_weight == "balanced":

@@ -1,5 +1,6 @@
 """The linear support vector regressor, exact."""
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -94,7 +95,8 @@ class LinearSVR(Documented, RegressorMixin, Liblinear, LinearFits):
         middle = float(np.median(targets[used])) / unit if self.fit_intercept else 0.0
         fit = self._run(task, lambda problem: Course(problem, multiplier_newton(problem, middle)))[0]
         found = fit.outcome.state
-        primal, dual = (unit**2 * value for value in fit.bounds(problem.feasible(found.multipliers)))
+        primal, dual = (math.nextafter(unit * (unit * value), end) for value, end in zip(  # products may underflow
+            fit.bounds(problem.feasible(found.multipliers)), (math.inf, -math.inf), strict=True))
         self.coef_ = unit * found.w
         self.intercept_ = np.array([unit * found.b])
         self.primal_objective_ = primal

@@ -24,7 +24,7 @@ from buttress._predicting import Decisions
 from buttress._state import Attribute, State
 from buttress._types import BoundsLike, MatrixLike, VectorLike
 from buttress._weights import check_weights
-from buttress.adversarial.collapse import warn_if_given_up
+from buttress.attacks.collapse import warn_if_given_up
 from buttress.expansion import binary_contrasts, class_contrasts, winners
 from buttress.solvers.gradient.attacked_trees import Growth, Newton, boosted, logistic, squared
 from buttress.solvers.run import all_or_nothing, run

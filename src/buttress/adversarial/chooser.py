@@ -10,15 +10,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import without_callbacks
-from buttress._checks import Array, check_classes, check_option, check_X, check_X_y, warn_user
+from buttress._checks import Array, check_classes, check_option, check_X, check_X_y
 from buttress._documented import CHOOSER, Documented, advises
 from buttress._state import Attribute, State
 from buttress._types import BoundsLike, Labels, MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress.adversarial.boosting import RobustBoostingClassifier
 from buttress.adversarial.certified import CertifiedSVC
-from buttress.adversarial.collapse import NO_BETTER, advice, under, warn_if_given_up
 from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine
 from buttress.adversarial.moved_inputs import AdversarialSVC
+from buttress.attacks.collapse import warn_if_given_up, warn_if_lost
 from buttress.attacks.scoring import AttackedAccuracy, Tried, best_of, movable, search, trial
 from buttress.solvers.run import all_or_nothing, countdown
 from buttress.threats import ThreatModel, at_places, region_of
@@ -165,11 +165,7 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         best = 0
         for number, other in enumerate(trials):
             best = number if other.is_better(trials[best]) else best
-        most = np.unique(y[held_out], return_counts=True)[1].max() / len(held_out)
-        if trials[best].accuracy < most - NO_BETTER:
-            kept = trials[best].accuracy
-            warn_user(f"{under(eps).capitalize()} the best candidate keeps {kept:.2f} of the rows held out, and one "
-                      f"class for all would keep {most:.2f}. {advice(X, codes, eps)}")
+        warn_if_lost(trials[best].accuracy, y[held_out], X, codes, eps)
         return candidates[best], trials[best].parameters
 
     def _tried(

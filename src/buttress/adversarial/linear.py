@@ -14,7 +14,7 @@ from buttress.solvers.linear.attacked_bounds import BallMoves, BoxMoves
 from buttress.solvers.linear.ball_attack import ball_descent
 from buttress.solvers.linear.free_range import free_range_descent, free_range_margins
 from buttress.solvers.run import Steps
-from buttress.threats.training import check_radii
+from buttress.threats.training import check_radii, warn_of_rounding
 
 FLAT = 0.01  # of scores whose margin is 1: rows that differ by less are all told the same
 
@@ -71,6 +71,7 @@ class AdversarialLinearSVC(AttackedPlane[BallMoves]):
 
     def _moves(self, X: Array) -> BallMoves:
         eps = check_radii(self.eps, X.shape[1])
+        warn_of_rounding(X, eps)
         if isinstance(eps, float):
             return BallMoves(eps, self.norm)
         if self.norm != "linf":

@@ -22,7 +22,7 @@ from buttress._checks import (
 from buttress._predicting import ExpansionPredictions
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
-from buttress.adversarial.collapse import warn_if_given_up, warn_of_rounding
+from buttress.attacks.collapse import warn_if_given_up
 from buttress.certainty.probabilities import Probabilities
 from buttress.expansion import class_contrasts, winners
 from buttress.kernels import Kernel, KernelLike, as_kernel
@@ -113,4 +113,3 @@ def warn_of_units(X: Array, eps: float) -> None:
     if 0 < eps < 1 and X.min() >= 0 and 128 <= X.max() <= 255 and (np.rint(X) == X).all():
         warn_user(f"X holds whole numbers from 0 to {X.max():g}, and eps={eps:g} is less than one of them. Divide "
                   "X by 255, or give eps in the units of X.", UserWarning)
-    warn_of_rounding(X, eps)

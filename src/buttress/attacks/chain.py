@@ -35,6 +35,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from buttress._checks import TINY, Array
+from buttress._tuned import tuned
 from buttress.expansion import class_contrasts, pair_contrasts, pairs_of
 from buttress.scores import numbers_of, read_scores
 
@@ -48,20 +49,31 @@ AFFINE = (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler, PCA, Increme
 ANSWERING = ("predict", "predict_proba", "_forward_pass_fast")  # what a network answers by
 
 
-SOFT = 0.25  # width of a soft vote, of the squared distance to the last that votes: chosen on breast cancer and wine
+@dataclass(frozen=True)
+class SoftVotes:
+    """How far the soft votes of neighbours reach."""
+
+    width: float = tuned(0.25, "of the squared distance to the last that votes", "width of a soft vote",
+                         "breast cancer and wine, `benchmarks/robust.py sensitivity --only SoftVotes`")
+
+
+SOFT = SoftVotes()
 ROUNDED = 1e-12  # of the squared distance to the class farthest off: what a width is at least, on a voter itself
 
 
 @dataclass
 class Chain:
-    """Scores of rows as a smooth function, and the contrasts (n_classes, n_rivals, k) between them that decide.
-
-    Where ``voters`` rows vote, the scores are soft votes: they show the way, and say nothing of who wins.
-    """
+    """Scores of rows as a smooth function, and the contrasts (n_classes, n_rivals, k) between them that decide."""
 
     scores: Smooth
     contrasts: Array
-    voters: int = 0
+
+
+@dataclass
+class Votes(Chain):
+    """Soft votes of rows, so many ``voters``: they show the way, and say nothing of who wins."""
+
+    voters: int
 
 
 class Unknown(Exception):
@@ -91,7 +103,7 @@ def _chain(model: Any) -> Chain:
         return Chain(lambda X: (known(X), lambda V: known.gradient(X, V)), known.contrasts)
     n_classes = len(model.classes_)
     if type(model) is KNeighborsClassifier:
-        return Chain(_votes(model), class_contrasts(n_classes), model.n_samples_fit_)
+        return Votes(_votes(model), class_contrasts(n_classes), model.n_samples_fit_)
     scores = _scores(model)
     if type(model) is OneVsOneClassifier and n_classes > 2:
         # of a pair, scikit-learn's score is positive for the second
@@ -115,7 +127,7 @@ def _scores(model: Any) -> Smooth:
 def _one_a_class(model: Any, n_classes: int) -> Smooth:
     """Return the scores of a classifier whose scores are one for two classes, or one a class."""
     chain = _chain(model)
-    if chain.voters or not np.array_equal(chain.contrasts, class_contrasts(n_classes)):
+    if isinstance(chain, Votes) or not np.array_equal(chain.contrasts, class_contrasts(n_classes)):
         raise Unknown
     return chain.scores
 
@@ -268,7 +280,7 @@ def _votes(model: KNeighborsClassifier) -> Smooth:
         apart = [cdist(X, rows, "sqeuclidean") for rows in classes]
         last = np.partition(np.hstack(apart), model.n_neighbors - 1, axis=1)[:, [model.n_neighbors - 1]]
         rival = np.max([each.min(axis=1) for each in apart], axis=0)[:, None]
-        width = np.maximum(SOFT * last, ROUNDED * rival + TINY)
+        width = np.maximum(SOFT.width * last, ROUNDED * rival + TINY)
         logs = np.column_stack([logsumexp(-each / width, axis=1) for each in apart])
 
         def back(V: Array) -> Array:

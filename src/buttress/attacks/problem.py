@@ -15,6 +15,7 @@ from buttress.attacks.ball import Ball
 from buttress.attacks.targets import AsFitted, Target, as_target, label_codes
 from buttress.expansion import margins, winners
 from buttress.scores import Scorable, as_classifier, check_one_label
+from buttress.threats.training import warn_of_rounding
 
 WIDE_BOX = 100  # width from which an eps below 1 looks meant for a box of 1
 SINGLE_ROUNDED = 1e-4  # of the largest score: what float32 may be wrong by
@@ -133,7 +134,9 @@ def frames_like(X: MatrixLike) -> Callable[[Array], Any]:
 
 
 def warn_of_units(problem: Problem, ball: Ball) -> None:
-    """Warn of a radius that looks meant for another scale than the box's: below 1 where the box is 100 wide or more."""
+    """Warn of a radius that rounding hides, or that looks meant for another scale: below 1 in a box of 100 or more."""
+    reach: Any = ball.reach
+    warn_of_rounding(to_numpy(problem.X), to_numpy(reach) if np.ndim(reach) else reach)
     if np.ndim(ball.columns):  # somebody has looked at the columns
         return
     width = float((problem.high - problem.low).max())

@@ -12,8 +12,10 @@ from sklearn.model_selection import train_test_split
 
 from buttress._checks import Array, check_count, check_number, silent
 from buttress._types import BoundsLike, Mask, MatrixLike, RandomStateLike, Rows, VectorLike
+from buttress.attacks.collapse import warn_if_given_up, warn_if_lost
 from buttress.attacks.gradient import pgd
 from buttress.attacks.settling.attack import exact
+from buttress.attacks.targets import label_codes
 from buttress.kernels import resolve_gamma
 from buttress.scores import Scorable
 from buttress.threats import ThreatModel
@@ -177,7 +179,8 @@ def tuned(
 
     The C and gamma that are best on clean rows are seldom best under attack. The search starts at those of the
     estimator. It moves gamma by factors of 3 as long as that helps, then C by factors of 10, then both once more, until
-    no step helps or the fits are spent. Of equals the one met first is kept.
+    no step helps or the fits are spent. Of equals the one met first is kept. Where the machine is
+    right no more often than one class for all would be, a warning says so.
 
     Parameters
     ----------
@@ -225,7 +228,12 @@ def tuned(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of machines of scikit-learn that are only tried
         tried = search(lambda parameters: trial(estimator, parameters, score, *parts), names, start, fits)
-    model = clone(estimator).set_params(**best_of(tried).parameters).fit(X, y)
+    best = best_of(tried)
+    model = clone(estimator).set_params(**best.parameters).fit(X, y)
+    predicted, codes = (label_codes(model, labels, len(y)) for labels in (model.predict(X), y))
+    told: Any = np.asarray(X, dtype=np.float64), codes, eps if threat is None and np.ndim(np.array(eps)) == 0 else None
+    warn_if_given_up(type(estimator).__name__, predicted, *told)
+    warn_if_lost(best.accuracy, parts[3], *told)
     return (model, tried) if return_info else model
 
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._arrays import NUMPY, Place, namespace
 from buttress._checks import Array, check_known, check_values
 from buttress._types import Classifier, MatrixLike, ProbabilisticClassifier, Rows, ScoredClassifier, VectorLike
-from buttress.attacks.chain import Chain, read_chain
+from buttress.attacks.chain import Chain, Votes, read_chain
 from buttress.expansion import KernelExpansion, class_contrasts, pair_contrasts, pairs_of
 from buttress.features import RandomExpansion, WavePoint
 from buttress.kernels import RBF
@@ -207,7 +207,7 @@ class VotesTarget(ChainTarget):
     scores = QueryTarget.scores
     shows_slopes = False
 
-    def __init__(self, model: Scored, chain: Chain, as_fitted: AsFitted):
+    def __init__(self, model: Scored, chain: Votes, as_fitted: AsFitted):
         super().__init__(model, chain, as_fitted)
         self.block = max(1, ENTRIES // chain.voters)
 
@@ -276,6 +276,16 @@ def _last_step(model: Classifier) -> Any:
     return last if inner is None else _last_step(inner)
 
 
+def _queried(model: Scored, as_fitted: AsFitted) -> QueryTarget:
+    """Return what an attack sees of a model that is no known score function: more where a chain of it is known."""
+    chain = read_chain(model) if _in_order(model, as_fitted) else None
+    if chain is None:
+        return QueryTarget(model, as_fitted)
+    if isinstance(chain, Votes):
+        return VotesTarget(model, chain, as_fitted)
+    return ChainTarget(model, chain, as_fitted)
+
+
 def as_target(model: Scorable, place: Place = NUMPY, as_fitted: AsFitted = np.asarray) -> Target:
     """Return what an attack needs of a fitted classifier, in one place; models that are only queried stay in float64.
 
@@ -290,9 +300,7 @@ def as_target(model: Scorable, place: Place = NUMPY, as_fitted: AsFitted = np.as
                          "decision_function or predict_proba.")
     score = read_scores(model)
     if score is None:
-        chain = read_chain(model) if _in_order(model, as_fitted) else None
-        read: Any = None if chain is None else VotesTarget if chain.voters else ChainTarget
-        queried = QueryTarget(model, as_fitted) if read is None else read(model, chain, as_fitted)
+        queried = _queried(model, as_fitted)
         if place.device is not None:
             raise ValueError(f"{type(model).__name__} computes its scores itself, so an attack on it cannot run on "
                              f"device={place.device!r}. Leave device at None.")

@@ -129,7 +129,8 @@ def certified_radius(
     forest, dense = _trees(model, X)
     if forest is not None:
         columns = 1.0 if scale is None else check_columns("scale", scale, dense.shape[1])
-        found_in_trees = forest_radius(forest, dense, None if bounds is None else check_box(bounds, dense), columns)
+        found_in_trees = forest_radius(forest, dense, None if bounds is None else check_box(bounds, dense), columns,
+                                       effort)
         return CertifiedRadius(found_in_trees, found_in_trees)
     wanted = NORMS if norm is None else (check_option("norm", norm, NORMS),)
     chained = _chained(model, X, effort)
@@ -209,7 +210,7 @@ def certified_within(
         columns = 1.0 if scale is None else check_columns("eps", scale, rows.shape[1])
         reach = _radii(eps, rows)[:, None] * columns
         low, high = check_box((-np.inf, np.inf) if bounds is None else bounds, rows)
-        return stands(forest, rows, np.maximum(rows - reach, low), np.minimum(rows + reach, high))
+        return stands(forest, rows, np.maximum(rows - reach, low), np.minimum(rows + reach, high), effort)
     chained = _chained(model, X, effort)
     if chained is not None:
         check_option("norm", norm, (*NORMS, "l1"))
@@ -251,7 +252,8 @@ def _under_threat(model: Scorable, X: MatrixLike, threat: ThreatModel, effort: i
     forest, data = _trees(model, X)
     moves = read_threat(threat, data, X)
     if forest is not None:
-        return proven_under(lambda rows: winners(forest.scores(rows), forest.contrasts), of_trees(forest), data, moves)
+        return proven_under(lambda rows: winners(forest.scores(rows), forest.contrasts), of_trees(forest, effort),
+                            data, moves)
     chained = _chained(model, X, effort)
     if chained is not None:
         return proven_under(chained.classes, chained.ball, data, moves)

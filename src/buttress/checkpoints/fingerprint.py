@@ -6,10 +6,11 @@ What a fit or a call is given becomes a digest, equal for what it cannot tell ap
 import hashlib
 import platform
 import sys
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
-from types import CodeType, FunctionType
+from itertools import chain
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -97,8 +98,8 @@ def digest(value: object) -> str:
     return state.hexdigest()
 
 
-def _feed(value: Any, update: Update) -> None:
-    """Show type and content of a value to a hash."""
+def _feed(value: Any, update: Update, above: tuple[int, ...] = ()) -> None:
+    """Show type and content of a value to a hash, but not again what it is part of: ``above`` are the ids of that."""
     update(f"{type(value).__module__}.{type(value).__qualname__};".encode())
     if value is None or isinstance(value, bool | int | float | str | bytes | np.generic):
         update(repr(value).encode())
@@ -108,23 +109,21 @@ def _feed(value: Any, update: Update) -> None:
         for part in (value.tocsr().data, value.tocsr().indices, value.tocsr().indptr):
             _feed_array(part, update)
         update(repr(value.shape).encode())
-    elif isinstance(value, Mapping):
-        for key, entry in value.items():
-            _feed(key, update)
-            _feed(entry, update)
-    elif isinstance(value, list | tuple):
-        for entry in value:
-            _feed(entry, update)
-    else:
-        _feed_object(value, update)
+    elif id(value) not in above:
+        for part in _parts(value):
+            _feed(part, update, (*above, id(value)))
 
 
 def _feed_array(value: Any, update: Update) -> None:
     update(f"{value.dtype.str}{value.shape}{value.flags.f_contiguous}{value.flags.c_contiguous}".encode())
-    if value.dtype.kind == "O":
-        update(repr(value.tolist()).encode())
-    else:
+    if value.dtype.kind != "O":
         update(raw(value))
+        return
+    entries = value.reshape(-1).tolist()
+    if set(map(type, entries)) <= {type(None), bool, int, float, str}:
+        update(repr(entries).encode())
+    else:  # texts of other objects may leave out what tells them apart
+        _feed(entries, update)
 
 
 def raw(array: Any) -> "memoryview[int]":
@@ -133,31 +132,66 @@ def raw(array: Any) -> "memoryview[int]":
     return memoryview(whole.reshape(-1).view(np.uint8))
 
 
-def _feed_object(value: Any, update: Update) -> None:
-    """Show a frame, an estimator or kernel, a random generator, a function or any other object to a hash.
+def _parts(value: Any) -> Iterable[Any]:
+    """Return what tells a container, a frame, a random generator or any other object from others of its type.
 
-    An object that says itself what tells it from others has a method ``checkpoint_identity``.
+    An object that says so itself has a method ``checkpoint_identity``.
     """
+    if isinstance(value, type | FunctionType | CodeType | MethodType | partial | property | staticmethod | classmethod):
+        return _of_code(value)
+    if isinstance(value, Mapping):
+        return chain.from_iterable(value.items())
+    if isinstance(value, list | tuple):
+        return value
     if hasattr(value, "checkpoint_identity"):
-        _feed(value.checkpoint_identity(), update)
-    elif hasattr(value, "columns") and hasattr(value, "__array__"):
-        for name in value.columns:
-            _feed(str(name), update)
-            _feed_array(np.asarray(value[name]), update)
-    elif isinstance(value, MetadataRequest):  # which holds itself
-        update(repr(value).encode())
-    elif isinstance(value, np.random.RandomState):
-        _feed(value.get_state(legacy=False), update)
-    elif isinstance(value, np.random.Generator):
-        _feed(value.bit_generator.state, update)
-    elif isinstance(value, FunctionType):
-        held = tuple(cell.cell_contents for cell in value.__closure__ or ())
-        _feed((value.__qualname__, value.__code__, value.__defaults__, held), update)
-    elif isinstance(value, CodeType):
-        _feed((value.co_code, value.co_consts, value.co_names), update)
-    elif hasattr(value, "__array__"):
-        _feed_array(np.asarray(value), update)
-    elif hasattr(value, "__dict__"):
-        _feed(vars(value), update)
-    else:
-        update(repr(value).encode())
+        return list(value.checkpoint_identity())
+    if hasattr(value, "columns") and hasattr(value, "__array__"):
+        return [part for name in value.columns for part in (str(name), np.asarray(value[name]))]
+    if isinstance(value, np.random.RandomState):
+        return [value.get_state(legacy=False)]
+    if isinstance(value, np.random.Generator):
+        return [value.bit_generator.state]
+    if hasattr(value, "__array__"):
+        return [np.asarray(value)]
+    if hasattr(value, "__dict__") and not isinstance(value, MetadataRequest):  # whose owner changes in a fit
+        return [vars(value), type(value)]
+    return sorted(map(repr, value)) if isinstance(value, set | frozenset) else [repr(value)]
+
+
+def _of_code(value: Any) -> list[Any]:
+    """Return what tells a class, or what can be called, from others: its code, and the values that this goes by."""
+    if isinstance(value, CodeType):
+        return [value.co_code, value.co_consts, value.co_names]
+    if isinstance(value, partial):
+        return [value.func, value.args, value.keywords]
+    if isinstance(value, property):
+        return [value.fget]
+    if not isinstance(value, type | FunctionType):
+        return [value.__func__, getattr(value, "__self__", None)]
+    called = [value.__module__, value.__qualname__]
+    if isinstance(value, type):
+        return called + [_known(vars(kind)) for kind in value.__mro__ if _of_user(kind)]
+    read = {name: value.__globals__.get(name) for name in _names(value.__code__)} if _of_user(value) else {}
+    held = [cell.cell_contents for cell in value.__closure__ or ()]
+    return called + [value.__code__, value.__defaults__, value.__kwdefaults__, held, _known(read)]
+
+
+def _names(code: CodeType) -> list[str]:
+    """Return the names that a function's code reads elsewhere, those of functions inside it too."""
+    inside = [name for part in code.co_consts if isinstance(part, CodeType) for name in _names(part)]
+    return [*code.co_names, *inside]
+
+
+def _known(named: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values that are data, functions, and the user's own objects, but not what Python keeps in a class."""
+    compared = (bool, int, float, str, bytes, list, tuple, dict, np.generic, np.ndarray, FunctionType, partial,
+                property, staticmethod, classmethod)
+    return {name: part for name, part in named.items() if (name == "__call__" or not name.startswith("__"))
+            and (isinstance(part, compared) or _of_user(part if isinstance(part, type) else type(part)))}
+
+
+def _of_user(kind: Any) -> bool:
+    """Say whether a class or function is the user's own, not Python's or of a package, which versions tell apart."""
+    module = str(kind.__module__)
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return module.split(".")[0] not in (*sys.stdlib_module_names, "buttress") and "-packages" not in file

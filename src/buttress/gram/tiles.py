@@ -8,7 +8,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress._proof import Near, U, products, sharp_sums_of_rows
-from buttress._threads import share
+from buttress._threads import in_time, share
 from buttress._types import DenseOrSparse
 from buttress.gram.entries import Entries, Index, ProductEntries, entries
 from buttress.gram.rounding import Product, chain_of
@@ -85,7 +85,7 @@ def _tile_products(
     """
     out = np.zeros(len(b))
     others = tiles(size, len(b))
-    for top, end in rows_of:
+    for top, end in in_time(rows_of):
         rows = slice(top, end)
         among = [*tiles(top, chosen), *tiles(max(top, chosen), size)] if top < chosen else []
         for start, stop in [*among, *others]:

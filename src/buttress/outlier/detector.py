@@ -1,6 +1,7 @@
 """The common part of both ball detectors: scores, decisions and predictions, and the checks before a fit."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,9 +11,22 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin
-from buttress._checks import Array, check_limits, check_number, check_option, check_values, check_X_y, warn_user
+from buttress._checks import (
+    Array,
+    NotConvergedWarning,
+    check_limits,
+    check_number,
+    check_option,
+    check_values,
+    check_X_y,
+    silent,
+    warn_user,
+)
 from buttress._documented import Documented
+from buttress._proof import proof_word
+from buttress._rows import drawn_rows
 from buttress._state import Attribute
+from buttress._threads import ending
 from buttress._types import Mask, MatrixLike, VectorLike
 from buttress.certainty.conformal import named, p_values, threshold
 from buttress.certainty.left_out import left_out_distances
@@ -78,9 +92,32 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         """Return checked training rows (n, d), at least two."""
         return check_X_y(self, X, np.zeros(_num_samples(X)))[0]
 
-    def _kernel(self, kernel: KernelLike, X: Array, weight: Array) -> Kernel:
+    def _kernel(self, kernel: KernelLike, X: Array, weight: Array, near: Callable[[], float]) -> Kernel:
         """Return the kernel object of one that a user gave and the parameters above."""
-        return kernel_of_width(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X, weight=weight)
+        return kernel_of_width(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X, weight=weight,
+                               near=near)
+
+    def _in_time(self, weight: Array, left: Callable[[], float | None], solve: Callable[[Array], None]) -> None:
+        """Call ``solve`` on the weights of the rows; where no time is left for a ball of all rows, on those of few.
+
+        The others then count as rows without weight, and nothing is proven of the whole.
+        """
+        kept = np.flatnonzero(weight)
+        try:
+            with ending(left() if len(kept) > FEWEST else None):
+                solve(weight)
+            return
+        except TimeoutError:
+            some = kept[drawn_rows(len(kept), FEWEST)]
+        few = np.zeros(len(weight))
+        few[some] = weight[some]
+        with silent(NotConvergedWarning):
+            solve(few)
+        self.dual_gap_ = float("nan")
+        self.proof_ = proof_word([False])
+        self.converged_ = False
+        warn_user(f"{type(self).__name__} had no time for a ball of all rows: this one is of {len(some)}, those that "
+                  "loo_weight_ counts. Raise max_time.", NotConvergedWarning)
 
     @abstractmethod
     def _rows_and_diagonal(self, X: MatrixLike, diag: ArrayLike | None) -> tuple[Array, Array]:
@@ -198,6 +235,7 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         return np.where(self._scores(*self._rows_and_diagonal(X, self._fit_diagonal)) - self.offset_ >= 0, 1, -1)
 
 
+FEWEST = 500  # rows that a fit without time learns from: a tenth of a second for seven kernels
 OUTSIDE = 0.1  # share of the training rows that contamination="auto" leaves outside, as nu=.1 does of a wide kernel
 ALIKE = 1e-9  # relative: scores so near each other are on one side
 
@@ -250,6 +288,12 @@ def unit_of(kernel: Kernel, X: Array) -> float:
         raise ValueError(f"{kernel!r} overflows on these rows: some of its values are not finite. Scale the columns "
                          "of X.")
     return variance if variance > 0 and not LEAST_UNIT <= variance <= MOST_UNIT else 1.0
+
+
+def warn_unproven(name: str) -> None:
+    """Warn that the time was up before the certificate."""
+    warn_user(f"{name} had no time to prove its gap: it is as the stored rows have it. Raise max_time.",
+              NotConvergedWarning)
 
 
 def refuse_diag(diag: object) -> None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from buttress._callbacks import showing, step_callback, with_callbacks
+from buttress._callbacks import Report, showing, step_callback, with_callbacks
 from buttress._checks import Array, check_option, check_values, check_X, warn_user
 from buttress._documented import advises
 from buttress._proof import PROOF, U, proof_word
@@ -23,9 +24,12 @@ from buttress.outlier.detector import (
     checked_diag,
     refuse_diag,
     settle,
+    warn_unproven,
 )
+from buttress.outlier.width import near_distance2
 from buttress.solvers.ball.kernel_stack import KernelStack, Trial, find_copies, variance
 from buttress.solvers.ball.kernel_weights import Found, alternate, fixed, harmonic, joint_cuts, level_cuts
+from buttress.solvers.ball.soft_ball import in_the_end
 from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
 
 METHODS: dict[str, Callable[[KernelStack, Array], Steps]] = {
@@ -82,7 +86,7 @@ class MultiKernelSVDD(BallDetector):
     max_iter : int or None, default=100
         Most rounds; None is no limit.
     max_time : float or None
-        Most seconds, checked between rounds.
+        Most seconds, as in :class:`SVDD`.
     progress : bool, default=False
         Show a progress line.
 
@@ -154,22 +158,29 @@ class MultiKernelSVDD(BallDetector):
         check_option("normalize", self.normalize, ("variance", None))
         clock = countdown(self.max_time)
         parts, kernels, weight = self._parts(X, sample_weight)
-        steps = METHODS[self.objective]
         self._fit_diagonal = np.stack([np.diagonal(part) for part in parts]) if self._stacked() else None
         settled = [settle(kernel, part, weight, self.indefinite) for kernel, part in zip(kernels, parts, strict=True)]
+        report = step_callback(self, X, y, None)
+        self._in_time(weight, clock, lambda counted: self._solve(parts, settled, counted, report, clock))
+        return self
+
+    def _solve(
+        self, parts: list[Array], settled: list[Settling], weight: Array, report: Report,
+        clock: Callable[[], float | None],
+    ) -> None:
+        """Set the attributes of the mixture, learned from the rows that have weight."""
+        steps = METHODS[self.objective]
         stack = self._stack(parts, settled, weight, clock)
         self.kernels_ = [kernel for kernel, _, _ in settled]
-        report = showing(step_callback(self, X, y, None),
-                         lambda step: self._of_trial(parts, stack, step.state.trial, weight))
-        start = np.full(len(kernels), 1 / len(kernels))
+        shown = showing(report, lambda step: self._of_trial(parts, stack, step.state.trial, weight))
+        start = np.full(len(settled), 1 / len(settled))
         seen: list[Array] = []
         outcome = run(noting_weights(steps(stack, start), seen), tol=self.tol, max_iter=self.max_iter, max_time=clock(),
-                      callback=report, progress=self.progress, name="MultiKernelSVDD")
+                      callback=shown, progress=self.progress, name="MultiKernelSVDD")
         self._set_solution(parts, stack, outcome, all(sure for _, _, sure in settled), weight)
         sign = -1 if steps is alternate else 1
         self.history_ = [{**entry, "objective": sign * entry["objective"], "weights": weights}
                          for entry, weights in zip(outcome.history, seen, strict=False)]  # Ctrl-C may come between
-        return self
 
     def _parts(self, X: MatrixLike, sample_weight: ArrayLike | None) -> tuple[list[Array], list[Kernel], Array]:
         """Return the rows for each kernel, the kernels, and the weights of the rows."""
@@ -179,7 +190,8 @@ class MultiKernelSVDD(BallDetector):
             return list(stack), [Precomputed() for _ in stack], check_weights(sample_weight, stack[0])
         rows = self._training_rows(X)
         weight = check_weights(sample_weight, rows)
-        kernels = [self._kernel(kernel, rows, weight) for kernel in listed(self.kernels)]
+        near = cache(partial(near_distance2, rows, weight))
+        kernels = [self._kernel(kernel, rows, weight, near) for kernel in listed(self.kernels)]
         return [rows] * len(kernels), kernels, weight
 
     def _stack(
@@ -216,24 +228,36 @@ class MultiKernelSVDD(BallDetector):
         self, parts: list[Array], stack: KernelStack, outcome: Outcome, certified: bool, weight: Array
     ) -> None:
         found: Found = outcome.state
-        trial = stack.proven(found.trial)
+        try:
+            with in_the_end(stack.left()):
+                trial, gap, proven = self._proven(stack, found)
+        except TimeoutError:
+            trial, gap, proven = found.trial, found.gap, False
+            outcome.status = "late"
+            warn_unproven("MultiKernelSVDD")
         for name, value in self._of_trial(parts, stack, trial, weight).items():
             setattr(self, name, value)
         self.__dict__.pop("bound_coef_", None)
-        gap, proven = trial.ball.gap, trial.ball.proven
         if found.point is not None:
             self.bound_coef_ = np.zeros(len(weight))
             self.bound_coef_[weight > 0] = found.point
-            variances, proven = stack.least_variances(found.point)
-            bound = harmonic if self.objective == "joint" else np.min
-            room = 8 * len(variances) * U  # the weights sum to 1 up to rounding
-            gap = max(0.0, (1 + room) * trial.upper - (1 - room) * float(bound(variances)))
         self.dual_gap_ = float(gap) if certified else float("nan")
         definite = all(kernel.definiteness in ("pd", "cpd") for kernel in self.kernels_)
-        self.proof_ = proof_word([proven, trial.ball.proven, definite and not self._stacked()])
+        self.proof_ = proof_word([proven, definite and not self._stacked()])
         self.converged_ = outcome.converged
         self.n_iter_ = outcome.n_iter
         self.n_solved_ = stack.n_solved
+
+    def _proven(self, stack: KernelStack, found: Found) -> tuple[Trial, float, bool]:
+        """Return the trial with proven bounds, the gap of ``dual_gap_``, and whether the kernels allow such bounds."""
+        trial = stack.proven(found.trial)
+        if found.point is None:
+            return trial, trial.ball.gap, trial.ball.proven
+        variances, proven = stack.least_variances(found.point)
+        bound = harmonic if self.objective == "joint" else np.min
+        room = 8 * len(variances) * U  # the weights sum to 1 up to rounding
+        gap = max(0.0, (1 + room) * trial.upper - (1 - room) * float(bound(variances)))
+        return trial, gap, proven and trial.ball.proven
 
     def _of_trial(
         self, parts: list[Array], stack: KernelStack, trial: Trial, weight: Array

@@ -1,12 +1,14 @@
 """Support vector data description with one kernel."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from buttress._callbacks import showing, step_callback, with_callbacks
+from buttress._callbacks import Report, showing, step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_X, warn_user
 from buttress._proof import PROOF, proof_word
 from buttress._state import Attribute, State
@@ -19,14 +21,17 @@ from buttress.kernels.choose import fitting
 from buttress.outlier.detector import (
     OF_BALLS,
     BallDetector,
+    Settling,
     checked_diag,
     refuse_diag,
     settle,
     unit_of,
+    warn_unproven,
 )
+from buttress.outlier.width import near_distance2
 from buttress.solvers.ball.soft_ball import ball_of, solve_ball
 from buttress.solvers.qp.solve import Limits
-from buttress.solvers.run import Step, all_or_nothing
+from buttress.solvers.run import Step, all_or_nothing, countdown
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -68,7 +73,9 @@ class SVDD(BallDetector):
     max_iter : int or None, default=None
         Most pair updates.
     max_time : float or None
-        Most seconds.
+        Most seconds. Where they are up before a ball of all rows is known, the model is that of 500 of them: the others
+        count as rows of weight 0, and ``dual_gap_`` is NaN. Where they are up before the gap is proven, ``proof_`` says
+        so. Checks, ``gamma="auto"`` and a correction by ``indefinite`` come before.
     progress : bool, default=False
         Show a progress line.
 
@@ -114,13 +121,24 @@ class SVDD(BallDetector):
         two rows, or negative weights.
         """
         self._check()
+        left = countdown(self.max_time)
         rows = self._training_rows(X)
         weight = check_weights(sample_weight, rows)
-        keep = np.flatnonzero(weight)
-        kernel = fitting(self._kernel(self.kernel, rows, weight), rows)
+        kernel = fitting(self._kernel(self.kernel, rows, weight, partial(near_distance2, rows, weight)), rows)
         Z = centers(kernel, rows)
         self._fit_diagonal = kernel.diagonal(rows) if isinstance(kernel, Precomputed) else None
-        kernel, gram, certified = settle(kernel, rows, weight, self.indefinite)
+        settled = settle(kernel, rows, weight, self.indefinite)
+        report = step_callback(self, rows, y, None)
+        self._in_time(weight, left, lambda counted: self._solve(settled, rows, Z, counted, report, left))
+        return self
+
+    def _solve(
+        self, settled: Settling, rows: Array, Z: Array, weight: Array, report: Report,
+        left: Callable[[], float | None],
+    ) -> None:
+        """Set the attributes of the ball around the rows that have weight."""
+        kernel, gram, certified = settled
+        keep = np.flatnonzero(weight)
         given = gram is not None or isinstance(kernel, Precomputed)
         part = (rows if gram is None else gram)[np.ix_(keep, keep)] if given else rows[keep]
         trained = Precomputed() if given else kernel
@@ -133,12 +151,12 @@ class SVDD(BallDetector):
 
         def at(step: Step) -> dict[str, Any]:
             apart = KernelRows(trained, part, self.cache_size, real=np.float64)
-            ball = ball_of(apart, weight[keep], self.nu, step)
+            ball = ball_of(apart, weight[keep], self.nu, step.state.b)
             return self._described(kernel, rows, Z, weight, ball.times(unit))
 
         gram_rows = KernelRows(trained, part, self.cache_size, real=np.float64 if given else None)
-        limits = Limits(tol=self.tol, max_iter=self.max_iter, max_time=self.max_time,
-                        callback=showing(step_callback(self, rows, y, None), at), progress=self.progress)
+        limits = Limits(tol=self.tol, max_iter=self.max_iter, max_time=left(), callback=showing(report, at),
+                        progress=self.progress)
         ball = solve_ball(gram_rows, weight[keep], self.nu, limits).times(unit)
         for name, value in self._described(kernel, rows, Z, weight, ball).items():
             setattr(self, name, value)
@@ -147,10 +165,11 @@ class SVDD(BallDetector):
         self.converged_ = ball.converged
         self.n_iter_ = ball.outcome.n_iter
         self.history_ = ball.outcome.history
+        if ball.outcome.status == "late":
+            warn_unproven("SVDD")
         if ball.outcome.status in ("exhausted", "stalled") and not ball.converged:
             warn_user(f"SVDD stopped where rounding hides further progress, with a duality gap of {ball.gap:.3g}. "
                       "Scale the columns of X to similar ranges.", NotConvergedWarning)
-        return self
 
     def _rows_and_diagonal(self, X: MatrixLike, diag: ArrayLike | None) -> tuple[Array, Array]:
         rows = check_X(self, X)

@@ -1,5 +1,7 @@
 """The width of a kernel from the data: the median distance from a row to its third nearest row."""
 
+from collections.abc import Callable
+
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
@@ -35,17 +37,18 @@ def near_distance2(X: Array, weight: Array) -> float:
 
 
 def kernel_of_width(
-    kernel: KernelLike, *, gamma: float | str, degree: float, coef0: float, X: Array, weight: Array
+    kernel: KernelLike, *, gamma: float | str, degree: float, coef0: float, X: Array, weight: Array,
+    near: Callable[[], float],
 ) -> Kernel:
     """Return the kernel of an estimator's parameters; ``gamma="auto"`` makes a named one as wide as rows are apart.
 
-    Its squared distances are then in units of :func:`near_distance2`. Kernels that are no function of a distance
-    have ``gamma="scale"`` instead.
+    Its squared distances are then in units of ``near()``, see :func:`near_distance2`. Kernels that are no function of
+    a distance have ``gamma="scale"`` instead.
     """
     if not (isinstance(kernel, str) and gamma == "auto"):
         return as_kernel(kernel, gamma=gamma, degree=degree, coef0=coef0, X=X, sample_weight=weight)
     unit = as_kernel(kernel, gamma=1.0, degree=degree, coef0=coef0)
     if not isinstance(unit, Radial):
         return as_kernel(kernel, gamma="scale", degree=degree, coef0=coef0, X=X, sample_weight=weight)
-    near = 1 / near_distance2(X, weight)
-    return unit.stretched(near) if isinstance(unit, Scaled) else as_kernel(kernel, gamma=near)
+    narrow = 1 / near()
+    return unit.stretched(narrow) if isinstance(unit, Scaled) else as_kernel(kernel, gamma=narrow)

@@ -12,7 +12,7 @@ from buttress._checks import Array, check_classes, check_contamination_or_auto, 
 from buttress._predicting import ExpansionPredictions
 from buttress._state import Attribute, State
 from buttress._types import Labels
-from buttress._weights import class_weights
+from buttress._weights import class_totals
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
@@ -222,8 +222,7 @@ def warn_of_isolated(classes: NDArray[Any], codes: NDArray[np.intp], isolated: N
 
 def check_class_sizes(classes: NDArray[Any], codes: NDArray[np.intp], share: float | None) -> None:
     """Refuse a class without rows, and to trim one of one row by a share given."""
-    class_weights(None, classes, codes, np.ones(len(codes)))
-    sizes = np.bincount(codes)
+    sizes = class_totals(classes, codes, np.ones(len(codes)))
     if share and sizes.min() < 2:
         small = classes.tolist()[sizes.argmin()]
         raise ValueError(f"Trimming contamination={share:g} of each class needs at least 2 rows in it. Class {small!r} "

@@ -11,6 +11,7 @@ from sklearn.utils.validation import _num_samples
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_number, check_option
 from buttress._documented import Documented
+from buttress._proof import SLACK
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
@@ -99,7 +100,11 @@ class OneClassSVM(Documented, CallbackSupportMixin, OutlierMixin, KernelMachine)
         self._take(task, solution.b[:, None], [solution])
         largest = float(np.abs(shared.diagonal).max())
         # in place, for the expansion holds the same array: rows on the boundary are inside whatever the rounding
-        self.intercept_ += ROUNDINGS * np.finfo(float).eps * (qp.total * largest + abs(self.intercept_[0]))
+        room = ROUNDINGS * np.finfo(float).eps * (qp.total * largest + abs(self.intercept_[0]))
+        self.intercept_ += room
+        dearer = SLACK * room * qp.total  # at most, of a smaller rho
+        self.primal_objective_ += dearer
+        self.dual_gap_ += dearer
         self.offset_ = -float(self.intercept_[0])
         return self
 

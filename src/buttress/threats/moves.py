@@ -64,6 +64,11 @@ class Moves:
         """Whether not all numbers may be moved together."""
         return self.most_moved < len(self.moving)
 
+    @property
+    def free(self) -> bool:
+        """Whether every point of the box may be moved to."""
+        return not (self.limited or self.step.any() or (self.groups and self.most))
+
     def choices_of_numbers(self) -> int:
         """Return in how many ways the most numbers that may be moved can be chosen."""
         return comb(len(self.moving), min(self.most_moved, len(self.moving)))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from buttress._checks import Array, check_box, check_columns, check_number, check_option
+from buttress._checks import Array, check_box, check_columns, check_number, check_option, warn_user
 from buttress._types import BoundsLike, MatrixLike
 from buttress.threats.declared import NORMS, ThreatModel
 from buttress.threats.moves import read_threat
@@ -38,6 +38,15 @@ def check_radii(eps: ArrayLike | None, width: int) -> Array | float:
     return check_number("eps", given, 0, closed="left", fix="It is a radius in the units of X; 0 moves nothing.")
 
 
+def warn_of_rounding(X: Array, reach: Array | float) -> None:
+    """Warn of a column of rows X (n, d) in which all moves by ``reach``, one or (1, d), are lost in rounding."""
+    lost = np.flatnonzero(((X + reach == X) & (X - reach == X) & (np.asarray(reach) > 0)).all(axis=0))
+    if len(lost):
+        by = float(np.broadcast_to(reach, X.shape)[0, lost[0]])
+        warn_user(f"Column {lost[0]} of X holds numbers as large as {np.abs(X[:, lost[0]]).max():.3g}, to which a move "
+                  f"of {by:g} makes no difference in floating point. Subtract their means, or scale the columns.")
+
+
 def region_of(
     eps: ArrayLike, norm: str, bounds: BoundsLike | None, threat: ThreatModel | None, X: Array, given: MatrixLike
 ) -> Region:
@@ -50,6 +59,7 @@ def region_of(
         raise TypeError(f"threat must be a ThreatModel or None. Got {threat!r}.")
     if threat is not None:
         moves = read_threat(threat, X, given)
+        warn_of_rounding(X, moves.reach)
         low, high = moves.hull(X)
         return Region(float(np.maximum(X - low, high - X).max(initial=0.0)), "linf", (low, high))
     check_option("norm", norm, NORMS)
@@ -58,6 +68,7 @@ def region_of(
         low, high = (np.broadcast_to(side, X.shape) for side in check_box(bounds, X))
         box = low, high
     reach = check_radii(eps, X.shape[1])
+    warn_of_rounding(X, reach)
     if isinstance(reach, float):
         return Region(reach, norm, box, reach)
     ends = X - reach, X + reach

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._state import Attribute, Lengths, State, StateError
+from buttress._types import Mask
+from buttress.trees.search import least_sums
 
 Nodes = NDArray[np.intp]
 
@@ -48,22 +50,36 @@ class Tree:
 
     def ends(self, low: Array, high: Array, contrast: Array) -> tuple[Array, Array]:
         """Return the least and the largest value @ contrast, (n,), of leaves reached from boxes low to high (n, d)."""
-        reached = np.zeros((len(self.left), len(low)), dtype=bool)
-        reached[0] = True
-        for node in np.flatnonzero(self.left >= 0):  # each before its children
-            feature, threshold = self.feature[node], self.threshold[node]
-            reached[self.left[node]] = reached[node] & (low[:, feature] <= threshold)
-            reached[self.right[node]] = reached[node] & (high[:, feature] > threshold)
-        leaves = self.left < 0
-        values = (self.value[leaves] @ contrast)[:, None]
-        return (np.where(reached[leaves], values, np.inf).min(axis=0),
-                np.where(reached[leaves], values, -np.inf).max(axis=0))
+        alone = Forest([self], np.zeros((0, 0, len(contrast))), np.zeros(len(contrast)))
+        return alone.least(low, high, contrast), -alone.least(low, high, -contrast)
 
     def in_column(self, column: int, columns: int) -> "Tree":
         """Return the tree of one score, as one that adds to a column of several."""
         value = np.zeros((len(self.left), columns))
         value[:, column] = self.value[:, 0]
         return replace(self, value=value)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search of n boxes knows of a lead.
+
+    Parameters
+    ----------
+    bound : array of shape (n,)
+        A lower bound over the box, up to rounding.
+    met : array of shape (n,)
+        The least that was met where rounding may hide it, or less; inf where none was.
+    low, high : array of shape (n, d)
+        The box in which it is that, where it was met.
+    over : bool array of shape (n,)
+    """
+
+    bound: Array
+    met: Array
+    low: Array
+    high: Array
+    over: Mask
 
 
 @dataclass
@@ -103,12 +119,29 @@ class Forest:
             total += tree.value[at]
         return total
 
+    def searched(self, low: Array, high: Array, contrast: Array, most: int) -> Found:
+        """Search boxes from low to high (n, d) for the least ``scores(x) @ contrast``, ``most`` parts of each at most.
+
+        A search is over where a lead is met that rounding cannot hide, or where none is left that it could.
+        """
+        nowhere = np.full(1, -1)
+        trees = self.trees or [Tree(nowhere, np.zeros(1), nowhere, nowhere, np.zeros((1, len(contrast))))]
+        sizes = [len(tree.left) for tree in trees]
+        roots = np.cumsum([0, *sizes[:-1]])
+        first = np.repeat(roots, sizes)
+        feature, threshold, left, right = (np.concatenate([getattr(tree, name) for tree in trees])
+                                           for name in ("feature", "threshold", "left", "right"))
+        left, right = (np.where(side < 0, side, side + first) for side in (left, right))
+        value = np.concatenate([tree.value @ contrast for tree in trees])
+        low, high = (np.array(side, dtype=np.float64, order="C") for side in (low, high))
+        room = np.empty((2, min(most, len(feature)) + 2, low.shape[1]))
+        seen = least_sums(feature, threshold, left, right, value, roots, float(self.offset @ contrast), low, high,
+                          self.rounding(contrast), most, np.empty(len(feature), dtype=np.intp), *room)
+        return Found(seen[:, 0], seen[:, 1], low, high, seen[:, 2] > 0)
+
     def least(self, low: Array, high: Array, contrast: Array) -> Array:
         """Return a lower bound (n,) of ``scores(x) @ contrast`` over boxes from low to high (n, d), tree by tree."""
-        total = np.full(len(low), float(self.offset @ contrast))
-        for tree in self.trees:
-            total += tree.ends(low, high, contrast)[0]
-        return total
+        return self.searched(low, high, contrast, 1).bound
 
     def rounding(self, contrast: Array) -> float:
         """Return what rounding may change in ``scores(x) @ contrast``, between the model's sum and the one here.

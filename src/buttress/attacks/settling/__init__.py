@@ -1,1 +1,1 @@
-"""The worst input of a threat, exactly: of trees by a mixed-integer program, of linear models in closed form."""
+"""The worst input of a threat, exactly: of trees by search and integer programs, of linear models in closed form."""

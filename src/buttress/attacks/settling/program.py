@@ -1,4 +1,6 @@
-"""The worst input of trees, by a mixed-integer program (Kantchelian, Tygar & Joseph, ICML 2016).
+"""The worst input of trees, by a search of each box, and by a mixed-integer program where that is not over.
+
+The search is of parts of the box (``trees/search.py``). The program is that of Kantchelian, Tygar & Joseph, ICML 2016.
 
 Within a box only those splits matter whose threshold lies in it. Each has a variable p in {0, 1}, 1 where
 x[feature] <= threshold; along one feature p rises with the threshold. Each leaf that can be reached has a variable in
@@ -20,12 +22,13 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
 from buttress._checks import Array
-from buttress._types import Mask
+from buttress._types import Mask, Rows
 from buttress.attacks.problem import Worst
 from buttress.threats import Moves
 from buttress.trees import Forest, Tree
 
 TOLERANCE = 1e-6  # of HiGHS, on whole numbers, constraints and the gap, in the units of the largest cost
+PARTS = 3000  # of a box, a rival, before its program: a quarter more or less is alike (`benchmarks/trees.py --most`)
 
 
 @dataclass
@@ -37,31 +40,39 @@ class Limits:
 
 
 def least_of_trees(worst: Worst, forest: Forest, moves: Moves, limits: Limits) -> Array:
-    """Return lower bounds of the leads, (n,): tree by tree, and by a program a rival where that proves nothing."""
-    problem = worst.problem
-    bound = np.where(worst.wrong, -np.inf, np.inf)
+    """Return lower bounds of the leads, (n,): by a search of each box, and by a program a rival where it is not over.
+
+    The box holds all that the moves allow. Where they allow all of it, what the search meets is shown to ``worst``.
+    """
+    problem, wrong = worst.problem, worst.wrong.copy()
+    bound = np.full((len(wrong), forest.contrasts.shape[1]), np.inf)
+    over = np.ones(bound.shape, dtype=bool)
     lows, highs = moves.hull(problem.X)
-    for code in np.unique(problem.codes[~worst.wrong]):
-        rows = np.flatnonzero(~worst.wrong & (problem.codes == code))
-        for contrast in forest.contrasts[code]:
-            leads = forest.least(lows[rows], highs[rows], contrast) - _hidden(forest, contrast)
-            bound[rows] = np.minimum(bound[rows], leads)
-    for row in np.flatnonzero(~worst.wrong & (bound <= 0)):
-        if limits.work <= 0:
-            break
-        bound[row] = np.inf
+    for code in np.unique(problem.codes[~wrong]):
+        rows = np.flatnonzero(~wrong & (problem.codes == code))
+        for rival, contrast in enumerate(forest.contrasts[code]):
+            found = forest.searched(lows[rows], highs[rows], contrast, PARTS)
+            bound[rows, rival] = found.bound - forest.rounding(contrast)
+            over[rows, rival] = (bound[rows, rival] > 0) | (found.over & moves.free)
+            met = np.flatnonzero(np.isfinite(found.met) & moves.free)
+            _show(worst, rows[met], np.clip(problem.X[rows[met]], found.low[met], found.high[met]))
+    for row in np.flatnonzero(~over.all(axis=1)):
         box = _Box(problem.X[row], lows[row], highs[row], moves)
         deadline = time.monotonic() + limits.seconds
-        for contrast in forest.contrasts[problem.codes[row]]:
-            least, point = _least_lead(forest, contrast, box, limits, max(deadline - time.monotonic(), 1e-3))
-            bound[row] = min(bound[row], least)
-            if point is not None:
-                one = np.array([row])
-                worst.see(one, point[None], problem.target.scores(point[None]))
-                worst.queries += 1
-            if worst.wrong[row]:
+        for left in np.flatnonzero(~over[row]):
+            if worst.wrong[row] or limits.work <= 0:
                 break
-    return bound
+            contrast = forest.contrasts[problem.codes[row], left]
+            least, point = _least_lead(forest, contrast, box, limits, max(deadline - time.monotonic(), 1e-3))
+            bound[row, left] = max(bound[row, left], least)
+            if point is not None:
+                _show(worst, np.array([row]), point[None])
+    return np.where(wrong, -np.inf, bound.min(axis=1))
+
+
+def _show(worst: Worst, rows: Rows, points: Array) -> None:
+    if len(rows):
+        worst.see(rows, points, worst.problem.target.scores(points))
 
 
 class _Box:

@@ -24,7 +24,7 @@ from buttress.relational.plan.plan import Index, Plan, total_weight
 from buttress.relational.sources.deadline import check_time
 
 FINEST_STEP = 1e-9  # share of the largest score; finer steps would be lost in the rounding of 64-bit sums
-FEWEST_BINS = 32  # of a grid that is made coarser for want of memory
+FEWEST_BINS = 32  # of a grid that is halved for want of memory: a quarter more ends there too, a quarter less at 16
 PRODUCT_ENTRIES = 10_000_000  # at most of the lists that are made at once for some of the root's rows
 REFINABLE_SHARE = 1 / 4  # of the memory: a call that took more could not be repeated on a grid four times as fine
 

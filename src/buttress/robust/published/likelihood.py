@@ -32,7 +32,7 @@ from buttress._checks import (
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State
 from buttress._types import Labels, MatrixLike, Rows, VectorLike
-from buttress._weights import check_weights, class_weights, repeated_rows
+from buttress._weights import check_weights, class_totals, repeated_rows
 from buttress.expansion import KernelExpansion, binary_contrasts
 from buttress.kernels import Linear
 from buttress.robust.published.linear import LinearModel
@@ -216,7 +216,7 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
             raise ValueError("Only binary classification is supported. "
                              f"Got {len(self.classes_)} classes. Use KernelClassifier(kernel='linear').")
         report = step_callback(self, X, y, self.max_iter)
-        class_weights(None, self.classes_, codes, check_weights(sample_weight, X))
+        class_totals(self.classes_, codes, check_weights(sample_weight, X))
         self._alternate(X, codes.astype(np.float64), sample_weight, "binomial", report)
         return self
 

@@ -49,7 +49,7 @@ from buttress._types import (
     Trainable,
     VectorLike,
 )
-from buttress._weights import class_weights, repeated_rows
+from buttress._weights import class_totals, repeated_rows
 from buttress.features import landmarks, nystroem
 from buttress.kernels import Kernel, KernelLike, Linear, as_kernel, is_precomputed, kernel_takes_sparse, warn_of_scale
 from buttress.risks import Mean
@@ -311,7 +311,7 @@ class SeverClassifier(ClassifierMixin, Sever):
         passed = self._passed_on(metadata, rows, len(y))
         X = X[rows]
         codes = codes[rows]
-        class_weights(None, self.classes_, codes, np.ones(len(codes)))
+        class_totals(self.classes_, codes, np.ones(len(codes)))
         share = check_contamination(self.contamination) / check_count("n_rounds", self.n_rounds)
         groups = [np.flatnonzero(codes == c) for c in range(n_classes)] if self.balanced else [np.arange(len(codes))]
 

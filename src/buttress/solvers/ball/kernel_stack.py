@@ -8,10 +8,11 @@ import numpy as np
 
 from buttress._checks import TINY, Array
 from buttress._proof import SLACK, Near, U
+from buttress._threads import ending, in_time
 from buttress.gram.rounding import Product
 from buttress.gram.rows import Index, KernelRows
 from buttress.kernels import Kernel
-from buttress.solvers.ball.soft_ball import Ball, recounted, solve_ball
+from buttress.solvers.ball.soft_ball import Ball, ball_of, recounted, solve_ball
 from buttress.solvers.qp.solve import Limits
 
 FETCHED_ROWS = 512  # rows of each kernel computed at a time: 4 kB of scratch memory for each column
@@ -147,16 +148,24 @@ class KernelStack:
     def evaluate(self, eta: Array, start: Array | None) -> Trial:
         """Return the ball of sum_p eta_p K_p / scales_p, from the dual point ``start``.
 
-        The first ball may be cut short where no seconds are ``left``: its objectives are bounds all the same. Later
-        ones that were cut short raise TimeoutError, since the trials before them are as good.
+        The first ball may be cut short where no seconds are ``left``: it is then the last one of which the products are
+        known. Later ones that were cut short raise TimeoutError, since the trials before them are as good.
         """
         rows = MixtureRows(self, eta / self.scales)
         limits = Limits(gap_tol=self.gap_tol, max_time=self.left(), inner=True)
-        ball = solve_ball(rows, self.weight, self.nu, limits, start=start, exact_rows=FINISHED_ROWS)
-        if ball.outcome.status == "max_time" and self.n_solved > 0:
-            raise TimeoutError("No time is left for another ball.")
+        try:
+            ball = solve_ball(rows, self.weight, self.nu, limits, start=start, exact_rows=FINISHED_ROWS)
+            trial = Trial(eta, ball, self.variances(ball.a))
+            if ball.outcome.status == "max_time" and self.n_solved > 0:
+                raise TimeoutError("No time is left for another ball.")
+        except TimeoutError:
+            if self.n_solved > 0 or not self._b.any():
+                raise
+            with ending(None):
+                ball = ball_of(rows, self.weight, self.nu, self._b, "max_time")
+                trial = Trial(eta, ball, self.variances(ball.a))
         self.n_solved += 1
-        return Trial(eta, ball, self.variances(ball.a))
+        return trial
 
     def proven(self, trial: Trial) -> Trial:
         """Return the trial with bounds of its objectives that are proven, where the kernels allow it."""
@@ -211,7 +220,7 @@ def variance(source: Source, share: Array) -> float:
     """
     mean = 0.0
     n = len(share)
-    for start in range(0, n, FETCHED_ROWS):
+    for start in in_time(range(0, n, FETCHED_ROWS)):
         stop = min(start + FETCHED_ROWS, n)
         panel = share[start:stop] @ source.panel(slice(start, stop), slice(start, None))
         mean += float(panel[: stop - start] @ share[start:stop] + 2 * panel[stop - start :] @ share[stop:])

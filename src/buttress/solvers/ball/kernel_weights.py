@@ -45,6 +45,10 @@ class Found(NamedTuple):
     lower: float = float("nan")
     point: Array | None = None
 
+    @property
+    def gap(self) -> float:
+        return self.trial.ball.gap if self.point is None else self.trial.upper - self.lower
+
 
 def level_cuts(stack: KernelStack, eta: Array) -> Steps:
     """Yield the best weights of "minimax" so far; the next are the closest to them at which all cuts are below a level.

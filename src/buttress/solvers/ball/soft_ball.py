@@ -16,25 +16,30 @@ Adding u_i + u_j to K_ij changes nothing, so conditionally positive definite ker
 Source: Tax & Duin, Support Vector Data Description, Machine Learning 54, 2004.
 """
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from buttress._checks import Array
 from buttress._proof import U
+from buttress._threads import ending
+from buttress.gram.rounding import Product
 from buttress.gram.rows import KernelRows
 from buttress.solvers.qp.active_set import ACTIVE_SET_ROWS, exact_finish
 from buttress.solvers.qp.certificate import certificate
 from buttress.solvers.qp.program import QP, Point, violation
 from buttress.solvers.qp.smo import block_smo
 from buttress.solvers.qp.solve import TIGHTEST, Limits, follow, stall_limit
-from buttress.solvers.run import Outcome, Step, countdown
+from buttress.solvers.run import Outcome, countdown
 
 CENTRE_ROWS = 64  # rows whose mean is the first guess of the centre
 MANY = 200  # nu n above which the violation is that of squared distances: float32 could not make that of b so small
 TIGHTENING = 10.0  # the tolerance is divided by this while the gap is too large
 NO_SPREAD = 1e-13  # of the largest k(x, x): a smaller mean squared distance is rounding and is replaced by 1
 NO_GAP = 1e-12  # of the mean squared distance: a gap this small counts as 0, even if the primal objective is 0
+PATIENCE = 0.25  # seconds after the limit that a certificate may take, as long as one of 5,000 rows; then none is made
 SAME_WEIGHT = 1e-12  # relative: cumulative weights this close to the total count as equal to it
 
 
@@ -90,7 +95,8 @@ def solve_ball(
         used += outcome.n_iter
         ended = outcome.status in ("converged", "exhausted", "stalled")
         point = exact_finish(qp, outcome.state, left=left) if ended and len(rows) <= exact_rows else outcome.state
-        ball = certified(qp, point.b, total, outcome)
+        ball = certified_in_time(qp, point, total, outcome, left)
+        ended = ended and outcome.status != "late"
         small = ball.gap <= limits.gap_tol * max(ball.primal, NO_GAP * scale)
         if ended and not small and rows.real == np.float32:
             rows.cache.widen()
@@ -103,11 +109,11 @@ def solve_ball(
             target /= TIGHTENING
 
 
-def ball_of(rows: KernelRows, weight: Array, nu: float, step: Step) -> Ball:
-    """Return the ball of a step of :func:`solve_ball`, on rows of which it keeps none: theirs depend on the solve."""
+def ball_of(rows: KernelRows, weight: Array, nu: float, b: Array, status: str = "") -> Ball:
+    """Return the ball of a b on the way, on rows of which a solve keeps none: theirs depend on it."""
     total = nu * len(weight)
     qp, _ = ball_program(rows, weight, total, None)
-    return certified(qp, step.state.b, total, Outcome(None, "", 0, step.objective))
+    return certified(qp, b, total, Outcome(None, status, 0, np.inf))
 
 
 def recounted(rows: KernelRows, weight: Array, nu: float, ball: Ball) -> Ball:
@@ -144,11 +150,30 @@ def farthest(away: Array, weight: Array, total: float) -> Array:
     return b
 
 
-def certified(qp: QP, b: Array, total: float, outcome: Outcome) -> Ball:
-    """Return the ball of b, its radius, and bounds of its objectives, from distances computed in float64."""
+def in_the_end(seconds: float | None) -> AbstractContextManager[None]:
+    """Return a block for a certificate where so many seconds are left."""
+    return ending(None if seconds is None else seconds + PATIENCE)
+
+
+def certified_in_time(qp: QP, point: Point, total: float, outcome: Outcome, left: Callable[[], float | None]) -> Ball:
+    """Return the ball of a point; where its certificate would be "late", with what the stored rows say of it."""
+    try:
+        with in_the_end(left()):
+            return certified(qp, point.b, total, outcome)
+    except TimeoutError:
+        if point.stored is None:
+            raise
+    outcome.status = "late"
+    none = np.zeros(len(point.b))
+    return certified(qp, point.b, total, outcome, Product(point.stored, none, none, proven=False))
+
+
+def certified(qp: QP, b: Array, total: float, outcome: Outcome, known: Product | None = None) -> Ball:
+    """Return the ball of b, its radius, and bounds of its objectives, from distances computed in float64 or ``known``.
+    """
     a = b / total
     diagonal = qp.rows.diagonal
-    found = qp.rows.proven_times(b)
+    found = qp.rows.proven_times(b) if known is None else known
     product = found.f / total
     norm2 = float(a @ product)
     d2 = diagonal - 2 * product + norm2

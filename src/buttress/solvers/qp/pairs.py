@@ -9,18 +9,19 @@ from buttress._checks import Array
 from buttress._compiling import compile_inner, compile_kernel, maximum, minimum
 from buttress.gram.compiled import FAST, WIDTH_MULTIPLE
 
-FAR = 1e30  # used for infinity, which fast arithmetic does not allow; its square root is larger than any gradient
+# Used for infinity, which fast arithmetic does not allow: far larger than any gradient, of targets of up to 1e100 too
+FAR = {np.dtype(np.float64): 1e300, np.dtype(np.float32): 1e30}
 TAU = 1e-12  # least curvature of a pair, as in libsvm
 DOWNWARDS = -1e-6  # of K_ii: a curvature below this is not rounding, not even of float32 rows
 
 
 @compile_inner(FAST)
 def _move_and_scan(
-    g: Array, step: float, K: Array, i: int, j: int, up: Array, low: Array
+    g: Array, step: float, K: Array, i: int, j: int, up: Array, low: Array, far: float
 ) -> tuple[float, float, int]:
     """Add step * (K_i - K_j) to g; return the least slope up, the largest slope down, and where the first of them is.
     """
-    least = up.dtype.type(FAR)
+    least = far
     most = -least
     block = 0
     for s in range(g.shape[0]):
@@ -34,7 +35,7 @@ def _move_and_scan(
             least = first
             block = s
     place = 0
-    first = up.dtype.type(FAR)
+    first = far
     for t in range(64):
         slope = g[block, t] + up[block, t]
         if slope < first:
@@ -78,12 +79,12 @@ def _best_partner(
 
 
 @compile_inner(FAST)
-def _offsets(t: int, b: Array, lo: Array, hi: Array, l1: Array, up: Array, low: Array) -> None:
-    """Set what is added to g_t for its slopes up and down: the slope of l1 |b|, or +-FAR at a bound."""
+def _offsets(t: int, b: Array, lo: Array, hi: Array, l1: Array, up: Array, low: Array, far: float) -> None:
+    """Set what is added to g_t for its slopes up and down: the slope of l1 |b|, or +-far at a bound."""
     at = b[t]
     kink = l1[t]
-    up[t >> 6, t & 63] = FAR if at >= hi[t] else (kink if at >= 0 else -kink)
-    low[t >> 6, t & 63] = -FAR if at <= lo[t] else (kink if at > 0 else -kink)
+    up[t >> 6, t & 63] = far if at >= hi[t] else (kink if at >= 0 else -kink)
+    low[t >> 6, t & 63] = -far if at <= lo[t] else (kink if at > 0 else -kink)
 
 
 @compile_kernel(
@@ -100,19 +101,23 @@ def _updates(
     """Do what :func:`pair_updates` does; ``up`` and ``low`` hold +-FAR.
 
     The first step is 0, for any i and j; an integer that is written here would be a type of its own, for which inner
-    functions were compiled again.
+    functions were compiled again. Where a float32 gradient is so large that FAR does not hide it, what fills the last
+    block up may be the best: there is no such variable, and the pairs end.
     """
+    far = up[0, 0]
     for i in range(b.size):
-        _offsets(i, b, lo, hi, l1, up, low)
+        _offsets(i, b, lo, hi, l1, up, low, far)
     j = i
     step = K.dtype.type(0.0)
     downwards = 0
     for pairs in range(max_pairs):
-        least, most, i = _move_and_scan(g, step, K, i, j, up, low)
-        if not most - least > tol:
+        least, most, i = _move_and_scan(g, step, K, i, j, up, low, far)
+        if i >= b.size or not most - least > tol:
             return pairs, downwards
         own = diagonal[i >> 6, i & 63]
         j, curvature, rise = _best_partner(g, low, least, own, diagonal, K, i)
+        if j >= b.size:
+            return pairs, downwards
         if curvature < DOWNWARDS * abs(own):
             downwards += 1
         end_i = 0.0 if b[i] < 0 and l1[i] > 0 else hi[i]
@@ -122,8 +127,8 @@ def _updates(
         b[i] = end_i if length == end_i - b[i] else b[i] + length
         b[j] = end_j if length == b[j] - end_j else b[j] - length
         step = K.dtype.type(length)
-        _offsets(i, b, lo, hi, l1, up, low)
-        _offsets(j, b, lo, hi, l1, up, low)
+        _offsets(i, b, lo, hi, l1, up, low, far)
+        _offsets(j, b, lo, hi, l1, up, low, far)
     return max_pairs, downwards
 
 
@@ -140,7 +145,7 @@ def pair_updates(
     blocks = (-1, WIDTH_MULTIPLE)
     diagonal = np.zeros(len(g), K.dtype)
     diagonal[: len(b)] = K.diagonal()
-    up = np.full(len(g), FAR, K.dtype).reshape(blocks)
+    up = np.full(len(g), FAR[K.dtype], K.dtype).reshape(blocks)
     pairs: int
     downwards: int
     pairs, downwards = _updates(K.reshape(len(K), *blocks), diagonal.reshape(blocks), g.reshape(blocks), up, -up, b, lo,

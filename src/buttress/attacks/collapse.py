@@ -13,18 +13,10 @@ from scipy.optimize import linprog
 
 from buttress._checks import Array, warn_user
 from buttress._rows import drawn_rows
-from buttress._types import Mask, Rows
+from buttress._types import Labels, Mask, Rows
 
 NO_BETTER = 0.01  # share of the rows by which a machine must be more often right than one class for all
 PROGRAM_ROWS = 1000  # of the linear program, drawn of more
-
-
-def warn_of_rounding(X: Array, eps: float) -> None:
-    """Warn of a radius that is lost in the rounding of a column."""
-    lost = np.flatnonzero((X + eps == X).all(axis=0))
-    if eps > 0 and len(lost):
-        warn_user(f"Column {lost[0]} of X holds numbers as large as {np.abs(X[:, lost[0]]).max():.3g}, to which a move "
-                  f"of {eps:g} makes no difference in floating point. Subtract their means, or scale the columns.")
 
 
 def warn_if_given_up(name: str, predicted: Rows, X: Array, codes: Rows, eps: float | None) -> None:
@@ -38,6 +30,14 @@ def warn_if_given_up(name: str, predicted: Rows, X: Array, codes: Rows, eps: flo
         what = "predicts one class for all rows and" if collapsed else "predicts several classes, but"
         warn_user(f"{name} {what} is no better than one class for all training rows {under(eps)}. "
                   f"{advice(X, codes, eps)}")
+
+
+def warn_if_lost(kept: float, held_out: Labels, X: Array, codes: Rows, eps: float | None) -> None:
+    """Warn of the share of rows held out that the best of several fits keeps where one class for all keeps more."""
+    most = float(np.unique(held_out, return_counts=True)[1].max()) / len(held_out)
+    if kept < most - NO_BETTER:
+        warn_user(f"{under(eps).capitalize()} the best candidate keeps {kept:.2f} of the rows held out, and one class "
+                  f"for all would keep {most:.2f}. {advice(X, codes, eps)}")
 
 
 def under(eps: float | None) -> str:
