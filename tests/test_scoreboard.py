@@ -44,7 +44,8 @@ def test_of_two_commits_a_slower_row_is_measured_again_and_counted(monkeypatch, 
 
     asked = []
     times = {"same": lambda new, asks: 1.05 if new else 1.0, "slow": lambda new, asks: 1.2 if new else 1.0,
-             "disturbed": lambda new, asks: 1.0 if not new or asks > 4 else 1.5, "new": lambda new, asks: 1.0 if new else watch.np.inf}
+             "disturbed": lambda new, asks: 1.0 if not new or asks > 4 else 1.5,
+             "new": lambda new, asks: 1.0 if new else watch.np.inf}
     monkeypatch.setattr(watch, "ROWS", dict.fromkeys(times))
     monkeypatch.setattr(watch, "exported", lambda commit, folder: commit)
 
