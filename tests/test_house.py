@@ -19,8 +19,8 @@ MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own 
 PACKED = 4  # values assigned in one statement
 MOST = {
     "statements": 31_413,  # without imports and docstrings
-    "lines": 63_407,
-    "functions": 4_055,
+    "lines": 63_404,
+    "functions": 4_054,
     "files": 421,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
     "names of constants": 823,  # in upper case, at the head of a file; one that several files have counts once
