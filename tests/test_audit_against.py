@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import chi2_contingency, ks_2samp
+from scipy.stats import chi2_contingency, false_discovery_control, ks_2samp
 
 import buttress
 from buttress.audit.against.compare import compare
@@ -104,7 +104,7 @@ def test_rows_like_the_known_ones_are_called_unlike_in_at_most_a_tenth_of_tables
     for seed in range(60):
         rng = np.random.default_rng(seed)
         X = (rng.normal(size=(150, 6)), rng.standard_t(2, (150, 3)), rng.integers(0, 4, (150, 5)) * 1.0)[seed % 3]
-        alarms += unlike(X[:105], X[105:], 0.1).any()
+        alarms += unlike(X[:105], X[105:], 0.1).size > 0
     assert alarms < 12
 
 
@@ -115,6 +115,42 @@ def test_unlike_rows_are_found_from_as_many_on_as_p_values_allow():
     for count in (least - 1, least):
         moved = rows.copy()
         moved[:count] += 50 * np.arange(1, count + 1)[:, None]
-        assert np.flatnonzero(unlike(known, moved, 0.1)).tolist() == list(range(count)) * (count == least)
+        assert unlike(known, moved, 0.1).tolist() == list(range(count))[::-1] * (count == least)  # the farthest first
+
+
+def fifth(row, others):
+    return np.sort(np.linalg.norm(others - row, axis=1))[4]
+
+
+def test_unlike_rows_are_those_of_the_definition_and_no_surer_than_with_the_row_among_the_known():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        draw = (rng.normal, rng.standard_cauchy)[seed % 2]
+        known, rows = np.round(5 * draw(size=(60, 2))), np.round(5 * draw(size=(12, 2)))  # exact distances
+        rows[:3] += 10_000
+        different = np.unique(known, axis=0)
+        far = np.array([fifth(row, different) for row in rows])
+        own = np.array([fifth(row, np.delete(different, i, axis=0)) for i, row in enumerate(different)])
+        p = np.array([(1 + (own >= one).sum()) / (1 + len(own)) for one in far])
+        found = unlike(known, rows, 0.3)
+        assert set(found) == set(np.flatnonzero(false_discovery_control(p) <= 0.3 + 1e-12))
+        assert (np.diff(far[found]) <= 0).all()
+        for i, row in enumerate(rows):  # conformal p-values proper, of all rows with the new one
+            whole = [fifth(one, np.vstack([np.delete(different, j, axis=0), row])) for j, one in enumerate(different)]
+            assert p[i] >= (1 + (np.array(whole) >= far[i]).sum()) / (1 + len(whole))
+
+
+@pytest.mark.parametrize(("times", "apart"), [(2, 0.0), (6, 0.0), (2, 1e-6)])
+def test_rows_that_are_there_several_times_make_new_ones_no_stranger(times, apart):
+    alarms = 0
+    for seed in range(40):
+        known, rows = drift.repeated(np.random.default_rng(seed), 300, 3, times, apart).reshape(2, 150, 3)
+        alarms += unlike(known, rows, drift.RATE).size > 0
+    assert alarms <= 3
+
+
+def test_rows_that_are_all_equal_are_compared_with_nothing():
+    assert unlike(np.ones((30, 2)), np.zeros((5, 2)), 0.1).size == 0
+    assert unlike(np.repeat(np.eye(3), 9, axis=0), 50 * np.ones((30, 3)), 0.3).size == 30
 
 

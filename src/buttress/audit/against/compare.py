@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import fisher_exact, mannwhitneyu
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.neighbors import NearestNeighbors
 
-from buttress.audit.against.tests import CLOSE, same_categories, same_numbers
+from buttress.audit.against.tests import same_categories, same_numbers, unlike
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import MISSING, Table, categories_of, read_as_before
-from buttress.certainty.conformal import p_values, rejected
+from buttress.certainty.conformal import rejected
 
 RATE = 0.025  # of false discoveries, among the columns and the model, and among the rows
 MOST_ROWS = 5000  # of each table in the tests of rows and of models; drawn of more
@@ -83,7 +82,8 @@ def compare(
     rng = np.random.default_rng(seed)
     some = np.sort(rng.permutation(rows)[:MOST_ROWS])
     auc, p_apart = _told_apart(old[rng.permutation(len(old))[:MOST_ROWS]], coded[some], seed)
-    found = Comparison(source, rows, drifts, _novel(old, coded, rng), auc, p_apart, False)
+    novel = unlike(old[rng.permutation(len(old))[:MOST_ROWS]], coded, RATE).tolist()
+    found = Comparison(source, rows, drifts, novel, auc, p_apart, False)
     tests = [*(one.p for one in drifts), p_apart]
     if target is not None:
         known = np.array([value is not None for value in target])
@@ -187,19 +187,6 @@ def _told_apart(old: NDArray[np.float64], new: NDArray[np.float64], seed: int) -
     said = [forest.predict_proba(rows[half[1]])[:, 1] for rows, half in zip((old, new), halves, strict=True)]
     test = mannwhitneyu(said[1], said[0], alternative="greater", method="asymptotic")
     return float(test.statistic) / (len(said[0]) * len(said[1])), float(test.pvalue)
-
-
-def _novel(old: NDArray[np.float64], new: NDArray[np.float64], rng: np.random.Generator) -> list[int]:
-    """Return the new rows farther from the old ones than old rows are from each other, the farthest first.
-
-    Half of the old rows are the neighbours, the distances of the other half the ruler.
-    """
-    near, ruler = np.array_split(rng.permutation(len(old))[: 2 * MOST_ROWS], 2)
-    index = NearestNeighbors(n_neighbors=min(CLOSE, len(near))).fit(old[near])
-    distance = index.kneighbors(new)[0][:, -1]
-    p = p_values(distance, index.kneighbors(old[ruler])[0][:, -1], np.ones(len(ruler)))
-    found = np.flatnonzero(rejected(p, RATE, adaptive=False))
-    return [int(row) for row in found[np.argsort(-distance[found], kind="stable")]]
 
 
 def _scores(

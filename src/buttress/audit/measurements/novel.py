@@ -15,7 +15,7 @@ NOVELTY = 0.1  # of the rows called novel are not: a false discovery rate
 def _take(split: SplitTable, measured: Measured) -> Course:
     yield "novel rows", 0.0
     rest = split.at_most(np.setdiff1d(np.arange(len(split.table)), split.test.places), split.plan.novelty)
-    outside = unlike(split.prepared(rest), split.test.X, NOVELTY)
+    outside = np.sort(unlike(split.prepared(rest), split.test.X, NOVELTY))
     found = Measured(on={"rows that held-out ones are compared with": f"{len(rest)} of {len(split.table)}"})
     found.novel = [plain(row) for row in split.table.row_numbers[split.test.places[outside]]]
     if found.novel:
