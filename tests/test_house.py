@@ -19,8 +19,8 @@ MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own 
 PACKED = 4  # values assigned in one statement
 MOST = {
     "statements": 31_620,  # without imports and docstrings
-    "lines": 63_809,
-    "functions": 4_073,
+    "lines": 63_806,
+    "functions": 4_072,
     "files": 422,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
     "names of constants": 823,  # in upper case, at the head of a file; one that several files have counts once
