@@ -18,9 +18,9 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 31_363,  # without imports and docstrings
-    "lines": 63_294,
-    "functions": 4_047,
+    "statements": 31_373,  # without imports and docstrings
+    "lines": 63_315,
+    "functions": 4_048,
     "files": 421,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
     "names of constants": 823,  # in upper case, at the head of a file; one that several files have counts once
