@@ -231,7 +231,22 @@ def huge(folder):
     number(folder, "evidence.json", lambda held: held["statements"][0].update(value=10**400))
 
 
+def other_words(folder):
+    number(folder, "evidence.json", lambda held: held["statements"][0].update(says="All rows stand everything."))
+
+
+def like_a_proof(folder):
+    number(folder, "evidence.json", lambda held: held["statements"].append(
+        {"kind": "proven: rows kept at 9.0: stated 1, found 1" + 200 * " ", "name": "", "says": ""}))
+
+
+def fewer_than_none(folder):
+    number(folder, "evidence.json", lambda held: held["statements"][0]["rests_on"].update(at=-1))
+
+
 @pytest.mark.parametrize(("change", "code", "said"), [
+    (other_words, 3, "words of what is proven, not checked: accuracy under the threat, at least: All rows stand"),
+    (like_a_proof, 2, "A statement is one of proven, measured, declared"), (fewer_than_none, 2, "number >= 0. Got -1"),
     (other_at, 3, "rows right and kept at 0.9999996 ("),  # the number as it is
     (many_easy_rows, 3, f"(moved.json, {len(wine()[1][1::2][SMALL])} rows)"),  # a statement does not choose its rows
     (with_digests(two_labels), 2, "two columns of one name"), (huge, 2, "OverflowError"),

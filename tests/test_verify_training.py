@@ -112,6 +112,15 @@ def test_an_easier_problem_than_the_callers_is_not_proven_for_it(changed, tmp_pa
     assert verify.main([*command, "--problem", honest]) != 0
 
 
+@pytest.mark.parametrize("rows", [[True, False] * 12, [0.5], [-1], [24], ["0"]])
+def test_rows_that_are_no_numbers_of_rows_are_refused(rows):
+    """A mask would be taken for rows 0 and 1, of which fewer labels can be wrong."""
+    held, _, X, y, _ = case(0)
+    held["problem"]["eligible"] = rows
+    with pytest.raises(ValueError, match=f"numbers of rows, from 0 to {len(X) - 1}, or null"):
+        verify.prove_flips(held, X, y)
+
+
 def files(folder, held, X, y):
     pd.DataFrame(X).assign(y=y).to_csv(folder / "data.csv", index=False)
     (folder / "flips.json").write_text(json.dumps(held))

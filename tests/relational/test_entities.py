@@ -2,6 +2,7 @@
 
 import gc
 from copy import copy
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -453,6 +454,33 @@ def test_keys_of_dates_agree_on_all_engines(duckdb_connection, postgres):
         for engine in ("memory", "sql"):
             made = EntityFeatures(there, ("sum",), engine=engine)
             assert made.fit_transform(rows).ravel().tolist() == wanted
+
+
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+@pytest.mark.parametrize("key", ["0.1000000000000000001", "1234567890123.4567891"])
+def test_decimals_that_floats_do_not_tell_apart_are_refused_as_keys(key, engine):
+    """A database compares their digits, this process the nearest floats."""
+    rows, middle = pd.DataFrame({"id": [1, 2]}), pd.DataFrame({"id": [1, 2], "k": [Decimal("0.1"), Decimal(key)]})
+    other = pd.DataFrame({"k": [Decimal("0.100"), Decimal("0.2")], "v": [1.0, 2.0]})
+    join = Join([Table("rows", rows), Table("middle", middle), Table("other", other, features=["v"])],
+                [("rows.id", "middle.id"), ("middle.k", "other.k")])
+    made = EntityFeatures(join, ("sum",), engine=engine)
+    with pytest.raises(ValueError, match=r"Key middle\.k holds decimals of more digits.*make them text"):
+        made.fit(rows)
+    middle["k"] = [Decimal("0.1"), Decimal("1.000000000000000000000")]  # zeros are no digits
+    assert made.fit_transform(rows).ravel().tolist() == [1.0, 0.0]
+
+
+def test_times_finer_than_a_databases_are_refused_as_keys():
+    rows = pd.DataFrame({"at": np.array(["2020-01-01T00:00:00.123456789", "2020-01-01"], dtype="datetime64[ns]")})
+    other = pd.DataFrame({"at": np.array(["2020-01-01T00:00:00.123456", "2020-01-01"], dtype="datetime64[us]"),
+                          "v": [1.0, 2.0]})
+    join = Join([Table("rows", rows), Table("other", other, features=["v"])], [("rows.at", "other.at")])
+    assert EntityFeatures(join, ("sum",), engine="memory").fit_transform(rows).ravel().tolist() == [0.0, 2.0]
+    made = EntityFeatures(join, ("sum",), engine="sql")
+    with pytest.raises(ValueError, match="Key 'at' of X holds times finer than a microsecond"):
+        made.fit(rows)
+    assert made.fit_transform(rows[1:]).ravel().tolist() == [2.0]
 
 
 def test_two_paths_to_one_table_are_refused():

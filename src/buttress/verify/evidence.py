@@ -25,6 +25,7 @@ STATED, SIGNED, SCHEMA = "evidence.json", "evidence.sig", "buttress.evidence/1"
 SHORTEST_KEY = 16  # bytes
 SAME = 1e-9  # by which an entry may differ from the data's, in standard deviations
 ROUNDED = 1e-9  # share by which a stated value may be off, being written in decimals
+KINDS = {"proven": "words of what is proven", "measured": "measured", "declared": "declared"}
 
 
 class Proof(NamedTuple):
@@ -96,6 +97,8 @@ def prove_folder(folder: Path, held: Model, key: bytes | None) -> tuple[list[Cla
 def prove_statement(folder: Path, statement: Model) -> tuple[list[Claim], Model]:
     """Return the claim of a statement, before it those of its proof that do not hold, and its problem."""
     rests = statement["rests_on"]
+    if not float(rests["at"]) >= 0:  # of fewer wrong labels than none also wrong predictions are kept
+        raise ValueError(f"A statement is proven at a number >= 0. Got {rests['at']!r}.")
     rows, value_of = VALUES[rests["value"]]
     path, columns = folder / inside(rests["file"]), read_columns(folder / rows)
     if path.suffix not in (".json", ".buttress"):  # a file called "units" would hide its problem behind theirs
@@ -165,7 +168,12 @@ def digest_of(path: Path) -> str:
 
 
 def unchecked(held: Model) -> list[str]:
-    """Return a line for each statement that nobody can prove from the files, and one on digests."""
+    """Return a line for each statement that nobody can prove from the files, for the words of those that somebody can,
+    and one on digests; ValueError for a statement of another kind, which could look like a proof.
+    """
+    other = [statement["kind"] for statement in held["statements"] if statement["kind"] not in KINDS]
+    if other:
+        raise ValueError(f"A statement is one of {', '.join(KINDS)}. Got {other[0]!r}.")
     kept = f"the digests of {len(held['files'])} files are compared: no proof, who changes a file can change them too"
-    return [kept] + [f"{statement['kind']}, not checked: {statement['name']}: {statement['says']}"
-            for statement in held["statements"] if statement["kind"] != "proven"]
+    return [kept] + [f"{KINDS[statement['kind']]}, not checked: {statement['name']}: {statement['says']}"
+                     for statement in held["statements"]]

@@ -69,6 +69,8 @@ def opened(
 def eligible(stated: Model, n: int) -> Array:
     """Return which of n rows may be wrong."""
     some = stated["eligible"]
+    if some is not None and not all(type(row) is int and 0 <= row < n for row in some):  # a mask is none
+        raise ValueError(f"eligible is a list of numbers of rows, from 0 to {n - 1}, or null.")
     return np.ones(n, dtype=bool) if some is None else np.isin(np.arange(n), np.array(some, int))
 
 

@@ -215,6 +215,9 @@ def _texts(column: Column, dialect: Dialect, name: str) -> tuple[list[str | None
     """Return keys as text, None for NULL, and the SQL type that they are cast to."""
     kind = column.values.dtype.kind
     if kind == "M":
+        if (column.values.astype("datetime64[us]") != column.values)[~column.null].any():
+            raise ValueError(f"Key {name!r} of X holds times finer than a microsecond, which databases do not tell "
+                             "apart. Round them, or use engine='memory'.")
         moments = [None if absent else str(value).replace("T", " ") + ("+00:00" if column.zoned else "")
                    for value, absent in zip(column.values.astype("datetime64[us]"), column.null)]
         return moments, dialect.instant if column.zoned else dialect.local

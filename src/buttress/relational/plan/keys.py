@@ -57,6 +57,8 @@ def check_exact(join: Join, attribute: Attribute, columns: Sequence[dict[str, Co
                 magnitude: Callable[[int, str], float]) -> None:
     """Refuse keys of which one is held as floats and one is beyond 2^53: databases and this process round differently.
 
+    So do they decimals of many digits.
+
     ``magnitude`` gives the largest one of a table's column.
     """
     places = _columns_of(attribute)
@@ -69,6 +71,9 @@ def check_exact(join: Join, attribute: Attribute, columns: Sequence[dict[str, Co
         if most >= LARGEST_EXACT:
             raise ValueError(f"Key {join.tables[table].name}.{name} holds {most:.17g}, and floats beyond 2^53 do "
                              "not tell neighbouring whole numbers apart. Make all columns of the key BIGINT, or text.")
+        if columns[table][name].rounded:
+            raise ValueError(f"Key {join.tables[table].name}.{name} holds decimals of more digits than floats tell "
+                             "apart. Round all columns of the key alike, or make them text.")
 
 
 def largest(column: Column) -> float:

@@ -3,34 +3,41 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+DIGITS = np.finfo(float).precision  # decimals of so many are told apart by the nearest floats
 
 
 @dataclass(frozen=True)
 class Column:
     """Values of shape (n,), True where they are NULL or NaN, and the kind: number, text, time or nested.
 
-    ``zoned`` says of dates that they came with a time zone; their values are then in UTC.
+    ``zoned`` says of dates that they came with a time zone; their values are then in UTC. ``rounded`` says of numbers
+    that they were decimals of more digits than a float has.
     """
 
     values: NDArray[Any]
     null: NDArray[np.bool_]
     kind: str
     zoned: bool = False
+    rounded: bool = False
 
 
 def make_column(values: ArrayLike, null: ArrayLike | None = None, zoned: bool = False) -> Column:
     """Return a Column from an array and its mask of missing values, with objects turned to numbers, times or text."""
     array = np.asarray(values)
+    rounded = False
     missing = np.zeros(len(array), dtype=bool) if null is None else np.asarray(null, dtype=bool)
     if array.dtype.kind == "O":
         types = set(map(type, array.tolist()))
         if any(issubclass(one, (list, tuple, dict, set, bytes, bytearray, np.ndarray)) for one in types):
             return Column(array, missing | np.array([value is None for value in array]), "nested")
         zoned = zoned or any(getattr(value, "tzinfo", None) is not None for value in array[~missing][:1])
+        rounded = Decimal in types and any(map(_is_rounded, array.tolist()))
         array, missing = _from_objects(array, missing, types)
     if array.dtype.kind == "f":
         missing = missing | np.isnan(array)
@@ -38,7 +45,13 @@ def make_column(values: ArrayLike, null: ArrayLike | None = None, zoned: bool = 
         missing = missing | np.isnat(array)
     kinds = {"i": "number", "u": "number", "f": "number", "b": "number", "m": "time", "M": "time"}
     kind = kinds.get(array.dtype.kind, "text")
-    return Column(array, missing, kind, zoned and kind == "time")
+    return Column(array, missing, kind, zoned and kind == "time", rounded and kind == "number")
+
+
+def _is_rounded(value: Any) -> bool:
+    """Say whether a value is a decimal of more digits than a float tells apart, and other than the nearest float."""
+    return (isinstance(value, Decimal) and value.is_finite() and len(value.normalize().as_tuple().digits) > DIGITS
+            and value != float(value))
 
 
 def _from_objects(
