@@ -35,7 +35,9 @@ from buttress.solvers.qp.solve import TIGHTEST, Limits, follow, stall_limit
 from buttress.solvers.run import Outcome, countdown
 
 CENTRE_ROWS = 64  # rows whose mean is the first guess of the centre
-MANY = 200  # nu n above which the violation is that of squared distances: float32 could not make that of b so small
+# nu n above which the violation is that of squared distances: float32 could not make that of b so small. A quarter more
+# or less changes the steps by 1 to 8 per cent, on 4,000 normal rows and on digits, and leaves gaps below 3e-6.
+MANY = 200
 TIGHTENING = 10.0  # the tolerance is divided by this while the gap is too large
 NO_SPREAD = 1e-13  # of the largest k(x, x): a smaller mean squared distance is rounding and is replaced by 1
 NO_GAP = 1e-12  # of the mean squared distance: a gap this small counts as 0, even if the primal objective is 0
