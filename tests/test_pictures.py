@@ -9,12 +9,15 @@ from sklearn.naive_bayes import GaussianNB
 
 from buttress import (
     SVC,
+    SVDD,
     CertifiedBoundaryDisplay,
     ConvergenceDisplay,
     KernelWeightsDisplay,
     LinearSVC,
     MultiKernelSVDD,
+    NovelColumnsDisplay,
     ReliabilityDisplay,
+    novel_columns,
 )
 from buttress.kernels import RBF, Linear
 from buttress.relational import Join, RelationalLinearSVC, Table
@@ -119,6 +122,17 @@ def test_the_last_interval_of_a_join_is_the_one_it_states():
     low, high = model.objective_interval_
     assert shown.objective[-1] == pytest.approx(high, rel=1e-9)
     assert shown.lower[-1] == pytest.approx(low, rel=1e-9)
+
+
+def test_columns_that_make_a_row_novel_are_bars_the_largest_on_top():
+    known = pd.DataFrame(X, columns=["width", "it's"])
+    row = X.mean(axis=0) + [0.0, 40.0]
+    model = SVDD().fit(X)
+    ax = own_axes()
+    shown = NovelColumnsDisplay.from_detector(model, row, known, ax=ax)
+    widths = [bar.get_width() for bar in ax.patches]
+    assert widths == sorted(novel_columns(model, row[None], X)[0])
+    assert [text.get_text() for text in ax.get_yticklabels()][-1] == "it's" == shown.names[shown.gains.argmax()]
 
 
 def test_kernel_weights_are_bars():

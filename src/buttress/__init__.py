@@ -42,6 +42,7 @@ _HOME = {
     "MultiKernelSVDD": "buttress.outlier",
     "NotConvergedWarning": "buttress._checks",
     "novel_columns": "buttress.certainty.detector",
+    "NovelColumnsDisplay": "buttress.displays",
     "NuSVC": "buttress.svm",
     "NuSVR": "buttress.svm",
     "Nystroem": "buttress.features",

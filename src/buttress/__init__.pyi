@@ -29,6 +29,7 @@ from buttress.certainty.detector import novel_columns as novel_columns
 from buttress.displays import CertifiedBoundaryDisplay as CertifiedBoundaryDisplay
 from buttress.displays import ConvergenceDisplay as ConvergenceDisplay
 from buttress.displays import KernelWeightsDisplay as KernelWeightsDisplay
+from buttress.displays import NovelColumnsDisplay as NovelColumnsDisplay
 from buttress.displays import ReliabilityDisplay as ReliabilityDisplay
 from buttress.displays import RobustnessCurveDisplay as RobustnessCurveDisplay
 from buttress.explaining import explain as explain

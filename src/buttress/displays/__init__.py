@@ -1,7 +1,7 @@
 """Pictures of models, in scikit-learn's style: compute once, plot as often as needed, on axes of your own."""
 
-from buttress.displays.fits import ConvergenceDisplay, KernelWeightsDisplay, ReliabilityDisplay
+from buttress.displays.fits import ConvergenceDisplay, KernelWeightsDisplay, NovelColumnsDisplay, ReliabilityDisplay
 from buttress.displays.robustness import CertifiedBoundaryDisplay, RobustnessCurveDisplay
 
-__all__ = ["CertifiedBoundaryDisplay", "ConvergenceDisplay", "KernelWeightsDisplay", "ReliabilityDisplay",
-           "RobustnessCurveDisplay"]
+__all__ = ["CertifiedBoundaryDisplay", "ConvergenceDisplay", "KernelWeightsDisplay",
+           "NovelColumnsDisplay", "ReliabilityDisplay", "RobustnessCurveDisplay"]

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from buttress._checks import Array, check_count
 from buttress._types import Estimator, MatrixLike, ProbabilisticClassifier
+from buttress.certainty.detector import novel_columns
 from buttress.displays.axes import COLOURS, Display, given_or_new, next_colour
 
 if TYPE_CHECKING:
@@ -164,6 +165,53 @@ class KernelWeightsDisplay(Display):
         ax.barh(places, self.weights, color=COLOURS[0])
         ax.set_yticks(places, self.names)
         ax.set(xlabel="weight in the mixture", xlim=(0, 1))
+        return self.drawn_on(ax)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NovelColumnsDisplay(Display):
+    """How much more typical a row would be with a usual value in one column, as bars, the largest on top.
+
+    Parameters
+    ----------
+    names : list of str
+    gains : array of shape (d,)
+        By :func:`novel_columns`, in the units of the detector's scores.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib axes and figure, once plotted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import SVDD, NovelColumnsDisplay
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> shown = NovelColumnsDisplay.from_detector(SVDD().fit(X), [0.0, 6.0, 0.0], X, plot=False)
+    >>> shown.names[shown.gains.argmax()]
+    'x1'
+    """
+
+    names: list[str]
+    gains: Array
+
+    @classmethod
+    def from_detector(
+        cls, detector: Any, row: ArrayLike, known: MatrixLike, *, ax: "Axes | None" = None, plot: bool = True
+    ) -> "NovelColumnsDisplay":
+        """Explain one row (d,) beside the typical rows ``known`` (m, d), whose columns may have names, and plot."""
+        gains = novel_columns(detector, np.asarray(row, dtype=np.float64).reshape(1, -1), known)[0]
+        names = [str(name) for name in getattr(known, "columns", [f"x{j}" for j in range(len(gains))])]
+        display = cls(names=names, gains=gains)
+        return display.plot(ax) if plot else display
+
+    def plot(self, ax: "Axes | None" = None) -> "NovelColumnsDisplay":
+        """Draw the bars on ``ax``, new axes by default. Returns self."""
+        ax = given_or_new(ax)
+        order = np.argsort(self.gains, kind="stable")
+        ax.barh(np.arange(len(order)), self.gains[order], color=COLOURS[0])
+        ax.set_yticks(np.arange(len(order)), [self.names[j] for j in order])
+        ax.set(xlabel="how much more typical with a usual value there")
         return self.drawn_on(ax)
 
 
