@@ -25,6 +25,7 @@ from buttress._checks import Array, check_number, warn_user
 from buttress._types import Mask, Rows
 
 ROUNDING = 1e-9  # of a number of rows
+TIED = 1e-9  # relative: distances so near each other are equal, whatever rows they were computed with
 HALF = 0.5  # p-values above it count as typical rows' in the adaptive version: Storey's usual choice
 NAMED = 5  # groups named in a warning
 GroupPair = tuple[ArrayLike, ArrayLike]  # groups of the training rows (n,), and of the rows asked about (m,)
@@ -110,10 +111,52 @@ def thresholds(values: Array, weight: Array, part: Rows, names: Sequence[str], c
 
 def p_values(distance2: Array, left_out: Array, weight: Array) -> Array:
     """Return p(x), in (0, 1], of rows at these squared distances, from those of rows left out (n,) and weights (n,)."""
+    beyond, total = mass_beyond(distance2, left_out, weight)
+    return np.asarray((1 + beyond) / (1 + total))
+
+
+def mass_beyond(distance2: Array, left_out: Array, weight: Array) -> tuple[Array, float]:
+    """Return sum_i w_i [d_i >= d(x)] of rows at these distances (m,), and the sum of all weights w (n,)."""
     order = np.argsort(left_out)
     below = np.concatenate([[0.0], np.cumsum(weight[order])])
     beyond = below[-1] - below[np.searchsorted(left_out[order], distance2, side="left")]
-    return np.asarray((1 + np.maximum(beyond, 0)) / (1 + below[-1]))
+    return np.asarray(np.maximum(beyond, 0)), float(below[-1])
+
+
+def nearer(distance: Array) -> Array:
+    """Return the distances less what makes equal ones differ, whatever rows they were computed with."""
+    return distance - TIED * np.where(np.isinf(distance), 0.0, np.abs(distance))  # infinite ones tie as they are
+
+
+def selected(distance: Array, own: Array, beyond: Array, total: float, count: int, fdr: object) -> Mask:
+    """Return which rows (m,) are novel by weighted conformalised selection, at the false discovery rate ``fdr``.
+
+    Of ``count`` rows left out, whose weights sum to ``total``, those as far out as row l weigh b_l; its own weight is
+    w_l. Row j is a candidate if p_j = (w_j + b_j) / (w_j + total) <= fdr n_j / m. There n_j is how many Benjamini and
+    Hochberg's procedure rejects of q_j = 0 and, for the other rows, with v_j = (w_j + total) / (count + 1),
+
+        q_l = (b_l + w_j [d_j >= d_l] + w_l - v_j) / (w_j + total + w_l - v_j).
+
+    Of the candidates those with n_j <= r stay, r the largest number such that so many have n_j <= r. If all weights are
+    equal these are the rows that the procedure rejects of the p_j.
+
+    Given the other rows, and row j with those left out in no order, n_j is fixed, and P(p_j <= t) <= t if weights are
+    in proportion to what brought each of them into place j. So a typical row adds at most fdr / m (Jin & Candes,
+    Model-free selective inference under covariate shift via weighted conformal p-values, 2023). Their q_l leave out
+    w_l - v_j: rows of large weight then count in n_j, are no candidates, and many others do not stay.
+    """
+    level = check_number("fdr", fdr, 0, 1) * (1 + 1e-12) / max(len(own), 1)
+    far = nearer(distance)
+    sizes = np.ones(len(own), dtype=np.intp)
+    for j, weight in enumerate(own):
+        others = np.arange(len(own)) != j
+        more = own[others] - (weight + total) / (count + 1)
+        q = (beyond[others] + weight * (distance[j] >= far[others]) + more) / (weight + total + more)
+        sizes[j] = 1 + np.flatnonzero(np.append(True, np.sort(q) <= level * np.arange(2, len(own) + 1)))[-1]
+    candidate = (own + beyond) / (own + total) <= level * sizes
+    counts = np.sort(sizes[candidate])
+    kept = np.flatnonzero(np.append(True, counts <= np.arange(1, len(counts) + 1)))[-1]
+    return np.asarray(candidate & (sizes <= kept))
 
 
 def threshold(left_out: Array, weight: Array, contamination: float) -> float:
@@ -133,11 +176,17 @@ def threshold(left_out: Array, weight: Array, contamination: float) -> float:
 def named(p: Array, fdr: object, rows: float, *, adaptive: bool) -> Mask:
     """Return which rows are novel by :func:`rejected`; warn where so few ``rows`` left out can never name one."""
     level = check_number("fdr", fdr, 0, 1)
+    if not adaptive:
+        warn_of_few(rows, level)
+    return rejected(p, level, adaptive=adaptive)
+
+
+def warn_of_few(rows: float, level: float) -> None:
+    """Warn where so few rows left out, each of the weight of a new one, cannot name any at a false discovery rate."""
     needed = rows_needed(level)
-    if rows < needed and not adaptive:
+    if rows < needed:
         warn_user(f"fdr={level:g} can name no row: no p-value is below 1 / (1 + {rows:.4g} training rows), and "
                   f"{needed} rows are needed. Fit to more rows, or use a larger fdr.")
-    return rejected(p, level, adaptive=adaptive)
 
 
 def rejected(p: Array, fdr: object, *, adaptive: bool) -> Mask:

@@ -1,25 +1,25 @@
 """p-values around any detector of novel rows: by rows set aside, by folds, or by every row left out."""
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import fisher_exact
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from buttress._callbacks import all_or_nothing
-from buttress._checks import Array, check_number, check_X, check_X_y, warn_user
+from buttress._checks import TINY, Array, check_number, check_X, check_X_y, warn_user
 from buttress._documented import Documented
 from buttress._rows import row_sums
 from buttress._state import Attribute, State
 from buttress._types import Mask, MatrixLike, RandomStateLike, VectorLike
-from buttress.certainty.conformal import named, p_values
+from buttress.certainty.conformal import mass_beyond, named, nearer, selected, warn_of_few
 
-TIED = 1e-9  # relative: scores so near each other are equal, whatever rows they were computed with
 CHANCE = 1e-3  # of Fisher's test, below which shares of copies differ
 FOLDS = "cv must be a share of rows in (0, 1), a number of folds of 2 or more, or 'jackknife+'."
 
@@ -54,13 +54,19 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
         Rows with a p-value of at most this are -1 in ``predict``: of typical new rows this share, or less.
     random_state : int, RandomState instance or None, default=None
         Draws the parts.
+    ratio : function or None, default=None
+        Of rows (n, d) the density of typical new rows over that of training rows, up to a factor, (n,), finite and at
+        least 0, where the two are not drawn alike. A left-out row then counts with its ratio, and the 1 of a new row is
+        its own. For a split. If ratios are wrong by factors between a and b, b / a times the stated shares are proven.
 
     References
     ----------
     Bates, Candes, Lei, Romano & Sesia, Testing for outliers with conformal p-values, Annals of Statistics 51, 2023,
     theorem 2 (split); Marandon, Lei, Mary & Roquain, Adaptive novelty detection with false discovery rate guarantee,
-    Annals of Statistics 52, 2024 (its adaptive form); Vovk, Cross-conformal predictors, 2015, and Barber, Candes,
-    Ramdas & Tibshirani, Predictive inference with the jackknife+, 2021 (the factor two).
+    Annals of Statistics 52, 2024 (its adaptive form); Jin & Candes, Model-free selective inference under covariate
+    shift via weighted conformal p-values, 2023 (``ratio``); Javanmard & Montanari, On online control of false
+    discovery rate, 2015 (``novel_stream``); Vovk, Cross-conformal predictors, 2015, and Barber, Candes, Ramdas &
+    Tibshirani, Predictive inference with the jackknife+, 2021 (the factor two).
 
     Examples
     --------
@@ -80,18 +86,21 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
                   shares="n_features"),
         Attribute("left_out_", "real", "n_left_out", "s_k of the rows of each part, one part after the other."),
         Attribute("sizes_", "count", "n_folds", "Rows of each part."),
+        Attribute("ratios_", "nonnegative", "n_left_out", "``ratio`` of these rows.", when="with a ``ratio``"),
         Attribute("row_sums_", "finite", "n_rows", "One number a row, by which training rows are recognised."))
 
     detector: Any = field(kw_only=False)
     cv: float | int | str = 0.5
     contamination: float = 0.1
     random_state: RandomStateLike = None
+    ratio: Callable[[Array], ArrayLike] | None = None
 
     @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike | None = None) -> "ConformalDetector":
         """Fit the detector to X (n, d) without each part, and score that part; returns self. y is ignored.
 
-        Raises ValueError for a ``cv`` out of range, and for a detector that cannot score new rows.
+        Raises ValueError for a ``cv`` out of range or with a ``ratio`` that is for a split, for ratios that are not
+        finite, negative or all 0, and for a detector that cannot score new rows.
         """
         check_number("contamination", self.contamination, 0, 1)
         rows: Array = check_X_y(self, X, np.zeros(_num_samples(X)))[0]
@@ -100,6 +109,12 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
         scores = [typicality(model, rows[part]) for model, part in zip(self.detectors_, parts, strict=True)]
         self.left_out_ = np.concatenate(scores)
         self.sizes_ = np.array([len(part) for part in parts])
+        self.__dict__.pop("ratios_", None)
+        if self.ratio is not None:
+            self.ratios_ = self._ratios(rows[np.concatenate(parts)])
+            if len(parts) > 1 or not self.ratios_.any():
+                raise ValueError(f"ratio is for a split, and must be above 0 for some row left out. Got cv={self.cv!r} "
+                                 f"and a largest ratio of {self.ratios_.max()}. Use cv=0.5, or check the function.")
         self.row_sums_ = row_sums(rows)
         return self
 
@@ -122,16 +137,33 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
         Warns where rows of X equal training rows more often than these equal each other, or less than half as often:
         the two are then not drawn alike.
         """
+        own, _, beyond, total = self._judged(X)
+        return np.asarray((own + beyond) / (own + total))
+
+    def _judged(self, X: MatrixLike) -> tuple[Array, Array, Array, float]:
+        """Return ratios of X (n, d), distances by the last part, sums of left-out ratios: of rows beyond, of all."""
         check_is_fitted(self)
         rows = check_X(self, X)
         _warn_of_copies(self.row_sums_, row_sums(rows))
-        beyond = np.zeros(len(rows))
-        parts = np.split(self.left_out_, np.cumsum(self.sizes_)[:-1])
-        for model, scores in zip(self.detectors_, parts, strict=True):
-            own = typicality(model, rows)
-            far = -own - TIED * np.where(np.isinf(own), 0.0, np.abs(own))  # infinite ones tie as they are
-            beyond += p_values(far, -scores, np.ones(len(scores))) * (1 + len(scores)) - 1
-        return np.asarray((1 + np.round(beyond)) / (1 + len(self.left_out_)))
+        distance = beyond = np.zeros(len(rows))
+        total = 0.0
+        weight = getattr(self, "ratios_", np.ones(len(self.left_out_)))
+        ends = np.cumsum(self.sizes_)
+        for model, end, size in zip(self.detectors_, ends, self.sizes_, strict=True):
+            part = slice(end - size, end)
+            distance = -typicality(model, rows)
+            more, all_of_it = mass_beyond(nearer(distance), -self.left_out_[part], weight[part])
+            beyond = beyond + more
+            total += all_of_it
+        return self._ratios(rows), distance, beyond, total
+
+    def _ratios(self, rows: Array) -> Array:
+        """Return the ratio of each row, 1 where there is none; ValueError for values that are no weights."""
+        found = np.ones(len(rows)) if self.ratio is None else np.asarray(self.ratio(rows), dtype=np.float64)
+        if found.shape != (len(rows),) or not np.isfinite(found).all() or (found < 0).any():
+            raise ValueError(f"ratio must return one finite number of 0 or more for each of {len(rows)} rows. Got "
+                             f"{found}. Bound it, as with np.clip.")
+        return found
 
     def predict(self, X: MatrixLike) -> NDArray[np.intp]:
         """Return -1 for rows of X (n, d) with p(x) <= contamination, 1 for others, shape (n,). Not of training rows."""
@@ -140,10 +172,40 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
     def novel(self, X: MatrixLike, fdr: float = 0.05, *, adaptive: bool = False) -> Mask:
         """Say which rows of X (n, d) are novel, such that in the mean at most the share ``fdr`` of these is typical.
 
-        Benjamini and Hochberg's procedure on :meth:`p_values`; ``adaptive`` estimates how many rows are typical, and
-        finds more where few are. ``fdr`` in (0, 1). Warns where no row can be named.
+        Benjamini and Hochberg's procedure on :meth:`p_values`, with a ``ratio`` weighted conformalised selection.
+        ``adaptive`` estimates how many rows are typical, and finds more where few are; not with a ``ratio``. ``fdr`` in
+        (0, 1). Warns where no row can be named.
         """
-        return named(self.p_values(X), fdr, len(self.left_out_), adaptive=adaptive)
+        if self.ratio is None:
+            return named(self.p_values(X), fdr, len(self.left_out_), adaptive=adaptive)
+        if adaptive:
+            raise ValueError("adaptive=True is not for a detector with a ratio. Use adaptive=False.")
+        own, distance, beyond, total = self._judged(X)
+        warn_of_few(total / max(float(own.min(initial=np.inf)), TINY), check_number("fdr", fdr, 0, 1))
+        return selected(distance, own, beyond, total, len(self.left_out_), fdr)
+
+    def novel_stream(self, batches: Iterable[MatrixLike], fdr: float = 0.05) -> Iterator[Mask]:
+        """Say of rows that come in batches (k, d), one or more at a time, which are novel before the next ones come.
+
+        At any time, in the mean at most the share ``fdr`` of those named so far is typical. LOND: row t is novel if
+        p_t <= fdr b_t (1 + D), D the number named before and b_t = 1 / log2(t + 1) - 1 / log2(t + 2), which sum to 1.
+
+        Proven for a split and no ``ratio``, which is refused, if a typical row comes independently of all others. Given
+        these, and the row with those left out in no order, the farther out it is the smaller is p_t and the larger, if
+        anything, D: so row t adds at most fdr b_t. LORD++ and SAFFRON are proven for independent p-values.
+        """
+        level = check_number("fdr", fdr, 0, 1)
+        if self.ratio is not None:
+            raise ValueError("novel_stream is not for a detector with a ratio. Use novel on rows that come together.")
+        seen = count = 0
+        for X in batches:
+            named_here: list[bool] = []
+            for p in self.p_values(X).tolist():
+                seen += 1
+                share = 1 / np.log2(seen + 1) - 1 / np.log2(seen + 2)
+                named_here.append(p <= level * share * (1 + count))
+                count += named_here[-1]
+            yield np.array(named_here, dtype=np.bool_)
 
 
 def _warn_of_copies(known: Array, new: Array) -> None:
