@@ -18,12 +18,12 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 31_446,  # without imports and docstrings
-    "lines": 63_465,
+    "statements": 31_455,  # without imports and docstrings
+    "lines": 63_500,
     "functions": 4_051,
     "files": 422,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
-    "names of constants": 823,  # in upper case, at the head of a file; one that several files have counts once
+    "names of constants": 826,  # in upper case, at the head of a file; one that several files have counts once
     "words of docs": 35_650,  # outside tables
 }
 
