@@ -7,20 +7,26 @@ import pytest
 from sklearn import config_context
 from sklearn.ensemble import (
     BaggingClassifier,
+    BaggingRegressor,
     ExtraTreesClassifier,
+    ExtraTreesRegressor,
     GradientBoostingClassifier,
+    GradientBoostingRegressor,
     HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
+    RandomForestRegressor,
 )
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
 from buttress import attacks
 from buttress.attacks.settling import program
 from buttress.certificates import certified_radius, certified_within
+from buttress.scores import as_classifier
 from buttress.trees import read_forest
 
 from problems import breast_cancer, iris, moons, problems
@@ -77,6 +83,46 @@ def test_a_row_is_broken_if_and_only_if_some_cell_of_its_ball_is(model):
             broken = (model.predict(cells(forest, x - eps, x + eps)) != label).any()
             assert info.success[i] == broken or not info.proven[i]
         assert info.proven.mean() > 0.8  # a tie of votes is left open
+
+
+REGRESSORS = [
+    DecisionTreeRegressor(max_depth=6, random_state=0),
+    ExtraTreeRegressor(max_depth=6, random_state=0),
+    RandomForestRegressor(7, random_state=0),
+    ExtraTreesRegressor(7, max_depth=5, random_state=0),
+    BaggingRegressor(n_estimators=7, max_features=0.5, random_state=0),
+    GradientBoostingRegressor(n_estimators=20, loss="huber", random_state=0),
+    HistGradientBoostingRegressor(max_iter=20, min_samples_leaf=5),
+    make_pipeline(StandardScaler(), GradientBoostingRegressor(n_estimators=20, random_state=0)),
+]
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=lambda m: str(m)[:30])
+def test_regressors_of_trees_are_settled_by_the_sign_of_what_they_predict_in_every_cell(model):
+    X, y = moons(120)
+    y = 2 * y - 1
+    model = model.fit(X, y)
+    rows, given = X[::4], np.where(model.predict(X[::4]) > 0, 1, -1)
+    forest = read_forest(as_classifier(model), X)
+    moved = X + np.random.default_rng(0).normal(scale=0.3, size=X.shape)
+    np.testing.assert_allclose(forest.scores(moved)[:, 0], model.predict(moved), atol=1e-12)
+    found, info = attacks.exact(model, rows, given, eps=0.2, return_info=True)
+    proven = certified_within(model, rows, eps=0.2, effort=10_000)
+    np.testing.assert_array_equal((model.predict(found) > 0) != (given > 0), info.success)
+    for i, x in enumerate(rows):
+        scores = model.predict(cells(forest, x - 0.2, x + 0.2)) * given[i]
+        if abs(scores.min()) > 1e-9:  # else a tie
+            assert info.success[i] == (scores.min() < 0) == (not proven[i])
+            assert info.proven[i]
+    assert 0 < proven.sum() < len(rows)
+
+
+def test_regressors_of_positive_predictions_and_of_several_targets_are_not_read():
+    X, y = moons(80)
+    with pytest.raises(ValueError, match="has the loss 'poisson'"):
+        attacks.exact(HistGradientBoostingRegressor(loss="poisson", max_iter=2).fit(X, y + 1), X, 2 * y - 1, eps=0.1)
+    with pytest.raises(ValueError, match="several labels a row"):
+        certified_radius(RandomForestRegressor(3).fit(X, np.column_stack([y, y])), X)
 
 
 def no_program(*arguments):

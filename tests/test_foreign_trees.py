@@ -78,6 +78,37 @@ def test_no_point_within_a_radius_is_predicted_otherwise_and_found_ones_are(data
     assert info.success[right].any()
 
 
+@pytest.mark.parametrize("model", [
+    lightgbm.LGBMRegressor(n_estimators=12, min_child_samples=5, verbose=-1, random_state=0),
+    lightgbm.LGBMRegressor(n_estimators=12, min_child_samples=5, verbose=-1, objective="l1", reg_sqrt=True),
+    xgboost.XGBRegressor(n_estimators=12, max_depth=3, random_state=0),
+    xgboost.XGBRFRegressor(n_estimators=12, max_depth=4, random_state=0),
+], ids=str)
+def test_regressors_are_settled_by_the_sign_of_what_they_predict(model):
+    X, y = load_breast_cancer(return_X_y=True)
+    y = 2 * y - 1
+    model.fit(X[::2], y[::2])
+    X, y = X[1::2][:60], y[1::2][:60]
+    given, rng = np.where(model.predict(X) > 0, 1, -1), np.random.default_rng(0)
+    radius = certified_radius(model, X, effort=4000).linf
+    for _ in range(100):
+        corner = rng.choice([-1.0, 1.0], size=X.shape) * np.minimum(radius, 1e6)[:, None]
+        assert ((model.predict(X + rng.choice([1.0, rng.random()]) * corner) > 0) == (given > 0)).all()
+    eps = float(np.median(radius)) * 1.5
+    moved, info = exact(model, X, given, eps=eps, return_info=True)
+    np.testing.assert_array_equal((model.predict(moved) > 0) != (given > 0), info.success)
+    assert info.success.any()
+    assert (~info.success[radius >= eps]).all()
+
+
+@pytest.mark.parametrize("model", [lightgbm.LGBMRegressor(n_estimators=2, objective="poisson", verbose=-1),
+                                   xgboost.XGBRegressor(n_estimators=2, objective="reg:logistic")], ids=str)
+def test_regressors_whose_predictions_have_one_sign_are_refused(model):
+    X, y = load_breast_cancer(return_X_y=True)
+    with pytest.raises(ValueError, match="objective"):
+        certified_radius(model.fit(X, y), X)
+
+
 @pytest.mark.parametrize(("kind", "parameters", "what"), [
     ("LightGBM", {"zero_as_missing": True}, "zeros"), ("LightGBM", {"linear_tree": True}, "linear"),
     ("XGBoost", {"booster": "dart", "rate_drop": 0.5}, "gbtree"), ("XGBoost", {"missing": 0.0}, "missing"),

@@ -15,12 +15,20 @@ from typing import Any, cast
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
+from sklearn.ensemble import (
+    BaggingRegressor,
+    ExtraTreesRegressor,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import SVC, NuSVC
+from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from buttress._arrays import Place
 from buttress._checks import Array
@@ -39,6 +47,9 @@ from buttress.kernels import RBF, Kernel, Linear, Polynomial, Sigmoid
 # models that attacks and certificates take; a regressor is used as a classifier by the sign of its prediction
 Scorable = ScoredClassifier | ProbabilisticClassifier | Predictor
 
+# regressors that are used as classifiers by their sign
+SIGNED = (KernelRidge, DecisionTreeRegressor, ExtraTreeRegressor, RandomForestRegressor, ExtraTreesRegressor,
+          BaggingRegressor, GradientBoostingRegressor, HistGradientBoostingRegressor)
 MOST_DENSE = 1_000_000_000  # entries of sparse centres made dense at most, 8 GB
 
 
@@ -102,10 +113,11 @@ class SignOf:
 
 
 def as_classifier(model: Scorable) -> ScoredClassifier | ProbabilisticClassifier:
-    """Return the model; a kernel ridge regression on -1 and +1, or a pipeline that ends in one, as :class:`SignOf`."""
+    """Return the model; kernel ridge or trees fitted to -1 and +1, or a pipeline that ends in them, as :class:`SignOf`.
+    """
     last = getattr(model, "best_estimator_", model)
     last = last.steps[-1][1] if isinstance(last, Pipeline) else last
-    if isinstance(last, KernelRidge):
+    if isinstance(last, SIGNED) or type(last).__name__ in ("LGBMRegressor", "XGBRegressor", "XGBRFRegressor"):
         return SignOf(model)
     return cast(ScoredClassifier | ProbabilisticClassifier, model)
 

@@ -6,31 +6,39 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_regressor
 from sklearn.ensemble import (
     BaggingClassifier,
+    BaggingRegressor,
     ExtraTreesClassifier,
+    ExtraTreesRegressor,
     GradientBoostingClassifier,
+    GradientBoostingRegressor,
     HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
+    RandomForestRegressor,
 )
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
-from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
 from buttress._checks import Array
 from buttress._types import Mask
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.scores import Scorable, check_one_label, fitted_inside, scores_otherwise
+from buttress.scores import Scorable, SignOf, check_one_label, fitted_inside, scores_otherwise
 from buttress.trees.foreign import is_lightgbm, is_xgboost, raw_scores, read_trees, refused
 from buttress.trees.forest import Forest, Nodes, Tree
 
 SCALERS = (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler)
 FARTHEST = np.int64(np.float64(1e300).view(np.int64))  # the place of 1e300 in the order of floats
-SINGLE = (DecisionTreeClassifier, ExtraTreeClassifier)
-AVERAGED = (*SINGLE, RandomForestClassifier, ExtraTreesClassifier, BaggingClassifier)
+SINGLE = (DecisionTreeClassifier, ExtraTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor)
+AVERAGED = (*SINGLE, RandomForestClassifier, ExtraTreesClassifier, BaggingClassifier, RandomForestRegressor,
+            ExtraTreesRegressor, BaggingRegressor)
+BY_HISTOGRAMS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 NAMES = "RobustBoostingClassifier, DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier, " \
         "BaggingClassifier of trees, GradientBoostingClassifier, HistGradientBoostingClassifier, LGBMClassifier or " \
-        "XGBClassifier"
+        "XGBClassifier, or a regressor of these kinds on -1 and +1"
 
 
 def read_forest(classifier: Scorable, X: Array) -> Forest | None:
@@ -39,7 +47,8 @@ def read_forest(classifier: Scorable, X: Array) -> Forest | None:
     X (n, d) are rows to read an offset at. ValueError for histogram boosting with categorical columns, for boosting
     that starts from another estimator, whose predictions are no constant, and for what ``foreign.py`` refuses.
     """
-    given: Any = getattr(classifier, "best_estimator_", classifier)
+    given: Any = classifier.regressor if isinstance(classifier, SignOf) else classifier
+    given = getattr(given, "best_estimator_", given)
     steps = _steps(given)
     model = fitted_inside(steps[-1]) or steps[-1]
     scalers = [step for step in steps[:-1] if step not in (None, "passthrough")]
@@ -53,13 +62,14 @@ def read_forest(classifier: Scorable, X: Array) -> Forest | None:
     trees = _trees_of(model)
     if trees is None:
         return None
-    _in_units_of_rows(trees, scalers, not (type(model) is HistGradientBoostingClassifier or is_lightgbm(model)))
+    _in_units_of_rows(trees, scalers, not (type(model) in BY_HISTOGRAMS or is_lightgbm(model)))
     columns = trees[0].value.shape[1]
     forest = Forest(trees, binary_contrasts() if columns == 1 else rival_contrasts(columns), np.zeros(columns))
     if is_lightgbm(model) or is_xgboost(model):
         _set_offset(forest, model, X, scalers)
     elif type(model) not in AVERAGED:
-        forest.offset = (given.decision_function(X[:1]).reshape(1, -1) - forest.scores(X[:1]))[0]
+        score = given.predict if is_regressor(model) else given.decision_function
+        forest.offset = (score(X[:1]).reshape(1, -1) - forest.scores(X[:1]))[0]
     return forest
 
 
@@ -70,15 +80,18 @@ def _trees_of(model: Any) -> list[Tree] | None:
         single = getattr(model, "estimators_", [model])
         if {type(tree) for tree in single} - set(SINGLE):
             return None
-        return _in_whole(_averaged(single), model) if type(model) is BaggingClassifier else _averaged(single)
-    if type(model) is GradientBoostingClassifier:
+        bagged = type(model) in (BaggingClassifier, BaggingRegressor)
+        return _in_whole(_averaged(single), model) if bagged else _averaged(single)
+    if type(model) in (GradientBoostingClassifier, GradientBoostingRegressor):
         if model.init is not None and model.init != "zero":
             raise ValueError(f"Boosting that starts from {model.init!r} is not read as trees. Fit it with init=None or "
                              "init='zero'.")
         shape = model.estimators_.shape
         return [_tree(model.estimators_[i, k].tree_, model.learning_rate, k, shape[1])
                 for i in range(shape[0]) for k in range(shape[1])]
-    if type(model) is HistGradientBoostingClassifier:
+    if type(model) in BY_HISTOGRAMS:
+        if model.loss in ("poisson", "gamma"):  # of predictions that are all positive
+            raise refused(model, f"has the loss {model.loss!r}", "with loss='squared_error'")
         return [_histogram_tree(tree.nodes, k, len(row)) for row in model._predictors for k, tree in enumerate(row)]
     if is_xgboost(model):
         check_one_label(model)
@@ -151,23 +164,24 @@ def _float_of(order: NDArray[np.int64]) -> Array:
     return bits.view(np.float64)
 
 
-def _averaged(estimators: list[DecisionTreeClassifier]) -> list[Tree]:
-    """Return the mean of the class shares in the leaves."""
+def _averaged(estimators: list[Any]) -> list[Tree]:
+    """Return the mean of the class shares, or of the predictions, in the leaves."""
     trees = []
     for estimator in estimators:
         tree = estimator.tree_
         value = tree.value[:, 0]
-        value = value / value.sum(axis=1, keepdims=True) / len(estimators)
-        trees.append(Tree(tree.feature, tree.threshold, tree.children_left, tree.children_right, value))
+        value = value if is_regressor(estimator) else value / value.sum(axis=1, keepdims=True)
+        trees.append(Tree(tree.feature, tree.threshold, tree.children_left, tree.children_right,
+                          value / len(estimators)))
     return trees
 
 
-def _in_whole(trees: list[Tree], bag: BaggingClassifier) -> list[Tree]:
+def _in_whole(trees: list[Tree], bag: Any) -> list[Tree]:
     """Return trees that saw some columns and classes as trees of all those of their bag."""
     whole = []
     for tree, estimator, places in zip(trees, bag.estimators_, bag.estimators_features_, strict=True):
-        value = np.zeros((len(tree.value), bag.n_classes_))
-        value[:, estimator.classes_.astype(int)] = tree.value
+        value = np.zeros((len(tree.value), getattr(bag, "n_classes_", 1)))
+        value[:, getattr(estimator, "classes_", np.zeros(1)).astype(int)] = tree.value
         whole.append(replace(tree, feature=places[np.maximum(tree.feature, 0)], value=value))
     return whole
 

@@ -53,8 +53,9 @@ def exact(
     ----------
     model : fitted classifier
         A decision tree, random forest, extremely randomised trees, bagged trees, gradient boosting (also by
-        histograms) of scikit-learn; LightGBM's or XGBoost's classifier, of numbers; or a linear model of scikit-learn
-        or of this package; each also behind scalers.
+        histograms) of scikit-learn; LightGBM's or XGBoost's classifier, of numbers; a regressor of these kinds fitted
+        to -1 and +1, by the sign of what it predicts; or a linear model of scikit-learn or of this package; each also
+        behind scalers.
     X, y, eps, norm, bounds, threat, return_info
         As in :func:`pgd`; trees take ``norm="linf"`` only. Swaps and moves of a threat are settled together.
     max_time : float
