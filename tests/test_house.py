@@ -18,8 +18,8 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 31_384,  # without imports and docstrings
-    "lines": 63_331,
+    "statements": 31_385,  # without imports and docstrings
+    "lines": 63_336,
     "functions": 4_048,
     "files": 421,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
