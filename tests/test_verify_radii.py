@@ -243,7 +243,7 @@ def test_a_lead_holds_as_far_as_its_intercept_lets_it():
         for c in (1.0, -1.0):
             ends = exactly(part, x, Z, np.array([c]), np.array([[0.0, 0.0], [0.4, 0.0]]))
             b = float(-ends[1]) if c > 0 else float(-ends[1] + 0.3)
-            lead = Lead(part, x, Z, np.array([c]), b, 1.0)
+            lead = Lead(part, x, Z, np.ones(1), np.array([[c]]), np.array([b]), 1.0)
             assert lead.holds(Moves(0.36 if c > 0 else 0.4))
             assert lead.value(np.array([0.4, 0.0])) == pytest.approx(0.0 if c > 0 else 0.3, abs=1e-12)
             if c > 0:
@@ -254,10 +254,11 @@ def test_rounding_of_predictions_is_taken_off():
     """At a distance of 1e6 float64 predictions are off by some 1e-4 of a kernel value, which is more than this lead."""
     x = np.array([1e6, 1e6])
     Z = np.array([[1e6, 1e6], [-1e6, -1e6]])
-    lead = Lead({"class": "RBF", "gamma": 1.0}, x, Z, np.array([1.0, 1.0]), -1.0 + 1e-6, 2.0)
+    lead = Lead({"class": "RBF", "gamma": 1.0}, x, Z, np.ones(1), np.ones((2, 1)), np.array([-1.0 + 1e-6]), 2.0)
     assert not lead.holds(Moves(1e-5))
     for own in (x - 1e6, np.array([1e7, 1e7])):  # where all rows are far away their middle is subtracted
-        alone = Lead({"class": "RBF", "gamma": 1.0}, own, own[None], np.array([1.0]), -1.0 + 1e-6, 1.0)
+        alone = Lead({"class": "RBF", "gamma": 1.0}, own, own[None], np.ones(1), np.ones((1, 1)),
+                     np.array([-1.0 + 1e-6]), 1.0)
         assert alone.holds(Moves(1e-5))
 
 

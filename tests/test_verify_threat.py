@@ -16,6 +16,7 @@ from sklearn.svm import SVC as LibSVC
 from buttress import SVC, CertifiedSVC, LinearSVC, ThreatModel, kernels, verify
 from buttress.evidence.moved import FILE, prove_rows, scores_of
 from buttress.verify.inputs.threatened import OfExpansion, OfTrees
+from buttress.verify.inputs.threatened import read_scores as opened
 
 MODELS = [
     SVC(gamma=0.5), SVC(kernel="poly", degree=3, coef0=1.0), SVC(kernel="laplacian"), LinearSVC(),
@@ -208,3 +209,26 @@ def test_nodes_that_share_a_child_are_no_tree():
              "right": [2, 4, 5, -1, -1, -1], "value": [[0.0], [0.0], [0.0], [-1.0], [1.0], [1.0]]}
     with pytest.raises(ValueError, match="no tree"):
         OfTrees({"offset": [0.0], "trees": [nodes]}, ["no", "yes"], 1)
+
+
+@pytest.mark.parametrize("shared", ["intercept_", "coef_"])
+def test_what_all_scores_share_costs_digits_of_what_is_predicted(shared):
+    """It cancels in the leads, and not in the rounding of the scores that predict compares."""
+    X = np.linspace(-3, 3, 60)[:, None]
+    model = LogisticRegression(C=0.1).fit(X, np.arange(60) // 20)
+    setattr(model, shared, getattr(model, shared) + 2e13)
+    codes, held = model.predict(X), opened(scores_of(model, X), [0, 1, 2], 1)
+    for x, code in zip(X, codes, strict=True):
+        radius = 0.0
+        for step in 2.0 ** -np.arange(30):
+            radius += step if held.keeps(x, int(code), np.array([radius + step])) else 0.0
+        if radius:
+            moved = x + np.linspace(-radius, radius, 2001)[:, None]
+            assert (model.predict(moved) == code).all()
+
+
+def test_what_no_score_shares_costs_nothing():
+    X = np.linspace(-3, 3, 60)[:, None]
+    model = LogisticRegression(C=0.1).fit(X, np.arange(60) // 20)
+    held = opened(scores_of(model, X), [0, 1, 2], 1)
+    assert all(held.keeps(x, int(code), np.array([1e-6])) for x, code in zip(X, model.predict(X), strict=True))

@@ -355,6 +355,19 @@ def test_a_long_history_is_read_in_blocks(monkeypatch):
         np.testing.assert_array_equal(EntityFeatures(join, WORDS, missing="nan").fit_transform(rows), whole)
 
 
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+@pytest.mark.parametrize("years", [1, 10, 30])
+def test_a_slope_of_seconds_seen_years_later_is_right_or_missing(years, engine):
+    """The squares of the ages cancel in the spread of the times."""
+    begun = np.datetime64("2000-01-01T00:00:00", "us")
+    rows = pd.DataFrame({"id": [1], "date": begun + np.timedelta64(365 * years, "D")})
+    other = pd.DataFrame({"id": 1, "time": begun + np.arange(5) * np.timedelta64(1, "s"), "v": np.arange(5.0)})
+    join = Join([Table("rows", rows), Table("other", other, features=["v"], time="time")], [("rows.id", "other.id")],
+                as_of="rows.date")
+    found = EntityFeatures(join, ["trend"], missing="nan", engine=engine).fit_transform(rows)[0, 0]
+    assert np.isnan(found) or found == pytest.approx(86_400, rel=1e-5)
+
+
 def test_a_slope_keeps_its_digits_where_times_are_close_together_and_values_are_far_from_zero():
     rows = pd.DataFrame({"k": [1], "at": [pd.Timestamp("2024-06-01 00:01")]})
     seconds = np.arange(50)

@@ -29,8 +29,12 @@ def _deviation(n: Array, d: Array, q: Array, l: Array, h: Array) -> Array:
 
 
 def _slope(n: Array, d: Array, x: Array, y: Array, v: Array, i: Array, j: Array, u: float) -> Array:
-    """Return the least-squares slope a day, from sums of ages x, their squares y, values d and products v."""
-    return np.where(i < j, _ratio(n * v - x * d, n * y - x * x) * u, np.nan)
+    """Return the least-squares slope a day, from sums of ages x, their squares y, values d and products v.
+
+    NaN of rows so close together beside their ages that rounding leaves less than seven digits of their spread.
+    """
+    spread = n * y - x * x
+    return np.where((i < j) & (spread > 1e-9 * n * y), _ratio(n * v - x * d, spread) * u, np.nan)
 
 
 def _same(value: Array) -> Array:
@@ -72,7 +76,8 @@ WORDS = {
                   "text", windowed=True),
     "distinct": Word("r", "COALESCE({r}, {zero})", _same, "value"),
     "sum_by": Word("m", "COALESCE({m}, {zero})", _same, "part", windowed=True),
-    "trend": Word("ndxyviju", "CASE WHEN {i} < {j} THEN ({n} * {v} - {x} * {d}) / ({n} * {y} - {x} * {x}) * {u} END",
+    "trend": Word("ndxyviju", "CASE WHEN {i} < {j} AND {n} * {y} - {x} * {x} > 1e-9 * {n} * {y} "
+                               "THEN ({n} * {v} - {x} * {d}) / ({n} * {y} - {x} * {x}) * {u} END",
                   _slope, windowed=True),
     "since_last": Word("ztu", "({t} - {z}) / {u}", lambda z, t, u: (t - z) / u, "time"),
     "since_first": Word("atu", "({t} - {a}) / {u}", lambda a, t, u: (t - a) / u, "time"),

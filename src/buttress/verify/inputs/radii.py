@@ -35,15 +35,20 @@ def parts(part: Model) -> list[tuple[Model, float]]:
 class Lead:
     """The lead at a row x, sum_j c_j k(x, z_j) + b + tilt'x, and what is known to lie below it around x.
 
-    ``origin`` are the sizes of what distances and scalers subtract besides, where the model does not centre its rows.
+    It is V'scores, each score with its own coefficients (m, k), number of ``intercept`` (k,) and column of ``linear``
+    (d, k). What ``predict`` computes is rounded as these are, however much of them cancels in the lead: ``sizes`` are
+    the sums of their magnitudes. ``origin`` are the sizes of what distances and scalers subtract besides, where the
+    model does not centre its rows.
     """
 
-    def __init__(self, part: Model, x: Array, Z: Array, c: Array, b: float, norm2: float, origin: Array | float = 0.0,
-                 tilt: Array | None = None):
+    def __init__(self, part: Model, x: Array, Z: Array, V: Array, coef: Array, intercept: Array, norm2: float,
+                 origin: Array | float = 0.0, linear: Array | None = None):
         self.parts = parts(part)
-        self.x, self.Z, self.c = x, Z, c
-        self.b, self.origin = b, origin
-        self.tilt = np.zeros(len(x)) if tilt is None else tilt
+        self.x, self.Z, self.origin = x, Z, origin
+        linear = np.zeros((len(x), len(V))) if linear is None else linear
+        self.c, self.b, self.tilt = coef @ V, float(V @ intercept), linear @ V
+        self.sizes = [np.abs(held) @ np.abs(V) for held in (coef, intercept, linear)]
+        c, b = self.c, self.b
         alone = len(self.parts) == self.parts[0][1] == 1 and not self.tilt.any()
         self.round = alone and self.parts[0][0]["class"] == "RBF"
         self.bounds: list[Bound] = [self.sum_of(radial, power_lines)]
@@ -99,8 +104,9 @@ class Lead:
         middle = np.median(self.Z, axis=0)
         own, others = (np.abs(part - middle) + self.origin for part in (self.x, self.Z))
         lengths = 2 * (float((own**2).sum()) + eps**2) + (others**2).sum(axis=1)
-        total = 8 * U * abs(self.b)
-        total += (width + 16) * 2 * U * float(np.abs(self.tilt) @ (np.abs(self.x) + eps + 2 * self.origin))
+        c, b, tilt = self.sizes
+        total = 8 * U * float(b)
+        total += (width + 16) * 2 * U * float(tilt @ (np.abs(self.x) + eps + 2 * self.origin))
         for one, weight in self.parts:
             if one["class"] in SHAPES:
                 top, off, far = (profile(one, Near(t)) for t in (0.0, 8 * (width + 16) * U * lengths, 2 * lengths))
@@ -108,7 +114,7 @@ class Lead:
             else:
                 p = one.get("degree", 1)
                 lost = farthest(one, self.x, self.Z, eps) ** p * (p * (width + 8) + count + 16) * 1.01 * U
-            total += weight * float(np.abs(self.c) @ lost)
+            total += weight * float(c @ lost)
         return total
 
 
@@ -145,7 +151,7 @@ def radii(model: Model, rows: Array, stated: Array | None = None, norm: str = "l
         radius = 2.0**LARGEST if stated is None else float(stated[i])
         for V in leads[int((lead > 0).all(axis=1).argmax())]:
             norm2 = float((Near(V) @ gram @ V).high)
-            radius = min(radius, widest(Lead(part, x, Z, coef @ V, float(V @ intercept), norm2), radius, columns))
+            radius = min(radius, widest(Lead(part, x, Z, V, coef, intercept, norm2), radius, columns))
         claimed = radius if stated is None else float(stated[i])
         found.append(Claim(f"{norm} radius of row {i}", claimed, radius, claimed <= radius))
     return found

@@ -51,8 +51,8 @@ class OfExpansion:
         inner = (x - self.shift) * self.scale
         for V in self.leads[code]:
             norm2 = float((Near(V) @ self.gram @ V).high)
-            lead = Lead(self.kernel, inner, self.Z, self.coef @ V, float(V @ self.b), norm2,
-                        self.origin * np.abs(self.scale), self.linear @ V)
+            lead = Lead(self.kernel, inner, self.Z, V, self.coef, self.b, norm2, self.origin * np.abs(self.scale),
+                        self.linear)
             if not lead.holds(Moves(box, len(x))):
                 return False
         return True
