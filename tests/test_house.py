@@ -18,13 +18,13 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 31_471,  # without imports and docstrings
-    "lines": 63_515,
+    "statements": 31_472,  # without imports and docstrings
+    "lines": 63_518,
     "functions": 4_061,
     "files": 421,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
     "names of constants": 823,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 35_650,  # outside tables
+    "words of docs": 35_612,  # outside tables
 }
 
 
