@@ -131,6 +131,17 @@ def test_work_ends_between_parts_when_the_time_is_up(threads):
         assert list(in_time([3, 1])) == [3, 1]
 
 
+@pytest.mark.parametrize("model", [SVDD(), MultiKernelSVDD(KERNELS, tol=1e-2)], ids=str)
+def test_balls_of_many_rows_are_the_same_to_the_bit_from_any_number_of_threads(model):
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            model.fit(rows(2300))
+        found.append((model.dual_coef_, model.loo_scores_, model.dual_gap_, model.primal_objective_))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_helpers_stop_too_and_an_error_is_passed_on_after_the_time_is_up():
     with ending(-1.0):
         late = in_time(range(3))

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,11 +27,12 @@ from buttress._documented import Documented
 from buttress._proof import proof_word
 from buttress._rows import drawn_rows
 from buttress._state import Attribute
-from buttress._threads import ending
+from buttress._threads import ending, own_threads
 from buttress._types import Mask, MatrixLike, VectorLike
 from buttress.certainty.conformal import named, p_values, threshold
 from buttress.certainty.left_out import left_out_distances
 from buttress.expansion import KernelExpansion
+from buttress.gram.rows import FLOAT64_ROWS
 from buttress.gram.spectrum import POLICIES, correct, is_definite
 from buttress.kernels import Kernel, KernelLike, centers
 from buttress.outlier.logs import in_logs, left_out_logs, log_scores
@@ -103,8 +105,9 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         The others then count as rows without weight, and nothing is proven of the whole.
         """
         kept = np.flatnonzero(weight)
+        threads = own_threads() if len(kept) > FLOAT64_ROWS else nullcontext()
         try:
-            with ending(left() if len(kept) > FEWEST else None):
+            with threads, ending(left() if len(kept) > FEWEST else None):
                 solve(weight)
             return
         except TimeoutError:
