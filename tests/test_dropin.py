@@ -284,6 +284,20 @@ def test_no_tube_holds_two_targets_of_one_row():
 # --- one class
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", [NuSVC, NuSVR])
+@pytest.mark.parametrize("max_iter", [1, 5, 20, 40])
+def test_a_share_that_is_looked_for_in_too_few_steps_gives_a_model_that_says_so(kind, max_iter, seed):
+    """Solutions cut short have other shares from other starts, and so may the ends of the search."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, 2))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=40) > 0, 1, -1)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = kind(nu=0.2, max_iter=max_iter).fit(X, y if kind is NuSVC else X[:, 0] + y)
+    assert model.converged_ or any("max_iter" in str(one.message) for one in told)
+
+
 @pytest.mark.parametrize("nu", [0.05, 0.5])
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "sigmoid"])
 @pytest.mark.filterwarnings("ignore:.*not positive definite")

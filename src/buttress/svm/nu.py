@@ -64,8 +64,8 @@ class Search:
         while before != 0 and 1 / FARTHEST < far < FARTHEST:
             near, far = far, far * step
             after = self.excess(far)
-            if (after >= 0) if step > 1 else (after <= 0):
-                return self.between(min(near, far), max(near, far))
+            if before * after < 0:
+                return self.between({near: before, far: after})
             if step < 1 and far < 1 / SETTLED and before - after <= self.close:
                 break
             before = after
@@ -73,9 +73,15 @@ class Search:
         assert self.last is not None, "a value was tried"
         return self.last
 
-    def between(self, low: float, high: float) -> SVMSolution:
-        """Return the solution of the value between two at which nothing exceeds."""
-        root = float(brentq(self.excess, low, high, xtol=np.finfo(float).tiny, rtol=1e-12))
+    def between(self, ends: dict[float, float]) -> SVMSolution:
+        """Return the solution of the value at which nothing exceeds, between two of which the excess is known.
+
+        They are not solved again: from another start a solution that is cut short may have an excess of another sign.
+        """
+        def excess(value: float) -> float:
+            return ends[value] if value in ends else self.excess(value)
+
+        root = float(brentq(excess, min(ends), max(ends), xtol=np.finfo(float).tiny, rtol=1e-12))
         if self.last is None or self.last.found != root:
             self.excess(root)
         assert self.last is not None, "a value was tried"
@@ -213,8 +219,10 @@ class NuSVR(ExactRegressor):
         left, total = countdown(self.max_time), float(tube.bound.sum())
         search = Search(lambda epsilon, _: tube.solved(epsilon, left(), inner=True), lambda epsilon: total,
                         float(self.nu), self.tol)
-        flat = search.excess(0.0) <= 0
-        found = search.last if flat else search.between(0.0, float(np.ptp(tube.targets)))
+        flattest, widest = search.excess(0.0), float(np.ptp(tube.targets))
+        found = search.last
+        if flattest > 0:
+            found = search.between({0.0: flattest, widest: search.excess(widest)})
         assert found is not None, "a width was tried"
         self.epsilon_ = float(found.found or 0.0)
         return found
