@@ -540,3 +540,21 @@ def test_a_date_of_another_table_is_refused_where_the_join_is_declared(as_of):
 def test_a_date_that_is_no_column_is_refused_wherever_a_join_is_checked():
     with pytest.raises(ValueError, match=r"no column 'dat'.*'date'"):
         two(as_of="rows.dat", time="day").check()
+
+
+def test_decimals_of_a_database_that_floats_do_not_tell_apart_are_refused_as_keys(duckdb_connection):
+    """DuckDB hands them over as floats; where the digits are few these are all that there are."""
+    duckdb_connection.execute("CREATE TABLE middle AS SELECT * FROM (VALUES "
+                              "(1, 0.1000000000000000001::DECIMAL(38, 20)), (2, 0.2)) q(id, k)")
+    duckdb_connection.execute("CREATE TABLE few AS SELECT id, k::DECIMAL(18, 3) AS k FROM middle")
+    rows, other = pd.DataFrame({"id": [1, 2]}), pd.DataFrame({"k": [0.1, 0.2], "v": [1.0, 2.0]})
+
+    def joined(name):
+        middle = Table("middle", (duckdb_connection, name))
+        join = Join([Table("rows", rows), middle, Table("other", other, features=["v"])],
+                    [("rows.id", "middle.id"), ("middle.k", "other.k")])
+        return EntityFeatures(join, ("sum",), engine="memory").fit_transform(rows).ravel().tolist()
+
+    with pytest.raises(ValueError, match=r"Key middle\.k holds decimals of more digits"):
+        joined("middle")
+    assert joined("few") == [1.0, 2.0]

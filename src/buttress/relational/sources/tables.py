@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import near
-from buttress.relational.sources.columns import Column, make_column, objects
+from buttress.relational.sources.columns import DIGITS, Column, make_column, objects
 from buttress.relational.sources.databases import Connection, SourceLostError, reason, select, select_arrays
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, dialect_of
 from buttress.relational.sources.files import FileSource, connect_duckdb, file_columns, is_files, scanned
@@ -199,16 +199,24 @@ def frame_column(frame: Frame, name: str) -> Column:
 def _of_arrays(
     arrays: dict[str, NDArray[Any]], described: Callable[[], Sequence[tuple[Any, ...]]]
 ) -> dict[str, Column]:
-    """Return columns that DuckDB gave; ``described`` gives (name, type) of each, for dates may have a time zone."""
+    """Return columns that DuckDB gave; ``described`` gives (name, type) of each.
+
+    Dates may have a time zone, and decimals, which come as floats, more digits than these.
+    """
     result = {}
     for name, values in arrays.items():
         if hasattr(values, "categories"):  # an ENUM comes as a pandas categorical
             values = np.asarray(values, dtype=object)
         mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
         result[name] = make_column(np.ma.getdata(values), mask)
-    if any(column.kind == "time" for column in result.values()):
-        zoned = {row[0] for row in described() if "WITH TIME ZONE" in str(row[1])}
-        result |= {name: replace(result[name], zoned=True) for name in zoned if result[name].kind == "time"}
+    if any(column.kind == "time" or column.values.dtype.kind == "f" for column in result.values()):
+        for name, kind, *_ in described():
+            column, decimal = result[name], re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", str(kind))
+            if column.kind == "time":
+                result[name] = replace(column, zoned="WITH TIME ZONE" in str(kind))
+            elif decimal:  # a float holds all of a number's digits where there are few
+                digits = np.abs(column.values[~column.null]).max(initial=0.0) * 10.0 ** int(decimal[1])
+                result[name] = replace(column, rounded=bool(digits >= 10.0**DIGITS))
     return result
 
 
