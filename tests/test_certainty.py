@@ -1,6 +1,8 @@
 """Scores of rows left out, probabilities and prediction sets, against refits, closed forms and scikit-learn."""
 
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -36,7 +38,7 @@ from buttress import (
 from buttress.adversarial import held_out
 from buttress.certainty import left_out
 from buttress.certainty.calibration import HeldOut, calibrate, coupled, leading, pairs_of
-from buttress.certainty.conformal import lower_threshold
+from buttress.certainty.conformal import grouped, lower_threshold
 from buttress.certainty.left_out import Slopes, leverages, one_step, squared_spans
 from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table
 from buttress.solvers.run import Budget
@@ -411,7 +413,7 @@ def test_groups_are_of_the_rows_given_to_fit(model):
     weighted = has_fit_parameter(fitted, "sample_weight")
     fitted.fit(X, labels, **({"sample_weight": weight} if weighted else {}))
     held = fitted._held_out()
-    of = held.in_groups((np.arange(60), np.arange(60)), 60)
+    of = grouped((np.arange(60), np.arange(60)), held, 60)
     used = held.weight > 0
     assert_array_equal(labels[of.own[used]], fitted.classes_[held.codes[used]])
     assert set(of.own[used]) == set(np.flatnonzero(weight) if weighted else range(60))
@@ -430,11 +432,57 @@ def test_groups_of_rows_that_a_machine_joins_are_refused():
         model.predict_set(X, groups=(y, y))
 
 
+@pytest.mark.parametrize("groups", [3, np.arange(60), "groups", {"a": 1}, (np.arange(60),)])
+def test_groups_that_are_no_pair_are_refused(groups):
+    X, y = problem()
+    with pytest.raises(ValueError, match=r"groups must be two arrays.*Write groups=\(of_training_rows, of_new_rows\)"):
+        SVC().fit(X, y).predict_set(X, groups=groups)
+
+
+def test_rows_without_a_group_are_a_group():
+    X, y = problem()
+    names = np.where(np.arange(60) < 30, "a", None).astype(object)
+    numbers = np.where(np.arange(60) < 30, 1.0, np.nan)
+    model = SVC().fit(X, y)
+    by_name, by_number = (model.predict_set(X, 0.7, groups=(of, of)) for of in (names, numbers))
+    assert_array_equal(by_name, by_number)
+
+
+def test_weights_of_less_than_a_row_promise_no_more_than_rows():
+    """By definition: the weight of rows with a smaller lead, and 1 for the new row, is at most .5 of all and 1."""
+    rng = np.random.default_rng(0)
+    for size in (0.01, 0.1, 0.37, 1.0, 2.5):
+        values, weight = rng.normal(size=300), size * rng.uniform(0.5, 1.5, size=300)
+        cut = lower_threshold(values, weight, 0.5)
+        for value in values:
+            share = (1 + weight[values <= value].sum()) / (1 + weight.sum())
+            assert (value >= cut) == (share > 0.5 + 1e-12)
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 0.06, 1: 1.0, 2: 1.0}])
+def test_class_weights_say_nothing_of_how_many_rows_a_class_has(class_weight):
+    X, y = rare_class(300, 5)
+    plain, weighted = SVC(), SVC(class_weight=class_weight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for model in (plain, weighted):
+            assert not model.fit(X, y).predict_set(X, by_class=True)[:, 0].all()
+
+
+def test_one_heavy_row_is_no_class_of_many():
+    X, y = rare_class(150, 6)
+    weight = np.ones(150)
+    weight[np.flatnonzero(y == 2)[0]] = 300.0
+    model = LinearSVC().fit(X, y, sample_weight=weight)
+    with pytest.warns(UserWarning, match=r"class 2 \(1\.0"):
+        assert model.predict_set(X, by_class=True)[:, 2].all()
+
+
 def test_a_class_of_too_few_rows_is_in_every_set():
     X, y = problem()
     y = np.where(np.arange(60) < 4, 2, y)
     model = SVC(class_weight="balanced").fit(X, y)  # balanced, the four rows weigh as much as twenty
-    with pytest.warns(UserWarning, match=r"promised for 1 of 3 parts.*fewer than 9 training rows: class 2 \(4\)"):
+    with pytest.warns(UserWarning, match=r"for 1 of 3 classes or groups.*fewer than 9 training rows: class 2 \(4\)"):
         assert model.predict_set(X, by_class=True)[:, 2].all()
 
 

@@ -251,12 +251,32 @@ def test_groups_are_of_the_rows_given(model):
     assert set(held.row[held.weight > 0]) <= set(range(1, 60, 2))
 
 
+def test_a_group_of_few_heavy_rows_is_no_group_of_many():
+    X, y = scattered(150, 3)
+    rare = np.arange(150) < 9
+    fitted = KernelRegressor(risk=Mean()).fit(X, y, sample_weight=np.where(rare, 15.0, 1.0))
+    held = fitted.predict_interval(X[:1], 0.5) is not None and fitted.held_out_
+    assert held.of_rows(np.flatnonzero(rare)).weight.sum() == pytest.approx(9)
+    with pytest.warns(UserWarning, match=r"fewer than 19 training rows: group True \(9\)"):
+        assert np.isinf(fitted.predict_interval(X[:1], 0.95, groups=(rare, [True]))).all()
+
+
+@pytest.mark.parametrize("model", REGRESSORS[1:], ids=name)
+def test_a_group_that_a_robust_fit_mostly_names_corrupt_is_told(model):
+    rng = np.random.default_rng(0)
+    X, noisy = rng.normal(size=(400, 2)), rng.random(400) < 0.3
+    y = X[:, 0] + np.where(noisy, 10.0, 1.0) * 0.2 * rng.normal(size=400)
+    fitted = clone(model).fit(X, y)
+    with pytest.warns(UserWarning, match=r"Of group True \d+ of \d+ training rows count: others are named corrupt"):
+        fitted.predict_interval(X[:2], groups=(noisy, [True, False]))
+
+
 @pytest.mark.parametrize("model", EVERY, ids=name)
 def test_a_group_of_too_few_rows_is_promised_nothing(model):
     X, y = scattered(60, 2)
     groups = np.array(["many"] * 55 + ["it's"] * 5)
     fitted = clone(model).fit(X, y)
-    with pytest.warns(UserWarning, match=r"cannot be promised for 2 of 3 parts.*group \"it's\" \(.*group nan \(0\)"):
+    with pytest.warns(UserWarning, match=r"for 2 of 3 classes or groups.*group \"it's\" \(.*group None \(0\)"):
         ends = fitted.predict_interval(X[:3], groups=(groups, np.array(["many", "it's", np.nan], dtype=object)))
     assert np.isfinite(ends[0]).all()
     assert np.isinf(ends[1:]).all()

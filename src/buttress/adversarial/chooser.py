@@ -20,6 +20,7 @@ from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine
 from buttress.adversarial.moved_inputs import AdversarialSVC
 from buttress.attacks.collapse import warn_if_given_up, warn_if_lost
 from buttress.attacks.scoring import AttackedAccuracy, Tried, best_of, movable, search, trial
+from buttress.certainty.conformal import GroupPair
 from buttress.solvers.run import all_or_nothing, countdown
 from buttress.threats import ThreatModel, at_places, region_of
 
@@ -198,7 +199,9 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         """Return the logarithms of :meth:`predict_proba`."""
         return np.log(self.predict_proba(X))
 
-    def predict_set(self, X: MatrixLike, coverage: float = 0.9, **by: Any) -> NDArray[np.bool_]:
+    def predict_set(
+        self, X: MatrixLike, coverage: float = 0.9, *, by_class: bool = False, groups: GroupPair | None = None
+    ) -> NDArray[np.bool_]:
         """Return which classes are in the prediction set of each row of X, as the kernel machines of this package do.
 
         Raises ValueError where the candidate chosen has none, such as trees.
@@ -207,7 +210,7 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         if not hasattr(self.estimator_, "predict_set"):
             raise ValueError(f"{self.chosen_} has no prediction sets. Use candidates that have them, such as "
                              "candidates=[CertifiedSVC(), AdversarialSVC()].")
-        return self.estimator_.predict_set(check_X(self, X), coverage, **by)
+        return self.estimator_.predict_set(check_X(self, X), coverage, by_class=by_class, groups=groups)
 
 
 def default_candidates(X: Array, n_classes: int, norm: str) -> list[Any]:

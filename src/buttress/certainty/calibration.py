@@ -19,7 +19,6 @@ from scipy.special import expit, logit, softmax
 from buttress._checks import Array
 from buttress._state import Attribute, State
 from buttress._types import Rows
-from buttress.certainty.conformal import GroupPair, Groups, grouped
 from buttress.expansion import pairs_of
 
 LEAST_SLOPE = 1e-6  # in deviations of the score: scores that point the wrong way, as of noise, say next to nothing
@@ -59,15 +58,6 @@ class HeldOut:
     true: Array | None = None
     row: Rows | None = None
     given: int | None = None
-
-    def in_groups(self, groups: GroupPair | None, m: int) -> Groups:
-        """Return the groups of these rows and of m new ones."""
-        if self.row is None or self.given is None:
-            if groups is not None:
-                raise ValueError("This machine joins equal rows as it is fitted, or draws them, and holds no scores of "
-                                 "those given. Leave groups=None, or use a model such as SVC or LinearSVC.")
-            return grouped(None, self.codes, len(self.codes), m)
-        return grouped(groups, self.row, self.given, m)
 
 
 @dataclass

@@ -16,12 +16,12 @@ Sesia, Testing for outliers with conformal p-values, 2023, theorem 2; section 2.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from buttress._checks import Array, check_number, warn_user
+from buttress._checks import TINY, Array, check_number, warn_user
 from buttress._types import Mask, Rows
 
 ROUNDING = 1e-9  # of a number of rows
@@ -55,7 +55,7 @@ def lower_threshold(values: Array, weight: Array, coverage: float) -> float:
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weight[order])
     allowed = (1 - share) * (weight.sum() + 1)
-    return float(values[order][np.searchsorted(below, np.floor(allowed + ROUNDING) - ROUNDING)])
+    return float(values[order][np.searchsorted(below, allowed - 1 + ROUNDING, side="right")])
 
 
 @dataclass(frozen=True)
@@ -67,21 +67,45 @@ class Groups:
     names: list[Any]
 
 
-def grouped(groups: GroupPair | None, row: Rows, given: int, m: int) -> Groups:
-    """Return the groups of the training rows numbered ``row``, of ``given`` ones, and of m new ones; one without any.
+class OfRows(Protocol):
+    """What is known of some of the rows ``given`` to a fit: their numbers, where these are known, and weights (n,)."""
 
-    A group that equals no other, such as NaN, is a group of one row. Raises ValueError for other lengths.
+    row: Rows | None
+    given: int | None
+    weight: Array
+
+
+def grouped(groups: GroupPair | None, held: OfRows, m: int) -> Groups:
+    """Return the groups of rows left out, and of m new ones; one without any ``groups``.
+
+    Rows whose group is NaN are a group. Raises ValueError for other lengths, and where it is not known which rows were
+    left out.
     """
     if groups is None:
-        return Groups(np.zeros(len(row), dtype=np.intp), np.zeros(m, dtype=np.intp), [None])
-    pair = [np.asarray(of, dtype=object) for of in groups]
-    if [of.shape for of in pair] != [(given,), (m,)]:
-        raise ValueError(f"groups must be two arrays, of the {given} rows given to fit and of the {m} rows of X. Got "
-                         f"{len(pair)}, of shapes {[of.shape for of in pair][:2]}.")
+        return Groups(np.zeros(len(held.weight), dtype=np.intp), np.zeros(m, dtype=np.intp), [None])
+    row, given = held.row, held.given
+    if row is None or given is None:
+        raise ValueError("Which training rows were left out is not known here: the machine joins equal rows, or draws "
+                         "them, or was saved by an earlier version. Leave groups=None, or fit a model such as SVC or "
+                         "LinearSVC again.")
+    pair = [np.asarray(of, dtype=object) for of in groups] if isinstance(groups, tuple | list) else []
+    shapes = [of.shape for of in pair]
+    if shapes != [(given,), (m,)]:
+        got = f"shapes {shapes}" if len(shapes) == 2 else f"a {type(groups).__name__}"
+        raise ValueError(f"groups must be two arrays, of the {given} rows given to fit and of the {m} rows of X, with "
+                         f"one label a row. Got {got}. Write groups=(of_training_rows, of_new_rows).")
     numbers: dict[Any, int] = {}
-    new = np.array([numbers.setdefault(one, len(numbers)) for one in pair[1]], dtype=np.intp)
-    own = np.array([numbers.get(one, -1) for one in pair[0][row]], dtype=np.intp)
+    asked, known = ([None if isinstance(one, float) and one != one else one for one in of]
+                    for of in (pair[1], pair[0][row]))
+    new = np.array([numbers.setdefault(one, len(numbers)) for one in asked], dtype=np.intp)
+    own = np.array([numbers.get(one, -1) for one in known], dtype=np.intp)
     return Groups(own, new, list(numbers))
+
+
+def as_rows(weight: Array) -> Array:
+    """Return weights (n,) that sum to (sum w)^2 / sum w^2: the rows, where all are equal (Kish, Survey sampling, 1965).
+    """
+    return np.asarray(weight * (weight.sum() / max(float(weight @ weight), TINY)))
 
 
 def too_few(coverage: float, counts: Array, names: Sequence[str], instead: str) -> Mask:
@@ -91,19 +115,19 @@ def too_few(coverage: float, counts: Array, names: Sequence[str], instead: str) 
     if few.any():
         listed = [f"{names[k]} ({counts[k]:g})" for k in np.flatnonzero(few)[:NAMED]]
         more = ", ..." if few.sum() > NAMED else ""
-        warn_user(f"coverage={coverage:g} cannot be promised for {few.sum()} of {len(few)} parts, which have fewer "
-                  f"than {needed} training rows: {', '.join(listed)}{more}. {instead}")
+        warn_user(f"coverage={coverage:g} cannot be promised for {few.sum()} of {len(few)} classes or groups, which "
+                  f"have fewer than {needed} training rows: {', '.join(listed)}{more}. {instead}")
     return few
 
 
 def thresholds(values: Array, weight: Array, part: Rows, names: Sequence[str], coverage: object) -> Array:
     """Return :func:`lower_threshold` of each part of the rows, as ``part`` (n,) numbers them; -inf of one of too few.
 
-    A part counts no more rows than it has, since class weights say nothing of how many it has.
+    Weights say how much the rows of a part count against each other, as class weights say nothing of how many it has.
     """
     share = check_number("coverage", coverage, 0, 1)
     rows = [np.flatnonzero(part == k) for k in range(len(names))]
-    counted = [weight[own] / max(1.0, weight[own].sum() / max(len(own), 1)) for own in rows]
+    counted = [as_rows(weight[own]) for own in rows]
     few = too_few(share, np.array([one.sum() for one in counted]), names, "Their sets hold every class in question.")
     return np.array([-np.inf if few[k] else lower_threshold(values[rows[k]], counted[k], share)
                      for k in range(len(names))])

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._checks import Array, check_number
+from buttress._checks import TINY, Array, check_number, warn_user
 from buttress._compiling import compile_kernel
 from buttress._predicting import rows_to_score
 from buttress._rows import drawn_rows, equal_rows
@@ -57,7 +57,8 @@ class HeldOutFits:
 
     ``coef`` (m, K + 1) and ``intercept`` (K + 1,) take the place of the model's own: K fits, then the local scale. Fit
     ``fold[i]`` left row i out; ``distance`` (n,) are |y_i - mu_i(x_i)| / s_i, ``weight`` (n,) says how much rows count,
-    and ``least`` is the least local scale. ``row`` (n,) are the numbers of the rows among the ``given`` ones.
+    and ``least`` is the least local scale. ``row`` (n,) are the numbers of the rows among the ``given``
+    ones, None where that is not known.
     """
 
     _state = State(
@@ -67,8 +68,8 @@ class HeldOutFits:
         Attribute("distance", "real", "n_judged"),
         Attribute("weight", "nonnegative", "n_judged"),
         Attribute("least", "nonnegative"),
-        Attribute("row", "index", "n_judged", below="n_given"),
-        Attribute("given", "count", length="n_given"))
+        Attribute("row", "index", "n_judged or none", below="n_given"),
+        Attribute("given", "count", "one or none", length="n_given"))
 
     coef: Array
     intercept: Array
@@ -76,8 +77,8 @@ class HeldOutFits:
     distance: Array
     weight: Array
     least: float
-    row: Rows
-    given: int
+    row: Rows | None = None
+    given: int | None = None
 
     def times(self, unit: float, shift: float, coef: Array, intercept: Array) -> "HeldOutFits":
         """Return the same for targets times ``unit`` plus ``shift``, the coefficients given in these units."""
@@ -85,9 +86,10 @@ class HeldOutFits:
         return replace(self, coef=coef, intercept=moved, least=self.least * unit)
 
     def of_rows(self, own: Rows) -> "HeldOutFits":
-        """Return the same of some of the rows, numbered or in a mask."""
-        return replace(self, fold=self.fold[own], distance=self.distance[own], weight=self.weight[own],
-                       row=self.row[own])
+        """Return the same of some of the rows, numbered or in a mask, that count no more than they are."""
+        weight = self.weight[own]
+        counted = weight * min(1.0, weight.sum() / max(float(weight @ weight), TINY))
+        return replace(self, fold=self.fold[own], distance=self.distance[own], weight=counted, row=None)
 
 
 def hold_out(
@@ -199,12 +201,18 @@ def interval(held: HeldOutFits, values: Array, coverage: float, groups: GroupPai
     if groups is None:
         return _interval(held, values, coverage)
     share = check_number("coverage", coverage, 0, 1)
-    of = grouped(groups, held.row, held.given, len(values))
-    counts = np.array([held.weight[of.own == k].sum() for k in range(len(of.names))])
-    few = too_few(share, counts, [f"group {name!r}" for name in of.names], "Their intervals have no ends.")
+    of = grouped(groups, held, len(values))
+    parts = [held.of_rows(of.own == k) for k in range(len(of.names))]
+    counts = np.array([part.weight.sum() for part in parts])
+    names = [f"group {name!r}" for name in of.names]
+    few = too_few(share, counts, names, "Their intervals have no ends.")
+    for name, part, count, short in zip(names, parts, counts, few):
+        if not short and count < len(part.weight) / 2:
+            warn_user(f"Of {name} {count:.0f} of {len(part.weight)} training rows count: others are named corrupt, or "
+                      "weigh little. Its intervals hold targets like those of the rows that count. Use SVR for all.")
     ends = np.tile([-np.inf, np.inf], (len(values), 1))
     for k in np.flatnonzero(~few):
-        ends[of.new == k] = _interval(held.of_rows(of.own == k), values[of.new == k], share)
+        ends[of.new == k] = _interval(parts[k], values[of.new == k], share)
     return ends
 
 
@@ -278,7 +286,8 @@ class ExpansionIntervals:
         """Return the lower and upper ends, shape (n, 2), of intervals that hold new targets with this probability.
 
         The intervals are CV+, scaled locally: see :mod:`buttress.certainty.intervals` for what is promised. With
-        ``groups``, a pair of labels of the training rows as given to ``fit`` and of the rows of X, of each group.
+        ``groups``, a pair of labels of the training rows as given to ``fit`` and of the rows of X, of each group: of a
+        robust fit, of its rows that are not named corrupt, with a warning where these are less than half.
 
         Raises ValueError for a coverage outside (0, 1), or with fewer rows than coverage / (1 - coverage); of a group
         of so few a warning, and its intervals are infinite.

@@ -12,7 +12,7 @@ from buttress._documented import Documented
 from buttress._state import Attribute, State
 from buttress._types import Labels, MatrixLike, Rows
 from buttress.certainty.calibration import Calibration, HeldOut, calibrate
-from buttress.certainty.conformal import GroupPair, lower_threshold, thresholds
+from buttress.certainty.conformal import GroupPair, grouped, lower_threshold, thresholds
 
 
 @dataclass
@@ -74,10 +74,11 @@ class Probabilities(Documented):
         Of new rows like the training rows the share ``coverage`` has its class in its set. A set of several classes
         says that the row does not tell them apart; an empty one that each class would be an exception.
 
-        With ``by_class`` this holds of the rows of each class, and with ``groups``, a pair of labels of the training
-        rows as given to ``fit`` and of the rows of X, of the rows of each group. Where a class or group has too few
-        training rows to promise it, fewer than coverage / (1 - coverage), it is in every set, or its rows' sets hold
-        all classes, and a warning says so.
+        With ``by_class`` this holds of the rows of each class, with ``groups``, a pair of labels of the training rows
+        as given to ``fit`` and of the rows of X, of the rows of each group, with both of each class in each group.
+        Where one has too few training rows to promise it, fewer than coverage / (1 - coverage), the class is in every
+        set, or the sets hold all classes, and a warning says so. Weights compare rows of one class or group, and do not
+        add to their number.
 
         Raises ValueError for a coverage outside (0, 1), or too large for the number of training rows, and for groups
         that are not two arrays as long as the rows.
@@ -89,9 +90,10 @@ class Probabilities(Documented):
         if not by_class and groups is None:
             return leads >= lower_threshold(own, weight, coverage)
         used = held.weight > 0
-        of = held.in_groups(groups, len(leads))
-        kinds = [f"class {label!r}" for label in self.classes_.tolist()] if by_class else ["rows"]
-        names = [kind if groups is None else f"{kind} of group {group!r}" for group in of.names for kind in kinds]
+        of = grouped(groups, held, len(leads))
+        kinds = [f"class {label!r}" for label in self.classes_.tolist()] if by_class else [""]
+        names = [kind if groups is None else f"{kind} of group {group!r}".removeprefix(" of ")
+                 for group in of.names for kind in kinds]
         part = of.own[used] * len(kinds) + (held.codes[used] if by_class else 0)
         part[of.own[used] < 0] = -1
         return leads >= thresholds(own, weight, part, names, coverage).reshape(-1, len(kinds))[of.new]

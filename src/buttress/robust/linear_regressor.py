@@ -237,7 +237,8 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         """Return the lower and upper ends, shape (n, 2), of intervals that hold new targets with this probability.
 
         The intervals are CV+, scaled locally: see :mod:`buttress.certainty.intervals` for what is promised. With
-        ``groups``, a pair of labels of the training rows as given to ``fit`` and of the rows of X, of each group.
+        ``groups``, a pair of labels of the training rows as given to ``fit`` and of the rows of X, of each group: of a
+        robust fit, of its rows that are not named corrupt, with a warning where these are less than half.
 
         Raises ValueError for a coverage outside (0, 1), or with fewer rows than coverage / (1 - coverage); of a group
         of so few a warning, and its intervals are infinite.

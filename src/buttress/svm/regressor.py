@@ -152,6 +152,7 @@ class ExactRegressor(Documented, ExpansionIntervals, CallbackSupportMixin, Regre
         weight = weight / weight.mean()
         alpha = max(float(np.abs(missed).mean()) / float(self.C), np.finfo(float).tiny)
         held = jackknife(self.expansion_, self._judged_rows, missed, weight, alpha)
+        assert held.row is not None, "they were just made"
         return replace(held, row=self._judged[held.row], given=len(self._left_out.weight))
 
 

@@ -1,1 +1,1 @@
-"""The worst input of a threat, exactly: of trees by search and integer programs, of linear models in closed form."""
+"""A misclassified input of a threat, or a proof: trees by search and integer programs, linear models in closed form."""

@@ -1,4 +1,4 @@
-"""The worst input of trees, by a search of each box, and by a mixed-integer program where that is not over.
+"""A misclassified input of trees, by a search of each box, and by a mixed-integer program where that is not over.
 
 The search is of parts of the box (``trees/search.py``). The program is that of Kantchelian, Tygar & Joseph, ICML 2016.
 
