@@ -403,7 +403,7 @@ def test_a_class_is_in_a_set_by_its_rows_alone(model):
 
 
 @pytest.mark.filterwarnings("ignore:StochasticLinearSVC stopped")
-@pytest.mark.parametrize("model", [*CLASSIFIERS, CertifiedSVC(), LeastSquaresClassifier(),
+@pytest.mark.parametrize("model", [*CLASSIFIERS, AdversarialLinearSVC(), CertifiedSVC(), LeastSquaresClassifier(),
                                    StochasticAdvSVM(**RKHS, random_state=0)], ids=str)
 def test_groups_are_of_the_rows_given_to_fit(model):
     X, y = problem()
@@ -424,12 +424,28 @@ def test_groups_are_of_the_rows_given_to_fit(model):
         fitted.predict_set(X[:2], groups=(labels[1:], labels[:2]))
 
 
-def test_groups_of_rows_that_a_machine_joins_are_refused():
-    X, y = problem()
-    model = AdversarialLinearSVC().fit(X, y)
-    assert model.predict_set(X, by_class=True).any()
-    with pytest.raises(ValueError, match="joins equal rows"):
-        model.predict_set(X, groups=(y, y))
+def test_equal_rows_that_a_machine_joins_count_each_with_its_group():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(400, 3)).astype(float)
+    y = (X.sum(axis=1) + rng.normal(size=400) > 1.5).astype(int)
+    model = AdversarialLinearSVC(eps=0.1).fit(X, y)
+    held = model._held_out()
+    assert_array_equal(grouped((np.arange(400), np.arange(400)), held, 400).own, np.arange(400))
+    assert_array_equal(held.codes, y)
+    same = np.unique(np.column_stack([X, y]), axis=0, return_inverse=True)[1].reshape(-1)
+    assert all(np.ptp(held.scores[same == k]) == 0 for k in range(16))
+    once = AdversarialLinearSVC(eps=0.1).fit(X[np.unique(same, return_index=True)[1]], np.arange(16) % 2,
+                                             sample_weight=np.bincount(same))
+    assert_allclose(held.scores, once._held_out().scores[same], rtol=1e-9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not model.predict_set(X, 0.5, by_class=True).all()
+
+
+def test_groups_of_rows_that_are_drawn_from_a_join_are_refused():
+    held = HeldOut(np.zeros((20, 1)), np.arange(20) % 2, np.ones(20), 2)
+    with pytest.raises(ValueError, match="not known here: they were drawn from a join"):
+        grouped((np.arange(20), np.arange(3)), held, 3)
 
 
 @pytest.mark.parametrize("groups", [3, np.arange(60), "groups", {"a": 1}, (np.arange(60),)])

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -99,7 +99,16 @@ def row_sums(X: Any, codes: Rows | None = None) -> Array:
     return combined if codes is None else combined + of_codes * codes
 
 
-def counted_once(X: Array, y: Array, weight: Array) -> tuple[Array, Array, Array]:
+class Counted(NamedTuple):
+    """Different rows X (m, d) and y (m,), their weights, and the number in these of each row given that has weight."""
+
+    X: Array
+    y: Array
+    weight: Array
+    group: Rows
+
+
+def counted_once(X: Array, y: Array, weight: Array) -> Counted:
     """Return X (n, d), y and weights (n,) with rows equal in both as one row of their summed weight.
 
     They come sorted, so that weights and copies give the same arrays, and rows of weight 0 are left out. Where every
@@ -107,11 +116,12 @@ def counted_once(X: Array, y: Array, weight: Array) -> tuple[Array, Array, Array
     """
     pairs = np.column_stack([X, y])
     if (weight == 1).all() and equal_rows(pairs) is None:
-        return X, y, weight
+        return Counted(X, y, weight, np.arange(len(y)))
     here = weight > 0
     different, group = np.unique(pairs[here], axis=0, return_inverse=True)
-    counts = np.bincount(group.reshape(-1), weights=weight[here]).astype(np.float64)
-    return different[:, :-1], different[:, -1], counts
+    group = group.reshape(-1)
+    counts = np.bincount(group, weights=weight[here]).astype(np.float64)
+    return Counted(different[:, :-1], different[:, -1], counts, group)
 
 
 def distinct_rows(X: Any) -> Any:

@@ -115,8 +115,10 @@ class AttackedPlane(
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, type(self).__name__)
         report = step_callback(self, X, y, None)
-        X, own, weight = counted_once(X, codes.astype(np.float64), check_weights(sample_weight, X))
-        codes = own.astype(np.intp)
+        given = check_weights(sample_weight, X)
+        counted = counted_once(X, codes.astype(np.float64), given)
+        X, weight = counted.X, counted.weight
+        codes = counted.y.astype(np.intp)
         n_classes = len(self.classes_)
         if len(np.unique(codes)) < n_classes:
             lost = self.classes_[np.setdiff1d(np.arange(n_classes), codes)].tolist()
@@ -131,7 +133,10 @@ class AttackedPlane(
         self.coef_ = np.stack([fit.w for fit in fits])
         self.intercept_ = np.array([fit.b for fit in fits])
         self._prove(X, codes, weight, moves, fits)
-        self._keep_left_out(X, codes, weight, moves, fits)
+        scores = self._left_out(X, codes, weight, moves, fits)[counted.group]
+        used = np.flatnonzero(given)
+        self._certainty = Certainty(HeldOut(scores, codes[counted.group], given[used], n_classes, row=used,
+                                            given=len(given)))
         self.converged_ = all(fit.outcome.converged for fit in fits)
         self.n_iter_ = sum(fit.outcome.n_iter + 1 for fit in fits)
         self.history_ = fits[-1].outcome.history
@@ -151,8 +156,8 @@ class AttackedPlane(
         self.primal_objective_ = one_or_each(primal for primal, _ in found)
         self.dual_gap_ = one_or_each(primal - dual for primal, dual in found)
 
-    def _keep_left_out(self, X: Array, codes: Rows, counts: Array, moves: M, fits: list[Fit]) -> None:
-        """Keep the scores of rows left out, of which probabilities are made.
+    def _left_out(self, X: Array, codes: Rows, counts: Array, moves: M, fits: list[Fit]) -> Array:
+        """Return the scores (n, k) of rows left out with those equal to them, of which probabilities are made.
 
         A move counts as a margin that is asked for besides, t_i, as it is at the fitted plane. Columns without weight
         stay so where t_i has a kink there.
@@ -166,7 +171,7 @@ class AttackedPlane(
             lost = (1 - moves.shrunk(y)) * y * (X @ fit.w) - moves.rest(fit.w, y).v
             problem = LinearProblem(X[:, used] / root, y, self.C * counts, margin=1 + lost)
             scores.append(left_out_scores(problem, root * fit.w[used], fit.b, fit.multipliers, None))
-        self._certainty = Certainty(HeldOut(np.stack(scores, axis=1), codes, counts, len(self.classes_)))
+        return np.stack(scores, axis=1)
 
     def _fit_column(
         self, X: Array, y: Array, counts: Array, moves: M, report: Report,

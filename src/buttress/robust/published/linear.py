@@ -219,7 +219,7 @@ class STIR(RegressorMixin, LinearModel):
         check_limits(self.max_iter, self.max_time)
         X, y = check_X_y(self, X, y, numeric_target=True)
         report = step_callback(self, X, y, self.max_iter)
-        rows, targets, weight = counted_once(X, y.astype(np.float64), check_weights(sample_weight, X))
+        rows, targets, weight, _ = counted_once(X, y.astype(np.float64), check_weights(sample_weight, X))
         middle = weighted_median(targets, weight) if self.fit_intercept else 0.0
         size = np.abs(targets - middle)
         unit = weighted_median(size, weight) or float(size.max()) or 1.0
