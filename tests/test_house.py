@@ -24,7 +24,7 @@ MOST = {
     "files": 422,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
     "names of constants": 826,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 35_787,  # outside tables
+    "words of docs": 35_750,  # outside tables
 }
 
 
