@@ -200,8 +200,8 @@ def proved_robust(model, X, y, regression):
         found = Liblinear(C=model.C, loss="hinge", max_iter=200).fit(X, y)
     others = [primal(np.zeros(X.shape[1]), np.sign(signs.sum())), primal(found.coef_[0], found.intercept_[0])]
     size = own + model.C * 1e-9 * float((np.abs(X) @ np.abs(model.coef_[0])).sum())
-    lower = model.primal_objective_[0] - model.dual_gap_[0]
-    return stated(model.primal_objective_[0], own, size) and lower <= np.nanmin(others) + ROUNDING * size
+    lower = model.primal_objective_ - model.dual_gap_
+    return stated(model.primal_objective_, own, size) and lower <= np.nanmin(others) + ROUNDING * size
 
 
 def proved_join(model, X, y, regression):
