@@ -136,8 +136,9 @@ def proved_svm(model, X, y, regression):
     dual = float(sum(term.sum() for term in dual_terms)) - 0.5 * norm
     size = norm + primal + float(sum(np.abs(term).sum() for term in dual_terms)) + _rounded(K, coef, model.C)
     balanced = abs(coef.sum()) <= 1e-9 * max(np.abs(coef).sum(), 1e-300)
-    return bool(inside and balanced and stated(model.primal_objective_, primal, size)
-                and stated(model.dual_objective_, dual, size))
+    room = ROUNDING * size  # both are bounds, which allow for rounding: of C = 5e8 by some thousandths
+    return bool(inside and balanced and model.primal_objective_ >= primal - room
+                and model.dual_objective_ <= dual + room)
 
 
 def _rounded(K, coef, C):
