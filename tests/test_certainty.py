@@ -448,7 +448,8 @@ def test_groups_of_rows_that_are_drawn_from_a_join_are_refused():
         grouped((np.arange(20), np.arange(3)), held, 3)
 
 
-@pytest.mark.parametrize("groups", [3, np.arange(60), "groups", {"a": 1}, (np.arange(60),)])
+@pytest.mark.parametrize("groups", [3, np.arange(60), "groups", {"a": 1}, (np.arange(60),),
+                                    (pd.Series([[1]] * 60), pd.Series([[1]] * 60)), (np.eye(60), np.eye(60))])
 def test_groups_that_are_no_pair_are_refused(groups):
     X, y = problem()
     with pytest.raises(ValueError, match=r"groups must be two arrays.*Write groups=\(of_training_rows, of_new_rows\)"):

@@ -14,7 +14,7 @@ Benjamini & Hochberg's procedure keeps the share of typical rows among those cal
 Sesia, Testing for outliers with conformal p-values, 2023, theorem 2; section 2.4 for the adaptive version).
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -89,10 +89,10 @@ def grouped(groups: GroupPair | None, held: OfRows, m: int) -> Groups:
                          "model was saved by an earlier version. Leave groups=None, or fit again.")
     pair = [np.asarray(of, dtype=object) for of in groups] if isinstance(groups, tuple | list) else []
     shapes = [of.shape for of in pair]
-    if shapes != [(given,), (m,)]:
+    if shapes != [(given,), (m,)] or not all(isinstance(one, Hashable) for of in pair for one in of):
         got = f"shapes {shapes}" if len(shapes) == 2 else f"a {type(groups).__name__}"
         raise ValueError(f"groups must be two arrays, of the {given} rows given to fit and of the {m} rows of X, with "
-                         f"one label a row. Got {got}. Write groups=(of_training_rows, of_new_rows).")
+                         f"one label a row, number or text. Got {got}. Write groups=(of_training_rows, of_new_rows).")
     numbers: dict[Any, int] = {}
     asked, known = ([None if isinstance(one, float) and one != one else one for one in of]
                     for of in (pair[1], pair[0][row]))

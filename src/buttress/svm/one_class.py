@@ -102,9 +102,9 @@ class OneClassSVM(Documented, CallbackSupportMixin, OutlierMixin, KernelMachine)
         # in place, for the expansion holds the same array: rows on the boundary are inside whatever the rounding
         room = ROUNDINGS * np.finfo(float).eps * (qp.total * largest + abs(self.intercept_[0]))
         self.intercept_ += room
-        dearer = SLACK * room * qp.total  # at most, of a smaller rho
-        self.primal_objective_ += dearer
-        self.dual_gap_ += dearer
+        rise = SLACK * room * qp.total  # of the objective at most, as rho is smaller by ``room``
+        self.primal_objective_ += rise
+        self.dual_gap_ += rise
         self.offset_ = -float(self.intercept_[0])
         return self
 
