@@ -12,7 +12,8 @@ DIR has adbench/*.npz. The sets are those of ``trial_sets.py``: odd numbers choo
     contaminated    fit on all rows, judge the same rows (a detector that can leaves each out in turn)
 
 Columns are divided by their standard deviation over the training rows, for all detectors. All have their defaults.
-Peers are PyOD's detectors where it is installed (``pip install pyod``), else those of scikit-learn.
+Peers are PyOD's detectors where it is installed (``pip install pyod``), else those of scikit-learn; of p-values also
+those of nonconform (``pip install nonconform``, Python 3.12).
 """
 
 import argparse
@@ -188,13 +189,37 @@ class LeftOutKNN:
         return p_values(self.index.kneighbors(X)[0][:, -1], self.left_out, np.ones(len(self.left_out)))
 
 
+class Nonconform:
+    """p-values of the package nonconform around the nearest neighbours of PyOD."""
+
+    def __init__(self, strategy: str, seed: int, **parameters: Any):
+        self.strategy = getattr(__import__("nonconform"), strategy)(**parameters)
+        self.seed = seed
+
+    def fit(self, X: np.ndarray) -> "Nonconform":
+        from nonconform import ConformalDetector as TheirDetector
+        from pyod.models.knn import KNN
+
+        self.model = TheirDetector(KNN(), self.strategy, seed=self.seed).fit(X)
+        return self
+
+    def p_values(self, X: np.ndarray) -> np.ndarray:
+        return self.model.compute_p_values(X)
+
+
 def rankers(seed: int) -> dict[str, Any]:
     """Return what gives p-values, by name."""
     forest = IsolationForest(random_state=seed)
-    return {"SVDD, left out": SVDD(), "SVDD, cross (10)": ConformalDetector(SVDD(), cv=10, random_state=seed),
+    made = {"SVDD, left out": SVDD(), "SVDD, cross (10)": ConformalDetector(SVDD(), cv=10, random_state=seed),
             "SVDD, split": ConformalDetector(SVDD(), random_state=seed), "kNN, left out": LeftOutKNN(),
             "isolation forest, cross (10)": ConformalDetector(forest, cv=10, random_state=seed),
             "isolation forest, split": ConformalDetector(forest, random_state=seed)}
+    try:
+        return made | {"kNN, split, nonconform": Nonconform("Split", seed, n_calib=0.5),
+                       "kNN, cross (10), nonconform": Nonconform("CrossValidation", seed, k=10)}
+    except ImportError:
+        print("nonconform is not installed: left out.", file=sys.stderr)
+        return made
 
 
 def print_p_values(args: argparse.Namespace) -> None:
