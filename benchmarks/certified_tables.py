@@ -85,8 +85,8 @@ def main():
     print("|---|---|---|---|---|---|---|---|")
     for name, (X, y) in tables(options.data_dir):
         *shares, without, parts = measured(X, y, options.effort, options.rows, options.eps)
-        print(f"| {name} | {X.shape[1]} | {' | '.join(f'{share:.3f}' for share in shares)} | {without:.1f} | {parts:.1f} |",
-              flush=True)
+        shares = " | ".join(f"{share:.3f}" for share in shares)
+        print(f"| {name} | {X.shape[1]} | {shares} | {without:.1f} | {parts:.1f} |", flush=True)
 
 
 if __name__ == "__main__":
