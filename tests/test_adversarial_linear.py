@@ -1,5 +1,6 @@
 """The free-range linear machine against Zhou's program written out, its own worst case, and the plain machine."""
 
+import re
 import warnings
 
 import numpy as np
@@ -184,11 +185,18 @@ def test_an_l1_ball_is_certified_for_kernels_by_the_l2_ball_that_holds_it():
     assert ours.any()
 
 
-def test_a_radius_that_leaves_nothing_of_the_machine_is_warned_of():
+@pytest.mark.filterwarnings("ignore:.*did not reach")
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_a_radius_that_leaves_nothing_of_the_machine_is_warned_of_with_one_that_leaves_something(norm):
     X, y = breast_cancer()
-    with pytest.warns(UserWarning, match="coefficients of 1 of 1 machines are next to 0"):
-        model = AdversarialLinearSVC(eps=50.0).fit(X, y)
+    with pytest.warns(UserWarning, match="coefficients of 1 of 1 machines are next to 0") as told:
+        model = AdversarialLinearSVC(eps=50.0, norm=norm).fit(X, y)
     assert len(np.unique(model.predict(X))) == 1
+    least = float(re.search(r"Use eps below (\S+)\.", str(told[0].message))[1])
+    learned = AdversarialLinearSVC(eps=0.9 * least, norm=norm).fit(X, y)
+    assert len(np.unique(learned.predict(X))) == 2
+    with pytest.warns(UserWarning, match="next to 0.*Use a larger C"):
+        AdversarialLinearSVC(eps=1e-3, C=1e-9, norm=norm).fit(X, y)
 
 
 @pytest.mark.parametrize("model", [FreeRangeSVC(), AdversarialLinearSVC(),

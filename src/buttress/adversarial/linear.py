@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike
 from buttress._checks import Array, check_box, check_number, check_option, warn_user
 from buttress._documented import ADVERSARIAL_LINEAR, FREE_RANGE, advises
 from buttress._state import State
-from buttress._types import BoundsLike
+from buttress._types import BoundsLike, Rows
 from buttress.adversarial.plane import AttackedPlane, Units
+from buttress.attacks.collapse import learnable
 from buttress.solvers.linear.attacked_bounds import BallMoves, BoxMoves
 from buttress.solvers.linear.ball_attack import ball_descent
 from buttress.solvers.linear.free_range import free_range_descent, free_range_margins
@@ -89,13 +90,21 @@ class AdversarialLinearSVC(AttackedPlane[BallMoves]):
             return None
         return largest * float(multipliers.sum()) / (float(np.linalg.norm(w)) or 1.0)
 
-    def _warn(self, X: Array) -> None:
+    def _warn(self, X: Array, codes: Rows) -> None:
         """Warn where the radius leaves next to nothing of some machine."""
         flat = np.ptp(X @ self.coef_.T, axis=0) < FLAT
         if np.max(self.eps) > 0 and flat.any():
             warn_user(f"eps={self.eps} is so large that the coefficients of {int(flat.sum())} of {len(flat)} "
-                      f"machines are next to 0: their scores vary by less than {FLAT:g} over the rows. Use a smaller "
-                      "eps, or a larger C.")
+                      f"machines are next to 0: their scores vary by less than {FLAT:g} over the rows. "
+                      f"{self._mend(X, codes)}")
+
+    def _mend(self, X: Array, codes: Rows) -> str:
+        """Return what to try: where it is known, the radius below which something is learned."""
+        eps = np.asarray(self.eps, dtype=np.float64)
+        if eps.ndim > 0 or self.norm == "l1":
+            return "Use a smaller eps, or a larger C."
+        least = learnable(X, codes)
+        return f"Use eps below {least:.3g}." if least < eps else "Use a larger C."
 
 
 @advises(**FREE_RANGE)

@@ -20,6 +20,7 @@ from buttress.certificates.second_order import second_order
 from buttress.kernels import Radial
 
 ENTRIES = 4_000_000  # of parts times centres times columns that are bounded at once
+FIRST = 30  # parts, and a tenth of those allowed: a search that has proven none of them gives up
 DESCENT = 20  # steps of the local search for a breaking input
 CLOSE = 0.01  # share by which a radius may fall short of a breaking input
 GROWTH = 1.2  # first factor by which a radius is tried to be made larger
@@ -48,7 +49,7 @@ def prove(lead: Lead, region: Region, most: int) -> Found:
     move, value = steepest(lead, region)
     if value <= 0:
         return Found(Verdict.BROKEN, 1, move)
-    origin, seen = region.anchor[0], 0
+    origin, seen, decided = region.anchor[0], 0, 0
     stack = [region]
     size = max(1, ENTRIES // (lead.weights.shape[1] * len(origin)))
     while stack:
@@ -66,6 +67,9 @@ def prove(lead: Lead, region: Region, most: int) -> Found:
         if seen >= most:
             return Found(Verdict.OPEN, seen)
         undecided = _undecided(repeated, parts, bound)
+        decided += len(parts.anchor) - len(undecided)
+        if decided == 0 and seen >= FIRST + most / 10:
+            return Found(Verdict.OPEN, seen)
         if len(undecided):
             worst_last = undecided[np.argsort(-bound[undecided])]
             children = _halved(repeated[worst_last], parts[worst_last])
