@@ -1,7 +1,8 @@
 """Scores of rows left out, probabilities and prediction sets, against refits, closed forms and scikit-learn."""
 
-
+import pickle
 import warnings
+from copy import deepcopy
 
 import numpy as np
 import pandas as pd
@@ -25,22 +26,27 @@ from buttress import (
     AdversarialSVC,
     AdvSVM,
     CertifiedSVC,
+    FreeRangeSVC,
     KernelClassifier,
+    KernelRegressor,
     LeastSquaresClassifier,
     LinearSVC,
     RobustKernelClassifier,
+    RobustKernelRegressor,
     StochasticAdvSVM,
     StochasticLinearSVC,
+    linear,
     load,
     save,
     svc_path,
 )
 from buttress.adversarial import held_out
-from buttress.certainty import left_out
+from buttress.certainty import left_out, probabilities
 from buttress.certainty.calibration import HeldOut, calibrate, coupled, leading, pairs_of
 from buttress.certainty.conformal import grouped, lower_threshold
 from buttress.certainty.left_out import Slopes, leverages, one_step, squared_spans
 from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table
+from buttress.robust.published import under_risk
 from buttress.solvers.run import Budget
 from buttress.svm import classifier
 from buttress.svm.selection import CS, GAMMAS, left_out_error, left_out_risk, walk
@@ -339,6 +345,85 @@ def test_probabilities_agree_with_predict(model, data, tmp_path):
     again = load(tmp_path / "model")
     assert_array_equal(again.predict_proba(new), p)
     assert_array_equal(again.predict_set(new), fitted.predict_set(new))
+
+
+@pytest.mark.parametrize("model", [
+    KernelClassifier(), KernelRegressor(), RobustKernelClassifier(random_state=0),
+    RobustKernelRegressor(random_state=0)], ids=str)
+def test_a_model_does_not_change_with_the_rows_of_the_caller(model):
+    X, y = problem(80)
+    given = X.copy()
+    fitted = clone(model).fit(given, y)
+    before = fitted.predict(X)
+    given *= 0.0
+    assert_array_equal(fitted.predict(X), before)
+
+
+ASKED_LATER = [
+    AdversarialLinearSVC(eps=0.05),
+    FreeRangeSVC(C_f=0.1),
+    LinearSVC(),
+    LinearSVC(penalty="l1", loss="squared_hinge"),
+    LinearSVC(multi_class="crammer_singer"),
+    StochasticLinearSVC(random_state=0, max_iter=10),
+    AdversarialSVC(random_state=0, max_iter=20),
+    CertifiedSVC(random_state=0, max_iter=20, n_landmarks=20),
+    AdvSVM(**RKHS),
+    StochasticAdvSVM(**RKHS, random_state=0),
+    KernelClassifier(),
+    KernelClassifier(n_landmarks=20, random_state=0),
+]
+
+
+@pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
+@pytest.mark.filterwarnings("ignore::buttress.FeatureNoiseWarning")
+@pytest.mark.parametrize("model", ASKED_LATER, ids=str)
+def test_rows_are_left_out_when_probabilities_are_asked_for(model, monkeypatch):
+    X, y = problem(80)
+    calls = []
+    for room in (left_out, held_out, under_risk):  # where it is called
+        monkeypatch.setattr(room, "one_step", lambda *given: calls.append(given) or one_step(*given))
+    fitted = clone(model).fit(X, y)
+    fitted.predict(X)
+    assert not calls
+    fitted.predict_proba(X)
+    once = len(calls)
+    assert once
+    fitted.predict_set(X)
+    assert len(calls) == once
+
+
+@pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
+@pytest.mark.filterwarnings("ignore::buttress.FeatureNoiseWarning")
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("model", ASKED_LATER, ids=str)
+def test_what_is_asked_later_is_what_is_answered_at_once(model, sparse, tmp_path):
+    """Bit for bit: of a model saved before, and of one whose rows and parameters the caller has changed since."""
+    X, y = problem(80)
+    if sparse and not model.__sklearn_tags__().input_tags.sparse:
+        pytest.skip("it takes no sparse rows")
+    given = csr_matrix(X) if sparse else X.copy()
+    at_once = clone(model).fit(given, y).predict_proba(X)
+    late = clone(model).fit(given, y)
+    save(late, tmp_path / "model")
+    copies = [pickle.loads(pickle.dumps(late)), deepcopy(late), load(tmp_path / "model")]
+    given *= 0.0
+    late.set_params(**{name: 7.0 for name in ("C", "alpha") if name in late.get_params()})
+    for one in (late, *copies):
+        assert_array_equal(one.predict_proba(X), at_once)
+
+
+@pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
+def test_a_fit_to_many_numbers_scores_them_at_once_and_keeps_no_rows(monkeypatch):
+    X, y = problem(80)
+    for room, model in ((linear, LinearSVC()), (linear, StochasticLinearSVC(random_state=0, max_iter=10)),
+                        (probabilities, KernelClassifier()), (probabilities, AdversarialLinearSVC())):
+        expected = clone(model).fit(X, y).predict_proba(X)
+        with monkeypatch.context() as context:
+            context.setattr(room, "KEPT", 159)
+            fitted = clone(model).fit(X, y)
+        assert vars(fitted._certainty)["held"].scores.shape == (80, 1)
+        assert_array_equal(fitted.predict_proba(X), expected)
 
 
 @pytest.mark.parametrize("model", [

@@ -81,8 +81,8 @@ def plus(values: Array) -> Array:
 
 def products(X: DenseOrSparse, w: Near) -> Near:
     """Return X w for X (n, d), dense or CSR, and w (d,)."""
-    size = np.concatenate([abs(X[top : top + CHUNK]) @ np.abs(w.v) for top in range(0, X.shape[0], CHUNK)])
-    lost = np.concatenate([abs(X[top : top + CHUNK]) @ w.e for top in range(0, X.shape[0], CHUNK)])
+    both = np.column_stack([np.abs(w.v), w.e])
+    size, lost = np.concatenate([abs(X[top : top + CHUNK]) @ both for top in range(0, X.shape[0], CHUNK)]).T
     return Near(X @ w.v, lost + (X.shape[1] + 2) * U * size + X.shape[1] * UNDERFLOW)
 
 

@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, cleandoc, signature
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -34,6 +34,7 @@ from sklearn.base import BaseEstimator
 KindName = Literal[
     "real", "finite", "nonnegative", "positive", "share", "integer", "count", "index", "bool", "label", "text", "part",
     "history", "any"]
+T = TypeVar("T")
 Lengths = dict[str, int]  # what the symbols of one instance stand for
 
 
@@ -220,6 +221,39 @@ class State:
         place = min((start for start in starts if start >= 0), default=len(text))
         listed = "\n".join(entry.documented() for entry in learned)
         owner.__doc__ = f"{text[:place].rstrip()}\n\nAttributes\n----------\n{listed}\n\n{text[place:].lstrip()}"
+
+
+class Promise(Generic[T]):
+    """A value that nobody has asked for yet, as the function that makes it; a copy or a pickle holds the value."""
+
+    def __init__(self, make: Callable[[], T]):
+        self.make = make
+
+    def __reduce__(self) -> tuple[Callable[[T], T], tuple[T]]:
+        return _as_is, (self.make(),)
+
+
+def _as_is(value: T) -> T:
+    return value
+
+
+class Later(Generic[T]):
+    """A field of a dataclass, None by default, that is made when it is first read if it was given as a function.
+
+    What the function needs is kept until then, and is in no copy, pickle or model file.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, thing: object, owner: type | None = None) -> T | None:
+        value: T | Promise[T] | None = None if thing is None else vars(thing)[self.name]
+        if isinstance(value, Promise):
+            value = vars(thing)[self.name] = value.make()
+        return value
+
+    def __set__(self, thing: object, value: T | Callable[[], T] | None) -> None:
+        vars(thing)[self.name] = Promise(value) if callable(value) else value
 
 
 def attributes_of(cls: type) -> dict[str, Attribute]:

@@ -32,7 +32,7 @@ from buttress._types import DenseOrSparse, Mask, MatrixLike, Rows, is_csr
 from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.left_out import joint_left_out, left_out_scores, sparse_left_out
-from buttress.certainty.probabilities import Certainty, Probabilities
+from buttress.certainty.probabilities import KEPT, Certainty, Probabilities
 from buttress.solvers.linear.coordinates import coordinate_descent
 from buttress.solvers.linear.newton import multiplier_newton
 from buttress.solvers.linear.penalised import JointProblem, SparseProblem, joint_descent, sparser
@@ -156,6 +156,8 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
         counted = bound > 0
         if not counted.all():
             rows, codes, bound = rows[counted], codes[counted], bound[counted]
+        elif rows.size <= KEPT:
+            rows = rows.copy()  # the caller may change theirs before the scores of rows left out are asked for
         problems = [self._problem(rows, codes, bound, positive) for positive in self._positives()]
         return Task(rows, codes, bound, counted, problems, left, report)
 
@@ -168,24 +170,28 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
                              bool(self.fit_intercept))
 
     def _solve(self, task: Task, course: Callable[[Any], Course]) -> list[Fit]:
-        """Solve each problem on its course, and set what was learned; the steps of the last one are models."""
+        """Solve each problem on its course, and set the planes; the steps of the last one are models."""
         fits = self._run(task, course)
         self.coef_ = np.vstack([fit.plane.w for fit in fits])
         self.intercept_ = np.hstack([fit.plane.b for fit in fits])
-        self.primal_objective_ = one_or_each(fit.bounds()[0] for fit in fits)
         return fits
 
     def _keep_left_out(
         self, task: Task, fits: list[Fit], multipliers: Sequence[Array | None],
         left_out: Callable[..., Array] = left_out_scores,
     ) -> None:
-        """Keep the scores of rows left out, of which probabilities are made."""
-        groups = equal_rows(task.X, task.codes)
-        scores = [left_out(problem, fit.plane.w, fit.plane.b, a, groups)
-                  for problem, fit, a in zip(task.problems, fits, multipliers, strict=True)]
+        """Keep what the scores of rows left out are made of, of which probabilities are made."""
         weight = task.bound / self.C
-        self._certainty = Certainty(HeldOut(np.column_stack(scores), task.codes, weight, len(self.classes_),
-                                            row=np.flatnonzero(task.counted), given=len(task.counted)))
+        n_classes = len(self.classes_)
+
+        def held() -> HeldOut:
+            groups = equal_rows(task.X, task.codes)
+            scores = [left_out(problem, fit.plane.w, fit.plane.b, a, groups)
+                      for problem, fit, a in zip(task.problems, fits, multipliers, strict=True)]
+            return HeldOut(np.column_stack(scores), task.codes, weight, n_classes, row=np.flatnonzero(task.counted),
+                           given=len(task.counted))
+
+        self._certainty = Certainty(held if task.X.size <= KEPT else held())
 
 
 @advises(**LINEAR)
@@ -293,6 +299,7 @@ class LinearSVC(Liblinear, LinearMachine):
         multipliers = [fit.problem.feasible(fit.outcome.state.multipliers) for fit in fits]
         self._keep_left_out(task, fits, multipliers, left_out)
         bounds = [fit.bounds(a) for fit, a in zip(fits, multipliers, strict=True)]
+        self.primal_objective_ = one_or_each(primal for primal, _ in bounds)
         self.dual_objective_ = one_or_each(dual for _, dual in bounds)
         self.dual_gap_ = one_or_each(primal - dual for primal, dual in bounds)
         self.dual_coef_ = np.zeros((len(self.coef_), len(task.counted)))

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from buttress._callbacks import with_callbacks
 from buttress._checks import check_classes, check_known, check_number, check_option
 from buttress._documented import STOCHASTIC_LINEAR, advises
-from buttress._state import Attribute, State
+from buttress._state import Attribute, State, one_or_each
 from buttress._types import Labels, MatrixLike, RandomStateLike, Rows
 from buttress._weights import check_weights, class_weights
 from buttress.linear import Course, LinearMachine
@@ -102,6 +102,7 @@ class StochasticLinearSVC(LinearMachine):
             return Course(problem, steps, blocks(len(rows)))
 
         fits = self._solve(task, course)
+        self.primal_objective_ = one_or_each(fit.bounds()[0] for fit in fits)
         self._keep_left_out(task, fits, [None] * len(task.problems))
         return self
 

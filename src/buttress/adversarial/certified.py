@@ -1,6 +1,7 @@
 """The kernel classifier trained on its certificate, from the exact linear machine."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from buttress._checks import Array, check_count
 from buttress._documented import CERTIFIED, advises
 from buttress._state import Attribute, State
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, VectorLike
-from buttress.adversarial.held_out import hinge_held_out
+from buttress.adversarial.held_out import Scored, hinge_held_out
 from buttress.adversarial.linear import AdversarialLinearSVC
 from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem, check_landmarks
 from buttress.certainty.probabilities import Certainty
@@ -118,7 +119,8 @@ class CertifiedSVC(AttackedMachine):
         self.expansion_ = _expansion(kernel, Z, machine)
         self.landmarks_ = Z
         self.certified_margin_ = bounds_of(regions, Z, machine)
-        self._certainty = Certainty(hinge_held_out(problem, self.expansion_, self.certified_margin_, self.C))
+        self._certainty = Certainty(partial(hinge_held_out, Scored.of(problem), self.expansion_,
+                                            self.certified_margin_, problem.X.mean(axis=0), self.C))
         self._warn_if_given_up(problem)
         return self
 

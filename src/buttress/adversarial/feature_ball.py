@@ -1,6 +1,7 @@
 """The adversarial SVM of Wu, Hu & Gu, the machine against a ball in feature space: exact, and what is shared."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,10 @@ import numpy as np
 from buttress._callbacks import ModelOf, showing, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_number, warn_user
 from buttress._documented import ADV_SVM, advises
+from buttress._rows import drawn_rows
 from buttress._state import Attribute, State, one_or_each
 from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
-from buttress.adversarial.held_out import feature_ball_held_out
+from buttress.adversarial.held_out import LANDMARKS, Scored, feature_ball_held_out
 from buttress.adversarial.machine import AttackedMachine, Problem
 from buttress.certainty.probabilities import Certainty
 from buttress.expansion import KernelExpansion
@@ -65,8 +67,10 @@ class FeatureBallMachine(AttackedMachine):
         return firsts
 
     def _keep_left_out(self, problem: Problem) -> None:
-        self._certainty = Certainty(feature_ball_held_out(problem, self.expansion_, self.C, self.feature_radius_,
-                                                          self.rkhs_norm_, intercept=self.fit_intercept))
+        landmarks = np.array(problem.X[drawn_rows(len(problem.X), LANDMARKS)])
+        self._certainty = Certainty(partial(
+            feature_ball_held_out, Scored.of(problem), landmarks, self.expansion_, self.C, self.feature_radius_,
+            self.rkhs_norm_, intercept=self.fit_intercept))
 
 
 @advises(**ADV_SVM)

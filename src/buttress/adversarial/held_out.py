@@ -1,4 +1,4 @@
-"""Scores of rows left out of an adversarial fit, by one Newton step of its smoothed losses.
+"""Scores of rows left out of an adversarial fit, by one Newton step of its smoothed losses, once they are asked for.
 
 At most SCORED rows are taken, drawn at random, and stand for all: to score a row takes as long as all centres, or all
 random features, of f.
@@ -25,6 +25,20 @@ LEAST_NORM = 1e-100  # a smaller norm of f, as at the start of a fit, counts as 
 
 
 @dataclass(frozen=True)
+class Scored(Problem):
+    """The part of a problem whose rows are scored, copied; ``row`` are their numbers among the ``given`` rows."""
+
+    row: Rows
+    given: int
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Scored":
+        some = _drawn(problem.codes)
+        part = {"X": problem.X[some], "codes": problem.codes[some], "report": None}
+        return cls(**{**vars(problem), **part}, row=some, given=len(problem.X))
+
+
+@dataclass(frozen=True)
 class Losses:
     """One score's losses at the rows scored, their ``weight`` in the sum of all, and the ridge of 1/2 ||f||^2."""
 
@@ -33,71 +47,62 @@ class Losses:
     ridge: float = 1.0
 
 
-def cross_entropy_held_out(problem: Problem, expansion: KernelExpansion, C: float) -> HeldOut:
+def cross_entropy_held_out(part: Scored, expansion: KernelExpansion, C: float) -> HeldOut:
     """Return the left-out scores of a machine trained on moved inputs, its losses taken at the rows themselves."""
-    some = _drawn(problem.codes)
-    scores = expansion(problem.X[some])
-    V = problem.contrasts[problem.codes[some]]
+    scores = expansion(part.X)
+    V = part.contrasts[part.codes]
     _, shares = cross_entropy(np.einsum("irk,ik->ir", V, scores))
     pull = np.einsum("ir,irk->ik", shares, V)
     curvature = np.einsum("ir,irk->ik", shares, V**2) - pull**2
     losses = [Losses(Slopes(-first, second), C) for first, second in zip(pull.T, curvature.T, strict=True)]
-    Z, missed = kernel_features(expansion.kernel, problem.X[some], expansion.centers)
-    return _held_out(problem, some, scores, losses, Z, missed)
+    return _held_out(part, scores, losses, *kernel_features(expansion.kernel, part.X, expansion.centers))
 
 
-def hinge_held_out(problem: Problem, expansion: KernelExpansion, bounds: Array, C: float) -> HeldOut:
+def hinge_held_out(part: Scored, expansion: KernelExpansion, bounds: Array, middle: Array, C: float) -> HeldOut:
     """Return those of a machine trained on ``bounds`` (n,) of its leads.
 
-    A row's hinge pulls its score and its rival's. The linear part has features of its own.
+    A row's hinge pulls its score and its rival's. The linear part has features of its own, from the ``middle`` (d,).
     """
-    some = _drawn(problem.codes)
-    X, codes = problem.X[some], problem.codes[some]
+    X = part.X
     scores = expansion(X)
-    _, closest = margins(scores, codes, problem.contrasts)
-    hinge = hinge_slopes(np.ones(len(X)), 1 - bounds[some], np.full(len(X), C))
+    _, closest = margins(scores, part.codes, part.contrasts)
+    hinge = hinge_slopes(np.ones(len(X)), 1 - bounds[part.row], np.full(len(X), C))
     losses = [Losses(Slopes(sign * hinge.first, sign**2 * hinge.second), C) for sign in closest.T]
     Z, missed = kernel_features(expansion.kernel, X, expansion.centers)
-    return _held_out(problem, some, scores, losses, np.hstack([Z, X - problem.X.mean(axis=0)]), missed)
+    return _held_out(part, scores, losses, np.hstack([Z, X - middle]), missed)
 
 
 def feature_ball_held_out(
-    problem: Problem, expansion: KernelExpansion | RandomExpansion, C: float, radius: float, norm: Array, *,
-    intercept: bool,
+    part: Scored, landmarks: Array, expansion: KernelExpansion | RandomExpansion, C: float, radius: float,
+    norm: Array, *, intercept: bool,
 ) -> HeldOut:
     """Return those of the machine against a ball in feature space, with the norms of f held fixed.
 
     Its hinges have the margin 1 + r ||f|| and C times their mean, and r sum_i C_i l_i' / ||f|| adds to the ridge.
     """
-    X, n = problem.X, len(problem.X)
-    landmarks = X[drawn_rows(n, LANDMARKS)]
-    some = _drawn(problem.codes)
-    X, signs = X[some], problem.signs[some]
+    X, n = part.X, part.given
     scores = _scores(expansion, X)
     losses = []
-    for y, score, length in zip(signs.T, scores.T, norm, strict=True):
+    for y, score, length in zip(part.signs.T, scores.T, norm, strict=True):
         weight = np.full(len(X), C / n)
         slopes = hinge_slopes(y, 1 + radius * length - y * score, weight)
         added = radius / max(length, LEAST_NORM) * float(weight @ np.abs(slopes.first)) * n / len(X)
         losses.append(Losses(slopes, C / n, 1 + added))
-    Z, missed = kernel_features(problem.kernel, X, landmarks)
-    return _held_out(problem, some, scores, losses, Z, missed, intercept=intercept)
+    return _held_out(part, scores, losses, *kernel_features(part.kernel, X, landmarks), intercept=intercept)
 
 
 def _held_out(
-    problem: Problem, some: Rows, scores: Array, losses: list[Losses], Z: Array, missed: Array, *,
-    intercept: bool = True,
+    part: Scored, scores: Array, losses: list[Losses], Z: Array, missed: Array, *, intercept: bool = True
 ) -> HeldOut:
-    """Return the scores (n, k) of the rows ``some`` moved by the leverages of their features, a loss a column."""
+    """Return the scores (n, k) of the rows moved by the leverages of their features, a loss a column."""
     out = np.empty_like(scores)
     for column, loss in enumerate(losses):
-        weight = np.full(len(some), loss.weight)
+        weight = np.full(len(scores), loss.weight)
         curvature = weight * loss.slopes.second
-        h = leverages(Z, curvature * len(problem.X) / len(some), loss.ridge, intercept=intercept)
+        h = leverages(Z, curvature * part.given / len(scores), loss.ridge, intercept=intercept)
         h += left_over(missed, curvature, loss.ridge)
         out[:, column] = one_step(scores[:, column], loss.slopes, weight, h, None)
-    return HeldOut(out, problem.codes[some], np.ones(len(some)), len(problem.contrasts), row=some,
-                   given=len(problem.X))
+    return HeldOut(out, part.codes, np.ones(len(out)), len(part.contrasts), row=part.row, given=part.given)
 
 
 def _drawn(codes: Rows) -> Rows:

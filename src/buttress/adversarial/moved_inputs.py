@@ -1,6 +1,7 @@
 """The kernel classifier trained on inputs that gradient steps have moved, all classes jointly."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from buttress._checks import Array, check_count, check_option
 from buttress._documented import ATTACKED_INPUTS, advises
 from buttress._state import Attribute, State
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rows, VectorLike
-from buttress.adversarial.held_out import cross_entropy_held_out
+from buttress.adversarial.held_out import Scored, cross_entropy_held_out
 from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem, check_landmarks
 from buttress.attacks.ball import direction, into_ball, random_in_ball
 from buttress.attacks.gradient import REACH
@@ -128,7 +129,7 @@ class AdversarialSVC(AttackedMachine):
         phi = nystroem(problem.kernel, self._centres(problem))
         start = ridge_start(phi, problem.X, problem.codes, problem.contrasts)
         self._train(problem, start)
-        self._certainty = Certainty(cross_entropy_held_out(problem, self.expansion_, self.C))
+        self._certainty = Certainty(partial(cross_entropy_held_out, Scored.of(problem), self.expansion_, self.C))
         self._warn_if_given_up(problem)
         return self
 

@@ -7,12 +7,14 @@ with t_i the loss of margin by the worst move of row i, convex in w.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_limits, check_number, check_X_y
@@ -133,10 +135,11 @@ class AttackedPlane(
         self.coef_ = np.stack([fit.w for fit in fits])
         self.intercept_ = np.array([fit.b for fit in fits])
         self._prove(X, codes, weight, moves, fits)
-        scores = self._left_out(X, codes, weight, moves, fits)[counted.group]
         used = np.flatnonzero(given)
-        self._certainty = Certainty(HeldOut(scores, codes[counted.group], given[used], n_classes, row=used,
-                                            given=len(given)))
+        asked = partial(clone(self)._left_out, codes=codes, counts=weight, moves=deepcopy(moves), fits=fits)
+        self._certainty = Certainty.later(
+            lambda rows: HeldOut(asked(rows)[counted.group], codes[counted.group], given[used], n_classes, row=used,
+                                 given=len(given)), X)
         self.converged_ = all(fit.outcome.converged for fit in fits)
         self.n_iter_ = sum(fit.outcome.n_iter + 1 for fit in fits)
         self.history_ = fits[-1].outcome.history

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,17 +10,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array
 from buttress._documented import Documented
-from buttress._state import Attribute, State
+from buttress._state import Attribute, Later, State
 from buttress._types import Labels, MatrixLike, Rows
 from buttress.certainty.calibration import Calibration, HeldOut, calibrate
 from buttress.certainty.conformal import GroupPair, grouped, lower_threshold, thresholds
+
+KEPT = 25_000_000  # numbers of X, 200 MB: a fit to more keeps no rows until it is asked, but scores them at once
 
 
 @dataclass
 class Certainty:
     """What a fit keeps for its probabilities: scores of left-out rows, and the calibration once it was asked for.
 
-    ``missing`` says why there are no scores, where there are none.
+    The scores may be given as a function, which makes them when they are asked for too. ``missing`` says why there are
+    none, where there are none.
     """
 
     _state = State(
@@ -27,9 +31,14 @@ class Certainty:
         Attribute("calibration", "part", "one or none", of="Calibration", shares="n_classes, n_scores"),
         Attribute("missing", "text"))
 
-    held: HeldOut | None = None
+    held: Later[HeldOut] = Later()  # noqa: RUF009 (a descriptor)
     calibration: Calibration | None = None
     missing: str = ""
+
+    @classmethod
+    def later(cls, made: Callable[[Array], HeldOut], X: Array) -> "Certainty":
+        """Return that of scores ``made`` of X (n, d): of a copy once they are asked for, of many numbers at once."""
+        return cls(partial(made, X.copy()) if X.size <= KEPT else made(X))
 
 
 class Probabilities(Documented):

@@ -159,7 +159,7 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
             warn_of_scale(kernel, X, chosen.landmarks)
             features = landmark_features(chosen, X, 1.0, constant=False)
             return Primal(features), lambda c: chosen.expansion(c, np.zeros(c.shape[1]))
-        Z = centers(kernel, X)
+        Z = centers(kernel, X).copy()  # the model is not to change with the rows of the caller
         warn_of_scale(kernel, X, Z)
         share = weight / weight.sum()
         return Dual(kernel(X, Z), share), lambda c: KernelExpansion(kernel, Z, c, np.zeros(c.shape[1]))

@@ -1,5 +1,6 @@
 """Kernel regression and classification under a risk: functional gradient descent that can trim corrupt rows."""
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,7 @@ from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import Linear, Precomputed
 from buttress.losses import Logistic, Multinomial, Squared
-from buttress.risks import PerClass, Risk
+from buttress.risks import PerClass
 from buttress.robust.published.descent import KernelRisk
 from buttress.solvers.gradient.descent import EnvelopeGradient, envelope_gradient
 from buttress.solvers.gradient.space import Dual
@@ -257,17 +258,19 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
             self._descend(X, np.where(codes == 1, 1.0, -1.0), Logistic(), risk, weight, groups, 1, report)
         else:
             self._descend(X, codes, Multinomial(), risk, weight, groups, n_classes, report)
-        self._certainty = Certainty(self._left_out(X, codes, weight, risk))
+        kept = risk.kept
+        found = copy(self)  # parameters may have changed by the time that it is asked
+        self._certainty = Certainty.later(lambda rows: found._left_out(rows, codes, weight, kept), X)
         return self
 
-    def _left_out(self, X: Array, codes: Rows, weight: Array, risk: Risk) -> HeldOut:
+    def _left_out(self, X: Array, codes: Rows, weight: Array, kept: float) -> HeldOut:
         """Return the scores of each row under the fit without it: those of rows that count for nothing as they are."""
         scores = self.expansion_(X)
         C = len(self.classes_)
         q = expit(scores) if C == 2 else softmax(scores, axis=1)
         targets = (codes == 1)[:, None] if C == 2 else codes[:, None] == np.arange(C)
         features = kernel_features(self.expansion_.kernel, X, self.expansion_.centers)
-        ridge = max(2 * self.alpha / (risk.kept * weight.sum()), LEAST_RIDGE * float(self.weights_.max()))
+        ridge = max(2 * self.alpha / (kept * weight.sum()), LEAST_RIDGE * float(self.weights_.max()))
         groups = equal_rows(X, codes)
         columns = [Slopes(q[:, c] - targets[:, c], q[:, c] * (1 - q[:, c])) for c in range(q.shape[1])]
         left_out = [one_step(scores[:, c], slopes, self.weights_,

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from buttress._checks import Array
-from buttress._compiling import compile_kernel
+from buttress._compiling import compile_kernel, prefetch
 from buttress.solvers.linear.primal import LinearProblem, Plane, hinge_intercept
+from buttress.solvers.linear.stochastic import AHEAD, ANY_ORDER, LINE
 from buttress.solvers.run import Step, Steps
 
 FIRST = 3  # passes before the first certificate, which costs about as much as one
@@ -32,25 +33,29 @@ PASSES = 5  # later ones are made after so many, and a fifth of the passes so fa
 def coordinate_descent(problem: LinearProblem, most: int | None = None) -> Steps:
     """Yield planes after passes over the rows, in orders that are always the same.
 
-    The gap is the relative duality gap, at the best b for the w of the hinge. Iterations are passes, of which a step
-    takes several; ``most`` is how many are wanted in all.
+    The gap is the relative duality gap of the multipliers made feasible and their w, at the b of the last pass, or at
+    the best of the hinge. Iterations are passes, of which a step takes several; ``most`` is how many are wanted in all.
     """
     rows = _Rows.of(problem)
     a = np.zeros(len(problem.y))
+    w = np.zeros(problem.X.shape[1])
     b = 0.0
     made = 0
     passes = 0
     while True:
-        w = rows.X.T @ (problem.y * a)
-        shown = _best_intercept(problem, w, b)
-        primal = problem.primal(w, problem.slack(w, shown))
-        dual = problem.dual(a)
-        yield Step(Plane(w, shown, dual, a.copy()), gap=problem.relative_gap(primal, dual), objective=primal,
+        feasible = problem.feasible(a)
+        normal = rows.X.T @ (problem.y * feasible)
+        scores = rows.X @ normal
+        free = problem.intercept and not problem.squared
+        shown = hinge_intercept(problem.y - scores, problem.y, problem.bound) if free else b
+        primal = problem.primal(normal, 1 - problem.y * (scores + shown))
+        dual = problem.dual_at(feasible, normal)
+        yield Step(Plane(normal, shown, dual, feasible), gap=problem.relative_gap(primal, dual), objective=primal,
                    iterations=max(passes, 1))
         passes = FIRST + made // PASSES
         if most is not None:
             passes = max(1, min(passes, most - made))
-        b = _take_passes(rows, problem.y, passes, np.random.default_rng(made), b, a, w.copy())
+        b = _take_passes(rows, problem.y, passes, np.random.default_rng(made), b, a, w)
         made += passes
 
 
@@ -62,7 +67,7 @@ class _Rows:
     """
 
     X: csr_matrix
-    entries: tuple[Array, Array, Array]
+    entries: tuple[NDArray[np.uint32], NDArray[np.uint32], Array]
     limit: Array
     curvature: Array
     softness: Array
@@ -75,16 +80,10 @@ class _Rows:
         sigma = float(squares.mean()) if problem.intercept else 0.0
         softness = 0.5 / problem.bound if problem.squared else np.zeros(len(squares))
         limit = np.full(len(squares), np.inf) if problem.squared else problem.bound
-        # rows that processes share are read-only, which compiled code does not take
-        indptr, indices, data = (np.require(part, requirements="W") for part in (X.indptr, X.indices, X.data))
+        # unsigned: a place counted from the end would be one more test at each entry
+        indptr, indices = (index.astype(np.uint32) for index in (X.indptr, X.indices))
+        data = np.require(X.data, requirements="W")  # rows that processes share are read-only, which is another type
         return cls(X, (indptr, indices, data), limit, squares + sigma + softness, softness, sigma)
-
-
-def _best_intercept(problem: LinearProblem, w: Array, b: float) -> float:
-    """Return the best b for w under the hinge; the b of the last pass for the squared hinge, 0 where it is fixed."""
-    if problem.squared or not problem.intercept:
-        return b
-    return hinge_intercept(problem.y - problem.X @ w, problem.y, problem.bound)
 
 
 def _take_passes(
@@ -107,10 +106,11 @@ def _take_passes(
     return b
 
 
-@compile_kernel("Tuple((float64, float64))(int32[::1], int32[::1]" + 5 * ", float64[::1]"
-                + ", int64[::1], float64, float64, float64[::1], float64[::1], float64, boolean[::1])")
+@compile_kernel("Tuple((float64, float64))(uint32[::1], uint32[::1]" + 5 * ", float64[::1]"
+                + ", int64[::1], float64, float64, float64[::1], float64[::1], float64, boolean[::1])",
+                fastmath=ANY_ORDER)
 def _take_pass(
-    indptr: NDArray[np.int32], indices: NDArray[np.int32], data: Array, y: Array, limit: Array, curvature: Array,
+    indptr: NDArray[np.uint32], indices: NDArray[np.uint32], data: Array, y: Array, limit: Array, curvature: Array,
     softness: Array, order: NDArray[np.int64], b: float, sigma: float, a: Array, w: Array, beyond: float,
     kept: NDArray[np.bool_],
 ) -> tuple[float, float]:
@@ -122,6 +122,11 @@ def _take_pass(
     worst = 0.0
     for place in range(order.size):
         i = order[place]
+        if place + AHEAD < order.size:
+            ahead = order[place + AHEAD]
+            for entry in range(indptr[ahead], indptr[ahead + 1], LINE):
+                prefetch(data, (entry,))
+                prefetch(indices, (entry,))
         score = b
         for entry in range(indptr[i], indptr[i + 1]):
             score += w[indices[entry]] * data[entry]

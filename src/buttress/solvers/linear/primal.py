@@ -72,7 +72,10 @@ class LinearProblem:
         sum a_i^2 / (4 C_i).
         """
         a = self.feasible(a)
-        w = self.X.T @ (self.y * a)
+        return self.dual_at(a, self.X.T @ (self.y * a))
+
+    def dual_at(self, a: Array, w: Array) -> float:
+        """Return that of feasible multipliers a with w = sum a_i y_i x_i."""
         cost = 0.25 * float((a**2 / self.bound).sum()) if self.squared else 0.0
         return float((self.margin * a).sum()) - 0.5 * float(w @ w) - cost
 
