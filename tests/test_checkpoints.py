@@ -327,6 +327,25 @@ def test_other_rows_in_a_database_are_refused(tmp_path, monkeypatch):
         model.fit(other)
 
 
+def test_rows_in_a_database_that_changed_beyond_the_margin_are_refused(tmp_path, monkeypatch):
+    """They have no part in the slopes of a hinge where the fit starts, but in those of later points."""
+    def model(**params):
+        return RelationalLinearSVC(alpha=1e-4, tol=1e-5, engine="sql", random_state=0, **params)
+
+    with ended_at(monkeypatch, 12):
+        model(checkpoint=str(tmp_path)).fit(joined())
+    other = joined()
+    loan, account = (table.source for table in other.tables)
+    rows = loan.reset_index().merge(account, left_on="account", right_on="id")
+    scores = rows.assign(score=model().fit(joined()).decision_function(rows[["sum", "age"]].to_numpy()))
+    least = scores.groupby("index")["score"].min().reindex(loan.index)
+    far = (least > 1.5) & loan["bad"] & (loan["sum"] < 0.9 * loan["sum"].abs().max())
+    assert far.any()
+    loan.loc[far, "sum"] *= 0.95
+    with pytest.raises(ValueError, match="not those of the checkpoint"):
+        model(checkpoint=str(tmp_path), resume=True).fit(other)
+
+
 def test_max_time_is_no_part_of_the_fingerprint_and_a_fit_that_it_ended_goes_on(tmp_path):
     whole = bits(fit("pairs of classes"))
     fit("pairs of classes", checkpoint=str(tmp_path), max_time=1e-6)
