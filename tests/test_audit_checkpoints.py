@@ -1,8 +1,10 @@
 """An audit that is killed and run again says what one says that was not."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import make_classification, make_regression
+from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import RandomForestClassifier
 
 import buttress
@@ -80,3 +82,33 @@ def test_another_audit_is_refused(tmp_path, monkeypatch):
         audit(REAL, tmp_path, eps=0.5)
     with pytest.raises(ValueError, match="table differs"):
         audit(np.round(REAL, 3), tmp_path)
+
+
+@pytest.mark.parametrize("option", ["groups", "time", "none"])
+def test_other_entries_of_a_column_that_is_no_feature_are_another_audit(option, tmp_path, monkeypatch):
+    """Groups and times decide which rows are held out; a fitted model is asked with dropped columns too."""
+    frame = pd.DataFrame(REAL, columns=list("abc")).assign(more=np.arange(50) % 25)
+    options = {} if option == "none" else {option: "more"}
+    if option == "none":
+        frame["more"] = pd.date_range("2024-01-01", periods=50)
+        options = {"estimator": DummyRegressor().fit(REAL, real)}
+
+    def audited(frame):
+        given = {"estimator": None, "checkpoint": str(tmp_path), **NEW, **options}
+        return buttress.audit(given.pop("estimator"), frame, real, **given)
+
+    monkeypatch.setattr(Journal, "end", ended)
+    with pytest.raises(Killed):
+        audited(frame)
+    with pytest.raises(ValueError, match="table differs"):
+        audited(frame.assign(more=frame["more"].to_numpy()[::-1]))
+
+
+END = Journal.end
+
+
+def ended(journal, *call):
+    """Keep the first call or run that ends, and end the process there."""
+    END(journal, *call)
+    journal._write({})
+    raise Killed

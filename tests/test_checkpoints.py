@@ -8,6 +8,7 @@ import time
 import warnings
 from contextlib import contextmanager, suppress
 from functools import partial
+from types import ModuleType
 from unittest.mock import patch
 
 import numpy as np
@@ -226,12 +227,28 @@ def script(text, **names):
     return held["kernel"]
 
 
+def users_module(gamma):
+    """Return a module of the user with another in it."""
+    package = ModuleType("package_of_a_test")
+    package.settings = ModuleType("package_of_a_test.settings")
+    package.settings.gamma = gamma
+    package.settings.package = package
+    return package
+
+
 BY_KEYWORD = "def kernel(X, Z, *, gamma={}): return rbf(X, Z, gamma)"
 BY_NAME = "def kernel(X, Z): return rbf(X, Z, gamma[0])"
 BY_FUNCTION = "def own(X, Z): return rbf(X, Z, {})\ndef kernel(X, Z): return own(X, Z)"
 INSIDE = "gamma = {}\ndef kernel(X, Z): return (lambda: rbf(X, Z, gamma))()"
 BY_CLASS = "class Own:\n    gamma = {}\n    def __call__(self, X, Z): return rbf(X, Z, self.gamma)\nkernel = Own()"
 BY_CODE = "class Own:\n    def __call__(self, X, Z): return rbf(X, Z, {})\nkernel = Own()"
+BY_CACHE = "from functools import cache\n@cache\ndef own(): return {}\ndef kernel(X, Z): return rbf(X, Z, own())"
+BY_OBJECT = "from buttress.kernels import RBF\nown = RBF({})\ndef kernel(X, Z): return own(X, Z)"
+BY_SET = "held = frozenset([{}])\ndef kernel(X, Z): return rbf(X, Z, min(held))"
+BY_ITEM = ("class Own:\n    def __getitem__(self, place): return {}\nown = Own()\n"
+           "def kernel(X, Z): return rbf(X, Z, own[0])")
+BY_SLOT = ("class Own:\n    __slots__ = ('gamma',)\n    def __init__(self): self.gamma = {}\nown = Own()\n"
+           "def kernel(X, Z): return rbf(X, Z, own.gamma)")
 BY_SELF = ("class Own:\n    def __init__(self, gamma): self.gamma = gamma\n"
            "    def k(self, X, Z): return rbf(X, Z, self.gamma)\nkernel = Own({}).k")
 
@@ -239,7 +256,9 @@ BY_SELF = ("class Own:\n    def __init__(self, gamma): self.gamma = gamma\n"
 @pytest.mark.parametrize("one", [
     lambda gamma: partial(rbf, gamma=gamma), lambda gamma: script(BY_NAME, gamma=[gamma]),
     *(lambda gamma, text=text: script(text.format(gamma)) for text in (BY_KEYWORD, BY_FUNCTION, INSIDE, BY_CLASS,
-                                                                       BY_CODE, BY_SELF))])
+                                                                       BY_CODE, BY_SELF, BY_CACHE, BY_OBJECT, BY_SET,
+                                                                       BY_ITEM, BY_SLOT)),
+    lambda gamma: script("def kernel(X, Z): return rbf(X, Z, own.settings.gamma)", own=users_module(gamma))])
 def test_a_users_kernel_that_goes_by_another_number_is_refused(one, tmp_path, monkeypatch):
     def fitted(kernel, **params):
         return SVC(C=10, cache_size=0.1, kernel=kernel, **params).fit(X, y)
@@ -260,14 +279,19 @@ def test_objects_that_look_alike_are_other_data():
     one, other = np.zeros((2, 2000))
     other[1000] = 1.0  # numpy leaves it out of the text
     assert held(one) == held(one.copy()) != held(other)
+    assert fingerprint.digest([[1], [2]]) != fingerprint.digest([[1, [2]]])
 
 
 def test_what_a_script_gives_is_the_same_in_another_process():
     """Sets of text come in another order, and objects are in another place."""
-    text = ("from functools import partial; from sklearn.metrics.pairwise import laplacian_kernel\n"
+    text = ("from functools import cache, partial; from sklearn.metrics.pairwise import laplacian_kernel\n"
+            "import logging, threading\nfrom sklearn.tree import DecisionTreeClassifier\n"
+            "log, lock, words = logging.getLogger(), threading.Lock(), {'a', 'b', 'c'}\n"
+            "tree = DecisionTreeClassifier(random_state=0).fit([[0], [1]], [0, 1])\n"
+            "@cache\ndef held(): return log, lock, words, tree\n"
             "from buttress.checkpoints.fingerprint import digest\n"
             "def again(n): return again(n - 1) if n else None\n"
-            "def kernel(X, Z): return again(3) if X.kind in {'a', 'b', 'c'} else laplacian_kernel(X, Z)\n"
+            "def kernel(X, Z): return again(3), held() if X.kind in {'a', 'b', 'c'} else laplacian_kernel(X, Z)\n"
             "print(digest([kernel, laplacian_kernel, partial(laplacian_kernel, gamma=2)]))")
     seen = {subprocess.run([sys.executable, "-c", text], env={**os.environ, "PYTHONHASHSEED": seed}, check=True,
                            capture_output=True).stdout for seed in "12"}
@@ -301,6 +325,25 @@ def test_other_rows_in_a_database_are_refused(tmp_path, monkeypatch):
     model = clone(CASES["join, in a database"][0]).set_params(checkpoint=str(tmp_path), resume=True)
     with pytest.raises(ValueError, match="not those of the checkpoint"):
         model.fit(other)
+
+
+def test_rows_in_a_database_that_changed_beyond_the_margin_are_refused(tmp_path, monkeypatch):
+    """They have no part in the slopes of a hinge where the fit starts, but in those of later points."""
+    def model(**params):
+        return RelationalLinearSVC(alpha=1e-4, tol=1e-5, engine="sql", random_state=0, **params)
+
+    with ended_at(monkeypatch, 12):
+        model(checkpoint=str(tmp_path)).fit(joined())
+    other = joined()
+    loan, account = (table.source for table in other.tables)
+    rows = loan.reset_index().merge(account, left_on="account", right_on="id")
+    scores = rows.assign(score=model().fit(joined()).decision_function(rows[["sum", "age"]].to_numpy()))
+    least = scores.groupby("index")["score"].min().reindex(loan.index)
+    far = (least > 1.5) & loan["bad"] & (loan["sum"] < 0.9 * loan["sum"].abs().max())
+    assert far.any()
+    loan.loc[far, "sum"] *= 0.95
+    with pytest.raises(ValueError, match="not those of the checkpoint"):
+        model(checkpoint=str(tmp_path), resume=True).fit(other)
 
 
 def test_max_time_is_no_part_of_the_fingerprint_and_a_fit_that_it_ended_goes_on(tmp_path):

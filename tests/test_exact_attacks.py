@@ -1,6 +1,7 @@
 """Exact attacks against every cell that thresholds cut out of a ball, and against closed forms."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,10 +21,10 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
-from buttress import attacks
+from buttress import RobustBoostingClassifier, attacks
 from buttress.attacks.settling import program
 from buttress.certificates import certified_radius, certified_within
 from buttress.scores import as_classifier
@@ -298,3 +299,21 @@ def test_bags_of_other_machines_are_no_trees():
     bag = BaggingClassifier(LogisticRegression(), n_estimators=3).fit(X, y)
     with pytest.raises(ValueError, match="BaggingClassifier of trees"):
         attacks.exact(bag, X, y, eps=0.1)
+
+
+@pytest.mark.parametrize("scaler", [MinMaxScaler(), StandardScaler()])
+def test_rows_that_a_scaler_rounds_otherwise_are_refused(scaler):
+    """Behind a scaler a float32 row can have another class than the float64 row of the same numbers."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 1)).astype(np.float32), rng.integers(0, 2, 200)
+    model = make_pipeline(scaler, DecisionTreeClassifier(random_state=0)).fit(X, y)
+    tree = read_forest(model, X.astype(float)).trees[0]
+    cuts = tree.threshold[tree.left >= 0].astype(np.float32)
+    beside = np.concatenate([cuts, *(np.nextafter(cuts, np.float32(end)) for end in (-np.inf, np.inf))])[:, None]
+    assert (model.predict(beside) != model.predict(beside.astype(float))).any()
+    robust = make_pipeline(scaler, RobustBoostingClassifier(eps=0.001, n_estimators=3)).fit(X, y)
+    for asked in (certified_radius, partial(certified_within, eps=0.1)):
+        asked(model, X.astype(float))
+        for proven in (model, robust):
+            with pytest.raises(ValueError, match="X must be of float64 where trees stand behind a scaler"):
+                asked(proven, X)

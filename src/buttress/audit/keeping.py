@@ -55,8 +55,7 @@ def kept_in(
 
 def _fingerprint(table: Table, task: str, options: Options, entries: Mapping[str, Predictor]) -> Fingerprint:
     chosen = {name: repr(value) for name, value in vars(options).items() if name not in NO_PART}
-    columns = [table.numeric, table.categorical, table.target, table.target_name, table.row_numbers,
-               table.to_test]
+    columns = [table.given, table.given_target, table.target_name, table.row_numbers, table.to_test]
     return {
         "parameters": {**chosen, "task": task, "estimators": digest([entries])[:12]},
         "data": {"table": digest(columns)},

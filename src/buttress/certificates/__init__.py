@@ -329,8 +329,13 @@ def _rows(model: Scorable, X: MatrixLike) -> Array:
 
 def _trees(model: Scorable, X: MatrixLike) -> tuple[Forest | None, Array]:
     """Return the trees of a fitted model, None where it is none, and the rows in float64."""
-    rows = _rows(model, X).astype(np.float64, copy=False)
-    return read_forest(as_classifier(model), rows), rows
+    given = _rows(model, X)
+    rows = given.astype(np.float64, copy=False)
+    forest = read_forest(as_classifier(model), rows)
+    if forest is not None and forest.scaled and given.dtype != np.float64:
+        raise ValueError(f"X must be of float64 where trees stand behind a scaler, which scales {given.dtype} rows in "
+                         "that type: some fall to the other side of a threshold. Use X.astype(float), in predict too.")
+    return forest, rows
 
 
 def _chained(model: Scorable, X: MatrixLike, effort: int) -> Chained | None:

@@ -5,12 +5,14 @@ What a fit or a call is given becomes a digest, equal for what it cannot tell ap
 
 import hashlib
 import platform
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
-from types import CodeType, FunctionType, MethodType
+from logging import Logger
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -110,7 +112,9 @@ def _feed(value: Any, update: Update, above: tuple[int, ...] = ()) -> None:
             _feed_array(part, update)
         update(repr(value.shape).encode())
     elif id(value) not in above:
-        for part in _parts(value):
+        parts = list(_parts(value))
+        update(b"%d;" % len(parts))  # so that what is nested otherwise differs
+        for part in parts:
             _feed(part, update, (*above, id(value)))
 
 
@@ -143,8 +147,12 @@ def _parts(value: Any) -> Iterable[Any]:
         return chain.from_iterable(value.items())
     if isinstance(value, list | tuple):
         return value
+    if isinstance(value, set | frozenset):
+        return sorted(map(repr, value))
     if hasattr(value, "checkpoint_identity"):
         return list(value.checkpoint_identity())
+    if hasattr(value, "__wrapped__"):  # of a cache, or compiled
+        return [value.__wrapped__]
     if hasattr(value, "columns") and hasattr(value, "__array__"):
         return [part for name in value.columns for part in (str(name), np.asarray(value[name]))]
     if isinstance(value, np.random.RandomState):
@@ -153,9 +161,18 @@ def _parts(value: Any) -> Iterable[Any]:
         return [value.bit_generator.state]
     if hasattr(value, "__array__"):
         return [np.asarray(value)]
-    if hasattr(value, "__dict__") and not isinstance(value, MetadataRequest):  # whose owner changes in a fit
-        return [vars(value), type(value)]
-    return sorted(map(repr, value)) if isinstance(value, set | frozenset) else [repr(value)]
+    return [repr(value)] if isinstance(value, MetadataRequest) else _state(value)  # whose owner changes in a fit
+
+
+def _state(value: Any) -> list[Any]:
+    """Return what pickle would keep of an object, and of what cannot be pickled its text, but not where it lies."""
+    try:
+        found = value.__reduce_ex__(2)
+    except Exception:  # any, as its library raises
+        plain = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+        found = (plain, getattr(value, "__dict__", None))
+    parts = found if isinstance(found, tuple) else (found,)
+    return [type(value), *(list(part) if isinstance(part, Iterator) else part for part in parts)]
 
 
 def _of_code(value: Any) -> list[Any]:
@@ -171,7 +188,7 @@ def _of_code(value: Any) -> list[Any]:
     called = [value.__module__, value.__qualname__]
     if isinstance(value, type):
         return called + [_known(vars(kind)) for kind in value.__mro__ if _of_user(kind)]
-    read = {name: value.__globals__.get(name) for name in _names(value.__code__)} if _of_user(value) else {}
+    read = _read(_names(value.__code__), value.__globals__) if _of_user(value) else {}
     held = [cell.cell_contents for cell in value.__closure__ or ()]
     return called + [value.__code__, value.__defaults__, value.__kwdefaults__, held, _known(read)]
 
@@ -182,16 +199,22 @@ def _names(code: CodeType) -> list[str]:
     return [*code.co_names, *inside]
 
 
+def _read(names: Iterable[str], held: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what names stand for in a namespace, and in the modules of the user that some of them stand for."""
+    found = {name: held[name] for name in names if name in held}
+    return {name: _read(set(names) - {name}, vars(part)) if isinstance(part, ModuleType) and _of_user(part) else part
+            for name, part in sorted(found.items())}
+
+
 def _known(named: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the values that are data, functions, and the user's own objects, but not what Python keeps in a class."""
-    compared = (bool, int, float, str, bytes, list, tuple, dict, np.generic, np.ndarray, FunctionType, partial,
-                property, staticmethod, classmethod)
-    return {name: part for name, part in named.items() if (name == "__call__" or not name.startswith("__"))
-            and (isinstance(part, compared) or _of_user(part if isinstance(part, type) else type(part)))}
+    """Return the values but modules and classes of others, which versions tell apart, logs, and what Python keeps."""
+    return {name: part for name, part in named.items()
+            if (isinstance(part, FunctionType) or name == "__call__" or not name.startswith("__"))
+            and (_of_user(part) if isinstance(part, type) else not isinstance(part, ModuleType | Logger))}
 
 
 def _of_user(kind: Any) -> bool:
-    """Say whether a class or function is the user's own, not Python's or of a package, which versions tell apart."""
-    module = str(kind.__module__)
+    """Say whether a class, function or module is the user's own, not Python's or of a package."""
+    module = kind.__name__ if isinstance(kind, ModuleType) else str(kind.__module__)
     file = getattr(sys.modules.get(module), "__file__", None) or ""
     return module.split(".")[0] not in (*sys.stdlib_module_names, "buttress") and "-packages" not in file

@@ -15,7 +15,6 @@ from buttress._checks import Array, warn_user
 from buttress._proof import PROOF, proof_word
 from buttress._state import Attribute, State
 from buttress.certainty.probabilities import Certainty, Probabilities
-from buttress.checkpoints.journal import kept
 from buttress.checkpoints.resumable import resumable
 from buttress.relational.checks import used_columns
 from buttress.relational.choice import choose_oracle
@@ -23,7 +22,7 @@ from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import class_accuracy, mean_scores
 from buttress.relational.declare import Join, key_columns
 from buttress.relational.optimum.certified import PlanePool
-from buttress.relational.optimum.solve import kept_start, sampled_scores, solve
+from buttress.relational.optimum.solve import check_same_rows, kept_start, sampled_scores, solve
 from buttress.relational.parameters import Parameters, check_parameters
 from buttress.relational.plan.plan import Encoding, Plan
 from buttress.relational.plan.prepare import prepare
@@ -166,7 +165,7 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         check_parameters(self, X, y)
         with time_limit(self.max_time), ExitStack() as held:
             oracle, plan = choose_oracle(X, self, held)
-            kept(plan, dict)  # other tables than those of the checkpoint are noticed here
+            check_same_rows(oracle, plan)
             return self._fit_plan(plan, oracle, PlanePool(plan.width))
 
     def _fit_plan(

@@ -105,6 +105,7 @@ class Forest:
     contrasts: Array
     offset: Array
     unit = float(np.finfo(float).eps)  # of the numbers in which the model sums
+    scaled = False  # whether rows are scaled first, which is done in their own precision
 
     def scores(self, X: Array) -> Array:
         """Return the scores of the rows of X, shape (n, k)."""

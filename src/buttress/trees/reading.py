@@ -58,13 +58,16 @@ def read_forest(classifier: Scorable, X: Array) -> Forest | None:
     if isinstance(own, Forest) and not scores_otherwise(type(model)):
         copies = [replace(tree) for tree in own.trees]
         _in_units_of_rows(copies, scalers, single=False)
-        return replace(own, trees=copies)
+        forest = replace(own, trees=copies)
+        forest.scaled = bool(scalers)
+        return forest
     trees = _trees_of(model)
     if trees is None:
         return None
     _in_units_of_rows(trees, scalers, not (type(model) in BY_HISTOGRAMS or is_lightgbm(model)))
     columns = trees[0].value.shape[1]
     forest = Forest(trees, binary_contrasts() if columns == 1 else rival_contrasts(columns), np.zeros(columns))
+    forest.scaled = bool(scalers)
     if is_lightgbm(model) or is_xgboost(model):
         _set_offset(forest, model, X, scalers)
     elif type(model) not in AVERAGED:

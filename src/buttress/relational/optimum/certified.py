@@ -28,7 +28,6 @@ ROUNDING_SHARE = 1 / 3  # of tol: a rounding error above it keeps the interval o
 POLISH_CALLS = 25  # oracle calls of L-BFGS for each width of the rounded hinge
 POLISH_SHARE = 0.2  # of tol: a rounded problem solved this well leaves the rest to the next width
 ROUNDING = 1e-9  # how far the bounds may cross: sums of 64-bit floats and the bound's program are off by less
-SAME = 1e-9  # how far sums over the same rows may differ where a database adds them in another order
 BUNDLE_STEP = 0.3  # share of the way from the best point to the least of the model that is evaluated as well
 
 
@@ -129,20 +128,13 @@ class Climber:
         return seen, Step(self.best, gap=self.best.gap, objective=self.best.high, shown=shown)
 
     def _evaluated(self, beta: Array, width: float) -> Evaluation:
-        """Return the oracle's evaluation at beta, or what the checkpoint of the fit keeps of it.
-
-        The first one is always computed: where it differs, the rows of the join are others.
-        """
+        """Return the oracle's evaluation at beta, or what the checkpoint of the fit keeps of it."""
 
         def computed() -> Memory:
             seen = self.oracle(beta, margin_loss(self.loss, width), self.bins)
             return {"seen": vars(seen), "can_refine": self.oracle.can_refine}
 
-        first = computed() if self.best.calls == 0 else None
-        found = kept([self.loss, beta, width, self.bins], computed if first is None else lambda: first)
-        if first is not None and not np.allclose(found["seen"]["b"], first["seen"]["b"], rtol=SAME, atol=SAME):
-            raise ValueError("The rows of the join are not those of the checkpoint: its first evaluation differs. Use "
-                             "resume=False to start anew.")
+        found = kept([self.loss, beta, width, self.bins], computed)
         self.oracle.can_refine = found["can_refine"]
         return Evaluation(**found["seen"])
 

@@ -14,9 +14,9 @@ from sklearn.svm import LinearSVC
 
 from buttress._checks import Array
 from buttress.certainty.calibration import HeldOut
-from buttress.checkpoints.journal import kept
+from buttress.checkpoints.journal import current_journal, kept
 from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
-from buttress.relational.counting.margins import MarginOracle
+from buttress.relational.counting.margins import MarginOracle, margin_loss
 from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.optimum.certified import Climber, PlanePool, certified_steps, certify
 from buttress.relational.optimum.paper import averaged_descent, pseudo_gradient_descent
@@ -25,6 +25,7 @@ from buttress.relational.plan.plan import Plan
 from buttress.relational.sources.deadline import seconds_left
 from buttress.solvers.run import Outcome, run
 
+SAME = 1e-9  # how far sums over the same rows may differ where a database adds them in another order
 CALIBRATION_ROWS = 10_000  # rows drawn to calibrate probabilities, whose curve has two numbers
 
 
@@ -42,6 +43,22 @@ def sample_start(oracle: MarginOracle, model: Parameters, alpha: float, rng: Ran
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the certified solver only starts there
         return fitted.fit(X, y, sample_weight=weight).coef_[0]
+
+
+def check_same_rows(oracle: MarginOracle, plan: Plan) -> None:
+    """Refuse a checkpoint of other rows: the plan tells those in memory apart, and one count those elsewhere.
+
+    It is of the logistic loss, where every row has a slope, at coefficients drawn once: the change of any row shows.
+    """
+    kept(plan, dict)
+    if current_journal() is None or plan.nodes:
+        return
+    beta = np.random.RandomState(0).normal(size=plan.width)
+    seen = oracle(beta, margin_loss("logistic")).b
+    before = kept("rows", lambda: {"sums": seen})["sums"]
+    if not np.allclose(before, seen, rtol=SAME, atol=SAME):
+        raise ValueError("The rows of the join are not those of the checkpoint: sums over them differ. Use "
+                         "resume=False to start anew.")
 
 
 def kept_start(oracle: MarginOracle, model: Parameters, alpha: float, rng: RandomState) -> Array:
