@@ -199,7 +199,7 @@ def _names(code: CodeType) -> list[str]:
     return [*code.co_names, *inside]
 
 
-def _read(names: Iterable[str], held: Mapping[str, Any]) -> dict[str, Any]:
+def _read(names: Iterable[str], held: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what names stand for in a namespace, and in the modules of the user that some of them stand for."""
     found = {name: held[name] for name in names if name in held}
     return {name: _read(set(names) - {name}, vars(part)) if isinstance(part, ModuleType) and _of_user(part) else part
