@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.certificates.compiled import loss_by_column
+from buttress.certificates.quadratic import quadratic_bound
 from buttress.certificates.region import Attacker, Region
-from buttress.certificates.relaxation import Lead, relaxed
+from buttress.certificates.relaxation import Lead, is_factored, relaxed
 from buttress.certificates.second_order import second_order
 from buttress.kernels import Radial
 
 ENTRIES = 4_000_000  # of parts times centres times columns that are bounded at once
-FIRST = 30  # parts, and a tenth of those allowed: a search that has proven none of them gives up
 DESCENT = 20  # steps of the local search for a breaking input
 CLOSE = 0.01  # share by which a radius may fall short of a breaking input
 GROWTH = 1.2  # first factor by which a radius is tried to be made larger
@@ -45,11 +44,14 @@ class Found:
 
 
 def prove(lead: Lead, region: Region, most: int) -> Found:
-    """Decide whether the lead of one row is positive all over a region, from about ``most`` parts of it."""
+    """Decide whether the lead of one row is positive all over a region, from about ``most`` parts of it.
+
+    A search gives up whose first halving gains so little that as many in a row as ``most`` parts allow would not do.
+    """
     move, value = steepest(lead, region)
     if value <= 0:
         return Found(Verdict.BROKEN, 1, move)
-    origin, seen, decided = region.anchor[0], 0, 0
+    origin, seen, worst = region.anchor[0], 0, []
     stack = [region]
     size = max(1, ENTRIES // (lead.weights.shape[1] * len(origin)))
     while stack:
@@ -58,17 +60,16 @@ def prove(lead: Lead, region: Region, most: int) -> Found:
             stack.append(parts[: -size])
             parts = parts[-size:]
         repeated = lead[np.zeros(len(parts.anchor), dtype=int)]
-        bound, moves = relaxed(repeated, parts)
+        bound, moves = _bounded(repeated, parts)
         seen += len(parts.anchor)
         points = parts.anchor + np.nan_to_num(moves)
         values = repeated(points)
         if values.min() <= 0:
             return Found(Verdict.BROKEN, seen, points[values.argmin()] - origin)
-        if seen >= most:
-            return Found(Verdict.OPEN, seen)
-        undecided = _undecided(repeated, parts, bound)
-        decided += len(parts.anchor) - len(undecided)
-        if decided == 0 and seen >= FIRST + most / 10:
+        undecided = np.flatnonzero(~(bound > 0))
+        worst.append(float(bound.min()))
+        hopeless = len(worst) == 2 and (worst[1] - worst[0]) * np.log2(most) < -worst[1]
+        if len(undecided) and (seen >= most or hopeless):
             return Found(Verdict.OPEN, seen)
         if len(undecided):
             worst_last = undecided[np.argsort(-bound[undecided])]
@@ -78,11 +79,22 @@ def prove(lead: Lead, region: Region, most: int) -> Found:
     return Found(Verdict.HOLDS, seen)
 
 
-def _undecided(lead: Lead, parts: Region, bound: Array) -> NDArray[np.intp]:
-    """Return the parts that neither the bounds (n,) of the relaxation nor those of second order prove."""
+def _bounded(lead: Lead, parts: Region) -> tuple[Array, Array]:
+    """Return lower bounds (n,) of the parts, and moves (n, d) at which lines below the leads are least.
+
+    Parts that the lines do not prove are bounded by parabolas, or where there are none by the second order.
+    """
+    bound, moves = relaxed(lead, parts)
     rest = np.flatnonzero(~(bound > 0))
-    second = second_order(lead[rest], parts.anchor[rest], parts.half[rest]) if len(rest) else None
-    return rest if second is None else rest[~(second.bound(np.ones(len(rest)), "linf") > 0)]
+    if not len(rest):
+        return bound, moves
+    if is_factored(lead) and parts.offset is None:
+        bound[rest] = np.fmax(bound[rest], [quadratic_bound(lead[row : row + 1], parts[row : row + 1]) for row in rest])
+        return bound, moves
+    second = second_order(lead[rest], parts.anchor[rest], parts.half[rest])
+    if second is not None:
+        bound[rest] = np.fmax(bound[rest], second.bound(np.ones(len(rest)), "linf"))
+    return bound, moves
 
 
 def steepest(lead: Lead, region: Region) -> tuple[Array, float]:

@@ -157,7 +157,7 @@ def relaxed(lead: Lead, region: Region) -> tuple[Array, Array]:
 
     A bound has the sign of what it bounds; for one RBF kernel it is in units of e^(gamma |d|^2). -inf is no bound.
     """
-    factored = len(lead.kernels) == 1 and type(lead.kernels[0][0]) is RBF
+    factored = is_factored(lead)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         bound, moves = _refined(_factored(lead, region) if factored else _summed(lead, region), region)
         if factored and lead.tilt is not None:  # then neither is always the better
@@ -287,29 +287,65 @@ def _radial(kernel: Radial, share: float, lead: Lead, region: Region) -> Lines:
     return lines
 
 
+@dataclass
+class Exponentials:
+    """One RBF kernel over a region: e^(gamma |d|^2) f(a + d) = sum_j weights_j e^(u_j), and the bias and linear part.
+
+    All (n, m): u_j from ``low`` to ``high``, and what rounding may change in each term, in the model too, ``lost``.
+    ``hidden`` (n,) is what rounding may change besides, and ``grown`` (n,) the largest gamma |d|^2.
+    """
+
+    kernel: RBF
+    weights: Array
+    low: Array
+    high: Array
+    lost: Array
+    hidden: Array
+    grown: Array
+
+    @classmethod
+    def over(cls, lead: Lead, region: Region) -> "Exponentials":
+        """Return those of a lead of one RBF kernel."""
+        (kernel, share), anchor, Z = lead.kernels[0], region.anchor, lead.centers
+        assert isinstance(kernel, RBF)
+        values = kernel(anchor, Z)
+        size = share * lead.of_size()
+        least, most, _ = region.spans(Z)
+        low, high = 2 * kernel.gamma * least, 2 * kernel.gamma * most
+        shaken = lead.share() + 4 * np.expm1(kernel.gamma * lead.slack(region))
+        lost = (size * values * shaken + 8 * TINY * size) * np.exp(high)
+        grown = kernel.gamma * region.longest() ** 2
+        hidden = 8 * TINY * size.sum(axis=1) * np.exp(grown)
+        return cls(kernel, share * lead.weights * values, low, high, lost, hidden, grown)
+
+    def others(self, lead: Lead, region: Region, guess: Array) -> Below:
+        """Return what lies below the bias and the linear part, times e^(gamma |d|^2), near moves ``guess`` (n, d)."""
+        if lead.tilt is None:
+            return _grown_bias(lead, self.kernel.gamma, self.grown, guess)
+        return _grown_linear(lead, region, self.grown)
+
+
+def is_factored(lead: Lead) -> bool:
+    """Say whether a lead has one kernel, of which e^(gamma |d|^2) can be taken out."""
+    return len(lead.kernels) == 1 and type(lead.kernels[0][0]) is RBF
+
+
 def _factored(lead: Lead, region: Region) -> Lines:
     """Tangents and chords of e^u for one RBF kernel, e^(gamma |d|^2) taken out of the sum."""
-    (kernel, share), anchor, Z = lead.kernels[0], region.anchor, lead.centers
-    assert isinstance(kernel, RBF)
-    rate, values = 2 * kernel.gamma, kernel(anchor, Z)
-    W, size = share * lead.weights * values, share * lead.of_size() * values
-    least, most, _ = region.spans(Z)
-    low, high = rate * least, rate * most
+    terms, anchor, Z = Exponentials.over(lead, region), region.anchor, lead.centers
+    rate, W, low, high = 2 * terms.kernel.gamma, terms.weights, terms.low, terms.high
     E_low, E_high = np.exp(low), np.exp(high)
     fall = np.where(high - low > 1e-6, (E_high - E_low) / np.maximum(high - low, 1e-6), E_high)
-    shaken = lead.share() + 4 * np.expm1(kernel.gamma * lead.slack(region))
-    lost = (size * shaken + 8 * TINY * share * lead.of_size()) * E_high
-    tangent, grown = W > 0, kernel.gamma * region.longest() ** 2
-    hidden = 8 * TINY * share * lead.of_size().sum(axis=1) * np.exp(grown)
-    still = None if lead.tilt is None else _grown_linear(lead, region, grown)
+    tangent = W > 0
+    still = None if lead.tilt is None else terms.others(lead, region, np.zeros_like(anchor))
 
     def lines(guess: Array) -> Below:
         at = np.clip(rate * (guess @ Z.T - np.einsum("ij,ij->i", guess, anchor)[:, None]), low, high)
         touch, height = np.where(tangent, at, low), np.where(tangent, np.exp(at), E_low)
         C = W * np.where(tangent, height, fall)
-        line = _line(region, Z, W * height - C * touch, C, lost, rate, 1)
-        line.doubt = line.doubt + hidden
-        return _added([line, _grown_bias(lead, kernel.gamma, grown, guess) if still is None else still], region)
+        line = _line(region, Z, W * height - C * touch, C, terms.lost, rate, 1)
+        line.doubt = line.doubt + terms.hidden
+        return _added([line, terms.others(lead, region, guess) if still is None else still], region)
 
     return lines
 

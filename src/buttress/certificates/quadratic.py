@@ -1,0 +1,121 @@
+"""A quadratic function below the lead of one RBF kernel over a box, and a bound of its least value there.
+
+e^(gamma |d|^2) f(a + d) = sum_j W_j e^(u_j) + b e^(gamma |d|^2) with u_j = 2 gamma v_j'd, v_j = z_j - a, and |u_j| <=
+U_j in the box |d_l| <= h_l. As (e^u - 1 - u) / u^2 grows with u,
+
+    W e^u >= W (1 + u + k u^2/2),   k = 2 (e^U - 1 - U) / U^2 where W < 0,   2 (e^-U - 1 + U) / U^2 where W > 0,
+
+so the sum lies above const + p'd + d'Bd, B = 2 gamma^2 sum_j W_j k_j v_j v_j'. Chords miss up to |W| U^2/2 of each
+negative term, however the others bend; here the bends of both signs cancel before anything is bounded.
+
+Its least value (Shor 1987, the dual of the semidefinite relaxation). In units t_l > 0 of the columns let lambda be at
+least 0 and at least minus the least eigenvalue of B. Then K = B + lambda I is positive semidefinite, p'd + d'Kd lies
+above its tangent plane at any y, and d'd is at most |h|^2, so over the box
+
+    p'd + d'Bd >= -y'Ky - h'|p + 2Ky| - lambda |h|^2.
+
+y is looked for by projected gradient steps, then t is made smaller in columns where y is inside the box: there lambda
+costs more than it gives. Any y and t give a bound. The eigenvalue is proven: of the factors that stand for B, the norms
+of what they miss are measured and taken off.
+"""
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.certificates.region import UNIT, Region
+from buttress.certificates.relaxation import Exponentials, Lead, is_factored
+
+ROUNDS = 4  # choices of the units t
+STEPS = 60  # gradient steps for y in each
+SMALL = 0.01  # below it k is 1 but for U/2
+FARTHEST = 50.0  # U of which e^U is of no use
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def quadratic_bound(lead: Lead, region: Region) -> float:
+    """Return a lower bound of the lead of one row over a box, in units of e^(gamma |d|^2); -inf where none is known.
+
+    It bounds what the model computes in floating point, as the lines of ``relaxation.py`` do.
+    """
+    if not is_factored(lead) or region.offset is not None:
+        return -np.inf
+    terms = Exponentials.over(lead, region)
+    W, U = terms.weights[0], np.maximum(-terms.low, terms.high)[0]
+    if not U.max(initial=0.0) <= FARTHEST:
+        return -np.inf
+    gamma, V, half = terms.kernel.gamma, lead.centers - region.anchor, region.half[0]
+    other = terms.others(lead, region, np.zeros_like(region.anchor))
+    bend = _bends(U, W > 0)
+    p, s = 2 * gamma * (W @ V) + other.slope[0], 2 * gamma**2 * W * bend
+    share = UNIT * (W.size + half.size + 64)
+    const = W.sum() + other.const[0] + min(other.bend[0], 0.0) * float(half @ half) * (1 + share)
+    sizes = np.abs(W) @ (1 + U + bend * U**2) + np.abs(other.const[0]) + np.abs(other.slope[0]) @ half
+    doubt = terms.lost.sum() + terms.hidden[0] + other.doubt[0] + share * (sizes + np.abs(const))
+    return float(const - doubt + _least(V, s, p, half, doubt - const) * (1 + share) - share * abs(const))
+
+
+def _bends(U: Array, below: Array) -> Array:
+    """Return k (m,): of parabolas below e^u on |u| <= U where ``below``, of those above it elsewhere."""
+    sign = np.where(below, -1.0, 1.0)
+    u = sign * np.maximum(U, SMALL)
+    k = 2 * (np.expm1(u) - u) / u**2 * (1 + 1e-9 * sign)  # rounding: 1e-11 at U = .01
+    return np.where(U < SMALL, 1 + sign * U / 2, k)
+
+
+def _least(V: Array, s: Array, p: Array, half: Array, enough: float) -> float:
+    """Return a bound, at most 0, of p'd + sum_j s_j (v_j'd)^2 over |d| <= half; the first above ``enough`` will do."""
+    t = (np.abs(s) @ V**2 + np.finfo(float).tiny) ** 0.25
+    best = -np.inf
+    for _ in range(ROUNDS):
+        A, h = V / t, half * t * (1 + 4 * UNIT)
+        least, most = _eigenvalues(A, s)
+        bound, y = _over_box(A, s, -least, p / t, h, 2 * (most - least), enough)
+        best = max(best, bound)
+        if not best <= enough:
+            break
+        t = t * np.sqrt(0.3 + 0.7 * np.divide(y, h, out=np.zeros_like(y), where=h > 0) ** 2)
+    return best
+
+
+def _eigenvalues(A: Array, s: Array) -> tuple[float, float]:
+    """Return a number below the least eigenvalue of A' diag(s) A, at most 0, and about the largest.
+
+    With A' = QR and R diag(s) R' = W diag(e) W', but for what is measured, no eigenvalue is below
+    |Q|^2 |W|^2 min(0, e) less what the products miss.
+    """
+    norm, share, steep = np.linalg.norm, 8 * UNIT * (sum(A.shape) + 16), np.abs(s).max(initial=0.0)
+    Q, R = np.linalg.qr(A.T)
+    C = (R * s) @ R.T
+    e, W = np.linalg.eigh(C)
+    k, long = len(e), norm(R)
+    missed = norm(A.T - Q @ R) + share * np.sqrt(k) * long
+    lost = norm(C - (W * e) @ W.T) + share * k * (steep * long**2 + norm(e))
+    wide, wider = (1 + norm(Z.T @ Z - np.eye(k)) + share * k for Z in (Q, W))
+    least = wide * (min(float(e[0]), 0.0) * wider - lost) - steep * missed * (2 * np.sqrt(wide) * long + missed)
+    return float(least) * (1 + share * k), max(float(e[-1]), 0.0)
+
+
+def _over_box(
+    A: Array, s: Array, shift: float, p: Array, h: Array, steep: float, enough: float
+) -> tuple[float, Array]:
+    """Return the best bound that gradient steps find, less its rounding, and the y they end at.
+
+    lambda is ``shift``, and ``steep`` about the largest eigenvalue of 2K.
+    """
+    B = (A.T * s) @ A if A.shape[0] > A.shape[1] else None
+    square = float(h @ h)
+    sizes = np.abs(s) @ (np.abs(A) @ h) ** 2 + shift * square + np.abs(p) @ h
+    taken = shift * square + 8 * UNIT * (sum(A.shape) + 16) * float(sizes)
+    y = moved = -h * np.sign(p)
+    best, momentum, length = -np.inf, 1.0, 1.1 * steep + np.finfo(float).tiny
+    for _ in range(STEPS):
+        bent = ((s * (A @ moved)) @ A if B is None else B @ moved) + shift * moved
+        slope = p + 2 * bent
+        best = max(best, float(-(moved @ bent) - h @ np.abs(slope)) - taken)
+        if best > enough:
+            break
+        after = np.clip(moved - slope / length, -h, h)
+        faster = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        moved = np.clip(after + (momentum - 1) / faster * (after - y), -h, h)
+        y, momentum = after, faster
+    return best, y
