@@ -43,7 +43,6 @@ class Residuals:
     most_shape: float = tuned(1.0, "logarithm", "most skew of good residuals, and growth of their scale a level")
     far_level: float = tuned(3.0, "deviations", "that what is expected of a row counts for where the scale grows")
     rounds: int = tuned(50, "EM rounds", "that settle the law of given residuals")
-    as_likely: float = tuned(1e-6, "nats", "change in all rows that ends these rounds before", THEORY)
     settled: float = tuned(1e-4, "nats a row", "change that ends the mixture fit")
 
 
