@@ -403,7 +403,8 @@ def test_what_is_asked_later_is_what_is_answered_at_once(model, sparse, tmp_path
     if sparse and not model.__sklearn_tags__().input_tags.sparse:
         pytest.skip("it takes no sparse rows")
     given = csr_matrix(X) if sparse else X.copy()
-    at_once = clone(model).fit(given, y).predict_proba(X)
+    first = clone(model).fit(given, y)
+    at_once, objective = first.predict_proba(X), getattr(first, "primal_objective_", None)
     late = clone(model).fit(given, y)
     save(late, tmp_path / "model")
     copies = [pickle.loads(pickle.dumps(late)), deepcopy(late), load(tmp_path / "model")]
@@ -411,6 +412,7 @@ def test_what_is_asked_later_is_what_is_answered_at_once(model, sparse, tmp_path
     late.set_params(**{name: 7.0 for name in ("C", "alpha") if name in late.get_params()})
     for one in (late, *copies):
         assert_array_equal(one.predict_proba(X), at_once)
+        assert getattr(one, "primal_objective_", None) == objective
 
 
 @pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")

@@ -1,7 +1,8 @@
 """Intervals of regressors: the definition of CV+, coverage of new rows, and what is refused."""
 
 
-from copy import copy
+import pickle
+from copy import copy, deepcopy
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sklearn.base import clone
 from buttress import SVR, KernelRegressor, Mean, RobustKernelRegressor, RobustLinearRegressor, load, save
 from buttress.certainty.intervals import HeldOutFits, folds_of, hold_out, interval
 from buttress.kernels import RBF
+from buttress.robust import linear_regressor
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge
 
 REGRESSORS = [KernelRegressor(risk=Mean()),
@@ -282,3 +284,31 @@ def test_a_group_of_too_few_rows_is_promised_nothing(model):
     assert np.isinf(ends[1:]).all()
     with pytest.raises(ValueError, match=r"groups must be two arrays, of the 60 rows given to fit and of the 3 rows"):
         fitted.predict_interval(X[:3], groups=(groups[1:], groups[:3]))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_robust_line_makes_intervals_and_standard_errors_when_they_are_asked_for(weighted, monkeypatch, tmp_path):
+    """And answers the same bits then, as do its copies, whatever the caller has changed in between."""
+    X, y = scattered(120, 3, bad=0.1)
+    counts = np.arange(120) % 3 if weighted else None
+    model = RobustLinearRegressor(random_state=0)
+    with monkeypatch.context() as context:
+        context.setattr(linear_regressor, "KEPT", 0)
+        at_once = clone(model).fit(X, y, counts)
+    with monkeypatch.context() as context:
+        for asked in ("hold_out", "mm_estimate"):
+            context.setattr(linear_regressor, asked, None)  # no fit calls it
+        given, targets = X.copy(), y.copy()
+        late = clone(model).fit(given, targets, counts)
+    save(late, tmp_path / "model")
+    copies = [late, pickle.loads(pickle.dumps(late)), deepcopy(late), load(tmp_path / "model")]
+    given *= 0.0
+    targets *= 0.0
+    late.set_params(alpha=7.0, fit_intercept=False)
+    own = np.arange(120) % 2
+    for one in copies:
+        for groups in (None, (own, own)):
+            np.testing.assert_array_equal(one.predict_interval(X, groups=groups),
+                                          at_once.predict_interval(X, groups=groups))
+        np.testing.assert_array_equal(one.mm_.covariance, at_once.mm_.covariance)
+    assert not hasattr(model, "held_out_")

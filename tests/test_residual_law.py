@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.special import logsumexp
+from scipy.stats import cauchy, norm
+from scipy.stats import t as student
 
 from buttress import RobustKernelRegressor, RobustLinearRegressor
 from buttress.robust import regression_fit
@@ -54,6 +57,37 @@ def test_without_a_shape_it_is_students_law():
     r, c = np.array([-2.0, 0.1, 5.0]), np.array([1.0, 2.0, 0.5])
     law = replace(SHAPED, mode=0.0, skew=0.0, growth=0.0)
     np.testing.assert_allclose(law.log_inlier(LeftOutResiduals(r, c)), t.logpdf(r, 8.0, scale=0.7 * c), rtol=1e-12)
+
+
+def test_the_two_densities_are_those_of_scipy_however_far_a_residual_is():
+    r = np.concatenate([np.linspace(-9, 9, 40), [-1e9, 1e9, 1e30]])
+    law = Law(0.7, 4.0, 0.3, 1.0, 2.5)
+    inlier, outlier = law.log_parts(LeftOutResiduals(r, np.ones(len(r))))
+    z = (r - 1.0) / 2.5
+    of_outliers = np.log(0.3 / 2.5) + logsumexp([norm.logpdf(z) + np.log(0.9), cauchy.logpdf(z) + np.log(0.1)], axis=0)
+    np.testing.assert_allclose(inlier, np.log(0.7) + student.logpdf(r, 4.0, scale=0.7), rtol=1e-12)
+    np.testing.assert_allclose(outlier, of_outliers, rtol=1e-12)
+    good, likelihood = law.e_step(LeftOutResiduals(r, np.ones(len(r))))
+    np.testing.assert_allclose(good, np.exp(inlier - np.logaddexp(inlier, outlier)), rtol=1e-12)
+    np.testing.assert_allclose(likelihood, np.logaddexp(inlier, outlier).sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.0, None])
+def test_rounds_end_where_more_would_say_the_same(share, monkeypatch):
+    rng = np.random.default_rng(0)
+    r = rng.standard_t(4, size=500)
+    r[:100] += 15
+    seen, limits = LeftOutResiduals(r, np.ones(500)), Limits(1e-9, share)
+    first = first_law(seen, 4.0, limits)
+    law = first
+    for _ in range(500):
+        law = law.m_step(seen, law.e_step(seen)[0], limits)
+    steps = []
+    monkeypatch.setattr(Law, "m_step", lambda *given, step=Law.m_step: steps.append(given) or step(*given))
+    found = em_rounds(first, seen, limits, 500)
+    assert len(steps) < 50
+    assert abs(found.e_step(seen)[1] - law.e_step(seen)[1]) < 1e-5
+    assert abs(found.scale / law.scale - 1) < 1e-3
 
 
 def test_the_shape_is_recovered_and_no_other_is_likelier():

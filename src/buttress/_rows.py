@@ -50,6 +50,11 @@ def drawn_rows(n: int, most: int | None = None) -> slice | Rows:
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
 
 
+def cached(n: int) -> list[slice]:
+    """Return parts of n rows whose products stay in the processor's cache."""
+    return [slice(start, start + CACHED_ROWS) for start in range(0, n, CACHED_ROWS)]
+
+
 def equal_rows(
     X: Any, codes: Rows | None = None, sums: Array | None = None
 ) -> Rows | None:
@@ -92,8 +97,7 @@ def row_sums(X: Any, codes: Rows | None = None) -> Array:
         combined: Array = X @ np.array(factors)
     else:
         combined = np.zeros(X.shape[0])
-        for start in range(0, X.shape[0], CACHED_ROWS):
-            part = slice(start, start + CACHED_ROWS)
+        for part in cached(X.shape[0]):
             for j, factor in enumerate(factors):
                 combined[part] += factor * X[part, j]  # column by column, so that equal rows are rounded alike
     return combined if codes is None else combined + of_codes * codes

@@ -238,7 +238,7 @@ def _as_is(value: T) -> T:
 
 
 class Later(Generic[T]):
-    """A field of a dataclass, None by default, that is made when it is first read if it was given as a function.
+    """An attribute that is made when it is first read, if it was given as a function; as a dataclass's field None.
 
     What the function needs is kept until then, and is in no copy, pickle or model file.
     """
@@ -247,6 +247,8 @@ class Later(Generic[T]):
         self.name = name
 
     def __get__(self, thing: object, owner: type | None = None) -> T | None:
+        if thing is not None and self.name not in vars(thing):
+            raise AttributeError(f"{type(thing).__name__} has no {self.name} before fit.")
         value: T | Promise[T] | None = None if thing is None else vars(thing)[self.name]
         if isinstance(value, Promise):
             value = vars(thing)[self.name] = value.make()
@@ -254,6 +256,14 @@ class Later(Generic[T]):
 
     def __set__(self, thing: object, value: T | Callable[[], T] | None) -> None:
         vars(thing)[self.name] = Promise(value) if callable(value) else value
+
+
+def alter(thing: object, name: str, change: Callable[[Any], Any]) -> None:
+    """Set an attribute that is there, and not None, to what ``change`` makes of it, later if it is made later."""
+    value = vars(thing).get(name)
+    if value is not None:
+        later = isinstance(value, Promise)
+        setattr(thing, name, (lambda: change(value.make())) if later else change(value))
 
 
 def attributes_of(cls: type) -> dict[str, Attribute]:

@@ -2,6 +2,8 @@
 
 import copy
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,10 +12,11 @@ from sklearn.utils import check_random_state
 from buttress._callbacks import with_callbacks
 from buttress._checks import check_classes, check_known, check_number, check_option
 from buttress._documented import STOCHASTIC_LINEAR, advises
-from buttress._state import Attribute, State, one_or_each
+from buttress._state import Attribute, Later, State, one_or_each
 from buttress._types import Labels, MatrixLike, RandomStateLike, Rows
 from buttress._weights import check_weights, class_weights
-from buttress.linear import Course, LinearMachine
+from buttress.certainty.probabilities import KEPT
+from buttress.linear import Course, Fit, LinearMachine
 from buttress.solvers.linear.primal import LinearProblem, Rate, chosen_rate, default_rate
 from buttress.solvers.linear.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent
 from buttress.solvers.run import all_or_nothing
@@ -78,6 +81,8 @@ class StochasticLinearSVC(LinearMachine):
         Attribute("_lam", "nonnegative", when="after partial_fit"),
         Attribute("_steps", "part", of="Rate", when="after partial_fit"))
 
+    primal_objective_ = Later[Any]()
+
     schedule: str = "inverse"
     eta0: float | None = None
     decay: float | None = None
@@ -102,7 +107,8 @@ class StochasticLinearSVC(LinearMachine):
             return Course(problem, steps, blocks(len(rows)))
 
         fits = self._solve(task, course)
-        self.primal_objective_ = one_or_each(fit.bounds()[0] for fit in fits)
+        proven = partial(_objectives, fits)  # takes as long as the steps
+        self.primal_objective_ = proven if task.X.size <= KEPT else proven()
         self._keep_left_out(task, fits, [None] * len(task.problems))
         return self
 
@@ -179,3 +185,8 @@ class StochasticLinearSVC(LinearMachine):
             self.n_iter_ = 0
         starts = zip(self.coef_, self.intercept_, strict=True)
         self._walks = [(Walk.start(w, b), SuffixMean(d + 1)) for w, b in starts]
+
+
+def _objectives(fits: list[Fit]) -> Any:
+    """Return an upper bound of the objective of each."""
+    return one_or_each(fit.bounds()[0] for fit in fits)

@@ -86,7 +86,7 @@ def _encoded_instance(value: object, where: str, inner: InnerEncoder) -> object:
         state = {field.name: getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")}
     else:
         left_out = (*UNSAVED, *LEFT_OUT.get(name, ()))
-        state = {key: entry for key, entry in vars(value).items() if key not in left_out}
+        state = {key: getattr(value, key) for key in vars(value) if key not in left_out}
     return {"class": name, "state": {key: inner(entry, f".{key}") for key, entry in state.items()}}
 
 

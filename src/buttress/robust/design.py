@@ -168,9 +168,11 @@ def kernel_design(kernel: Kernel, X: Any, *, n_landmarks: int | str, rng: np.ran
     if kernel.definiteness in ("cpd", "indefinite"):
         raise ValueError(f"Leave-one-out fits need a positive definite kernel. {kernel!r} is {kernel.definiteness}. "
                          "Use RBF, Laplacian, Cauchy, InverseMultiquadric, Linear or Polynomial.")
-    Z = centers(kernel, X).copy()  # the model is not to change with the rows of the caller
+    Z = centers(kernel, X)
     m = _count(X, Z, n_landmarks)
-    return _exact_design(kernel, X, Z, rng) if m == X.shape[0] else _nystroem_design(kernel, X, m, rng)
+    if m == X.shape[0]:
+        return _exact_design(kernel, X, Z.copy(), rng)  # the model is not to change with the rows of the caller
+    return _nystroem_design(kernel, X, m, rng)
 
 
 def _count(X: Any, Z: Any, n_landmarks: int | str) -> int:

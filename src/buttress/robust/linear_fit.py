@@ -92,7 +92,8 @@ def linear_fit(rows: LinearTask, n_starts: int, max_iter: int, rng: np.random.Ra
     ends = searched(rows, n_starts, rng, budget)
     votes = np.array([within(rows.y - rows.ridge.Z @ end.coef, TRIMMING.good_within, rows.limits.floor)
                       for end in ends])
-    first = s_estimate(rows.ridge.Z, rows.y, ends[0].coef, rows.lost(), rows.slight, rows.limits.floor, budget)
+    first = s_estimate(rows.ridge.Z, rows.y, ends[0].coef, rows.lost(), rows.slight, rows.limits.floor, budget,
+                       tol=SETTLED**0.5)  # the scale, which is least there, is off by the square of that
     if not rows.few:  # with |b| / s that of the fit itself a ridge of s^2 / |b|^2 moves no b by half its standard error
         strength = float(first.coef @ first.coef) / first.scale**2
         rows = replace(rows, alpha=max(rows.alpha / (1 + strength), LEAST_RIDGE * len(rows.y)))

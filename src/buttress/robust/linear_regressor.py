@@ -1,6 +1,7 @@
 """Linear regression that resists corruption of two rows in five, in X and in y: the MM estimate, reweighted."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,13 @@ from buttress._checks import (
 )
 from buttress._documented import Documented
 from buttress._rows import equal_rows
-from buttress._state import Attribute, State
+from buttress._state import Attribute, Later, State
 from buttress._threads import threads_for
 from buttress._types import Labels, MatrixLike, RandomStateLike, VectorLike
 from buttress._weights import repeated_rows
 from buttress.certainty.conformal import GroupPair
-from buttress.certainty.intervals import hold_out, interval
+from buttress.certainty.intervals import HeldOutFits, hold_out, interval
+from buttress.certainty.probabilities import KEPT
 from buttress.robust.design import warn_of_near_copies
 from buttress.robust.judged import Found, keep_rows, least_residual_scale, scaled_targets, warn_of_misleading
 from buttress.robust.linear_fit import ColumnUnits, LinearTask, linear_fit, robust_columns
@@ -146,6 +148,9 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
                   meaning="Fits without a tenth of the rows each, for :meth:`predict_interval`."),
         Attribute("mm_", "part", "one or none", of="MMEstimate", meaning="The estimate that :meth:`summary` shows."))
 
+    held_out_ = Later[HeldOutFits]()
+    mm_ = Later[MMEstimate]()
+
     contamination: float | str = "auto"
     alpha: float = 1.0
     fit_intercept: bool = True
@@ -195,12 +200,11 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         budget.report = showing(report, lambda step: _described(columns, step.state[0].coef, middle))
         with threads_for(Z.size * Z.shape[1]):
             found = linear_fit(task, self.n_starts, self.max_iter, rng, budget)
-            held = hold_out(ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True,
-                            weight=found.weight)
-            self.mm_ = estimate_of(ridge, scaled, found, columns, middle, None if share == 0 else budget)
+        for name, made in (("held_out_", held_out_of), ("mm_", estimate_of)):
+            asked = partial(made, task, found, columns, middle)
+            setattr(self, name, asked if Z.size <= KEPT else asked())
         budget.tell(found.n_iter)
         self.__dict__.update(_described(columns, found.fit.coef, middle))
-        self.held_out_ = held.times(unit, middle, *columns.original(held.coef))
         seen = residuals_of(found.fit, ridge, scaled)
         law = found.known.law
         shares = None if share is not None else residual_shares(law, seen, limits)
@@ -245,6 +249,7 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         """
         check_is_fitted(self)
         held = self.held_out_
+        assert held is not None, "a fit sets what makes them"
         return interval(held, check_X(self, X) @ held.coef + held.intercept, coverage, groups)
 
 
@@ -255,11 +260,20 @@ def _described(columns: ColumnUnits, coef: Array, middle: float) -> dict[str, An
     return {"coef_": slope, "intercept_": middle + float(constant)}
 
 
-def estimate_of(
-    ridge: FeatureRidge, y: Array, fit: Found, units: ColumnUnits, middle: float, budget: Budget | None
-) -> MMEstimate | None:
+def held_out_of(task: LinearTask, fit: Found, units: ColumnUnits, middle: float) -> HeldOutFits:
+    """Return the fits without a fold of rows each, in the units given."""
+    Z = task.ridge.Z
+    with threads_for(Z.size * Z.shape[1]):
+        held = hold_out(task.ridge, task.y, fit.fit, task.alpha, groups=task.ridge.groups, by_folds=True,
+                        weight=fit.weight)
+    return held.times(units.unit, middle, *units.original(held.coef))
+
+
+def estimate_of(task: LinearTask, fit: Found, units: ColumnUnits, middle: float) -> MMEstimate | None:
     """Return the MM estimate in the units given, the constant first; least squares where the fit is the plain one."""
-    found = mm_estimate(ridge.Z, y, fit.near, np.inf if fit.clean else TRIMMING.tukey, budget)
+    Z = task.ridge.Z
+    with threads_for(Z.size * Z.shape[1]):
+        found = mm_estimate(Z, task.y, fit.near, np.inf if fit.clean else TRIMMING.tukey)
     if found is None:
         return None
     slope, constant = units.original(np.eye(len(found.coef)))

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from buttress._as_given import canonical
 from buttress._checks import Array, check_number
-from buttress._state import Attribute, attributes_of
+from buttress._state import Attribute, alter, attributes_of
 from buttress._threads import slices
 from buttress._types import Labels, MatrixLike, Rows, VectorLike
 from buttress.kernels import is_precomputed
@@ -79,9 +80,8 @@ def of_rows_given(model: Model, rows: slice | Rows, n: int) -> Model:
             whole = np.full((n, *value.shape[1:]), unknown, value.dtype)
             whole[here] = value[first]
             setattr(model, name, whole)
-    for held in (getattr(model, "held_out_", None), getattr(getattr(model, "_certainty", None), "held", None)):
-        if held is not None:
-            held.row, held.given = rows[held.row], n
+    for holder, name in ((model, "held_out_"), (getattr(model, "_certainty", model), "held")):
+        alter(holder, name, lambda held: replace(held, row=rows[held.row], given=n))
     return model
 
 

@@ -34,6 +34,7 @@ from buttress.solvers.contamination.tuning import RESIDUALS
 from buttress.solvers.ridge.leave_one_out import Fit, Ridge
 from buttress.solvers.run import Budget, Step, Steps
 
+AS_LIKELY = 1e-6  # nats in all rows: decisions are taken by whole ones
 MAD = 1.4826  # standard deviations in a median distance, for normal errors
 
 
@@ -66,8 +67,12 @@ class LeftOutResiduals:
         return LeftOutResiduals(self.r[rows], self.spread[rows], missed, level)
 
     def drawn(self) -> "LeftOutResiduals":
-        """Return those that a law is learned from: of more than 10,000 rows a random part."""
-        return self.of(drawn_rows(len(self)))
+        """Return those that a law is learned from, the least first: of more than 10,000 rows a random part.
+
+        Medians then sort what is nearly in order, which takes a tenth of the time.
+        """
+        part = self.of(drawn_rows(len(self)))
+        return part.of(np.argsort(part.r, kind="stable"))
 
 
 @dataclass(frozen=True)
@@ -132,15 +137,15 @@ class Law:
         """Return the log densities of the residuals under the inlier and the outlier density, each times its share."""
         inlier = self.log_inlier(seen) + np.log1p(-self.share)
         z = (seen.r - self.location) / self.width
-        normal = np.log(1 - RESIDUALS.cauchy_share) - 0.5 * np.log(2 * np.pi) - 0.5 * z * z
-        cauchy = np.log(RESIDUALS.cauchy_share) - np.log(np.pi) - np.log1p(z * z)
+        normal = (1 - RESIDUALS.cauchy_share) / np.sqrt(2 * np.pi) * np.exp(-0.5 * z * z)
+        cauchy = RESIDUALS.cauchy_share / np.pi / (1 + z * z)
         with np.errstate(divide="ignore"):
-            return inlier, np.log(self.share) + np.logaddexp(normal, cauchy) - np.log(self.width)
+            return inlier, np.log(self.share) + np.log(normal + cauchy) - np.log(self.width)
 
     def e_step(self, seen: LeftOutResiduals) -> tuple[Array, float]:
         """Return the responsibilities P(inlier | r_i), shape (n,), and the log likelihood of all."""
         inlier, outlier = self.log_parts(seen)
-        total = np.logaddexp(inlier, outlier)
+        total = np.maximum(inlier, outlier) + np.log1p(np.exp(-np.abs(inlier - outlier)))
         return np.exp(inlier - total), float(total.sum())
 
     def weights(self, seen: LeftOutResiduals, responsibility: Array) -> Array:
@@ -301,21 +306,24 @@ def _tried(seen: LeftOutResiduals, limits: Limits) -> list[tuple[float, Law]]:
     cost = 3 * np.log(len(seen)) / 2 if limits.share is None else 0.0
     for nu in RESIDUALS.degrees:
         mixed = first_law(seen, nu, limits)
-        alone = replace(mixed, share=0.0)
-        only_good = Limits(limits.floor, 0.0)
-        for _ in range(RESIDUALS.rounds):
-            alone = alone.m_step(seen, np.ones(len(seen)), only_good)
-        mixed = em_rounds(mixed, seen, limits, RESIDUALS.rounds)
         if limits.share is None:
+            alone = em_rounds(replace(mixed, share=0.0), seen, Limits(limits.floor, 0.0), RESIDUALS.rounds)
             found.append((float(alone.log_inlier(seen).sum()), alone))
+        mixed = em_rounds(mixed, seen, limits, RESIDUALS.rounds)
         found.append((mixed.e_step(seen)[1] - cost, mixed))
     return found
 
 
 def em_rounds(law: Law, seen: LeftOutResiduals, limits: Limits, rounds: int) -> Law:
-    """Return the law after rounds of E-step and M-step on given residuals."""
+    """Return the law after rounds of E-step and M-step on given residuals, or when it is as likely as the one before.
+    """
+    last = np.inf
     for _ in range(rounds):
-        law = law.m_step(seen, law.e_step(seen)[0], limits)
+        good, likelihood = law.e_step(seen)
+        law = law.m_step(seen, good, limits)
+        if abs(likelihood - last) < AS_LIKELY:
+            break
+        last = likelihood
     return law
 
 
