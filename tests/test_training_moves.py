@@ -1,10 +1,12 @@
 """Wrong targets, missing rows, and one common set of wrong labels, against brute force."""
 
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, product
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
@@ -122,3 +124,16 @@ def test_intervals_hold_in_fractions_for_a_column_far_from_0(seed):
         most = 1000000 * max(map(abs, h))
         assert Fraction(found.low[i]) <= prediction - most
         assert Fraction(found.high[i]) >= prediction + most
+
+
+@pytest.mark.parametrize("model", [Ridge(alpha=1e-3), LinearRegression()])
+def test_weights_are_noticed_where_targets_are_far_from_0(model):
+    """What weights change is a millionth of such targets, and far outside an interval that knows of none."""
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(11, 2)), rng.integers(1, 4, 11)
+    y = 1e4 + X[:, 0] + 0.01 * rng.normal(size=11)
+    fitted = clone(model).fit(X, y, sample_weight=weight)
+    for asked in (partial(training_removals, rows=1), partial(training_moves, rows=1, by=1.0)):
+        with pytest.raises(ValueError, match=r"gives other values than the model.*sample_weight"):
+            asked(fitted, X, y, X)
+        assert asked(clone(model).fit(X, y), X, y, X).low.shape == (11,)

@@ -268,3 +268,35 @@ def test_our_prefix_is_in_no_name_of_the_tables():
     assert own_prefix(['"orders"', '"t1"']) == "buttress_"
     assert own_prefix(['"shop"."Buttress_orders"']) == "buttress__"
     assert own_prefix(['"buttress_"', '"x_buttress___y"']) == "buttress____"
+
+
+@pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT", "by default"])
+def test_a_collation_of_a_column_is_not_asked_which_texts_are_equal(collation):
+    """Frames and every engine tell texts apart that DuckDB takes for one there: in keys, categories and labels."""
+    rng, db = np.random.default_rng(0), duckdb.connect()
+    texts = np.array(["anna", "Anna", "ánna", "bo", "BO", "bö"])
+    people = pd.DataFrame({"name": rng.choice(texts, 80), "age": rng.normal(size=80)})
+    people["left"] = np.where(people["age"] + rng.normal(size=80) > 0, "yes", "no")
+    visits = pd.DataFrame({"person": texts, "kind": ["x", "X", "x", "é", "e", "X"], "minutes": rng.normal(size=6)})
+    collate = "" if collation == "by default" else f"COLLATE {collation}"
+    if not collate:
+        db.execute("SET default_collation = 'NOCASE'")
+    for name, frame in (("people", people), ("visits", visits)):
+        kinds = [f'"{c}" ' + (f"VARCHAR {collate}" if frame[c].dtype.kind != "f" else "DOUBLE") for c in frame]
+        db.execute(f"CREATE TABLE {name} ({', '.join(kinds)})")
+        db.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(kinds))})", frame.to_numpy().tolist())
+
+    def join(sources):
+        return Join([Table("people", sources[0], features=["age"], label="left"),
+                     Table("visits", sources[1], features=["kind", "minutes"])], on=[("people.name", "visits.person")])
+
+    here, there = join((people, visits)), join(((db, "people"), (db, "visits")))
+    for engine in ("sql", "stream"):
+        model = RelationalLinearSVC(alpha=1e-2, engine=engine, random_state=0).fit(there)
+        assert model.n_join_rows_ == len(people.merge(visits, left_on="name", right_on="person"))
+        assert [name[-1] for name in model.coef_names_ if "kind=" in name] == ["X", "e", "x", "é"]
+        scored = [row[-1] for row in db.execute(model.to_sql(there, ["age"])).fetchall()]
+        np.testing.assert_allclose(np.sort(scored), np.sort(model.decision_function(here)), atol=1e-12)
+    made = EntityFeatures(here, ["count", "share"], engine="memory").fit(people)
+    asked = EntityFeatures(there, ["count", "share"], engine="sql").fit(people)
+    np.testing.assert_allclose(asked.transform(people), made.transform(people))

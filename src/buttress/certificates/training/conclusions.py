@@ -115,7 +115,7 @@ def training_conclusions(
         raise ValueError(f"{len(y)} rows do not decide {X.shape[1]} coefficients: add rows, or drop columns.")
     coef = np.asarray(found.last.coef_, dtype=np.float64).ravel()
     weights, error = found.smoother.coefficients()
-    away = error * np.linalg.norm(y) + check_reproduced(model, weights @ y, coef)
+    away = error * np.linalg.norm(y) + check_reproduced(model, weights @ y, coef, float(np.abs(coef).max()))
     proof = _Proof(LeftOut.of(*found.smoother(found.training), y), weights, error, coef, away, X.shape[1], share)
     attacks = [tuple(_attack(X, y, j, goal) for goal in _goals(coef[j], proof.significant[j], share))
                for j in range(len(coef))]

@@ -202,9 +202,9 @@ class Asked:
         if len(codes) != found.weights.shape[1]:
             raise ValueError(f"y_train has {len(codes)} labels and X_train {found.weights.shape[1]} rows.")
         values = found.weights @ targets[codes]
-        away = check_reproduced(model, values, _values(model, X).reshape(values.shape))
-        predicted, lead = _leads(values, middle)
         span = float(np.ptp(targets, axis=0).max())
+        away = check_reproduced(model, values, _values(model, X).reshape(values.shape), span)
+        predicted, lead = _leads(values, middle)
         n = len(codes)
         slack = 2 * (away + (found.error * np.sqrt(n) + n * EPS * np.abs(found.weights).sum(axis=1))
                      * (np.abs(targets).max() + span))

@@ -92,7 +92,7 @@ def predicted(
                          "X_train. "
                          f"Got shape {y.shape}.")
     prediction = np.asarray(model.predict(X), dtype=np.float64).ravel()
-    away = check_reproduced(model, found.weights @ y, prediction)
+    away = check_reproduced(model, found.weights @ y, prediction, float(np.ptp(y)))
     return found, y, prediction, away + found.error * np.linalg.norm(y)
 
 

@@ -42,7 +42,8 @@ BLIND = (
 )
 ADVICE = ("Proofs about training data need a model that is linear in its targets: KernelRidge, Ridge, RidgeClassifier, "
           "LinearRegression, GaussianProcessRegressor(optimizer=None) or buttress.LeastSquaresClassifier.")
-REPRODUCED = 1e-6  # of the largest value: how far the refit may be from the model
+REPRODUCED = 1e-6  # of the spread of what the model was fitted to: how far the refit may be from it
+ROUNDED = 1e-9  # of the largest value, which may be far above the spread
 
 
 @runtime_checkable
@@ -102,14 +103,14 @@ def refit(model: Predictor, X_train: MatrixLike, X: MatrixLike, sample_weight: V
     return Refit(weights, error, smoother, training, last)
 
 
-def check_reproduced(model: object, found: Array, values: Array) -> Array:
+def check_reproduced(model: object, found: Array, values: Array, spread: float) -> Array:
     """Return how far the refit's values (m,) or (m, k) are from the model's, row by row; ValueError where too far."""
-    size = max(float(np.abs(values).max()), 1e-300)
     away = np.abs(found - values)
-    if not away.max() <= REPRODUCED * size:
+    if not away.max() <= REPRODUCED * spread + ROUNDED * np.abs(values).max():
         raise ValueError(f"{type(model).__name__} fitted again to X_train and y_train gives other values than the "
-                         f"model: by up to {away.max():.2g} of {size:.2g}. Give the data and the sample_weight that it "
-                         "was fitted with, as they were.")
+                         f"model: by up to {away.max():.2g}, where they spread over {spread:.2g}. Give the data and "
+                         "the sample_weight that it was fitted with, as they were; training_removals is of models "
+                         "without weights.")
     return away.reshape(len(away), -1).max(axis=1)
 
 

@@ -46,8 +46,8 @@ def home_of(
     if connections:
         connection = next(iter(connections.values()))
         dialect = dialect_of(connection)
-        return connection, dialect, [item_of(dialect, t.source[1], names) for t, names in zip(tables, used)
-                                     if isinstance(t.source, tuple)]
+        return connection, dialect, [_as_written(connection, dialect, item_of(dialect, t.source[1], names))
+                                     for t, names in zip(tables, used) if isinstance(t.source, tuple)]
     database = _spilling(memory)
     items = []
     for i, table in enumerate(tables):
@@ -59,6 +59,15 @@ def home_of(
             database.register(f"frame{i}", frame)
             items.append(Item(f"frame{i}", columns))
     return database, DUCKDB, items
+
+
+def _as_written(connection: Connection, dialect: Dialect, item: Item) -> Item:
+    """Return an item whose texts are equal only where they are written alike, whatever collation DuckDB has for them.
+    """
+    columns = list(item.columns.values()) if dialect is DUCKDB else []
+    kinds = select(connection, f"DESCRIBE SELECT {', '.join(columns)} FROM {item.text} q", DUCKDB) if columns else []
+    texts = [f'{name} COLLATE "binary" AS {name}' for name, kind in zip(columns, kinds) if kind[1] == "VARCHAR"]
+    return Item(f"(SELECT * REPLACE ({', '.join(texts)}) FROM {item.text})", item.columns) if texts else item
 
 
 def column_sample(connection: Connection, dialect: Dialect, item: Item, names: Sequence[str]) -> dict[str, Column]:
