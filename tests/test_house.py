@@ -18,12 +18,12 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 31_833,  # without imports and docstrings
-    "lines": 64_238,
-    "functions": 4_096,
-    "files": 422,
+    "statements": 31_957,  # without imports and docstrings
+    "lines": 64_469,
+    "functions": 4_109,
+    "files": 423,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
-    "names of constants": 826,  # in upper case, at the head of a file; one that several files have counts once
+    "names of constants": 827,  # in upper case, at the head of a file; one that several files have counts once
     "words of docs": 35_745,  # outside tables
 }
 
