@@ -3,6 +3,7 @@
     python benchmarks/attacks.py                       # scikit-learn's digits, 64 pixels
     python benchmarks/attacks.py --data mnist          # MNIST from OpenML, 784 pixels
     python benchmarks/attacks.py --data mnist --data-dir DIR        # DIR with its four idx files, gzipped or not
+    python benchmarks/attacks.py --data wide --C .07   # scikit-learn's digits enlarged to 32 x 32 x 3, 3,072 columns
 
 Digits 1 and 7 of MNIST, or those below 5 and above of the small ones, pixels in [0, 1]. Both packages attack the same
 fitted model, in the same process, on one BLAS thread; seconds are of the processor, so that other work on the machine
@@ -43,6 +44,11 @@ def read(folder, name):
 def small_digits():
     X, y = load_digits(return_X_y=True)
     return X / 16.0, (y >= 5).astype(int)
+
+
+def wide_digits():
+    X, y = small_digits()
+    return np.kron(X.reshape(-1, 8, 8), np.ones((1, 4, 4))).reshape(len(X), -1).repeat(3, axis=1), y
 
 
 def ones_and_sevens(folder):
@@ -154,7 +160,7 @@ def trained(X, y, train, C, likely=False):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", choices=("digits", "mnist"), default="digits")
+    parser.add_argument("--data", choices=("digits", "mnist", "wide"), default="digits")
     parser.add_argument("--data-dir")
     parser.add_argument("--train", type=int, default=1500)
     parser.add_argument("--C", type=float, default=1.0)
@@ -162,7 +168,8 @@ def main():
     parser.add_argument("--zoo-steps", type=int, default=100)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    X, y = ones_and_sevens(options.data_dir) if options.data == "mnist" else small_digits()
+    reading = {"digits": small_digits, "wide": wide_digits, "mnist": partial(ones_and_sevens, options.data_dir)}
+    X, y = reading[options.data]()
     model, Z, z = trained(X, y, options.train, options.C)
     print(f"{options.data}, d={X.shape[1]}, n={options.train}, {len(model.support_)} support vectors, "
           f"C={options.C:g}, gamma={model.gamma:.4f}")
