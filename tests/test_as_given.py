@@ -10,7 +10,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import buttress
-from buttress import SVC, SVDD, SVR, AdversarialClassifier, AdversarialLinearSVC, CertifiedSVC, FreeRangeSVC, LinearSVC
+from buttress import (
+    SVC,
+    SVDD,
+    SVR,
+    AdversarialClassifier,
+    AdversarialLinearSVC,
+    CertifiedSVC,
+    FreeRangeSVC,
+    LinearSVC,
+    attacks,
+    certificates,
+)
 
 from problems import breast_cancer, iris, moons
 
@@ -130,3 +141,21 @@ def test_explanations_and_sets_behind_a_scaler():
     np.testing.assert_array_equal(np.sort(there.row), np.sort(here.row))
     np.testing.assert_allclose(there.score, here.score, atol=1e-6)
     np.testing.assert_array_equal(model[-1].predict_set(model[:-1].transform(3 * X + 1)), plain.predict_set(X))
+
+
+def test_masked_entries_are_refused_by_all_that_takes_a_table():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+    model, hidden = SVC().fit(X, y), np.arange(40) == 3
+    rows = np.ma.masked_array(np.where(hidden[:, None], 999.0, X), mask=np.repeat(hidden[:, None], 2, axis=1))
+    one = np.ma.masked_array(np.ones(40), mask=hidden)
+    shares = np.full((40, 2), 0.5)
+    for name, call in [("X", lambda: buttress.audit(None, rows, y)), ("y", lambda: buttress.audit(None, X, one)),
+                       ("X", lambda: certificates.certified_radius(model, rows)),
+                       ("X", lambda: attacks.pgd(model, rows, y, eps=0.1)),
+                       ("sample_weight", lambda: SVC().fit(X, y, sample_weight=one)),
+                       ("y", lambda: buttress.label_law(shares, np.ma.masked_array(y, mask=hidden))),
+                       ("predictions", lambda: buttress.residual_law(one, X[:, 0])),
+                       ("y", lambda: buttress.residual_law(X[:, 0], one))]:
+        with pytest.raises(ValueError, match=f"{name} is a masked array with [12] masked entries"):
+            call()

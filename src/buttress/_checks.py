@@ -299,6 +299,7 @@ def check_rows(X: MatrixLike, width: int | None, who: str, names: Sequence[Any] 
 
     Raises ValueError for sparse rows, entries that are no real numbers, NaN and inf (naming the column), another width.
     """
+    refuse_masked("X", X)
     if issparse(X):
         raise ValueError(f"{who} needs dense rows. Got a sparse {type(X).__name__}. Use X.toarray().")
     column = _first_text_column(X)
