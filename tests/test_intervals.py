@@ -3,6 +3,7 @@
 
 import pickle
 from copy import copy, deepcopy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -295,11 +296,17 @@ def test_a_robust_line_makes_intervals_and_standard_errors_when_they_are_asked_f
     with monkeypatch.context() as context:
         context.setattr(linear_regressor, "KEPT", 0)
         at_once = clone(model).fit(X, y, counts)
-    with monkeypatch.context() as context:
-        for asked in ("hold_out", "mm_estimate"):
-            context.setattr(linear_regressor, asked, None)  # no fit calls it
-        given, targets = X.copy(), y.copy()
-        late = clone(model).fit(given, targets, counts)
+    fitting = [True]
+
+    def only_later(function, *given, **options):
+        assert not fitting
+        return function(*given, **options)
+
+    for asked in ("hold_out", "mm_estimate", "residual_shares"):
+        monkeypatch.setattr(linear_regressor, asked, partial(only_later, getattr(linear_regressor, asked)))
+    given, targets = X.copy(), y.copy()
+    late = clone(model).fit(given, targets, counts)
+    fitting.clear()
     save(late, tmp_path / "model")
     copies = [late, pickle.loads(pickle.dumps(late)), deepcopy(late), load(tmp_path / "model")]
     given *= 0.0
@@ -311,4 +318,5 @@ def test_a_robust_line_makes_intervals_and_standard_errors_when_they_are_asked_f
             np.testing.assert_array_equal(one.predict_interval(X, groups=groups),
                                           at_once.predict_interval(X, groups=groups))
         np.testing.assert_array_equal(one.mm_.covariance, at_once.mm_.covariance)
+        np.testing.assert_array_equal(one.contamination_interval_, at_once.contamination_interval_)
     assert not hasattr(model, "held_out_")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.stats import t as student
 
 from buttress import RobustLinearRegressor, load, save
@@ -22,6 +23,26 @@ STARS = np.array([
     4.45, 5.22, 3.49, 6.29, 4.23, 4.34, 4.62, 5.62, 4.53, 5.10, 4.45, 5.22, 4.53, 5.18, 4.43, 5.57,
     4.38, 4.62, 4.45, 5.06, 4.50, 5.34, 4.45, 5.34, 4.55, 5.54, 4.45, 4.98, 4.42, 4.50,
 ]).reshape(-1, 2)
+
+
+@pytest.mark.parametrize("guess", [0.1, 1.0, 1e3])
+@pytest.mark.parametrize("kind", ["normal", "cauchy", "far", "half exact", "huge"])
+def test_the_scale_is_the_root_from_any_guess(kind, guess):
+    rng = np.random.default_rng(0)
+    r = {"normal": rng.normal(size=2000), "cauchy": rng.standard_cauchy(size=2000), "huge": 1e90 * rng.normal(size=200),
+         "far": np.append(rng.normal(size=1200), rng.normal(1e6, 1, size=800)),
+         "half exact": np.append(np.zeros(900), rng.normal(size=1100))}[kind]
+
+    def left(log_s):
+        return rho(r / np.exp(log_s), BREAKDOWN_BEND).sum() - (len(r) - 3) / 2
+
+    middle = np.log(np.abs(r).mean())
+    root = np.exp(brentq(left, middle - 30, middle + 30, xtol=1e-13))
+    np.testing.assert_allclose(m_scale(r, 3, guess * np.abs(r).mean()), root, rtol=1e-6)
+
+
+def test_the_scale_of_rows_fitted_exactly_is_0():
+    assert m_scale(np.zeros(50), 3, 1.0) == 0
 
 
 def test_stackloss_is_as_lmrob_reports_it():

@@ -5,6 +5,7 @@ of its own; targets of which many are equal, such as sales that are mostly 0; an
 data do not say which it is. So the fit stands, and a warning says what was seen.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,22 +82,28 @@ def counted(
 
 
 def keep_rows(
-    model: Any, found: Found, sigma: Array, share: float | None, unit: float, shares: Array | None, *, whole: bool
+    model: Any, found: Found, sigma: Array, share: float | None, unit: float, shares: Callable[[], Array], *,
+    whole: bool,
 ) -> None:
     """Set the attributes that speak of rows, from a fit to targets in this unit, ``whole`` if nothing was left undone.
 
-    ``shares`` (2,) bound the share of corrupt rows, None where it is given.
+    ``shares`` returns the interval of the share of corrupt rows where none is given, once it is asked for.
     """
+    wrong = 1 - found.known.responsibility
+
+    def interval() -> Array:
+        return counted(wrong, share, shares() if share is None else None, none_too=found.clean)[2]
+
     model.clean_ = found.clean
     model.n_iter_ = found.n_iter
     model.converged_ = found.converged and whole
     model.weights_ = found.fit.weight
-    model.outlier_proba_ = 1 - found.known.responsibility
+    model.outlier_proba_ = wrong
     model.loo_residual_ = found.fit.loo * unit
     model.loo_sigma_ = sigma
     model.scale_ = found.known.law.scale * unit
-    model.inlier_mask_, model.contamination_, model.contamination_interval_ = counted(
-        model.outlier_proba_, share, shares, none_too=found.clean)
+    model.inlier_mask_, model.contamination_, _ = counted(wrong, share, None, none_too=found.clean)
+    model.contamination_interval_ = interval
     agree = np.ones((1, len(sigma))) if found.votes is None else found.votes == model.inlier_mask_
     model.agreement_ = np.mean(agree, axis=0)
 

@@ -1,14 +1,15 @@
 """Kernel regression that finds the corrupt rows itself, by a mixture of leave-one-out residuals."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import partial
+from typing import Any, ClassVar, Self
 
 from sklearn.base import RegressorMixin
 
 from buttress._callbacks import Report, showing
 from buttress._checks import check_contamination_or_auto, check_count, warn_user
 from buttress._predicting import ExpansionValues
-from buttress._state import Attribute, State
+from buttress._state import Attribute, Later, State
 from buttress._types import Labels
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
 from buttress.robust.design import Design, Regime, fit_setting, given
@@ -91,6 +92,8 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
                   meaning="What :meth:`predict_interval` needs: fits without a tenth of the rows each. On landmarks, "
                           "or when ``max_time`` is up, leave-one-out residuals take their place."))
 
+    contamination_interval_: ClassVar[Any] = Later()
+
     n_starts: int = 6
     max_iter: int = 40
 
@@ -113,13 +116,13 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
             held = held_out_fits(task, found)
             law = found.known.law
             seen = task.residuals(found.fit)
-            shares = None if share is not None else residual_shares(law, seen, task.limits)
         budget.tell(found.n_iter)
         self.__dict__.update(_described(design, found.fit, middle, unit))
         without = design.expand(held.coef * unit)
         self.held_out_ = held.times(unit, middle, without.coef, without.intercept)
         self.alpha_ = found.alpha
-        keep_rows(self, found, law.sigma(seen), share, unit, shares, whole=budget.whole)
+        keep_rows(self, found, law.sigma(seen), share, unit, partial(residual_shares, law, seen, limits),
+                  whole=budget.whole)
         if self.contamination_ >= 0.5:
             warn_user(f"{self.contamination_:.0%} of the rows look corrupt, and of more than half nothing can be said. "
                       "The kernel may not suit X: scale its columns (RobustScaler), or give gamma.")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import t as student
@@ -150,6 +150,7 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
 
     held_out_ = Later[HeldOutFits]()
     mm_ = Later[MMEstimate]()
+    contamination_interval_: ClassVar[Any] = Later()
 
     contamination: float | str = "auto"
     alpha: float = 1.0
@@ -207,8 +208,8 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         self.__dict__.update(_described(columns, found.fit.coef, middle))
         seen = residuals_of(found.fit, ridge, scaled)
         law = found.known.law
-        shares = None if share is not None else residual_shares(law, seen, limits)
-        keep_rows(self, found, law.sigma(seen), share, unit, shares, whole=budget.whole)
+        keep_rows(self, found, law.sigma(seen), share, unit, partial(residual_shares, law, seen, limits),
+                  whole=budget.whole)
         if share is None:
             warn_of_misleading(y, self.loo_residual_, ~self.inlier_mask_, together=False)
 

@@ -30,7 +30,8 @@ BREAKDOWN_BEND = 1.547645  # deviations: the S scale is then that of normal erro
 HALF = 0.5  # mean of chi at the scale
 SETTLED = 1e-8  # scales: change of the residuals that ends either descent
 STEPS = 500  # most steps of either
-SCALE_STEPS = 60  # most steps to a scale; each at least halves what is left
+SCALE_STEPS = 60  # most steps to a scale; some five are usual
+POWERS = (0.5, 2.0)  # of the ratio in a step: the inverse of the slope, large where no residual is near the bend
 WELL_APART = 1e-4  # of the largest pivot of X'UX: normal equations then lose at most half of the digits
 DEPENDENT = 1e-10  # of the largest singular value: a smaller one means columns that depend on others
 
@@ -76,13 +77,20 @@ def psi_slope(u: Array, bend: float) -> Array:
 
 
 def m_scale(r: Array, lost: float, first: float) -> float:
-    """Return s with sum_i chi(r_i / s) = (n - lost) / 2, from a first guess; 0 where more than half of r (n,) are 0."""
+    """Return s with sum_i chi(r_i / s) = (n - lost) / 2, from a first guess; 0 where more than half of r (n,) are 0.
+
+    By Newton's method in log s, in which the slope of the sum's logarithm is between 0 and -2.
+    """
     s = first
     for _ in range(SCALE_STEPS):
         if not s > 0:
             return 0.0
-        ratio = float(rho(r / s, BREAKDOWN_BEND).sum()) / (HALF * (len(r) - lost))
-        s *= np.sqrt(ratio)
+        square = np.minimum((r / (s * BREAKDOWN_BEND)) ** 2, 1)
+        inside = 1 - square
+        slopes = inside * inside
+        total = float(len(r) - slopes @ inside)
+        ratio = total / (HALF * (len(r) - lost))
+        s *= ratio ** np.clip(total / max(6 * float(square @ slopes), TINY), *POWERS)
         if abs(ratio - 1) < SETTLED:
             break
     return float(s)
