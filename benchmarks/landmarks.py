@@ -2,8 +2,9 @@
 
     python benchmarks/landmarks.py [--rows 100000] [--landmarks 250 500 1000 2000]
 
-Made data of rows x 30 (``exact.synthetic``), 20,000 more rows to test on, all parameters at their defaults. The machine is :class:`buttress.BatchedRidgeClassifier` behind :class:`buttress.Nystroem`, in batches of 20,000
-rows, as ``buttress train`` has it of a folder. The difference is of the same test rows, with its 95% interval.
+Made data of rows x 30 (``exact.synthetic``), 20,000 more rows to test on, all parameters at their defaults. The machine
+is :class:`buttress.BatchedRidgeClassifier` behind :class:`buttress.Nystroem`, in batches of 20,000 rows, as ``buttress
+train`` has it of a folder. The difference is of the same test rows, with its 95% interval.
 """
 
 import argparse
