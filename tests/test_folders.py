@@ -124,7 +124,7 @@ def test_neither_threads_nor_listings_nor_insertion_order_change_a_bit(monkeypat
             connection.execute(f"SET {setting}")
         return connection
 
-    monkeypatch.setattr(files, "connect_duckdb", unordered)
+    monkeypatch.setattr(folder, "connect_duckdb", unordered)
     monkeypatch.setattr(Path, "rglob", lambda self, pattern: sorted(listed(self, pattern), reverse=True))
     with threadpool_limits(limits=2):
         again, _ = train_in_batches(sampled(parquet_rows("rows"), "y", "auto", 300, 0), landmarks=40, seed=0,

@@ -9,6 +9,7 @@ from buttress.audit.reading.folder import is_folder, parquet_rows
 from buttress.cli.terminal import check_file, ctrl_c, progress
 
 if TYPE_CHECKING:
+    from buttress._types import Predictor
     from buttress.audit.models.in_batches import Sample
     from buttress.audit.models.table_model import TableModel
     from buttress.audit.result import AuditResult
@@ -39,10 +40,11 @@ def check_options(context: typer.Context, data: str, *of_files: str) -> bool:
 
 def sample_of(data: str, target: str | None, task: str, size: int | None, seed: int) -> "Sample":
     """Return the rows that are drawn from a folder, as a table."""
-    rows = parquet_rows(data)
-    from buttress.audit.models.in_batches import sampled
+    with ctrl_c():
+        rows = parquet_rows(data)
+        from buttress.audit.models.in_batches import sampled
 
-    return sampled(rows, target, task, size or SAMPLE, seed)
+        return sampled(rows, target, task, size or SAMPLE, seed)
 
 
 def train_folder(
@@ -56,16 +58,15 @@ def train_folder(
                                 report=watch.report)
 
 
-def predict_folder(model: Path, data: str, output: Path) -> tuple[int, list[str]]:
+def predict_folder(model: "Predictor", data: str, output: Path) -> tuple[int, list[str]]:
     """Write a prediction for every row of a folder; returns how many, and what is to be said of them."""
     rows = parquet_rows(data)
     if output.absolute() in [file.absolute() for file in rows.files]:
         raise ValueError(f"--output {str(output)!r} is one of the files that are read. Name another.")
     from buttress.audit.models.in_batches import in_parts, predict_in_batches
-    from buttress.persistence import load
 
     with ctrl_c(), in_parts(output) as put, progress() as watch:
-        said = predict_in_batches(load(model), rows, put, watch.report)
+        said = predict_in_batches(model, rows, put, watch.report)
     return len(rows), said
 
 

@@ -23,6 +23,7 @@ from buttress.cli.folders import (
 from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, number_in, progress
 
 if TYPE_CHECKING:
+    from buttress._types import Predictor
     from buttress.audit.models.attacking import Robustness
     from buttress.audit.models.table_model import TableModel
     from buttress.audit.protocols import Labels
@@ -211,7 +212,7 @@ def predict(
     check_format(output)
     check_input(model, output)
     if is_folder(str(data)):
-        rows, said = predict_folder(model, str(data), output)
+        rows, said = predict_folder(_loaded(model, data), str(data), output)
     else:
         check_input(data, output)
         answer, said = _answer(model, data, file_format)
@@ -224,15 +225,10 @@ def predict(
 
 def _answer(path: Path, data: Path, file_format: str | None) -> tuple[dict[str, "Labels"], list[str]]:
     """Return the predictions for a table, or for the rows of a join's label table, and what is to be said of them."""
-    from buttress.persistence import load
     from buttress.relational import RelationalLinearSVC
 
-    model = load(path)
+    model = _loaded(path, data)
     made = getattr(model, "made", None)
-    joined = made is not None or isinstance(model, RelationalLinearSVC)
-    if joined != (data.suffix.lower() == ".toml"):
-        needed = "the TOML file that declares its join" if joined else "a CSV or Parquet file, not a join"
-        raise ValueError(f"{path.name} holds a model that predicts from {needed}. Got {data.name}.")
     if isinstance(model, RelationalLinearSVC):
         from buttress.relational.command import predict_file
 
@@ -248,6 +244,19 @@ def _answer(path: Path, data: Path, file_format: str | None) -> tuple[dict[str, 
 
     columns = read_file(str(data), file_format)
     return predictions(model, columns), remarks(model, columns)
+
+
+def _loaded(path: Path, data: Path) -> "Predictor":
+    """Return the model in a file; ValueError where it predicts from a join and DATA is none, or the other way."""
+    from buttress.persistence import load
+    from buttress.relational import RelationalLinearSVC
+
+    model: Predictor = load(path)
+    joined = getattr(model, "made", None) is not None or isinstance(model, RelationalLinearSVC)
+    if joined != (data.suffix.lower() == ".toml"):
+        needed = "the TOML file that declares its join" if joined else "a CSV or Parquet file, not a join"
+        raise ValueError(f"{path.name} holds a model that predicts from {needed}. Got {data.name}.")
+    return model
 
 
 @app.command(short_help="How accurate a model stays when inputs are moved.")

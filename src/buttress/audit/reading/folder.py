@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from buttress._suggest import counted, near
 from buttress.audit.protocols import Labels
 from buttress.relational.sources.dialects import DUCKDB
-from buttress.relational.sources.files import GLOB, SCAN, file_columns, matching, scanned
+from buttress.relational.sources.files import GLOB, SCAN, FileSource, connect_duckdb, file_columns, matching, scanned
 
 BATCH_ROWS = 20_000  # of a batch, fewer at the end of a file: its features on 1,000 landmarks take 160 MB
 MOST_CLASSES = 1_000  # different values of a target of whole numbers or texts that are looked at
@@ -28,12 +28,15 @@ Numbers = NDArray[np.intp]
 @dataclass(frozen=True)
 class ParquetRows:
     """Parquet files with one schema: ``starts`` (files + 1) are the numbers of their first rows, ``columns`` the types.
+
+    ``duckdb`` reads them.
     """
 
     source: str
     files: list[Path]
     starts: Numbers
     columns: dict[str, str]
+    duckdb: Any
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -44,7 +47,7 @@ class ParquetRows:
             for start in range(first, end, BATCH_ROWS):
                 stop = min(end, start + BATCH_ROWS)
                 where = f"{NUMBER} >= {start - first} AND {NUMBER} < {stop - first}"
-                yield np.arange(start, stop), _read(file, names, where, stop - start)
+                yield np.arange(start, stop), self._read(file, names, where, stop - start)
 
     def at(self, rows: Numbers, names: Sequence[str]) -> Columns:
         """Return the named columns of the rows with these numbers, which ascend."""
@@ -52,7 +55,7 @@ class ParquetRows:
         for file, first, end in zip(self.files, self.starts[:-1], self.starts[1:], strict=True):
             inside = (rows[(rows >= first) & (rows < end)] - first).tolist()
             if inside:
-                parts.append(_read(file, names, f"{NUMBER} IN (SELECT unnest({inside}))", len(inside)))
+                parts.append(self._read(file, names, f"{NUMBER} IN (SELECT unnest({inside}))", len(inside)))
         return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
     def place(self, rows: Numbers) -> Columns:
@@ -75,17 +78,32 @@ class ParquetRows:
         quoted = DUCKDB.quote(name)
         real = self.columns[name] in ("DOUBLE", "FLOAT")
         absent = f"{quoted} IS NULL" + (f" OR NOT isfinite({quoted})" if real else "")
-        for file in self.files:
-            gone = scanned(file, lambda scan: f"SELECT COUNT(*) FROM ({scan}) q WHERE {absent}")[0][0]
-            if gone:
+        for file in self.files if self._count(self.files, absent) else ():
+            if gone := self._count(file, absent):
                 raise ValueError(f"The target {name!r} is missing in {counted(gone, 'row')} of {str(file)!r}. Write "
                                  "the files without such rows, or fill them in.")
         limit = MOST_CLASSES + 1
-        values = scanned(self.files, lambda scan: f"SELECT DISTINCT {quoted} FROM ({scan}) q LIMIT {limit}")
+        values = scanned(self.files, lambda scan: f"SELECT DISTINCT {quoted} FROM ({scan}) q LIMIT {limit}",
+                         place=self.duckdb)
         if len(values) == 1:
             raise ValueError(f"The target {name!r} of {self.source!r} has only one value, {values[0][0]!r}: there is "
                              "nothing to predict. Add files with other values, or name another column.")
         return [] if real or len(values) > MOST_CLASSES else sorted((value for value, in values), key=str)
+
+
+    def _count(self, files: FileSource, condition: str) -> int:
+        """Return how many rows of files meet a condition."""
+        return int(scanned(files, lambda scan: f"SELECT COUNT(*) FROM ({scan}) q WHERE {condition}",
+                           place=self.duckdb)[0][0])
+
+    def _read(self, file: Path, names: Sequence[str], where: str, rows: int) -> Columns:
+        """Return the named columns of some rows of a file, in their order there."""
+        chosen = ", ".join(f"{DUCKDB.quote(name)} AS c{j}" for j, name in enumerate(names))
+        found = scanned(file, lambda scan: f"SELECT {chosen}, {NUMBER} FROM {scan.removeprefix(SCAN)[:-1]}, "
+                                           f"{NUMBER}=true) WHERE {where} ORDER BY {NUMBER}", "fetchnumpy", self.duckdb)
+        if len(found[NUMBER]) != rows:
+            raise ValueError(f"{str(file)!r} has changed while it was read. Run the command again when it does not.")
+        return {name: _plain(found[f"c{j}"]) for j, name in enumerate(names)}
 
 
 def is_folder(source: str) -> bool:
@@ -106,25 +124,28 @@ def parquet_rows(source: str) -> ParquetRows:
     if not files:
         raise ValueError(f"{source!r} is a folder, or a pattern, without a file that ends in .parquet. Name a folder "
                          "of Parquet files, or a pattern such as 'folder/*.parquet'.")
-    first = _schema(files[0])
+    for file in files:
+        if file.suffix != ".parquet":
+            raise ValueError(f"{str(file)!r} is no Parquet file by its name. Several files are read as Parquet alone: "
+                             "end their names in .parquet.")
+    duckdb = connect_duckdb()
+    file_columns(files[0])
+    first = _schema(files[0], duckdb)
+    if NUMBER in map(str.lower, first):
+        raise ValueError(f"{str(files[0])!r} has a column called {NUMBER!r}, DuckDB's word for the number of a row. "
+                         "Rename it.")
     for file in files[1:]:
-        _check_schema(file, _schema(file), files[0], first)
-    counts = [scanned(file, lambda scan: f"SELECT COUNT(*) FROM ({scan}) q")[0][0] for file in files]
+        _check_schema(file, _schema(file, duckdb), files[0], first)
+    rows = dict(scanned(files, lambda scan: "SELECT file_name, num_rows FROM parquet_file_metadata"
+                                            + scan.removeprefix(SCAN + "read_parquet"), place=duckdb))
+    counts = [rows[str(file)] for file in files]
     if not sum(counts):
         raise ValueError(f"The Parquet files of {source!r} have columns but no rows.")
-    return ParquetRows(source, files, np.concatenate([[0], np.cumsum(counts)]).astype(np.intp), first)
+    return ParquetRows(source, files, np.concatenate([[0], np.cumsum(counts)]).astype(np.intp), first, duckdb)
 
 
-def _schema(file: Path) -> dict[str, str]:
-    if file.suffix != ".parquet":
-        raise ValueError(f"{str(file)!r} is no Parquet file by its name. Several files are read as Parquet alone: end "
-                         "their names in .parquet.")
-    file_columns(file)
-    found = {str(row[0]): str(row[1]) for row in scanned(file, lambda scan: f"DESCRIBE {scan}")}
-    if NUMBER in map(str.lower, found):
-        raise ValueError(f"{str(file)!r} has a column called {NUMBER!r}, DuckDB's word for the number of a row. Rename "
-                         "it.")
-    return found
+def _schema(file: Path, duckdb: Any) -> dict[str, str]:
+    return {str(row[0]): str(row[1]) for row in scanned(file, lambda scan: f"DESCRIBE {scan}", place=duckdb)}
 
 
 def _check_schema(file: Path, found: dict[str, str], first: Path, known: dict[str, str]) -> None:
@@ -134,16 +155,6 @@ def _check_schema(file: Path, found: dict[str, str], first: Path, known: dict[st
         if kinds[0] != kinds[1]:
             raise ValueError(f"Column {name!r} is {kinds[0]} in {str(first)!r} and {kinds[1]} in {str(file)!r}. All "
                              "files need the same columns: write that one anew, or leave it out by a pattern.")
-
-
-def _read(file: Path, names: Sequence[str], where: str, rows: int) -> Columns:
-    """Return the named columns of some rows of a file, in their order there."""
-    chosen = ", ".join(f"{DUCKDB.quote(name)} AS c{j}" for j, name in enumerate(names))
-    found = scanned(file, lambda scan: f"SELECT {chosen}, {NUMBER} FROM {scan.removeprefix(SCAN)[:-1]}, "
-                                       f"{NUMBER}=true) WHERE {where} ORDER BY {NUMBER}", "fetchnumpy")
-    if len(found[NUMBER]) != rows:
-        raise ValueError(f"{str(file)!r} has changed while it was read. Run the command again when it does not.")
-    return {name: _plain(found[f"c{j}"]) for j, name in enumerate(names)}
 
 
 def _plain(values: Any) -> Labels:
