@@ -48,8 +48,9 @@ def main():
         write(rows, options.rows)
         model, written = (str(Path(place) / name) for name in ("m.buttress", "out.parquet"))
         command = [sys.executable, "-m", "buttress.cli"]
+        count = str(options.landmarks)
         commands = {
-            "train": [*command, "train", str(rows), "--target", "y", "--landmarks", str(options.landmarks), "-o", model],
+            "train": [*command, "train", str(rows), "--target", "y", "--landmarks", count, "-o", model],
             "predict": [*command, "predict", model, str(rows), "-o", written],
             "judge": [sys.executable, "-c", JUDGING, str(rows), written]}
         print(f"| {options.rows:,} rows x {COLUMNS}, {options.landmarks} landmarks | processor s | peak GB |")

@@ -67,10 +67,10 @@ def quiet(what, share):
     pass
 
 
-def trained(y, report=quiet):
+def trained(y, report=quiet, landmarks=40):
     write_folder(y)
     sample = sampled(parquet_rows("rows"), "y", "auto", 300, 0)
-    return sample, *train_in_batches(sample, landmarks=40, seed=0, max_time=None, report=report)
+    return sample, *train_in_batches(sample, landmarks=landmarks, seed=0, max_time=None, report=report)
 
 
 def features(model, frame):
@@ -115,7 +115,7 @@ def in_order():
 
 
 def test_neither_threads_nor_listings_nor_insertion_order_change_a_bit(monkeypatch):
-    _, model, _ = trained(LABELS)
+    _, model, _ = trained(LABELS, landmarks=200)  # of so many, sums on two threads are other sums
     plain, listed = files.connect_duckdb, Path.rglob
 
     def unordered(*arguments):
@@ -127,7 +127,7 @@ def test_neither_threads_nor_listings_nor_insertion_order_change_a_bit(monkeypat
     monkeypatch.setattr(folder, "connect_duckdb", unordered)
     monkeypatch.setattr(Path, "rglob", lambda self, pattern: sorted(listed(self, pattern), reverse=True))
     with threadpool_limits(limits=2):
-        again, _ = train_in_batches(sampled(parquet_rows("rows"), "y", "auto", 300, 0), landmarks=40, seed=0,
+        again, _ = train_in_batches(sampled(parquet_rows("rows"), "y", "auto", 300, 0), landmarks=200, seed=0,
                                     max_time=None, report=quiet)
     for name in ("coef_", "intercept_"):
         assert np.array_equal(getattr(model.pipeline[-1], name), getattr(again.pipeline[-1], name))
@@ -149,6 +149,14 @@ def test_predictions_are_row_by_row_those_of_one_file_in_memory(call, output):
         assert pl.read_parquet(output).equals(pl.read_parquet(f"whole-{output}"))
     assert sorted(path.name for path in Path().iterdir()) == sorted(
         ["rows", "whole.parquet", "ordered.parquet", "m.buttress", output, f"whole-{output}"])
+
+
+def test_predicted_numbers_are_those_of_one_file_up_to_rounding(call):
+    write_folder(NUMBERS)
+    assert call("train", "rows", "--target", "y", "--sample", 300, "--landmarks", 30, "-o", "m.buttress")[0] == 0
+    assert call("predict", "m.buttress", "rows", "-o", "p.parquet")[0] == 0
+    expected = load("m.buttress").predict(pl.read_parquet("whole.parquet"))[in_order()]
+    np.testing.assert_allclose(pl.read_parquet("p.parquet")["prediction"], expected, rtol=1e-9)
 
 
 def test_any_model_is_asked_in_batches_and_what_it_cannot_read_is_said(call):

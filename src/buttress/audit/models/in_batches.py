@@ -87,6 +87,7 @@ def sampled(rows: ParquetRows, target: str | None, task: str, size: int, seed: i
     return Sample(rows, numbers, table, settled)
 
 
+@threadpool_limits.wrap(limits=1)
 def train_in_batches(
     sample: Sample, *, landmarks: int, seed: int, max_time: float | None, report: Report
 ) -> tuple[TableModel, bool]:
@@ -110,10 +111,9 @@ def train_in_batches(
     def learn(rows: Labels, y: Labels) -> None:
         machine.partial_fit(features.transform(columns.transform(rows)), y, **known)
 
-    with threadpool_limits(limits=1):
-        why = _pass(sample, model, learn, sample.numbers[test], max_time, report)
-        score = score_of(model.pipeline.predict(X[test]), table.target[test], sample.task, seed)
-        learn(X[test], table.target[test])
+    why = _pass(sample, model, learn, sample.numbers[test], max_time, report)
+    score = score_of(model.pipeline.predict(X[test]), table.target[test], sample.task, seed)
+    learn(X[test], table.target[test])
     model.score = score
     if why:
         model.trained_on["notes"] = [*table.notes, (
@@ -147,17 +147,17 @@ def _pass(
     return ""
 
 
+@threadpool_limits.wrap(limits=1)
 def predict_in_batches(model: Any, rows: ParquetRows, put: Write, report: Report) -> list[str]:
     """Write a prediction for every row, and return a few sentences on entries that could not be read."""
     names = [str(name) for name in getattr(model, "feature_names_in_", rows.columns)]
     said: list[str] = []
-    with threadpool_limits(limits=1):
-        for numbers, batch in rows.batches([name for name in names if name in rows.columns]):
-            answer = predictions(model, batch)
-            put({**answer, "row": numbers})
-            where = f"Rows {numbers[0]} to {numbers[-1]}, counted from the first of these: "
-            said += [where + sentence for sentence in remarks(model, batch)] if len(said) < len(names) else []
-            report(f"predicting: {numbers[-1] + 1} of {counted(len(rows), 'row')}", (numbers[-1] + 1) / len(rows))
+    for numbers, batch in rows.batches([name for name in names if name in rows.columns]):
+        answer = predictions(model, batch)
+        put({**answer, "row": numbers})
+        where = f"Rows {numbers[0]} to {numbers[-1]}, counted from the first of these: "
+        said += [where + sentence for sentence in remarks(model, batch)] if len(said) < len(names) else []
+        report(f"predicting: {numbers[-1] + 1} of {counted(len(rows), 'row')}", (numbers[-1] + 1) / len(rows))
     return said
 
 
@@ -176,6 +176,7 @@ class Judged:
                 f"them): {self.wrong} look wrong ({self.wrong / self.rows:.2%}), {self.borderline} are borderline.")
 
 
+@threadpool_limits.wrap(limits=1)
 def judge_in_batches(sample: Sample, seed: int, put: Write, report: Report) -> Judged:
     """Write the verdict on the target of every row of the folder, by a robust fit of the sample.
 
@@ -185,31 +186,30 @@ def judge_in_batches(sample: Sample, seed: int, put: Write, report: Report) -> J
     table = sample.table
     report("judging: a robust fit of the sample", 0.0)
     counts = np.zeros(2, dtype=np.intp)
-    with threadpool_limits(limits=1):
-        columns = table.preparation()
-        X = columns.fit_transform(table.array())
-        logarithms = takes_logarithms(table, sample.task)
-        verdicts, machine = judge(X, table.target, sample.task, held_out=0, seed=seed, logarithms=logarithms)
-        model = sample.model(Pipeline([("columns", columns), ("model", machine)]), "robust")
-        own = {"expected": verdicts.expected, "probability": verdicts.probability, "score": verdicts.score,
-               "verdict": np.array(verdicts.kinds(), dtype=object)}
-        for numbers, batch in sample.rows.batches([*model.feature_names_in_, table.target_name]):
-            y = sample.target(batch)
-            if logarithms and y.min() <= 0:
-                raise ValueError(f"The target {table.target_name!r} is positive in the sample, and {y.min():g} in row "
-                                 f"{numbers[y.argmin()]}. Draw more rows with --sample, or correct that row.")
-            told = judged_by(machine, columns.transform(model.rows_of(batch)), y, logarithms)
-            verdict = np.where(told.probability >= WRONG, "wrong", np.where(
-                told.probability >= BORDERLINE, "borderline", "fine")).astype(object)
-            found = {"expected": told.expected, "probability": told.probability, "score": told.score,
-                     "verdict": verdict}
-            here = np.isin(sample.numbers, numbers)
-            for name, values in found.items():
-                values[sample.numbers[here] - numbers[0]] = own[name][here]
-            counts += [np.sum(verdict == "wrong"), np.sum(verdict == "borderline")]
-            put({"row": numbers, **sample.rows.place(numbers), "given": y, **found})
-            report(f"judging: {numbers[-1] + 1} of {counted(len(sample.rows), 'row')}",
-                   (numbers[-1] + 1) / len(sample.rows))
+    columns = table.preparation()
+    X = columns.fit_transform(table.array())
+    logarithms = takes_logarithms(table, sample.task)
+    verdicts, machine = judge(X, table.target, sample.task, held_out=0, seed=seed, logarithms=logarithms)
+    model = sample.model(Pipeline([("columns", columns), ("model", machine)]), "robust")
+    own = {"expected": verdicts.expected, "probability": verdicts.probability, "score": verdicts.score,
+           "verdict": np.array(verdicts.kinds(), dtype=object)}
+    for numbers, batch in sample.rows.batches([*model.feature_names_in_, table.target_name]):
+        y = sample.target(batch)
+        if logarithms and y.min() <= 0:
+            raise ValueError(f"The target {table.target_name!r} is positive in the sample, and {y.min():g} in row "
+                             f"{numbers[y.argmin()]}. Draw more rows with --sample, or correct that row.")
+        told = judged_by(machine, columns.transform(model.rows_of(batch)), y, logarithms)
+        verdict = np.where(told.probability >= WRONG, "wrong", np.where(
+            told.probability >= BORDERLINE, "borderline", "fine")).astype(object)
+        found = {"expected": told.expected, "probability": told.probability, "score": told.score,
+                 "verdict": verdict}
+        here = np.isin(sample.numbers, numbers)
+        for name, values in found.items():
+            values[sample.numbers[here] - numbers[0]] = own[name][here]
+        counts += [np.sum(verdict == "wrong"), np.sum(verdict == "borderline")]
+        put({"row": numbers, **sample.rows.place(numbers), "given": y, **found})
+        report(f"judging: {numbers[-1] + 1} of {counted(len(sample.rows), 'row')}",
+               (numbers[-1] + 1) / len(sample.rows))
     return Judged(len(sample.rows), len(table), *counts.tolist())
 
 
