@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from buttress import RobustKernelClassifier, RobustKernelRegressor, cli
+from buttress.audit.models import in_batches
 from buttress.audit.models.in_batches import in_parts, judge_in_batches, predict_in_batches, sampled, train_in_batches
 from buttress.audit.reading import folder
 from buttress.audit.reading.folder import is_folder, parquet_rows
@@ -54,7 +55,7 @@ def call(monkeypatch, capsys):
 
 def write_folder(y, place="rows", ends=(0, 250, 251, 700, N)):
     """Write the rows into files of several groups of rows, in names that need quoting."""
-    whole = pl.DataFrame({"a": A.astype(np.float32), 'b"s': B, "ki'nd": KIND.tolist(), "y": y})
+    whole = pl.DataFrame({"a": A.astype(np.float32), 'b"s': B, "ki'n{d}": KIND.tolist(), "y": y})
     names = ["it's [1].parquet", "more/b\".parquet", "more/c.parquet", "more/d.parquet"]
     Path(place, "more").mkdir(parents=True)
     for name, first, end in zip(names, ends[:-1], ends[1:], strict=True):
@@ -166,7 +167,7 @@ def test_any_model_is_asked_in_batches_and_what_it_cannot_read_is_said(call):
     assert call("predict", "m.buttress", "rows/more/[cd].parquet", "-o", "p.csv")[0] == 0
     assert pl.read_csv("p.csv")["prediction"].to_list() == pl.read_csv("one.csv")["prediction"][251:].to_list()
     Path("other").mkdir()
-    pl.DataFrame({"a": A, 'b"s': B, "ki'nd": ["new"] * N}).write_parquet("other/o.parquet")
+    pl.DataFrame({"a": A, 'b"s': B, "ki'n{d}": ["new"] * N}).write_parquet("other/o.parquet")
     code, _, err = call("predict", "m.buttress", "other", "-o", "p.csv")
     assert code == 0
     assert "Rows 0 to 99" in err
@@ -277,7 +278,7 @@ def prepared(sample):
     """All rows in the order of the folder, and those of the sample, scaled and coded by the sample, by hand."""
     frame = pl.read_parquet("whole.parquet")[in_order()]
     numbers = frame[["a", 'b"s']].to_numpy().astype(float)
-    kinds = np.array(["(missing)" if kind is None else kind for kind in frame["ki'nd"].to_list()])
+    kinds = np.array(["(missing)" if kind is None else kind for kind in frame["ki'n{d}"].to_list()])
     coded = kinds[:, None] == np.array(["(missing)", "u", "v"])
     X = np.hstack([StandardScaler().fit(numbers[sample.numbers]).transform(numbers), coded.astype(float)])
     return X, X[sample.numbers], frame["y"].to_numpy()
@@ -361,11 +362,14 @@ NO_TARGET = pl.when(pl.int_range(pl.len()) == 3).then(None).otherwise(pl.col("y"
     (lambda: every_file(lambda path: pl.read_parquet(path, glob=False)[:0].write_parquet(path)), "no rows"),
     (lambda: every_file(lambda path: pl.read_parquet(path, glob=False).with_columns(y=pl.lit("same"))
                         .write_parquet(path)), "has only one value, 'same'"),
+    (lambda: every_file(lambda path: pl.read_parquet(path, glob=False).with_columns(
+        y=path.name + pl.int_range(pl.len()).cast(pl.String)).write_parquet(path)), "more than 500 different values"),
     (lambda: spoil("z", y=pl.when(pl.int_range(pl.len()) == 3).then(pl.lit("rare")).otherwise(pl.col("y"))),
      "'rare', which none of the 300 rows of the sample has.*--sample"),
 ])
-def test_what_is_wrong_with_a_folder_is_named(call, make, message):
+def test_what_is_wrong_with_a_folder_is_named(call, make, message, monkeypatch):
     write_folder(LABELS)
+    monkeypatch.setattr(in_batches, "MOST_CLASSES", 500)
     make()
     code, out, err = call("train", "rows", "--target", "y", "--sample", 300, "-o", "m.buttress")
     assert code == 2
@@ -375,7 +379,20 @@ def test_what_is_wrong_with_a_folder_is_named(call, make, message):
     assert not Path("m.buttress").exists()
 
 
-def test_targets_that_are_no_numbers_and_values_of_which_a_sample_has_none(call):
+def test_numbers_are_no_classes_but_a_class_among_floats_is():
+    """Of 900 different numbers a sample has a third; of three that stand for classes it must have all."""
+    write_folder(np.where(np.arange(N) == 500, 2.0, (SCORE > 0).astype(float)))
+    with pytest.raises(ValueError, match=r"holds 2\.0, which none of the 30 rows"):
+        sampled(parquet_rows("rows"), "y", "auto", 30, 0)
+    assert sampled(parquet_rows("rows"), "y", "regression", 30, 0).task == "regression"
+    for path in Path("rows").rglob("*.parquet"):
+        frame = pl.read_parquet(path, glob=False)
+        frame.with_columns(pl.col("y").cast(pl.Decimal(10, 1))).write_parquet(path)
+    with pytest.raises(ValueError, match=r"holds 2\.0, which none of the 30 rows"):
+        sampled(parquet_rows("rows"), "y", "auto", 30, 0)
+
+
+def test_a_number_that_is_none_is_a_missing_target(call):
     numbers = np.where(np.arange(N) == 500, np.nan, NUMBERS)
     write_folder(numbers)
     code, _, err = call("train", "rows", "--target", "y", "-o", "m.buttress")

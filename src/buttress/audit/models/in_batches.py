@@ -26,9 +26,9 @@ from buttress.audit.models.answering import PARQUET, predictions, remarks, write
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.models.training import given_words, score_of
 from buttress.audit.protocols import Labels, Report
-from buttress.audit.reading.folder import Columns, Numbers, ParquetRows
+from buttress.audit.reading.folder import MOST_CLASSES, Columns, Numbers, ParquetRows
 from buttress.audit.reading.split import split
-from buttress.audit.reading.table import Table, as_array, labels_as_read, make_table, read_as_before
+from buttress.audit.reading.table import Table, as_array, labels_as_read, make_table, read_as_before, settle_task
 from buttress.batched_ridge import BatchedRidge, BatchedRidgeClassifier
 from buttress.features import Nystroem
 
@@ -75,16 +75,27 @@ def sampled(rows: ParquetRows, target: str | None, task: str, size: int, seed: i
     numbers = np.sort(drawn).astype(np.intp)
     columns = rows.at(numbers, list(rows.columns))
     y = columns.pop(target)
-    seen = set(map(str, y.tolist()))
-    absent = [value for value in values if str(value) not in seen]
-    if absent and len(values) <= size:
-        raise ValueError(f"The target {target!r} holds {absent[0]!r}, which none of the {len(y)} rows of the sample "
-                         f"has. Draw more with --sample, or write the files without rows of such few.")
+    _check_classes(target, values, y, task)
     table, settled = make_table(columns, y, target, task, numbers)
     if len(table) < len(y):
         raise ValueError(f"The target {target!r} holds entries that mean that it is missing, such as "
                          f"{next(iter(table.target_words))!r}. Write the files without such rows.")
     return Sample(rows, numbers, table, settled)
+
+
+def _check_classes(target: str, values: Labels, drawn: Labels, task: str) -> None:
+    """Refuse classes of a folder that the sample does not hold, or that are too many; of numbers to predict none."""
+    numbers = values.dtype.kind in "iuf"
+    if (settle_task(values, target, task) if numbers else task) == "regression":
+        return
+    if len(values) > MOST_CLASSES:
+        raise ValueError(f"The target {target!r} holds more than {MOST_CLASSES} different values. Name a column of "
+                         "fewer classes, or one of numbers with --task regression.")
+    seen = set(drawn.tolist())
+    absent = [value for value in values.tolist() if value not in seen]
+    if absent:
+        raise ValueError(f"The target {target!r} holds {absent[0]!r}, which none of the {len(drawn)} rows of the "
+                         "sample has. Draw more with --sample, or write the files without rows of such few.")
 
 
 @threadpool_limits.wrap(limits=1)

@@ -63,8 +63,8 @@ class ParquetRows:
         of = np.searchsorted(self.starts, rows, side="right") - 1
         return {"file": np.array([str(file) for file in self.files])[of], "row_in_file": rows - self.starts[of]}
 
-    def check_target(self, name: str | None) -> list[object]:
-        """Return the different values of a target, sorted; of floats, and of many, none.
+    def check_target(self, name: str | None) -> Labels:
+        """Return the different values of a target, ``MOST_CLASSES`` and one of more.
 
         Raises ValueError where there is no such column, where a row has no target, naming the file, and where all rows
         have one value.
@@ -82,14 +82,13 @@ class ParquetRows:
             if gone := self._count(file, absent):
                 raise ValueError(f"The target {name!r} is missing in {counted(gone, 'row')} of {str(file)!r}. Write "
                                  "the files without such rows, or fill them in.")
-        limit = MOST_CLASSES + 1
-        values = scanned(self.files, lambda scan: f"SELECT DISTINCT {quoted} FROM ({scan}) q LIMIT {limit}",
-                         place=self.duckdb)
+        found = scanned(self.files, lambda scan: f"SELECT DISTINCT {quoted} AS value FROM ({scan}) q "
+                                                 f"LIMIT {MOST_CLASSES + 1}", "fetchnumpy", self.duckdb)
+        values = _plain(found["value"])
         if len(values) == 1:
-            raise ValueError(f"The target {name!r} of {self.source!r} has only one value, {values[0][0]!r}: there is "
-                             "nothing to predict. Add files with other values, or name another column.")
-        return [] if real or len(values) > MOST_CLASSES else sorted((value for value, in values), key=str)
-
+            raise ValueError(f"The target {name!r} of {self.source!r} has only one value, {values.tolist()[0]!r}: "
+                             "there is nothing to predict. Add files with other values, or name another column.")
+        return np.sort(values)
 
     def _count(self, files: FileSource, condition: str) -> int:
         """Return how many rows of files meet a condition."""
