@@ -46,10 +46,10 @@ class RidgeSums(Documented, BaseEstimator, ABC):
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to X of shape (n, d) and y of shape (n,) as one batch; returns self.
 
-        Raises ValueError for alpha <= 0, NaN, inf and entries beyond 1e100 (naming the column), negative weights, of
-        labels also for fewer than two classes.
+        Raises ValueError for alpha <= 0, NaN, inf and entries beyond 1e100 (naming the column), negative weights, fewer
+        than two rows, of labels also for fewer than two classes.
         """
-        return self._learn(X, y, None, sample_weight, True)
+        return self._learn(X, y, None, sample_weight, True, 2)
 
     @all_or_nothing
     def partial_fit(
@@ -60,7 +60,7 @@ class RidgeSums(Documented, BaseEstimator, ABC):
         The first call of a classifier needs all ``classes``, the labels that may come. Batches give the fit to all of
         their rows, in any order, up to rounding; in one order they give the same bits.
         """
-        return self._learn(X, y, classes, sample_weight, not hasattr(self, "_sums"))
+        return self._learn(X, y, classes, sample_weight, not hasattr(self, "_sums"), 1)
 
     @all_or_nothing
     def merge(self, other: "RidgeSums") -> Self:
@@ -80,11 +80,12 @@ class RidgeSums(Documented, BaseEstimator, ABC):
         return self._keep(self._sums + moved.T @ other._sums @ moved, self.n_rows_seen_ + other.n_rows_seen_)
 
     def _learn(
-        self, X: MatrixLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: ArrayLike | None, first: bool
+        self, X: MatrixLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: ArrayLike | None, first: bool,
+        min_rows: int,
     ) -> Self:
         check_number("alpha", self.alpha, 0)
         numeric = isinstance(self, RegressorMixin)
-        rows, labels = check_X_y(self, X, y, numeric_target=numeric, min_rows=1, reset=first)
+        rows, labels = check_X_y(self, X, y, numeric_target=numeric, min_rows=min_rows, reset=first)
         targets = self._targets(labels, classes, first)
         weight = check_weights(sample_weight, rows)[:, None]
         given = np.hstack([rows, targets])
