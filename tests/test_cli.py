@@ -100,6 +100,7 @@ def bad(tmp_path):
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
+    (tmp_path / "nothing").mkdir()
     return tmp_path
 
 
@@ -135,7 +136,7 @@ def bad(tmp_path):
         (["breast_cancer", "--ignore", "BUT999"], "no finding 'BUT999'"),
         (["breast_cancer", "--model", "nope"], "is not a file"),
         (["inf.csv", "--target", "y", "--format", "xls"], "--format must be"),
-        (["."], "is a folder"),
+        (["nothing"], "is a folder, or a pattern, without a file"),
         (["breast_cancer", "--no-such-option"], "--no-such-option"),
         (["breast_cancer", "--max-time", "long"], "--max-time"),
         ([], "Missing argument"),

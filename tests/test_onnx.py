@@ -19,6 +19,8 @@ from buttress import (
     SVDD,
     SVR,
     AdversarialSVC,
+    BatchedRidge,
+    BatchedRidgeClassifier,
     FreeRangeSVC,
     KernelClassifier,
     KernelRegressor,
@@ -67,8 +69,9 @@ CLASSIFIERS = [
     RobustKernelClassifier(random_state=0),
     SeverClassifier(),
     LeastSquaresClassifier(),
+    BatchedRidgeClassifier(),
 ]
-REGRESSORS = [SVR(), NuSVR(), LinearSVR(), KernelRegressor(), RobustKernelRegressor(random_state=0),
+REGRESSORS = [SVR(), BatchedRidge(), NuSVR(), LinearSVR(), KernelRegressor(), RobustKernelRegressor(random_state=0),
               RobustLinearRegressor(random_state=0),
               CRR(), STIR(), TrimmedLikelihoodRegressor(), SeverRegressor()]
 

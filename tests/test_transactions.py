@@ -85,7 +85,7 @@ def test_a_refused_fit_leaves_the_model(estimator):
 @CASES
 def test_a_fit_refused_for_a_parameter_leaves_the_model(estimator):
     model = fitted(estimator)
-    name = next(name for name in ("gamma", "max_iter", "eps", "contamination") if name in model.get_params())
+    name = next(name for name in ("gamma", "max_iter", "eps", "contamination", "alpha") if name in model.get_params())
     model.set_params(**{name: -7})
     before = dict(vars(model))
     with pytest.raises(ValueError, match=name):

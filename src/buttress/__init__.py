@@ -15,6 +15,8 @@ _HOME = {
     "AdversarialLinearSVC": "buttress.adversarial",
     "AdversarialSVC": "buttress.adversarial",
     "AuditResult": "buttress.audit.result",
+    "BatchedRidge": "buttress.batched_ridge",
+    "BatchedRidgeClassifier": "buttress.batched_ridge",
     "Budget": "buttress.threats",
     "bounded_loss": "buttress.robust",
     "bounded_loss_scorer": "buttress.robust",

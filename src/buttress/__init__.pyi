@@ -24,6 +24,8 @@ from buttress.adversarial import RobustBoostingRegressor as RobustBoostingRegres
 from buttress.adversarial import StochasticAdvSVM as StochasticAdvSVM
 from buttress.audit.call import audit as audit
 from buttress.audit.result import AuditResult as AuditResult
+from buttress.batched_ridge import BatchedRidge as BatchedRidge
+from buttress.batched_ridge import BatchedRidgeClassifier as BatchedRidgeClassifier
 from buttress.certainty.detector import ConformalDetector as ConformalDetector
 from buttress.certainty.detector import novel_columns as novel_columns
 from buttress.displays import CertifiedBoundaryDisplay as CertifiedBoundaryDisplay

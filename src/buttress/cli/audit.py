@@ -11,15 +11,18 @@ import typer
 from buttress._suggest import counted, near
 from buttress.audit.options import Effort, Metric, Options
 from buttress.audit.writing.words import HEADINGS, WITHOUT_JINJA, columns_of_task
+from buttress.cli.folders import Data, Sampled, check_options, judge_folder, sample_of
 from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, number_in, progress
 
 if TYPE_CHECKING:
+    from buttress.audit.models.in_batches import Sample
     from buttress.audit.reading.table import Table
     from buttress.audit.result import AuditResult
     from buttress.relational import EntityFeatures
     from buttress.threats import ThreatModel
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".skops")  # how files that can run code when they are read are called
+OF_FILES = ("file_format", "test")  # options of one table
 CUT_SHORT = 3  # the exit code of an audit that --max-time ended
 
 
@@ -50,8 +53,8 @@ Kept = Annotated[str | None, typer.Option(
 
 @app.command(short_help="What is wrong with a table, and which model to use.")
 def audit(
-    data: Annotated[str, typer.Argument(help="A CSV or Parquet file, a join in a TOML file, or a bundled set such "
-                                       "as breast_cancer.")],
+    context: typer.Context,
+    data: Data,
     target: Annotated[str | None, typer.Option(help="The column to predict; of a join, table.column.")] = None,
     file_format: Format = None,
     task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
@@ -74,28 +77,34 @@ def audit(
     fail_on: FailOn = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Code of a finding to leave out, such as BUT005.")] = None,
     checkpoint: Kept = None,
+    sample: Sampled = None,
 ) -> None:
-    """Show what breaks a plain SVM on DATA, what a robust one recovers, and which rows look wrong."""
+    """Show what breaks a plain SVM on DATA, what a robust one recovers, and which rows look wrong.
+
+    Of a folder a sample is audited; then every row is judged by a robust fit of the sample.
+    """
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
-    _check_output(output)
     check_numbers(eps, max_time, rows, seed)
-    _check_files({"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
-    table, settled, made = read_table(data, target, file_format, task.value, test)
+    _check_files(output, {"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
+    drawn = sample_of(data, target, task.value, sample, seed) if check_options(context, data, *OF_FILES) else None
+    table, settled, made = read_table(data, target, file_format, task.value, test, drawn)
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
-
     options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
                       metric, declared_in(threat))
     with ctrl_c(), progress() as watch:
         result = audit_table(_fitted(model), table, settled, options, watch.report, STARTED, data,
                              newer=_newer(against, made), checkpoint=checkpoint, tell=watch.tell)
-    _judge(result, output, floors, fail_on or [])
+    _judge(result, output, floors, fail_on or [], drawn, seed)
 
 
 def read_table(
     data: str, target: str | None, file_format: str | None, task: str, test: Path | None = None,
+    drawn: "Sample | None" = None,
 ) -> tuple["Table", str, "EntityFeatures | None"]:
-    """Return the table of DATA, the task, and of a join the features that were learned."""
+    """Return the table of DATA, the task, and of a join the features that were learned; of a folder what is drawn."""
+    if drawn is not None:
+        return drawn.table, drawn.task, None
     if is_join(data):
         if test is not None:
             raise ValueError("--test is for tables in one file. Declare the rows of a join with as_of, and use --time.")
@@ -133,11 +142,15 @@ def declared_in(threat: Path | None) -> "ThreatModel | None":
     return ThreatModel.from_toml(threat)
 
 
-def _judge(result: "AuditResult", output: Path, floors: dict[str, float], fail_on: list[str]) -> None:
-    """Show and write the result.
+def _judge(
+    result: "AuditResult", output: Path, floors: dict[str, float], fail_on: list[str], drawn: "Sample | None", seed: int
+) -> None:
+    """Show and write the result, of a folder with a verdict on every row.
 
     Leave with exit code 1, and a line for each reason, where the user asked for that; with 3 if it was cut short.
     """
+    if drawn is not None:
+        judge_folder(drawn, result, output, seed)
     _show(result, result.save(output))
     missed = result.missed({key: floor for key, floor in floors.items() if key in result.columns})
     missed += result.failing(fail_on)
@@ -174,8 +187,12 @@ def _show(result: "AuditResult", paths: list[Path]) -> None:
         console.print(WITHOUT_JINJA, soft_wrap=True, markup=False, highlight=False)
 
 
-def _check_files(files: dict[str, Path | None], trusted: bool) -> None:
-    """Refuse files that are not there, and a pickle that the user did not say they trust, before it is opened."""
+def _check_files(output: Path, files: dict[str, Path | None], trusted: bool) -> None:
+    """Refuse files that are not there, and a pickle that the user did not say they trust, before it is opened.
+
+    The folder of the output is refused first, where it could not be written.
+    """
+    _check_output(output)
     model = files["model"]
     for option, path in files.items():
         if path is not None and not path.is_file():

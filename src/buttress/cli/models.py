@@ -9,10 +9,21 @@ import typer
 
 from buttress._suggest import counted
 from buttress.audit.options import Effort
-from buttress.cli.audit import Declared, Format, Task, check_numbers, declared_in, read_table
+from buttress.cli.audit import CUT_SHORT, Declared, Format, Task, check_numbers, declared_in, read_table
+from buttress.cli.folders import (
+    Data,
+    Landmarks,
+    Sampled,
+    check_options,
+    is_folder,
+    predict_folder,
+    sample_of,
+    train_folder,
+)
 from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, number_in, progress
 
 if TYPE_CHECKING:
+    from buttress._types import Predictor
     from buttress.audit.models.attacking import Robustness
     from buttress.audit.models.table_model import TableModel
     from buttress.audit.protocols import Labels
@@ -99,8 +110,8 @@ def fit(
 
 @app.command(short_help="Train a model on a table, and write it to a file.")
 def train(
-    data: Annotated[str, typer.Argument(help="A CSV or Parquet file, a join in a TOML file, or a bundled set such as "
-                                            "breast_cancer.")],
+    context: typer.Context,
+    data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
     target: Annotated[str | None, typer.Option(help="The column to predict; of a join, table.column.")] = None,
     estimator: Annotated[Family, typer.Option(help="What to train; by default what an audit recommends.")] = (
@@ -111,10 +122,18 @@ def train(
     effort: Annotated[Effort, typer.Option(help="How much the audit measures that recommends.")] = Effort.standard,
     max_time: Annotated[float | None, typer.Option(help="Most seconds of a fit, where the estimator can stop.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    sample: Sampled = None,
+    landmarks: Landmarks = None,
 ) -> None:
-    """Train a model on all rows of DATA and write it with its columns, its labels as written, and its score."""
+    """Train a model on all rows of DATA and write it with its columns, its labels as written, and its score.
+
+    Of a folder a machine on landmarks learns from all rows in batches. Ctrl-C leaves the one of the rows so far.
+    """
     check_file(output)
-    check_numbers(eps, None, None, seed)
+    check_numbers(eps, max_time, None, seed)
+    if check_options(context, data, "estimator", "file_format", "eps", "effort"):
+        _train_folder(data, output, target, task, sample, landmarks, seed, max_time)
+        return
     table, settled, made = read_table(data, target, file_format, task.value)
     from buttress.audit.models.labels import texts_of
     from buttress.audit.models.training import estimators, named
@@ -132,6 +151,21 @@ def train(
     model.made = made
     save(model, output)
     _show(model, output)
+
+
+def _train_folder(
+    data: str, output: Path, target: str | None, task: Task, sample: int | None, landmarks: int | None, seed: int,
+    max_time: float | None,
+) -> None:
+    """Train on a folder; exit code 3 where Ctrl-C or --max-time cut it short."""
+    drawn = sample_of(data, target, task.value, sample, seed)
+    model, cut = train_folder(drawn, landmarks, seed, max_time)
+    from buttress.persistence import save
+
+    save(model, output)
+    _show(model, output)
+    if cut:
+        raise typer.Exit(CUT_SHORT)
 
 
 def _recommended(table: "Table", task: str, eps: float, effort: Effort, seed: int) -> str:
@@ -165,7 +199,8 @@ def _show(model: "TableModel", output: Path) -> None:
 @app.command(short_help="Predict every row of a file with a model.")
 def predict(
     model: Annotated[Path, typer.Argument(help="A model file, of buttress train, fit or save.")],
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet of new rows; for a model over a join, the join's TOML.")],
+    data: Annotated[Path, typer.Argument(help="CSV, Parquet or a folder of it with new rows; for a model over a join, "
+                                              "the join's TOML.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the predictions, CSV or Parquet.")],
     file_format: Format = None,
 ) -> None:
@@ -175,26 +210,25 @@ def predict(
     from buttress.audit.models.answering import check_format, write
 
     check_format(output)
-    for path in (model, data):
-        check_input(path, output)
-    answer, said = _answer(model, data, file_format)
-    write(answer, output)
+    check_input(model, output)
+    if is_folder(str(data)):
+        rows, said = predict_folder(_loaded(model, data), str(data), output)
+    else:
+        check_input(data, output)
+        answer, said = _answer(model, data, file_format)
+        write(answer, output)
+        rows = len(answer["row"])
     for remark in said:
         typer.echo(f"buttress: {printable(remark)}", err=True)
-    typer.echo(f"{counted(len(answer['row']), 'row')} predicted. Written: {output}")
+    typer.echo(f"{counted(rows, 'row')} predicted. Written: {output}")
 
 
 def _answer(path: Path, data: Path, file_format: str | None) -> tuple[dict[str, "Labels"], list[str]]:
     """Return the predictions for a table, or for the rows of a join's label table, and what is to be said of them."""
-    from buttress.persistence import load
     from buttress.relational import RelationalLinearSVC
 
-    model = load(path)
+    model = _loaded(path, data)
     made = getattr(model, "made", None)
-    joined = made is not None or isinstance(model, RelationalLinearSVC)
-    if joined != (data.suffix.lower() == ".toml"):
-        needed = "the TOML file that declares its join" if joined else "a CSV or Parquet file, not a join"
-        raise ValueError(f"{path.name} holds a model that predicts from {needed}. Got {data.name}.")
     if isinstance(model, RelationalLinearSVC):
         from buttress.relational.command import predict_file
 
@@ -210,6 +244,19 @@ def _answer(path: Path, data: Path, file_format: str | None) -> tuple[dict[str, 
 
     columns = read_file(str(data), file_format)
     return predictions(model, columns), remarks(model, columns)
+
+
+def _loaded(path: Path, data: Path) -> "Predictor":
+    """Return the model in a file; ValueError where it predicts from a join and DATA is none, or the other way."""
+    from buttress.persistence import load
+    from buttress.relational import RelationalLinearSVC
+
+    model: Predictor = load(path)
+    joined = getattr(model, "made", None) is not None or isinstance(model, RelationalLinearSVC)
+    if joined != (data.suffix.lower() == ".toml"):
+        needed = "the TOML file that declares its join" if joined else "a CSV or Parquet file, not a join"
+        raise ValueError(f"{path.name} holds a model that predicts from {needed}. Got {data.name}.")
+    return model
 
 
 @app.command(short_help="How accurate a model stays when inputs are moved.")

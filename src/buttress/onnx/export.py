@@ -26,6 +26,7 @@ MODELS = {
     "buttress.adversarial": (
         "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC", "FreeRangeSVC",
         "StochasticAdvSVM"),
+    "buttress.batched_ridge": ("BatchedRidge", "BatchedRidgeClassifier"),
     "buttress.least_squares": ("LeastSquaresClassifier",),
     "buttress.linear": ("LinearSVC",),
     "buttress.linear_svr": ("LinearSVR",),

@@ -51,9 +51,9 @@ def train(
     rows = table.array()
     train_rows, test_rows, _ = split(table, task == "classification", seed)
     first = _fit(table, name, estimator, rows[train_rows], table.target[train_rows], max_time)
-    score = _score(answers(first, rows[test_rows]), table.target[test_rows], task, seed)
+    score = score_of(answers(first, rows[test_rows]), table.target[test_rows], task, seed)
     pipeline = _fit(table, name, estimator, rows, table.target, max_time)
-    given = _given(table, pipeline) if task == "classification" else []
+    given = given_words(table, pipeline.classes_ if task == "classification" else np.empty(0))
     return TableModel(
         table.target_name, task, name, pipeline, list(table.numeric), list(table.categorical),
         {column: notation for column, notation in table.read_as.items() if column != table.target_name}, given,
@@ -72,15 +72,16 @@ def _fit(
     return Pipeline([("columns", preparation), ("model", model.fit(X, y))])
 
 
-def _score(predicted: Labels, y: Labels, task: str, seed: int) -> dict[str, float | str]:
+def score_of(predicted: Labels, y: Labels, task: str, seed: int) -> dict[str, float | str]:
+    """Return the score of predictions of held-out rows, its metric, interval and rows."""
     metric = "accuracy" if task == "classification" else "RMSE"
     cell = accuracy(predicted == y) if task == "classification" else rmse(predicted - y, seed)
     assert cell.value is not None
     return {"metric": metric, "value": cell.value, "interval": cell.interval(), "rows": len(y)}
 
 
-def _given(table: Table, pipeline: Pipeline) -> list[object]:
-    """Return the classes as they stand in the data, plain Python values, in the order of the pipeline's."""
+def given_words(table: Table, labels: Labels) -> list[object]:
+    """Return classes as they stand in the data, plain Python values, in the order of the table's ``labels``."""
     values = np.asarray(table.given_target)[table.places]
     first = {code: value for value, code in zip(values[::-1].tolist(), table.target[::-1].tolist(), strict=True)}
-    return [first[code] for code in pipeline.classes_.tolist()]
+    return [first[code] for code in labels.tolist()]

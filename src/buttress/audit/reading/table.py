@@ -223,7 +223,7 @@ def _settle_target(table: Table, task: str) -> str:
     if y.dtype.kind == "f":
         refuse_extremes(name, y, table.row_numbers)
     task = settle_task(y, name, task)
-    table.target = y.astype(np.float64) if task == "regression" else _as_labels(y)
+    table.target = y.astype(np.float64) if task == "regression" else labels_as_read(y)
     return task
 
 
@@ -382,6 +382,6 @@ def settle_task(y: NDArray[Any], name: str, task: str) -> str:
     return task if task != "auto" else ("classification" if classes else "regression")
 
 
-def _as_labels(y: NDArray[Any]) -> NDArray[Any]:
+def labels_as_read(y: NDArray[Any]) -> NDArray[Any]:
     """Return class labels as text, or as whole numbers where they are numbers."""
     return y.astype(np.int64) if y.dtype.kind in "iuf" else np.array([str(value) for value in y])

@@ -27,12 +27,15 @@ def connect_duckdb(path: str = ":memory:", read_only: bool = False) -> Any:
                          "another kind, such as SQLite's, read its tables into frames.") from error
 
 
-def scanned(path: FileSource, statement: Callable[[str], str], fetch: str = "fetchall") -> Any:
+def scanned(
+    path: FileSource, statement: Callable[[str], str], fetch: str = "fetchall", place: Any = None
+) -> Any:
     """Run a statement of the SELECT that reads a file, and fetch it all; ValueError for a file that cannot be read.
 
-    DuckDB reads on while it is fetched from, so that a bad row far down shows only then.
+    DuckDB reads on while it is fetched from, so that a bad row far down shows only then. ``place`` is a DuckDB that is
+    kept for many statements; to start one takes as long as to read thousands of rows.
     """
-    connection = connect_duckdb()
+    connection = place or connect_duckdb()
     scan = scan_of(path)
     try:
         with cancelled_in_time(connection.interrupt):

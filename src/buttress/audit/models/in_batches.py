@@ -1,0 +1,243 @@
+"""Models of more rows than memory holds: trained, asked, and judging targets, a batch at a time.
+
+Of a folder a sample is read whole: it says how columns are read, scaled and coded, and holds the landmarks. Everything
+else is learned, predicted and judged from batches in the order of :mod:`buttress.audit.reading.folder`, on one thread
+of the linear algebra, so that the result depends on the files, parameters and seed alone.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from threadpoolctl import threadpool_limits
+
+from buttress._suggest import counted
+from buttress.audit.baselines import takes_logarithms
+from buttress.audit.measuring.judging import judged_by
+from buttress.audit.measuring.suspicion import BORDERLINE, WRONG, judge
+from buttress.audit.models.answering import PARQUET, predictions, remarks, write
+from buttress.audit.models.table_model import TableModel
+from buttress.audit.models.training import given_words, score_of
+from buttress.audit.protocols import Labels, Report
+from buttress.audit.reading.folder import MOST_CLASSES, Columns, Numbers, ParquetRows
+from buttress.audit.reading.split import split
+from buttress.audit.reading.table import Table, as_array, labels_as_read, make_table, read_as_before, settle_task
+from buttress.batched_ridge import BatchedRidge, BatchedRidgeClassifier
+from buttress.features import Nystroem
+
+LANDMARKS = "least squares on landmarks"
+Write = Callable[[Mapping[str, Labels]], None]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A table of rows drawn from a folder, ``numbers`` (n,) are theirs in it, and the task."""
+
+    rows: ParquetRows
+    numbers: Numbers
+    table: Table
+    task: str
+
+    def target(self, columns: Columns) -> Labels:
+        """Return the targets of other rows as the table has them: numbers, or labels."""
+        name = self.table.target_name
+        if self.task == "regression":
+            return read_as_before(name, columns[name], self.table.read_as.get(name))
+        return labels_as_read(as_array(columns[name]))
+
+    def model(self, pipeline: Pipeline, estimator: str) -> TableModel:
+        """Return a model of the table's columns around a pipeline of estimators on them."""
+        table = self.table
+        labels = np.unique(table.target) if self.task == "classification" else np.empty(0)
+        given = given_words(table, labels)
+        read_as = {name: notation for name, notation in table.read_as.items() if name != table.target_name}
+        return TableModel(table.target_name, self.task, estimator, pipeline, list(table.numeric),
+                          list(table.categorical), read_as, given, [str(word) for word in given],
+                          trained_on={"source": self.rows.source, "rows": 0, "notes": list(table.notes)})
+
+
+def sampled(rows: ParquetRows, target: str | None, task: str, size: int, seed: int) -> Sample:
+    """Return a table of ``size`` rows drawn without replacement, of all where there are fewer.
+
+    Raises ValueError as :func:`make_table`, for targets that are missing anywhere in the folder, for a target of one
+    value, and for a class that the sample does not hold.
+    """
+    values = rows.check_target(target)
+    assert target is not None
+    drawn = np.random.default_rng(seed).choice(len(rows), min(size, len(rows)), replace=False)
+    numbers = np.sort(drawn).astype(np.intp)
+    columns = rows.at(numbers, list(rows.columns))
+    y = columns.pop(target)
+    _check_classes(target, values, y, task)
+    table, settled = make_table(columns, y, target, task, numbers)
+    if len(table) < len(y):
+        raise ValueError(f"The target {target!r} holds entries that mean that it is missing, such as "
+                         f"{next(iter(table.target_words))!r}. Write the files without such rows.")
+    return Sample(rows, numbers, table, settled)
+
+
+def _check_classes(target: str, values: Labels, drawn: Labels, task: str) -> None:
+    """Refuse classes of a folder that the sample does not hold, or that are too many; of numbers to predict none."""
+    numbers = values.dtype.kind in "iuf"
+    if (settle_task(values, target, task) if numbers else task) == "regression":
+        return
+    if len(values) > MOST_CLASSES:
+        raise ValueError(f"The target {target!r} holds more than {MOST_CLASSES} different values. Name a column of "
+                         "fewer classes, or one of numbers with --task regression.")
+    seen = set(drawn.tolist())
+    absent = [value for value in values.tolist() if value not in seen]
+    if absent:
+        raise ValueError(f"The target {target!r} holds {absent[0]!r}, which none of the {len(drawn)} rows of the "
+                         "sample has. Draw more with --sample, or write the files without rows of such few.")
+
+
+@threadpool_limits.wrap(limits=1)
+def train_in_batches(
+    sample: Sample, *, landmarks: int, seed: int, max_time: float | None, report: Report
+) -> tuple[TableModel, bool]:
+    """Return a machine on landmarks of all rows, and whether it was cut short.
+
+    The score is that of the rows of the sample that are held out (30%) under the fit to all others; then they are
+    learned too. Ctrl-C, or ``max_time`` seconds, ends it with the model of the rows so far, which a note says; Ctrl-C
+    in the first batch is passed on.
+    """
+    table = sample.table
+    classifies = sample.task == "classification"
+    train, test, _ = split(table, classifies, seed)
+    X = table.array()
+    columns = table.preparation().fit(X[train])
+    features = Nystroem(n_components=landmarks, landmarks="uniform", random_state=seed)
+    features.fit(columns.transform(X[train]))
+    machine = BatchedRidgeClassifier() if classifies else BatchedRidge()
+    model = sample.model(Pipeline([("columns", columns), ("features", features), ("model", machine)]), LANDMARKS)
+    known = {"classes": np.unique(table.target)} if classifies else {}
+
+    def learn(rows: Labels, y: Labels) -> None:
+        machine.partial_fit(features.transform(columns.transform(rows)), y, **known)
+
+    why = _pass(sample, model, learn, sample.numbers[test], max_time, report)
+    score = score_of(model.pipeline.predict(X[test]), table.target[test], sample.task, seed)
+    learn(X[test], table.target[test])
+    model.score = score
+    if why:
+        model.trained_on["notes"] = [*table.notes, (
+            f"{why} ended the training after {machine.n_rows_seen_} of {len(sample.rows)} rows: the first of them, in "
+            "the order of the files, and those held out. The model is the one of these rows.")]
+    model.trained_on["rows"] = machine.n_rows_seen_
+    return model, bool(why)
+
+
+def _pass(
+    sample: Sample, model: TableModel, learn: Callable[[Labels, Labels], None], held: Numbers,
+    max_time: float | None, report: Report
+) -> str:
+    """Learn every row but those held out, a batch at a time; return what ended it early, empty for nothing."""
+    rows = sample.rows
+    started = monotonic()
+    learned = 0
+    try:
+        for numbers, batch in rows.batches([*model.feature_names_in_, sample.table.target_name]):
+            if max_time is not None and learned and monotonic() - started > max_time:
+                return "--max-time"
+            kept = ~np.isin(numbers, held)
+            if kept.any():
+                learn(model.rows_of(batch)[kept], sample.target(batch)[kept])
+                learned += len(numbers)
+            report(f"training: {int(numbers[-1]) + 1} of {counted(len(rows), 'row')}", (numbers[-1] + 1) / len(rows))
+    except KeyboardInterrupt:
+        if not learned:
+            raise
+        return "Ctrl-C"
+    return ""
+
+
+@threadpool_limits.wrap(limits=1)
+def predict_in_batches(model: Any, rows: ParquetRows, put: Write, report: Report) -> list[str]:
+    """Write a prediction for every row, and return a few sentences on entries that could not be read."""
+    names = [str(name) for name in getattr(model, "feature_names_in_", rows.columns)]
+    said: list[str] = []
+    for numbers, batch in rows.batches([name for name in names if name in rows.columns]):
+        answer = predictions(model, batch)
+        put({**answer, "row": numbers})
+        where = f"Rows {numbers[0]} to {numbers[-1]}, counted from the first of these: "
+        said += [where + sentence for sentence in remarks(model, batch)] if len(said) < len(names) else []
+        report(f"predicting: {numbers[-1] + 1} of {counted(len(rows), 'row')}", (numbers[-1] + 1) / len(rows))
+    return said
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How many rows were judged, look wrong and are borderline, and how many of them the law was fitted to."""
+
+    rows: int
+    sample: int
+    wrong: int
+    borderline: int
+
+    def __str__(self) -> str:
+        return (f"The audit is of a sample of {self.sample} of {self.rows} rows. Every row is judged, by a robust fit "
+                f"of the {self.sample} of the sample (these by the fit without them, the others as it had not seen "
+                f"them): {self.wrong} look wrong ({self.wrong / self.rows:.2%}), {self.borderline} are borderline.")
+
+
+@threadpool_limits.wrap(limits=1)
+def judge_in_batches(sample: Sample, seed: int, put: Write, report: Report) -> Judged:
+    """Write the verdict on the target of every row of the folder, by a robust fit of the sample.
+
+    Columns: row, file, row_in_file, given, expected, probability (that the target is wrong), score and verdict, as in
+    ``suspicious.csv``.
+    """
+    table = sample.table
+    report("judging: a robust fit of the sample", 0.0)
+    counts = np.zeros(2, dtype=np.intp)
+    columns = table.preparation()
+    X = columns.fit_transform(table.array())
+    logarithms = takes_logarithms(table, sample.task)
+    verdicts, machine = judge(X, table.target, sample.task, held_out=0, seed=seed, logarithms=logarithms)
+    model = sample.model(Pipeline([("columns", columns), ("model", machine)]), "robust")
+    own = {"expected": verdicts.expected, "probability": verdicts.probability, "score": verdicts.score,
+           "verdict": np.array(verdicts.kinds(), dtype=object)}
+    for numbers, batch in sample.rows.batches([*model.feature_names_in_, table.target_name]):
+        y = sample.target(batch)
+        if logarithms and y.min() <= 0:
+            raise ValueError(f"The target {table.target_name!r} is positive in the sample, and {y.min():g} in row "
+                             f"{numbers[y.argmin()]}. Draw more rows with --sample, or correct that row.")
+        told = judged_by(machine, columns.transform(model.rows_of(batch)), y, logarithms)
+        verdict = np.where(told.probability >= WRONG, "wrong", np.where(
+            told.probability >= BORDERLINE, "borderline", "fine")).astype(object)
+        found = {"expected": told.expected, "probability": told.probability, "score": told.score,
+                 "verdict": verdict}
+        here = np.isin(sample.numbers, numbers)
+        for name, values in found.items():
+            values[sample.numbers[here] - numbers[0]] = own[name][here]
+        counts += [np.sum(verdict == "wrong"), np.sum(verdict == "borderline")]
+        put({"row": numbers, **sample.rows.place(numbers), "given": y, **found})
+        report(f"judging: {numbers[-1] + 1} of {counted(len(sample.rows), 'row')}",
+               (numbers[-1] + 1) / len(sample.rows))
+    return Judged(len(sample.rows), len(table), *counts.tolist())
+
+
+@contextmanager
+def in_parts(output: Path) -> Iterator[Write]:
+    """Yield what writes columns below those before; the file, CSV or Parquet, is there once the block ends well."""
+    with tempfile.TemporaryDirectory(dir=output.absolute().parent, prefix=".parts-") as folder:
+        parts: list[Path] = []
+
+        def put(columns: Mapping[str, Labels]) -> None:
+            parts.append(Path(folder) / f"{len(parts):09}.parquet")
+            write(columns, parts[-1])
+
+        yield put
+        import polars as pl
+
+        whole = Path(folder) / "whole"
+        frame = pl.scan_parquet(parts, glob=False)
+        (frame.sink_parquet if output.suffix.lower() in PARQUET else frame.sink_csv)(whole)
+        os.replace(whole, output)
