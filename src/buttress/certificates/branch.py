@@ -15,7 +15,7 @@ from buttress._checks import Array
 from buttress.certificates.compiled import loss_by_column
 from buttress.certificates.quadratic import quadratic_bound
 from buttress.certificates.region import Attacker, Region
-from buttress.certificates.relaxation import Lead, is_factored, relaxed
+from buttress.certificates.relaxation import Lead, relaxed
 from buttress.certificates.second_order import second_order
 from buttress.kernels import Radial
 
@@ -88,7 +88,7 @@ def _bounded(lead: Lead, parts: Region) -> tuple[Array, Array]:
     rest = np.flatnonzero(~(bound > 0))
     if not len(rest):
         return bound, moves
-    if is_factored(lead) and parts.offset is None:
+    if lead.is_factored() and parts.offset is None:
         bound[rest] = np.fmax(bound[rest], [quadratic_bound(lead[row : row + 1], parts[row : row + 1]) for row in rest])
         return bound, moves
     second = second_order(lead[rest], parts.anchor[rest], parts.half[rest])

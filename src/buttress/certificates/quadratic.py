@@ -23,7 +23,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.certificates.region import UNIT, Region
-from buttress.certificates.relaxation import Exponentials, Lead, is_factored
+from buttress.certificates.relaxation import Exponentials, Lead
 
 ROUNDS = 4  # choices of the units t
 STEPS = 60  # gradient steps for y in each
@@ -37,7 +37,7 @@ def quadratic_bound(lead: Lead, region: Region) -> float:
 
     It bounds what the model computes in floating point, as the lines of ``relaxation.py`` do.
     """
-    if not is_factored(lead) or region.offset is not None:
+    if not lead.is_factored() or region.offset is not None:
         return -np.inf
     terms = Exponentials.over(lead, region)
     W, U = terms.weights[0], np.maximum(-terms.low, terms.high)[0]

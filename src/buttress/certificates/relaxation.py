@@ -21,11 +21,9 @@ e^(gamma |d|^2) - 1 at its largest times the least w'x' + b where that is negati
 The sum of these is const + slope'd + bend |d|^2, whose least value over a box is a sum over columns, and over a ball
 comes with a multiplier (:meth:`Region.least`). Every tau gives a bound; the next are taken where the last was least.
 
-Rounding is bounded operation by operation, with the usual law: a sum of m terms is off by at most m units of their
-sizes, and a product, a root or a kernel value by a few of its own, which the 32 units of ``share`` hold; its exponent
-is off by less than ``slack`` moves it. ``slack`` bounds by how much a squared distance may be off, in the model's
-computation at any input of the region and in ours. Each bound is lowered by what all of that can change in it and in
-the scores that the model itself computes, so that one above 0 is a proof.
+Rounding: a sum of m terms is off by at most m units of their sizes, and a product, a root or a kernel value by a few,
+which the 32 units of ``share`` hold. ``slack`` bounds by how much a squared distance may be off, in the model and here.
+Each bound is lowered by what all of that can change in it and in the model's own scores: one above 0 is a proof.
 """
 
 from collections.abc import Callable
@@ -107,6 +105,10 @@ class Lead:
         total: Array = sum(parts, np.zeros_like(X))
         return total if self.tilt is None else total + self.tilt
 
+    def is_factored(self) -> bool:
+        """Say whether it has one kernel, of which e^(gamma |d|^2) can be taken out."""
+        return len(self.kernels) == 1 and type(self.kernels[0][0]) is RBF
+
     def of_size(self) -> Array:
         """Return the sizes of the numbers summed, shape (n, m)."""
         return np.abs(self.weights) if self.sizes is None else self.sizes
@@ -145,11 +147,9 @@ class Below:
 
 def can_relax(kernel: Kernel) -> bool:
     """Say whether a kernel's values have lines below and above them here."""
-    if type(kernel) is Log and kernel.degree > 2:
-        return False
     if type(kernel) is Polynomial:
         return kernel.degree == 3 or (float(kernel.degree).is_integer() and kernel.degree % 2 == 0)
-    return type(kernel) in (*CONVEX, Linear)
+    return type(kernel) in (*CONVEX, Linear) and not (type(kernel) is Log and kernel.degree > 2)
 
 
 def relaxed(lead: Lead, region: Region) -> tuple[Array, Array]:
@@ -157,7 +157,7 @@ def relaxed(lead: Lead, region: Region) -> tuple[Array, Array]:
 
     A bound has the sign of what it bounds; for one RBF kernel it is in units of e^(gamma |d|^2). -inf is no bound.
     """
-    factored = is_factored(lead)
+    factored = lead.is_factored()
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         bound, moves = _refined(_factored(lead, region) if factored else _summed(lead, region), region)
         if factored and lead.tilt is not None:  # then neither is always the better
@@ -291,8 +291,8 @@ def _radial(kernel: Radial, share: float, lead: Lead, region: Region) -> Lines:
 class Exponentials:
     """One RBF kernel over a region: e^(gamma |d|^2) f(a + d) = sum_j weights_j e^(u_j), and the bias and linear part.
 
-    All (n, m): u_j from ``low`` to ``high``, and what rounding may change in each term, in the model too, ``lost``.
-    ``hidden`` (n,) is what rounding may change besides, and ``grown`` (n,) the largest gamma |d|^2.
+    u_j (n, m) from ``low`` to ``high``, with what rounding may change in each term, in the model too, ``lost``, and
+    besides ``hidden`` (n,); ``grown`` (n,) is the largest gamma |d|^2.
     """
 
     kernel: RBF
@@ -308,10 +308,8 @@ class Exponentials:
         """Return those of a lead of one RBF kernel."""
         (kernel, share), anchor, Z = lead.kernels[0], region.anchor, lead.centers
         assert isinstance(kernel, RBF)
-        values = kernel(anchor, Z)
-        size = share * lead.of_size()
-        least, most, _ = region.spans(Z)
-        low, high = 2 * kernel.gamma * least, 2 * kernel.gamma * most
+        values, size = kernel(anchor, Z), share * lead.of_size()
+        low, high = (2 * kernel.gamma * end for end in region.spans(Z)[:2])
         shaken = lead.share() + 4 * np.expm1(kernel.gamma * lead.slack(region))
         lost = (size * values * shaken + 8 * TINY * size) * np.exp(high)
         grown = kernel.gamma * region.longest() ** 2
@@ -320,23 +318,17 @@ class Exponentials:
 
     def others(self, lead: Lead, region: Region, guess: Array) -> Below:
         """Return what lies below the bias and the linear part, times e^(gamma |d|^2), near moves ``guess`` (n, d)."""
-        if lead.tilt is None:
-            return _grown_bias(lead, self.kernel.gamma, self.grown, guess)
-        return _grown_linear(lead, region, self.grown)
-
-
-def is_factored(lead: Lead) -> bool:
-    """Say whether a lead has one kernel, of which e^(gamma |d|^2) can be taken out."""
-    return len(lead.kernels) == 1 and type(lead.kernels[0][0]) is RBF
+        return (_grown_bias(lead, self.kernel.gamma, self.grown, guess) if lead.tilt is None else
+                _grown_linear(lead, region, self.grown))
 
 
 def _factored(lead: Lead, region: Region) -> Lines:
     """Tangents and chords of e^u for one RBF kernel, e^(gamma |d|^2) taken out of the sum."""
     terms, anchor, Z = Exponentials.over(lead, region), region.anchor, lead.centers
-    rate, W, low, high = 2 * terms.kernel.gamma, terms.weights, terms.low, terms.high
+    rate, W, low = 2 * terms.kernel.gamma, terms.weights, terms.low
+    high, tangent = terms.high, W > 0
     E_low, E_high = np.exp(low), np.exp(high)
     fall = np.where(high - low > 1e-6, (E_high - E_low) / np.maximum(high - low, 1e-6), E_high)
-    tangent = W > 0
     still = None if lead.tilt is None else terms.others(lead, region, np.zeros_like(anchor))
 
     def lines(guess: Array) -> Below:
@@ -377,7 +369,7 @@ def _product(kernel: Kernel, share: float, lead: Lead, region: Region) -> Lines:
     degree, gamma = (1, 1.0) if isinstance(kernel, Linear) else (int(kernel.degree), kernel.gamma)
     middle = gamma * (region.anchor @ Z.T) + kernel.coef0
     slack = gamma * lead.slack(region)
-    least, most = _product_span(Z, region)
+    least, most = region.product_spans(Z)
     low, high = middle + gamma * least, middle + gamma * most
     extent = np.maximum(np.abs(low), np.abs(high)) + 2 * slack  # of t in the model, which is off as the one here is
     lost = 2 * size * degree * extent ** (degree - 1) * (slack + lead.share() * extent)
@@ -390,18 +382,6 @@ def _product(kernel: Kernel, share: float, lead: Lead, region: Region) -> Lines:
         return _line(region, Z, W * touch**degree + C * (middle - touch), C, lost, gamma, 0)
 
     return lines
-
-
-def _product_span(centers: Array, region: Region) -> tuple[Array, Array]:
-    """Return the least and largest z_j'd over the region, a little outside, both (n, m)."""
-    outward = 1 + UNIT * (centers.shape[1] + 16)
-    reach = outward * region.half @ np.abs(centers).T
-    if region.offset is None:
-        return -reach, reach
-    middle = region.offset @ centers.T
-    wide = outward * region.radius[:, None] * np.linalg.norm(centers * region.scale, axis=1)
-    wide += (outward - 1) * np.abs(region.offset) @ np.abs(centers).T
-    return np.maximum(-reach, middle - wide), np.minimum(reach, middle + wide)
 
 
 def _convex_lines(degree: int, tangent: NDArray[np.bool_], low: Array, high: Array, at: Array) -> tuple[Array, Array]:
