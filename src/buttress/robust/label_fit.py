@@ -101,7 +101,7 @@ def fit_labels(task: LabelTask) -> LabelFit:
     fitted = believed(flips.wrong, true, task.codes, task.share)
     if np.array_equal(fitted, task.codes):
         return found
-    last = fit_to(task, fitted, plain.alpha)
+    last, _, _ = _likeliest(task, fitted, flips.rate)
     task.note(last.coef, flips.likelihood)
     return replace(found, last=last, n_iter=2)
 
@@ -113,15 +113,25 @@ def as_given(task: LabelTask) -> tuple[Scored, Flips, list[Array]]:
     which most labels are wrong says nothing, as where a class has one row, which no fit without it can expect.
     """
     codes = task.codes
-    alphas, tried = _scores_at_ridges(task, codes, task.alpha)
-    flips = explain_at_ridges(tried, codes[task.design.searched], task.share)
-    plain = fit_to(task, codes, float(alphas[flips.at]))
+    plain, flips, tried = _likeliest(task, codes, task.share)
     if task.design.regime is not Regime.EXACT:
         tried = [plain.scores]
         flips = explain_labels(plain.scores, codes, task.share)
     if task.share is None and np.mean(flips.wrong > 0.5) > CONFUSION.most_given:
         flips = explain_at_ridges(tried, codes, 0.0)
     return plain, flips, tried
+
+
+def _likeliest(
+    task: LabelTask, fitted: NDArray[np.intp], rate: float | None
+) -> tuple[Scored, Flips, list[Array]]:
+    """Return the fit to these classes (n,) whose scores make the labels given likeliest, the law, and all scores tried.
+
+    Wrong labels are allowed for, at a ``rate`` that is given or to be found.
+    """
+    alphas, tried = _scores_at_ridges(task, fitted, task.alpha)
+    flips = explain_at_ridges(tried, task.codes[task.design.searched], rate)
+    return fit_to(task, fitted, float(alphas[flips.at])), flips, tried
 
 
 def believed(wrong: Array, true: Array, codes: NDArray[np.intp], share: float | None) -> NDArray[np.intp]:
