@@ -8,12 +8,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 from buttress._rows import equal_rows
 from buttress.kernels import RBF
-from buttress.solvers.contamination.label_law import (
-    best_of_each_class,
-    concentrate_classes,
-    explain_labels,
-    label_margins,
-)
+from buttress.solvers.contamination.label_law import explain_labels
 from buttress.solvers.contamination.mm import Reweighted, bisquare, ended, reweighting
 from buttress.solvers.contamination.residual_law import Law, LeftOutResiduals, Limits, explain
 from buttress.solvers.contamination.trimmed import concentrate, lts_scale
@@ -203,18 +198,3 @@ def test_eigenvectors_give_the_fits_of_the_solver(exact, stacked):
             rows = np.array([3, 1, 20])
             seen = next(iter(ours.path(Y, u, np.array([alpha]), rows)))
             np.testing.assert_allclose(seen.loo, expected.loo[rows], atol=1e-8)
-
-
-def test_each_class_keeps_its_share():
-    codes = np.array([0] * 10 + [1] * 3)
-    margin = np.concatenate([np.arange(10.0), -5 + np.arange(3.0)])
-    keep = best_of_each_class(margin, codes, 0.6)
-    assert keep[:10].tolist() == [0] * 4 + [1] * 6
-    assert keep[10:].tolist() == [0, 1, 1]
-    targets = 2.0 * np.eye(2)[codes] - 1
-    steps = concentrate_classes(GramRidge(K[:13, :13]), targets, codes, margin, alpha=1.0, kept=0.6)
-    for step, _ in zip(steps, range(5), strict=False):
-        scores, kept = step.state
-        assert kept[:10].sum() == 6
-        assert kept[10:].sum() == 2
-        assert label_margins(scores, codes).shape == (13,)

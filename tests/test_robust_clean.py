@@ -96,3 +96,48 @@ def test_however_far_off_one_row_is_it_speaks_against_itself_only(value, seed):
     y[7] = value
     model = RobustKernelRegressor(random_state=0).fit(X, y)
     assert np.flatnonzero(plain.inlier_mask_ & ~model.inlier_mask_).tolist() == [7]
+
+
+def at_an_edge(kind, seed):
+    """Targets of which many are equal: bought or not, measured from a limit on, or counted with more zeros."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(400, 4))
+    f = 0.8 * X[:, 0] + 0.5 * np.sin(2 * X[:, 1])
+    noise = rng.normal(size=400)
+    if kind == "mostly zero":
+        return X, np.where(rng.random(400) < 0.8, 0, np.exp(f + 0.4 * noise))
+    if kind == "measured from a limit":
+        return X, np.maximum(f + 0.5 * noise - 0.6, 0)
+    if kind == "measured to a limit":
+        return X, -np.maximum(f + 0.5 * noise - 0.6, 0)
+    return X, np.where(rng.random(400) < 0.4, 0, rng.poisson(np.exp(f + 0.7))).astype(float)
+
+
+@pytest.mark.parametrize("kind", ["mostly zero", "measured from a limit", "measured to a limit", "counts"])
+def test_targets_of_which_many_are_the_least_or_the_largest_are_not_corrupt(kind):
+    named = []
+    for seed in range(3):
+        X, y = at_an_edge(kind, seed)
+        model = RobustKernelRegressor(random_state=0).fit(X, y)
+        named.append(np.mean(~model.inlier_mask_))
+    assert max(named) <= 0.02
+
+
+def test_among_many_equal_targets_those_far_off_are_still_named():
+    X, y = at_an_edge("measured from a limit", 1)
+    bad = np.arange(400) % 10 == 0
+    y[bad] = 20 + np.random.default_rng(0).normal(size=40)
+    with pytest.warns(UserWarning, match="named corrupt"):
+        model = RobustKernelRegressor(random_state=0).fit(X, y)
+    assert not model.inlier_mask_[bad].any()
+    assert model.inlier_mask_[~bad].mean() > 0.98
+
+
+def test_a_code_far_below_all_other_targets_is_corrupt():
+    X, y = at_an_edge("counts", 0)
+    y = 30 + 3 * X[:, 0] + np.random.default_rng(1).normal(size=400)
+    bad = np.random.default_rng(2).random(400) < 0.3
+    y[bad] = 0
+    with pytest.warns(UserWarning, match="named corrupt"):
+        model = RobustKernelRegressor(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.inlier_mask_, ~bad)

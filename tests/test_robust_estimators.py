@@ -115,7 +115,7 @@ def test_clean_data_cost_nothing_beside_the_plain_learners():
     order = np.random.default_rng(0).permutation(len(y))
     train, test = order[:400], order[400:]
     labels = RobustKernelClassifier(random_state=0).fit(X[train], y[train])
-    assert labels.clean_
+    assert labels.clean_ == labels.inlier_mask_.all() == (labels.weights_ == 1).all()
     assert labels.score(X[test], y[test]) >= SVC(gamma="auto").fit(X[train], y[train]).score(X[test], y[test]) - 0.012
 
 

@@ -73,7 +73,7 @@ def test_an_interrupt_of_the_guard_leaves_the_robust_fit(monkeypatch):
 
 @pytest.mark.parametrize(("number", "place", "name"), [
     (0, regression_fit, "search"), (1, regression_fit, "search"), (2, linear_fit, "searched"),
-    (3, label_fit, "likeliest_fit"),
+    (3, label_fit, "as_given"),
     (4, NoisyLogistic, "chances"),
 ])
 def test_an_interrupt_before_anything_is_known_is_passed_on(number, place, name, monkeypatch):
@@ -84,7 +84,6 @@ def test_an_interrupt_before_anything_is_known_is_passed_on(number, place, name,
 
 
 @pytest.mark.parametrize(("landmarks", "place", "name", "says"), [
-    ("auto", label_fit, "_concentrated", "labels that a plain fit finds likeliest"),
     (40, NoisyLogistic, "_crossed", "holds what was known before"),
     (5, NoisyLogistic, "left_out", "holds what was known before"),
 ])

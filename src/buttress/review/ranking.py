@@ -19,7 +19,7 @@ from buttress.audit.protocols import Labels
 from buttress.robust import RobustKernelClassifier, RobustKernelRegressor
 from buttress.robust.design import fit_setting
 from buttress.robust.judged import least_residual_scale, scaled_targets
-from buttress.robust.label_fit import LabelTask, likeliest_fit
+from buttress.robust.label_fit import LabelTask, as_given
 from buttress.solvers.contamination.label_law import explain_labels
 from buttress.solvers.contamination.residual_law import Limits, explain, residuals_of
 from buttress.solvers.run import Budget
@@ -87,9 +87,9 @@ class ClassRanking(Ranking):
     def __init__(self, X: Array, y: Labels, seed: int):
         self.classes, self.codes = np.unique(y, return_inverse=True)
         self.design = fit_setting(RobustKernelClassifier(random_state=seed), X, alike=True).design()
-        task = LabelTask(self.design, self.codes, len(self.classes), None, None, 1, Budget(None))
+        task = LabelTask(self.design, self.codes, len(self.classes), None, None, Budget(None))
         self.targets = task.targets
-        self.alpha = likeliest_fit(task, self.codes, None, None)[0].alpha
+        self.alpha = as_given(task)[0].alpha
 
     def fitted(self, decided: Rows, targets: Labels, dropped: Rows) -> Ranked:
         rows = np.arange(len(self.codes))

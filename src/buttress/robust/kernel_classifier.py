@@ -1,4 +1,4 @@
-"""Kernel classification that finds the wrong labels by itself: concentration, or on many rows a likelihood."""
+"""Kernel classification that finds the wrong labels by itself."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -33,10 +33,8 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
     """Kernel classification fitted to the rows whose labels are right, without being given which or how many.
 
     One score a class, fitted by least squares to +1 and -1 with ridge alpha. The rate of wrong labels is the one that
-    makes the labels likeliest given the scores of each row under the fit without it; then, within each class, the rows
-    whose scores support their label best are kept and the fit repeated, until the rows repeat. From there all rows are
-    fitted again, three times, each to its likeliest class given its label and the scores of the others. With no sign of
-    wrong labels, or of a fiftieth at most, nothing is trimmed.
+    makes the labels likeliest given the scores of each row under the fit without it. The labels that are then likelier
+    wrong than right are the rows named; all rows are fitted again, these as the likeliest other class.
 
     On landmark features, for many rows, or from 1,000 on where it predicts labels better, the scores minimise
     -sum_i log((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)) + alpha / 2 ||f||^2, q_i = softmax(f(x_i)), rho the rate.
@@ -56,8 +54,6 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
     n_landmarks : "auto" or int, default="auto"
         Nystroem landmarks; ``"auto"`` is exact up to 3,000 rows and 1,000 landmarks above; with ``max_time``
         it is fewer where so many cost more, about sqrt(max_time / (2e-9 n)) of n rows.
-    max_iter : int, default=20
-        Most concentration steps.
     max_time : float or None, default=None
         Seconds after which no more fits begin; what is then known stays. A few fits are always made.
     progress : bool, default=False
@@ -66,9 +62,8 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
 
     References
     ----------
-    The trimming follows Rousseeuw & Van Driessen (2006), the likelihood Patrini et al., Making deep neural networks
-    robust to label noise, 2017 (forward correction); classes, leave-one-out scores and the estimated rate are this
-    library's own.
+    The likelihood is that of Patrini et al., Making deep neural networks robust to label noise, 2017 (forward
+    correction); leave-one-out scores and the estimated rate are this library's own.
 
     Examples
     --------
@@ -118,8 +113,8 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
             rows = np.flatnonzero(~isolated)
             if len(rows) < len(y):
                 design = setting.design(rows)
-            task = LabelTask(design, y[rows], len(self.classes_), share_left(share, isolated), given(self.alpha),
-                             self.max_iter, budget)
+            left = share_left(share, isolated)
+            task = LabelTask(design, y[rows], len(self.classes_), left, given(self.alpha), budget)
             found = fit_labels(task)
             if self._worth_comparing(design, rows) and not (budget.interrupted or budget.spent()):
                 task, found = budget.attempt(
@@ -158,10 +153,9 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         margin = label_margins(found.last.scores, codes[rows])
         self.isolated_ = isolated
         self.alpha_ = found.last.alpha
-        self.clean_ = found.clean
         self.n_iter_ = found.n_iter
-        self.converged_ = found.converged and task.budget.whole
-        self.weights_ = of_all((found.last.fitted == codes[rows]).astype(np.float64), 0.0)
+        self.converged_ = task.budget.whole
+        self.weights_ = of_all(found.last.weight, 0.0)
         self.loo_score_ = of_all(margin, 0.0)
         self.loo_proba_ = of_all(found.flips.classes, 1 / C)
         # No other row supports or contradicts the label of an isolated row: it is as likely wrong as any.
@@ -172,8 +166,10 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         shares = None if share is not None else label_shares(found.first, codes[rows], found.directed)
         _, self.contamination_, self.contamination_interval_ = counted(
             self.outlier_proba_, share, shares, none_too=False)
-        self.inlier_mask_ = chosen_inliers(np.where(isolated, 1.0, self.outlier_proba_), share)
-        self.agreement_ = of_all(np.mean(found.votes == self.inlier_mask_[rows], axis=0), 1.0)
+        kept = chosen_inliers(wrong, task.share)
+        self.clean_ = bool(kept.all())
+        self.inlier_mask_ = np.isin(np.arange(n), rows[kept])
+        self.agreement_ = of_all(np.mean(found.votes == kept, axis=0), 1.0)
         scores = of_all(found.last.scores[:, 1:] if C == 2 else found.last.scores, 0.0)
         self._certainty = Certainty(HeldOut(scores, codes, (~isolated).astype(np.float64), C,
                                             true=of_all(found.true, 1 / C), row=np.arange(n), given=n))

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_regressor
 
 from buttress._callbacks import CallbackSupportMixin, Report, step_callback, with_callbacks
-from buttress._checks import check_contamination_or_auto, check_count, check_limits, check_number, check_X_y
+from buttress._checks import check_contamination_or_auto, check_limits, check_number, check_X_y
 from buttress._documented import Documented
 from buttress._predicting import sparse_or_dense
 from buttress._state import Attribute, State
@@ -34,7 +34,6 @@ class RobustKernelMachine(Documented, CallbackSupportMixin, BaseEstimator, ABC):
     gamma: float | str = "auto"
     coef0: float = 0.0
     n_landmarks: int | str = "auto"
-    max_iter: int = 20
     max_time: float | None = None
     progress: bool = False
     random_state: RandomStateLike = None
@@ -106,7 +105,6 @@ class RobustKernelMachine(Documented, CallbackSupportMixin, BaseEstimator, ABC):
         if isinstance(self.gamma, str) and self.gamma == "scale":
             raise ValueError("gamma must be a positive number or 'auto' (1/d) here. Got 'scale', which is one over the "
                              "variance of X, and corrupt rows move that. Scale with RobustScaler and use 'auto'.")
-        check_count("max_iter", self.max_iter)
         check_limits(None, self.max_time)
         return Budget(self.max_time, progress=self.progress, name=type(self).__name__)
 

@@ -99,6 +99,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
 
     def _targets(self, y: Labels) -> Labels:
         check_count("n_starts", self.n_starts, 0)
+        check_count("max_iter", self.max_iter)
         return y
 
     def _fit_rows(self, X: Any, y: Labels, budget: Budget, report: Report = None) -> Self:

@@ -1,9 +1,13 @@
-"""From a design and class numbers to the likeliest labels: concentration, or on landmark features a likelihood.
+"""From a design and class numbers to the likeliest labels: one fit to those given, one to those that its law believes.
 
-Where labels are wrong in some directions only, fits of all rows to their likeliest classes (the M-step, with the ridge
-under which the labels given are likeliest) alternate with the law of ``confusion_law`` learned from the scores that
-leave each row out (the E-step). Only the fit to the labels as given is evidence for that law: later fits were made to
-agree with it, and where classes overlap a rare class is soon taken for wrong labels of a common one.
+The law (``label_law``) is that of the scores of each row left out of fits to the labels as given, at all ridges. What
+it finds likelier wrong than right is fitted as the likeliest other class: the rows named are those fitted otherwise.
+
+On landmark features a likelihood that allows for wrong labels takes the place of both. Where labels are wrong in some
+directions only, fits of all rows to their likeliest classes (the M-step, with the ridge under which the labels given
+are likeliest) alternate with the law of ``confusion_law`` learned from the scores that leave each row out (the E-step).
+Only the fit to the labels as given is evidence for that law: later fits were made to agree with it, and where classes
+overlap a rare class is soon taken for wrong labels of a common one.
 """
 
 from dataclasses import dataclass, field, replace
@@ -14,20 +18,13 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress.features.made import FeaturesOfRows
 from buttress.robust.design import Design, Regime
+from buttress.robust.judged import chosen_inliers
 from buttress.robust.tuning import RELABEL
 from buttress.solvers.contamination.confusion_law import Confusion, confusion_steps, learn_confusion, one_rate
-from buttress.solvers.contamination.label_law import (
-    Flips,
-    concentrate_classes,
-    explain_labels,
-    judge_labels,
-    label_likelihoods,
-    label_margins,
-    rates_tried,
-)
+from buttress.solvers.contamination.label_law import Flips, explain_at_ridges, explain_labels, label_margins
 from buttress.solvers.contamination.noisy_logistic import NoisyLogistic
 from buttress.solvers.contamination.tuning import CONFUSION
-from buttress.solvers.run import Budget, Outcome, Step, run
+from buttress.solvers.run import Budget, Step, run
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,6 @@ class LabelTask:
     C: int
     share: float | None
     alpha: float | None
-    max_iter: int
     budget: Budget
     targets: Array = field(init=False)  # (C, C): those of each class, 1 for itself and -1 for the others
 
@@ -51,22 +47,23 @@ class LabelTask:
 
     def note(self, coef: Array, likelihood: float) -> None:
         """Report a fit of all rows, with the log likelihood per row, to the callbacks of the estimator."""
-        self.budget.note(Step((self.design, coef), objective=-likelihood))
+        if not self.budget.stopped:
+            self.budget.note(Step((self.design, coef), objective=-likelihood))
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A fit to class numbers ``fitted`` (n,): coefficients, the scores (n, C) of each row left out, and the ridge."""
+    """A fit: coefficients, scores (n, C) of each row left out, ridge, and the weights (n,) of the labels given."""
 
     coef: Array
     scores: Array
     alpha: float
-    fitted: NDArray[np.intp]
+    weight: Array
 
 
 @dataclass(frozen=True)
 class LabelFit:
-    """The last fit to all rows, the law of the labels, and the starts' votes.
+    """The last fit to all rows, the law of the labels, and how each ridge tried votes on them, (ridges, n).
 
     ``likelihood`` is the log likelihood per row of labels before any was changed, so that fits can be compared.
     ``first`` holds the leave-one-out scores (n, C) of the fit to them, and ``true`` the probabilities (n, C) of the
@@ -78,93 +75,73 @@ class LabelFit:
     last: Scored
     flips: Flips
     votes: NDArray[np.bool_]
-    clean: bool
     n_iter: int
     likelihood: float
     first: Array
     true: Array
     confusion: Confusion | None = None
     directed: Confusion | None = None
-    converged: bool = True
 
 
 def fit_labels(task: LabelTask) -> LabelFit:
-    """Concentrate on rows whose labels leave-one-out scores support; then fit all, with the likeliest labels.
+    """Fit the labels given, then those that are likeliest under the law of that fit's scores.
 
-    On landmark features that are kept, logistic regression that allows for wrong labels is fitted instead. Once all
-    rows were fitted Ctrl-C leaves a model of their likeliest labels.
+    On landmark features that are kept, logistic regression that allows for wrong labels is fitted instead.
     """
     features = task.design.features
     if features is not None and not features.remade:
         found = fit_many_labels(task, features)
         assert found is not None, "without a rival a fit is found"
         return found
-    plain, tried = likeliest_fit(task, task.codes, task.share, task.alpha)
-    flips = explain_labels(plain.scores, task.codes, task.share)
+    plain, flips, tried = as_given(task)
     task.note(plain.coef, flips.likelihood)
-    if task.budget.stopped:
-        return _relabelled_once(task, plain, flips)
-    return task.budget.attempt(
-        lambda: _relabelled(task, plain, tried, flips), otherwise=lambda: _relabelled_once(task, plain, flips),
-        message="The fit was interrupted. The model is of the labels that a plain fit finds likeliest, and nothing was "
-                "trimmed.")
+    votes = np.array([label_margins(scores, task.codes) > 0 for scores in tried])
+    true = flips.true_chances(task.codes)
+    found = LabelFit(plain, flips, votes, 1, flips.likelihood, plain.scores, true)
+    fitted = believed(flips.wrong, true, task.codes, task.share)
+    if np.array_equal(fitted, task.codes):
+        return found
+    last, _, _ = _likeliest(task, fitted, flips.rate)
+    task.note(last.coef, flips.likelihood)
+    return replace(found, last=last, n_iter=2)
 
 
-def _relabelled_once(task: LabelTask, plain: Scored, flips: Flips) -> LabelFit:
-    """Return the fit to the labels that are likeliest after the plain fit."""
-    once = fit_to(task, flips.true_class(task.codes), plain.alpha)
-    return _label_fit(task, plain, once, flips, label_margins(once.scores, task.codes)[None] > 0)
+def as_given(task: LabelTask) -> tuple[Scored, Flips, list[Array]]:
+    """Return the fit to the labels given, at the ridge under which they are likeliest, and their law.
 
-
-def _label_fit(
-    task: LabelTask, plain: Scored, last: Scored, first: Flips, votes: NDArray[np.bool_], n_iter: int = 1
-) -> LabelFit:
-    """Return what the last fit says, beside the plain one and the law ``first`` of its scores."""
-    return LabelFit(last, first, votes, clean=last is plain, n_iter=n_iter, likelihood=first.likelihood,
-                    first=plain.scores, true=first.true_chances(task.codes))
-
-
-def _relabelled(task: LabelTask, plain: Scored, tried: "Ridges", first: Flips) -> LabelFit:
-    """Trim from the plain fit to all rows, then fit all to the labels that are likeliest after that."""
-    codes = task.codes
-    rate = first.rate if task.share is None else task.share
-    trims = [_concentrated(task, plain.scores, kept, 3).state[0] for kept in RELABEL.trims]
-    votes = np.array([label_margins(scores, codes) > 0 for scores in trims])
-    flips = first
-    last = plain
-    n_iter = 1
-    converged = True
-    if not _nothing_to_trim(task, rate):
-        outcome = _concentrated(task, plain.scores, max(1 - rate, RELABEL.least_kept), task.max_iter)
-        n_iter = max(outcome.n_iter, 1)
-        converged = outcome.converged
-        last, flips = _alternated(task, plain.alpha, explain_labels(outcome.state[0], codes, rate), rate)
-    if task.design.regime is Regime.EXACT:
-        wrong, classes = judge_labels(tried.scores, tried.likelihoods, last.scores, codes, task.share)
-        flips = replace(flips, wrong=wrong, classes=classes)
-    return replace(_label_fit(task, plain, last, first, votes, n_iter), flips=flips, converged=converged)
-
-
-def _nothing_to_trim(task: LabelTask, rate: float) -> bool:
-    """Say whether the rate is too small, or rows are too few or too many, for trimming.
-
-    Where rows are many, errors of the labels average out in the plain fit, and trimming blurs its detail.
+    It is that of all ridges tried, whose scores (n, C) are the third result; on landmark features of one. A law under
+    which most labels are wrong says nothing, as where a class has one row, which no fit without it can expect.
     """
-    slight = RELABEL.slight if task.share is None else 0
-    return task.design.regime is not Regime.EXACT or rate <= slight or len(task.codes) < 4
+    codes = task.codes
+    plain, flips, tried = _likeliest(task, codes, task.share)
+    if task.design.regime is not Regime.EXACT:
+        tried = [plain.scores]
+        flips = explain_labels(plain.scores, codes, task.share)
+    if task.share is None and np.mean(flips.wrong > 0.5) > CONFUSION.most_given:
+        flips = explain_at_ridges(tried, codes, 0.0)
+    return plain, flips, tried
 
 
-def _alternated(task: LabelTask, alpha: float, flips: Flips, rate: float) -> tuple[Scored, Flips]:
-    """Alternate M-steps, fits to the likeliest labels, and E-steps, the law of the labels after them."""
-    for done in range(RELABEL.rounds):
-        if done and task.budget.spent():
-            break
-        wanted = alpha if task.budget.spent() else task.alpha
-        found, _ = likeliest_fit(task, flips.true_class(task.codes), rate, wanted)
-        alpha = found.alpha
-        flips = explain_labels(found.scores, task.codes, rate)
-        task.note(found.coef, flips.likelihood)
-    return found, flips
+def _likeliest(
+    task: LabelTask, fitted: NDArray[np.intp], rate: float | None
+) -> tuple[Scored, Flips, list[Array]]:
+    """Return the fit to these classes (n,) whose scores make the labels given likeliest, the law, and all scores tried.
+
+    Wrong labels are allowed for, at a ``rate`` that is given or to be found.
+    """
+    alphas, tried = _scores_at_ridges(task, fitted, task.alpha)
+    flips = explain_at_ridges(tried, task.codes[task.design.searched], rate)
+    return fit_to(task, fitted, float(alphas[flips.at])), flips, tried
+
+
+def believed(wrong: Array, true: Array, codes: NDArray[np.intp], share: float | None) -> NDArray[np.intp]:
+    """Return the labels given, (n,), with those likelier wrong than right, or this ``share``, the likeliest other ones.
+
+    ``wrong`` (n,) and ``true`` (n, C) are the probabilities that the label is wrong and of the true classes.
+    """
+    others = true.copy()
+    others[np.arange(len(codes)), codes] = -1.0
+    return np.where(chosen_inliers(wrong, share), codes, others.argmax(axis=1))
 
 
 def fit_many_labels(task: LabelTask, features: FeaturesOfRows, rival: Array | None = None) -> LabelFit | None:
@@ -178,40 +155,17 @@ def fit_many_labels(task: LabelTask, features: FeaturesOfRows, rival: Array | No
     if found is None:
         return None
     task.note(found.coef, found.flips.likelihood)
-    plain = Scored(found.coef, found.scores, found.alpha, task.codes)
-    return _label_fit(task, plain, plain, found.flips, found.votes, found.n_iter)
-
-
-@dataclass(frozen=True)
-class Ridges:
-    """Of each ridge tried the scores (n, C) of the rows of the search left out, and likelihoods (ridges, T, R).
-
-    These are of the labels given, for each temperature and rate.
-    """
-
-    scores: list[Array]
-    likelihoods: Array
-
-
-def likeliest_fit(
-    task: LabelTask, fitted: NDArray[np.intp], rate: float | None, alpha: float | None
-) -> tuple[Scored, Ridges]:
-    """Fit to classes ``fitted`` (n,) with the ridge, if None, under which the scores make the given labels likeliest.
-
-    Wrong ones are allowed for, at a ``rate`` that is given or to be found.
-    """
-    alphas, tried = _scores_at_ridges(task, fitted, alpha)
-    codes = task.codes[task.design.searched]
-    likelihoods = np.array([label_likelihoods(scores, codes, rates_tried(rate)) for scores in tried])
-    best = float(alphas[likelihoods.max(axis=(1, 2)).argmax()])
-    return fit_to(task, fitted, best), Ridges(tried, likelihoods)
+    only = Scored(found.coef, found.scores, found.alpha, found.weight)
+    flips = found.flips
+    return LabelFit(only, flips, found.votes, found.n_iter, flips.likelihood, found.scores,
+                    flips.true_chances(task.codes))
 
 
 def fit_to(task: LabelTask, fitted: NDArray[np.intp], alpha: float) -> Scored:
     """Return the fit of all rows to these classes (n,)."""
     targets = task.targets[fitted]
     fit = task.design.ridge.solve(targets, np.ones(len(fitted)), alpha)
-    return Scored(fit.coef, targets - fit.loo, alpha, fitted)
+    return Scored(fit.coef, targets - fit.loo, alpha, (fitted == task.codes).astype(np.float64))
 
 
 def _scores_at_ridges(
@@ -230,16 +184,6 @@ def feature_variance(design: Design) -> float:
     return float(design.coarse.Z.var(axis=0).sum()) or design.unit
 
 
-def _concentrated(task: LabelTask, scores: Array, kept: float, max_iter: int) -> Outcome:
-    """Return the end of concentration on the share ``kept``: its leave-one-out scores (n, C) and rows."""
-    alpha = RELABEL.smooth * feature_variance(task.design) if task.alpha is None else task.alpha
-    # So smooth a fit needs few features.
-    ridge = task.design.coarse if task.alpha is None and task.design.regime is Regime.EXACT else task.design.ridge
-    steps = concentrate_classes(ridge, task.targets[task.codes], task.codes, label_margins(scores, task.codes),
-                                alpha=alpha, kept=kept)
-    return task.budget.run(steps, max_iter=max_iter)
-
-
 def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
     """Return the fit ``found``, or one with a rate of wrong labels for each direction where it explains them better.
 
@@ -256,11 +200,14 @@ def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
     directed = confused_fit(task, found.first, law)
     if directed is None or not directed[1].tells_classes():
         return found
-    last, final = directed
-    wrong = 1 - final.true_chances(last.scores, codes)[np.arange(len(codes)), codes]
-    likelihood = float(np.log(final.joint(last.scores, codes).sum(axis=1)).mean())
-    return replace(found, last=last, clean=False, n_iter=found.n_iter + RELABEL.rounds,
-                   flips=Flips(float(wrong.mean()), wrong, final.classes(last.scores), likelihood),
+    before, final = directed
+    true = final.true_chances(before.scores, codes)
+    wrong = 1 - true[np.arange(len(codes)), codes]
+    last = fit_to(task, believed(wrong, true, codes, None), before.alpha)
+    likelihood = float(np.log(final.joint(before.scores, codes).sum(axis=1)).mean())
+    task.note(last.coef, likelihood)
+    return replace(found, last=last, n_iter=found.n_iter + RELABEL.rounds + 1,
+                   flips=Flips(float(wrong.mean()), wrong, final.classes(before.scores), likelihood),
                    likelihood=likelihood, confusion=final, true=law.true_chances(found.first, codes))
 
 

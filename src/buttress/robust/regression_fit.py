@@ -30,7 +30,7 @@ from buttress.solvers.contamination.residual_law import (
     reweighted_steps,
     shape_cost,
 )
-from buttress.solvers.contamination.trimmed import concentrate, smallest, within
+from buttress.solvers.contamination.trimmed import away_from_edge, concentrate, smallest, within
 from buttress.solvers.contamination.tuning import GUARD, RESIDUALS, TRIMMING
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
 from buttress.solvers.run import Budget, Outcome
@@ -107,7 +107,9 @@ def _of_rows_found(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_]
 def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
     """Return the robust fit if a law with an outlier density explains left-out rows best, else the plain one.
 
-    Heavy tails need no such density. Then the robust fit must be likelier by a tenth of a nat a row.
+    Heavy tails need no such density. Then the robust fit must be likelier by a tenth of a nat a row; lighter tails
+    leave each row its weight, and with it the plain fit. Where more than a tenth of the targets are the least or the
+    largest one, only the others are evidence: such rows are two kinds of good ones.
 
     Two laws of two fits are compared: with an outlier density and without, of the fit ``mixed`` and of the plain one.
     No row of a plain fit is named. A law that takes half of the rows for corrupt says nothing. Where the plain fit
@@ -119,11 +121,11 @@ def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
     clean = replace(robust, fit=plain, known=unsuspected, alpha=alpha, clean=True)
     tried = [Fitted(fit, _explained(task, fit), robust.n_iter) for fit in (mixed, plain)]
     best = max(tried, key=lambda each: each.known.likelihood)
-    share = best.known.law.share
-    needed = 0.0 if share > 0 else GUARD.gain_a_row
-    if share >= RESIDUALS.most_bad or best.known.likelihood - unsuspected.likelihood <= needed:
+    law = best.known.law
+    needed = 0.0 if law.share > 0 else GUARD.gain_a_row if law.nu <= 2 else np.inf
+    if law.share >= RESIDUALS.most_bad or best.known.likelihood - unsuspected.likelihood <= needed:
         return clean
-    lost = best.known.law.share - robust.known.law.share
+    lost = law.share - robust.known.law.share
     robust = _reread(task, robust, best) if lost > MIXTURE.reread and not no_choice else robust
     bad = robust.known.responsibility < 0.5
     missed = [float(np.median(np.abs(fit.loo[bad]))) for fit in (plain, robust.fit) if bad.any()]
@@ -152,7 +154,7 @@ def _reread(task: RegressionTask, robust: Found, start: Fitted) -> Found:
 
 
 def _explained(task: RegressionTask, fit: Fit, share: float | None = None) -> Explained:
-    return explain(task.residuals(fit), Limits(task.limits.floor, share))
+    return explain(task.residuals(fit), Limits(task.limits.floor, share), away_from_edge(task.y))
 
 
 def place_explains(design: Design, bad: NDArray[np.bool_]) -> bool:

@@ -46,7 +46,8 @@ def keep_run(model: Any, outcome: Outcome) -> None:
 OF_ROWS = (
     Attribute("inlier_mask_", "bool", "n_rows", "Training rows taken as good."),
     Attribute("outlier_proba_", "share", "n_rows", "Probability that a row is corrupt."),
-    Attribute("weights_", "nonnegative", "n_rows", "Weight of each row in the last fit."),
+    Attribute("weights_", "nonnegative", "n_rows", "Weight of each given target in the last fit, 0 if another label "
+              "is fitted; on landmarks, of a label in the gradient."),
     Attribute("scale_", "real", meaning="Scale of the noise of the good rows; of labels, the median size of scores."),
     Attribute("contamination_", "real",
               meaning="Share of corrupt rows: the mean of ``outlier_proba_``, or the number given."),
@@ -58,7 +59,7 @@ OF_ROWS = (
     Attribute("agreement_", "real", "n_rows", "Share of the fits tried that judge the row as ``inlier_mask_`` does."),
     Attribute("row_keys_", "real", "n_rows",
               "One number a row, by which :func:`outlier_report` recognises the training rows."),
-    Attribute("clean_", "bool", meaning="Whether nothing was trimmed or relabelled."),
+    Attribute("clean_", "bool", meaning="Whether no row is named, and nothing was trimmed or relabelled."),
     Attribute("n_iter_", "count", meaning="Iterations of the fit that stands."),
     Attribute("converged_", "bool",
               meaning="Whether they ended of themselves: not by ``max_iter``, ``max_time``, a callback or Ctrl-C."))

@@ -53,13 +53,7 @@ class Mixtures:
 class Relabelling:
     """Fits to the likeliest labels, exact or on landmark features."""
 
-    smooth: float = tuned(25.0, "variance of features", "ridge while rows are chosen: wrong labels must not be fitted",
-                          LABEL_RUNS)
-    rounds: int = tuned(3, "fits", "to the likeliest labels; after more the fit trusts itself more than labels",
-                       LABEL_RUNS)
-    slight: float = tuned(0.02, "share of labels", "estimated rate up to which nothing is trimmed", LABEL_RUNS)
-    trims: tuple[float, ...] = tuned((1.0, 0.8, 0.6), "share of rows", "kept by the fits that vote", THEORY)
-    least_kept: float = tuned(0.5, "share of rows", "least that trimming keeps", THEORY)
+    rounds: int = tuned(3, "fits", "to the likeliest labels where directions differ", LABEL_RUNS)
     compared_from: int = tuned(1000, "rows", "from which the exact fit is compared with one on landmarks", LABEL_RUNS)
     compared_gain: float = tuned(6.0, "nats", "by which the one on landmarks must predict labels better")
 

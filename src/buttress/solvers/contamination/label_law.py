@@ -1,7 +1,6 @@
-"""Find wrong labels: concentration within each class on leave-one-out scores, and the rate of wrong labels.
+"""Find wrong labels: how likely each is wrong given the scores of fits without the row, and the rate of wrong labels.
 
-Trimming by loss alone can drop a whole class, so each observed class keeps its own best rows. A label is wrong with
-probability rho, and is then each of the other classes with equal probability:
+A label is wrong with probability rho, and is then each of the other classes with equal probability:
 P(label = c | x) = (1 - rho) q_c + rho (1 - q_c) / (C - 1)  with q = softmax(T F(x)), F the scores of the fit without
 that row.
 
@@ -19,15 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
 from buttress.solvers.contamination.confusion_law import one_rate, true_chances
-from buttress.solvers.contamination.trimmed import trimming
 from buttress.solvers.contamination.tuning import LABELS
-from buttress.solvers.ridge.leave_one_out import Ridge
-from buttress.solvers.run import Steps
 
 TOGETHER = 16  # factors of a product
 LEAST_FACTOR = 1e-18  # float64 holds a product of so many of them
@@ -37,14 +33,15 @@ LEAST_FACTOR = 1e-18  # float64 holds a product of so many of them
 class Flips:
     """The law of the labels, learned.
 
-    ``rate`` is the most likely rate of wrong labels and ``likelihood`` the log likelihood per row there. ``wrong`` (n,)
-    is P(label wrong) and ``classes`` (n, C) is P(class), both averaged over all laws.
+    ``likelihood`` is the log likelihood per row of the likeliest law, under the scores numbered ``at``. Averaged over
+    all laws are ``rate``, that of wrong labels, ``wrong`` (n,), P(label wrong), and ``classes`` (n, C), P(class).
     """
 
     rate: float
     wrong: Array
     classes: Array
     likelihood: float
+    at: int = 0
 
     def true_class(self, codes: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the most likely true class of each row, given its label (n,) and its scores."""
@@ -62,39 +59,29 @@ class Flips:
 
 
 def explain_labels(scores: Array, codes: NDArray[np.intp], rate: float | None = None) -> Flips:
-    """Return the law of the labels for leave-one-out scores (n, C) and class numbers (n,); ``rate`` fixes rho.
+    """Return the law of the labels for leave-one-out scores (n, C) and class numbers (n,); ``rate`` fixes rho."""
+    return explain_at_ridges([scores], codes, rate)
+
+
+def explain_at_ridges(tried: Sequence[Array], codes: NDArray[np.intp], rate: float | None) -> Flips:
+    """Return the law of the labels for the leave-one-out scores (n, C) of fits to them at several ridges.
 
     It is learned from at most 10,000 rows, drawn at random, on a grid of temperatures and of rates up to one half.
     """
     rates = rates_tried(rate)
     part = drawn_rows(len(codes))
-    total = label_likelihoods(scores[part], codes[part], rates)
-    best = np.unravel_index(int(total.argmax()), total.shape)
-    wrong, classes = _averaged(scores, codes, rates, _weights(total * len(codes[part]), rates))
-    return Flips(float(rates[best[1]]), np.minimum(wrong, 1), classes, float(total[best]))
+    total = np.array([label_likelihoods(scores[part], codes[part], rates) for scores in tried])
+    at = int(total.max(axis=(1, 2)).argmax())
+    weights = _weights(total * len(codes[part]), rates)
+    parts = [_averaged(scores, codes, rates, some) for scores, some in zip(tried, weights, strict=True) if some.any()]
+    wrong, classes = (sum(of) for of in zip(*parts, strict=True))
+    rate = float(weights.sum(axis=(0, 1)) @ rates)
+    return Flips(rate, np.minimum(wrong, 1), np.asarray(classes), float(total[at].max()), at)
 
 
 def rates_tried(rate: float | None) -> Array:
     """Return the rates to try, of which there is one where it is given."""
     return LABELS.rates if rate is None else np.array([rate])
-
-
-def judge_labels(
-    tried: Sequence[Array], likelihoods: Array, last: Array, codes: NDArray[np.intp], rate: float | None
-) -> tuple[Array, Array]:
-    """Return P(label wrong), (n,), and P(class), (n, C): half by fits to the labels given, half by the last fit.
-
-    ``tried`` are the leave-one-out scores (n, C) of the former at several ridges, ``likelihoods`` (ridges, T, R) those
-    of ``label_likelihoods``. The scores of the last fit, ``last``, were made to agree with the labels taken for right,
-    so they say nothing of rho: its weights are those of the first fits, and only T is weighted by the last.
-    """
-    rates = rates_tried(rate)
-    weight = _weights(likelihoods * len(codes), rates)
-    parts = [_averaged(scores, codes, rates, some) for scores, some in zip(tried, weight, strict=True) if some.any()]
-    total = label_likelihoods(last, codes, rates) * len(codes)
-    parts_of_last = _averaged(last, codes, rates, np.exp(total - logsumexp(total, axis=0)) * weight.sum(axis=(0, 1)))
-    wrong, classes = [(sum(first) + other) / 2 for *first, other in zip(*parts, parts_of_last, strict=True)]
-    return np.minimum(wrong, 1), classes
 
 
 def _weights(total: Array, rates: Array) -> Array:
@@ -166,29 +153,3 @@ def label_margins(scores: Array, codes: NDArray[np.intp]) -> Array:
     others = scores.copy()
     others[rows, codes] = -np.inf
     return scores[rows, codes] - others.max(axis=1)
-
-
-def best_of_each_class(margin: Array, codes: NDArray[np.intp], kept: float) -> Array:
-    """Return the indicator (n,) of the ceil(kept n_c) rows with the largest margin in each class c of n_c rows."""
-    keep = np.zeros(len(codes))
-    for c in np.unique(codes):
-        rows = np.flatnonzero(codes == c)
-        count = int(np.ceil(kept * len(rows) - 1e-9))
-        keep[rows[np.argsort(-margin[rows], kind="stable")[:count]]] = 1
-    return keep
-
-
-def concentrate_classes(
-    ridge: Ridge, targets: Array, codes: NDArray[np.intp], margin: Array, *, alpha: float, kept: float
-) -> Steps:
-    """Yield (leave-one-out scores, kept rows), starting from margins (n,), until a set of rows repeats.
-
-    ``targets`` (n, C) are 1 for the label and -1 elsewhere; the objective is the share of kept rows with margin <= 0.
-    """
-
-    def judge(scores: Array, rows: Array) -> tuple[Array, float]:
-        left_out = label_margins(scores, codes)
-        return best_of_each_class(left_out, codes, kept), float(np.mean(left_out[rows > 0] <= 0))
-
-    return trimming(lambda rows: targets - ridge.solve(targets, rows, alpha).loo, judge,
-                    best_of_each_class(margin, codes, kept))

@@ -52,10 +52,12 @@ class AtRidge:
 class LogisticFit(AtRidge):
     """The final fit: ``scores`` leave each row out, and ``flips`` is the law of all rows.
 
-    ``votes`` (ridges tried, n) says whether a row's own label has the highest score at each ridge.
+    ``votes`` (ridges tried, n) says whether a row's own label has the highest score at each ridge, ``weight`` (n,)
+    are the weights of the labels in the gradient.
     """
 
     votes: NDArray[np.bool_]
+    weight: Array
 
 
 class NoisyLogistic:
@@ -110,7 +112,8 @@ class NoisyLogistic:
             steps += 0 if last is best else last.n_iter
         flips = explain_labels(last.scores, self.codes, rate)
         votes = np.array([label_margins(fit.scores, self.codes) > 0 for fit in path])
-        return LogisticFit(last.coef, last.scores, flips, best.alpha, steps, votes)
+        weight = _belief(self.chances(last.coef), self.codes, last.flips.rate)
+        return LogisticFit(last.coef, last.scores, flips, best.alpha, steps, votes, weight)
 
     def _follow(self, path: list[AtRidge], alphas: Array, rate: float | None, held: NDArray[np.bool_]) -> None:
         """Append to ``path`` the fits to the rows not ``held``, one per ridge, until these rows' likelihood falls."""

@@ -275,15 +275,15 @@ class Explained:
     likelihood: float
 
 
-def explain(seen: LeftOutResiduals, limits: Limits) -> Explained:
+def explain(seen: LeftOutResiduals, limits: Limits, telling: NDArray[np.bool_] | None = None) -> Explained:
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
     With levels laws with a shape are tried as well. A parameter costs log(n)/2 (Schwarz's criterion): the outlier
     density has three, a shape three. With more than 10,000 rows the law is learned from a random part of them. Heavier
     tails may explain a single large residual about as well as an outlier density. So responsibilities are the mean over
-    all laws tried, weighted by Schwarz's criterion.
+    all laws tried, weighted by Schwarz's criterion. Rows that are not ``telling`` (n,) say nothing of the law.
     """
-    part = seen.drawn()
+    part = (seen if telling is None else seen.of(telling)).drawn()
     found = _tried(replace(part, level=None), limits)
     if seen.level is not None:
         cost = shape_cost(len(part))

@@ -77,6 +77,21 @@ def least_scale(y: Array) -> float:
     return float(floor)
 
 
+def away_from_edge(y: Array) -> NDArray[np.bool_]:
+    """Return the targets (n,) other than the least or largest one, where more than a tenth are that and not apart.
+
+    Such are sales that are mostly 0, and what is measured up to a limit. They are apart where the nearest tenth of the
+    others is further off than their middle half is wide, as a code for missing values is.
+    """
+    for edge in (y.min(), y.max()):
+        away = y != edge
+        if away.any() and np.mean(~away) > TRIMMING.shared_share:
+            near, middle, far = np.quantile(np.abs(y[away] - edge), [0.1, 0.25, 0.75])
+            if near < far - middle:
+                return away
+    return np.ones(len(y), dtype=np.bool_)
+
+
 def _median_step(values: Array, counts: NDArray[np.intp]) -> float:
     """Return the median over all rows of the distance from their value to the nearest other one."""
     gaps = np.concatenate([[np.inf], np.diff(values), [np.inf]])
