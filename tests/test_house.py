@@ -18,13 +18,13 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 32_323,  # without imports and docstrings
-    "lines": 65_274,
-    "functions": 4_153,
+    "statements": 32_284,  # without imports and docstrings
+    "lines": 65_183,
+    "functions": 4_147,
     "files": 427,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
     "names of constants": 830,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 35_792,  # outside tables
+    "words of docs": 35_781,  # outside tables
 }
 
 
