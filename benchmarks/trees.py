@@ -2,6 +2,7 @@
 
     python benchmarks/trees.py                     # breast cancer, 284 rows, and digits, even or odd, 1,000 rows
     python benchmarks/trees.py --eps .1 --most 0 300 1000 3000 --only GradientBoosting
+    python benchmarks/trees.py --veritas --eps .1 .3   # gradient boosting beside veritas (pip install dtai-veritas)
 
 Columns are standardised; half of the rows of breast cancer and 797 of the digits are fitted, the others attacked.
 Milliseconds a row are of the processor, one thread, the first call that compiles left out. Both settle a row or leave
@@ -16,6 +17,7 @@ import time
 for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[threads] = "1"
 
+import numpy as np  # noqa: E402
 from sklearn.datasets import load_breast_cancer, load_digits  # noqa: E402
 from sklearn.ensemble import (  # noqa: E402
     ExtraTreesClassifier,
@@ -31,6 +33,7 @@ from buttress.attacks.settling import program  # noqa: E402
 MODELS = (GradientBoostingClassifier(n_estimators=100, max_depth=3, random_state=0),
           HistGradientBoostingClassifier(random_state=0),
           RandomForestClassifier(100, random_state=0), ExtraTreesClassifier(100, random_state=0))
+PATIENCE = 2.0  # seconds of veritas a row
 WORK = 3e4  # of the programs, all rows together: those of forests would take hours
 
 
@@ -51,6 +54,39 @@ def attacked(model, X, y, eps, most, work):
     return 1e3 * seconds / len(X), info.success, info.proven & ~info.success
 
 
+def by_veritas(model, X, eps):
+    """Return milliseconds a row, and of which rows veritas finds the prediction changed within eps, NaN unsettled."""
+    from veritas import Config, HeuristicType, Interval, StopReason, get_addtree
+
+    trees = get_addtree(model, silent=True)
+    broken = []
+    start = time.process_time()
+    for row, label in zip(X, model.predict(X), strict=True):
+        box = [Interval(float(x - eps), float(np.nextafter(np.float32(x + eps), np.float32(np.inf)))) for x in row]
+        turned = (trees.negate_leaf_values() if label == model.classes_[1] else trees).prune(box)
+        search = Config(HeuristicType.MAX_OUTPUT).get_search(turned, box)
+        ended = search.step_for(PATIENCE, 100)
+        turned_over = search.num_solutions() > 0 and search.get_solution(0).output > 0
+        broken.append(np.nan if ended == StopReason.OUT_OF_TIME and not turned_over else turned_over)
+    return 1e3 * (time.process_time() - start) / len(X), np.array(broken, dtype=float)
+
+
+def beside_veritas(eps):
+    """Print of how many rows both say the same."""
+    print("| table | eps | rows | broken | veritas leaves open | both agree | ms a row | veritas |\n" + 8 * "|---"
+          + "|")
+    for table, X, y, X_judge, _ in tables():
+        scaler = StandardScaler().fit(X)
+        model = MODELS[0].fit(scaler.transform(X), y)
+        rows = scaler.transform(X_judge).astype(np.float32).astype(float)
+        attacked(model, rows[:2], model.predict(rows[:2]), 0.01, 1, 1e3)
+        for each in eps:
+            spent, broken, _ = attacked(model, rows, model.predict(rows), each, program.PARTS, WORK)
+            theirs, found = by_veritas(model, rows, each)
+            print(f"| {table} | {each:g} | {len(rows)} | {broken.mean():.3f} | {np.isnan(found).sum()} | "
+                  f"{(broken == found).sum()} | {spent:.2f} | {theirs:.2f} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--eps", type=float, nargs="*", default=[0.05, 0.1, 0.3])
@@ -58,7 +94,11 @@ def main():
     parser.add_argument("--only", default="", help="only models whose name holds this")
     parser.add_argument("--tables", nargs="*", default=["breast cancer", "digits"])
     parser.add_argument("--work", type=float, default=WORK)
+    parser.add_argument("--veritas", action="store_true")
     options = parser.parse_args()
+    if options.veritas:
+        beside_veritas(options.eps)
+        return
     print("| table | model | eps | boxes | ms a row | broken | proven | open | contradicted |\n" + 9 * "|---" + "|")
     for table, X, y, X_judge, y_judge in tables():
         scaler = StandardScaler().fit(X)
