@@ -438,3 +438,17 @@ def test_what_is_a_folder():
     Path("a[b].csv").touch()
     Path("dir").mkdir()
     assert [is_folder(name) for name in ("dir", "x/*.parquet", "a[b].csv", "iris")] == [True, True, False, False]
+
+
+def test_hidden_files_are_no_rows_and_other_endings_are_named_not_left_out():
+    write_folder(LABELS)
+    known = parquet_rows("rows").files
+    Path("rows/.parts-x").mkdir()
+    for name in (".parts-x/000000000.parquet", "more/._c.parquet"):  # of a prediction that was killed, of macOS
+        Path("rows", name).write_bytes(b"half")
+    assert parquet_rows("rows").files == known
+    for name in ("more/e.PARQUET", "more/e.pq"):
+        pl.DataFrame({"a": [1.0]}).write_parquet(Path("rows", name))
+        with pytest.raises(ValueError, match=f"{name}' is no Parquet file by its name"):
+            parquet_rows("rows")
+        Path("rows", name).unlink()
