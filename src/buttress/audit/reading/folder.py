@@ -6,6 +6,7 @@ change what comes.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,18 @@ class ParquetRows:
         """Return the file of each row, by its path below the source, and its number in it."""
         of = np.searchsorted(self.starts, rows, side="right") - 1
         return {"file": np.array([str(file) for file in self.files])[of], "row_in_file": rows - self.starts[of]}
+
+    @contextmanager
+    def named(self, numbers: Numbers) -> Iterator[None]:
+        """Say in an error about rows of a batch, which counts them from its first, which file and rows these are."""
+        try:
+            yield
+        except ValueError as error:
+            if " row" not in str(error):
+                raise
+            file, first = (values.tolist()[0] for values in self.place(numbers[:1]).values())
+            raise ValueError(f"Rows {first} to {first + len(numbers) - 1} of {file!r}, counted from the first of "
+                             f"these: {error}") from None
 
     def check_target(self, name: str | None) -> Labels:
         """Return the different values of a target, ``MOST_CLASSES`` and one of more.
