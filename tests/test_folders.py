@@ -438,3 +438,41 @@ def test_what_is_a_folder():
     Path("a[b].csv").touch()
     Path("dir").mkdir()
     assert [is_folder(name) for name in ("dir", "x/*.parquet", "a[b].csv", "iris")] == [True, True, False, False]
+
+
+def test_hidden_files_are_no_rows_and_other_endings_are_named_not_left_out():
+    write_folder(LABELS)
+    known = parquet_rows("rows").files
+    Path("rows/.parts-x").mkdir()
+    for name in (".parts-x/000000000.parquet", "more/._c.parquet"):  # of a prediction that was killed, of macOS
+        Path("rows", name).write_bytes(b"half")
+    assert parquet_rows("rows").files == known
+    for name in ("more/e.PARQUET", "more/e.pq"):
+        pl.DataFrame({"a": [1.0]}).write_parquet(Path("rows", name))
+        with pytest.raises(ValueError, match=f"{name}' is no Parquet file by its name"):
+            parquet_rows("rows")
+        Path("rows", name).unlink()
+
+
+def test_entries_that_no_sample_held_are_named_by_file_and_rows(call):
+    Path("rows").mkdir()
+    a, wrong = A.copy(), [f"{number:.3f}" for number in NUMBERS]
+    parts = [range(450), range(450, 900)]
+    for name, part in zip("cd", parts, strict=True):
+        pl.DataFrame({"a": a[part], "b": B[part], "y": LABELS[part]}).write_parquet(f"rows/{name}.parquet")
+    assert call("train", "rows", "--target", "y", "--sample", 100, "--landmarks", 20, "-o", "m.buttress")[0] == 0
+    unseen = next(k for k in range(560, 650) if k not in sampled(parquet_rows("rows"), "y", "auto", 100, 0).numbers)
+    a[unseen], wrong[unseen] = np.inf, "oops"
+    where = f"Rows 100 to 199 of 'rows/d.parquet', counted from the first of these: %s in row {unseen - 550}"
+    for name, part in zip("cd", parts, strict=True):
+        pl.DataFrame({"a": a[part], "b": B[part], "y": LABELS[part]}).write_parquet(f"rows/{name}.parquet")
+    train = ("train", "rows", "--target", "y", "--sample", 100, "--landmarks", 20, "-o", "n.buttress")
+    for command in (train, ("predict", "m.buttress", "rows", "-o", "p.csv")):
+        code, _, told = call(*command)
+        assert code == 2
+        assert where % "Column 'a' holds inf" in told
+    for name, part in zip("cd", parts, strict=True):
+        pl.DataFrame({"b": B[part], "y": [wrong[k] for k in part]}).write_parquet(f"rows/{name}.parquet")
+    code, _, told = call(*train, "--task", "regression")
+    assert code == 2
+    assert where % "The target 'y' holds 'oops'" in told

@@ -134,3 +134,21 @@ def test_a_class_says_what_it_expects():
     ranked.best = 1.5
     with pytest.raises(StateError, match=r"Ranked.best is '1.5', a float. Expected share, shape one or none"):
         check_state(ranked)
+
+
+def test_what_is_made_later_can_be_deleted_and_is_made_when_asked():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = buttress.RobustLinearRegressor(random_state=0).fit(X, X @ [1.0, 2.0])
+    assert hasattr(model, "held_out_")
+    del model.held_out_, model.mm_
+    assert not hasattr(model, "held_out_")
+    with pytest.raises(AttributeError, match="RobustLinearRegressor has no mm_ to delete"):
+        del model.mm_
+
+
+def test_the_summary_names_the_coefficients_of_the_fit_whatever_parameters_became():
+    X, noise = np.split(np.random.default_rng(0).normal(size=(60, 3)), [2], axis=1)
+    model = buttress.RobustLinearRegressor(random_state=0).fit(X, X @ [1.0, 2.0] + noise[:, 0])
+    names = list(model.summary().name)
+    assert names == ["intercept", "x0", "x1"]
+    assert list(model.set_params(fit_intercept=False).summary().name) == names

@@ -231,3 +231,23 @@ def test_the_page_says_of_every_estimator_whether_it_takes_weights():
     takes = {name: "yes" if "sample_weight" in inspect.signature(fit).parameters else "no"
              for name, fit in fits.items()}
     assert said == takes
+
+
+@pytest.mark.parametrize("model", [AdversarialLinearSVC(eps=0.1), FreeRangeSVC(), buttress.KernelClassifier()])
+def test_what_is_made_later_does_not_follow_weights_that_changed(model):
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(80, 3)), np.ones(80)
+    y = X[:, 0] + rng.normal(size=80) > 0
+    first = clone(model).fit(X, y, sample_weight=weight).predict_proba(X)
+    later = clone(model).fit(X, y, sample_weight=weight)
+    weight[:] = np.arange(80)
+    np.testing.assert_array_equal(later.predict_proba(X), first)
+
+
+def test_intervals_made_later_do_not_follow_weights_that_changed():
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(80, 3)), np.ones(80)
+    fits = [buttress.KernelRegressor().fit(X, X[:, 0], sample_weight=weight) for _ in range(2)]
+    first = fits[0].predict_interval(X)
+    weight[:] = np.arange(80)
+    np.testing.assert_array_equal(fits[1].predict_interval(X), first)

@@ -257,6 +257,11 @@ class Later(Generic[T]):
     def __set__(self, thing: object, value: T | Callable[[], T] | None) -> None:
         vars(thing)[self.name] = Promise(value) if callable(value) else value
 
+    def __delete__(self, thing: object) -> None:
+        if self.name not in vars(thing):
+            raise AttributeError(f"{type(thing).__name__} has no {self.name} to delete.")
+        del vars(thing)[self.name]
+
 
 def alter(thing: object, name: str, change: Callable[[Any], Any]) -> None:
     """Set an attribute that is there, and not None, to what ``change`` makes of it, later if it is made later."""

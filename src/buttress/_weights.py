@@ -18,12 +18,13 @@ MOST_COPIES = 10_000_000  # rows that counts may make: 100 columns of them take 
 def check_weights(sample_weight: VectorLike | None, X: Array, *, leave_out: bool = False) -> Array:
     """Return non-negative float64 weights of shape (n,), ones when None; at least one is positive.
 
-    Negative ones are refused, or become 0 with a warning: scikit-learn's machines ``leave_out`` such rows.
+    They are a copy: what a fit makes later must not follow what becomes of the array that was given. Negative ones are
+    refused, or become 0 with a warning: scikit-learn's machines ``leave_out`` such rows.
     """
     if sample_weight is None:
         return np.ones(X.shape[0])
     refuse_masked("sample_weight", sample_weight)
-    weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, copy=True)
     check_values(weight[:, None], ["sample_weight"])
     negative = weight < 0
     if negative.any() and not (leave_out and weight.max() > 0):

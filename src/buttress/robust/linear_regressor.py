@@ -234,7 +234,8 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
             raise ValueError("There are no standard errors: the rows are no more than the columns, columns depend on "
                              "others, or half of the rows lie on one plane. Drop columns, or add rows.")
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
-        return summarise(self.mm_, [*(["intercept"] if self.fit_intercept else []), *map(str, names)], coverage)
+        constant = ["intercept"] if len(self.mm_.coef) > len(names) else []  # as it was fitted
+        return summarise(self.mm_, [*constant, *map(str, names)], coverage)
 
     def predict_interval(
         self, X: MatrixLike, coverage: float = 0.9, *, groups: GroupPair | None = None

@@ -49,7 +49,12 @@ class Sample:
         """Return the targets of other rows as the table has them: numbers, or labels."""
         name = self.table.target_name
         if self.task == "regression":
-            return read_as_before(name, columns[name], self.table.read_as.get(name))
+            y = read_as_before(name, columns[name], self.table.read_as.get(name))
+            gaps = np.flatnonzero(np.isnan(y))
+            if len(gaps):
+                raise ValueError(f"The target {name!r} holds {as_array(columns[name])[gaps[0]]!r} in row {gaps[0]}, "
+                                 "which is no number. Write the files without such rows.")
+            return y
         return labels_as_read(as_array(columns[name]))
 
     def model(self, pipeline: Pipeline, estimator: str) -> TableModel:
@@ -148,7 +153,9 @@ def _pass(
                 return "--max-time"
             kept = ~np.isin(numbers, held)
             if kept.any():
-                learn(model.rows_of(batch)[kept], sample.target(batch)[kept])
+                with rows.named(numbers):
+                    X, y = model.rows_of(batch), sample.target(batch)
+                learn(X[kept], y[kept])
                 learned += len(numbers)
             report(f"training: {int(numbers[-1]) + 1} of {counted(len(rows), 'row')}", (numbers[-1] + 1) / len(rows))
     except KeyboardInterrupt:
@@ -164,7 +171,8 @@ def predict_in_batches(model: Any, rows: ParquetRows, put: Write, report: Report
     names = [str(name) for name in getattr(model, "feature_names_in_", rows.columns)]
     said: list[str] = []
     for numbers, batch in rows.batches([name for name in names if name in rows.columns]):
-        answer = predictions(model, batch)
+        with rows.named(numbers):
+            answer = predictions(model, batch)
         put({**answer, "row": numbers})
         where = f"Rows {numbers[0]} to {numbers[-1]}, counted from the first of these: "
         said += [where + sentence for sentence in remarks(model, batch)] if len(said) < len(names) else []
@@ -205,11 +213,12 @@ def judge_in_batches(sample: Sample, seed: int, put: Write, report: Report) -> J
     own = {"expected": verdicts.expected, "probability": verdicts.probability, "score": verdicts.score,
            "verdict": np.array(verdicts.kinds(), dtype=object)}
     for numbers, batch in sample.rows.batches([*model.feature_names_in_, table.target_name]):
-        y = sample.target(batch)
+        with sample.rows.named(numbers):
+            X, y = model.rows_of(batch), sample.target(batch)
         if logarithms and y.min() <= 0:
             raise ValueError(f"The target {table.target_name!r} is positive in the sample, and {y.min():g} in row "
                              f"{numbers[y.argmin()]}. Draw more rows with --sample, or correct that row.")
-        told = judged_by(machine, columns.transform(model.rows_of(batch)), y, logarithms)
+        told = judged_by(machine, columns.transform(X), y, logarithms)
         verdict = np.where(told.probability >= WRONG, "wrong", np.where(
             told.probability >= BORDERLINE, "borderline", "fine")).astype(object)
         found = {"expected": told.expected, "probability": told.probability, "score": told.score,

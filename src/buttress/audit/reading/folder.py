@@ -6,6 +6,7 @@ change what comes.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,18 @@ class ParquetRows:
         of = np.searchsorted(self.starts, rows, side="right") - 1
         return {"file": np.array([str(file) for file in self.files])[of], "row_in_file": rows - self.starts[of]}
 
+    @contextmanager
+    def named(self, numbers: Numbers) -> Iterator[None]:
+        """Say in an error about rows of a batch, which counts them from its first, which file and rows these are."""
+        try:
+            yield
+        except ValueError as error:
+            if " row" not in str(error):
+                raise
+            file, first = (values.tolist()[0] for values in self.place(numbers[:1]).values())
+            raise ValueError(f"Rows {first} to {first + len(numbers) - 1} of {file!r}, counted from the first of "
+                             f"these: {error}") from None
+
     def check_target(self, name: str | None) -> Labels:
         """Return the different values of a target, ``MOST_CLASSES`` and one of more.
 
@@ -113,13 +126,14 @@ def is_folder(source: str) -> bool:
 def parquet_rows(source: str) -> ParquetRows:
     """Return the rows of the Parquet files in a folder and those below, or of a pattern.
 
-    DuckDB reads the names of folders such as ``year=2024`` as a column.
+    DuckDB reads the names of folders such as ``year=2024`` as a column. What lies in a folder under a name that starts
+    with a dot is left out, as half-written files are.
 
     Raises ValueError where there are none, and where one cannot be read or has another schema than the first, naming
     the file and what differs.
     """
     folder = Path(source)
-    files = sorted(folder.rglob("*.parquet")) if folder.is_dir() else matching(source)
+    files = sorted(_inside(folder)) if folder.is_dir() else matching(source)
     if not files:
         raise ValueError(f"{source!r} is a folder, or a pattern, without a file that ends in .parquet. Name a folder "
                          "of Parquet files, or a pattern such as 'folder/*.parquet'.")
@@ -141,6 +155,12 @@ def parquet_rows(source: str) -> ParquetRows:
     if not sum(counts):
         raise ValueError(f"The Parquet files of {source!r} have columns but no rows.")
     return ParquetRows(source, files, np.concatenate([[0], np.cumsum(counts)]).astype(np.intp), first, duckdb)
+
+
+def _inside(folder: Path) -> list[Path]:
+    """Return the Parquet files in a folder and those below, by either ending and in any case, but hidden ones."""
+    return [file for file in folder.rglob("*") if file.suffix.lower() in (".parquet", ".pq")
+            and not any(part.startswith(".") for part in file.relative_to(folder).parts)]
 
 
 def _schema(file: Path, duckdb: Any) -> dict[str, str]:
