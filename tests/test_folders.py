@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
@@ -476,3 +477,35 @@ def test_entries_that_no_sample_held_are_named_by_file_and_rows(call):
     code, _, told = call(*train, "--task", "regression")
     assert code == 2
     assert where % "The target 'y' holds 'oops'" in told
+
+
+@pytest.mark.parametrize("command", ["train", "predict"])
+def test_every_column_that_cannot_be_read_is_said_once_however_many_batches(command, tmp_path, monkeypatch):
+    """The first column's entries in each batch must not take the place of what is said of the second."""
+    monkeypatch.setattr(folder, "BATCH_ROWS", 50)
+    rng = np.random.default_rng(0)
+    n = 400
+    frame = pl.DataFrame({"a": [f"{x:.3f}" for x in rng.normal(size=n)], "kind": ["x", "y"] * (n // 2),
+                          "y": ["p", "q"] * (n // 2)})
+    good, odd = tmp_path / "good", tmp_path / "odd"
+    for place, given in ((good, frame), (odd, frame.with_columns(
+            a=pl.when(pl.int_range(n) % 50 == 1).then(pl.lit("oops")).otherwise("a"),
+            kind=pl.when(pl.int_range(n) == n - 1).then(pl.lit("new")).otherwise("kind")))):
+        place.mkdir()
+        given.write_parquet(place / "one.parquet")
+    rows = folder.parquet_rows(str(good))
+    model, _ = train_in_batches(sampled(rows, "y", "auto", 100, 0), landmarks=10, seed=0, max_time=None,
+                                report=lambda *said: None)
+    if command == "train":
+        drawn = sampled(rows, "y", "auto", 100, 0)
+        drawn = replace(drawn, rows=folder.parquet_rows(str(odd)))
+        said = train_in_batches(drawn, landmarks=10, seed=0, max_time=None, report=lambda *said: None)[0]
+        said = said.trained_on["notes"]
+    else:
+        said = predict_in_batches(model, folder.parquet_rows(str(odd)), lambda columns: None, lambda *said: None)
+    told = [sentence for sentence in said if sentence.startswith("Rows ")]
+    assert len(told) == 2
+    assert "'oops' in row 1" in told[0]
+    assert told[0].endswith("So are entries in later batches, 7 of them.")
+    assert told[1].startswith("Rows 350 to 399")
+    assert "'new' in row 49" in told[1]

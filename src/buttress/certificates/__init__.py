@@ -98,7 +98,7 @@ def certified_radius(
         Box that the inputs stay in, as for the attacks: numbers, or arrays that broadcast to X. It must hold X.
     effort : int
         Parts of the region that branch and bound looks at, a row and norm, which enlarges the radii; worth it for few
-        columns. A thousand take about a tenth of a second with 100 centres. Of trees a fortieth of them, rounded up, is
+        columns. A thousand take some half a second with 100 centres. Of trees a fortieth of them, rounded up, is
         looked at for each of 40 radii.
     norm : {"l2", "linf"} or None
         Work on this norm alone. The other's radii then follow from it, as |u|_inf <= |u|_2 <= sqrt(d) |u|_inf.

@@ -7,6 +7,7 @@ of the linear algebra, so that the result depends on the files, parameters and s
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from buttress._suggest import counted
 from buttress.audit.baselines import takes_logarithms
 from buttress.audit.measuring.judging import judged_by
 from buttress.audit.measuring.suspicion import BORDERLINE, WRONG, judge
-from buttress.audit.models.answering import PARQUET, predictions, remarks, write
+from buttress.audit.models.answering import PARQUET, predictions, write
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.models.training import given_words, score_of
 from buttress.audit.protocols import Labels, Report
@@ -66,6 +67,28 @@ class Sample:
         return TableModel(table.target_name, self.task, estimator, pipeline, list(table.numeric),
                           list(table.categorical), read_as, given, [str(word) for word in given],
                           trained_on={"source": self.rows.source, "rows": 0, "notes": list(table.notes)})
+
+
+class Remarks:
+    """What is said of entries of batches that a model could not read: of each column the first, and in how many more.
+    """
+
+    def __init__(self) -> None:
+        self.first: dict[str, str] = {}
+        self.more: Counter[str] = Counter()
+
+    def add(self, model: object, numbers: Numbers, batch: Columns) -> None:
+        """Remark on a batch of rows with these numbers."""
+        for name, sentence in (model.remarks_by_column(batch) if isinstance(model, TableModel) else {}).items():
+            if name in self.first:
+                self.more[name] += 1
+            else:
+                self.first[name] = f"Rows {numbers[0]} to {numbers[-1]}, counted from the first of these: {sentence}"
+
+    def sentences(self) -> list[str]:
+        """Return a sentence for each column."""
+        return [sentence + (f" So are entries in later batches, {self.more[name]} of them." if self.more[name] else "")
+                for name, sentence in self.first.items()]
 
 
 def sampled(rows: ParquetRows, target: str | None, task: str, size: int, seed: int) -> Sample:
@@ -127,21 +150,23 @@ def train_in_batches(
     def learn(rows: Labels, y: Labels) -> None:
         machine.partial_fit(features.transform(columns.transform(rows)), y, **known)
 
-    why = _pass(sample, model, learn, sample.numbers[test], max_time, report)
+    said = Remarks()
+    why = _pass(sample, model, learn, sample.numbers[test], max_time, report, said)
     score = score_of(model.pipeline.predict(X[test]), table.target[test], sample.task, seed)
     learn(X[test], table.target[test])
     model.score = score
+    notes = [*table.notes, *said.sentences()]
     if why:
-        model.trained_on["notes"] = [*table.notes, (
-            f"{why} ended the training after {machine.n_rows_seen_} of {len(sample.rows)} rows: the first of them, in "
-            "the order of the files, and those held out. The model is the one of these rows.")]
+        notes.append(f"{why} ended the training after {machine.n_rows_seen_} of {len(sample.rows)} rows: the first of "
+                     "them, in the order of the files, and those held out. The model is the one of these rows.")
+    model.trained_on["notes"] = notes
     model.trained_on["rows"] = machine.n_rows_seen_
     return model, bool(why)
 
 
 def _pass(
     sample: Sample, model: TableModel, learn: Callable[[Labels, Labels], None], held: Numbers,
-    max_time: float | None, report: Report
+    max_time: float | None, report: Report, said: Remarks
 ) -> str:
     """Learn every row but those held out, a batch at a time; return what ended it early, empty for nothing."""
     rows = sample.rows
@@ -155,6 +180,7 @@ def _pass(
             if kept.any():
                 with rows.named(numbers):
                     X, y = model.rows_of(batch), sample.target(batch)
+                said.add(model, numbers, batch)
                 learn(X[kept], y[kept])
                 learned += len(numbers)
             report(f"training: {int(numbers[-1]) + 1} of {counted(len(rows), 'row')}", (numbers[-1] + 1) / len(rows))
@@ -169,15 +195,14 @@ def _pass(
 def predict_in_batches(model: Any, rows: ParquetRows, put: Write, report: Report) -> list[str]:
     """Write a prediction for every row, and return a few sentences on entries that could not be read."""
     names = [str(name) for name in getattr(model, "feature_names_in_", rows.columns)]
-    said: list[str] = []
+    said = Remarks()
     for numbers, batch in rows.batches([name for name in names if name in rows.columns]):
         with rows.named(numbers):
             answer = predictions(model, batch)
         put({**answer, "row": numbers})
-        where = f"Rows {numbers[0]} to {numbers[-1]}, counted from the first of these: "
-        said += [where + sentence for sentence in remarks(model, batch)] if len(said) < len(names) else []
+        said.add(model, numbers, batch)
         report(f"predicting: {numbers[-1] + 1} of {counted(len(rows), 'row')}", (numbers[-1] + 1) / len(rows))
-    return said
+    return said.sentences()
 
 
 @dataclass(frozen=True)

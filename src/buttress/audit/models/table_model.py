@@ -93,14 +93,18 @@ class TableModel:
 
     def remarks(self, X: ArrayLike | Frame | Mapping[str, object]) -> list[str]:
         """Return a sentence for each column with entries that are no numbers where numbers were, or new categories."""
+        return list(self.remarks_by_column(X).values())
+
+    def remarks_by_column(self, X: ArrayLike | Frame | Mapping[str, object]) -> dict[str, str]:
+        """Return these sentences by the names of the columns."""
         columns = X if isinstance(X, Mapping) else columns_of(X)
         self._check_names(list(columns))
-        said = [_unread(name, columns[name], self.read_as.get(name)) for name in self.numeric]
+        said = {name: _unread(name, columns[name], self.read_as.get(name)) for name in self.numeric}
         if self.categorical:
             coder = self.pipeline[0].named_transformers_["categorical"]
-            said += [_unseen(name, categories_of(columns[name]), set(known.tolist()))
-                     for name, known in zip(self.categorical, coder.categories_, strict=True)]
-        return [sentence for sentence in said if sentence]
+            said |= {name: _unseen(name, categories_of(columns[name]), set(known.tolist()))
+                     for name, known in zip(self.categorical, coder.categories_, strict=True)}
+        return {name: sentence for name, sentence in said.items() if sentence}
 
     def predict(self, X: ArrayLike | Frame | Mapping[str, object]) -> Labels:
         """Return what is predicted for each row: classes as they stand in the data it was trained on, or numbers."""
