@@ -262,7 +262,7 @@ def test_a_skops_file_is_read_only_where_it_is_trusted(tmp_path, monkeypatch):
     path = tmp_path / "m.skops"
     joblib.dump(model, path)
     with pytest.raises(ValueError, match=r"skops file.*--trust-pickle"):
-        _check_files({"against": None, "model": path}, False)
+        _check_files(tmp_path, {"against": None, "model": path}, False)
     monkeypatch.setitem(sys.modules, "skops", None)
     with pytest.raises(ImportError, match="pip install skops"):
         _fitted(path)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from click import Command, Context
 
 import buttress
 from buttress.audit.reading.entities import newer_entities, read_entities
@@ -30,6 +31,8 @@ source = "visits.parquet"
 features = ["minutes"]
 time = "day"
 """
+
+NO_OPTIONS = Context(Command("train"))  # none was given on the command line
 
 
 @pytest.fixture
@@ -125,7 +128,7 @@ def test_a_model_of_a_join_predicts_rows_of_other_files_as_known_at_their_dates(
     visits["minutes"] = np.where(early & told, 100.0, 0.0) + np.where(~early & ~told, 1e6, 0.0)
     pl.DataFrame(visits.to_dict("list")).write_parquet(path.parent / "visits.parquet")
     model = tmp_path / "people.buttress"
-    train(str(path), output=model, estimator=Family.boosting)
+    train(NO_OPTIONS, str(path), output=model, estimator=Family.boosting)
     newer = newer_files(path, rows, visits)
     found = predicted_by(newer, model, tmp_path / "found.csv")
     assert found["people.id"].tolist() == (rows["id"] + 500).tolist()
@@ -155,7 +158,7 @@ def test_classes_are_predicted_as_the_label_tables_file_has_them(people, tmp_pat
     path, rows, _ = people
     rows["left"] = np.where(rows["left"] == "left", *words)
     rows.to_csv(path.parent / "people.csv", index=False)
-    train(str(path), output=tmp_path / "people.buttress", estimator=Family.linear)
+    train(NO_OPTIONS, str(path), output=tmp_path / "people.buttress", estimator=Family.linear)
     predict(tmp_path / "people.buttress", path, output=tmp_path / "found.csv")
     assert set(pd.read_csv(tmp_path / "found.csv", dtype=str)["prediction"]) == set(words)
 
