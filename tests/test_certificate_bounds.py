@@ -212,10 +212,10 @@ def test_certified_rows_withstand_the_attacks(model, problem, norm):
 def test_effort_never_lowers_a_radius_nor_reaches_what_falls():
     X, y = breast_cancer()
     model = SVC(gamma=0.1).fit(X[:300], y[:300])
-    rows = X[300:304]
+    rows = X[300:302]
     labels = model.predict(rows)
     plain = certified_radius(model, rows, norm="linf").linf
-    searched = certified_radius(model, rows, norm="linf", effort=3000).linf
+    searched = certified_radius(model, rows, norm="linf", effort=500).linf
     assert (searched >= plain).all()
     for row, label, radius in zip(rows, labels, searched, strict=True):
         info = attacks.pgd(model, row[None], [label], eps=radius, restarts=5, random_state=0, return_info=True)[1]

@@ -26,7 +26,7 @@ from buttress.certificates.region import UNIT, Region
 from buttress.certificates.relaxation import Exponentials, Lead
 
 ROUNDS = 4  # choices of the units t
-STEPS = 60  # gradient steps for y in each
+STEPS = 30  # gradient steps for y in each
 SMALL = 0.01  # below it k is 1 but for U/2
 FARTHEST = 50.0  # U of which e^U is of no use
 
