@@ -6,6 +6,7 @@
     python benchmarks/novelty.py memory     peak memory of 8 kernels x 10,000 rows
     python benchmarks/novelty.py limits     seconds that fits within max_time take, and what they then state
     python benchmarks/novelty.py size       SVDD of --rows x 30: processor seconds, certificate, rows scored a second
+    python benchmarks/novelty.py split      p-values of --rows x 30 from a hundredth of them: processor seconds
     python benchmarks/novelty.py shift      false discoveries where typical rows are not drawn as the training rows were
     python benchmarks/novelty.py stream     the same of rows that come one by one
 """
@@ -161,6 +162,16 @@ def size(n, nu):
           f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB")
 
 
+def split(n):
+    """Print the processor seconds of split p-values of n x 30 rows, SVDD fitted to a hundredth of them."""
+    X = np.random.default_rng(0).normal(size=(n, 30))
+    X[:, 1::2] += X[:, ::2]
+    SVDD().fit(X[:2100]).score_samples(X[:10])
+    began = time.process_time()
+    ConformalDetector(SVDD(), cv=0.99, random_state=0).fit(X)
+    print(f"{n} x 30, 99% left out: {time.process_time() - began:.1f} s")
+
+
 class Height(BaseEstimator):
     """Minus the second column, rounded up where there is a ``step``, so that many rows tie."""
 
@@ -239,8 +250,8 @@ def stream(runs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "minimax", "joint", "memory", "limits", "size", "shift",
-                                         "stream"])
+    parser.add_argument("what", choices=["speed", "minimax", "joint", "memory", "limits", "size", "split",
+                                         "shift", "stream"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--rows", type=int, default=100_000)
@@ -252,6 +263,8 @@ def main():
             {"speed": speed, "limits": limits}[args.what](args.rounds)
         elif args.what in ("shift", "stream"):
             {"shift": shift, "stream": stream}[args.what](args.runs)
+        elif args.what == "split":
+            split(args.rows)
         elif args.what == "size":
             size(args.rows, args.nu)
         else:

@@ -19,12 +19,12 @@ MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own 
 PACKED = 4  # values assigned in one statement
 MOST = {
     "statements": 32_322,  # without imports and docstrings
-    "lines": 65_248,
+    "lines": 65_249,
     "functions": 4_154,
     "files": 427,
     "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
     "names of constants": 830,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 35_781,  # outside tables
+    "words of docs": 35_784,  # outside tables
 }
 
 

@@ -1,8 +1,8 @@
 """Branch and bound: a region is halved, column by column, until each part is proven or an input that breaks it is met.
 
 The bounds of a part come from the linear relaxation, whose error falls with the square of the part's width, and from
-the second order. A part is halved along the column that costs the lines most. What is left open when so many parts
-were looked at as are allowed stays so: the same on any machine.
+parabolas or the second order. A part is halved along the column that costs the lines most. What is left open when so
+many parts were looked at as are allowed stays so: the same on any machine.
 """
 
 from collections.abc import Callable
