@@ -4,6 +4,7 @@ from functools import reduce
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -16,6 +17,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 5)) @ RNG.normal(size=(5, 5)) + np.array([0, 1e4, -3, 1e6, 2])  # columns far from 0
 Y = X @ RNG.normal(size=5) + RNG.normal(size=300)
 LABELS = np.array(["low", "middle", "high"])[np.searchsorted([-1, 2], Y - Y.mean())]
+NAMED = pd.DataFrame(X, columns=list("abcde"))
 WEIGHT = RNG.integers(0, 4, 300).astype(float)
 BOUNDS = [0, 1, 120, 121, 300]
 MACHINES = [(BatchedRidge(alpha=0.7), Y), (BatchedRidgeClassifier(alpha=0.7), LABELS),
@@ -100,6 +102,8 @@ def test_on_landmarks_that_are_all_rows_it_is_the_kernel_machine():
     (lambda: BatchedRidge().partial_fit(X, Y, classes=[0, 1]), "no classes"),
     (lambda: BatchedRidge().fit(X, Y).partial_fit(X[:, :2], Y), "2 features"),
     (lambda: BatchedRidge().fit(X, Y).merge(BatchedRidge().fit(X[:, :2], Y)), "same columns and classes"),
+    (lambda: BatchedRidge().fit(NAMED, Y).merge(BatchedRidge().fit(NAMED[list("bacde")], Y)), "'b', 'a', 'c'"),
+    (lambda: BatchedRidge().fit(NAMED, Y).merge(BatchedRidge().fit(X, Y)), "same columns and classes"),
     (lambda: labelled().merge(BatchedRidgeClassifier().fit(X, LABELS == "low")), "same columns and classes"),
 ])
 def test_what_cannot_be_learned_is_refused(call, message):

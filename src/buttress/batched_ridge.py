@@ -66,14 +66,14 @@ class RidgeSums(Documented, BaseEstimator, ABC):
     def merge(self, other: "RidgeSums") -> Self:
         """Learn from all rows that ``other`` has learned from, as of another process; returns self.
 
-        Raises ValueError where columns or classes differ.
+        Raises ValueError where columns, their names or their order, or classes differ.
         """
         for model in (self, other):
             check_is_fitted(model)
-        kinds = [(type(model).__name__, model.n_features_in_, np.asarray(getattr(model, "classes_", ())).tolist())
-                 for model in (self, other)]
+        kinds = [(type(model).__name__, list(getattr(model, "feature_names_in_", [f"{model.n_features_in_} unnamed"])),
+                  np.asarray(getattr(model, "classes_", ())).tolist()) for model in (self, other)]
         if kinds[0] != kinds[1]:
-            told = " and ".join(f"{name} of {width} columns, classes {classes}" for name, width, classes in kinds)
+            told = " and ".join(f"{name} of columns {columns}, classes {classes}" for name, columns, classes in kinds)
             raise ValueError(f"Only fits of one kind are merged. Got {told}. Fit both to the same columns and classes.")
         moved = np.eye(len(other._sums))
         moved[-1, :-1] = other._shift - self._shift
