@@ -63,7 +63,7 @@ STILL = 1e-3  # of the least unit of the columns that move: the unit of one that
 
 @dataclass
 class CertifiedRadius:
-    """Radii inside which the prediction cannot change, 0 where nothing is certified, inf where it is constant.
+    """Radii inside which the prediction cannot change, 0 where nothing is certified, inf where it is proven constant.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ ENTRIES = 4_000_000  # of parts times centres times columns that are bounded at 
 DESCENT = 20  # steps of the local search for a breaking input
 CLOSE = 0.01  # share by which a radius may fall short of a breaking input
 GROWTH = 1.2  # first factor by which a radius is tried to be made larger
-LONGEST = 1e18  # past it the scores have no other value to fall to
+LONGEST = 1e150  # a radius whose square is a number
 
 
 class Verdict(Enum):
@@ -155,7 +155,7 @@ def stretched(lead: Lead, attacker: Attacker, row: Array, start: float, first: f
     """
     low, broken_from = start, np.inf
     radius, growth = (GROWTH * start, GROWTH) if start > 0 else (first / 2, 2.0)
-    while most > 0 and low < (1 - CLOSE) * broken_from:
+    while most > 0 and low < (1 - CLOSE) * broken_from and radius <= LONGEST:
         region = attacker.region(row, np.array([radius]))
         found = prove(lead, region, 1 + most // 3)
         most -= found.parts
@@ -169,8 +169,6 @@ def stretched(lead: Lead, attacker: Attacker, row: Array, start: float, first: f
         radius = growth * low if low > 0 else radius / 2
         if radius >= broken_from:
             radius = (low + broken_from) / 2
-        if radius > LONGEST:
-            return np.inf
     return low
 
 

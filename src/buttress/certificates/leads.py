@@ -155,7 +155,7 @@ class Leads:
             one, share = np.array([row]), -(-effort // len(rivals))
             tops = [self._stretched(rival, Z, attacker, one, float(radius[row]), share) for rival in rivals]
             found[row] = min(tops)
-        return found
+        return np.where(found >= _cover(Z, attacker), np.inf, found)
 
     def _stretched(self, rival: Rival, Z: Array, attacker: Attacker, one: Rows, start: float, most: int) -> float:
         if rival.lead is None:

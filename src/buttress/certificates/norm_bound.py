@@ -281,7 +281,7 @@ class RadialTerm:
             bounds.append(sink + np.sqrt(left * (turned + rest)))
             left = np.maximum(left - turn, 0)
             bounds.append(sink + slide + np.sqrt(left * (np.maximum(turned - along, 0) + rest)))
-        return np.min(bounds, axis=0)
+        return np.asarray(np.fmin.reduce(bounds))  # of infinite radii some are NaN, which say nothing
 
     def _slide(self, r: Array) -> Array:
         """Return the largest s |F'(s^2) / F'(0)| over s <= r: it rises to one peak."""

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress.certificates.norm_bound import Fall, NoCertificateError
 
-DOUBLINGS = 60  # of a radius: past 1e18 the scores have no other value to fall to
+DOUBLINGS = 60  # of a radius, where a bound costs more
+FARTHEST = float(np.finfo(float).max)  # no input is farther away: what holds there holds everywhere
 HALVINGS = 60  # between a radius that holds and one that does not
 FIRST_STEP_DOWN = 1e-3  # share of the upper radius tried while no radius is known to hold
 CLOSE = 1e-4  # share by which a radius may fall short of the largest that a bound gives, where a bound costs more
@@ -21,19 +22,16 @@ Holds = Callable[[NDArray[np.intp], Array], NDArray[np.bool_]]
 
 
 def largest_by_norm(lead: Array, falls: list[Fall], norm: str) -> Array:
-    """Return the largest radius at which the falls, which rise with it, stay below the lead (n,)."""
+    """Return the largest radius at which the falls, which rise with it, stay below the lead (n,); inf where at all."""
 
     def holds(radius: Array) -> NDArray[np.bool_]:
         with np.errstate(over="ignore", invalid="ignore"):
             return sum((fall(radius, norm) for fall in falls), np.zeros_like(radius)) < lead
 
     low, high = np.zeros_like(lead), np.ones_like(lead)
-    for _ in range(DOUBLINGS):
-        more = holds(high)
+    endless = holds(np.full_like(lead, FARTHEST))
+    while (more := holds(high) & ~endless & np.isfinite(high)).any():
         low, high = np.where(more, high, low), np.where(more, 2 * high, high)
-        if not more.any():
-            break
-    endless = holds(high)
     for _ in range(HALVINGS):
         middle = np.where(low > 0, np.sqrt(low) * np.sqrt(high), high * FIRST_STEP_DOWN)
         more = holds(middle)
@@ -61,7 +59,6 @@ def largest_that_holds(holds: Holds, start: Array, scale: Array, limit: Array) -
         growing = grown[low[grown] < limit[grown]]
         if not len(growing):
             break
-    low[growing] = np.inf
     for _ in range(HALVINGS):
         rows = rows[high[rows] - low[rows] > CLOSE * np.maximum(low[rows], CLOSE * scale[rows])]
         if not len(rows):
