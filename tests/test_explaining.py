@@ -10,10 +10,13 @@ from sklearn.preprocessing import StandardScaler
 
 from buttress import (
     SVC,
+    SVDD,
     SVR,
     AdvSVM,
     KernelClassifier,
     LeastSquaresClassifier,
+    MultiKernelSVDD,
+    OneClassSVM,
     RobustKernelClassifier,
     RobustKernelRegressor,
     RobustLinearRegressor,
@@ -86,6 +89,18 @@ def test_centres_of_unknown_rows_are_not_named_by_labels(model):
         explain(model, X[0], labels=np.arange(len(X)).astype(str))
     why = explain(model, X[0])
     assert why.similarity[0] == pytest.approx(model.expansion_.kernel(X[:1], model.expansion_.centers[why.row[:1]]))
+
+
+def test_detectors_are_explained_by_their_decision_or_not_at_all():
+    X, _ = moons()
+    model = OneClassSVM(gamma=1.0, nu=0.2).fit(X)
+    for row in (X[:1], X[:1] + 3):
+        why = explain(model, row)
+        assert why.contribution.sum() + why.intercept == pytest.approx(model.decision_function(row)[0])
+        assert why.prediction == model.predict(row)[0]
+    for model in (SVDD(kernel="poly"), MultiKernelSVDD([RBF(0.1), RBF(1.0)])):
+        with pytest.raises(ValueError, match="distance from a centre"):
+            explain(model.fit(X), X[0])
 
 
 def test_a_model_that_is_no_sum_over_rows_is_refused():

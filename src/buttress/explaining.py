@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import is_outlier_detector
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 class Explanation(Display):
     """What each centre of a kernel model adds to one score: ``contribution.sum() + intercept == score``. A display.
 
-    The score is a regressor's prediction, the decision of a two-class machine, or by how much the predicted class leads
-    its closest rival. The centres, the largest contribution (in size) first, are the support vectors, or the training
-    rows, or landmarks.
+    The score is a regressor's prediction, the decision of a two-class machine or of OneClassSVM, or by how much the
+    predicted class leads its closest rival. The centres, the largest contribution (in size) first, are the support
+    vectors, or the training rows, or landmarks.
 
     Attributes
     ----------
@@ -116,8 +117,8 @@ def explain(
     Raises
     ------
     ValueError
-        For several rows at once, a model without ``expansion_``, labels that are not one a training row, or of a model
-        that knows no rows, or with ``training`` a model whose wrong labels cannot be counted.
+        For several rows at once, SVDD, a model without ``expansion_``, labels that are not one a training row, or of a
+        model that knows no rows, or with ``training`` a model whose wrong labels cannot be counted.
 
     Examples
     --------
@@ -144,6 +145,9 @@ def explain(
         given, model = model[:-1].transform(given), model[-1]
     if not hasattr(model, "expansion_"):
         raise ValueError(f"{type(model).__name__} is no sum over training rows: its coef_ says what each column adds.")
+    if hasattr(model, "center_norm2_"):
+        raise ValueError(f"{type(model).__name__} scores a row by its distance from a centre, which is no sum over "
+                         "training rows. Explain a OneClassSVM, whose score is one.")
     rows = rows_to_score(model, given)
     if rows.shape[0] != 1:
         raise ValueError(f"explain takes one row, of shape (d,) or (1, d). Got {rows.shape[0]} rows. Give one "
@@ -151,6 +155,7 @@ def explain(
     base = model.expansion_
     scores = base(rows)
     contrast, prediction, rival = _asked(model, scores)
+    prediction = model.predict(given)[0] if is_outlier_detector(model) else prediction
     similarity = np.asarray(base.kernel(rows, base.centers))[0]
     contribution = similarity * (base.coef @ contrast)
     flat = base.intercept if base.linear is None else base.intercept + (rows @ base.linear)[0]  # of no row
