@@ -1,15 +1,18 @@
 """Probability bounds of the subquantile paper, by drawing what they bound."""
 
 import math
+import warnings
 
 import numpy as np
 from scipy.stats import norm
 
+from buttress import KernelRegressor, NotConvergedWarning
 from buttress._checks import Array
 from buttress.kernels import RBF
+from buttress.risks import Subquantile
 from reproduce.subquantile.figures import Curve, figure_3, figure_4
 
-__all__ = ["definition_21", "equation_72", "equation_74", "equation_82", "equation_96", "equation_109",
+__all__ = ["breakdown", "definition_21", "equation_72", "equation_74", "equation_82", "equation_96", "equation_109",
            "equation_115", "lemma_29", "lemma_30", "lemma_31", "lemma_35", "theorem_2", "theorem_17", "theorem_36"]
 
 SIZES = np.linspace(200, 2000, 10)  # rows, of figures 3 and 4
@@ -43,6 +46,40 @@ def theorem_2() -> dict[str, float]:
         return float(np.mean(distances)) * (1 - 2 / n) * n
 
     return {f"distance over eps/(1 - 2 eps), n = {n}": ratio(n) for n in (100, 10_000)}
+
+
+def breakdown() -> dict[str, float]:
+    """How far an adversary who knows the data moves w from 1 on 500 rows y = x + noise of deviation .1, one feature.
+
+    One row at x = 1,000, y = 0 has no loss at w = 0. Algorithm 3 from there, 1,000 steps; and the fit to the 499 rows
+    of smallest loss, in turns. And the minimiser over w of the mean of the smallest losses, found on a grid,
+    against the line of a share of the rows at x = 1,000 that moves it most, in deviations of the noise.
+    """
+    n, noise = 500, 0.1
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=n)
+    y = x + noise * rng.normal(size=n)
+    X_one, y_one = np.append(x[1:], 1000.0)[:, None], np.append(y[1:], 0.0)
+    descent = KernelRegressor(risk=Subquantile(1 - 1 / n), kernel="linear", alpha=0.0, fit_intercept=False,
+                              acceleration=None, step="paper", init="zero", max_iter=1000, n_landmarks=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        reached = float(descent.fit(X_one, y_one).predict(np.ones((1, 1)))[0])
+    slopes = 1 + np.linspace(-20 * noise, 20 * noise, 801)
+
+    def moved(share: float) -> float:
+        bad, kept = round(share * n), n - round(share * n)
+        good = (y[bad:] - slopes[:, None] * x[bad:]) ** 2
+
+        def minimiser(line: float) -> float:
+            losses = np.hstack([good, np.repeat((1000 * (slopes[:, None] - line)) ** 2, bad, axis=1)])
+            return float(slopes[np.argmin(np.sort(losses)[:, :kept].sum(axis=1))])
+
+        return max(abs(minimiser(line) - 1) for line in slopes[::4]) / noise
+
+    return {"one row, in turns": 1 - float(_trimmed(X_one, y_one, n - 1)[0]),
+            "one row, algorithm 3": 1 - reached,
+            **{f"minimiser, {share:.0%}": moved(share) for share in (0.1, 0.2, 0.3, 0.4)}}
 
 
 def _worst_mean(K: Array, at: Array, norm2: float, n_kept: int, starts: int = 100) -> float:
