@@ -178,7 +178,7 @@ def test_words_for_a_missing_target_are_no_class(numbers):
 def telling(columns, y):
     """Return how each column gives the target away."""
     table, task = make_table(columns, y, "y", "auto")
-    codes = table.target_codes() if task == "classification" else None
+    codes = table.target_codes if task == "classification" else None
     columns = {**table.numeric, **table.categorical}
     return {name: how for name, column in columns.items() if (how := tells(column, table.target, codes))}
 

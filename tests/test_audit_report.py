@@ -29,12 +29,11 @@ from buttress.audit.measurements.attacked import ATTACKED, certified
 from buttress.audit.measuring.cells import Cell, attacked_correct, median_error, number, shown
 from buttress.audit.measuring.measurement import measure
 from buttress.audit.measuring.split_table import split_table
-from buttress.audit.measuring.suspicion import Suspect, _order
+from buttress.audit.measuring.suspicion import Suspect, in_order
 from buttress.audit.options import Options
 from buttress.audit.reading.table import columns_of, make_table
-from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.paste import _home
-from buttress.audit.writing.report import html, terminal_columns, terminal_table
+from buttress.audit.writing.report import html, next_step, terminal_columns, terminal_table
 
 from audit_problems import only
 
@@ -92,10 +91,9 @@ def test_held_out_rows_that_look_wrong_are_said_to_be(mislabelled):
 
 
 def test_rows_of_one_probability_are_ordered_by_their_score():
-    probability = np.array([1 - 1e-11, 1.0, 0.7, 0.99, 0.2, 0.3])
-    score = np.array([5.0, 2.0, 9.0, 3.0, 1.0, 0.0])
-    alone = np.array([False, False, False, False, True, False])
-    assert _order(probability, score, (probability > 0.5) & ~alone, alone).tolist() == [0, 1, 3, 2, 4, 5]
+    probability = np.array([1 - 1e-11, 1.0, 0.7, 0.99, 0.3])
+    score = np.array([5.0, 2.0, 9.0, 3.0, 0.0])
+    assert in_order(probability, score).tolist() == [0, 1, 3, 2, 4]
 
 
 def test_a_regression_shows_an_error_that_corrupt_targets_do_not_move(regression):
@@ -261,9 +259,9 @@ def test_a_kill_leaves_no_files_of_two_audits_side_by_side(regression, tmp_path,
 
         return step
 
-    monkeypatch.setattr("buttress.audit.writing.report.os.replace", counted(os.replace))
+    monkeypatch.setattr("buttress.files.disk.os.replace", counted(os.replace))
     unlink = counted(Path.unlink)
-    monkeypatch.setattr("buttress.audit.writing.report.Path.unlink",
+    monkeypatch.setattr("buttress.files.disk.Path.unlink",
                         lambda path, **options: unlink(path, **options) if path.parent == tmp_path else None)
     with suppress(KeyboardInterrupt):
         regression.save(tmp_path)

@@ -299,9 +299,9 @@ def test_every_label_is_judged_by_bayes_rule_of_the_law_of_the_sample():
     np.testing.assert_allclose(found["probability"], wrong, atol=1e-8)
     assert found["row"].to_list() == list(range(N))
     assert found["given"].to_list() == y.tolist()
-    assert told.rows == N
-    assert told.sample == len(sample.numbers) == 300
-    assert told.wrong == (found["verdict"] == "wrong").sum()
+    assert told.startswith(f"The audit is of a sample of {len(sample.numbers)} of {N} rows.")
+    assert len(sample.numbers) == 300
+    assert f" {(found['verdict'] == 'wrong').sum()} look wrong" in told
     bad = WRONG[in_order()]
     named = found["verdict"].to_numpy() == "wrong"
     assert named[bad].mean() > 0.6

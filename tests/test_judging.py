@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from buttress.audit.findings.copies import NEAR, _near
-from buttress.audit.measuring.judging import Jury
+from buttress.audit.measuring.judging import judge_others, with_others
 from buttress.audit.measuring.suspicion import judge
 from buttress.audit.reading.texts import factorised, texts_of
 
@@ -23,11 +23,9 @@ def test_wrong_targets_of_rows_the_fit_has_not_seen_are_found(task):
     held_out = fitted[-20:]
     others = np.setdiff1d(np.arange(360), fitted)
     first, model = judge(X[fitted], y[fitted], task, held_out=20, seed=0)
-    jury = Jury(model, lambda rows: X[rows], y, fitted, first, others, False)
-    assert jury.verdicts(held_out)[0].counts(120).judged == 120
-    jury.go_on()
-    assert len(jury.waiting) == 0
-    verdicts, judged = jury.verdicts(held_out)
+    assert with_others(first, [], y, fitted, held_out)[0].counts(120).judged == 120
+    parts = list(judge_others(model, first, lambda rows: X[rows], y, fitted, others, False))
+    verdicts, judged = with_others(first, parts, y, np.concatenate([fitted, others]), held_out)
     assert sorted(judged) == list(range(360))
     np.testing.assert_array_equal(judged[-20:], held_out)
     np.testing.assert_array_equal(verdicts.given, y[judged])

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable
 from importlib import metadata
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -33,15 +33,12 @@ class Documented:
         return f"{site()}/reference/generated/{place}.{kind.__name__}.html"
 
 
-def advises(**advice: str) -> Callable[[T], T]:
-    """Decorate a class, or its ``__init__``: a keyword that scikit-learn's has, and ours lacks, raises a TypeError.
+def advises(**advice: str) -> Callable[[type[T]], type[T]]:
+    """Decorate a class: a keyword that scikit-learn's has, and ours lacks, raises a TypeError with the advice."""
 
-    The error gives the advice.
-    """
-
-    def decorate(made: T) -> T:
-        of_class: Any = made if isinstance(made, type) else None
-        init: Any = made if of_class is None else of_class.__init__
+    def decorate(made: type[T]) -> type[T]:
+        of_class: Any = made
+        init = of_class.__init__
 
         @functools.wraps(init)
         def checked(self: object, *args: Any, **kwargs: Any) -> None:
@@ -50,8 +47,6 @@ def advises(**advice: str) -> Callable[[T], T]:
                     raise TypeError(f"{type(self).__name__} has no parameter {name!r}. {advice[name]}")
             init(self, *args, **kwargs)
 
-        if of_class is None:
-            return cast(T, checked)
         of_class.__init__ = checked
         return made
 

@@ -1,7 +1,7 @@
 """What the command needs before scikit-learn is loaded: words for messages, and the largest number taken."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 SHOWN = 60  # letters of what was given that a message repeats
 LARGEST = 1e100  # squared distances of larger values, summed, overflow float64
@@ -32,6 +32,17 @@ def counted(count: int, noun: str) -> str:
     if count == 1:
         return f"1 {noun}"
     return f"{count} {noun[:-1]}ies" if noun.endswith("ry") else f"{count} {noun}s"
+
+
+def listed(names: Iterable[object], most: int, shown: Callable[[object], str] = repr) -> str:
+    """Return the first names, and how many more there are.
+
+    >>> listed("abc", 3), listed("abcd", 2)
+    ("'a', 'b', 'c'", "'a', 'b' and 2 more")
+    """
+    every = list(names)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(map(shown, every[:most])) + more
 
 
 def agreeing(count: int, one: str, several: str) -> str:

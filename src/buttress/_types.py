@@ -32,6 +32,9 @@ class Frame(Protocol):
     def __array__(self, dtype: Any = None, /) -> NDArray[Any]:
         """Return the entries."""
 
+    def __getitem__(self, name: Any, /) -> Any:
+        """Return a column, or a frame of some."""
+
 
 class SparseMatrix(Protocol):
     """A sparse matrix or array of SciPy, of any format."""

@@ -21,6 +21,7 @@ from buttress._predicting import PlanePredictions
 from buttress._state import Attribute, State
 from buttress._types import Labels, MatrixLike
 from buttress._weights import check_weights
+from buttress.expansion import one_against_rest
 from buttress.solvers.ridge.leave_one_out import factorised
 
 
@@ -201,9 +202,7 @@ class BatchedRidgeClassifier(PlanePredictions, ClassifierMixin, RidgeSums):
             self.classes_, _ = check_classes(y if classes is None else np.asarray(classes), who)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes must be those of the first call, {self.classes_}. Got {classes!r}.")
-        codes = check_known(y, self.classes_)
-        ones = codes[:, None] == (np.arange(len(self.classes_)) if len(self.classes_) > 2 else np.array([1]))
-        return np.where(ones, 1.0, -1.0)
+        return one_against_rest(check_known(y, self.classes_), len(self.classes_))
 
     def _set_plane(self, coef: Array, intercept: Array) -> None:
         self.coef_ = coef

@@ -168,6 +168,12 @@ def class_contrasts(n_classes: int) -> Array:
     return binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
 
 
+def one_against_rest(codes: NDArray[np.intp], n_classes: int) -> Array:
+    """Return +1 where a row is of the score's class, else -1, (n, n_scores): the second of two, else one a class."""
+    scored = np.arange(n_classes) if n_classes > 2 else np.array([1])
+    return np.where(codes[:, None] == scored, 1.0, -1.0)
+
+
 def pairs_of(n_classes: int) -> list[tuple[int, int]]:
     """Return the pairs (i, j), i < j, in the order of their scores."""
     return [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]

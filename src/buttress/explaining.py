@@ -78,13 +78,9 @@ class Explanation(Display):
         """
         check_count("most", most)
         ax = given_or_new(ax)
-        names = [str(row) for row in self.row[:most]]
-        sizes = list(self.contribution[:most])
-        if len(self.row) > most:
-            names.append(f"{len(self.row) - most} others")
-            sizes.append(float(self.contribution[most:].sum()))
-        names.append("intercept")
-        sizes.append(self.intercept)
+        others = [float(self.contribution[most:].sum())] * (len(self.row) > most)
+        names = [*map(str, self.row[:most]), *(f"{len(self.row) - most} others" for _ in others), "intercept"]
+        sizes = [*self.contribution[:most], *others, self.intercept]
         places = np.arange(len(names))[::-1]
         against = [size < 0 for size in sizes]
         self.bars_ = ax.barh(places, sizes, color=[COLOURS[5] if negative else COLOURS[0] for negative in against],

@@ -19,7 +19,7 @@ from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.certificates.training.moves import top
 from buttress.certificates.training.smoother import GramSmoother
 from buttress.certificates.training.wrong import Suspects
-from buttress.expansion import KernelExpansion, class_contrasts
+from buttress.expansion import KernelExpansion, class_contrasts, one_against_rest
 from buttress.kernels import Kernel, KernelLike, centers, fitted_kernel, is_precomputed
 
 PENALTIES = 25  # tried by alpha="loo", in equal steps of the logarithm: neighbours differ by a factor of 1.6
@@ -117,7 +117,8 @@ class LeastSquaresClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         here = rows[first]
         summed = np.bincount(group, weight).astype(np.float64)
         machine = _Spectrum(kernel(here, here), summed)
-        targets = np.stack([np.bincount(group, weight * each) / summed for each in self._targets(codes).T], axis=1)
+        signs = one_against_rest(codes, len(self.classes_))
+        targets = np.stack([np.bincount(group, weight * each) / summed for each in signs.T], axis=1)
         self.alpha_ = machine.best_penalty(targets, self.flips) if tuned else float(self.alpha)
         coef, intercept = machine.solve(targets, self.alpha_)
         self.expansion_ = KernelExpansion(kernel, centers(kernel, here), coef, intercept)
@@ -133,13 +134,6 @@ class LeastSquaresClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
             raise ValueError("sample_weight is 0 in some rows: they say nothing here. Leave them out.")
         return GramSmoother(lambda Z: kernel(Z, X), kernel(X, X), self.alpha_ / sample_weight,
                             sample_weight / sample_weight.sum(), centred=True)
-
-    def _targets(self, codes: Rows) -> Array:
-        """Return +1 where a row is of the score's class, else -1, shape (n, n_scores)."""
-        if len(self.classes_) == 2:
-            return np.where(codes[:, None] == 1, 1.0, -1.0)
-        return np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
-
 
 def _different(X: DenseOrSparse) -> tuple[Rows, Rows]:
     """Return the first of each set of equal rows of X (n, d), and the number of its set for every row."""

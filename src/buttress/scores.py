@@ -32,6 +32,7 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from buttress._arrays import Place
 from buttress._checks import Array
+from buttress._predicting import dense
 from buttress._types import (
     Labels,
     MatrixLike,
@@ -50,6 +51,7 @@ Scorable = ScoredClassifier | ProbabilisticClassifier | Predictor
 # regressors that are used as classifiers by their sign
 SIGNED = (KernelRidge, DecisionTreeRegressor, ExtraTreeRegressor, RandomForestRegressor, ExtraTreesRegressor,
           BaggingRegressor, GradientBoostingRegressor, HistGradientBoostingRegressor)
+SCALERS = (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler)
 MOST_DENSE = 1_000_000_000  # entries of sparse centres made dense at most, 8 GB
 
 
@@ -186,21 +188,20 @@ def _pipeline(model: Pipeline) -> ScoreFunction | None:
 
 def _behind_scaler(scaler: BaseEstimator, score: ScoreFunction) -> ScoreFunction | None:
     """Return the scores of ((x - a) * b - shift) * scale; None if the transformer is not a plain scaler."""
-    if type(scaler) is StandardScaler:
-        a = scaler.mean_ if scaler.with_mean else 0.0
-        b = 1 / scaler.scale_ if scaler.with_std else 1.0
-    elif type(scaler) is RobustScaler:
-        a = scaler.center_ if scaler.with_centering else 0.0
-        b = 1 / scaler.scale_ if scaler.with_scaling else 1.0
-    elif type(scaler) is MaxAbsScaler and not getattr(scaler, "clip", False):
-        a = 0.0
-        b = 1 / scaler.scale_
-    elif type(scaler) is MinMaxScaler and not scaler.clip:
-        a = -scaler.min_ / scaler.scale_
-        b = scaler.scale_
-    else:
+    if type(scaler) not in SCALERS or getattr(scaler, "clip", False):
         return None
+    if type(scaler) is MinMaxScaler:
+        a, b = -scaler.min_ / scaler.scale_, scaler.scale_
+    else:
+        a, b = centre_of(scaler), 1.0 if scaler.scale_ is None else 1 / scaler.scale_
     return replace(score, shift=a + score.shift / b, scale=b * score.scale, origin=np.abs(a) + score.origin / np.abs(b))
+
+
+def centre_of(scaler: Any) -> Array | float:
+    """Return what a scaler of scikit-learn's subtracts before it divides, 0 where that is nothing."""
+    if getattr(scaler, "with_mean", getattr(scaler, "with_centering", False)):
+        return scaler.mean_ if type(scaler) is StandardScaler else scaler.center_
+    return 0.0
 
 
 def _behind_nystroem(features: Nystroem, score: ScoreFunction) -> ScoreFunction | None:
@@ -211,7 +212,7 @@ def _behind_nystroem(features: Nystroem, score: ScoreFunction) -> ScoreFunction 
         return None
     weights = (linear.centers * score.scale).T @ linear.coef
     intercept = linear(np.atleast_2d(score.inner(np.zeros(len(features.components_)))))[0]
-    landmarks = _dense(features.components_)
+    landmarks = dense(features.components_)
     expansion = KernelExpansion(kernel, landmarks, features.normalization_.T @ weights, intercept)
     sizes = np.abs(features.normalization_.T) @ np.abs(weights)
     return ScoreFunction(expansion, score.contrasts, origin=_middle(landmarks), sizes=sizes)
@@ -222,7 +223,7 @@ def _svc(model: SVC | NuSVC) -> ScoreFunction | None:
     kernel = _kernel(model.kernel, model._gamma, model.degree, model.coef0, model.support_vectors_)
     if kernel is None:
         return None
-    n_classes, dual = len(model.classes_), _dense(model.dual_coef_)
+    n_classes, dual = len(model.classes_), dense(model.dual_coef_)
     if n_classes == 2:
         coef = dual.T
         contrasts = binary_contrasts()
@@ -234,7 +235,7 @@ def _svc(model: SVC | NuSVC) -> ScoreFunction | None:
         for column, (i, j) in enumerate(pairs):
             coef[codes == i, column] = dual[j - 1, codes == i]
             coef[codes == j, column] = dual[i, codes == j]
-    expansion = KernelExpansion(kernel, _dense(model.support_vectors_), coef, model.intercept_)
+    expansion = KernelExpansion(kernel, dense(model.support_vectors_), coef, model.intercept_)
     return ScoreFunction(expansion, contrasts)
 
 
@@ -243,13 +244,13 @@ def _kernel_ridge(model: KernelRidge) -> ScoreFunction | None:
     coef = model.dual_coef_.reshape(len(model.X_fit_), -1)
     if kernel is None or coef.shape[1] != 1:
         return None
-    rows = _dense(model.X_fit_)
+    rows = dense(model.X_fit_)
     return ScoreFunction(KernelExpansion(kernel, rows, coef, np.zeros(1)), binary_contrasts(), origin=_middle(rows))
 
 
 def _linear(model: LinearClassifierMixin) -> ScoreFunction | None:
     """Return linear scores x'w_c + b_c as an expansion of the linear kernel, with one centre w_c for each score."""
-    coef = np.atleast_2d(_dense(model.coef_)).astype(np.float64)
+    coef = np.atleast_2d(dense(model.coef_)).astype(np.float64)
     check_one_label(model, np.zeros((1, coef.shape[1])))
     n_classes = len(model.classes_)
     intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), len(coef))
@@ -292,10 +293,6 @@ def _dense_centers(expansion: Scores) -> Scores:
 def _middle(rows: Array) -> Array:
     """Return how far the median of rows is from 0 in each column: scikit-learn's distances are not centred by it."""
     return np.abs(np.median(rows, axis=0))
-
-
-def _dense(array: Array | SparseMatrix) -> Array:
-    return np.asarray(array) if isinstance(array, np.ndarray) else array.toarray()
 
 
 def numbers_of(columns: Any, names: list[Any]) -> Rows:

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from buttress.audit.measuring.suspicion import in_order
 from buttress.audit.reading.table import make_table
 from buttress.review.cells import wrong_cells
-from buttress.review.ranking import in_order, ranking_of
+from buttress.review.ranking import ranking_of
 
 NONE = np.empty(0, dtype=np.intp)
 

@@ -11,9 +11,8 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from buttress._types import Predictor, Supervised
+from buttress._types import Labels, Predictor, Supervised
 from buttress.audit.moves.search import worst_within
-from buttress.audit.protocols import Labels
 from buttress.audit.reading.cautions import skewed
 from buttress.audit.reading.table import Table
 

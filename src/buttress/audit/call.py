@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning
-from buttress._types import Predictor, Supervised
+from buttress._types import Frame, Predictor, Supervised
 from buttress.audit.against.compare import check_columns, compare
 from buttress.audit.baselines import baselines
 from buttress.audit.conclude import conclude
@@ -18,13 +18,14 @@ from buttress.audit.findings import Check
 from buttress.audit.fitted import check_task, is_fitted, name_of, order_columns, takes_numbers
 from buttress.audit.keeping import kept_in
 from buttress.audit.measurements import MEASUREMENTS
-from buttress.audit.measuring.measurement import Measured, measure, seconds_of
+from buttress.audit.measuring.measurement import measure, seconds_of
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.options import Options
-from buttress.audit.protocols import Frame, Report, is_frame
+from buttress.audit.protocols import Report, is_frame
 from buttress.audit.reading.split import set_apart, with_rows_to_test
 from buttress.audit.reading.table import Table, columns_of, kind_of_frame, labels_of, make_table
 from buttress.audit.result import AuditResult
+from buttress.audit.warned import noted
 from buttress.threats import ThreatModel
 
 Newer = tuple[Mapping[str, object], str]  # columns and what they are called
@@ -179,8 +180,8 @@ def audit_table(
     """
     options.check()
     set_apart(table, options.groups, options.time)
-    entries: dict[str, Predictor] = {}
-    entries |= contenders(task, options.eps, options.seed) | baselines(table, task, options.seed)
+    entries: dict[str, Predictor] = {**contenders(task, options.eps, options.seed),
+                                     **baselines(table, task, options.seed)}
     if estimator is not None:
         check_task(estimator, table, task)
         if is_fitted(estimator) and takes_numbers(estimator, table):
@@ -191,7 +192,8 @@ def audit_table(
     deadline = None if options.max_time is None else started + options.max_time
     report, tell, comparison = report or (lambda what, share: None), tell or (lambda line: None), None
     # products and trees of a few hundred rows are slower on two threads than on one; and one thread adds in one order
-    with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=1):
+    notes: list[str] = []
+    with noted(notes, ""), threadpool_limits(limits=1):
         warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("ignore", NotConvergedWarning)  # said in the notes instead
         warnings.simplefilter("error", InterruptedWarning)
@@ -206,15 +208,6 @@ def audit_table(
                                      options.seed)
         except InterruptedWarning:
             raise KeyboardInterrupt from None
-    _note(caught, measured)
+    measured.notes += [note for note in notes if note not in measured.notes]
     report("writing", 0.97)
     return conclude(split, measured, source, checks, comparison, monotonic() - started)
-
-
-def _note(caught: Sequence[warnings.WarningMessage], measured: Measured) -> None:
-    """Put what users are to read into the notes, each once, and warn of the rest again."""
-    for warning in caught:
-        if issubclass(warning.category, UserWarning):
-            measured.notes += [note] if (note := str(warning.message)) not in measured.notes else []
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)

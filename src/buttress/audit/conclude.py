@@ -50,7 +50,9 @@ def conclude(
         suspicion=verdicts.counts(len(table)), suspects=suspects(verdicts, table, measured.judged),
         novel=measured.novel, recommended=best,
         code=paste(table, split.unfitted.get(best or plain, split.entries[best or plain])),
-        data=_data(split, source), settings=_settings(split, INTERVAL[metric]), findings=findings,
+        data={"source": source, "target": table.target_name, "rows": len(table), **split.sides,
+              "numeric": list(table.numeric), "categorical": list(table.categorical)},
+        settings=_settings(split, INTERVAL[metric]), findings=findings,
         gain=measured.gain, labels=measured.labels, along=measured.along,
         associations=measured.associations, precision=measured.precision,
         by_class=_by_class(split, measured, best or plain),
@@ -72,12 +74,6 @@ def _by_class(split: SplitTable, measured: Measured, name: str) -> dict[str, Cla
 
     return {str(label): ClassScore(int((y == label).sum()), share(answers == label, y == label),
                                    share(y == label, answers == label)) for label in np.unique(y).tolist()}
-
-
-def _data(split: SplitTable, source: str) -> dict[str, Any]:
-    table = split.table
-    return {"source": source, "target": table.target_name, "rows": len(table), **split.sides,
-            "numeric": list(table.numeric), "categorical": list(table.categorical)}
 
 
 def _settings(split: SplitTable, interval: str) -> dict[str, Any]:

@@ -9,12 +9,8 @@ from typing import Any
 from buttress._suggest import agreeing
 from buttress.audit.baselines import NAMES
 from buttress.audit.findings import Finding
-from buttress.audit.measurements.associations import Associations
-from buttress.audit.measurements.drifted import Along
-from buttress.audit.measurements.gained import Gain
-from buttress.audit.measurements.labels import WrongLabels
-from buttress.audit.measurements.precision import Precision
 from buttress.audit.measuring.cells import Cell
+from buttress.audit.measuring.shown import Shown
 from buttress.audit.measuring.suspicion import Suspect, Suspicion
 from buttress.audit.sheet import Sheet
 
@@ -36,18 +32,15 @@ class ClassScore:
     precision: Cell
 
 
-@dataclass(repr=False)
-class AuditData:
+@dataclass(repr=False, kw_only=True)
+class AuditData(Shown):
     """What an audit found, as data: the base of :class:`buttress.audit.AuditResult`, which says what each field is."""
 
     task: str
     metric: str
-    columns: dict[str, str]
     rows: dict[str, dict[str, Cell]]
-    curves: dict[str, dict[str, list[Any]]]
     suspicion: Suspicion
     suspects: list[Suspect]
-    novel: list[Any]
     recommended: str | None
     code: str
     data: dict[str, Any]
@@ -58,14 +51,7 @@ class AuditData:
     sheet: Sheet
     against: dict[str, Any] | None = None
     by_class: dict[str, ClassScore] = field(default_factory=dict)
-    gain: Gain | None = None
-    labels: WrongLabels | None = None
-    along: Along | None = None
-    associations: Associations | None = None
-    precision: list[Precision] = field(default_factory=list)
     measured: dict[str, str] = field(default_factory=dict)
-    cut: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,9 +111,7 @@ class AuditData:
         sentences = []
         for key, floor in floors.items():
             value = self.rows[name].get(key, Cell()).value
-            higher = self.higher(key)
-            worse = value is None or (value < floor if higher else value > floor)
-            if worse:
+            if value is None or (value < floor if self.higher(key) else value > floor):
                 found = "was not measured" if value is None else f"is {value:.3f}"
                 sentences.append(f"{key} of {name} {found}, required {floor:g}")
         return sentences

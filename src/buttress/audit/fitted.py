@@ -49,9 +49,8 @@ def takes_numbers(model: object, table: Table) -> bool:
 
     Its scores can then be asked for at prepared features, where they may have gradients.
     """
-    if isinstance(model, TableModel) or table.categorical:
-        return False
-    if any(np.isnan(column).any() for column in table.numeric.values()):
+    gaps = any(np.isnan(column).any() for column in table.numeric.values())
+    if gaps or table.categorical or isinstance(model, TableModel):
         return False
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
@@ -62,8 +61,10 @@ def takes_numbers(model: object, table: Table) -> bool:
 def order_columns(model: object, table: Table) -> None:
     """Put the numeric columns of ``table`` in the order the model was fitted on; ValueError where they do not match."""
     if table.categorical or any(np.isnan(column).any() for column in table.numeric.values()):
+        holes = [name for name, column in table.numeric.items() if np.isnan(column).any()]
         raise ValueError("A model fitted elsewhere can be attacked on numeric columns without missing values only. "
-                         f"{_listed(table)} Keep it with buttress train, or prepare the data first.")
+                         f"Categorical: {list(table.categorical)}. With missing values: {holes}. "
+                         "Keep it with buttress train, or prepare the data first.")
     names = getattr(model, "feature_names_in_", None)
     if names is not None and set(names) == set(table.numeric):
         table.numeric = {str(name): table.numeric[str(name)] for name in names}
@@ -71,11 +72,6 @@ def order_columns(model: object, table: Table) -> None:
         expected = f"the columns {list(names)}" if names is not None else f"{width} columns"
         raise ValueError(f"The fitted model expects {expected}. The data have {list(table.numeric)}. "
                          f"{' '.join(table.notes)}".rstrip())
-
-
-def _listed(table: Table) -> str:
-    holes = [name for name, column in table.numeric.items() if np.isnan(column).any()]
-    return f"Categorical: {list(table.categorical)}. With missing values: {holes}."
 
 
 def on_prepared(model: object, scaler: StandardScaler) -> Pipeline:

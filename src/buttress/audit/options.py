@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from buttress._checks import check_count, check_number, check_option
+from buttress._checks import check_count, check_limits, check_number, check_option
 from buttress.threats import ThreatModel
 
 
@@ -56,8 +56,7 @@ class Options:
         check_option("metric", self.metric, tuple(Metric))
         if self.groups is not None and self.time is not None:
             raise ValueError("Give groups or time, not both: rows are held out by whole groups, or the latest are.")
-        if self.max_time is not None:
-            check_number("max_time", self.max_time, 0)
+        check_limits(None, self.max_time)
         check_count("random_state", self.seed, 0)
         check_count("swaps", self.swaps, 1)
         if self.rows is not None:

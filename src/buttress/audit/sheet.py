@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from buttress.audit.measuring.suspicion import Verdicts
 from buttress.audit.reading.row_keys import row_keys
-from buttress.audit.reading.table import Table, as_array
+from buttress.audit.reading.table import Table, as_array, taken
 
 VERDICT_COLUMNS = ("row", "verdict", "probability", "expected", "why", "target", "key", "corrected", "drop")
 CHUNK = 50_000  # rows written at a time
@@ -37,40 +37,31 @@ class Sheet:
     @cached_property
     def found(self) -> dict[str, list[Any]]:
         """The columns of the verdict by name, a row each, in the file's order."""
-        table = self.table
-        rows = len(as_array(table.given_target))
-        found: dict[str, list[Any]] = {name: [None] * rows for name in VERDICT_COLUMNS}
-        found["row"] = self._numbers(rows)
-        found["verdict"] = [NO_TARGET] * rows
-        found["target"] = [table.target_name] * rows
-        found["key"] = self.keys
-        for place in table.places.tolist():
-            found["verdict"][place] = NOT_ASKED if self.fewer else NOT_DRAWN
-        probability = np.round(self.verdicts.probability, 4).tolist()
-        expected = self.verdicts.expected.tolist()
-        for i, (place, kind) in enumerate(zip(table.places[self.judged].tolist(), self.verdicts.kinds(), strict=True)):
-            found["verdict"][place] = kind
-            found["probability"][place] = probability[i]
-            found["expected"][place] = expected[i]
-            found["why"][place] = self.verdicts.why(i) if kind != "fine" else None
-        return found
+        table, verdicts = self.table, self.verdicts
+        found = {name: np.full(len(as_array(table.given_target)), None, dtype=object) for name in VERDICT_COLUMNS}
+        found["row"][:] = np.arange(len(found["row"]))  # what rows without a target are called
+        found["row"][table.places] = table.row_numbers.astype(object)
+        found["verdict"][:] = NO_TARGET
+        found["verdict"][table.places] = NOT_ASKED if self.fewer else NOT_DRAWN
+        found["target"][:] = table.target_name
+        found["key"][:] = self.keys
+        judged, kinds = table.places[self.judged], verdicts.kinds()
+        found["verdict"][judged] = kinds
+        found["probability"][judged] = np.round(verdicts.probability, 4)
+        found["expected"][judged] = verdicts.expected
+        found["why"][judged] = [verdicts.why(i) if kind != "fine" else None for i, kind in enumerate(kinds)]
+        return {name: column.tolist() for name, column in found.items()}
 
     def _given(self) -> dict[str, object]:
         return {self.table.target_name: self.table.given_target, **self.table.given}
-
-    def _numbers(self, rows: int) -> list[Any]:
-        """Return what the rows are called; those without a target by their number."""
-        names: list[Any] = list(range(rows))
-        for place, name in zip(self.table.places.tolist(), self.table.row_numbers.tolist(), strict=True):
-            names[place] = name
-        return names
 
     def write(self, path: Path) -> None:
         """Write all rows as CSV, in the order of the file, some at a time: many do not fit in memory as text."""
         given = self._given()
         found = self.found
         names = [name if name not in found else f"{name} (data)" for name in given]
-        write = _write_series if all(_is_polars(column) for column in given.values()) else _write_entries
+        polars = all(type(column).__module__.startswith("polars.") for column in given.values())
+        write = _write_series if polars else _write_entries
         with path.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerow([*found, *names])
             for start in range(0, len(found["row"]), CHUNK):
@@ -89,23 +80,9 @@ class Sheet:
             name: as_list(taken(column, picked)) for name, column in self._given().items()}
 
 
-def taken(column: object, part: slice | NDArray[np.intp]) -> object:
-    """Return some rows of a column of a frame, or of a sequence."""
-    if hasattr(column, "iloc"):
-        return column.iloc[part]
-    return column[part] if hasattr(column, "to_list") else np.asarray(column)[part]  # type: ignore[index]
-
-
 def as_list(column: object) -> list[Any]:
     """Return a column of a frame, or a sequence, as a list of Python values."""
-    for method in ("to_list", "tolist"):
-        if hasattr(column, method):
-            return list(getattr(column, method)())
-    return np.asarray(column).tolist()
-
-
-def _is_polars(column: object) -> bool:
-    return type(column).__module__.partition(".")[0] == "polars"
+    return list(column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist())
 
 
 def _write_entries(file: TextIO, found: list[list[Any]], given: list[object]) -> None:

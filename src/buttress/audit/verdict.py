@@ -90,7 +90,7 @@ def _score(evidence: Evidence, name: str) -> str:
 def _why(name: str, evidence: Evidence) -> str:
     """Return why it was chosen: it is the simplest that none clearly beats, or it withstands what simpler ones do not.
     """
-    plain = [other for other in evidence.rows if _is_plain(other)]
+    plain = [other for other in evidence.rows if other.startswith((*LINEAR, BOOSTING, RIDGE, "plain"))]
     if name in plain:
         kind = "A linear model, the easiest to explain: none" if name in LINEAR or name == RIDGE + OF_LOG else "None"
         return f"{kind} is clearly better here."
@@ -100,7 +100,3 @@ def _why(name: str, evidence: Evidence) -> str:
     if better:
         return f"As it is none is clearly better, and it stands {' and '.join(better)} better than the plain models."
     return "None is clearly better here."
-
-
-def _is_plain(name: str) -> bool:
-    return name in LINEAR or name.startswith((BOOSTING, RIDGE, "plain"))

@@ -1,6 +1,5 @@
 """``buttress audit``, and ``buttress apply``, which writes its corrections into a copy of the data."""
 
-import math
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from buttress._checks import check_count
 from buttress._suggest import counted, near
 from buttress.audit.options import Effort, Metric, Options
 from buttress.audit.writing.words import HEADINGS, WITHOUT_JINJA, columns_of_task
@@ -269,14 +269,9 @@ def _check_output(folder: Path) -> None:
 
 
 def check_numbers(eps: float, max_time: float | None, rows: int | None, seed: int) -> None:
-    """Refuse numbers out of range at once; the audit checks them again, but only after it has loaded."""
-    for name, value in (("eps", eps), ("max_time", max_time)):
-        if value is not None and not 0 < value < math.inf:
-            raise ValueError(f"{name} must be in (0, inf). Got {value:g}.")
-    if rows is not None and rows < 20:
-        raise ValueError(f"rows must be a whole number of at least 20. Got {rows}.")
-    if seed < 0:
-        raise ValueError(f"seed must be a whole number of at least 0. Got {seed}.")
+    """Refuse numbers out of range at once; the audit checks them again, but only after the data are read."""
+    Options(eps=eps, max_time=max_time, rows=rows).check()
+    check_count("seed", seed, 0)
 
 
 @app.command(short_help="Write corrections into a copy of the data.")

@@ -23,10 +23,9 @@ from buttress.cli.folders import (
 from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, number_in, progress
 
 if TYPE_CHECKING:
-    from buttress._types import Predictor
+    from buttress._types import Labels, Predictor
     from buttress.audit.models.attacking import Robustness
     from buttress.audit.models.table_model import TableModel
-    from buttress.audit.protocols import Labels
     from buttress.audit.reading.table import Table
 
 
@@ -132,14 +131,26 @@ def train(
     check_file(output)
     check_numbers(eps, max_time, None, seed)
     if check_options(context, data, "estimator", "file_format", "eps", "effort"):
-        _train_folder(data, output, target, task, sample, landmarks, seed, max_time)
-        return
+        model, cut = train_folder(sample_of(data, target, task.value, sample, seed), landmarks, seed, max_time)
+    else:
+        model, cut = _train_table(data, target, file_format, task, estimator, eps, effort, max_time, seed), False
+    from buttress.persistence import save
+
+    save(model, output)
+    _show(model, output)
+    if cut:
+        raise typer.Exit(CUT_SHORT)
+
+
+def _train_table(
+    data: str, target: str | None, file_format: str | None, task: Task, estimator: Family, eps: float, effort: Effort,
+    max_time: float | None, seed: int,
+) -> "TableModel":
+    """Return a model of a table in one file, or of a join."""
     table, settled, made = read_table(data, target, file_format, task.value)
-    from buttress.audit.models.labels import texts_of
-    from buttress.audit.models.training import estimators, named
+    from buttress.audit.models.training import estimators, named, texts_of
     from buttress.audit.models.training import train as fitted
     from buttress.audit.reading.entities import texts_in_join
-    from buttress.persistence import save
 
     entries = estimators(table, settled, eps, seed)
     with ctrl_c():
@@ -149,23 +160,7 @@ def train(
             texts_in_join(made, table.given_target))
         model = fitted(table, settled, name, entries[name], source=data, seed=seed, max_time=max_time, written=written)
     model.made = made
-    save(model, output)
-    _show(model, output)
-
-
-def _train_folder(
-    data: str, output: Path, target: str | None, task: Task, sample: int | None, landmarks: int | None, seed: int,
-    max_time: float | None,
-) -> None:
-    """Train on a folder; exit code 3 where Ctrl-C or --max-time cut it short."""
-    drawn = sample_of(data, target, task.value, sample, seed)
-    model, cut = train_folder(drawn, landmarks, seed, max_time)
-    from buttress.persistence import save
-
-    save(model, output)
-    _show(model, output)
-    if cut:
-        raise typer.Exit(CUT_SHORT)
+    return model
 
 
 def _recommended(table: "Table", task: str, eps: float, effort: Effort, seed: int) -> str:
@@ -270,7 +265,7 @@ def attack(
     swaps: Annotated[int | None, typer.Option(
         help="Most columns of 0 and 1 and categories that are swapped in a row besides; 1 by default.")] = None,
     threat: Declared = None,
-    rows: Annotated[int, typer.Option(help="Most rows to attack; of more they are drawn.")] = 500,
+    rows: Annotated[int, typer.Option(min=1, help="Most rows to attack; of more they are drawn.")] = 500,
     fail_under: Annotated[float | None, typer.Option(
         help="Exit with 1 if the accuracy at the largest radius is lower.")] = None,
     file_format: Format = None,
@@ -280,7 +275,11 @@ def attack(
     radii = [_radius(text) for text in (eps or ("0.1,0.25,0.5" if threat is None else "1")).split(",")]
     for path in (model, data) if threat is None else (model, data, threat):
         check_input(path)
-    _check_attack(swaps, threat, rows, fail_under)
+    if swaps is not None and (swaps < 0 or threat is not None):
+        raise ValueError("--swaps must be at least 0. A threat file has most_swaps in its place. Got "
+                         f"{swaps}{'' if threat is None else f' and {threat}'}.")
+    if fail_under is not None and not 0 <= fail_under <= 1:
+        raise ValueError(f"--fail-under is a share of the rows, in [0, 1]. Got {fail_under:g}.")
     from buttress.audit.models.attacking import attack as attacked
     from buttress.audit.reading.source import load
     from buttress.persistence import load as load_model
@@ -297,17 +296,6 @@ def attack(
         raise typer.Exit(1)
 
 
-def _check_attack(swaps: int | None, threat: Path | None, rows: int, fail_under: float | None) -> None:
-    """Refuse options of an attack that are out of range, or exclude each other."""
-    if swaps is not None and (swaps < 0 or threat is not None):
-        raise ValueError("--swaps must be at least 0. A threat file has most_swaps in its place. Got "
-                         f"{swaps}{'' if threat is None else f' and {threat}'}.")
-    if rows < 1:
-        raise ValueError(f"--rows must be at least 1. Got {rows}.")
-    if fail_under is not None and not 0 <= fail_under <= 1:
-        raise ValueError(f"--fail-under is a share of the rows, in [0, 1]. Got {fail_under:g}.")
-
-
 def _radius(text: str) -> float:
     radius = number_in(text, f"--eps must look like 0.1,0.25. Got {text!r}.")
     if not 0 <= radius < math.inf:
@@ -315,17 +303,13 @@ def _radius(text: str) -> float:
     return radius
 
 
-def _or_dash(share: float | None) -> str:
-    return "-" if share is None else f"{share:.3f}"
-
-
 def _as_lines(found: "Robustness") -> str:
     """Return the accuracies as lines, blind ones marked."""
     from buttress.audit.measuring.cells import printable
 
-    proven = [None] * len(found.eps) if found.proven is None else found.proven
+    proven = ["-"] * len(found.eps) if found.proven is None else [f"{share:.3f}" for share in found.proven]
     lines = [f"{'eps':>6} {'swaps':>6} {'accuracy':>9} {'proven':>7}"]
-    lines += [f"{radius:>6g} {swaps:>6} {share:>8.3f}{'*' if blind else ' '} {_or_dash(least):>7}"
+    lines += [f"{radius:>6g} {swaps:>6} {share:>8.3f}{'*' if blind else ' '} {least:>7}"
               for radius, swaps, share, blind, least in zip(
                   found.eps, found.swaps, found.attacked, found.blind, proven, strict=True)]
     true = "at most what is shown: no proof is known" if found.proven is None else "between the two columns"

@@ -120,16 +120,11 @@ def cleveland() -> Array:
     with urllib.request.urlopen(CLEVELAND) as answer:
         text = answer.read().decode(errors="replace")
     table = np.genfromtxt(io.StringIO(text), delimiter=",", missing_values="?", invalid_raise=False)
-    if numbers_sha256(table) != CLEVELAND_SHA256:
+    known = np.where(np.isnan(table), -1.0, table).astype("<f8")
+    if hashlib.sha256(repr(table.shape).encode() + known.tobytes()).hexdigest() != CLEVELAND_SHA256:
         raise ValueError(f"{CLEVELAND} did not return the expected data set ({len(text)} characters, "
                          f"{text[:40]!r} ...). Give data_dir with a copy named heart_cleveland.csv.")
     return table
-
-
-def numbers_sha256(table: Array) -> str:
-    """Return the SHA-256 of a table's shape and its float64 numbers, row by row, -1 for a missing one."""
-    known = np.where(np.isnan(table), -1.0, table).astype("<f8")
-    return hashlib.sha256(repr(table.shape).encode() + known.tobytes()).hexdigest()
 
 
 def not_downloadable() -> Any:
@@ -153,10 +148,6 @@ def drug(arrays: dict[str, NDArray[Any]]) -> Table:
     return Table(X, y, False, len(arrays["X_train"]))
 
 
-def california(arrays: dict[str, NDArray[Any]]) -> Table:
-    return real_target(np.asarray(arrays["data"], dtype=np.float64))
-
-
 def fetch_california() -> dict[str, NDArray[Any]]:
     bunch = datasets.fetch_california_housing()
     return {"data": np.column_stack([bunch.data, bunch.target])}
@@ -165,7 +156,8 @@ def fetch_california() -> dict[str, NDArray[Any]]:
 SETS = {
     "boston_housing": SetSource("boston_housing.csv", openml(531), real_target),
     "breast_cancer_wisconsin": SetSource("bundled with scikit-learn", not_downloadable, real_target),
-    "california_housing": SetSource("california_housing.npz", fetch_california, california),
+    "california_housing": SetSource("california_housing.npz", fetch_california,
+                                    lambda arrays: real_target(arrays["data"])),
     "concrete": SetSource("concrete.csv", openml(4353), real_target),
     "drug_qsar": SetSource("drug_qsar.npz", not_downloadable, drug),
     "heart_cleveland": SetSource("heart_cleveland.csv", cleveland, heart),

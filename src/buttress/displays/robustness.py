@@ -112,7 +112,7 @@ class RobustnessCurveDisplay(Display):
         values = np.asarray(X, dtype=np.float64)
         given = X if hasattr(X, "columns") else values  # a model may ask for column names
         if threat is None:
-            radius = _radius(estimator, given, norm, bounds)
+            radius = where_known(lambda: getattr(certified_radius(estimator, given, bounds=bounds), norm))
             radii = _default_eps(values, radius) if eps is None else _checked_eps(eps)
             certified = _certified(right, radius, radii)
         else:
@@ -207,11 +207,6 @@ def _certified_under(
     return np.asarray((right & (held | (radii == 0)[:, None])).mean(axis=1))
 
 
-def _radius(estimator: BaseEstimator, X: MatrixLike, norm: str, bounds: BoundsLike | None) -> Array | None:
-    """Return the certified radii, None for a model that has none."""
-    return where_known(lambda: getattr(certified_radius(estimator, X, bounds=bounds), norm))
-
-
 def _default_eps(X: Array, radius: Array | None) -> Array:
     finite = radius[np.isfinite(radius) & (radius > 0)] if radius is not None else np.empty(0)
     end = 2 * np.median(finite) if len(finite) else X.std(axis=0).mean() / 2
@@ -229,8 +224,8 @@ def _of_rows(bounds: BoundsLike | None, rows: Rows, shape: tuple[int, ...]) -> B
     """Return the box of some of the rows."""
     if bounds is None:
         return None
-    low, high = bounds
-    return np.broadcast_to(low, shape)[rows], np.broadcast_to(high, shape)[rows]
+    low, high = (np.broadcast_to(side, shape)[rows] for side in bounds)
+    return low, high
 
 
 def _name(estimator: BaseEstimator) -> str:
@@ -326,16 +321,13 @@ class CertifiedBoundaryDisplay(Display):
 
     def _draw_certificates(self, ax: "Axes") -> None:
         from matplotlib.collections import PatchCollection
-        from matplotlib.patches import Circle, Patch, Rectangle
+        from matplotlib.patches import Circle, Rectangle
 
         extent = float(np.ptp(self.rows))
         sizes = np.minimum(self.radius, extent)  # a constant model is certified without end
-        shapes: list[Patch] = []
-        for centre, size in zip(self.rows, sizes):
-            if self.norm == "l2":
-                shapes.append(Circle((centre[0], centre[1]), size))
-            else:
-                shapes.append(Rectangle((centre[0] - size, centre[1] - size), 2 * size, 2 * size))
+        shapes = [Circle((centre[0], centre[1]), size) if self.norm == "l2" else
+                  Rectangle((centre[0] - size, centre[1] - size), 2 * size, 2 * size)
+                  for centre, size in zip(self.rows, sizes)]
         left, right = ax.get_xlim()
         low, high = ax.get_ylim()
         ax.add_collection(PatchCollection(shapes, facecolor="0.3", edgecolor="0.3", alpha=0.2))

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from buttress._checks import check_number
+from buttress._types import Labels
 from buttress.audit.measuring.units import Units, behind
 from buttress.audit.models.answering import rows_for
 from buttress.audit.models.attacking import default_threat, pose
 from buttress.audit.models.table_model import TableModel
-from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import read_as_before
 from buttress.evidence.folder import MODEL, EvidenceReport, write
 from buttress.evidence.measured import of_labels, of_numbers, under_attack
@@ -120,7 +120,8 @@ def write_evidence(
     for proof in found.proofs.values():
         files |= proof.files
     proven = [statement for proof in found.proofs.values() for statement in proof.statements]
-    about = {"model": _called(model), "target": target, "threat": found.threat, "units": found.units, "seed": seed,
+    called = model.estimator if isinstance(model, TableModel) else type(model).__name__
+    about = {"model": called, "target": target, "threat": found.threat, "units": found.units, "seed": seed,
              "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
              "model_file": "kept" if content else "none: this kind of model cannot be kept as a file",
              "left_blank": [heading for heading in HEADINGS if heading not in (declared or {})]}
@@ -217,7 +218,3 @@ def _model_file(model: object) -> dict[str, bytes]:
         except (TypeError, ValueError):
             return {}
         return {MODEL: (Path(folder) / MODEL).read_bytes()}
-
-
-def _called(model: object) -> str:
-    return model.estimator if isinstance(model, TableModel) else type(model).__name__

@@ -4,14 +4,14 @@ import hashlib
 import hmac
 import io
 import json
-import os
-import tempfile
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from buttress.evidence.statements import Statement
+from buttress.files.disk import replace_files
 from buttress.verify.core import Model
 from buttress.verify.evidence import SCHEMA, SIGNED, STATED
 
@@ -57,14 +57,7 @@ def write(evidence: EvidenceReport, files: dict[str, bytes], folder: Path, key: 
     files[STATED] = (json.dumps(stated, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
     if key is not None:
         files[SIGNED] = hmac.new(key, files[STATED], hashlib.sha256).hexdigest().encode()
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".evidence-") as scratch:
-        for name, content in files.items():
-            (Path(scratch) / name).write_bytes(content)
-        for name in OWN:
-            (folder / name).unlink(missing_ok=True)
-        for name in files:
-            os.replace(Path(scratch) / name, folder / name)
+    replace_files(folder, {name: partial(Path.write_bytes, data=content) for name, content in files.items()}, OWN)
 
 
 def _table(rows: dict[str, list[Any]]) -> dict[str, bytes]:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from buttress._types import Labels
 from buttress.audit.measuring.cells import Cell, accuracy, rmse
 from buttress.audit.models.attacking import attack
-from buttress.audit.protocols import Labels
 from buttress.evidence.statements import Statement
 from buttress.threats import ThreatModel
 
@@ -15,14 +15,12 @@ def of_labels(y: Labels, predicted: Labels) -> list[Statement]:
     """Return the accuracy, that of the commonest class, and the share that is right of each class."""
     right = predicted == y
     commonest = max(sorted(set(y.tolist())), key=y.tolist().count)
-    found = [_measured("accuracy", accuracy(right), len(y), "of the rows are predicted right"),
-             _measured("accuracy of the commonest class", accuracy(y == commonest), len(y),
-                       f"would be right if {commonest!r} were predicted for every row")]
-    for label in sorted(set(y.tolist())):
-        rows = y == label
-        found.append(_measured(f"right of class {label}", accuracy(right[rows]), int(rows.sum()),
-                               f"of the rows of class {label!r} are predicted right"))
-    return found
+    each = [(label, y == label) for label in sorted(set(y.tolist()))]
+    return [_measured("accuracy", accuracy(right), len(y), "of the rows are predicted right"),
+            _measured("accuracy of the commonest class", accuracy(y == commonest), len(y),
+                      f"would be right if {commonest!r} were predicted for every row"),
+            *(_measured(f"right of class {label}", accuracy(right[rows]), int(rows.sum()),
+                        f"of the rows of class {label!r} are predicted right") for label, rows in each)]
 
 
 def of_numbers(y: Labels, predicted: Labels, seed: int) -> list[Statement]:

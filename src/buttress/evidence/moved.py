@@ -8,11 +8,10 @@ import json
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from buttress import verify
-from buttress.audit.protocols import Labels
+from buttress._types import Array, Labels
 from buttress.certificates import certified_radius
 from buttress.evidence.statements import Proven, Statement
 from buttress.expansion import KernelExpansion
@@ -34,10 +33,8 @@ NARROWER = 1 - 2.0**-10  # times a radius that is stated: another processor sums
 MOST_WORK = 60_000_000  # numbers that proofs look at, each box counting as BOX more: about half a minute
 BOX = 10_000
 
-Rows = NDArray[np.float64]
 
-
-def scores_of(model: Any, X: Rows) -> Model:
+def scores_of(model: Any, X: Array) -> Model:
     """Return the scores of a classifier as a certificate holds them; ValueError where no proof is known."""
     forest = read_forest(as_classifier(model), X)
     if forest is not None and forest.unit > Forest.unit:
@@ -51,11 +48,10 @@ def scores_of(model: Any, X: Rows) -> Model:
                          f"({NAMES})")
     if any(part.dtype != np.float64 for part in (held.centers, held.coef)):
         raise ValueError("proofs are of scores in float64: fit the model to rows in float64")
-    classes, pairs = len(score.contrasts), False
-    if not np.array_equal(score.contrasts, contrasts(classes, pairs=False)):
-        pairs = np.array_equal(score.contrasts, contrasts(classes, pairs=True))
-        if not pairs:
-            raise ValueError(f"no proof is known for the way in which {_last(model)} decides")
+    pairs = next((pairs for pairs in (False, True)
+                  if np.array_equal(score.contrasts, contrasts(len(score.contrasts), pairs=pairs))), None)
+    if pairs is None:
+        raise ValueError(f"no proof is known for the way in which {_last(model)} decides")
     wide = {name: np.broadcast_to(np.asarray(getattr(score, name), float).ravel(), X.shape[1]).tolist()
             for name in ("shift", "scale", "origin")}
     arrays = {name: np.asarray(getattr(held, name), float).tolist() for name in ("centers", "coef", "intercept")}
@@ -82,7 +78,7 @@ def written(moves: Moves) -> Model:
     return {"reach": moves.reach[0].tolist(), "groups": groups, "most_swaps": moves.most}
 
 
-def prove_rows(model: Any, X: Rows, words: list[str], y: list[str], threat: ThreatModel, said: str) -> Proven:
+def prove_rows(model: Any, X: Array, words: list[str], y: list[str], threat: ThreatModel, said: str) -> Proven:
     """Return for each row of X (n, d), whose labels are y, a radius in multiples of a threat's budgets.
 
     ``said`` is the threat in words.
@@ -105,7 +101,7 @@ def prove_rows(model: Any, X: Rows, words: list[str], y: list[str], threat: Thre
 
 
 def _radii(
-    model: Any, X: Rows, codes: Labels, moves: Moves, scores: Model, words: list[str]
+    model: Any, X: Array, codes: Labels, moves: Moves, scores: Model, words: list[str]
 ) -> tuple[list[float | None], int]:
     """Return the radii that the verifier proves, None for none, and how many rows were not tried."""
     opened_scores, stated = opened(scores, words, X.shape[1]), written(moves)
@@ -122,7 +118,7 @@ def _radii(
     return found, len(X) - len(tried)
 
 
-def _of_library(model: Any, X: Rows, codes: Labels, moves: Moves) -> Rows:
+def _of_library(model: Any, X: Array, codes: Labels, moves: Moves) -> Array:
     """Return the least radius (n,) of all ways to swap a row, -1 where a swap alone changes its class."""
     least = np.full(len(X), np.inf)
     for way in moves.ways() if len(X) else ():

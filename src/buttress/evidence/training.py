@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, SVR
 
 from buttress import verify
-from buttress.audit.protocols import Labels
+from buttress._types import Array, Labels
 from buttress.certificates import training_flips
 from buttress.evidence.statements import Proven, Statement
 from buttress.least_squares import LeastSquaresClassifier
@@ -31,10 +30,8 @@ MACHINES = ("SVC", "SVR", "LinearSVC")  # of this package, of which the verifier
 WRONG = 0.01  # of the training labels
 WIDER = 1.1  # times a gap that is stated: another processor sums in another order
 
-Rows = NDArray[np.float64]
 
-
-def as_csv(X: Rows, y: Any) -> bytes:
+def as_csv(X: Array, y: Any) -> bytes:
     """Return rows and targets as CSV, each number in as many digits as tell it apart."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
@@ -43,7 +40,7 @@ def as_csv(X: Rows, y: Any) -> bytes:
     return text.getvalue().encode()
 
 
-def innermost(model: Any, X: Any) -> tuple[Any, Rows]:
+def innermost(model: Any, X: Any) -> tuple[Any, Array]:
     """Return the last step of pipelines, and rows as it takes them."""
     while isinstance(model, Pipeline) or fitted_inside(model) is not None:
         inner = fitted_inside(model)
@@ -74,7 +71,7 @@ def prove_optimum(model: Any, X: Any, y: Labels) -> Proven:
     return Proven([said], {name: content, TRAINING: as_csv(rows, y)})
 
 
-def _held(last: Any, X: Rows, y: Labels) -> tuple[str, bytes, Model]:
+def _held(last: Any, X: Array, y: Labels) -> tuple[str, bytes, Model]:
     """Return the name and the content of the file that holds a fit, and what the verifier reads in it."""
     if type(last) in (SVC, SVR):
         held = {**verify.from_duals(last, X, y), "claim": {}}

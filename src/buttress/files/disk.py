@@ -8,9 +8,10 @@ to as it is.
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 from buttress.files.container import ModelFileError, Part
@@ -55,6 +56,22 @@ def write_bytes(path: Path, parts: Sequence[Part]) -> None:
                 file.writelines(parts)
     except OSError as error:
         raise type(error)(error.errno, error.strerror, str(path)) from None
+
+
+def replace_files(folder: Path, writers: Mapping[str, Callable[[Path], object]], own: Iterable[str]) -> list[Path]:
+    """Write files by name into a folder, made if need be, each whole or not at all; returns their paths.
+
+    Those of an earlier time, which are called as in ``own``, go before the first of these comes.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder, prefix=".unfinished-") as scratch:
+        for name, write in writers.items():
+            write(Path(scratch) / name)
+        for name in own:
+            (folder / name).unlink(missing_ok=True)
+        for name in writers:
+            os.replace(Path(scratch) / name, folder / name)
+    return [folder / name for name in writers]
 
 
 def _replace(target: Path, parts: Sequence[Part], mode: int | None) -> None:

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from buttress._arrays import place_of
 from buttress._checks import Array
-from buttress._types import DenseOrSparse, Labels, is_csr
+from buttress._predicting import dense
+from buttress._types import Labels
 from buttress.expansion import KernelExpansion, Scores
 from buttress.features import RandomExpansion
 from buttress.gram.spectrum import SpectrumCorrected
@@ -72,11 +73,10 @@ class Nodes:
 
     def labels(self, index: str, classes: Labels, output: str) -> None:
         """Put out the classes at the numbers in ``index`` (n,): whole numbers as int64, all others as strings."""
-        if classes.dtype.kind in "iub":
-            self("Gather", classes.astype(np.int64), index, output=output, axis=0)
-            return
-        table: str = self.scope.get_unique_variable_name("classes")
-        self.container.add_initializer(table, STRING, [len(classes)], [str(name).encode() for name in classes])
+        whole = classes.dtype.kind in "iub"
+        table: ArrayLike = classes.astype(np.int64) if whole else self.scope.get_unique_variable_name("classes")
+        if not whole:
+            self.container.add_initializer(table, STRING, [len(classes)], [str(name).encode() for name in classes])
         self("Gather", table, index, output=output, axis=0)
 
 
@@ -171,7 +171,7 @@ def add_scores(add: Nodes, scores: Scores, X: str) -> str:
 
 
 def _by_kernel(add: Nodes, scores: KernelExpansion, X: str) -> str:
-    Z = dense(scores.centers)
+    Z = np.asarray(dense(scores.centers), dtype=np.float64)
     coef = np.asarray(scores.coef, dtype=np.float64)
     if type(scores.kernel) is Linear:  # one matrix in place of a row a centre
         shift = scores.intercept + scores.kernel.coef0 * coef.sum(axis=0)
@@ -181,7 +181,7 @@ def _by_kernel(add: Nodes, scores: KernelExpansion, X: str) -> str:
 
 def add_logs(add: Nodes, scores: KernelExpansion, X: str) -> str:
     """Add log sum_i a_i k(x_i, x), (n, 1), of kernels that have logarithms, with no exponential on the way."""
-    Z = dense(scores.centers)
+    Z = np.asarray(dense(scores.centers), dtype=np.float64)
     weights = np.log(np.asarray(scores.coef, dtype=np.float64)).T
     r2 = _squared_distances(add, X, Z)
     terms = [add("Add", _logarithm(add, part, r2), weights + np.log(weight))
@@ -207,11 +207,6 @@ def _logarithm(add: Nodes, kernel: Kernel, r2: str) -> str:
     if isinstance(kernel, Laplacian):
         return add("Mul", add("Sqrt", r2), -float(kernel.gamma))
     return add("Log", PROFILES[type(kernel)](add, kernel, r2))
-
-
-def dense(centers: DenseOrSparse) -> Array:
-    """Return the centres as a dense array of doubles."""
-    return np.asarray(centers.toarray() if is_csr(centers) else centers, dtype=np.float64)
 
 
 def _waves(add: Nodes, scores: RandomExpansion, X: str) -> str:

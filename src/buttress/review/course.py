@@ -12,15 +12,16 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._types import Labels
 from buttress.audit.baselines import takes_logarithms
 from buttress.audit.data import AuditData
+from buttress.audit.measuring.judging import Judgement
 from buttress.audit.measuring.split_table import Features
-from buttress.audit.measuring.suspicion import BORDERLINE, Plain, Suspect, describing, plain
-from buttress.audit.protocols import Labels
+from buttress.audit.measuring.suspicion import BORDERLINE, Plain, Suspect, describing, in_order, plain
 from buttress.audit.reading.table import as_array
 from buttress.review.cells import WrongCell, wrong_cells
 from buttress.review.left import Draw, Left, wrong_left
-from buttress.review.ranking import Ranked, Ranking, in_order, ranking_of
+from buttress.review.ranking import Ranking, ranking_of
 from buttress.review.store import Action, Decision, RefusedError, Said, Store, digest_of
 
 EVERY = 10  # one row of so many that are shown is drawn at random
@@ -72,8 +73,8 @@ class Review:
         self.judged[result.sheet.judged] = np.arange(len(result.sheet.judged))
         verdicts = result.sheet.verdicts
         n = len(self.table)
-        self.ranked = Ranked(np.full(n, np.nan), np.zeros(n), self.table.target.astype(object))
-        self._take_up(Ranked(verdicts.probability, verdicts.score, verdicts.expected), result.sheet.judged)
+        self.ranked = Judgement(np.full(n, np.nan), np.zeros(n), self.table.target.astype(object))
+        self._take_up(Judgement(verdicts.probability, verdicts.score, verdicts.expected), result.sheet.judged)
         self.ranked_after = 0
         self._rng = np.random.default_rng(seed)
         self._worker = ThreadPoolExecutor(1, "ranking")
@@ -188,23 +189,15 @@ class Review:
 
     def left(self) -> Left:
         """Return how many wrong rows are left, by the rows drawn at random."""
-        first: dict[str, int] = {}
-        said: dict[str, Decision] = {}
-        for one in self.store.history:
-            first.setdefault(one.key, one.id)
-            if one.action is not Action.undo:
-                said[one.key] = one
+        first = {one.key: one.id for one in reversed(self.store.history)}
+        said = {one.key: one for one in self.store.history if one.action is not Action.undo}
         wrong = {key for key, one in said.items() if one.action in (Action.correct, Action.drop)}
         perhaps = wrong | {key for key, one in said.items() if one.action is Action.unsure}
-        keys = sorted(first, key=lambda key: first[key])
-        before = np.array([first[key] for key in keys])
-        found = np.append(0, np.cumsum([key in wrong for key in keys]))
-        found_at_most = np.append(0, np.cumsum([key in perhaps for key in keys]))
         draws = []
         for draw in self.store.draws:
             if draw.key in first:
-                known = int(np.searchsorted(before, draw.after, side="right"))
-                draws.append(Draw(len(self.keys) - known, int(found[known]), int(found_at_most[known]),
+                before = {key for key, number in first.items() if number <= draw.after}
+                draws.append(Draw(len(self.keys) - len(before), len(wrong & before), len(perhaps & before),
                                   draw.key in wrong, draw.key in perhaps))
         return wrong_left(draws, len(self.keys) - len(first), len(wrong), len(perhaps))
 
@@ -246,18 +239,13 @@ class Review:
     def _learn(self) -> None:
         places = self.result.sheet.judged[self._learned_on]
         at = {int(place): i for i, place in enumerate(places)}
-        decided, targets, dropped = [], [], []
-        for key, one in list(self.store.current.items()):
-            i = at.get(self.place_of.get(key, -1))
-            if i is None or one.action is Action.unsure:
-                continue
-            if one.action is Action.drop:
-                dropped.append(i)
-            else:
-                decided.append(i)
-                targets.append(self.target_after(int(places[i]), one))
-        values = np.array(targets, dtype=self.table.target.dtype)
-        ranked = self._ranking.learn(np.array(decided, dtype=np.intp), values, np.array(dropped, dtype=np.intp))
+        known = [(at[self.place_of[key]], one) for key, one in list(self.store.current.items())
+                 if self.place_of.get(key, -1) in at and one.action is not Action.unsure]
+        kept = [(i, one) for i, one in known if one.action is not Action.drop]
+        dropped = [i for i, one in known if one.action is Action.drop]
+        targets = np.array([self.target_after(int(places[i]), one) for i, one in kept], dtype=self.table.target.dtype)
+        ranked = self._ranking.learn(np.array([i for i, _ in kept], dtype=np.intp), targets,
+                                     np.array(dropped, dtype=np.intp))
         self._take_up(ranked, places)
 
     def target_after(self, place: int, one: Decision) -> object:
@@ -266,8 +254,8 @@ class Review:
             return self.table.target[place]
         return self._labels[self.classes.index(one.value)] if self.classifies else float(one.value)
 
-    def _take_up(self, ranked: Ranked, places: NDArray[np.intp]) -> None:
-        now = Ranked(self.ranked.probability.copy(), self.ranked.score.copy(), self.ranked.expected.copy())
+    def _take_up(self, ranked: Judgement, places: NDArray[np.intp]) -> None:
+        now = Judgement(self.ranked.probability.copy(), self.ranked.score.copy(), self.ranked.expected.copy())
         now.probability[places] = ranked.probability
         now.score[places] = ranked.score
         now.expected[places] = ranked.expected

@@ -8,14 +8,14 @@ decided on is compared with what they were: of two classes that are mixed up mor
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 from threadpoolctl import threadpool_limits
 
-from buttress.audit.protocols import Labels
+from buttress._types import Array, Labels, Rows
+from buttress.audit.measuring.judging import Judgement
 from buttress.robust import RobustKernelClassifier, RobustKernelRegressor
 from buttress.robust.design import fit_setting
 from buttress.robust.judged import least_residual_scale, scaled_targets
@@ -24,42 +24,25 @@ from buttress.solvers.contamination.label_law import explain_labels
 from buttress.solvers.contamination.residual_law import Limits, explain, residuals_of
 from buttress.solvers.run import Budget
 
-Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
 ROUNDS = 2  # fits after a batch of decisions
 LEAST = 1e-9
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """What the fit says of each row (n,): the probability that its target is wrong, a score that orders equal ones,
-    and the target expected."""
-
-    probability: Array
-    score: Array
-    expected: Labels
-
-
-def in_order(probability: Array, score: Array) -> Rows:
-    """Return the places of rows with the most suspicious first: by the probability as it is shown, then the score."""
-    return np.lexsort((-score, -np.round(probability, 2)))
 
 
 class Ranking(ABC):
     """A fit that learns from decisions; ``before`` is its verdict without any, ``audited`` (n,) the audit's."""
 
     audited: Array
-    before: Ranked
+    before: Judgement
 
     @abstractmethod
-    def fitted(self, decided: Rows, targets: Labels, dropped: Rows) -> Ranked:
+    def fitted(self, decided: Rows, targets: Labels, dropped: Rows) -> Judgement:
         """Return what a fit says of all rows, ``decided`` ones having these targets, ``dropped`` ones none."""
 
     @abstractmethod
     def odds(self, decided: Rows, targets: Labels, dropped: Rows) -> Array:
         """Return by how much more often than thought targets such as each row's were wrong."""
 
-    def learn(self, decided: Rows, targets: Labels, dropped: Rows) -> Ranked:
+    def learn(self, decided: Rows, targets: Labels, dropped: Rows) -> Judgement:
         """Return what is thought of all rows after these decisions."""
         with threadpool_limits(limits=1):
             now = self.fitted(decided, targets, dropped)
@@ -91,7 +74,7 @@ class ClassRanking(Ranking):
         self.targets = task.targets
         self.alpha = as_given(task)[0].alpha
 
-    def fitted(self, decided: Rows, targets: Labels, dropped: Rows) -> Ranked:
+    def fitted(self, decided: Rows, targets: Labels, dropped: Rows) -> Judgement:
         rows = np.arange(len(self.codes))
         labels = self._labels(decided, targets)
         weights = np.ones(len(rows))
@@ -106,7 +89,7 @@ class ClassRanking(Ranking):
             rate = law.rate
             fitted = law.true_class(self.codes)
             fitted[decided] = labels[decided]
-        return Ranked(wrong, -scores[rows, self.codes], self.classes[scores.argmax(axis=1)])
+        return Judgement(wrong, -scores[rows, self.codes], self.classes[scores.argmax(axis=1)])
 
     def _labels(self, decided: Rows, targets: Labels) -> Rows:
         labels = self.codes.copy()
@@ -142,7 +125,7 @@ class NumberRanking(Ranking):
     def _transformed(self, y: Labels) -> Array:
         return np.log(y.astype(float)) if self.logarithms else y.astype(float)
 
-    def fitted(self, decided: Rows, targets: Labels, dropped: Rows) -> Ranked:
+    def fitted(self, decided: Rows, targets: Labels, dropped: Rows) -> Judgement:
         y = self.y.copy()
         y[decided] = (self._transformed(targets) - self.middle) / self.unit
         limits = Limits(least_residual_scale(y))
@@ -156,7 +139,7 @@ class NumberRanking(Ranking):
             self.weights = np.minimum(known.law.weights(seen, known.responsibility), 1)
         score = np.abs(known.law.sigma(seen))
         expected = expected * self.unit + self.middle
-        return Ranked(1 - known.responsibility, score, np.exp(expected) if self.logarithms else expected)
+        return Judgement(1 - known.responsibility, score, np.exp(expected) if self.logarithms else expected)
 
     def odds(self, decided: Rows, targets: Labels, dropped: Rows) -> Array:
         """Numbers have no kinds that could be mixed up."""

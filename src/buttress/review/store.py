@@ -53,18 +53,13 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Decision:
+class Decision(Said):
     """A decision as it is recorded; ``undoes`` is the number of the one that it takes back, 0 for none."""
 
-    id: int
-    at: str
-    who: str
-    key: str
-    row: str
-    action: Action
-    value: str
-    why: str
-    undoes: int
+    id: int = 0
+    at: str = ""
+    who: str = ""
+    undoes: int = 0
 
 
 @dataclass(frozen=True)
@@ -149,10 +144,10 @@ class Store:
     def read(self) -> None:
         """Take up what is in the file, by whomever."""
         with self._lock:
-            last = self.last
-            for entry in self._db.execute("SELECT * FROM decisions WHERE id > ? ORDER BY id", (last,)):
-                number, at, who, key, row, action, value, why, undoes = entry
-                decision = Decision(number, at, who, key, row, Action(action), value, why, undoes)
+            for key, row, action, *more in self._db.execute(
+                    "SELECT key, row, action, value, why, id, at, who, undoes FROM decisions WHERE id > ? ORDER BY id",
+                    (self.last,)):
+                decision = Decision(key, row, Action(action), *more)
                 self.history.append(decision)
                 if decision.action is not Action.undo:
                     self.current[decision.key] = decision

@@ -10,7 +10,7 @@ import numpy as np
 
 from buttress._checks import Array, check_count, check_number, check_option
 from buttress._state import State
-from buttress._suggest import counted, near
+from buttress._suggest import counted, listed, near
 from buttress._types import MatrixLike
 from buttress.threats.tables import (
     Column,
@@ -196,7 +196,7 @@ class ThreatModel:
         numbers = _listed((name, budget.in_words()) for name, budget in self.budgets.items())
         swapped = _listed((name, f"to {' or '.join(map(str, levels)) or 'what the table holds'}")
                           for name, levels in self.categories.items())
-        groups = [f"which of {_names(group)} is 1" for group in self.one_hot]
+        groups = [f"which of {listed(group, SHOWN)} is 1" for group in self.one_hot]
         swapped = "; ".join([*([swapped] if swapped else []), *groups])
         lines = [f"Numbers are moved, {within}: {numbers}."] if numbers else ["No number is moved."]
         if swapped and self.most_swaps:
@@ -242,12 +242,7 @@ def _listed(columns: Iterable[tuple[Column, str]]) -> str:
     together: dict[str, list[Column]] = {}
     for name, words in columns:
         together.setdefault(words, []).append(name)
-    return "; ".join(f"{_names(names)} {words}" for words, names in together.items())
-
-
-def _names(names: Sequence[Column]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(map(repr, names[:SHOWN])) + more
+    return "; ".join(f"{listed(names, SHOWN)} {words}" for words, names in together.items())
 
 
 def _refuse_others(given: Mapping[str, Any], known: type[Any], where: str) -> None:

@@ -77,9 +77,8 @@ def _of_lightgbm(model: Any) -> tuple[list[Tree], str]:
                           "with zero_as_missing=False and linear_tree=False")
         feature, threshold, leaf = (np.array([node.get(name, 0) for node in nodes]) for name in
                                     ("split_feature", "threshold", "leaf_value"))
-        value = np.zeros((len(nodes), columns))
-        value[:, number % columns] = leaf
-        trees.append(Tree(feature, threshold.astype(np.float64), np.array(left), np.array(right), value))
+        alone = Tree(feature, threshold.astype(np.float64), np.array(left), np.array(right), leaf[:, None])
+        trees.append(alone.in_column(number % columns, columns))
     return trees, told.get("objective", "one of a user").split(" ")[0]
 
 
@@ -106,8 +105,7 @@ def _of_xgboost(model: Any) -> tuple[list[Tree], str]:
         place[order] = np.arange(len(order))
         left, right = (place[np.array(tree[side])[order]] for side in ("left_children", "right_children"))
         split = np.array(tree["split_conditions"], dtype=np.float32)[order]
-        value = np.zeros((len(order), columns))
-        value[left < 0, column] = split[left < 0]
+        leaf = np.where(left < 0, split, 0.0)[:, None]
         below = np.nextafter(split, np.float32(-np.inf)).astype(np.float64)  # the largest number that is less
-        trees.append(Tree(np.array(tree["split_indices"])[order], below, left, right, value))
+        trees.append(Tree(np.array(tree["split_indices"])[order], below, left, right, leaf).in_column(column, columns))
     return trees, told["objective"]["name"]

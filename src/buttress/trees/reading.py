@@ -20,17 +20,16 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.preprocessing import MinMaxScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
 from buttress._checks import Array
 from buttress._types import Mask
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.scores import Scorable, SignOf, check_one_label, fitted_inside, scores_otherwise
+from buttress.scores import SCALERS, Scorable, SignOf, centre_of, check_one_label, fitted_inside, scores_otherwise
 from buttress.trees.foreign import is_lightgbm, is_xgboost, raw_scores, read_trees, refused
 from buttress.trees.forest import Forest, Nodes, Tree
 
-SCALERS = (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler)
 FARTHEST = np.int64(np.float64(1e300).view(np.int64))  # the place of 1e300 in the order of floats
 SINGLE = (DecisionTreeClassifier, ExtraTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor)
 AVERAGED = (*SINGLE, RandomForestClassifier, ExtraTreesClassifier, BaggingClassifier, RandomForestRegressor,
@@ -90,7 +89,7 @@ def _trees_of(model: Any) -> list[Tree] | None:
             raise ValueError(f"Boosting that starts from {model.init!r} is not read as trees. Fit it with init=None or "
                              "init='zero'.")
         shape = model.estimators_.shape
-        return [_tree(model.estimators_[i, k].tree_, model.learning_rate, k, shape[1])
+        return [_nodes_of(model.estimators_[i, k].tree_, model.learning_rate).in_column(k, shape[1])
                 for i in range(shape[0]) for k in range(shape[1])]
     if type(model) in BY_HISTOGRAMS:
         if model.loss in ("poisson", "gamma"):  # of predictions that are all positive
@@ -142,10 +141,8 @@ def _scaled(scaler: Any, x: Array, feature: Nodes) -> Array:
     """Return entries of these features as a scaler makes them, to the last bit."""
     if type(scaler) is MinMaxScaler:
         return np.asarray(x * scaler.scale_[feature] + scaler.min_[feature])
-    middle = getattr(scaler, "mean_" if type(scaler) is StandardScaler else "center_", None)
-    if middle is not None and getattr(scaler, "with_mean", getattr(scaler, "with_centering", False)):
-        x = x - middle[feature]
-    return x if scaler.scale_ is None else np.asarray(x / scaler.scale_[feature])
+    centre = np.broadcast_to(centre_of(scaler), scaler.n_features_in_)[feature]
+    return x - centre if scaler.scale_ is None else np.asarray((x - centre) / scaler.scale_[feature])
 
 
 def _largest(below: Callable[[Array], Mask], n: int) -> Array:
@@ -189,19 +186,17 @@ def _in_whole(trees: list[Tree], bag: Any) -> list[Tree]:
     return whole
 
 
-def _tree(tree: object, rate: float, column: int, columns: int) -> Tree:
-    """Return a regression tree that adds to one column of the scores."""
-    value = np.zeros((tree.node_count, columns))  # type: ignore[attr-defined]
-    value[:, column] = rate * tree.value[:, 0, 0]  # type: ignore[attr-defined]
-    return Tree(tree.feature, tree.threshold, tree.children_left, tree.children_right, value)  # type: ignore[attr-defined]
+def _nodes_of(tree: Any, rate: float) -> Tree:
+    """Return a regression tree of scikit-learn's."""
+    return Tree(tree.feature, tree.threshold, tree.children_left, tree.children_right, rate * tree.value[:, 0])
 
 
 def _histogram_tree(nodes: NDArray[np.void], column: int, columns: int) -> Tree:
     if nodes["is_categorical"].any():
         raise ValueError("Trees that split categories are not read. Encode the categorical columns as numbers "
                          "(OneHotEncoder) and fit HistGradientBoostingClassifier to those.")
-    value = np.zeros((len(nodes), columns))
-    value[:, column] = nodes["value"]
     leaf = nodes["is_leaf"].astype(bool)
     left, right = (np.where(leaf, -1, nodes[side].astype(np.intp)) for side in ("left", "right"))
-    return Tree(nodes["feature_idx"].astype(np.intp), nodes["num_threshold"].astype(np.float64), left, right, value)
+    tree = Tree(nodes["feature_idx"].astype(np.intp), nodes["num_threshold"].astype(np.float64), left, right,
+                nodes["value"][:, None])
+    return tree.in_column(column, columns)

@@ -5,7 +5,7 @@ for the columns and the model together, half for the rows, each under false-disc
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy.stats import fisher_exact, mannwhitneyu
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
+from buttress._types import Labels
 from buttress.audit.against.tests import same_categories, same_numbers, unlike
-from buttress.audit.protocols import Labels
+from buttress.audit.reading.entries import NOTATIONS
 from buttress.audit.reading.table import MISSING, Table, categories_of, read_as_before
 from buttress.certainty.conformal import rejected
 
@@ -83,19 +84,15 @@ def compare(
     some = np.sort(rng.permutation(rows)[:MOST_ROWS])
     auc, p_apart = _told_apart(old[rng.permutation(len(old))[:MOST_ROWS]], coded[some], seed)
     novel = unlike(old[rng.permutation(len(old))[:MOST_ROWS]], coded, RATE).tolist()
-    found = Comparison(source, rows, drifts, novel, auc, p_apart, False)
-    tests = [*(one.p for one in drifts), p_apart]
+    before, now, p = None, None, None
     if target is not None:
         known = np.array([value is not None for value in target])
-        scores = _scores(old, table.target, train, test, coded[known], target[known], classifies, seed)
-        found.score_old, found.score_new, found.p_score = scores
-        tests.append(found.p_score)
-    discovered = rejected(np.array(tests), RATE, adaptive=False)
-    for one, is_found in zip(drifts, discovered[: len(drifts)], strict=True):
-        one.drifted = bool(is_found)
-    found.apart = bool(discovered[len(drifts)])
-    found.worse = target is not None and bool(discovered[-1])
-    return found
+        before, now, p = _scores(old, table.target, train, test, coded[known], target[known], classifies, seed)
+    tests = [*(one.p for one in drifts), p_apart, *([] if p is None else [p])]
+    discovered = rejected(np.array(tests), RATE, adaptive=False).tolist()
+    drifts = [replace(one, drifted=is_found) for one, is_found in zip(drifts, discovered, strict=False)]
+    return Comparison(source, rows, drifts, novel, auc, p_apart, discovered[len(drifts)], before, now, p,
+                      p is not None and discovered[-1])
 
 
 def check_columns(table: Table, columns: Mapping[str, object], source: str) -> None:
@@ -131,15 +128,8 @@ def _label(text: str, labels: Mapping[str, object], whole: bool) -> object:
     """Return the class that a text stands for: None if missing, the text itself for a class the table has not."""
     if text == MISSING:
         return None
-    return labels.get(str(int(float(text))) if whole and _is_number(text) else text, text)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return text.strip().lower() not in ("nan", "inf", "-inf")
+    number = NOTATIONS[0].number(text) if whole else np.nan
+    return labels.get(str(int(number)) if np.isfinite(number) else text, text)
 
 
 def _numbers(name: str, old: NDArray[np.float64], new: NDArray[np.float64]) -> Drift:

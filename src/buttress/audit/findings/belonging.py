@@ -10,12 +10,12 @@ from scipy.stats import binom, kruskal, spearmanr
 from sklearn.neighbors import NearestNeighbors
 
 from buttress._suggest import column_called
+from buttress.audit.findings.columns import LEVEL
 from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.reading.split import moments
 from buttress.audit.reading.table import Table, given_column
 from buttress.audit.reading.texts import texts_of
 
-LEVEL = 0.001  # of tests
 LOOKED = 2000  # rows among which nearest ones are looked for
 FEWEST = 10  # different entries of a column that says who a row is of; fewer are rather kinds
 ALIKE = 0.2  # of the rows, at least, whose nearest row is of the same group

@@ -1,20 +1,19 @@
 """Checks of columns: indexes, constants, missing values, entries far out, units."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations, islice
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2_contingency
 
-from buttress._suggest import column_called
+from buttress._suggest import column_called, listed
 from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.findings.leaks import association
-from buttress.audit.reading.cautions import LOOKED, counts
+from buttress.audit.reading.cautions import LOOKED, NORMAL_QUARTILES, counts, quartiles_of
 from buttress.audit.reading.table import MISSING
 from buttress.audit.reading.texts import factorised
 
-NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 FEW_ROWS = 0.01  # share of entries that differ in a column that is nearly constant
 LEAST_RANK_INDEX = 0.3  # rank correlation, or |2 AUC - 1|, from which a number of the row says something of the target
 LEVEL = 0.001  # of tests: a thousand tables without a fault give one false alarm a test
@@ -28,13 +27,6 @@ UNITS = (2.54, 3.281, 2.205, 60.0, 1.8, 4.186, 18.0)  # factors between common u
 FEWEST = 3  # entries on which a cause rests: a unit, a gap, rows in which columns are swapped
 TOGETHER = 0.8  # of the entries that stray into the other column's range, those in rows where both do
 SHOWN = 5  # columns or rows that a sentence names
-
-
-def listed(names: Iterable[object]) -> str:
-    """Return the first names in quotes, and how many more there are."""
-    names = list(names)
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(repr(name) for name in islice(names, SHOWN)) + more
 
 
 def indexes(evidence: Evidence, finding: Made) -> Iterable[Finding]:
@@ -58,23 +50,19 @@ def constants(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Columns of one value, which were dropped, and columns in which few entries differ."""
     table = evidence.table
     if table.constant:
-        yield finding(f"Constant or empty columns, dropped: {listed(table.constant)}.", columns=table.constant)
-    nearly = [name for name, column in table.numeric.items() if _nearly_constant(column)]
+        yield finding(f"Constant or empty columns, dropped: {listed(table.constant, SHOWN)}.", columns=table.constant)
+    nearly = [name for name, column in table.numeric.items()
+              if _mostly((known := column[~np.isnan(column)]) == np.median(known))]  # what nearly all are is the median
     nearly += [name for name in table.categorical
-               if _mostly_one(int(np.bincount(table.factors(name)[1]).max()), len(table))]
+               if _mostly((codes := table.factors(name)[1]) == np.bincount(codes).argmax())]
     if nearly:
-        yield finding(f"Columns with one value in 99% of the rows: {listed(nearly)}.",
+        yield finding(f"Columns with one value in 99% of the rows: {listed(nearly, SHOWN)}.",
                       "They say little, and a held-out part may lack their other values.", columns=nearly)
 
 
-def _nearly_constant(column: NDArray[np.float64]) -> bool:
-    """Say whether nearly all numbers of a column are one: that is then the median."""
-    known = column[~np.isnan(column)]
-    return _mostly_one(int((known == np.median(known)).sum()), len(known))
-
-
-def _mostly_one(commonest: int, rows: int) -> bool:
-    return commonest >= (1 - FEW_ROWS) * rows and rows >= 1 / FEW_ROWS
+def _mostly(commonest: NDArray[np.bool_]) -> bool:
+    """Say whether nearly all of many entries are one."""
+    return bool(commonest.sum() >= (1 - FEW_ROWS) * len(commonest) and len(commonest) >= 1 / FEW_ROWS)
 
 
 def missing_values(evidence: Evidence, finding: Made) -> Iterable[Finding]:
@@ -88,16 +76,16 @@ def missing_values(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         most = max(much, key=lambda name: much[name])
         said = f"{column_called(most)} is missing in {much[most]:.0%} of the rows"
         if len(much) > 1:
-            said = f"Over {MUCH_MISSING:.0%} is missing in {listed(much)}; most in {most!r}, {much[most]:.0%}"
+            said = f"Over {MUCH_MISSING:.0%} is missing in {listed(much, SHOWN)}; most in {most!r}, {much[most]:.0%}"
         yield finding(f"{said}.", "Find out why values are missing, and leave out a column that is nearly "
                       "empty: models other than gradient boosting fill gaps with the median.",
                       columns=list(much), shares=much)
     elif shares:
-        yield finding(f"Some values are missing in {listed(shares)}.", "", Severity.note,
+        yield finding(f"Some values are missing in {listed(shares, SHOWN)}.", "", Severity.note,
                       columns=list(shares), shares=shares)
     tells = [name for name in shares if _p_value(gaps[name], evidence) < LEVEL / len(shares)]
     if tells:
-        yield finding(f"Whether a value is missing has to do with the target: {listed(tells)}.",
+        yield finding(f"Whether a value is missing has to do with the target: {listed(tells, SHOWN)}.",
                       "Give the gap as a column of its own, and find out why values are missing.",
                       columns=tells)
 
@@ -105,7 +93,7 @@ def missing_values(evidence: Evidence, finding: Made) -> Iterable[Finding]:
 def _p_value(gap: NDArray[np.bool_], evidence: Evidence) -> float:
     """Return the p-value of a chi-squared test of the gaps against the classes, or the fifths of the target."""
     if evidence.classifies:
-        codes = evidence.table.target_codes()
+        codes = evidence.table.target_codes
     else:
         fifths = np.unique(np.quantile(evidence.target, [0.2, 0.4, 0.6, 0.8]))
         codes = factorised(np.searchsorted(fifths, evidence.target))[1]
@@ -208,11 +196,10 @@ def _are_codes(values: NDArray[np.float64]) -> bool:
 
 
 def _beyond(column: NDArray[np.float64]) -> NDArray[np.intp]:
-    low, middle, high = np.nanquantile(column, [0.25, 0.5, 0.75])
-    spread = (high - low) / NORMAL_QUARTILES
-    if spread == 0:
+    usual = quartiles_of(column)
+    if usual.low == usual.high:
         return np.empty(0, dtype=np.intp)
-    size = np.abs(column - middle) / spread
+    size = np.abs(column - usual.middle) / usual.spread
     far = size > REACH
     if not far.any():
         return np.empty(0, dtype=np.intp)
@@ -278,9 +265,9 @@ def swapped(numeric: Mapping[str, NDArray[np.float64]]) -> Iterable[tuple[str, s
     most within its usual range, of which nine in ten do in each column.
     """
     some = {name: column[:: -(-len(column) // LOOKED)] for name, column in numeric.items()}
-    ranges = {name: _usual(column) for name, column in some.items()}
+    ranges = {name: np.nanquantile(column, [0.05, 0.95]) for name, column in some.items()}  # of nine in ten entries
     for pair in combinations(numeric, 2):
-        low, high = sorted(pair, key=lambda name: ranges[name])
+        low, high = sorted(pair, key=lambda name: tuple(ranges[name]))
         if ranges[low][1] < ranges[high][0]:
             strays = some[low] >= ranges[high][0], some[high] <= ranges[low][1]
             both = strays[0] & strays[1]
@@ -290,13 +277,7 @@ def swapped(numeric: Mapping[str, NDArray[np.float64]]) -> Iterable[tuple[str, s
                 yield *pair, np.flatnonzero((numeric[low] > middle) & (numeric[high] < middle))
 
 
-def _usual(column: NDArray[np.float64]) -> tuple[float, float]:
-    """Return between what nine in ten entries lie."""
-    low, high = np.nanquantile(column, [0.05, 0.95])
-    return float(low), float(high)
-
-
-def _within(column: NDArray[np.float64], ends: tuple[float, float]) -> NDArray[np.bool_]:
+def _within(column: NDArray[np.float64], ends: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray((column >= ends[0]) & (column <= ends[1]))
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import poisson
 
 from buttress._suggest import agreeing, counted
+from buttress.audit.findings.columns import LEVEL
 from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.reading.cautions import LOOKED
 from buttress.audit.reading.split import groups
@@ -20,7 +21,6 @@ CELL = 0.1  # standard deviations: side of the cells in which near rows are look
 GRIDS = 4  # of them; rows at the full distance are parted by one of 30 columns in a quarter of the grids
 MOST_IN_CELL = 500  # rows compared with each other
 FEW_COPIES = 0.01  # share of the rows below which copies are good to know only, and of held-out rows to matter there
-LEVEL = 0.001  # of the test that equal rows are no chance
 # benchmarks/audit_truth.py --columns, choosing half, and 200 drawn tables of dependent columns of few values: 1.5 and
 # 2.5 find as many copies there, 1 takes a sixth of the clean ones for copies
 DEPENDENT = 2.0  # times as many equal pairs as blocks of columns that know nothing of each other may have by chance
@@ -37,7 +37,8 @@ def duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         return
     group, what, chance = _beyond_chance(group, _with_targets(group, evidence), _words(evidence.table))
     copies = len(group) - int(group.max()) - 1
-    sizes, disagreeing = np.bincount(group), _disagreeing(group, evidence)
+    sizes, first = np.bincount(group), np.unique(_with_targets(group, evidence), return_index=True)[1]
+    disagreeing = int((np.bincount(group[first]) > 1).sum())  # groups with different targets
     across = np.isin(group[evidence.test], group[evidence.train])
     rows = evidence.labels(np.flatnonzero(sizes[group] > 1))
     facts = {"rows": rows, "count": copies, "different_targets": disagreeing, "across": int(across.sum())}
@@ -54,14 +55,8 @@ def duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
 
 def _with_targets(group: NDArray[np.intp], evidence: Evidence) -> NDArray[np.intp]:
     """Return a number for each row, the same for rows of one group that have one target."""
-    codes = evidence.table.target_codes()
+    codes = evidence.table.target_codes
     return np.unique(group * (int(codes.max()) + 1) + codes, return_inverse=True)[1].ravel()
-
-
-def _disagreeing(group: NDArray[np.intp], evidence: Evidence) -> int:
-    """Return how many groups have different targets."""
-    first = np.unique(_with_targets(group, evidence), return_index=True)[1]
-    return int((np.bincount(group[first]) > 1).sum())
 
 
 def _across(held: NDArray[np.bool_]) -> str:
@@ -91,7 +86,7 @@ def _words(table: Table) -> NDArray[np.uint64]:
     Rows with equal sums over some columns are equal in them.
     """
     step = -(-len(table) // LOOKED)
-    entries = np.column_stack([table.coded()[::step], table.target_codes()[::step].astype(np.float64)])
+    entries = np.column_stack([table.coded()[::step], table.target_codes[::step].astype(np.float64)])
     columns = np.ascontiguousarray(entries.T).view(np.uint64)
     salts = np.random.default_rng(0).integers(0, 2**63, (len(columns), 1), dtype=np.uint64)
     words = (columns ^ columns >> HALF ^ salts) * MIXER

@@ -1,7 +1,8 @@
 """Columns that give the target, or a part of it, away: exactly, or far better than all other columns together."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from buttress._suggest import column_called
+from buttress._types import Labels
 from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
-from buttress.audit.protocols import Labels
 from buttress.audit.reading.cautions import tells
 from buttress.audit.reading.split import Rows, draw, told_to_hold_out
 from buttress.audit.reading.table import Table
@@ -58,7 +59,7 @@ def leaks(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     Z = np.nan_to_num(Z, nan=np.nanmin(Z) - 1.0)
     folds = _folds(table, drawn, evidence.classifies)
     for place, (name, column) in enumerate(columns.items()):
-        how = tells(column, evidence.target, table.target_codes() if evidence.classifies else None)
+        how = tells(column, evidence.target, table.target_codes if evidence.classifies else None)
         if how:
             yield finding(f"{column_called(name)} {how} the target {table.target_name!r}.", ADVICE,
                           columns=[name])
@@ -89,7 +90,7 @@ def _leak(
     copied = len(np.unique(Z[:, place])) <= len(np.unique(y)) if classifies else np.mean(Z[:, place] == y) > MOSTLY
     most = MOST_OF_COPY if copied and classifies else MOST_ALONE
     nearly = [part for part in _parts(y, held, classifies)
-              if part.plain > 0 and part.error(alone).mean() <= most * part.plain]
+              if part.plain > 0 and part.error(held, alone).mean() <= most * part.plain]
     if not nearly:
         return None
     rest = np.delete(Z, place, axis=1)
@@ -97,7 +98,7 @@ def _leak(
     forest = (ExtraTreesClassifier if classifies else ExtraTreesRegressor)(TREES, min_samples_leaf=2, random_state=0)
     others = _predicted(forest, rest, targets, folds) if rest.shape[1] else guess
     for part in nearly:
-        ours, theirs = part.error(alone), part.error(others)
+        ours, theirs = part.error(held, alone), part.error(held, others)
         better, worse = int((ours < theirs).sum()), int((ours > theirs).sum())
         ahead = binom.sf(better - 1, better + worse, 0.5) <= LEVEL if better else False
         shares = float(ours.mean() / part.plain), float(theirs.mean() / part.plain)
@@ -110,36 +111,36 @@ def _leak(
 
 @dataclass(frozen=True)
 class _Part:
-    """What of a target is to be told: its name, None for all of it, and the error of always saying the same."""
+    """What of a target is to be told: its name, None for all of it, and the error of always saying the same.
+
+    ``of`` returns what class numbers, or ranks, say of it.
+    """
 
     name: str | None
-    targets: NDArray[Any]  # class numbers or ranks
-    one: int | None  # the class, or the part of the ranks
+    of: Callable[[NDArray[Any]], NDArray[Any]]
     plain: float
 
-    def error(self, predicted: NDArray[Any]) -> NDArray[np.float64]:
+    def error(self, targets: NDArray[Any], predicted: NDArray[Any]) -> NDArray[np.float64]:
         """Return the error of each row."""
-        if self.one is None:
-            whole = self.targets.dtype.kind == "f"
-            return (predicted - self.targets) ** 2 if whole else (predicted != self.targets).astype(np.float64)
-        mine, theirs = (self._in(values) for values in (self.targets, predicted))
-        return (mine != theirs).astype(np.float64)
+        true, said = self.of(targets), self.of(predicted)
+        return (true - said) ** 2 if true.dtype.kind == "f" else (true != said).astype(np.float64)
 
-    def _in(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        return np.asarray((np.ceil(values * PARTS) - 1 if values.dtype.kind == "f" else values) == self.one)
+
+def _is_part(k: int, values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Say which class numbers are k, or which ranks, in (0, 1], are in part k of PARTS."""
+    return np.asarray((np.ceil(values * PARTS) - 1 if values.dtype.kind == "f" else values) == k)
 
 
 def _parts(y: Labels, targets: NDArray[Any], classifies: bool) -> Iterator[_Part]:
     """Yield the whole target of the rows left out, then each of several classes, or each fifth of the numbers."""
     plain = 1 - np.bincount(targets).max() / len(targets) if classifies else targets.var()
-    yield _Part(None, targets, None, float(plain))
+    yield _Part(None, np.asarray, float(plain))
     names = [f"{label!r}" for label in np.unique(y).tolist()] if classifies else [
         f"in part {k + 1} of {PARTS} by size" for k in range(PARTS)]
     for k, name in enumerate(names if len(names) > 2 else ()):
-        part = _Part(name, targets, k, 0.0)
-        share = float(part._in(targets).mean())
+        share = float(_is_part(k, targets).mean())
         if share * len(targets) >= FEWEST:
-            yield replace(part, plain=min(share, 1 - share))
+            yield _Part(name, partial(_is_part, k), min(share, 1 - share))
 
 
 def _folds(table: Table, drawn: Rows, classifies: bool) -> Folds:

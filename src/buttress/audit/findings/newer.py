@@ -3,15 +3,13 @@
 
 from collections.abc import Iterable
 
-import numpy as np
-
-from buttress._suggest import agreeing, counted
-from buttress.audit.against.tests import same_categories, same_numbers
-from buttress.audit.findings.columns import LEVEL, listed
+from buttress._suggest import agreeing, counted, listed
+from buttress._types import Labels
+from buttress.audit.against.tests import changed
+from buttress.audit.findings.columns import LEVEL, SHOWN
 from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.measuring.suspicion import LISTED
 from buttress.audit.reading.cautions import LOOKED
-from buttress.certainty.conformal import rejected
 
 
 def drifted(evidence: Evidence, finding: Made) -> Iterable[Finding]:
@@ -22,7 +20,7 @@ def drifted(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         first = found.drifted[0]
         yield finding(
             f"In {found.source!r} {len(found.drifted)} of {len(found.columns)} columns drifted: "
-            f"{listed(found.drifted)}. {first!r}: {says[first]}.",
+            f"{listed(found.drifted, SHOWN)}. {first!r}: {says[first]}.",
             "Find out why before a model is used on the new rows.", columns=found.drifted,
             p_values={one.column: one.p for one in found.columns if one.drifted})
 
@@ -31,15 +29,15 @@ def along_the_file(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Columns whose entries in the latter half of the file come from another distribution than those in the former."""
     table = evidence.table
     step = -(-len(table) // LOOKED)
-    columns = {**table.numeric, **table.categorical, table.target_name: evidence.target}
-    halves = {name: np.array_split(column[::step], 2) for name, column in columns.items()}
-    p = [same_numbers(*half) if half[0].dtype.kind == "f" else same_categories(*half) for half in halves.values()]
-    changed = rejected(np.array(p), LEVEL, adaptive=False)
-    found = [name for name, is_found in zip(columns, changed, strict=True) if is_found]
+    columns: dict[str, Labels] = {**table.numeric, **table.categorical, table.target_name: evidence.target}
+    columns = {name: column[::step] for name, column in columns.items()}
+    rows = len(columns[table.target_name])
+    sure = changed(columns, rows - rows // 2, LEVEL)
+    found = [name for name in columns if name in sure]
     if found:
         yield finding(
             f"The latter half of the file differs from the former in {len(found)} of {len(columns)} columns: "
-            f"{listed(found)}.",
+            f"{listed(found, SHOWN)}.",
             "If the rows are in order of time, hold out the last; if the file was sorted, nothing is wrong.",
             columns=found)
 

@@ -6,13 +6,13 @@ import numpy as np
 from scipy.stats import beta, binom
 
 from buttress._suggest import agreeing, counted
+from buttress.audit.findings.columns import LEVEL
 from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.measuring.cells import number
 from buttress.audit.reading.cautions import skewed
 from buttress.audit.reading.entries import MISSING_WORDS
 
 IMBALANCE = 10.0  # rows of the largest class to one of the smallest
-LEVEL = 0.001  # of tests
 REPEATED = 3.0  # times as often as any other is a number that stands out
 SHARE = 0.02  # of the targets estimated wrong from which that is a finding, with rows named
 EXPLAINED = 0.5  # share of the misses of the best model that wrong labels explain, for them to be an error

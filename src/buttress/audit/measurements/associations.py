@@ -5,7 +5,6 @@ of a category and a number the correlation ratio of the ranks; of two categories
 their indicators, Cramer's V where both have two values. Categories of few rows count together.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,19 +12,11 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
+from buttress.audit.measuring.shown import Associations
 from buttress.audit.measuring.split_table import SplitTable
 
 MOST = 12  # columns beside the target
 LEAST_ROWS = 10  # of a category that counts on its own: the indicator of one row fits anything
-
-
-@dataclass(frozen=True)
-class Associations:
-    """Of ``columns``, the target first, the numbers of all pairs, (m, m), over so many ``rows``."""
-
-    columns: list[str]
-    values: list[list[float]]
-    rows: int
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:

@@ -133,7 +133,7 @@ def _under_threat(
         return True
     X, y = split.test.taken_by(name)[rows], split.test.y[rows]
     found = under_threat(model, X, y, threat.scaled(share), np.ones(len(rows), dtype=bool), split.options.seed,
-                         codes=split.splits_codes(name), work=split.plan.programs)
+                         codes=reads_columns(name) and bool(split.table.categorical), work=split.plan.programs)
     if found.proven is not None:
         fallen.prove(share, rows[found.proven & found.stands])
     stands = dict(zip(rows.tolist(), found.stands.tolist(), strict=True))

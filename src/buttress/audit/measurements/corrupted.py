@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from buttress._types import Supervised
+from buttress._types import Labels, Supervised
 from buttress.audit.contenders import key_of, settled
 from buttress.audit.keeping import kept_stage
 from buttress.audit.measurements.as_is import AS_IS
@@ -10,7 +10,6 @@ from buttress.audit.measuring.cells import Cell, accuracy, rmse
 from buttress.audit.measuring.fitting import answers, fitted
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
-from buttress.audit.protocols import Labels
 from buttress.checkpoints.memory import Memory
 from buttress.datasets import contaminate
 

@@ -3,41 +3,20 @@
 Columns are drawn whose later rows come from another distribution than the earlier ones, by the tests of newer rows.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress.audit.against.tests import same_categories, same_numbers
+from buttress.audit.against.tests import changed
 from buttress.audit.findings.columns import LEVEL
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
+from buttress.audit.measuring.shown import Along, Drawn
 from buttress.audit.measuring.split_table import Places, SplitTable
 from buttress.audit.reading.cautions import LOOKED
-from buttress.certainty.conformal import rejected
 
 PARTS = 10  # of the rows in their order, of equal size
 MOST = 12  # columns that are drawn
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A column part by part: the quartiles of numbers, or ``middle`` alone, the share of ``category``."""
-
-    column: str
-    category: str | None
-    low: list[float | None]
-    middle: list[float | None]
-    high: list[float | None]
-
-
-@dataclass(frozen=True)
-class Along:
-    """The columns that change ``along`` something, the surest first, ``found`` of them."""
-
-    along: str
-    found: int
-    columns: list[Drawn]
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:
@@ -48,11 +27,7 @@ def _take(split: SplitTable, measured: Measured) -> Course:
         **table.numeric, **table.categorical, table.target_name: table.target}.items()}
     target = columns[table.target_name]
     columns[table.target_name] = target.astype(str) if split.classifies else target.astype(np.float64)
-    half = ends[len(ends) // 2]
-    p = {name: (same_numbers if column.dtype.kind == "f" else same_categories)(column[:half], column[half:])
-         for name, column in columns.items()}
-    changed = rejected(np.array(list(p.values())), LEVEL, adaptive=False)
-    found = sorted((name for name, is_found in zip(p, changed, strict=True) if is_found), key=lambda name: p[name])
+    found = changed(columns, ends[len(ends) // 2], LEVEL)
     drawn = [_drawn(name, np.split(columns[name], ends)) for name in found[:MOST]]
     return Measured(along=Along(along, len(found), drawn) if drawn else None)
 

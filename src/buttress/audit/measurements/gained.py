@@ -4,12 +4,11 @@ Scores are on held-out rows whose targets nobody would correct, so that no corre
 those that look wrong, which are hard for any model: all these scores are a little better than those of the table.
 """
 
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._types import Mask
+from buttress._types import Labels, Mask
 from buttress.audit.baselines import NAMES
 from buttress.audit.measurements.as_is import AS_IS
 from buttress.audit.measurements.judged import JUDGED
@@ -26,26 +25,9 @@ from buttress.audit.measuring.cells import (
 from buttress.audit.measuring.choosing import recommended
 from buttress.audit.measuring.fitting import answers, fitted
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
+from buttress.audit.measuring.shown import Gain
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.options import Metric
-from buttress.audit.protocols import Labels
-
-
-@dataclass(frozen=True)
-class Gain:
-    """Scores on ``rows`` held-out rows, by the metric that models are compared by: of the model ``before`` as the data
-    are, of the one ``after``, and of that one trained on ``corrected`` targets. ``gained`` is by how much the last is
-    better than the first.
-    """
-
-    before: str
-    after: str
-    rows: int
-    corrected: int
-    today: Cell
-    model: Cell
-    both: Cell
-    gained: Cell
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:
@@ -53,8 +35,7 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     if after is None or measured.verdicts is None:
         return Measured()
     yield f"{after}: with the corrections", 0.0
-    wrong = measured.judged[measured.verdicts.wrong]
-    untouched = ~np.isin(split.test.places, wrong)
+    untouched = ~np.isin(split.test.places, measured.judged[measured.verdicts.wrong])
     before = next((name for name in measured.answers if split.yours is not None and name == split.yours.name),
                   next(name for name in split.entries if name not in NAMES))
     if not untouched.any():
@@ -94,12 +75,9 @@ def _corrected(split: SplitTable, measured: Measured) -> tuple[Labels, int]:
     verdicts = measured.verdicts
     assert verdicts is not None
     y: NDArray[np.generic] = split.train.y.copy()
-    place = {int(row): k for k, row in enumerate(split.train.places)}
-    changed = [(place[int(measured.judged[i])], verdicts.expected[i]) for i in np.flatnonzero(verdicts.wrong)
-               if int(measured.judged[i]) in place]
-    for k, expected in changed:
-        y[k] = expected
-    return y, len(changed)
+    _, mine, theirs = np.intersect1d(split.train.places, measured.judged[verdicts.wrong], return_indices=True)
+    y[mine] = verdicts.expected[verdicts.wrong][theirs]
+    return y, len(mine)
 
 
 GAINED = Measurement("what the advice gains", _take, Cost(1.0, rows=1.3), (AS_IS.name, JUDGED.name))

@@ -6,12 +6,11 @@ Of more rows than the fit is made of, the others are judged by it as rows that i
 import numpy as np
 
 from buttress._suggest import agreeing, counted
-from buttress._types import Mask
 from buttress.audit.baselines import takes_logarithms
-from buttress.audit.measuring.judging import Jury
+from buttress.audit.measuring.judging import CHUNK, judge_others, with_others
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import Places, SplitTable
-from buttress.audit.measuring.suspicion import judge, plain
+from buttress.audit.measuring.suspicion import Verdicts, judge, plain
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:
@@ -26,37 +25,38 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     logarithms = takes_logarithms(split.table, split.task)
     first, model = judge(split.prepared(fitted), split.table.target[fitted], split.task, held_out=len(split.test),
                          seed=split.options.seed, logarithms=logarithms)
-    jury = Jury(model, split.prepared, split.table.target, fitted, first, others[len(more) :], logarithms)
-    total = max(1, len(jury.waiting))
-    while len(jury.waiting):
-        yield f"judging labels: {len(jury.waiting)} rows to go", 1 - 0.5 * len(jury.waiting) / total
-        jury.go_on()
+    waiting = others[len(more) :]
+    course = judge_others(model, first, split.prepared, split.table.target, fitted, waiting, logarithms)
+    parts = []
+    for left in range(len(waiting), 0, -CHUNK):
+        yield f"judging labels: {left} rows to go", 1 - 0.5 * left / len(waiting)
+        parts.append(next(course))
     found = Measured()
-    found.verdicts, found.judged = jury.verdicts(split.test.places)
+    found.verdicts, found.judged = with_others(first, parts, split.table.target, np.concatenate([fitted, waiting]),
+                                               split.test.places)
     found.on = {"rows of the fit that judges targets": f"{len(fitted)} of {len(split.table)}",
                 "rows whose targets are judged": f"{len(found.judged)} of {len(split.table)}"}
-    found.told = [_told(split, first.wrong, jury, fitted)]
+    found.told = [_told(split, first, fitted)]
     if len(found.judged) > len(fitted):
         found.notes = [f"Labels were judged by a robust fit of {len(fitted)} rows: those without themselves, "
                        f"{len(found.judged) - len(fitted)} others as it had not seen them."]
     return found
 
 
-def _told(split: SplitTable, wrong: Mask, jury: Jury, fitted: Places) -> str:
+def _told(split: SplitTable, verdicts: Verdicts, fitted: Places) -> str:
     """Return how many targets look wrong among the rows of the robust fit, and the first of them."""
     kind = "label" if split.classifies else "target"
-    places = np.flatnonzero(wrong)
+    places = np.flatnonzero(verdicts.wrong)
     if not len(places):
-        low, high = jury.first.interval
+        low, high = verdicts.interval
         return (f"No single {kind} of the first {len(fitted)} rows judged stands out; between {low:.0%} and {high:.0%} "
                 "may be wrong.")
-    verdicts = jury.first
     worst = places[verdicts.probability[places].argmax()]
     given, expected = (plain(labels[worst]) for labels in (verdicts.given, verdicts.expected))
     row = plain(split.table.row_numbers[fitted[worst]])
-    look = agreeing(len(places), "looks", "look")
-    return (f"{counted(len(places), kind)} of the first {len(fitted)} rows judged {look} wrong, such as row {row}: "
-            f"given {given!r}, expected {expected!r}.")
+    return (f"{counted(len(places), kind)} of the first {len(fitted)} rows judged "
+            f"{agreeing(len(places), 'looks', 'look')} wrong, such as row {row}: given {given!r}, expected "
+            f"{expected!r}.")
 
 
 JUDGED = Measurement("wrong targets", _take, Cost(4.0, rows=1.0))

@@ -6,17 +6,16 @@ which it becomes where it is asked to stand more than models can.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._suggest import agreeing, counted
 from buttress._types import Predictor
 from buttress.audit.measurements.as_is import AS_IS
 from buttress.audit.measurements.judged import JUDGED
 from buttress.audit.measuring.cells import Cell, accuracy, balanced_accuracy, median_error
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
+from buttress.audit.measuring.shown import Hanging, WrongLabels
 from buttress.audit.measuring.split_table import Places, SplitTable
 from buttress.audit.measuring.suspicion import Plain, plain
 from buttress.certificates.training.flips import TrainingFlips, training_flips
@@ -29,42 +28,6 @@ MOST_CLASSES = 20  # each pair of them is counted on its own
 SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the training labels: the curve
 MOST_TUNED = 0.05  # of the labels, beyond which only the majority class stands: the machine is not tuned for more
 SHOWN = 10  # predictions that are named of a row
-
-
-@dataclass(frozen=True)
-class Hanging:
-    """A training row that looks wrong or is borderline, on whose label ``count`` held-out predictions hang: it is one
-    of the fewest that would have to be others to change them. ``predictions`` are rows, the most fragile first.
-    """
-
-    row: Plain
-    count: int
-    predictions: list[Plain]
-
-
-@dataclass(frozen=True)
-class WrongLabels:
-    """What the least-squares machine, fitted to ``trained`` rows, stands: half of the held-out rows ``needed`` wrong
-    labels or more; the share ``proven`` stays right whichever ``labels`` of them are wrong, of all the share ``share``.
-    The majority class stays so on the share ``majority``.
-    """
-
-    machine: str
-    trained: int
-    labels: int
-    share: float
-    needed: Cell
-    proven: Cell
-    majority: Cell
-    hanging: list[Hanging]
-
-    def says(self) -> str:
-        """Return it in a sentence."""
-        needed = counted(int(self.needed.value or 0), "wrong label")
-        return (f"Whichever {self.labels} of the {self.trained} training labels {agreeing(self.labels, 'is', 'are')} "
-                f"wrong (up to {100 * self.share:.2g}% of all may be, as estimated), the least-squares machine is "
-                f"right on {self.proven.number()} of the held-out rows, which is proven (the majority class on "
-                f"{self.majority.number()}); half of them need {needed} or more.")
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:
@@ -146,9 +109,5 @@ def _hanging(split: SplitTable, measured: Measured, flips: TrainingFlips, traine
     return sorted(found, key=lambda one: -one.count)
 
 
-def _applies(split: SplitTable) -> bool:
-    return split.classifies and len(np.unique(split.train.y)) <= MOST_CLASSES
-
-
 LABELS = Measurement("wrong labels it would take", _take, Cost(0.7, rows=1.5, classes=1.0), (AS_IS.name, JUDGED.name),
-                     _applies)
+                     lambda split: split.classifies and len(np.unique(split.train.y)) <= MOST_CLASSES)

@@ -9,6 +9,7 @@ from buttress.attacks.swaps import WRONG
 from buttress.audit.baselines import reads_columns
 from buttress.audit.keeping import kept_stage
 from buttress.audit.measurements.as_is import AS_IS
+from buttress.audit.measurements.attacked import FEWEST
 from buttress.audit.measuring.cells import Cell, accuracy, rmse
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
@@ -19,7 +20,6 @@ from buttress.checkpoints.memory import Memory
 
 RADII = (0.5, 1.0, 2.0)  # of moved numbers, in multiples of eps
 MOST_CHANGED = 3  # cells of a row, at the end of a curve
-FEWEST = 30  # rows: of fewer an interval of an accuracy is wider than .35
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:

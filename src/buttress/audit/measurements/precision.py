@@ -1,27 +1,18 @@
 """To what the numbers of a column are given, and how far rounding alone moves them: what ``eps`` may be at least."""
 
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
+from buttress.audit.measuring.shown import Precision
 from buttress.audit.measuring.split_table import SplitTable
+from buttress.audit.reading.cautions import LOOKED
 
 FEWEST = 20  # different entries, of fewer they are levels or counts rather than rounded
 MOST_STEPS = 1e6  # from 0 to the largest entry: finer ones are as the computer holds them, and show no rounding
 FINEST, COARSEST = -9, 9  # powers of ten that are tried
-LOOKED = 20_000  # rows
 ROUNDING = 1e-13  # of an entry, that its digits and a division may be off
-
-
-@dataclass(frozen=True)
-class Precision:
-    """A column given to whole multiples of ``step``: rounding moves an entry by up to ``eps`` standard deviations."""
-
-    column: str
-    step: float
-    eps: float
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:

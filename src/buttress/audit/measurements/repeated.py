@@ -11,6 +11,7 @@ from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, mean_absolute_error, root_mean_squared_error
 
+from buttress._types import Labels
 from buttress.audit.baselines import NAMES
 from buttress.audit.measurements.as_is import AS_IS
 from buttress.audit.measuring.cells import Cell, Together
@@ -19,7 +20,6 @@ from buttress.audit.measuring.fitting import answers
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.options import Effort, Metric
-from buttress.audit.protocols import Labels
 from buttress.audit.warned import noted
 
 FOLDS = 5
@@ -58,9 +58,7 @@ def folds_of(y: Labels, together: Together, classifies: bool, seed: int) -> NDAr
     order = np.random.default_rng(seed).permutation(int(units.max()) + 1)
     if classifies and together is None:
         order = order[np.argsort(np.unique(y, return_inverse=True)[1][order], kind="stable")]
-    fold = np.empty(len(order), dtype=np.intp)
-    fold[order] = np.arange(len(order)) % FOLDS
-    return fold[units]
+    return (np.argsort(order) % FOLDS)[units]
 
 
 def corrected(scores: NDArray[np.float64], share: bool) -> Cell:

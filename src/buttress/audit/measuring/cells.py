@@ -91,9 +91,9 @@ def number(value: float) -> str:
     return f"{value:.0f}" if "e+" in text and abs(value) < 1e9 else text
 
 
-def _short(value: float | None) -> str:
+def _short(value: float) -> str:
     """Return two decimals, without the zero in front of them; four digits of a larger number."""
-    if value is None or abs(value) >= 100:
+    if abs(value) >= 100:
         return shown(value, 2)
     return f"{value:z.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
 

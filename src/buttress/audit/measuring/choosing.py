@@ -101,8 +101,7 @@ def found_wrong(measured: Measured) -> bool:
 
 def judged_by(split: SplitTable, measured: Measured) -> list[str]:
     """Return the columns that count among equals: scores as they are and moved, and planted faults that were found."""
-    planted = PLANTED if found_wrong(measured) else ()
-    counted = [split.decides, *(["attacked"] if split.classifies else []), *planted]
+    counted = [split.decides, *["attacked"] * split.classifies, *(PLANTED if found_wrong(measured) else ())]
     return [key for key in counted if key in measured.columns]
 
 

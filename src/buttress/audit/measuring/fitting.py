@@ -1,17 +1,14 @@
 """Fits of an audit: a copy of an estimator, fitted until it is done, with what it warns of as notes."""
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from buttress._checks import NotConvergedWarning
-from buttress._types import Predictor, Supervised
+from buttress._types import Labels, Predictor, Supervised
 from buttress.audit.baselines import OF_LOG
 from buttress.audit.measuring.split_table import SplitTable
-from buttress.audit.protocols import Labels
 from buttress.audit.warned import noted
 from buttress.audit.writing.words import in_words
 
@@ -32,14 +29,8 @@ def fitted(split: SplitTable, name: str, estimator: Supervised, y: Labels, quiet
     notes: list[str] = []
     if name.endswith(OF_LOG):  # corrupt targets may be negative
         y = np.maximum(y, split.table.target.min())
-    with noted(notes, None if quiet else in_words(name, split.task)):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", NotConvergedWarning)
-            model = clone(estimator).fit(split.train.taken_by(name), y)
-        early = [warning for warning in caught if issubclass(warning.category, NotConvergedWarning)]
-        for warning in caught:
-            if warning not in early:
-                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    with noted(notes, None if quiet else in_words(name, split.task)) as early:
+        model = clone(estimator).fit(split.train.taken_by(name), y)
     return Fit(model, not early, notes)
 
 

@@ -3,30 +3,31 @@
 Each row is judged by a fit without it: those it was fitted to by leaving them out, the others as they are.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from buttress._types import Labels, Rows
 from buttress.audit.measuring.suspicion import BORDERLINE, COMPARED, Robust, Verdicts
-from buttress.audit.protocols import Labels
 from buttress.robust import RobustKernelClassifier
 from buttress.solvers.contamination.confusion_law import true_chances
 from buttress.solvers.contamination.label_law import label_margins
 
 CHUNK = 10_000  # rows judged at a time
-Rows = NDArray[np.intp]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Judgement:
-    """What a fit says of rows it has not seen: arrays of length n."""
+    """What a fit says of each row (n,): the probability that its target is wrong, a score that orders equal ones, and
+    the target expected."""
 
-    expected: Labels
     probability: NDArray[np.float64]
     score: NDArray[np.float64]
+    expected: Labels
 
 
 def judged_by(model: Robust, X: NDArray[np.float64], y: Labels, logarithms: bool) -> Judgement:
@@ -40,7 +41,7 @@ def judged_by(model: Robust, X: NDArray[np.float64], y: Labels, logarithms: bool
     order = np.argsort(np.abs(model.loo_sigma_))
     known = np.maximum.accumulate(model.outlier_proba_[order])
     probability = np.interp(score, np.abs(model.loo_sigma_)[order], known)
-    return Judgement(np.exp(expected) if logarithms else expected, probability, score)
+    return Judgement(probability, score, np.exp(expected) if logarithms else expected)
 
 
 def _of_classes(model: RobustKernelClassifier, X: NDArray[np.float64], y: Labels) -> Judgement:
@@ -49,56 +50,45 @@ def _of_classes(model: RobustKernelClassifier, X: NDArray[np.float64], y: Labels
     rows = np.arange(len(y))
     proba = model.predict_proba(X)
     wrong = 1 - true_chances(proba, model.confusion_, codes)[rows, codes]
-    return Judgement(model.classes_[proba.argmax(axis=1)], wrong, -label_margins(proba, codes))
+    return Judgement(wrong, -label_margins(proba, codes), model.classes_[proba.argmax(axis=1)])
 
 
-@dataclass
-class Jury:
-    """The verdicts of one fit on the rows of a table, first those it was fitted to, then others.
+def judge_others(
+    model: Robust, first: Verdicts, prepare: Callable[[Rows], NDArray[np.float64]], target: Labels, fitted: Rows,
+    others: Rows, logarithms: bool,
+) -> Iterator[tuple[Judgement, NDArray[np.intp]]]:
+    """Yield the verdict on some of the ``others`` after some, and which rows of the fit are nearest to doubtful ones.
 
     ``prepare`` maps row numbers of the table to prepared features; ``first`` holds the verdicts on ``fitted``, the rows
-    of the fit; ``waiting`` are those still to be judged.
+    of the fit.
     """
-
-    model: Robust
-    prepare: Callable[[Rows], NDArray[np.float64]]
-    target: Labels
-    fitted: Rows
-    first: Verdicts
-    waiting: Rows
-    logarithms: bool
-    done: list[Rows] = field(default_factory=list)
-    found: list[Judgement] = field(default_factory=list)
-    near: list[NDArray[np.intp]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._index = NearestNeighbors(n_neighbors=self.first.near.shape[1]).fit(self.prepare(self.fitted[:COMPARED]))
-
-    def go_on(self) -> None:
-        """Judge some of the waiting rows."""
-        rows, self.waiting = self.waiting[:CHUNK], self.waiting[CHUNK:]
-        X = self.prepare(rows)
-        verdict = judged_by(self.model, X, self.target[rows], self.logarithms)
-        near = np.zeros((len(rows), self._index.n_neighbors), dtype=np.int32)
+    index = NearestNeighbors(n_neighbors=first.near.shape[1]).fit(prepare(fitted[:COMPARED]))
+    for start in range(0, len(others), CHUNK):
+        rows = others[start : start + CHUNK]
+        X = prepare(rows)
+        verdict = judged_by(model, X, target[rows], logarithms)
+        near = np.zeros((len(rows), index.n_neighbors), dtype=np.int32)
         doubtful = verdict.probability >= BORDERLINE
         if doubtful.any():
-            near[doubtful] = self._index.kneighbors(X[doubtful], return_distance=False)
-        self.done.append(rows)
-        self.found.append(verdict)
-        self.near.append(near)
+            near[doubtful] = index.kneighbors(X[doubtful], return_distance=False)
+        yield verdict, near
 
-    def verdicts(self, held_out: Rows) -> tuple[Verdicts, Rows]:
-        """Return the verdicts on all rows judged, and those rows, the ones ``held_out`` from the models last."""
-        rows = np.concatenate([self.fitted, *self.done])
-        order = np.argsort(np.isin(rows, held_out), kind="stable")
-        place = np.empty(len(rows), dtype=np.intp)
-        place[order] = np.arange(len(rows))
-        first = self.first
-        alone = np.concatenate([first.alone, np.zeros(len(rows) - len(self.fitted), dtype=bool)])
-        probability = np.concatenate([first.probability, *(one.probability for one in self.found)])
-        all_of = Verdicts(
-            self.target[rows][order], np.concatenate([first.expected, *(one.expected for one in self.found)])[order],
-            probability[order], np.concatenate([first.score, *(one.score for one in self.found)])[order], alone[order],
-            place[np.concatenate([first.near, *self.near])[order]],
-            first.share, len(held_out), first.classifies, first.interval)
-        return all_of, rows[order]
+
+def with_others(
+    first: Verdicts, found: Sequence[tuple[Judgement, NDArray[np.intp]]], target: Labels, rows: Rows, held_out: Rows
+) -> tuple[Verdicts, Rows]:
+    """Return the verdicts on ``rows``, first those of the fit and then the others, in a new order, and that order.
+
+    The rows ``held_out`` from the models come last.
+    """
+    order = np.argsort(np.isin(rows, held_out), kind="stable")
+
+    def joined(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(first, name), *(getattr(one, name) for one, _ in found)])[order]
+
+    near = np.concatenate([first.near, *(near for _, near in found)])[order]
+    alone = np.concatenate([first.alone, np.zeros(len(rows) - len(first.alone), dtype=bool)])[order]
+    verdicts = replace(
+        first, given=target[rows][order], expected=joined("expected"), probability=joined("probability"),
+        score=joined("score"), alone=alone, near=np.argsort(order)[near], held_out=len(held_out))
+    return verdicts, rows[order]

@@ -12,6 +12,7 @@ from buttress._types import Predictor
 from buttress.attacks.scoring import Fallen
 from buttress.audit.findings.finding import Finding
 from buttress.audit.measuring.cells import Cell
+from buttress.audit.measuring.shown import Shown
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.measuring.suspicion import Verdicts
 from buttress.audit.protocols import Report
@@ -21,20 +22,17 @@ Course = Generator[Step, None, "Measured"]
 
 
 @dataclass
-class Measured:
+class Measured(Shown):
     """What has been measured: of all measurements so far, or of one, which fills in its own part.
 
-    ``columns`` says what the columns of the table mean; ``cells`` holds them by column and estimator, and ``curves`` by
-    kind and estimator, beside their "x". ``on`` says what was measured and on how many rows, in the order it was done.
+    ``cells`` holds the table by column and estimator. ``on`` says what was measured and on how many rows, in the order
+    it was done.
     ``losses`` are those of each estimator on the held-out rows as they are, (n,): 0 or 1, or squared errors. ``fallen``
     are the held-out rows of each attacked model. ``unattacked`` models are not recommended.
     """
 
-    columns: dict[str, str] = field(default_factory=dict)
     cells: dict[str, dict[str, Cell]] = field(default_factory=dict)
-    curves: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     on: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
     told: list[str] = field(default_factory=list)  # what a terminal shows at once
     known: dict[str, list[Finding]] = field(default_factory=dict)  # what needed no model, by code
     models: dict[str, Predictor] = field(default_factory=dict)
@@ -45,13 +43,6 @@ class Measured:
     fallen: dict[str, Fallen] = field(default_factory=dict)
     verdicts: Verdicts | None = None
     judged: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    novel: list[Any] = field(default_factory=list)
-    gain: Any = None
-    labels: Any = None
-    along: Any = None
-    associations: Any = None
-    precision: list[Any] = field(default_factory=list)
-    cut: list[str] = field(default_factory=list)  # measurements for which there was no time
 
     def add(self, found: "Measured") -> None:
         """Take over what one measurement has found."""

@@ -43,5 +43,5 @@ def plan_of(table: Table, task: str, options: Options) -> Plan:
     plan = PLANS[Effort(options.effort)]
     if options.rows is not None:
         return replace(plan, trained=options.rows)
-    classes = int(table.target_codes().max()) + 1 if task == "classification" else 2
+    classes = int(table.target_codes.max()) + 1 if task == "classification" else 2
     return replace(plan, trained=max(FEWEST_TRAINED, int(plan.trained * (2 / max(2, classes)) ** 0.5)))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from buttress._types import Predictor, Supervised
+from buttress._types import Labels, Predictor, Supervised
 from buttress.audit.baselines import GUESSES, reads_columns
 from buttress.audit.fitted import is_fitted
 from buttress.audit.measuring.cells import Together
@@ -16,7 +16,6 @@ from buttress.audit.measuring.plan import Plan, plan_of
 from buttress.audit.measuring.units import behind, units_of
 from buttress.audit.moves.yours import Yours, yours_of
 from buttress.audit.options import Metric, Options
-from buttress.audit.protocols import Labels
 from buttress.audit.reading.split import draw, split
 from buttress.audit.reading.table import Table
 from buttress.threats import ThreatModel
@@ -105,10 +104,6 @@ class SplitTable:
         """Return the threat to the columns that an estimator takes, by place; None where none is declared."""
         threat, units = self.options.threat, self.features.units[reads_columns(name)]
         return None if threat is None else behind(threat, units)
-
-    def splits_codes(self, name: str) -> bool:
-        """Say whether an estimator splits codes of categories."""
-        return reads_columns(name) and bool(self.table.categorical)
 
     @property
     def metric(self) -> str:

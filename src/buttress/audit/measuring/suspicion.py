@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from buttress._types import Labels
 from buttress.audit.measuring.cells import number
-from buttress.audit.protocols import Labels
+from buttress.audit.reading.cautions import Quartiles, quartiles_of
 from buttress.audit.reading.table import Table
 from buttress.robust import RobustKernelClassifier, RobustKernelRegressor
 from buttress.robust.judged import what_they_share
@@ -28,7 +29,6 @@ SHOWN_NEIGHBOURS = 3  # rows that contradict one
 UNUSUAL = 3  # columns named for a row, at most
 ALIKE = 20  # rows of the nearest targets that a row of a regression is compared with, at least
 ODD = 1.5  # a column is unusual for a row from here: robust deviations, or -log10 of the share of its category
-NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 
 
 @dataclass(frozen=True)
@@ -85,16 +85,6 @@ class Suspect:
     neighbours: list[Neighbour]
 
 
-@dataclass(frozen=True)
-class Quartiles:
-    """Of the numbers of a column, and a robust standard deviation."""
-
-    low: float
-    middle: float
-    high: float
-    spread: float
-
-
 @dataclass
 class Verdicts:
     """What the robust fit says of each judged row, in their order: arrays of length n.
@@ -138,11 +128,8 @@ class Verdicts:
 
     def kinds(self) -> list[str]:
         """Return the verdict on each row in a word or two."""
-        kinds = np.full(len(self.given), "fine", dtype=object)
-        kinds[self.borderline] = "borderline"
-        kinds[self.wrong] = "wrong"
-        kinds[self.alone] = "resembles no other row"
-        return kinds.tolist()
+        return np.select([self.alone, self.wrong, self.borderline],
+                         ["resembles no other row", "wrong", "borderline"], "fine").tolist()
 
     def counts(self, rows: int) -> Suspicion:
         """Return how many of a table's ``rows`` were judged, and how many look wrong."""
@@ -154,9 +141,14 @@ class Verdicts:
         """Return a sentence about row i: what the fit without it expects, and what its neighbours are."""
         if self.alone[i]:
             return "no other row resembles it, so its label cannot be checked"
-        verdict = _class_verdict if self.classifies else _target_verdict
-        return (f"{verdict(self.expected[i], self.score[i])}; "
-                f"{_neighbourhood(self.given, self.near[i, :NEIGHBOURS], self.expected[i], self.classifies)}")
+        near, score = self.given[self.near[i, :NEIGHBOURS]], self.score[i]
+        if not self.classifies:
+            return (f"it lies {score:.1f} standard deviations from what the robust fit without it expects; its "
+                    f"{len(near)} nearest rows have the median {number(float(np.median(near)))}")
+        expected = repr(plain(self.expected[i]))
+        says = f"prefers {expected} by {score:.2f}" if score > 0 else f"agrees by only {-score:.2f}"
+        return (f"the robust fit without it {says}; {int((near == self.expected[i]).sum())} of its {len(near)} nearest "
+                f"rows are {expected}")
 
 
 def judge(
@@ -205,11 +197,15 @@ def suspects(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> list
 
     ``judged`` (n,) are the rows of the table in the order of the verdicts.
     """
-    order = _order(verdicts.probability, verdicts.score, verdicts.wrong, verdicts.alone)
-    kinds = verdicts.kinds()
+    shown = np.concatenate([rows[in_order(verdicts.probability[rows], verdicts.score[rows])]
+                            for rows in map(np.flatnonzero, (verdicts.wrong, verdicts.borderline))])
     described = describing(verdicts, table, judged)
-    shown = [int(i) for i in order if kinds[i] in ("wrong", "borderline")][:LISTED]
-    return [described(i) for i in shown]
+    return [described(i) for i in shown[:LISTED].tolist()]
+
+
+def in_order(probability: NDArray[np.float64], score: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the places of rows with the most suspicious first: by the probability as it is shown, then the score."""
+    return np.lexsort((-score, -np.round(probability, 2)))
 
 
 def describing(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> Callable[[int], Suspect]:
@@ -221,9 +217,12 @@ def describing(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> Ca
         return plain(table.row_numbers[judged[k]]), plain(verdicts.given[k])
 
     def described(i: int) -> Suspect:
-        near = [Neighbour(*row(k), values_of(table, int(judged[k]))) for k in _contradicting(verdicts, i)]
+        near = verdicts.near[i]
+        if verdicts.classifies:
+            near = near[verdicts.given[near] == verdicts.expected[i]]
+        neighbours = [Neighbour(*row(k), values_of(table, int(judged[k]))) for k in near[:SHOWN_NEIGHBOURS].tolist()]
         return Suspect(*row(i), plain(verdicts.expected[i]), float(verdicts.probability[i]), float(verdicts.score[i]),
-                       kinds[i], verdicts.why(i), values_of(table, int(judged[i])), usual.broken_by(i), near)
+                       kinds[i], verdicts.why(i), values_of(table, int(judged[i])), usual.broken_by(i), neighbours)
 
     return described
 
@@ -233,14 +232,6 @@ def values_of(table: Table, place: int) -> dict[str, Plain]:
     numbers = {name: float(column[place]) for name, column in table.numeric.items()}
     return ({name: None if np.isnan(value) else value for name, value in numbers.items()}
             | {name: str(column[place]) for name, column in table.categorical.items()})
-
-
-def _contradicting(verdicts: Verdicts, i: int) -> list[int]:
-    """Return the nearest rows of the expected class, or the nearest rows of a regression."""
-    near = verdicts.near[i]
-    if verdicts.classifies:
-        near = near[verdicts.given[near] == verdicts.expected[i]]
-    return [int(k) for k in near[:SHOWN_NEIGHBOURS]]
 
 
 Usual = Quartiles | Counter[str]
@@ -253,8 +244,7 @@ class _Usual:
         self.verdicts = verdicts
         self.table = table
         self.judged = judged
-        step = -(-len(judged) // PEERS)  # of very many rows only every step-th
-        self.looked = slice(None, None, step)
+        self.looked = slice(None, None, -(-len(judged) // PEERS))  # of very many rows only some
         self.known: dict[object, dict[str, Usual]] = {}
 
     def broken_by(self, i: int) -> list[Unusual]:
@@ -294,36 +284,10 @@ class _Usual:
         """Return the quartiles of each column of numbers, and the counts of each category."""
         found: dict[str, Usual] = {}
         for name, column in self.table.numeric.items():
-            low, middle, high = np.nanquantile(column[peers], [0.25, 0.5, 0.75])
-            spread = (high - low) / NORMAL_QUARTILES or float(np.nanstd(column[peers]))
-            found[name] = Quartiles(low, middle, high, spread)
+            found[name] = quartiles_of(column[peers])
         for name, texts in self.table.categorical.items():
             found[name] = Counter(texts[peers].tolist())
         return found
-
-
-def _order(
-    probability: NDArray[np.float64], score: NDArray[np.float64], wrong: NDArray[np.bool_], alone: NDArray[np.bool_]
-) -> NDArray[np.intp]:
-    """Return rows that are probably wrong, then those that resemble no other, of which nothing can be expected, then
-    the rest; within each by the probability as it is shown, then by the score."""
-    return np.lexsort((-score, -np.round(probability, 2), np.where(alone, 1, np.where(wrong, 0, 2))))
-
-
-def _class_verdict(expected: object, score: float) -> str:
-    if score > 0:
-        return f"the robust fit without it prefers {plain(expected)!r} by {score:.2f}"
-    return f"the robust fit without it agrees by only {-score:.2f}"
-
-
-def _target_verdict(expected: object, score: float) -> str:
-    return f"it lies {score:.1f} standard deviations from what the robust fit without it expects"
-
-
-def _neighbourhood(y: Labels, near: NDArray[np.intp], expected: object, classifies: bool) -> str:
-    if classifies:
-        return f"{int((y[near] == expected).sum())} of its {len(near)} nearest rows are {plain(expected)!r}"
-    return f"its {len(near)} nearest rows have the median {number(float(np.median(y[near])))}"
 
 
 def plain(value: object) -> Plain:

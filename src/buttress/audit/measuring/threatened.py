@@ -5,21 +5,17 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from buttress._types import Mask
+from buttress._types import Array, Labels, Mask
 from buttress.attacks import exact, pgd, worst_case
 from buttress.audit.baselines import stands_in_box
 from buttress.audit.measuring.cells import QUERY_STARTS, QUERY_STEPS, has_gradients
-from buttress.audit.protocols import Labels
 from buttress.certificates import certified_within
 from buttress.certificates.radius import where_known
 from buttress.threats import Moves, ThreatModel, read_threat
 
 WAYS = 200  # to swap a row with gaps or of a model that splits categories, around which numbers are moved by trying
 SOLVER_SECONDS = 1e6  # a program: it ends by its own size, never by the clock
-
-Rows = NDArray[np.float64]
 
 
 @dataclass
@@ -33,7 +29,7 @@ class Found:
 
 
 def under_threat(
-    model: Any, X: Rows, y: Labels, threat: ThreatModel, right: Mask, seed: int, *, codes: bool, work: float
+    model: Any, X: Array, y: Labels, threat: ThreatModel, right: Mask, seed: int, *, codes: bool, work: float
 ) -> Found:
     """Prove what can be proven of the rows that stand so far, and attack the others.
 
@@ -69,7 +65,7 @@ def under_threat(
     return Found(stands, None if known is None else proven, blind, how or "proof alone")
 
 
-def _by_trying(model: Any, X: Rows, y: Labels, moves: Moves, right: Mask, seed: int) -> Mask:
+def _by_trying(model: Any, X: Array, y: Labels, moves: Moves, right: Mask, seed: int) -> Mask:
     """Say which rows stand random corners of the box, then the worst of each column in turn, around ways to swap."""
     stands = right.copy()
     for way in islice(moves.ways(), WAYS):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from buttress._suggest import near
+from buttress._types import Labels
 from buttress.audit.models.table_model import TableModel
-from buttress.audit.protocols import Labels
 
 Columns = Mapping[str, object]
 

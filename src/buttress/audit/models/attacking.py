@@ -9,24 +9,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
-from buttress._types import Mask
+from buttress._types import Array, Labels
 from buttress.audit.fitted import on_prepared, order_columns
 from buttress.audit.measuring.cells import has_scores
-from buttress.audit.measuring.threatened import under_threat
+from buttress.audit.measuring.threatened import Found, under_threat
 from buttress.audit.measuring.units import Units, behind, units_of
 from buttress.audit.models.table_model import TableModel
-from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import MISSING, Table, as_array, make_table, numbers_of
 from buttress.scores import check_one_label
 from buttress.threats import Budget, ThreatModel
 
 ROWS = 500  # drawn of more: a 95% interval of an accuracy is then at most .09 wide
 WORK = 3e5  # of the programs of trees, at each radius: about half a minute
-
-Rows = NDArray[np.float64]
 
 
 @dataclass
@@ -53,7 +49,7 @@ class Posed:
     """An estimator, its rows and their classes, and how its columns come from those of a table."""
 
     estimator: Any
-    X: Rows
+    X: Array
     y: Labels
     units: Units
 
@@ -78,19 +74,15 @@ def attack(
     swapping = inner.most_swaps if inner.categories else 0
     shares = sorted({0.0, *(float(share) for share in eps)} if swapping else {float(share) for share in eps} - {0.0})
     right = np.asarray(posed.estimator.predict(posed.X) == posed.y)
-    stands, blind, how = [right], [False], "nothing"
-    proofs: list[Mask | None] = [right]
+    found = [Found(right, right, False, "nothing")]
     for share in shares:
-        found = under_threat(posed.estimator, posed.X, posed.y, inner.scaled(share), stands[-1], seed,
-                             codes=posed.units.native and bool(posed.units.coded), work=WORK)
-        stands.append(found.stands)
-        proofs.append(found.proven)
-        blind.append(found.blind)
-        how = found.how
-    shown = [float(proof.mean()) for proof in proofs if proof is not None]
-    known = shown if len(shown) == len(proofs) else None
-    return Robustness([0.0, *shares], [0, *([swapping] * len(shares))], [float(each.mean()) for each in stands], known,
-                      blind, how, len(posed.X), str(allowed))
+        found.append(under_threat(posed.estimator, posed.X, posed.y, inner.scaled(share), found[-1].stands, seed,
+                                  codes=posed.units.native and bool(posed.units.coded), work=WORK))
+    proven = [float(one.proven.mean()) for one in found if one.proven is not None]
+    return Robustness(
+        [0.0, *shares], [0, *([swapping] * len(shares))], [float(one.stands.mean()) for one in found],
+        proven if len(proven) == len(found) else None, [one.blind for one in found], found[-1].how, len(posed.X),
+        str(allowed))
 
 
 def default_threat(posed: Posed, swaps: int) -> ThreatModel:

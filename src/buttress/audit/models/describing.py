@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from buttress._suggest import listed
 from buttress.audit.models.table_model import TableModel
 from buttress.persistence import FileContent
 
 INDENT = "  "
-INTERVALS = ("objective_interval_",)  # low and high end of what the optimum is certain to be within
 GAPS = ("gap_", "dual_gap_", "duality_gap_")  # how far from the optimum at most
 FACTS = ("n_join_rows_", "n_iter_", "n_support_", "contamination_", "converged_")
 MOST_NAMES = 30  # of columns, in a line
@@ -35,7 +34,7 @@ def _of_table(model: TableModel) -> list[str]:
                  "rows, of a fit to the others")
     for kind, names in (("numbers", model.numeric), ("categories", model.categorical)):
         if names:
-            lines.append(f"columns of {kind}: {_listed(names)}")
+            lines.append(f"columns of {kind}: {listed(names, MOST_NAMES, str)}")
     lines += [f"column {name!r}: {notation.name}" for name, notation in model.read_as.items()]
     notes = cast(list[str], trained["notes"])
     return [*lines, *_of_estimator(model.pipeline[-1]), *(f"note: {note}" for note in notes)]
@@ -46,7 +45,7 @@ def _of_estimator(model: Any, depth: int = 0) -> list[str]:
     lines = [f"{INDENT * depth}{' '.join(repr(model).split()) if not hasattr(model, 'steps') else 'Pipeline'}"]
     names = getattr(model, "feature_names_in_", None)
     if names is not None and depth == 0:
-        lines.append(f"columns: {_listed([str(name) for name in names])}")
+        lines.append(f"columns: {listed([str(name) for name in names], MOST_NAMES, str)}")
     for _, step in getattr(model, "steps", ()):
         lines += _of_estimator(step, depth + 1)
     return [*lines, *(f"{INDENT * (depth + 1)}{fact}" for fact in _facts(model))]
@@ -55,21 +54,12 @@ def _of_estimator(model: Any, depth: int = 0) -> list[str]:
 def _facts(model: object) -> Iterator[str]:
     classes = getattr(model, "class_texts_", getattr(model, "classes_", None))
     if classes is not None and not hasattr(model, "steps"):
-        yield f"classes: {_listed([str(word) for word in classes])}"
-    for name in INTERVALS:
-        if hasattr(model, name):
-            low, high = getattr(model, name)
-            yield f"optimum within [{low:.6g}, {high:.6g}]"
+        yield f"classes: {listed([str(word) for word in classes], MOST_NAMES, str)}"
+    if hasattr(model, "objective_interval_"):
+        low, high = model.objective_interval_
+        yield f"optimum within [{low:.6g}, {high:.6g}]"
     for name in (*GAPS, *FACTS):
         value = getattr(model, name, None)
         if value is not None and not hasattr(model, "steps") and np.size(value) <= MOST_NAMES:
-            yield f"{name}: {_number(value)}"
-
-
-def _number(value: ArrayLike) -> str:
-    return " ".join(f"{entry:.4g}" if isinstance(entry, float) else str(entry) for entry in np.ravel(value).tolist())
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
+            entries = np.ravel(value).tolist()
+            yield f"{name}: {' '.join(f'{entry:.4g}' if isinstance(entry, float) else str(entry) for entry in entries)}"

@@ -20,13 +20,14 @@ from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
 from buttress._suggest import counted
+from buttress._types import Labels
 from buttress.audit.baselines import takes_logarithms
 from buttress.audit.measuring.judging import judged_by
 from buttress.audit.measuring.suspicion import BORDERLINE, WRONG, judge
 from buttress.audit.models.answering import PARQUET, predictions, write
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.models.training import given_words, score_of
-from buttress.audit.protocols import Labels, Report
+from buttress.audit.protocols import Report
 from buttress.audit.reading.folder import MOST_CLASSES, Columns, Numbers, ParquetRows
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import Table, as_array, labels_as_read, make_table, read_as_before, settle_task
@@ -152,15 +153,11 @@ def train_in_batches(
 
     said = Remarks()
     why = _pass(sample, model, learn, sample.numbers[test], max_time, report, said)
-    score = score_of(model.pipeline.predict(X[test]), table.target[test], sample.task, seed)
+    model.score = score_of(model.pipeline.predict(X[test]), table.target[test], sample.task, seed)
     learn(X[test], table.target[test])
-    model.score = score
-    notes = [*table.notes, *said.sentences()]
-    if why:
-        notes.append(f"{why} ended the training after {machine.n_rows_seen_} of {len(sample.rows)} rows: the first of "
-                     "them, in the order of the files, and those held out. The model is the one of these rows.")
-    model.trained_on["notes"] = notes
-    model.trained_on["rows"] = machine.n_rows_seen_
+    ended = [f"{why} ended the training after {machine.n_rows_seen_} of {len(sample.rows)} rows: the first of them, in "
+             "the order of the files, and those held out. The model is the one of these rows."] if why else []
+    model.trained_on |= {"notes": [*table.notes, *said.sentences(), *ended], "rows": machine.n_rows_seen_}
     return model, bool(why)
 
 
@@ -205,31 +202,16 @@ def predict_in_batches(model: Any, rows: ParquetRows, put: Write, report: Report
     return said.sentences()
 
 
-@dataclass(frozen=True)
-class Judged:
-    """How many rows were judged, look wrong and are borderline, and how many of them the law was fitted to."""
-
-    rows: int
-    sample: int
-    wrong: int
-    borderline: int
-
-    def __str__(self) -> str:
-        return (f"The audit is of a sample of {self.sample} of {self.rows} rows. Every row is judged, by a robust fit "
-                f"of the {self.sample} of the sample (these by the fit without them, the others as it had not seen "
-                f"them): {self.wrong} look wrong ({self.wrong / self.rows:.2%}), {self.borderline} are borderline.")
-
-
 @threadpool_limits.wrap(limits=1)
-def judge_in_batches(sample: Sample, seed: int, put: Write, report: Report) -> Judged:
-    """Write the verdict on the target of every row of the folder, by a robust fit of the sample.
+def judge_in_batches(sample: Sample, seed: int, put: Write, report: Report) -> str:
+    """Write the verdict on the target of every row of the folder, by a robust fit of the sample; returns it in words.
 
     Columns: row, file, row_in_file, given, expected, probability (that the target is wrong), score and verdict, as in
     ``suspicious.csv``.
     """
     table = sample.table
     report("judging: a robust fit of the sample", 0.0)
-    counts = np.zeros(2, dtype=np.intp)
+    counts: Counter[str] = Counter()
     columns = table.preparation()
     X = columns.fit_transform(table.array())
     logarithms = takes_logarithms(table, sample.task)
@@ -251,11 +233,14 @@ def judge_in_batches(sample: Sample, seed: int, put: Write, report: Report) -> J
         here = np.isin(sample.numbers, numbers)
         for name, values in found.items():
             values[sample.numbers[here] - numbers[0]] = own[name][here]
-        counts += [np.sum(verdict == "wrong"), np.sum(verdict == "borderline")]
+        counts.update(verdict.tolist())
         put({"row": numbers, **sample.rows.place(numbers), "given": y, **found})
         report(f"judging: {numbers[-1] + 1} of {counted(len(sample.rows), 'row')}",
                (numbers[-1] + 1) / len(sample.rows))
-    return Judged(len(sample.rows), len(table), *counts.tolist())
+    drawn, rows = len(table), len(sample.rows)
+    return (f"The audit is of a sample of {drawn} of {rows} rows. Every row is judged, by a robust fit of the {drawn} "
+            "of the sample (these by the fit without them, the others as it had not seen them): "
+            f"{counts['wrong']} look wrong ({counts['wrong'] / rows:.2%}), {counts['borderline']} are borderline.")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 
 from buttress._state import Attribute, State
 from buttress._suggest import agreeing, column_called, counted, near
-from buttress.audit.protocols import Frame, Labels
+from buttress._types import Frame, Labels
 from buttress.audit.reading.entries import Notation
 from buttress.audit.reading.table import as_array, categories_of, columns_of, read_as_before
 from buttress.audit.reading.texts import is_missing, texts_of

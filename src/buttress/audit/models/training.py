@@ -1,18 +1,20 @@
 """Training of a model that is to be kept: on all rows, with its score on rows held out of a first fit."""
 
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from buttress._types import Supervised
+from buttress._types import Labels, Supervised
 from buttress.audit.baselines import OF_LOG, baselines, reads_columns
 from buttress.audit.contenders import contenders
 from buttress.audit.measuring.cells import accuracy, rmse
 from buttress.audit.measuring.fitting import answers
 from buttress.audit.models.table_model import TableModel
-from buttress.audit.protocols import Labels
+from buttress.audit.reading.source import csv_options, kind_of, packing, unpacked
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import Table
 
@@ -85,3 +87,24 @@ def given_words(table: Table, labels: Labels) -> list[object]:
     values = np.asarray(table.given_target)[table.places]
     first = {code: value for value, code in zip(values[::-1].tolist(), table.target[::-1].tolist(), strict=True)}
     return [first[code] for code in labels.tolist()]
+
+
+def texts_of(source: str, target: str, file_format: str | None, y: Any) -> dict[str, str]:
+    """Return the commonest text of each class of the column ``y``, which was read from ``target`` of a file.
+
+    Empty for what is no text file, and for columns that were read as text.
+    """
+    values = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    if kind_of(source, file_format) != "csv" or values.dtype.kind not in "biuf":
+        return {}
+    import polars as pl
+
+    path = Path(source)
+    options = {name: value for name, value in csv_options(path).items()
+               if name not in ("decimal_comma", "infer_schema_length")}
+    frame = pl.read_csv(path if packing(path) is None else unpacked(path).read(), infer_schema=False, **options)
+    counts: dict[str, Counter[str]] = {}
+    for value, text in zip(values.tolist(), frame[target].to_list(), strict=True):
+        if text is not None:
+            counts.setdefault(str(value), Counter())[text.strip()] += 1
+    return {value: found.most_common(1)[0][0] for value, found in counts.items()}

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._types import MatrixLike, Predictor
+from buttress._types import Labels, MatrixLike, Predictor
 from buttress.attacks.swaps import harm_done, rivals_of
 from buttress.audit.measuring.cells import has_scores
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.moves.space import Space, SpaceRows, chosen, names_of
-from buttress.audit.protocols import Labels
 
 Harm = Callable[[SpaceRows], NDArray[np.float64]]  # of moved rows, as many as were given, in their order
 TRIED = 5  # rows on which a model of the user's is tried before any work is done

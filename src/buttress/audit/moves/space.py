@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress.audit.protocols import Labels, is_frame
-from buttress.audit.reading.table import MISSING, Table, as_array
+from buttress._types import Labels
+from buttress.audit.protocols import is_frame
+from buttress.audit.reading.cautions import quartiles_of
+from buttress.audit.reading.table import MISSING, Table, as_array, taken
 from buttress.audit.reading.texts import is_missing
 
-NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 UNSEEN = -1.0  # the code of an empty cell in a column of categories without any
 SpaceRows = NDArray[np.float64]  # (n, 1 + d): the place in the table, then the features
 
@@ -52,7 +53,7 @@ class Space:
         """Return rows as columns of the types that came: pandas or polars series, or arrays."""
         places = self.table.places[rows[:, 0].astype(np.intp)]
         axes = {axis.name: axis for axis in self.axes}
-        return {name: self._written(axes[name], given, rows) if name in axes else _taken(given, places)
+        return {name: self._written(axes[name], given, rows) if name in axes else _numbered_anew(taken(given, places))
                 for name, given in self.table.given.items()}
 
     def data(self, rows: SpaceRows) -> Any:
@@ -74,7 +75,7 @@ class Space:
             if given.dtype.kind == "b":
                 axes.append(Axis(name, place, levels=(0.0, 1.0), gap=None))
             elif given.dtype.kind in "iufO" and name not in self.table.read_as:
-                axes.append(Axis(name, place, _spread(column[train]), given.dtype.kind in "iu"))
+                axes.append(Axis(name, place, quartiles_of(column[train]).spread, given.dtype.kind in "iu"))
         return axes
 
     def _categories(self, train: NDArray[np.intp]) -> list[Axis]:
@@ -109,12 +110,6 @@ class Space:
         return self._entries[name]
 
 
-def _spread(column: NDArray[np.float64]) -> float:
-    """Return the robust deviation of a column of numbers, or the standard deviation where its quartiles are equal."""
-    low, high = np.nanquantile(column, [0.25, 0.75])
-    return float((high - low) / NORMAL_QUARTILES or np.nanstd(column))
-
-
 def _library(table: Table) -> str:
     """Return what the data are given to a model as: a frame of pandas or polars, or an array."""
     kind = (table.origin or ("", ""))[1]
@@ -125,11 +120,8 @@ def _library(table: Table) -> str:
     return "pandas" if find_spec("pandas") else "polars"
 
 
-def _taken(given: object, places: NDArray[np.intp]) -> object:
-    """Return entries of a column, with its type where it is one of a frame."""
-    if hasattr(given, "iloc"):
-        return given.iloc[places].reset_index(drop=True)
-    return given[places] if hasattr(given, "to_numpy") else np.asarray(given)[places]  # type: ignore[index]
+def _numbered_anew(column: Any) -> object:
+    return column.reset_index(drop=True) if hasattr(column, "iloc") else column
 
 
 def _like(given: object, values: list[object] | Labels) -> object:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._suggest import listed
 from buttress._types import Predictor
 from buttress.audit.fitted import is_fitted, takes_numbers
 from buttress.audit.moves.asking import InPlace
@@ -64,16 +65,9 @@ def _columns(space: Space, classifies: bool, options: Options) -> dict[str, str]
 def _keep_takeable(space: Space, yours: InPlace, places: NDArray[np.intp], name: str) -> list[str]:
     """Take the empty cells out of the space that the user's model fails on, and return a sentence that says so."""
     some = space.rows(places[:PILOT])
-    failing = []
-    for k, axis in enumerate(space.axes):
-        if axis.gap is not None:
-            trial = some.copy()
-            trial[:, axis.place] = axis.gap
-            if yours.fails_on(trial):
-                failing.append(axis.name)
-                space.axes[k] = replace(axis, gap=None)
-    if not failing:
-        return []
-    more = f" and {len(failing) - 3} more" if len(failing) > 3 else ""
-    return [f"{name} raises an error on rows with an empty cell in {', '.join(map(repr, failing[:3]))}{more}: those "
-            "were not left empty."]
+    width = np.arange(some.shape[1])
+    failing = [axis for axis in space.axes if axis.gap is not None
+               and yours.fails_on(np.where(width == axis.place, axis.gap, some))]
+    space.axes = [replace(axis, gap=None) if axis in failing else axis for axis in space.axes]
+    return [f"{name} raises an error on rows with an empty cell in {listed([axis.name for axis in failing], 3)}: those "
+            "were not left empty."] if failing else []

@@ -1,10 +1,12 @@
 """What looks wrong with whole columns: numbers of rows, entries far out, and columns that give the target away."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._suggest import listed
 from buttress.audit.reading.table import Table
 from buttress.audit.reading.texts import factorised
 
@@ -14,29 +16,42 @@ LOOKED = 20_000  # rows of a longer table that some checks of columns look at
 FEW = 4  # a value stands for at least so many rows on average, if knowing its class is to say anything
 
 
+@dataclass(frozen=True)
+class Quartiles:
+    """Of the numbers of a column, NaN where missing, and their robust deviation.
+
+    That is the standard deviation where the quartiles are equal.
+    """
+
+    low: float
+    middle: float
+    high: float
+    spread: float
+
+
+def quartiles_of(column: NDArray[np.float64]) -> Quartiles:
+    low, middle, high = np.nanquantile(column, [0.25, 0.5, 0.75]).tolist()
+    return Quartiles(low, middle, high, (high - low) / NORMAL_QUARTILES or float(np.nanstd(column)))
+
+
 def stretched(table: Table) -> list[str]:
     """Return a sentence on the columns of which a few entries make the standard deviation, if there are any."""
     far = {name: found for name, column in table.numeric.items() if len(found := _far_out(column))}
     if not far:
         return []
-    rows = [str(row) for row in table.row_numbers[np.unique(np.concatenate(list(far.values())))].tolist()]
-    return [f"{_first('Column', [repr(name) for name in far])}: entries lie so far out ({_first('row', rows)}) that "
-            "they make the standard deviation, and standardised all other rows look alike. Correct or drop those rows, "
-            "or take logarithms."]
+    rows = table.row_numbers[np.unique(np.concatenate(list(far.values())))].tolist()
+    return [f"Column{'s' * (len(far) > 1)} {listed(far, 3)}: entries lie so far out (row{'s' * (len(rows) > 1)} "
+            f"{listed(rows, 3, str)}) that they make the standard deviation, and standardised all other rows look "
+            "alike. Correct or drop those rows, or take logarithms."]
 
 
 def _far_out(column: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return the rows that make the standard deviation of a column; none of one that is mostly one value."""
-    low, high = np.nanquantile(column, [0.25, 0.75])
-    reach = STRETCH * (high - low) / NORMAL_QUARTILES
+    found = quartiles_of(column)
+    reach = STRETCH * (found.high - found.low) / NORMAL_QUARTILES
     if not 0 < reach < np.nanstd(column):
         return np.empty(0, dtype=np.intp)
-    return np.flatnonzero(np.abs(column - np.nanmedian(column)) > reach)
-
-
-def _first(what: str, names: list[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{what}{'s' if len(names) > 1 else ''} {', '.join(names[:3])}{more}"
+    return np.flatnonzero(np.abs(column - found.middle) > reach)
 
 
 def skewed(y: NDArray[np.float64]) -> bool:
@@ -63,12 +78,8 @@ def tells(column: NDArray[Any], y: NDArray[Any], codes: NDArray[np.intp] | None)
     if (low < high).any():
         return ""  # a value with rows of two classes
     few = len(values) * FEW <= len(codes)
-    return "alone tells" if few or (column.dtype.kind == "f" and _runs(low) == codes.max() + 1) else ""
-
-
-def _runs(classes: NDArray[np.intp]) -> int:
-    """Return how many runs of one class there are in order of the values."""
-    return 1 + int((classes[1:] != classes[:-1]).sum())
+    runs = 1 + np.count_nonzero(np.diff(low))  # of one class, in order of the values
+    return "alone tells" if few or (column.dtype.kind == "f" and runs == codes.max() + 1) else ""
 
 
 def _classes_of(

@@ -6,7 +6,7 @@ A CSV file is copied byte by byte: nothing but the corrected targets and the dro
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -153,7 +153,8 @@ def _write_parquet(found: Corrections, data: Path, output: Path) -> list[str]:
         raise ValueError(f"{data.name} has no column {found.target!r}, the target of the corrections.")
     kind = frame[found.target].dtype
     keys = row_keys({name: frame[name] for name in frame.columns})
-    entries = _corrected(keys, frame[found.target].cast(pl.String).to_list(), found)
+    given = frame[found.target].cast(pl.String).to_list()
+    entries = [found.corrected.get(key, entry) for key, entry in zip(keys, given, strict=True)]
     try:
         column = pl.Series(found.target, entries).cast(kind)
     except pl.exceptions.InvalidOperationError:
@@ -161,7 +162,3 @@ def _write_parquet(found: Corrections, data: Path, output: Path) -> list[str]:
     kept = [row for row, key in enumerate(keys) if key not in found.dropped]
     frame.with_columns(column)[kept].write_parquet(output)
     return keys
-
-
-def _corrected(keys: list[str], entries: Iterable[str | None], found: Corrections) -> list[str | None]:
-    return [found.corrected.get(key, entry) for key, entry in zip(keys, entries, strict=True)]

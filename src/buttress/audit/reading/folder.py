@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._suggest import counted, near
-from buttress.audit.protocols import Labels
+from buttress._types import Labels
 from buttress.relational.sources.dialects import DUCKDB
 from buttress.relational.sources.files import GLOB, SCAN, FileSource, connect_duckdb, file_columns, matching, scanned
 
@@ -133,7 +133,9 @@ def parquet_rows(source: str) -> ParquetRows:
     the file and what differs.
     """
     folder = Path(source)
-    files = sorted(_inside(folder)) if folder.is_dir() else matching(source)
+    files = matching(source) if not folder.is_dir() else sorted(
+        file for file in folder.rglob("*") if file.suffix.lower() in (".parquet", ".pq")
+        and not any(part.startswith(".") for part in file.relative_to(folder).parts))
     if not files:
         raise ValueError(f"{source!r} is a folder, or a pattern, without a file that ends in .parquet. Name a folder "
                          "of Parquet files, or a pattern such as 'folder/*.parquet'.")
@@ -155,12 +157,6 @@ def parquet_rows(source: str) -> ParquetRows:
     if not sum(counts):
         raise ValueError(f"The Parquet files of {source!r} have columns but no rows.")
     return ParquetRows(source, files, np.concatenate([[0], np.cumsum(counts)]).astype(np.intp), first, duckdb)
-
-
-def _inside(folder: Path) -> list[Path]:
-    """Return the Parquet files in a folder and those below, by either ending and in any case, but hidden ones."""
-    return [file for file in folder.rglob("*") if file.suffix.lower() in (".parquet", ".pq")
-            and not any(part.startswith(".") for part in file.relative_to(folder).parts)]
 
 
 def _schema(file: Path, duckdb: Any) -> dict[str, str]:

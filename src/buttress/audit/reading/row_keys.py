@@ -46,9 +46,8 @@ def _copies(hashes: Codes) -> NDArray[np.intp]:
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    copies = np.empty(len(hashes), dtype=np.intp)
-    copies[order] = np.arange(len(hashes)) - np.repeat(starts, np.diff(np.append(starts, len(hashes)))) + 1
-    return copies
+    counted = np.arange(len(hashes)) - np.repeat(starts, np.diff(np.append(starts, len(hashes)))) + 1
+    return counted[np.argsort(order)]
 
 
 def _mix(codes: Codes) -> Codes:

@@ -13,8 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
-from buttress._suggest import near
+from buttress._suggest import listed, near
 
+SHOWN = 20  # columns that a message names
 KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 SEPARATORS = ",;\t|"  # the first of equals
 PACKED = {  # first bytes: what a file is, and how to unpack it
@@ -35,12 +36,11 @@ def load(source: str, target: str | None, file_format: str | None) -> tuple[dict
         return _load_bundled(source, target)
     columns = read_file(source, file_format)
     if target is None:
-        raise ValueError(f"--target is missing: name the column to predict, one of {_listed(list(columns))}.")
+        raise ValueError(f"--target is missing: name the column to predict, one of {listed(columns, SHOWN)}.")
     if target not in columns:
         raise ValueError(f"There is no column {target!r} in {source}.{near(target, columns)} "
-                         f"The columns are {_listed(list(columns))}.")
-    y = columns.pop(target)
-    return columns, y, target
+                         f"The columns are {listed(columns, SHOWN)}.")
+    return columns, columns.pop(target), target
 
 
 def _load_bundled(source: str, target: str | None) -> tuple[dict[str, Any], Any, str]:
@@ -231,8 +231,3 @@ def _ragged(path: Path) -> str:
     if header and header[0].startswith("#"):
         return f"{more}The header looks like a comment. Take such lines out: grep -v '^#' {path.name} > plain.csv"
     return more + "Correct that line, or the header; an entry with a separator in it needs quotation marks around it."
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:20])
-    return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")

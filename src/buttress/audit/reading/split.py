@@ -10,14 +10,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from buttress._suggest import column_called, counted
-from buttress._types import Mask
+from buttress._types import Mask, Rows
 from buttress.audit.reading.table import Table, as_array, given_column
 from buttress.audit.reading.texts import factorised, texts_of
 
 HELD_OUT = 0.3  # of the rows
 FEWEST_TRAINED = 20  # rows
 ROWS_A_CLASS = 4  # so that about one is held out and three are trained on
-Rows = NDArray[np.intp]
 
 
 def split(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
@@ -155,9 +154,7 @@ def groups(table: Table) -> Rows:
         _, first, group = np.unique(group * (codes.max() + 1) + codes, return_index=True, return_inverse=True)
         if len(first) == len(table):  # all rows differ already
             break
-    rank = np.empty(len(first), dtype=np.intp)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[group.ravel()]
+    return np.argsort(np.argsort(first))[group.ravel()]
 
 
 def _enough(kept: NDArray[Any], y: NDArray[Any]) -> bool:
@@ -184,12 +181,10 @@ def _check_classes(y: NDArray[Any], name: str) -> None:
 
 def draw(y: NDArray[Any], size: int, classifies: bool, seed: int) -> Rows:
     """Draw row numbers at random, four of each class at least."""
-    rng = check_random_state(seed)
-    order = rng.permutation(len(y))
+    order = check_random_state(seed).permutation(len(y))
     if not classifies:
         return np.sort(order[:size])
     rank = np.empty(len(y), dtype=np.intp)  # how many rows of its class come before a row
     for label in np.unique(y):
-        mine = order[y[order] == label]
-        rank[mine] = np.arange(len(mine))
+        rank[order[y[order] == label]] = np.arange(np.sum(y == label))
     return np.sort(order[np.argsort(rank[order] >= ROWS_A_CLASS, kind="stable")][:size])

@@ -6,6 +6,7 @@ Loads scikit-learn only to prepare the features, so that the command refuses unu
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from buttress._as_given import refuse_masked
 from buttress._suggest import LARGEST, column_called, counted, near
-from buttress.audit.protocols import Frame, Labels, is_frame
+from buttress._types import Frame, Labels
+from buttress.audit.protocols import is_frame
 from buttress.audit.reading.entries import (
     MISSING_WORDS,
     NEARLY_ALL,
@@ -68,7 +70,6 @@ class Table:
     times: NDArray[np.float64] | None = None
     to_test: NDArray[np.bool_] | None = None
     _factors: dict[str, tuple[Labels, NDArray[np.intp]]] = field(default_factory=dict, repr=False)
-    _target_codes: NDArray[np.intp] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.target)
@@ -82,11 +83,10 @@ class Table:
             self._factors[name] = factorised(self.categorical[name])
         return self._factors[name]
 
+    @cached_property
     def target_codes(self) -> NDArray[np.intp]:
-        """Return the place of each row's target among the different ones, found once."""
-        if self._target_codes is None:
-            self._target_codes = factorised(self.target)[1]
-        return self._target_codes
+        """The place of each row's target among the different ones."""
+        return factorised(self.target)[1]
 
     def array(self) -> NDArray[Any]:
         """Return the features as one object array (n, d), numbers first."""
@@ -95,12 +95,8 @@ class Table:
 
     def coded(self) -> NDArray[np.float64]:
         """Return the features as numbers (n, d), numbers first: NaN where missing, categories by place among theirs."""
-        numbers = np.empty((len(self), len(self.numeric) + len(self.categorical)))
-        for place, column in enumerate(self.numeric.values()):
-            numbers[:, place] = column
-        for place, name in enumerate(self.categorical, start=len(self.numeric)):
-            numbers[:, place] = self.factors(name)[1]
-        return numbers
+        codes = [self.factors(name)[1] for name in self.categorical]
+        return np.column_stack([*self.numeric.values(), *codes]).astype(np.float64)
 
     def preparation(self) -> Any:
         """Return the transformer of :meth:`array`: numbers median-filled and standardised, categories to 0/1."""
@@ -206,6 +202,13 @@ def as_array(column: object) -> NDArray[Any]:
     return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
 
 
+def taken(column: object, part: slice | NDArray[np.intp]) -> object:
+    """Return some rows of a column of a frame, or of a sequence."""
+    if hasattr(column, "iloc"):
+        return column.iloc[part]
+    return column[part] if hasattr(column, "to_numpy") else np.asarray(column)[part]  # type: ignore[index]
+
+
 def _settle_target(table: Table, task: str) -> str:
     """Return the task, with the target as floats or as labels; texts that are numbers become numbers."""
     name, y = table.target_name, table.target
@@ -260,67 +263,58 @@ def is_index(name: str, values: NDArray[Any]) -> bool:
 
 def _place(name: str, values: NDArray[Any], table: Table) -> None:
     """Put a column among the numbers or the categories, or drop it; whatever is not plain is noted."""
-    numbers = numbers_of(values)
-    texts = texts_of(values) if numbers is None and values.dtype.kind not in "mM" else None
-    if texts is not None:
+    numbers, texts = numbers_of(values), None
+    if numbers is None and values.dtype.kind not in "mM":
+        texts = texts_of(values)
         reading = read_numbers(texts)
         if reading.known and reading.numbered >= NEARLY_ALL:
-            if reading.mixed:
-                table.units[name] = dict(reading.units)
             numbers = reading.numbers
+            table.units |= {name: dict(reading.units)} if reading.mixed else {}
             table.read_as[name] = reading.notation
             table.notes.append(_read_note(name, reading, table.row_numbers))
-        elif not _dropped(name, values, texts, reading, table):
-            distinct = np.array(texts.distinct, dtype=object)
-            table.categorical[name] = texts.spread(distinct, MISSING)
-    elif numbers is None:
-        _drop_times(name, values, table)
-    if numbers is None:
-        return
-    refuse_extremes(name, numbers, table.row_numbers)
-    known = numbers[~np.isnan(numbers)]
-    if known.size == 0 or known.min() == known.max():
-        table.notes.append(f"{column_called(name)} is {'empty' if known.size == 0 else 'constant'} and was dropped.")
-        table.constant.append(name)
+    known, levels = _known_and_levels(values, numbers, texts)
+    if numbers is not None:
+        refuse_extremes(name, numbers, table.row_numbers)
+    if not known or levels < 2:
         table.read_as.pop(name, None)
-    else:
+        _drop(name, f"is {'constant' if known else 'empty'} and was dropped.", table, table.constant)
+    elif numbers is not None:
         table.numeric[name] = numbers
+    elif texts is None:
+        kind = "durations" if values.dtype.kind == "m" else "dates"
+        _drop(name, f"holds {kind} and was dropped: {TIMES}", table, table.dates if kind == "dates" else [])
+    elif are_dates(texts):
+        _drop(name, f"holds dates and was dropped: {TIMES}", table, table.dates)
+    elif levels > MAX_LEVELS:
+        why = f" {reading.culprits(name, table.row_numbers)}." if reading.share > 0.5 else ""
+        _drop(name, f"has {levels} different texts and was dropped as an identifier.{why}", table, table.identifiers)
+    else:
+        table.categorical[name] = texts.spread(np.array(texts.distinct, dtype=object), MISSING)
+
+
+def _known_and_levels(
+    values: NDArray[Any], numbers: NDArray[np.float64] | None, texts: Texts | None
+) -> tuple[int, int]:
+    """Return how many entries are not missing, and how many differ, of numbers 2 at most; a gap is one but of numbers.
+    """
+    if numbers is not None:
+        known = numbers[~np.isnan(numbers)]
+        return len(known), 1 + int(known.min() < known.max()) if len(known) else 0
+    if texts is not None:
+        return texts.known, len(texts.distinct) + (texts.known < len(values))
+    known = values[~np.isnat(values)]
+    return len(known), len(np.unique(known)) + (len(known) < len(values))
+
+
+def _drop(name: str, why: str, table: Table, among: list[str]) -> None:
+    table.notes.append(f"{column_called(name)} {why}")
+    among.append(name)
 
 
 def _read_note(name: str, reading: Reading, rows: NDArray[Any]) -> str:
     if reading.strays:
         return f"{reading.culprits(name, rows)}: what is not was read as missing."
     return f"{column_called(name)} holds {reading.notation.name}, but not in a type of numbers; it was read as such."
-
-
-def _dropped(name: str, values: NDArray[Any], texts: Texts, reading: Reading, table: Table) -> bool:
-    """Say whether a column of texts is of no use, and note why: constant, dates, or too many different ones."""
-    levels = len(texts.distinct) + (texts.known < len(values))
-    if not texts.known or levels < 2:
-        table.notes.append(f"{column_called(name)} is {'constant' if texts.known else 'empty'} and was dropped.")
-        table.constant.append(name)
-    elif are_dates(texts):
-        table.notes.append(f"{column_called(name)} holds dates and was dropped: {TIMES}")
-        table.dates.append(name)
-    elif levels > MAX_LEVELS:
-        why = f" {reading.culprits(name, table.row_numbers)}." if reading.share > 0.5 else ""
-        table.notes.append(f"{column_called(name)} has {levels} different texts and was dropped as an identifier.{why}")
-        table.identifiers.append(name)
-    else:
-        return False
-    return True
-
-
-def _drop_times(name: str, values: NDArray[Any], table: Table) -> None:
-    """Drop a column of a type of dates or durations, with a note."""
-    known = values[~np.isnat(values)]
-    if len(np.unique(known)) + (len(known) < len(values)) < 2:
-        table.notes.append(f"{column_called(name)} is {'constant' if len(known) else 'empty'} and was dropped.")
-        table.constant.append(name)
-    else:
-        kind = "durations" if values.dtype.kind == "m" else "dates"
-        table.dates += [name] if kind == "dates" else []
-        table.notes.append(f"{column_called(name)} holds {kind} and was dropped: {TIMES}")
 
 
 def numbers_of(values: NDArray[Any]) -> NDArray[np.float64] | None:

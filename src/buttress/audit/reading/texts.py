@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress.audit.protocols import Labels
+from buttress._types import Labels
 
 MISSING_TYPES = ("<NA>", "NaT")  # how missing values of pandas print
 
@@ -71,6 +71,4 @@ def factorised(column: Labels) -> tuple[Labels, NDArray[np.intp]]:
     codes = np.fromiter((numbers.setdefault(str(entry), len(numbers)) for entry in column.tolist()), np.intp,
                         len(column))
     order = np.argsort(np.array(list(numbers)))
-    rank = np.empty(len(order), dtype=np.intp)
-    rank[order] = np.arange(len(order))
-    return np.array(list(numbers))[order], rank[codes]
+    return np.array(list(numbers))[order], np.argsort(order)[codes]

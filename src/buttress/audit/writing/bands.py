@@ -3,8 +3,8 @@
 from html import escape
 
 from buttress.audit.data import AuditData
-from buttress.audit.measurements.drifted import Drawn
 from buttress.audit.measuring.cells import number
+from buttress.audit.measuring.shown import Drawn
 
 WIDTH = 240
 HEIGHT = 110

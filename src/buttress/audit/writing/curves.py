@@ -96,10 +96,6 @@ def ticks(top: float) -> list[float]:
 
 
 def _in_words(result: AuditData, key: str) -> str:
-    curve = result.curves[key]
-    said = []
-    for name in result.rows:
-        known = [y for y in curve.get(name, ()) if y is not None]
-        if len(known) > 1:
-            said.append(f"{name} goes from {known[0]:.3g} to {known[-1]:.3g}")
-    return "; ".join(said) + "."
+    known = {name: [y for y in result.curves[key].get(name, ()) if y is not None] for name in result.rows}
+    return "; ".join(f"{name} goes from {values[0]:.3g} to {values[-1]:.3g}" for name, values in known.items()
+                     if len(values) > 1) + "."

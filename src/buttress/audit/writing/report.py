@@ -2,8 +2,6 @@
 and a table for the terminal."""
 
 import json
-import os
-import tempfile
 from functools import partial
 from html import escape
 from importlib.util import find_spec
@@ -12,10 +10,10 @@ from typing import Any
 
 from buttress.audit.data import AuditData
 from buttress.audit.measuring.cells import number, printable
-from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.bands import bands
 from buttress.audit.writing.curves import figures
 from buttress.audit.writing.words import GLOSSARY, HEADINGS, WITHOUT_JINJA, in_words, term_of, term_of_column
+from buttress.files.disk import replace_files
 
 FILES = ("audit.json", "audit.html", "suspicious.csv")
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
@@ -33,17 +31,29 @@ def write(result: AuditData, folder: Path) -> list[Path]:
     texts = {"audit.json": json.dumps(result.to_dict(), indent=1, allow_nan=False, default=str) + "\n"}
     if find_spec("jinja2"):
         texts["audit.html"] = html(result)
-    names = [*texts, "suspicious.csv"]
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".audit-") as scratch:
-        for name, text in texts.items():
-            (Path(scratch) / name).write_text(text, encoding="utf-8")
-        result.sheet.write(Path(scratch) / "suspicious.csv")
-        for name in FILES:
-            (folder / name).unlink(missing_ok=True)
-        for name in names:
-            os.replace(Path(scratch) / name, folder / name)
-    return [folder / name for name in names]
+    writers = {name: partial(Path.write_text, data=text, encoding="utf-8") for name, text in texts.items()}
+    return replace_files(folder, {**writers, "suspicious.csv": result.sheet.write}, FILES)
+
+
+def next_step(result: AuditData) -> str:
+    """Return the advice on the worst finding that has one, else the command, or the section, that trains the model."""
+    if result.cut:
+        return "Next: run it again with a longer --max-time or with --effort quick."
+    for finding in result.findings:
+        if finding.advice and finding.severity != "note":
+            return f"Next: {finding.advice} ({finding.code})"
+    if result.recommended is None:
+        return "Next: collect more rows."
+    source, target = result.data["source"], result.data["target"]
+    if not Path(str(source)).suffix:
+        return "Next: fit the recommended model, with the code below."
+    return f"Next: buttress train {_quoted(source)} --target {_quoted(target)} -o model.buttress"
+
+
+def _quoted(text: object) -> str:
+    """Return a word of a command line, in quotation marks where it needs them."""
+    plain = str(text).replace(".", "").replace("/", "").replace("_", "").replace("-", "").isalnum()
+    return str(text) if plain else f'"{text}"'
 
 
 def html(result: AuditData) -> str:
@@ -102,8 +112,7 @@ def markdown(result: AuditData) -> str:
         scores = ["–" if cells[key].value is None else f"{cells[key].number()} ({cells[key].interval()})"
                   for key in result.columns]
         lines.append(_table_row([f"{mark}{_cell_text(in_words(estimator, result.task))}{mark}", *scores]))
-    counted = ["", result.labels.says()] if result.labels else []
-    return "\n".join([*lines, "", result.judged(), *counted]) + "\n"
+    return "\n".join([*lines, "", result.judged(), *(["", result.labels.says()] if result.labels else [])]) + "\n"
 
 
 def _table_row(cells: list[str]) -> str:
