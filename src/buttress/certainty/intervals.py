@@ -30,7 +30,7 @@ from buttress._types import DenseOrSparse, MatrixLike, Parameters, Rows
 from buttress.certainty.conformal import GroupPair, check_coverage, grouped, too_few
 from buttress.certainty.left_out import landmark_root
 from buttress.expansion import KernelExpansion
-from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit, Ridge
+from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit, Ridge, fits_without
 
 ROUNDING = 1e-12  # of a sum of weights
 SET_BY_THEORY = "set by theory, not by trial"
@@ -105,9 +105,8 @@ def hold_out(
     fold = np.zeros(n, dtype=np.intp)
     if by_folds:
         fold = folds_of(n, groups, INTERVALS.folds)
-        fits = [ridge.solve(y, fit.weight * (fold != k), alpha) for k in range(fold.max() + 1)]
-        coef = np.column_stack([one.coef for one in fits])
-        size = np.abs(y - np.column_stack([one.values for one in fits])[np.arange(n), fold])
+        coef, values = fits_without(ridge, y, fit.weight, alpha, fold)
+        size = np.abs(y - values)
     else:
         coef = fit.coef[:, None]
         size = np.abs(fit.loo)

@@ -54,6 +54,11 @@ def lengths_in(factor: Array, Z: Array) -> Array:
         V = blas.dtrsm(1.0, factor, Z.T, lower=1)
     else:  # products are faster than solutions
         V = blas.dtrmm(1.0, lapack.dtrtri(factor, lower=1)[0], Z.T, lower=1)
+    return lengths_of_columns(V)
+
+
+def lengths_of_columns(V: Array) -> Array:
+    """Return the squared length of each column of V, shape (k,)."""
     return np.asarray(np.einsum("ij,ij->j", V, V))
 
 
@@ -220,12 +225,10 @@ class GramRidge:
         """
         used, aim = _floored(u, y)
         root = np.sqrt(used)
-        A = root[:, None] * self.K * root
-        A.flat[:: len(A) + 1] += alpha
-        factor = factorised(A)
+        factor = self._factor(root, alpha)
         coef = (cho_solve(factor, (aim.T * root).T, check_finite=False).T * root).T
-        inverse, _ = lapack.dpotri(factor[0], lower=1, overwrite_c=1)
-        variance = (1 - alpha * np.diagonal(inverse)) / used
+        inverse, _ = lapack.dtrtri(factor[0], lower=1, overwrite_c=1)
+        variance = (1 - alpha * lengths_of_columns(np.tril(inverse))) / used
         return fit_of(coef, self.K @ coef, y, variance, u, *together(self.groups, y, u))
 
     def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp] | None = None) -> list[Fit]:
@@ -235,7 +238,7 @@ class GramRidge:
         rows = np.arange(len(u)) if rows is None else rows
         values, vectors = np.linalg.eigh(root[:, None] * self.K * root)
         b = vectors.T @ (aim.T * root).T
-        back = self.K[rows] @ (root[:, None] * vectors)
+        back = vectors[rows] * values / root[rows, None]
         own, aimed = together(self.groups, y, u)
         squared = vectors[rows] ** 2
         out = []
@@ -244,6 +247,29 @@ class GramRidge:
             variance = (1 - alpha * (squared @ inverse)) / used[rows]
             out.append(fit_of(b, back @ (b.T * inverse).T, y[rows], variance, u[rows], own[rows], aimed[rows]))
         return out
+
+    def without(self, y: Array, u: Array, alpha: float, fold: NDArray[np.intp]) -> tuple[Array, Array]:
+        """Return the coefficients, a column a fit without each fold of rows (n,), and the values (n,) at its rows.
+
+        With P = A^-1 and c = P U^(1/2) y those without the rows B are c - P_B (P_BB)^-1 c_B.
+        """
+        used, aim = _floored(u, y)
+        root = np.sqrt(used)
+        inverse, _ = lapack.dpotri(self._factor(root, alpha)[0], lower=1, overwrite_c=1)
+        P = np.tril(inverse) + np.tril(inverse, -1).T
+        coef = np.tile((P @ (aim * root))[:, None], fold.max() + 1)
+        for k, column in enumerate(coef.T):
+            out = np.flatnonzero(fold == k)
+            column -= P[:, out] @ cho_solve(factorised(P[np.ix_(out, out)]), column[out], check_finite=False)
+            column[out] = 0.0
+        coef *= root[:, None]
+        return coef, (self.K @ coef)[np.arange(len(y)), fold]
+
+    def _factor(self, root: Array, alpha: float) -> tuple[Array, bool]:
+        """Return the Cholesky factor of A."""
+        A = root[:, None] * self.K * root
+        A.flat[:: len(A) + 1] += alpha
+        return factorised(A)
 
 
 class SpectralRidge:
@@ -288,6 +314,15 @@ class SpectralRidge:
         T, values, _ = self._spectrum
         own, aimed = together(self.groups, y, u)
         return feature_path(T[rows], values, T.T @ y, y[rows], u[rows], alphas, own[rows], aimed[rows])
+
+
+def fits_without(ridge: Ridge, y: Array, u: Array, alpha: float, fold: NDArray[np.intp]) -> tuple[Array, Array]:
+    """Return the coefficients, a column a fit without each fold of rows (n,), and the values (n,) at its rows."""
+    if isinstance(ridge, GramRidge):
+        return ridge.without(y, u, alpha, fold)
+    fits = [ridge.solve(y, u * (fold != k), alpha) for k in range(fold.max() + 1)]
+    values = np.column_stack([fit.values for fit in fits])
+    return np.column_stack([fit.coef for fit in fits]), values[np.arange(len(y)), fold]
 
 
 def _positive(A: Array) -> tuple[Array, Array]:
