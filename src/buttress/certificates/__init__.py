@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._checks import Array, check_box, check_columns, check_count, check_option, check_rows
 from buttress._types import BoundsLike, MatrixLike
 from buttress.certificates.chained import Chained
-from buttress.certificates.forests import forest_radius, of_trees, stands
+from buttress.certificates.forests import OfTrees
 from buttress.certificates.leads import Leads, Rival
 from buttress.certificates.norm_bound import NoCertificateError
 from buttress.certificates.pipelines import in_single, read_steps
@@ -39,7 +39,7 @@ from buttress.expansion import winners
 from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, read_scores
 from buttress.threats import ThreatModel, check_threat, read_threat
 from buttress.trees import NAMES as TREES
-from buttress.trees import Forest, read_forest
+from buttress.trees import read_forest
 
 __all__ = [
     "CertifiedRadius",
@@ -128,18 +128,13 @@ def certified_radius(
     CertifiedRadius(l2=array([1., 1.]), linf=array([1., 1.]))
     """
     check_count("effort", effort, 0)
-    forest, dense = _trees(model, X)
-    if forest is not None:
-        columns = 1.0 if scale is None else check_columns("scale", scale, dense.shape[1])
-        found_in_trees = forest_radius(forest, dense, None if bounds is None else check_box(bounds, dense), columns,
-                                       effort)
-        return CertifiedRadius(found_in_trees, found_in_trees)
     wanted = NORMS if norm is None else (check_option("norm", norm, NORMS),)
-    chained = _chained(model, X, effort)
-    if chained is not None:
+    boxed, dense = _boxed(model, X, effort)
+    if boxed is not None:
+        wanted = ("linf",) if isinstance(boxed, OfTrees) else wanted
         columns = np.ones((1, dense.shape[1])) if scale is None else check_columns("scale", scale, dense.shape[1])
         held = _whole_box(bounds, dense)
-        each = {name: chained.radius(dense, columns, name, held) if name in wanted else np.zeros(len(dense))
+        each = {name: boxed.radius(dense, columns, name, held) if name in wanted else np.zeros(len(dense))
                 for name in NORMS}
         return _both(each["l2"], each["linf"], dense.shape[1])
     leads, data, box = _posed(model, X, bounds, scale)
@@ -206,19 +201,12 @@ def certified_within(
     check_count("effort", effort, 0)
     if threat is not None:
         return _under_threat(model, X, threat, effort)
-    forest, rows = _trees(model, X)
+    boxed, rows = _boxed(model, X, effort)
     scale, eps = (eps, 1.0) if np.ndim(eps) == 2 else (None, eps)  # type: ignore[arg-type]
-    if forest is not None:
+    if boxed is not None:
         check_option("norm", norm, (*NORMS, "l1"))
-        columns = 1.0 if scale is None else check_columns("eps", scale, rows.shape[1])
-        reach = _radii(eps, rows)[:, None] * columns
-        low, high = check_box((-np.inf, np.inf) if bounds is None else bounds, rows)
-        return stands(forest, rows, np.maximum(rows - reach, low), np.minimum(rows + reach, high), effort)
-    chained = _chained(model, X, effort)
-    if chained is not None:
-        check_option("norm", norm, (*NORMS, "l1"))
-        columns = 1.0 if scale is None else check_columns("eps", scale, rows.shape[1])
-        return chained.within(rows, _radii(eps, rows)[:, None] * columns, norm, _whole_box(bounds, rows))
+        columns = np.ones((1, rows.shape[1])) if scale is None else check_columns("eps", scale, rows.shape[1])
+        return boxed.within(rows, _radii(eps, rows)[:, None] * columns, norm, _whole_box(bounds, rows))
     leads, data, box = _posed(model, X, bounds, scale)
     norm = check_option("norm", norm, (*NORMS, "l1"))
     norm = "l2" if norm == "l1" and not leads.linear else norm
@@ -252,15 +240,11 @@ def _proven(leads: Leads, data: Array, norm: str, box: "Box", radius: Array, eff
 
 def _under_threat(model: Scorable, X: MatrixLike, threat: ThreatModel, effort: int) -> NDArray[np.bool_]:
     """Say which rows are proven under a threat."""
-    forest, data = _trees(model, X)
-    moves = read_threat(threat, data, X)
+    moves = read_threat(threat, _rows(model, X).astype(np.float64, copy=False), X)
     effort = -(-effort // moves.count())
-    if forest is not None:
-        return proven_under(lambda rows: winners(forest.scores(rows), forest.contrasts), of_trees(forest, effort),
-                            data, moves)
-    chained = _chained(model, X, effort)
-    if chained is not None:
-        return proven_under(chained.classes, chained.ball, data, moves)
+    boxed, data = _boxed(model, X, effort)
+    if boxed is not None:
+        return proven_under(boxed.classes, boxed.ball, data, moves)
     score, data, real = _read(model, X)
 
     def ball(reach: Array, norm: str) -> Prover:
@@ -328,31 +312,30 @@ def _rows(model: Scorable, X: MatrixLike) -> Array:
     return rows
 
 
-def _trees(model: Scorable, X: MatrixLike) -> tuple[Forest | None, Array]:
-    """Return the trees of a fitted model, None where it is none, and the rows in float64."""
-    given = _rows(model, X)
+def _boxed(model: Scorable, X: MatrixLike, effort: int) -> tuple[OfTrees | Chained | None, Array]:
+    """Return the proofs of trees, or of a pipeline or network that is no kernel expansion of its input, and the rows.
+
+    None for other models; the rows are in float64.
+    """
+    given, classifier = _rows(model, X), as_classifier(model)
     rows = given.astype(np.float64, copy=False)
-    forest = read_forest(as_classifier(model), rows)
+    forest = read_forest(classifier, rows)
     if forest is not None and forest.scaled and given.dtype != np.float64:
         raise ValueError(f"X must be of float64 where trees stand behind a scaler, which scales {given.dtype} rows in "
                          "that type: some fall to the other side of a threshold. Use X.astype(float), in predict too.")
-    return forest, rows
-
-
-def _chained(model: Scorable, X: MatrixLike, effort: int) -> Chained | None:
-    """Return the proofs of a pipeline or network that is no kernel expansion of its input, None for others."""
-    classifier = as_classifier(model)
+    if forest is not None:
+        return OfTrees(forest, effort), rows
     steps = None if read_scores(classifier) is not None else read_steps(classifier)
     if steps is None:
-        return None
-    real = "float32" if _rows(model, X).dtype == np.float32 or in_single(classifier) else "float64"
+        return None, rows
+    real = "float32" if given.dtype == np.float32 or in_single(classifier) else "float64"
 
     def machine(score: ScoreFunction, centre: Array, low: Array, high: Array) -> NDArray[np.bool_]:
         half = np.maximum(high - centre, centre - low).max(axis=0, keepdims=True) * (1 + 1e-12)
         leads = _leads(score, half, centre.shape[1], real)
         return _proven(leads, centre, "linf", (low, high), np.ones(len(centre)), effort)
 
-    return Chained(steps, real, machine)
+    return Chained(steps, real, machine), rows
 
 
 def _whole_box(bounds: BoundsLike | None, X: Array) -> tuple[Array, Array]:

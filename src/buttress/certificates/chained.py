@@ -8,13 +8,14 @@ from buttress._checks import Array
 from buttress._types import Mask, Rows
 from buttress.certificates.enclosures import Enclosure, affine, around
 from buttress.certificates.pipelines import Steps
+from buttress.certificates.radius import largest_that_holds
 from buttress.certificates.swapped import Prover
 from buttress.expansion import winners
 from buttress.scores import ScoreFunction
 
 BLOCK = 64  # rows that are bounded at a time
-DOUBLINGS = 60  # of a radius, from a millionth of the size of the rows
-HALVINGS = 25
+FIRST = 1e-6  # of the size of the rows: the radius that is tried first
+SHARP = 1e-7  # share by which a radius may fall short
 TIE = 32  # units of rounding between two probabilities that are told apart
 
 # which rows keep their class under a kernel machine in boxes around them: (scores, rows, low, high) -> (n,)
@@ -49,22 +50,14 @@ class Chained:
         return proven
 
     def radius(self, X: Array, scale: Array, norm: str, box: tuple[Array, Array]) -> Array:
-        """Return radii (n,) in multiples of ``scale`` (1, d) within which rows are proven, found by bisection."""
+        """Return radii (n,) in multiples of ``scale`` (1, d) within which rows are proven; inf where always."""
 
-        def holds(radius: Array) -> Mask:
-            return self.within(X, radius[:, None] * scale * (1 + 1e-12), norm, box)
+        def holds(rows: Rows, radius: Array) -> Mask:
+            reach = radius[:, None] * scale * (1 + 1e-12)
+            return self.within(X[rows], reach, norm, (box[0][rows], box[1][rows]))
 
-        low, high = np.zeros(len(X)), np.full(len(X), 1e-6 * (1 + float(np.abs(X).max(initial=0.0))))
-        for _ in range(DOUBLINGS):
-            wider = holds(high) & (low < high)
-            if not wider.any():
-                break
-            low, high = np.where(wider, high, low), np.where(wider, 2 * high, high)
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            proven = holds(middle)
-            low, high = np.where(proven, middle, low), np.where(proven, high, middle)
-        return low
+        first = np.full(len(X), FIRST * (1 + float(np.abs(X).max(initial=0.0))))
+        return largest_that_holds(holds, np.zeros(len(X)), first, np.full(len(X), np.inf), SHARP)
 
     def _enclosed(self, X: Array, reach: Array, norm: str, box: tuple[Array, Array]) -> Enclosure:
         return around(X, *box, reach, "linf" if norm == "linf" else "l2", self.unit)

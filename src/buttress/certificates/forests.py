@@ -4,17 +4,20 @@ The sum of these is at most the least lead, and is it for one tree. Effort searc
 settles what is left open.
 """
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from buttress._checks import Array
-from buttress._types import Mask
+from buttress._types import Mask, Rows
+from buttress.certificates.radius import largest_that_holds
+from buttress.certificates.swapped import Prover
 from buttress.expansion import winners
 from buttress.trees import Forest
 
 OUTWARD = 1 + 4 * float(np.finfo(float).eps)  # covers the rounding of radius times scale
-HALVINGS = 40  # of the radius, from one beyond which no box reaches more leaves
+RADII = 40  # that are tried, about: doublings up to one beyond which no box reaches more leaves, then halvings
+SHARP = 1e-9  # share by which a radius may fall short
 
 
 def stands(forest: Forest, X: Array, low: Array, high: Array, effort: int = 0) -> Mask:
@@ -32,48 +35,43 @@ def stands(forest: Forest, X: Array, low: Array, high: Array, effort: int = 0) -
     return proven
 
 
-def of_trees(
-    forest: Forest, effort: int
-) -> Callable[[Array, str], Callable[[Array, tuple[Array, Array]], Mask]]:
-    """Return the proofs in balls of radii (1, d) and boxes, by the box around either ball."""
+@dataclass(frozen=True)
+class OfTrees:
+    """The proofs of a sum of trees, from ``effort`` parts of each box, a rival; a ball's are by the box around it."""
 
-    def ball(reach: Array, norm: str) -> Callable[[Array, tuple[Array, Array]], Mask]:
-        return lambda X, box: stands(forest, X, np.maximum(X - reach, box[0]), np.minimum(X + reach, box[1]),
-                                     effort)
+    forest: Forest
+    effort: int
 
-    return ball
+    def classes(self, X: Array) -> Rows:
+        """Return the class of each row."""
+        return winners(self.forest.scores(X), self.forest.contrasts)
 
+    def ball(self, reach: Array, norm: str) -> Prover:
+        """Return the proofs in balls of radii (1, d) and boxes."""
+        return lambda X, box: self.within(X, reach, norm, box)
 
-def forest_radius(
-    forest: Forest, X: Array, box: tuple[Array, Array] | None, scale: Array | float, effort: int
-) -> Array:
-    """Return l_inf radii (n,), in multiples of ``scale``, within which the class is proven to stay; inf where always.
+    def within(self, X: Array, reach: Array, norm: str, box: tuple[Array, Array]) -> Mask:
+        """Say which rows keep their class in balls of radii (n or 1, d) and a box."""
+        return stands(self.forest, X, np.maximum(X - reach, box[0]), np.minimum(X + reach, box[1]), self.effort)
 
-    At least ``effort`` parts of boxes are looked at, a row and rival: a fortieth each time the radius is halved.
-    """
+    def radius(self, X: Array, scale: Array, norm: str, box: tuple[Array, Array]) -> Array:
+        """Return radii (n,) in multiples of ``scale`` (1, d) within which rows are proven; inf where always.
 
-    def within(radius: Array) -> Mask:
-        reach = radius[:, None] * scale * OUTWARD
-        low, high = X - reach, X + reach
-        if box is not None:
-            low, high = np.maximum(low, box[0]), np.minimum(high, box[1])
-        return stands(forest, X, low, high, -(-effort // HALVINGS))
+        Each radius that is tried gets a fortieth of the effort: some 40 are.
+        """
+        part = OfTrees(self.forest, -(-self.effort // RADII))
 
-    longest = _beyond(forest, X, scale)
-    everywhere = within(longest)
-    proven, open_ = np.zeros(len(X)), longest
-    for _ in range(HALVINGS):
-        middle = (proven + open_) / 2
-        holds = within(middle)
-        proven = np.where(holds, middle, proven)
-        open_ = np.where(holds, open_, middle)
-    return np.where(everywhere, np.inf, proven)
+        def holds(rows: Rows, radius: Array) -> Mask:
+            return part.within(X[rows], radius[:, None] * scale * OUTWARD, norm, (box[0][rows], box[1][rows]))
+
+        longest = _beyond(self.forest, X, scale)
+        found = largest_that_holds(holds, np.zeros(len(X)), longest * 2.0**-RADII, longest, SHARP)
+        return np.where(found < longest, found, np.inf)
 
 
-def _beyond(forest: Forest, X: Array, scale: Array | float) -> Array:
+def _beyond(forest: Forest, X: Array, scale: Array) -> Array:
     """Return radii (n,) whose boxes hold all thresholds of the columns that move."""
     thresholds = [np.abs(tree.threshold[np.isfinite(tree.threshold)]) for tree in forest.trees]
     places = np.concatenate([np.zeros(1), *thresholds])
-    moving = np.asarray(scale, dtype=np.float64)
-    least = float(moving[moving > 0].min(initial=1.0)) if moving.ndim else float(moving)
+    least = float(scale[scale > 0].min(initial=1.0))
     return np.full(len(X), 2 * (float(np.abs(X).max()) + float(places.max()) + 1) / least)

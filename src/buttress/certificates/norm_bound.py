@@ -9,9 +9,10 @@ gradient g at x are known; k(x, .) and the derivatives of k at x are orthogonal 
 
     f(x + d) >= F(r^2)/F(0) f(x) + F'(r^2)/F'(0) g'd - ||f'|| sqrt(F(0) - F(r^2)^2/F(0) + 2 r^2 F'(r^2)^2/F'(0))     (2)
 
-with r = |d| and ||f'||^2 = ||f||^2 - f(x)^2/F(0) + |g|^2/(2 F'(0)). Each row gets the best of (1), of (2), and of (2)
-without f(x) or without g. For l_inf, g'd is bounded by the l1 norm of g, and r by sqrt(n_features) times the radius.
-(1) is the kernel form of Xu, Caramanis & Mannor (JMLR 2009); (2) is the sharpest bound that uses these numbers alone.
+with r = |d| and ||f'||^2 = ||f||^2 - f(x)^2/F(0) + |g|^2/(2 F'(0)). Each row gets the better of (1) and (2); of a
+kernel that is only conditionally definite (2) is without f(x). For l_inf, g'd is bounded by the l1 norm of g, and r by
+sqrt(n_features) times the radius. (1) is the kernel form of Xu, Caramanis & Mannor (JMLR 2009); (2) is the sharpest
+bound that uses these numbers alone.
 
 Linear parts have their exact radii |f| / ||w||, and a sum of kernels loses no more than its terms do. Sums of random
 features, which lie in no such space, get theirs from their gradient and the largest derivatives they have anywhere.
@@ -242,9 +243,9 @@ class RadialTerm:
         square = np.maximum(np.einsum("ik,kl,il->i", V, self.gram, V), 0) + sizes**2 * lost
         if not self.definite:  # only coefficients that sum to zero have a norm
             square = np.where(np.abs(V @ self.part.coef.sum(axis=0)) <= self.norm_doubt * sizes, square, np.inf)
+        stretch = _stretch(scale)
         if not self.smooth:
             return self._cusp_fall(Z, V, scale, square)
-        stretch = _stretch(scale)
         f, g = np.einsum("ik,ik->i", V, self.part(Z)), self.part.gradient(Z, V)
         outer = g * scale
         value_off, slope_off = self._inexact(Z, V, rounding)
@@ -271,17 +272,14 @@ class RadialTerm:
         apart = 2 * (top - F)  # |k(x + d, .) - k(x, .)|^2
         along = 2 * r**2 * S**2 / self.bend  # its part along g
         turn = np.maximum(known.steep - known.steep_off, 0) ** 2 / (2 * self.bend)
-        flat = np.maximum(square - turn, 0)
         slide = np.minimum(dual * radius, (known.steep + known.steep_off) * self._slide(r))
-        bounds = [np.sqrt(square * (apart + rest)), slide + np.sqrt(flat * (np.maximum(apart - along, 0) + rest))]
+        sink, turned, left = np.zeros_like(r), apart, square - turn
         if self.definite:
             sink = np.maximum((known.value + known.value_off) * (1 - F / top), 0)
-            turned = np.maximum(top - F**2 / top, 0)
-            left = np.maximum(square - np.maximum(np.abs(known.value) - known.value_off, 0) ** 2 / top, 0)
-            bounds.append(sink + np.sqrt(left * (turned + rest)))
-            left = np.maximum(left - turn, 0)
-            bounds.append(sink + slide + np.sqrt(left * (np.maximum(turned - along, 0) + rest)))
-        return np.asarray(np.fmin.reduce(bounds))  # of infinite radii some are NaN, which say nothing
+            turned = top - F**2 / top
+            left = left - np.maximum(np.abs(known.value) - known.value_off, 0) ** 2 / top
+        known_fall = sink + slide + np.sqrt(np.maximum(left, 0) * (np.maximum(turned - along, 0) + rest))
+        return np.fmin(np.sqrt(square * (apart + rest)), known_fall)  # of infinite radii one may be NaN: it says nothing
 
     def _slide(self, r: Array) -> Array:
         """Return the largest s |F'(s^2) / F'(0)| over s <= r: it rises to one peak."""

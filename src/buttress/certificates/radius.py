@@ -39,11 +39,11 @@ def largest_by_norm(lead: Array, falls: list[Fall], norm: str) -> Array:
     return np.where(endless, np.inf, low)
 
 
-def largest_that_holds(holds: Holds, start: Array, scale: Array, limit: Array) -> Array:
+def largest_that_holds(holds: Holds, start: Array, scale: Array, limit: Array, close: float = CLOSE) -> Array:
     """Return radii (n,) at which ``holds`` was true, from ``start`` (n,), which holds already, up to ``limit``.
 
-    ``scale`` (n,) is where to look first. A bound that fails at one radius may hold at a larger one; any that holds
-    is a proof, so nothing is lost but the largest radius.
+    ``scale`` (n,) is where to look first, ``close`` the share by which a radius may fall short. A bound that fails at
+    one radius may hold at a larger one; any that holds is a proof, so nothing is lost but the largest radius.
     """
     low, rows = start.copy(), np.flatnonzero((start < limit) & (scale > 0))
     finite = rows[np.isfinite(limit[rows])]
@@ -60,7 +60,7 @@ def largest_that_holds(holds: Holds, start: Array, scale: Array, limit: Array) -
         if not len(growing):
             break
     for _ in range(HALVINGS):
-        rows = rows[high[rows] - low[rows] > CLOSE * np.maximum(low[rows], CLOSE * scale[rows])]
+        rows = rows[high[rows] - low[rows] > close * np.maximum(low[rows], close * scale[rows])]
         if not len(rows):
             break
         middle = (low[rows] + high[rows]) / 2
