@@ -151,7 +151,6 @@ def explain(
     base = model.expansion_
     scores = base(rows)
     contrast, prediction, rival = _asked(model, scores)
-    prediction = model.predict(given)[0] if is_outlier_detector(model) else prediction
     similarity = np.asarray(base.kernel(rows, base.centers))[0]
     contribution = similarity * (base.coef @ contrast)
     flat = base.intercept if base.linear is None else base.intercept + (rows @ base.linear)[0]  # of no row
@@ -178,7 +177,8 @@ def _asked(model: HasExpansion, scores: Array) -> tuple[Array, Any, Any]:
     """Return the contrast (k,) of the scores that makes the score, the prediction, and the closest rival."""
     judged: Any = model
     if not hasattr(model, "classes_"):
-        return np.ones(1), float(scores[0, 0]) + _constant(model), None
+        inlier = 1 if scores[0, 0] >= 0 else -1
+        return np.ones(1), inlier if is_outlier_detector(model) else float(scores[0, 0]) + _constant(model), None
     code = winners(scores, judged.contrasts_)
     _, contrast = margins(scores, code, judged.contrasts_)
     rivals = np.delete(np.arange(len(judged.classes_)), code[0])

@@ -279,7 +279,7 @@ class RadialTerm:
             turned = top - F**2 / top
             left = left - np.maximum(np.abs(known.value) - known.value_off, 0) ** 2 / top
         known_fall = sink + slide + np.sqrt(np.maximum(left, 0) * (np.maximum(turned - along, 0) + rest))
-        return np.fmin(np.sqrt(square * (apart + rest)), known_fall)  # of infinite radii one may be NaN: it says nothing
+        return np.fmin(np.sqrt(square * (apart + rest)), known_fall)  # of an infinite radius one may be NaN
 
     def _slide(self, r: Array) -> Array:
         """Return the largest s |F'(s^2) / F'(0)| over s <= r: it rises to one peak."""
