@@ -2,7 +2,7 @@
 
 import importlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -155,7 +155,7 @@ def explain(
     base = model.expansion_
     scores = base(rows)
     contrast, prediction, rival = _asked(model, scores)
-    prediction = model.predict(given)[0] if is_outlier_detector(model) else prediction
+    prediction = cast(Any, model).predict(given)[0] if is_outlier_detector(model) else prediction
     similarity = np.asarray(base.kernel(rows, base.centers))[0]
     contribution = similarity * (base.coef @ contrast)
     flat = base.intercept if base.linear is None else base.intercept + (rows @ base.linear)[0]  # of no row
