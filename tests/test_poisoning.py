@@ -121,3 +121,14 @@ def test_no_poison_changes_nothing_and_bad_input_is_refused():
         with pytest.raises(ValueError, match="y_test must hold two different"):
             poison_targets(SVR(), X, y, X[few], y[few], targets=1)
     assert len(poison_targets(SVR(), X, y, X, y, targets=0).rows) == 0
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e5])
+def test_moved_targets_are_at_an_end_and_no_other_is_said_to_be_moved(unit):
+    X, _, Z, _ = table()
+    rng = np.random.default_rng(3)
+    y = np.append(unit * rng.normal(size=50), np.repeat(2 * unit, 10))
+    for targets in (5, 60):
+        found = poison_targets(SVR(), X, y, Z, rng.normal(size=60), targets=targets)
+        np.testing.assert_array_equal(np.flatnonzero(found.y != y), np.sort(found.rows))
+        assert np.isin(found.y[found.rows], [y.min(), y.max()]).all()

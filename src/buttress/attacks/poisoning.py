@@ -105,7 +105,7 @@ def poison_targets(
     X_test, y_test : arrays of shape (m, d) and (m,)
         Rows that the attacker wants to be predicted badly.
     targets : int
-        How many, >= 0.
+        How many, >= 0. One that is at its end already is not among the ``rows``.
     bounds : (low, high) or None
         Between which targets a false one lies; the range of y if it is None.
     random_state : int, RandomState or None
@@ -128,7 +128,8 @@ def poison_targets(
     k = min(check_count("targets", targets, 0), len(posed.codes))
     low, high = _box((posed.codes.min(), posed.codes.max()) if bounds is None else bounds, 1)
     sets = _sets_of_targets(posed, (low[0], high[0]), k, check_random_state(random_state)) if k else ()
-    return posed.worst((posed.X, _with(posed.codes, rows, ends), rows) for rows, ends in sets)
+    return posed.worst((posed.X, _with(posed.codes, rows, moved), rows[moved != posed.codes[rows]])
+                       for rows, moved in sets)
 
 
 def poison_rows(
@@ -318,18 +319,18 @@ def _sets_of_targets(
     """Yield sets of k rows and the ends that their targets move to: the surrogate's, the farthest, and any."""
     moves = np.subtract.outer(np.array(ends), posed.codes)  # (2, n)
     for penalty in PENALTIES:
-        yield _most_moved(posed.weights(penalty, posed.Z), posed, moves, k)
+        yield _most_moved(posed.weights(penalty, posed.Z), posed, ends, k)
     for order in (np.argsort(-np.abs(moves).max(axis=0)), *(rng.permutation(len(posed.codes)) for _ in range(DRAWS))):
         yield order[:k], np.array(ends)[np.abs(moves).argmax(axis=0)[order[:k]]]
 
 
-def _most_moved(H: Array, posed: _Learner, moves: Array, k: int) -> tuple[Rows, Array]:
+def _most_moved(H: Array, posed: _Learner, ends: tuple[float, float], k: int) -> tuple[Rows, Array]:
     """Return the targets that, one after another, add most to the squares of the surrogate's errors; then exchanged.
 
     A move of target i by delta changes the errors r (m,) by delta h_i, their squares by 2 delta h_i'r + delta^2
     |h_i|^2.
     """
-    middle = posed.codes.mean()
+    moves, middle = np.subtract.outer(np.array(ends), posed.codes), posed.codes.mean()
     errors = middle + H @ (posed.codes - middle) - posed.truth
     size, chosen = (H**2).sum(axis=0), list[tuple[int, int]]()
     for turn in range(k * (1 + EXCHANGES)):
@@ -341,8 +342,7 @@ def _most_moved(H: Array, posed: _Learner, moves: Array, k: int) -> tuple[Rows, 
         end, i = divmod(int(gain.argmax()), gain.shape[1])
         chosen.append((end, i))
         errors = errors + moves[end, i] * H[:, i]
-    rows = np.array([i for _, i in chosen])
-    return rows, posed.codes[rows] + moves[[end for end, _ in chosen], rows]
+    return np.array([i for _, i in chosen]), np.array(ends)[[end for end, _ in chosen]]
 
 
 def _sets_of_rows(posed: _Learner, k: int, rng: np.random.RandomState) -> Iterator[tuple[Array, Rows]]:

@@ -88,7 +88,8 @@ def _frame(path: Path, kind: str) -> Any:
     try:
         if kind == "parquet":
             return pl.read_parquet(path)
-        return pl.read_csv(path if packing(path) is None else unpacked(path).read(), **csv_options(path))
+        frame = pl.read_csv(path if packing(path) is None else unpacked(path).read(), **csv_options(path))
+        return frame.with_columns(pl.col(pl.Int128).cast(pl.String))  # numbers of 20 digits, which no array holds
     except Exception as error:  # polars raises its own family; whatever it says, the file cannot be read
         fix = _encoding(unpacked(path).read(), path.name) or _ragged(path) if kind == "csv" else ""
         raise ValueError(f"Cannot read {source!r} as {kind}: {fix or ' '.join(str(error).split())[:200]}") from None
