@@ -1,6 +1,7 @@
 """The commands on joins, ``explain``, ``features`` and ``fit``, and on models, ``train`` to ``inspect``."""
 
 import math
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -300,7 +301,7 @@ def attack(
 
 def _labelled(
     model: "Predictor", data: str, target: str | None, file_format: str | None
-) -> "tuple[dict[str, Any], Any, str]":
+) -> "tuple[Mapping[str, object], Any, str]":
     """Return the columns, the labels and their name of a table, or of the label table of a join."""
     made = getattr(model, "made", None)
     if made is None:

@@ -1,5 +1,6 @@
 """A join of tables, declared in a TOML file, as one table to audit: a row for each row of the label's table."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def newer_entities(source: str, made: EntityFeatures) -> dict[str, Any]:
     return rows.columns if rows.label is None else {**rows.columns, _label(join, source): rows.label}
 
 
-def labelled_entities(source: str, target: str | None, made: EntityFeatures) -> tuple[dict[str, Any], Any, str]:
+def labelled_entities(source: str, target: str | None, made: EntityFeatures) -> tuple[Mapping[str, object], Any, str]:
     """Return the columns of another join with the same tables, its label, and what that is called."""
     join = _like(made.join, read_join(source, target), source)
     name = _label(join, source)

@@ -23,6 +23,7 @@ from buttress.relational.entities.paths import (
     Hop,
     asked_columns,
     asked_names,
+    check_held,
     check_times,
     date_column,
     find_paths,
@@ -138,7 +139,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         features = self._features()
         with one_snapshot(self.join.connections):
             pairs = self.join.check()
-            _check_held(features, self.join)
+            check_held(features, self.join)
             paths = find_paths(self.join, pairs)
             own = asked_columns(X, self._label_table, list(self.feature_names_in_))
             aggregates = self._aggregates(paths, own)
@@ -162,7 +163,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         with one_snapshot(self.join.connections):
             self.join.check_asked(columns)
             paths = find_paths(self.join, self.join.check())
-            _check_held(self._features(), self.join)
+            check_held(self._features(), self.join)
             keys = root_keys(paths)
             fills = None if self.missing == "nan" else self.fills_
             return feature_select(self.join, paths, self._features(), self.centers_, fills, list(columns) or keys)
@@ -303,17 +304,6 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _check_held(features: Sequence[Feature], join: Join) -> None:
-    """Refuse another join than in training that lacks a table or a column that features are of."""
-    held = {table.name: {"", *table.features} for table in join.tables}
-    held[join.tables[join.root].name] |= set(date_column(join))
-    lost = next((f for f in features if not {f.column, f.by} <= held.get(f.table, set())), None)
-    if lost is not None:
-        names = ", ".join(repr(name) for name in (lost.column, lost.by) if name)
-        raise ValueError(f"Feature {lost.name!r} was learned in training, and this join has no table {lost.table!r}"
-                         f"{f' with {names} among its features' if names else ''}. Declare both as in training.")
 
 
 def _fills(values: Array, missing: str) -> Array:
