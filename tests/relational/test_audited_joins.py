@@ -13,7 +13,7 @@ import buttress
 from buttress.audit.reading.entities import newer_entities, read_entities
 from buttress.audit.writing.paste import paste
 from buttress.cli.audit import audit
-from buttress.cli.models import Family, predict, train
+from buttress.cli.models import Family, attack, predict, train
 from buttress.relational import Join, Table, entity_table
 
 JOINS = """
@@ -145,12 +145,49 @@ def test_a_model_of_a_join_predicts_rows_of_other_files_as_known_at_their_dates(
     pd.testing.assert_frame_equal(predicted_by(newer, model, tmp_path / "unlabelled.csv"), found)
     for old, changed, what in (('as_of = "people.date"', 'as_of = "all"', "as_of"),
                                ('"visits.person"', '"visits.day"', "on"),
-                               ('time = "day"', 'time = "person"', "time")):
+                               ('time = "day"', 'time = "person"', "visits, time")):
         newer.write_text(path.read_text(encoding="utf-8").replace(old, changed), encoding="utf-8")
-        with pytest.raises(ValueError, match=rf"declares .*{what}.* was trained with"):
+        with pytest.raises(ValueError, match=rf"was trained with: .*{what} .* In its place it has: .*{what} "):
             predict(model, newer, output=tmp_path / "no.csv")
     with pytest.raises(ValueError, match="predicts from the TOML file that declares its join"):
         predict(model, newer.parent / "people.csv", output=tmp_path / "no.csv")
+
+
+def test_the_table_of_the_rows_may_have_another_name(people, tmp_path):
+    model = tmp_path / "people.buttress"
+    train(NO_OPTIONS, str(people[0]), output=model, estimator=Family.boosting)
+    newer = newer_files(*people)
+    found = predicted_by(newer, model, tmp_path / "found.csv")
+    text = newer.read_text(encoding="utf-8")
+    for name in ("people.new", "customers"):
+        newer.write_text(text.replace("people.csv", "FILE").replace("people", name).replace("FILE", "people.csv")
+                         .replace('label = "left"', ""), encoding="utf-8")
+        pd.testing.assert_frame_equal(predicted_by(newer, model, tmp_path / "renamed.csv"), found)
+    newer.write_text(newer.read_text(encoding="utf-8").replace("visits", "stays").replace("stays.parquet",
+                     "visits.parquet"), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"trained with: .*table visits, time day.*it has: .*table stays, time day"):
+        predict(model, newer, output=tmp_path / "no.csv")
+
+
+def test_a_model_of_a_join_is_attacked_on_rows_of_other_files(people, tmp_path, capsys):
+    path, rows, _ = people
+    model = tmp_path / "people.buttress"
+    train(NO_OPTIONS, str(path), output=model, estimator=Family.boosting)
+    rows["left"] = np.where(rows["age"] > 0, "left", rows["left"])
+    newer = newer_files(path, rows, people[2])
+    right = (predicted_by(newer, model, tmp_path / "found.csv")["prediction"] == rows["left"]).mean()
+    assert 0.5 < right < 1
+    capsys.readouterr()
+    for target in (None, "people.left"):
+        attack(model, newer, target, eps="0.1", swaps=0)
+        plain, moved = (float(line.split()[2].strip("*")) for line in capsys.readouterr().out.split("\n")[1:3])
+        assert plain == pytest.approx(right, abs=5e-4)
+        assert moved <= plain
+    with pytest.raises(ValueError, match=r"Use 'people\.left'"):
+        attack(model, newer, "left")
+    newer.write_text(newer.read_text(encoding="utf-8").replace('label = "left"', ""), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"no table with a label.*--target table\.column"):
+        attack(model, newer)
 
 
 @pytest.mark.parametrize("words", [("no", "yes"), ("01", "02")])

@@ -118,6 +118,19 @@ def call(monkeypatch, capsys, *arguments):
     return stop.value.code or 0, out.out, out.err
 
 
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_a_join_that_lacks_what_was_learned_is_refused(engine):
+    join = odd_join()
+    rows, moves = join.tables
+    made = EntityFeatures(join, ("count", "sum_by"), missing="nan", engine=engine).fit(rows.source)
+    less = Table("moves", moves.source, features=["x, (FROM y"], time="t")
+    renamed = Table("steps", moves.source, features=moves.features, time="t")
+    for other, what in ((less, "no table 'moves' with .*'word' among"), (renamed, "no table 'moves'")):
+        made.set_params(join=Join([rows, other], [("rows.id", f"{other.name}.id")], as_of="rows.at"))
+        with pytest.raises(ValueError, match=what):
+            made.transform(rows.source)
+
+
 def test_a_file_of_features_is_written_from_the_command_line(shop, tmp_path, monkeypatch, capsys):
     path, people, visits = shop
     for name in ("f.parquet", "f.csv"):

@@ -1,9 +1,10 @@
 """The commands on joins, ``explain``, ``features`` and ``fit``, and on models, ``train`` to ``inspect``."""
 
 import math
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -257,8 +258,10 @@ def _loaded(path: Path, data: Path) -> "Predictor":
 @app.command(short_help="How accurate a model stays when inputs are moved.")
 def attack(
     model: Annotated[Path, typer.Argument(help="A model file of a classifier, of buttress train or save.")],
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet of labelled rows, best not those of the training.")],
-    target: Annotated[str, typer.Option(help="The column of the labels.")],
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet of labelled rows, best not those of the training; for a "
+                                              "model over a join, the join's TOML, whose features are attacked.")],
+    target: Annotated[str | None, typer.Option(
+        help="The column of the labels; of a join, table.column in place of the file's.")] = None,
     eps: Annotated[str | None, typer.Option(
         help="Radii in standard deviations of each numeric column, as in 0.1,0.25; with --threat multiples of its "
              "budgets. By default 0.1,0.25,0.5, with --threat 1.")] = None,
@@ -281,19 +284,32 @@ def attack(
     if fail_under is not None and not 0 <= fail_under <= 1:
         raise ValueError(f"--fail-under is a share of the rows, in [0, 1]. Got {fail_under:g}.")
     from buttress.audit.models.attacking import attack as attacked
-    from buttress.audit.reading.source import load
-    from buttress.persistence import load as load_model
 
     declared = declared_in(threat)
-    columns, y, target = load(str(data), target, file_format)
+    loaded = _loaded(model, data)
+    columns, y, target = _labelled(loaded, str(data), target, file_format)
     with ctrl_c():
-        found = attacked(load_model(model), columns, y, target, radii, rows=rows, seed=seed,
+        found = attacked(loaded, columns, y, target, radii, rows=rows, seed=seed,
                          swaps=1 if swaps is None else swaps, threat=declared)
     typer.echo(_as_lines(found))
     if fail_under is not None and found.attacked[-1] < fail_under:
         typer.echo(f"buttress: accuracy {found.attacked[-1]:.3f} at eps {found.eps[-1]:g}, required {fail_under:g}",
                    err=True)
         raise typer.Exit(1)
+
+
+def _labelled(
+    model: "Predictor", data: str, target: str | None, file_format: str | None
+) -> "tuple[Mapping[str, object], Any, str]":
+    """Return the columns, the labels and their name of a table, or of the label table of a join."""
+    made = getattr(model, "made", None)
+    if made is None:
+        from buttress.audit.reading.source import load
+
+        return load(data, target, file_format)
+    from buttress.audit.reading.entities import labelled_entities
+
+    return labelled_entities(data, target, made)
 
 
 def _radius(text: str) -> float:

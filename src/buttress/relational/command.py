@@ -71,7 +71,9 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
     """
     path = Path(path)
     if path.suffix.lower() != ".toml" and path.exists():
-        raise ValueError(f"A join is declared in a TOML file. Got {path.name!r}. For one table use buttress train.")
+        raise ValueError(f"A join is declared in a TOML file, of tables in a database too: see "
+                         f"docs/relational/declaring.md. Got {path.name!r}. For one file of another kind use buttress "
+                         "train.")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

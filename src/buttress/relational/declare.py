@@ -288,8 +288,9 @@ class Join:
         fits = [i for i, table in enumerate(self.tables) if key.startswith(table.name + ".")]
         if not fits:
             names = [table.name for table in self.tables]
+            meant = [f"{table.name}.{key}" for table in self.tables if key in column_names(table.source)]
             raise ValueError(f"{key!r} must be 'table.column' with one of the tables {', '.join(names)}."
-                             f"{near(key.split('.')[0], names)}")
+                             f"{f' Use {meant[0]!r}.' if meant else near(key.split('.')[0], names)}")
         there = {i: column_names(self.tables[i].source) if columns is None else columns[i] for i in fits}
         parts = {i: key[len(self.tables[i].name) + 1:] for i in fits}
         held = [i for i in fits if parts[i] in there[i]]

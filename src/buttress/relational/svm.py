@@ -254,7 +254,7 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         names = [table.name for table in join.tables]
         if self.label_table_ not in names:
             raise ValueError(f"The join has no table {self.label_table_!r}, whose rows the model was trained to label. "
-                             f"Got {', '.join(names)}.")
+                             f"Got {', '.join(names)}. Give the table of the rows to predict that name.")
         plan = prepare(join, intercept=self.fit_intercept, root=names.index(self.label_table_), classes=self.classes_,
                        encoding=Encoding(self.missing, "max", self.fills_))
         return plan, plan_beta(plan, self)

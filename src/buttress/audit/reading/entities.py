@@ -18,9 +18,7 @@ def read_entities(source: str, target: str | None, task: str) -> tuple[Table, st
     their number. Raises ValueError for a join without a label, and for all that :func:`entity_table` refuses.
     """
     join = read_join(source, target)
-    name = _label(join)
-    if name is None:
-        raise ValueError(f"{source} has no table with a label. Add label = '...' to one, or use --target table.column.")
+    name = _label(join, source)
     rows = entity_table(join)
     table, settled = make_table(rows.columns, rows.label, name, task, rows.names)
     table.origin = source, "join"
@@ -37,8 +35,15 @@ def newer_entities(source: str, made: EntityFeatures) -> dict[str, Any]:
     """Return the columns, the label among them if there is one, of another join with the same tables."""
     join = _like(made.join, read_join(source), source)
     rows = entity_table(join, made)
-    name = _label(join)
-    return rows.columns if name is None else {**rows.columns, name: rows.label}
+    return rows.columns if rows.label is None else {**rows.columns, _label(join, source): rows.label}
+
+
+def labelled_entities(source: str, target: str | None, made: EntityFeatures) -> tuple[Mapping[str, object], Any, str]:
+    """Return the columns of another join with the same tables, its label, and what that is called."""
+    join = _like(made.join, read_join(source, target), source)
+    name = _label(join, source)
+    rows = entity_table(join, made)
+    return rows.columns, rows.label, name
 
 
 def entities_to_predict(source: str, made: EntityFeatures) -> EntityTable:
@@ -58,21 +63,46 @@ def texts_in_join(made: EntityFeatures, labels: Any) -> dict[str, str]:
 
 
 def _like(trained: Join, join: Join, source: str) -> Join:
-    """Return a join; ValueError where its rows belong together otherwise, or are known at other times, than trained."""
+    """Return a join whose label table is called as in training, if it is the only one with a name of its own.
+
+    ValueError where rows belong together otherwise, or are known at other times, than in training.
+    """
+    _call_alike(trained, join)
     one, other = map(_declared, (trained, join))
-    apart = next((what for what in one if one[what] != other[what]), None)
-    if apart is not None:
-        raise ValueError(f"{source} declares {apart} {other[apart]!r}, and the model was trained with {one[apart]!r}. "
-                         "Declare the same: only where tables are, and the label, may differ.")
+    if one != other:
+        lacks, has = ("; ".join(sorted(apart)) or "nothing else" for apart in (one - other, other - one))
+        raise ValueError(f"{source} does not declare what the model was trained with: {lacks}. In its place it has: "
+                         f"{has}. Only where tables are, the label, and the name of its table may differ.")
     return join
 
 
-def _declared(join: Join) -> Mapping[str, object]:
-    tables = sorted((table.name, table.time, table.order, table.delay) for table in join.tables)
-    return {"the tables (name, time, order, delay)": tables, "on": sorted(sorted(pair[:2]) for pair in join.on),
-            "using": sorted(join.using), "as_of": join.as_of}
+def _call_alike(trained: Join, join: Join) -> None:
+    name = trained.tables[trained.root].name
+    new = {table.name for table in join.tables} - {table.name for table in trained.tables}
+    if len(new) != 1 or name in {table.name for table in join.tables}:
+        return
+    renamed = next(t for t, table in enumerate(join.tables) if table.name in new)
+
+    def called(key: str) -> str:
+        t, column = join.find_column(key)
+        return f"{name}.{column}" if t == renamed else key
+
+    join.on = [(called(pair[0]), called(pair[1]), *pair[2:]) for pair in join.on]
+    join.as_of = join.as_of if join.date is None else called(join.date)
+    join.tables[renamed].name = name
 
 
-def _label(join: Join) -> str | None:
+def _declared(join: Join) -> set[str]:
+    """Return what of a join decides which rows belong together, and when they are known, in words."""
+    said = {f"on {' = '.join(sorted(pair[:2]))}" for pair in join.on} | {f"using {name}" for name in join.using}
+    for table in join.tables:
+        timed = {"time": table.time, "order": table.order, "delay": table.delay}
+        said.add(f"table {table.name}" + "".join(f", {what} {value}" for what, value in timed.items() if value))
+    return said | {f"as_of {join.as_of}"}
+
+
+def _label(join: Join, source: str) -> str:
     table = join.tables[join.root]
-    return None if table.label is None else f"{table.name}.{table.label}"
+    if table.label is None:
+        raise ValueError(f"{source} has no table with a label. Add label = '...' to one, or use --target table.column.")
+    return f"{table.name}.{table.label}"

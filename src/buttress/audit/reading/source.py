@@ -66,9 +66,11 @@ def read_file(source: str, file_format: str | None) -> dict[str, Any]:
         raise ValueError(f"--format must be csv or parquet. Got {file_format!r}.")
     kind = kind_of(source, file_format)
     if path.suffix.lower() == ".toml" and file_format is None:
-        raise ValueError(f"{source!r} is no table. If it declares a join, buttress audit, train and fit read it.")
+        raise ValueError(f"{source!r} is no table. If it declares a join, buttress audit, train and fit read it, and "
+                         "attack for a model that train wrote.")
     if kind not in ("csv", "parquet"):
-        raise ValueError(f"Cannot tell the format of {source!r} from its name. Use --format csv or --format parquet.")
+        raise ValueError(f"Cannot tell the format of {source!r} from its name. Use --format csv or --format parquet. "
+                         "Tables of a database are declared in a TOML file: see docs/relational/declaring.md.")
     if path.stat().st_size == 0:
         raise ValueError(f"{source!r} is empty.")
     _check_content(path, kind)

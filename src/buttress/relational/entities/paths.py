@@ -8,6 +8,7 @@ import numpy as np
 
 from buttress._checks import Array, near
 from buttress.relational.declare import Join, Pair, Table
+from buttress.relational.entities.features import Feature
 from buttress.relational.entities.words import DAY, window_of
 from buttress.relational.plan.keys import LARGEST_EXACT
 from buttress.relational.plan.plan import Index
@@ -202,6 +203,17 @@ def order_of(join: Join, t: int, columns: Mapping[str, Column], magnitude: Calla
         raise ValueError(f"Order {table.name}.{table.order} holds {most:.17g}, and floats beyond 2^53 do not tell "
                          "neighbouring whole numbers apart. Use dates, or smaller numbers.")
     return np.where(column.null, -np.inf, found)
+
+
+def check_held(features: Sequence[Feature], join: Join) -> None:
+    """Refuse another join than in training that lacks a table or a column that features are of."""
+    held = {table.name: {"", *table.features} for table in join.tables}
+    held[join.tables[join.root].name] |= set(date_column(join))
+    lost = next((f for f in features if not {f.column, f.by} <= held.get(f.table, set())), None)
+    if lost is not None:
+        names = ", ".join(repr(name) for name in (lost.column, lost.by) if name)
+        raise ValueError(f"Feature {lost.name!r} was learned in training, and this join has no table {lost.table!r}"
+                         f"{f' with {names} among its features' if names else ''}. Declare both as in training.")
 
 
 def check_times(kinds: Mapping[str, Column]) -> None:

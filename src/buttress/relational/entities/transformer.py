@@ -23,6 +23,7 @@ from buttress.relational.entities.paths import (
     Hop,
     asked_columns,
     asked_names,
+    check_held,
     check_times,
     date_column,
     find_paths,
@@ -138,6 +139,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         features = self._features()
         with one_snapshot(self.join.connections):
             pairs = self.join.check()
+            check_held(features, self.join)
             paths = find_paths(self.join, pairs)
             own = asked_columns(X, self._label_table, list(self.feature_names_in_))
             aggregates = self._aggregates(paths, own)
@@ -161,6 +163,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         with one_snapshot(self.join.connections):
             self.join.check_asked(columns)
             paths = find_paths(self.join, self.join.check())
+            check_held(self._features(), self.join)
             keys = root_keys(paths)
             fills = None if self.missing == "nan" else self.fills_
             return feature_select(self.join, paths, self._features(), self.centers_, fills, list(columns) or keys)

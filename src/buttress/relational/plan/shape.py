@@ -55,7 +55,7 @@ def find_shape(join: Join, pairs: Sequence[Pair], root: int, log_sizes: Callable
     if join.date is not None:
         raise ValueError(f"The join has as_of={join.as_of!r}, by which EntityFeatures leaves out rows that were not "
                          "known at that time. Its rows themselves cannot be limited so. Use EntityFeatures(join), or "
-                         "leave as_of out.")
+                         "leave as_of out; in a shell, use buttress train.")
     groups = attributes(pairs)
     edges = [frozenset(a for a, group in enumerate(groups) if i in group) for i in range(len(join.tables))]
     _check_connected(join, edges)
