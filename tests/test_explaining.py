@@ -99,7 +99,7 @@ def test_detectors_are_explained_by_their_decision_or_not_at_all():
         assert why.contribution.sum() + why.intercept == pytest.approx(model.decision_function(row)[0])
         assert why.prediction == model.predict(row)[0]
     for model in (SVDD(kernel="poly"), MultiKernelSVDD([RBF(0.1), RBF(1.0)])):
-        with pytest.raises(ValueError, match="distance from a centre"):
+        with pytest.raises(ValueError, match="scores by a distance"):
             explain(model.fit(X), X[0])
 
 

@@ -142,8 +142,7 @@ def explain(
     if not hasattr(model, "expansion_"):
         raise ValueError(f"{type(model).__name__} is no sum over training rows: its coef_ says what each column adds.")
     if hasattr(model, "center_norm2_"):
-        raise ValueError(f"{type(model).__name__} scores a row by its distance from a centre, which is no sum over "
-                         "training rows. Explain a OneClassSVM, whose score is one.")
+        raise ValueError(f"{type(model).__name__} scores by a distance, no sum over rows. Explain a OneClassSVM.")
     rows = rows_to_score(model, given)
     if rows.shape[0] != 1:
         raise ValueError(f"explain takes one row, of shape (d,) or (1, d). Got {rows.shape[0]} rows. Give one "

@@ -1,6 +1,6 @@
 """A table against newer rows of the same columns: drifted columns, novel rows, and what becomes of a model.
 
-All tests of a comparison together raise a false alarm on at most 5% of pairs of tables without drift: half of that is
+All tests of a comparison together raise a false alarm on at most 5% of pairs of tables without drift or copies: half is
 for the columns and the model together, half for the rows, each under false-discovery control.
 """
 
