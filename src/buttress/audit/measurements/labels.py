@@ -63,7 +63,7 @@ class WrongLabels:
         needed = counted(int(self.needed.value or 0), "wrong label")
         return (f"Whichever {self.labels} of the {self.trained} training labels {agreeing(self.labels, 'is', 'are')} "
                 f"wrong (up to {100 * self.share:.2g}% of all may be, as estimated), the least-squares machine is "
-                f"right on {self.proven.number()} of the held-out rows, which is proven (the majority class on "
+                f"proven right on at least {self.proven.number()} of the held-out rows (the majority class on "
                 f"{self.majority.number()}); half of them need {needed} or more.")
 
 
@@ -120,7 +120,8 @@ def _found(split: SplitTable, needed: dict[str, NDArray[np.float64]], trained: i
     """Return the two columns and the curve."""
     found = Measured(columns={
         "labels_needed": f"how many of {trained} training labels would have to be wrong: the median held-out row",
-        "labels_proven": f"share of held-out rows right whichever {labels} training labels are wrong, proven"})
+        "labels_proven": f"share of held-out rows right whichever {counted(labels, 'training label')} "
+                         f"{agreeing(labels, 'is', 'are')} wrong, proven"})
     found.cells = {key: {} for key in found.columns}
     found.curves["labels"] = {"x": list(SHARES)}
     for name, least in needed.items():
