@@ -484,6 +484,30 @@ def test_that_no_target_is_wrong_is_said_only_where_the_interval_says_it():
     assert "between 0% and 15% may be wrong" in unsure
 
 
+def test_a_column_made_from_the_labels_hides_wrong_ones():
+    """Labels are drawn at random, so half are wrong by any rule: none may be said to be right since a copy agrees."""
+    X, _ = clean()
+    y = np.random.default_rng(1).integers(0, 2, ROWS)
+    said = said_of(X | {"refund": 1 - y}, y, interval=(0.0, 0.0))[0]
+    assert said.startswith("Labels: cannot tell: a column gives the labels away")
+    assert said_of(X, y, interval=(0.0, 0.0))[0].startswith("Labels: no label")
+
+
+def test_columns_are_not_blamed_for_few_rows_of_a_class_or_targets_far_out():
+    X, y = clean()
+    few = np.where(np.arange(ROWS) % 20, "usual", "rare")
+    evidence = evidence_of(X, few, better=())
+    evidence.decides = "balanced"
+    [one] = [one for one in find_all(evidence) if one.code == "BUT017"]
+    assert one.advice == "Too few rows of class 'rare' are held out to tell: collect more of it."
+    assert one.advice[1:] in verdict(evidence, [one])[2]
+    out = {"better": (), "task": "regression"}
+    [one] = found_of("BUT017", X, X["b"], wrong=range(9), **out)
+    assert "look wrong first" in one.advice
+    for blamed in (found_of("BUT017", X, X["b"], **out), found_of("BUT017", X, y, wrong=range(9), better=())):
+        assert [one.advice for one in blamed] == ["Look for better columns before better models."]
+
+
 def test_of_targets_that_are_mostly_zero_nothing_can_be_told():
     X, _ = clean()
     X["b"] = np.abs(X["b"])

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from buttress._suggest import agreeing, counted
 from buttress.audit.baselines import BOOSTING, LINEAR, OF_LOG, RIDGE
 from buttress.audit.findings import Evidence, Finding, Severity
+from buttress.audit.findings.models import remedy
 from buttress.audit.findings.rows import doubt_of
 from buttress.audit.measuring.cells import ENOUGH, beats, number
 from buttress.audit.writing.words import in_words
@@ -37,6 +38,8 @@ def _labels(evidence: Evidence, findings: Sequence[Finding]) -> str:
     extra = "".join(f" {finding.title}" for finding in findings if finding.code in TARGETS)
     wrong = int(verdicts.wrong.sum())
     low, high = verdicts.interval
+    if not wrong and any(finding.code == "BUT001" and finding.severity is Severity.error for finding in findings):
+        return f"Labels: cannot tell: a column gives the {kind}s away, and so agrees with wrong ones.{extra}"
     if not wrong and high <= SURELY_RIGHT:
         return f"Labels: no {kind} of the {judged} rows judged looks wrong.{extra}"
     if not wrong:
@@ -67,8 +70,7 @@ def _use(evidence: Evidence, cut: Sequence[str]) -> str:
     if len(evidence.test) < ENOUGH:
         return "Use: there are too few rows to tell which model is best."
     if evidence.better == []:
-        return (f"Use: no model is clearly better than the {evidence.baseline}; look for better columns before better "
-                "models.")
+        return f"Use: no model is clearly better than the {evidence.baseline}; {remedy(evidence)}"
     if name is None:
         return f"Use: no model that was attacked is clearly better than the {evidence.baseline}."
     kinds = {"as_is": "{} right" if evidence.classifies else "RMSE {}", "mae": "mean error {}",

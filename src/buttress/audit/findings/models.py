@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from buttress._suggest import agreeing
 from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
-from buttress.audit.measuring.cells import number
+from buttress.audit.measuring.cells import ENOUGH, number
 from buttress.audit.measuring.suspicion import LISTED
 from buttress.audit.writing.words import in_words
 
@@ -77,7 +79,17 @@ def no_better(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """No model predicts better than the majority or the mean."""
     if evidence.better == []:
         theirs = evidence.cell(evidence.baseline, evidence.decides)
+        advice = remedy(evidence)
         yield finding(
             f"No model is clearly better than the {evidence.baseline} ({theirs.number()}) on held-out rows.",
-            "These columns may not tell the target: look for better ones before better models.",
-            baseline=theirs.value)
+            f"{advice[0].upper()}{advice[1:]}", baseline=theirs.value)
+
+
+def remedy(evidence: Evidence) -> str:
+    """Return what to do where no model beats the baseline: the columns are named last, for others may be the cause."""
+    classes, rows = np.unique(evidence.target[evidence.test], return_counts=True)
+    if evidence.decides == "balanced" and rows.min() < ENOUGH:
+        return f"too few rows of class {str(classes[rows.argmin()])!r} are held out to tell: collect more of it."
+    if not evidence.classifies and evidence.verdicts.wrong.any():
+        return "look at the targets that look wrong first: a few far out decide the error."
+    return "look for better columns before better models."

@@ -10,6 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._suggest import agreeing, counted
 from buttress._types import Predictor
 from buttress.audit.measurements.as_is import AS_IS
 from buttress.audit.measurements.judged import JUDGED
@@ -83,7 +84,8 @@ def _found(split: SplitTable, needed: dict[str, NDArray[np.float64]], trained: i
     """Return the two columns and the curve."""
     found = Measured(columns={
         "labels_needed": f"how many of {trained} training labels would have to be wrong: the median held-out row",
-        "labels_proven": f"share of held-out rows right whichever {labels} training labels are wrong, proven"})
+        "labels_proven": f"share of held-out rows right whichever {counted(labels, 'training label')} "
+                         f"{agreeing(labels, 'is', 'are')} wrong, proven"})
     found.cells = {key: {} for key in found.columns}
     found.curves["labels"] = {"x": list(SHARES)}
     for name, least in needed.items():

@@ -57,7 +57,7 @@ class WrongLabels:
         needed = counted(int(self.needed.value or 0), "wrong label")
         return (f"Whichever {self.labels} of the {self.trained} training labels {agreeing(self.labels, 'is', 'are')} "
                 f"wrong (up to {100 * self.share:.2g}% of all may be, as estimated), the least-squares machine is "
-                f"right on {self.proven.number()} of the held-out rows, which is proven (the majority class on "
+                f"proven right on at least {self.proven.number()} of the held-out rows (the majority class on "
                 f"{self.majority.number()}); half of them need {needed} or more.")
 
 
