@@ -25,3 +25,10 @@ def audited(task="classification"):
         given = np.where(wrong, true + 7, true)
     result = buttress.audit(None, X, given, effort="quick", target_name="y")
     return result, X.assign(y=given), true, wrong
+
+
+def settle(review):
+    """Wait until the rows are ranked and wrong cells found."""
+    review._cells.result()
+    if review._running is not None:
+        review._running.result()

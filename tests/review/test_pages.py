@@ -19,7 +19,7 @@ from buttress.review.course import Review
 from buttress.review.server import application
 from buttress.review.store import Action
 
-from review_cases import SCRIPT, TAG, audited
+from review_cases import SCRIPT, TAG, audited, settle
 
 HOST = "127.0.0.1:8000"
 ROOT = "/secret"
@@ -153,10 +153,10 @@ def test_a_reload_shows_the_same_row_and_a_new_start_goes_on(served, tmp_path):
         place = served.place()
         assert served.place() == place
         served.decide(place)
-        served.review.settle()
+        settle(served.review)
     shown, done = served.place(), set(served.review.store.current)
     again = Served(tmp_path / "data.review")
-    again.review.settle()
+    settle(again.review)
     assert set(again.review.store.current) == done
     assert served.place() == shown or again.place() not in {served.review.place_of[key] for key in done}
     again.review.close()
@@ -280,7 +280,7 @@ def test_a_whole_review_draws_every_tenth_row_and_learns(tmp_path, task):
     for _ in range(40):
         place = served.place()
         served.decide(place, "correct" if served.wrong[place] else "keep", str(served.true[place]))
-        served.review.settle()
+        settle(served.review)
     assert len(served.review.store.current) == 40
     assert len(served.review.store.draws) == 4
     found = sum(one.action is Action.correct for one in served.review.store.current.values())

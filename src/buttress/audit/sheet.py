@@ -72,8 +72,8 @@ class Sheet:
     def suspicious(self) -> dict[str, list[Any]]:
         """Return the columns of the rows that look wrong or are borderline, the most suspicious first."""
         found = self.found
-        chosen = [i for i, kind in enumerate(found["verdict"]) if kind in ("wrong", "borderline")]
-        chosen.sort(key=lambda i: -found["probability"][i])
+        chosen = sorted((i for i, kind in enumerate(found["verdict"]) if kind in ("wrong", "borderline")),
+                        key=lambda i: -found["probability"][i])
         names = ["row", "verdict", "probability", "expected", "why"]
         picked = np.array(chosen, dtype=np.intp)
         return {name: [found[name][i] for i in chosen] for name in names} | {

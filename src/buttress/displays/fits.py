@@ -19,12 +19,6 @@ SMALLEST = 1e-16  # a gap of 0 on a logarithmic axis
 CERTIFIED = ("AdversarialLinearSVC", "FreeRangeSVC", "LinearSVC", "RelationalLinearSVC")
 
 
-class KeepsHistory(Estimator, Protocol):
-    """A fitted estimator that iterated."""
-
-    history_: list[dict[str, float]]
-
-
 class WeighsKernels(Estimator, Protocol):
     """A fitted estimator over several kernels."""
 
@@ -82,7 +76,7 @@ class ConvergenceDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: KeepsHistory, *, ax: "Axes | None" = None, plot: bool = True
+        cls, estimator: Estimator, *, ax: "Axes | None" = None, plot: bool = True
     ) -> "ConvergenceDisplay":
         """Read the ``history_`` of a fitted estimator (of several problems, the last one's), and plot.
 

@@ -47,7 +47,6 @@ def under_attack(
 
 
 def _measured(name: str, cell: Cell, rows: int, says: str, seed: int | None = None, by: str = "predict") -> Statement:
-    interval = None if cell.low is None else [cell.low, cell.high]
-    shown = "" if interval is None else f" (95% interval {cell.low:.3g} to {cell.high:.3g})"
-    return Statement("measured", name, cell.value, f"{cell.value:.4g}{shown} {says}.",
-                     {"rows": rows, "interval": interval, "seed": seed, "by": by})
+    return Statement("measured", name, cell.value,
+                     f"{cell.value:.4g} (95% interval {cell.low:.3g} to {cell.high:.3g}) {says}.",
+                     {"rows": rows, "interval": [cell.low, cell.high], "seed": seed, "by": by})

@@ -1,9 +1,12 @@
 """What each page of a review shows and does, whatever serves it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
+
+import jinja2
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from buttress.audit.measuring.cells import number
 from buttress.review.again import compared
@@ -25,69 +28,47 @@ class Asked:
     form: Form
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What is sent back."""
-
-    body: str
-    status: int = 200
-    kind: str = "text/html"
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-def moved_to(address: str) -> Answer:
-    """Return the answer that sends the browser to another page after a form."""
-    return Answer("", 303, headers={"Location": address})
-
-
-def plain_text(text: str, status: int) -> Answer:
-    """Return an answer of a line."""
-    return Answer(text, status, "text/plain")
-
-
 class Pages:
     """What is answered to each request."""
 
     def __init__(self, review: Review, token: str):
         self.review = review
         self.root = f"/{token}"
-        import jinja2
-
         self.environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
                                               lstrip_blocks=True, loader=jinja2.FileSystemLoader(HERE))
         self.environment.filters["entry"] = entry
 
-    def _page(self, name: str, status: int = 200, **said: object) -> Answer:
+    def _page(self, name: str, status: int = 200, **said: object) -> Response:
         store = self.review.store
         last = max(store.current.values(), key=lambda one: one.id, default=None)
         page = self.environment.get_template(f"{name}.html.jinja")
-        return Answer(page.render(root=self.root, review=self.review, seen=store.last, last=last,
+        return HTMLResponse(page.render(root=self.root, review=self.review, seen=store.last, last=last,
                                         left=self.review.left(), **said), status)
 
-    def next(self, asked: Asked) -> Answer:
+    def next(self, asked: Asked) -> Response:
         """Go to the row that is next."""
         place = self.review.next()
         return self._page("done") if place is None else self._row(place)
 
-    def row(self, asked: Asked) -> Answer:
+    def row(self, asked: Asked) -> Response:
         """Show one row."""
         place = int(asked.path["place"])
         if not 0 <= place < len(self.review.keys):
-            return plain_text(f"There is no row {place} here.", 404)
+            return PlainTextResponse(f"There is no row {place} here.", 404)
         self.review.store.read()
         return self._row(place)
 
-    def _row(self, place: int, refused: str = "", status: int = 200) -> Answer:
+    def _row(self, place: int, refused: str = "", status: int = 200) -> Response:
         return self._page("row", status, shown=self.review.shown(place), refused=refused)
 
-    def rows(self, asked: Asked) -> Answer:
+    def rows(self, asked: Asked) -> Response:
         """Show a page of the table."""
         self.review.store.read()
         return self._rows(Filter(**{name: asked.query.get(name, default)
                                     for name, default in vars(Filter()).items()}),
                           asked.query.get("page", "1"))
 
-    def _rows(self, wanted: Filter, page: str, refused: str = "", status: int = 200) -> Answer:
+    def _rows(self, wanted: Filter, page: str, refused: str = "", status: int = 200) -> Response:
         places = self.review.chosen(wanted)
         pages = max(1, -(-len(places) // PAGE))
         current = min(max(int(page) if page.isdecimal() and len(page) < 10 else 1, 1), pages)
@@ -95,7 +76,7 @@ class Pages:
         return self._page("rows", status, rows=part, count=len(places), wanted=wanted, page=current, pages=pages,
                           refused=refused, query=urlencode(vars(wanted)))
 
-    def decide(self, asked: Asked) -> Answer:
+    def decide(self, asked: Asked) -> Response:
         """Record a decision on the rows of a form, and go on; where it was refused say why."""
         form = asked.form
         places = [int(text) for text in form.get("place", []) if text.isdecimal() and len(text) < 10]
@@ -116,31 +97,31 @@ class Pages:
                 return self._rows(wanted, _one(form, "page", "1"), str(error), 409)
             return self._row(places[0], str(error), 409)
         back = f"{self.root}/rows?{urlencode({**vars(wanted), 'page': _one(form, 'page', '1')})}"
-        return moved_to(back if bulk else f"{self.root}/")
+        return RedirectResponse(back if bulk else f"{self.root}/", 303)
 
-    def undo(self, asked: Asked) -> Answer:
+    def undo(self, asked: Asked) -> Response:
         """Take a decision back and show its row again."""
         try:
             taken = self.review.undo(int(_one(asked.form, "decision", "0")))
         except ValueError as error:
             return self._rows(Filter(), "1", str(error), 409)
-        return moved_to(f"{self.root}/row/{self.review.place_of[taken.key]}")
+        return RedirectResponse(f"{self.root}/row/{self.review.place_of[taken.key]}", 303)
 
-    def corrections(self, asked: Asked) -> Answer:
+    def corrections(self, asked: Asked) -> Response:
         """Give the decisions as the file that ``buttress apply`` reads."""
         named = {"Content-Disposition": 'attachment; filename="corrections.csv"'}
-        return Answer(self.review.corrections(), 200, "text/csv", named)
+        return Response(self.review.corrections(), 200, named, "text/csv")
 
-    def again(self, asked: Asked) -> Answer:
+    def again(self, asked: Asked) -> Response:
         """Audit the corrected table, and show both."""
         return self._page("again", found=compared(self.review))
 
-    def file(self, asked: Asked) -> Answer:
+    def file(self, asked: Asked) -> Response:
         """Give the script or the style sheet."""
         name = asked.path["name"]
         if name not in FILES:
-            return plain_text("Not found.", 404)
-        return Answer((HERE / name).read_text(encoding="utf-8"), 200, FILES[name])
+            return PlainTextResponse("Not found.", 404)
+        return Response((HERE / name).read_text(encoding="utf-8"), media_type=FILES[name])
 
 
 def _one(form: Form, name: str, default: str = "") -> str:

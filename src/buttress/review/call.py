@@ -11,7 +11,6 @@ from typing import Any
 
 from buttress.audit.data import AuditData, frame
 from buttress.review.course import Review
-from buttress.review.server import application
 
 LOCAL = "127.0.0.1"
 NEEDED = ("starlette", "uvicorn", "jinja2")
@@ -38,6 +37,8 @@ class Reviewing:
     def __init__(self, review: Review, port: int):
         check_installed()
         import uvicorn
+
+        from buttress.review.server import application
 
         self.review = review
         self.path = review.store.path

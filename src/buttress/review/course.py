@@ -207,12 +207,6 @@ class Review:
             self.ranked_after = len(self.store.history)
             self._running = self._worker.submit(self._learn)
 
-    def settle(self) -> None:
-        """Wait until the rows are ranked and wrong cells found."""
-        self._cells.result()
-        if self._running is not None:
-            self._running.result()
-
     @cached_property
     def _logarithms(self) -> bool:
         return takes_logarithms(self.table, self.result.task)

@@ -2,16 +2,16 @@
 
 import hmac
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-from buttress.review.answers import Answer, Asked, Form, Pages, plain_text
-from buttress.review.course import Review
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
+from buttress.review.answers import Asked, Form, Pages
+from buttress.review.course import Review
 
 MOST_BYTES = 1_000_000  # of a form
 HEADERS = {
@@ -24,20 +24,16 @@ HEADERS = {
 }
 
 
-def application(review: Review, token: str, hosts: frozenset[str]) -> "Starlette":
+def application(review: Review, token: str, hosts: frozenset[str]) -> Starlette:
     """Return the application; requests for other ``hosts`` (with their port) and without the token are refused."""
-    from starlette.applications import Starlette
-    from starlette.concurrency import run_in_threadpool
-    from starlette.responses import Response
-    from starlette.routing import Route
-
-    def guarded(answer: Callable[[Asked], Answer]) -> "Callable[[Request], Awaitable[Response]]":
-        async def respond(request: "Request") -> "Response":
+    def guarded(answer: Callable[[Asked], Response]) -> Callable[[Request], Awaitable[Response]]:
+        async def respond(request: Request) -> Response:
             said = _refused(request, token, hosts)
             if said is None:
                 asked = Asked(request.path_params, request.query_params, await _form(request))
                 said = await run_in_threadpool(answer, asked)
-            return Response(said.body, said.status, {**HEADERS, **said.headers}, said.kind)
+            said.headers.update(HEADERS)
+            return said
 
         return respond
 
@@ -52,19 +48,19 @@ def application(review: Review, token: str, hosts: frozenset[str]) -> "Starlette
     return made
 
 
-def _refused(request: "Request", token: str, hosts: frozenset[str]) -> Answer | None:
+def _refused(request: Request, token: str, hosts: frozenset[str]) -> Response | None:
     """Return the answer to a request that is not from the person's own browser and page, None for one that is."""
     if request.headers.get("host", "") not in hosts:  # a name that somebody else's server points to this machine
-        return plain_text("This page answers to its own address only.", 421)
+        return PlainTextResponse("This page answers to its own address only.", 421)
     if not hmac.compare_digest(request.path_params["token"].encode(), token.encode()):
-        return plain_text("Not found. Use the whole address that was printed.", 404)
+        return PlainTextResponse("Not found. Use the whole address that was printed.", 404)
     origin = request.headers.get("origin")
     if request.method == "POST" and origin is not None and origin not in {f"http://{host}" for host in hosts}:
-        return plain_text("Another page may not decide.", 403)
+        return PlainTextResponse("Another page may not decide.", 403)
     return None
 
 
-async def _form(request: "Request") -> Form:
+async def _form(request: Request) -> Form:
     """Return the fields of a form, none of a request without one; what is beyond a megabyte is not read."""
     body = b""
     async for chunk in request.stream():

@@ -47,15 +47,15 @@ def _take(split: SplitTable, measured: Measured) -> Course:
 def _steps(split: SplitTable, yours: Yours, key: str) -> Sequence[float]:
     if key == "moved":
         return [0.0, *(share * split.options.eps for share in RADII)]
-    axes = [axis for axis in yours.space.axes if (axis.levels if key == "swapped" else axis.gap is not None)]
+    axes = [axis for axis in yours.model.space.axes if (axis.levels if key == "swapped" else axis.gap is not None)]
     most = min(len(axes), max(MOST_CHANGED, split.options.swaps))
     return [float(count) for count in range(most + 1)]
 
 
 def _rows(split: SplitTable, yours: Yours, key: str) -> int:
     """Return on how many held-out rows a search asks all models, so that each is asked as often as is planned."""
-    movable = sum(1 for axis in yours.space.axes if axis.spread)
-    changes = len(swaps_of(yours.space.axes) if key == "swapped" else blanks_of(yours.space.axes))
+    movable = sum(1 for axis in yours.model.space.axes if axis.spread)
+    changes = len(swaps_of(yours.model.space.axes) if key == "swapped" else blanks_of(yours.model.space.axes))
     steps = len(_steps(split, yours, key)) - 1
     asks = steps * (CORNERS + 2 * SWEEPS * movable if key == "moved" else changes)
     return min(len(split.test), max(FEWEST, int(split.plan.queries / max(asks, 1))))
@@ -71,11 +71,11 @@ def _kept_search(split: SplitTable, yours: Yours, name: str, asked: Asked, key: 
 
 
 def _search(split: SplitTable, yours: Yours, asked: Asked, key: str, count: int) -> list[Cell]:
-    axes = yours.space.axes
+    axes = yours.model.space.axes
     steps = _steps(split, yours, key)[1:]
     changes = swaps_of(axes) if key == "swapped" else blanks_of(axes)
     movable = [axis for axis in axes if axis.spread]
-    rows = yours.space.rows(split.test.places)[:count]
+    rows = yours.model.space.rows(split.test.places)[:count]
     enough = WRONG if split.classifies else np.inf
     searched = [[harm(rows), *(worst_numbers(harm, rows, movable, steps, split.options.seed) if key == "moved"
                                else worst_changes(harm, rows, changes, len(steps), enough))]

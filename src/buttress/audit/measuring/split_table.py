@@ -132,7 +132,7 @@ class SplitTable:
     def held_out(self, name: str) -> NDArray[np.float64]:
         """Return the held-out rows as the estimator of that name takes them."""
         if self.yours is not None and self.in_place(name):
-            return self.yours.space.rows(self.test.places)
+            return self.yours.model.space.rows(self.test.places)
         return self.test.taken_by(name)
 
     def prepared(self, places: Places) -> NDArray[np.float64]:

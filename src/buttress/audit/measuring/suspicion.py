@@ -1,7 +1,7 @@
 """Which rows look wrong, and why: a robust fit's verdict on each row without it, and what contradicts the row."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -211,7 +211,7 @@ def in_order(probability: NDArray[np.float64], score: NDArray[np.float64]) -> ND
 def describing(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> Callable[[int], Suspect]:
     """Return the function that describes one judged row by its place among them, whatever the verdict on it."""
     kinds = verdicts.kinds()
-    usual = _Usual(verdicts, table, judged)
+    usual = usual_of(verdicts, table, judged)
 
     def row(k: int) -> tuple[Plain, Plain]:
         return plain(table.row_numbers[judged[k]]), plain(verdicts.given[k])
@@ -221,8 +221,9 @@ def describing(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> Ca
         if verdicts.classifies:
             near = near[verdicts.given[near] == verdicts.expected[i]]
         neighbours = [Neighbour(*row(k), values_of(table, int(judged[k]))) for k in near[:SHOWN_NEIGHBOURS].tolist()]
+        values = values_of(table, int(judged[i]))
         return Suspect(*row(i), plain(verdicts.expected[i]), float(verdicts.probability[i]), float(verdicts.score[i]),
-                       kinds[i], verdicts.why(i), values_of(table, int(judged[i])), usual.broken_by(i), neighbours)
+                       kinds[i], verdicts.why(i), values, unusual(values, usual(i)), neighbours)
 
     return described
 
@@ -237,57 +238,50 @@ def values_of(table: Table, place: int) -> dict[str, Plain]:
 Usual = Quartiles | Counter[str]
 
 
-class _Usual:
-    """What is usual among the rows of a target: quartiles of numbers, shares of categories."""
+def usual_of(
+    verdicts: Verdicts, table: Table, judged: NDArray[np.intp]
+) -> Callable[[int], dict[str, Usual]]:
+    """Return the function that says what is usual among the rows that have a judged row's target.
 
-    def __init__(self, verdicts: Verdicts, table: Table, judged: NDArray[np.intp]):
-        self.verdicts = verdicts
-        self.table = table
-        self.judged = judged
-        self.looked = slice(None, None, -(-len(judged) // PEERS))  # of very many rows only some
-        self.known: dict[object, dict[str, Usual]] = {}
+    That are the quartiles of numbers, and the counts of categories. Of very many rows some are looked at.
+    """
+    looked = slice(None, None, -(-len(judged) // PEERS))
+    rows, given = judged[looked], verdicts.given[looked]
+    known: dict[object, dict[str, Usual]] = {}
 
-    def broken_by(self, i: int) -> list[Unusual]:
-        """Return the columns in which row i differs most from the rows that have its target."""
-        place = int(self.judged[i])
-        found: list[tuple[float, str, float | str, str]] = []
-        for name, among in self._among_peers(i).items():
-            if isinstance(among, Quartiles):
-                entry = float(self.table.numeric[name][place])
-                if among.spread > 0 and not np.isnan(entry):
-                    ends = [among.low, among.high] if among.high > among.low else [among.middle]
-                    usual = " to ".join(number(end) for end in ends)
-                    found.append((abs(entry - among.middle) / among.spread, name, entry, usual))
-            else:
-                text = str(self.table.categorical[name][place])
-                n = sum(among.values())
-                commonest = max(sorted(among), key=lambda value: among[value])
-                found.append((-2 * np.log10(max(among.get(text, 0) / n, 1 / n)), name, text,
-                              f"{commonest} ({among[commonest] / n:.0%})"))
-        found.sort(key=lambda entry: -entry[0])
-        return [Unusual(name, plain(value), usual)
-                for how, name, value, usual in found[:UNUSUAL] if how >= ODD]
+    def among(peers: NDArray[np.intp]) -> dict[str, Usual]:
+        return {**{name: quartiles_of(column[peers]) for name, column in table.numeric.items()},
+                **{name: Counter(texts[peers].tolist()) for name, texts in table.categorical.items()}}
 
-    def _among_peers(self, i: int) -> dict[str, Usual]:
-        given = self.verdicts.given[self.looked]
-        rows = self.judged[self.looked]
-        if self.verdicts.classifies:
-            key: object = self.verdicts.given[i]
-            if key not in self.known:
-                peers = rows[given == key]
-                self.known[key] = self._of(peers if len(peers) else self.judged[self.verdicts.given == key])
-            return self.known[key]
-        order = np.argsort(np.abs(given - self.verdicts.given[i]), kind="stable")
-        return self._of(rows[order[: max(ALIKE, len(rows) // 10)]])
+    def usual(i: int) -> dict[str, Usual]:
+        target = verdicts.given[i]
+        if not verdicts.classifies:
+            order = np.argsort(np.abs(given - target), kind="stable")
+            return among(rows[order[: max(ALIKE, len(rows) // 10)]])
+        if target not in known:
+            peers = rows[given == target]
+            known[target] = among(peers if len(peers) else judged[verdicts.given == target])
+        return known[target]
 
-    def _of(self, peers: NDArray[np.intp]) -> dict[str, Usual]:
-        """Return the quartiles of each column of numbers, and the counts of each category."""
-        found: dict[str, Usual] = {}
-        for name, column in self.table.numeric.items():
-            found[name] = quartiles_of(column[peers])
-        for name, texts in self.table.categorical.items():
-            found[name] = Counter(texts[peers].tolist())
-        return found
+    return usual
+
+
+def unusual(values: Mapping[str, Plain], usual: Mapping[str, Usual]) -> list[Unusual]:
+    """Return the columns in which a row differs most from what is usual for its target."""
+    found: list[tuple[float, Unusual]] = []
+    for name, among in usual.items():
+        value = values[name]
+        if isinstance(among, Counter):
+            n = among.total()
+            commonest = max(sorted(among), key=lambda text: among[text])
+            found.append((-2 * np.log10(max(among[str(value)] / n, 1 / n)),
+                          Unusual(name, value, f"{commonest} ({among[commonest] / n:.0%})")))
+        elif isinstance(value, float) and among.spread > 0:
+            ends = [among.low, among.high] if among.high > among.low else [among.middle]
+            found.append((abs(value - among.middle) / among.spread,
+                          Unusual(name, value, " to ".join(map(number, ends)))))
+    found.sort(key=lambda entry: -entry[0])
+    return [one for how, one in found[:UNUSUAL] if how >= ODD]
 
 
 def plain(value: object) -> Plain:

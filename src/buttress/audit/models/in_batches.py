@@ -70,26 +70,17 @@ class Sample:
                           trained_on={"source": self.rows.source, "rows": 0, "notes": list(table.notes)})
 
 
-class Remarks:
-    """What is said of entries of batches that a model could not read: of each column the first, and in how many more.
-    """
+def remark(said: dict[str, list[str]], model: object, numbers: Numbers, batch: Columns) -> None:
+    """Add what is to be said of entries of a batch that a model could not read to the sentences on each column."""
+    for name, sentence in (model.remarks_by_column(batch) if isinstance(model, TableModel) else {}).items():
+        said.setdefault(name, []).append(
+            f"Rows {numbers[0]} to {numbers[-1]}, counted from the first of these: {sentence}")
 
-    def __init__(self) -> None:
-        self.first: dict[str, str] = {}
-        self.more: Counter[str] = Counter()
 
-    def add(self, model: object, numbers: Numbers, batch: Columns) -> None:
-        """Remark on a batch of rows with these numbers."""
-        for name, sentence in (model.remarks_by_column(batch) if isinstance(model, TableModel) else {}).items():
-            if name in self.first:
-                self.more[name] += 1
-            else:
-                self.first[name] = f"Rows {numbers[0]} to {numbers[-1]}, counted from the first of these: {sentence}"
-
-    def sentences(self) -> list[str]:
-        """Return a sentence for each column."""
-        return [sentence + (f" So are entries in later batches, {self.more[name]} of them." if self.more[name] else "")
-                for name, sentence in self.first.items()]
+def summed_up(said: dict[str, list[str]]) -> list[str]:
+    """Return of each column the first sentence, and of how many batches there are more."""
+    return [first + (f" So are entries in later batches, {len(more)} of them." if more else "")
+            for first, *more in said.values()]
 
 
 def sampled(rows: ParquetRows, target: str | None, task: str, size: int, seed: int) -> Sample:
@@ -151,19 +142,19 @@ def train_in_batches(
     def learn(rows: Labels, y: Labels) -> None:
         machine.partial_fit(features.transform(columns.transform(rows)), y, **known)
 
-    said = Remarks()
+    said: dict[str, list[str]] = {}
     why = _pass(sample, model, learn, sample.numbers[test], max_time, report, said)
     model.score = score_of(model.pipeline.predict(X[test]), table.target[test], sample.task, seed)
     learn(X[test], table.target[test])
     ended = [f"{why} ended the training after {machine.n_rows_seen_} of {len(sample.rows)} rows: the first of them, in "
              "the order of the files, and those held out. The model is the one of these rows."] if why else []
-    model.trained_on |= {"notes": [*table.notes, *said.sentences(), *ended], "rows": machine.n_rows_seen_}
+    model.trained_on |= {"notes": [*table.notes, *summed_up(said), *ended], "rows": machine.n_rows_seen_}
     return model, bool(why)
 
 
 def _pass(
     sample: Sample, model: TableModel, learn: Callable[[Labels, Labels], None], held: Numbers,
-    max_time: float | None, report: Report, said: Remarks
+    max_time: float | None, report: Report, said: dict[str, list[str]],
 ) -> str:
     """Learn every row but those held out, a batch at a time; return what ended it early, empty for nothing."""
     rows = sample.rows
@@ -177,7 +168,7 @@ def _pass(
             if kept.any():
                 with rows.named(numbers):
                     X, y = model.rows_of(batch), sample.target(batch)
-                said.add(model, numbers, batch)
+                remark(said, model, numbers, batch)
                 learn(X[kept], y[kept])
                 learned += len(numbers)
             report(f"training: {int(numbers[-1]) + 1} of {counted(len(rows), 'row')}", (numbers[-1] + 1) / len(rows))
@@ -192,14 +183,14 @@ def _pass(
 def predict_in_batches(model: Any, rows: ParquetRows, put: Write, report: Report) -> list[str]:
     """Write a prediction for every row, and return a few sentences on entries that could not be read."""
     names = [str(name) for name in getattr(model, "feature_names_in_", rows.columns)]
-    said = Remarks()
+    said: dict[str, list[str]] = {}
     for numbers, batch in rows.batches([name for name in names if name in rows.columns]):
         with rows.named(numbers):
             answer = predictions(model, batch)
         put({**answer, "row": numbers})
-        said.add(model, numbers, batch)
+        remark(said, model, numbers, batch)
         report(f"predicting: {numbers[-1] + 1} of {counted(len(rows), 'row')}", (numbers[-1] + 1) / len(rows))
-    return said.sentences()
+    return summed_up(said)
 
 
 @threadpool_limits.wrap(limits=1)

@@ -68,13 +68,12 @@ class InPlace:
 
     def asked(self) -> Asked:
         """Return the model as a search asks it, with its probabilities where it gives them for known classes."""
-        classes = np.unique(self.target) if self.classifies else np.empty(0)
         known = getattr(self.model, "classes_", None)
         if isinstance(self.model, TableModel):
-            known = np.array(self.model.given, dtype=object) if self.model.given else None
+            known = np.array(self.model.given, dtype=object)
         proba = hasattr(self.model, "predict_proba") and self._gives_proba()
         if not self.classifies or known is None or not proba:
-            return Asked(self.predict, None, classes, self.classifies)
+            return Asked(self.predict, None, np.empty(0), self.classifies)
         own = as_targets(np.asarray(known), self.target, True)
         order = np.argsort(own)
         return Asked(self.predict, lambda rows: self._proba(rows)[:, order], own[order], True)

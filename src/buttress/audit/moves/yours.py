@@ -27,7 +27,6 @@ class Yours:
 
     name: str
     model: InPlace
-    space: Space
     columns: dict[str, str]
     on_numbers: bool
     notes: list[str]
@@ -44,7 +43,7 @@ def yours_of(
             asked = InPlace(model, space, table.target, classifies)
             asked.try_rows(space.rows(test), name)
             notes = _keep_takeable(space, asked, test, name)
-            return Yours(name, asked, space, _columns(space, classifies, options), takes_numbers(model, table), notes)
+            return Yours(name, asked, _columns(space, classifies, options), takes_numbers(model, table), notes)
     return None
 
 

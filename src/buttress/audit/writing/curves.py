@@ -66,8 +66,7 @@ def _figure(result: AuditData, key: str) -> str:
 def _top(result: AuditData, key: str) -> float:
     if result.metric == "accuracy":
         return 1.0
-    values = [y for name in result.rows for y in result.curves[key].get(name, ()) if y is not None]
-    ordered = sorted(values)
+    ordered = sorted(y for name in result.rows for y in result.curves[key].get(name, ()) if y is not None)
     return 1.05 * ordered[int(0.9 * (len(ordered) - 1))] or 1.0  # one estimator that fails must not flatten the others
 
 

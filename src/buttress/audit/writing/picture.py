@@ -27,8 +27,7 @@ def draw(result: AuditData, axes: "Sequence[Axes] | None" = None) -> "Figure":
     curves = [key for key in SAYS if key in result.curves]
     with mpl.rc_context({"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "buttress"}):
         if axes is None:
-            width = INCHES_A_CURVE * len(curves)
-            figure = Figure(figsize=(width, HEIGHT), layout="constrained")
+            figure = Figure(figsize=(INCHES_A_CURVE * len(curves), HEIGHT), layout="constrained")
             axes = figure.subplots(1, len(curves), squeeze=False)[0]
         for ax, key in zip(axes, curves, strict=False):
             _draw_curve(ax, result, key)
