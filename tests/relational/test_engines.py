@@ -15,13 +15,13 @@ from relational_storage import in_database, store
 from buttress.relational import EntityFeatures, Join, RelationalLinearSVC, SourceLostError, Table
 from buttress.relational.command import connect, explain_file, fit_file, read_join, summary
 from buttress.relational.counting.grid import grid_oracle
-from buttress.relational.counting.margins import hinge, logistic
+from buttress.relational.counting.margins import hinge, margin_loss
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.databases import select
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
 from buttress.relational.sql.oracle import SqlOracle
 
-BOTH = (hinge(0.1), logistic())
+BOTH = (hinge(0.1), margin_loss("logistic"))
 VARIANTS = [{}, {"weights": True}, {"left": True}]
 HOSTILE = ['select', 'order', 'a"b', "it's", "x; DROP TABLE t0; --", "naïve", "名前", "two words", "a`b", "tab\there",
            "new\nline", "a.b", "%s", "{x}", "back\\slash", "😀", "--", "/*", "$1", ":name", "(", "NULL", "é" * 20]
@@ -101,7 +101,7 @@ def test_spark_agrees_and_counts_the_rows_that_it_began_with(spark, monkeypatch)
         return call(self, *arguments)
 
     monkeypatch.setattr(SqlOracle, "at_step", meddled)
-    check_parity(here, there, losses=[logistic()])
+    check_parity(here, there, losses=[margin_loss("logistic")])
     assert spark.table(f"`{a}`").count() == 0
     gc.collect()
     assert not [view.name for view in spark.catalog.listTables() if view.name.startswith("buttress_")]

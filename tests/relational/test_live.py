@@ -409,8 +409,9 @@ def test_a_small_join_in_a_database_is_listed(how, row_weight):
     oracle = SqlOracle(join, per_label_row=row_weight == "label_row")
     listed = oracle.listed()
     assert listed.total == pytest.approx(oracle.total, rel=1e-12)
-    from buttress.relational.counting.margins import logistic
-    np.testing.assert_allclose(listed(beta, logistic()).b, oracle.at_step(beta, logistic(), 1e-6).b, atol=1e-5)
+    from buttress.relational.counting.margins import margin_loss
+    loss = margin_loss("logistic")
+    np.testing.assert_allclose(listed(beta, loss).b, oracle.at_step(beta, loss, 1e-6).b, atol=1e-5)
 
 
 SLOW_QUERIES = {

@@ -8,7 +8,7 @@ from relational_storage import in_database
 from buttress import load, save
 from buttress.relational import Join, RelationalLinearSVC, Table, explain
 from buttress.relational.counting.grid import grid_oracle
-from buttress.relational.counting.margins import logistic
+from buttress.relational.counting.margins import margin_loss
 from buttress.relational.plan.plan import Encoding
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
@@ -70,7 +70,7 @@ def test_databases_fill_and_scale_alike(duckdb_connection, postgres, missing, sc
             assert mine.names == theirs.names
             np.testing.assert_allclose(theirs.scale, mine.scale, rtol=1e-13)
             assert theirs.fills == pytest.approx(mine.fills, rel=1e-12)
-        one, other = sql.at_step(beta, logistic(), 1e-5), grid.at_step(beta, logistic(), 1e-5)
+        one, other = sql.at_step(beta, margin_loss("logistic"), 1e-5), grid.at_step(beta, margin_loss("logistic"), 1e-5)
         np.testing.assert_allclose(one.b, other.b, atol=1e-5)
 
 

@@ -10,7 +10,7 @@ from relational_storage import in_database, in_spark, store
 
 from buttress.relational import EntityFeatures, Join, RelationalLinearSVC, Table
 from buttress.relational.counting.grid import grid_oracle
-from buttress.relational.counting.margins import logistic
+from buttress.relational.counting.margins import margin_loss
 from buttress.relational.plan.plan import weigh
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
@@ -212,10 +212,10 @@ def check_pass(join, there):
     X, y, _ = design(join, plan, rows)
     weigh(plan, "label_row", None)
     beta = np.random.default_rng(0).normal(size=plan.width)
-    wanted = grid_oracle(plan, fold=False).at_step(beta, logistic(), 0.0371)
+    wanted = grid_oracle(plan, fold=False).at_step(beta, margin_loss("logistic"), 0.0371)
     sql = SqlOracle(there, per_label_row=True)
     for oracle in (sql, streamed(sql, 100)):
-        found = oracle.at_step(beta, logistic(), 0.0371)
+        found = oracle.at_step(beta, margin_loss("logistic"), 0.0371)
         assert found.a == pytest.approx(wanted.a, abs=1e-12)
         np.testing.assert_allclose(found.b, wanted.b, atol=1e-12)
     assert sql.listed().total == pytest.approx(sql.total, rel=1e-12)

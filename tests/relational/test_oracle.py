@@ -112,7 +112,7 @@ def test_lists_are_the_sums_of_their_rows(width, leaf, monkeypatch):
         np.testing.assert_allclose(out.mass[held], list(expected.values()), rtol=1e-12)
     ways = ("_packed", "_in_order")
     called = parts_called(monkeypatch, compiled.block_up, ways, q, w, start, key, *one, 2 * width, *again.arrays)
-    assert called == ({"_packed"} if width == 3 else {"_in_order"})
+    assert "_packed" in called if width == 3 else called == {"_in_order"}
 
 
 def test_the_root_meets_every_entry_of_its_rows_lists():

@@ -6,13 +6,13 @@ from relational_problems import design, joined, materialise, random_join
 from relational_storage import in_database
 
 from buttress.relational import Join, Table
-from buttress.relational.counting.margins import HINGE_WIDTHS, evaluation, hinge, logistic
+from buttress.relational.counting.margins import HINGE_WIDTHS, evaluation, hinge, margin_loss
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.databases import select
 from buttress.relational.sources.dialects import POSTGRES
 from buttress.relational.sql.oracle import SqlOracle
 
-LOSSES = (hinge(), hinge(HINGE_WIDTHS[0]), hinge(0.4), logistic())
+LOSSES = (hinge(), hinge(HINGE_WIDTHS[0]), hinge(0.4), margin_loss("logistic"))
 STEPS = (0.0371, 1e-4, 0.3, 0.05)  # of each loss
 
 

@@ -14,7 +14,7 @@ from relational_storage import in_database, in_spark
 from buttress import InterruptedWarning, NotConvergedWarning
 from buttress.relational import Join, RelationalLinearSVC, SourceLostError, Table
 from buttress.relational.counting.grid import GridOracle, grid_oracle
-from buttress.relational.counting.margins import logistic
+from buttress.relational.counting.margins import margin_loss
 from buttress.relational.plan.plan import weigh
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.databases import select
@@ -32,7 +32,7 @@ def check_weighing(join, there, row_weight, class_weight):
     grid = grid_oracle(plan, fold=False)
     assert sql.total == pytest.approx(grid.total, rel=1e-12)
     beta = np.random.default_rng(0).normal(size=plan.width)
-    a, b = sql.at_step(beta, logistic(), 0.0371), grid.at_step(beta, logistic(), 0.0371)
+    a, b = sql.at_step(beta, margin_loss("logistic"), 0.0371), grid.at_step(beta, margin_loss("logistic"), 0.0371)
     assert a.a == pytest.approx(b.a, abs=1e-12)
     np.testing.assert_allclose(a.b, b.b, atol=1e-12)
 
@@ -87,7 +87,7 @@ def assert_bounds_close_in(oracle, beta, loss):
     be rounded in other places: only what is left at small steps is the same.
     """
     for step in (0.3, 0.0371, 4e-3):
-        found = oracle.at_step(beta, logistic(), step)
+        found = oracle.at_step(beta, margin_loss("logistic"), step)
         assert found.lower <= loss <= found.upper
         assert found.upper - found.lower <= 20 * step
 
@@ -227,7 +227,7 @@ def test_lists_that_do_not_fit_are_refused_or_not_refined():
     with pytest.raises(MemoryError, match="Raise memory_limit"):
         RelationalLinearSVC(memory_limit=0.002, n_samples=1000, random_state=0).fit(join)
     oracle = grid_oracle(prepare(join), memory=2.0)
-    oracle(np.ones(oracle.width), logistic(), 1024)
+    oracle(np.ones(oracle.width), margin_loss("logistic"), 1024)
     assert not oracle.can_refine
     with pytest.warns(NotConvergedWarning):
         model = RelationalLinearSVC(memory_limit=2.0, tol=1e-9, n_samples=1000, max_iter=12, random_state=0).fit(join)

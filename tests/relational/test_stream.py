@@ -18,7 +18,7 @@ from buttress import NotConvergedWarning
 from buttress.relational import Join, RelationalLinearSVC, SourceChangedError, Table, explain, memory, stream
 from buttress.relational.counting import grid as grid_module
 from buttress.relational.counting.grid import GridOracle, grid_oracle
-from buttress.relational.counting.margins import hinge, logistic
+from buttress.relational.counting.margins import hinge, margin_loss
 from buttress.relational.plan import prepare as prepare_module
 from buttress.relational.plan.plan import weigh
 from buttress.relational.plan.prepare import prepare
@@ -50,7 +50,7 @@ def check_pass(join, there, row_weight="join", class_weight=None):
     oracle = stream_of(there, row_weight, class_weight)
     assert oracle.total == pytest.approx(grid.total, rel=1e-12)
     beta = np.random.default_rng(0).normal(size=plan.width)
-    for loss in (logistic(), hinge(0.05)):
+    for loss in (margin_loss("logistic"), hinge(0.05)):
         a, b = oracle.at_step(beta, loss, 0.0371), grid.at_step(beta, loss, 0.0371)
         assert (a.a, a.lower, a.upper) == pytest.approx((b.a, b.lower, b.upper), abs=1e-12)
         np.testing.assert_allclose(a.b, b.b, atol=1e-12)
@@ -151,7 +151,7 @@ def test_a_cycle_is_streamed():
     plan = prepare(join)
     X, y, weight = design(join, plan, materialise(join))
     beta = np.random.default_rng(0).normal(size=plan.width)
-    found = stream_of(join).at_step(beta, logistic(), 1e-3)
+    found = stream_of(join).at_step(beta, margin_loss("logistic"), 1e-3)
     loss = weight @ np.logaddexp(0, -y * (X @ beta)) / weight.sum()
     assert found.lower <= loss <= found.upper
     assert found.upper - found.lower < 1e-2

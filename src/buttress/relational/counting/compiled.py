@@ -38,31 +38,6 @@ def _inserted(bins: Index, mass: Array, first: int, last: int, z: int, v: float)
 
 
 @_inline
-def _extent(q: Index, key: Index, first: int, last: int, begin: Index, end: Index, bins: Index, mass: Array,
-            width: int) -> tuple[int, int]:
-    """Return the number of entries of the rows [first, last), and of the bins that they span."""
-    low = width
-    high = -1
-    entries = 0
-    for t in range(first, last):
-        if end[key[t]] > begin[key[t]]:
-            low = min(low, q[t] + bins[begin[key[t]]])
-            high = max(high, q[t] + bins[end[key[t]] - 1])
-            entries += end[key[t]] - begin[key[t]]
-    return entries, high - low + 1
-
-
-@_inline
-def _few(q: Index, key: Index, first: int, last: int, begin: Index, end: Index, bins: Index, mass: Array,
-         width: int) -> bool:
-    """Say whether the rows [first, last) have so few entries that sorting them takes fewer steps than their bins."""
-    if (last - first) * (last - first) > width:
-        return False
-    entries, span = _extent(q, key, first, last, begin, end, bins, mass, width)
-    return entries * entries < span
-
-
-@_inline
 def _in_order(q: Index, w: Array, key: Index, first: int, last: int, begin: Index, end: Index, bins: Index,
               mass: Array, out_bins: Index, out_mass: Array, out_begin: int) -> int:
     """Make the list of the rows [first, last), its entries put in order one by one; return where it ends."""
@@ -90,12 +65,15 @@ def block_up(q: Index, w: Array, start: Index, key: Index, begin: Index, end: In
              width: int, out_begin: Index, out_end: Index, out_bins: Index, out_mass: Array) -> None:
     """Lists of a block's keys: shift the list that each row consults by its bin, weigh it, add up per key.
 
-    Entries are added up in a dense array, or sorted where they are few beside the bins that they span.
+    Entries are added up in a dense array, or sorted where that takes fewer steps than there are bins.
     """
     acc = np.zeros(width)
     for k in range(start.size - 1):
         out_begin[k] = out_end[k - 1] if k else 0
-        if start[k + 1] - start[k] == 1 or _few(q, key, start[k], start[k + 1], begin, end, bins, mass, width):
+        entries = 0
+        for t in range(start[k], start[k + 1]):
+            entries += end[key[t]] - begin[key[t]]
+        if start[k + 1] - start[k] == 1 or 0 < entries * entries < width:
             out_end[k] = _in_order(q, w, key, start[k], start[k + 1], begin, end, bins, mass, out_bins, out_mass,
                                    out_begin[k])
             continue

@@ -54,34 +54,21 @@ def hinge(width: float = 0.0) -> MarginLoss:
     return MarginLoss("hinge", value, slope, slope, smooth)
 
 
-def squared_hinge() -> MarginLoss:
-    """Return max(0, 1 - z)^2."""
-
-    def value(z: Array) -> Array:
-        return np.maximum(0, 1 - z) ** 2
-
-    def slope(z: Array) -> Array:
-        return 2 * np.maximum(0, 1 - z)
-
-    return MarginLoss("squared_hinge", value, slope, lambda z: value(z) + z * slope(z), value)
+def _smooth(name: str, value: Callable[[Array], Array], slope: Callable[[Array], Array]) -> MarginLoss:
+    """Return a loss with a slope everywhere, which needs no smoothing."""
+    return MarginLoss(name, value, slope, lambda z: value(z) + z * slope(z), value)
 
 
-def logistic() -> MarginLoss:
-    """Return log(1 + exp(-z))."""
-
-    def value(z: Array) -> Array:
-        return np.logaddexp(0, -z)
-
-    def slope(z: Array) -> Array:
-        return expit(-z)
-
-    return MarginLoss("logistic", value, slope, lambda z: value(z) + z * slope(z), value)
+NAMES = {
+    "squared_hinge": _smooth("squared_hinge", lambda z: np.maximum(0, 1 - z) ** 2, lambda z: 2 * np.maximum(0, 1 - z)),
+    "logistic": _smooth("logistic", lambda z: np.logaddexp(0, -z), lambda z: expit(-z)),
+}
 
 
 def margin_loss(name: str, width: float = 0.0) -> MarginLoss:
-    """Return a loss by name: hinge, squared_hinge or logistic."""
-    check_option("loss", name, ("hinge", "squared_hinge", "logistic"))
-    return hinge(width) if name == "hinge" else {"squared_hinge": squared_hinge, "logistic": logistic}[name]()
+    """Return a loss by name: hinge, squared_hinge max(0, 1 - z)^2, or logistic log(1 + exp(-z))."""
+    check_option("loss", name, ("hinge", *NAMES))
+    return hinge(width) if name == "hinge" else NAMES[name]
 
 
 @dataclass(frozen=True)

@@ -194,22 +194,23 @@ class RankOracle:
             row = np.arange(block.n_rows)
             return make_sketch(owner, n_lists, score, score, w, row, np.full(len(row), -1), self.stage_error)
         op, key = block.lists[0]
-        row, entry = expand(key, sketches[op].end)
-        below = sketches[op]
-        return make_sketch(owner[row], n_lists, score[row] + below.high[entry], score[row] + below.mean[entry],
-                           w[row] * below.mass[entry], row, entry, self.stage_error)
+        return self._consulting(owner, n_lists, (score, score, w), np.arange(block.n_rows), key, sketches[op])
 
     def _product(self, product: Product, sketches: list[Sketch]) -> Sketch:
-        """Pairs of groups; ``row`` is the first list's entry, ``entry`` the second's."""
+        """Pairs of groups: those of the first lists as rows that consult the second."""
         one = sketches[product.left]
-        two = sketches[product.right]
         pair, first = expand(product.keys[0], one.end)
-        at, second = expand(product.keys[1][pair], two.end)
-        pair = pair[at]
-        first = first[at]
-        return make_sketch(pair, len(product.keys[0]), one.high[first] + two.high[second],
-                           one.mean[first] + two.mean[second], one.mass[first] * two.mass[second], first, second,
-                           self.stage_error)
+        groups = one.high[first], one.mean[first], one.mass[first]
+        return self._consulting(pair, len(product.keys[0]), groups, first, product.keys[1][pair],
+                                sketches[product.right])
+
+    def _consulting(self, owner: Index, n_lists: int, rows: tuple[Array, Array, Array], numbers: Index, key: Index,
+                    below: Sketch) -> Sketch:
+        """Return the lists of rows (largest and mean score, weight), called ``numbers``, with those they consult."""
+        at, entry = expand(key, below.end)
+        high, mean, mass = (part[at] for part in rows)
+        return make_sketch(owner[at], n_lists, high + below.high[entry], mean + below.mean[entry],
+                           mass * below.mass[entry], numbers[at], entry, self.stage_error)
 
     def _down(self, label: float, sketches: list[Sketch], adjoint: list[Array],
               work: list[tuple[Block, Array]]) -> None:

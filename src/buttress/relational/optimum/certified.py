@@ -166,12 +166,9 @@ def certify(climb: Climber, start: Array) -> Steps:
 
 def polish(climb: Climber) -> Steps:
     """Minimise the smoothed loss by L-BFGS from the best point, one width of the rounded hinge after the other."""
-    if climb.loss != "hinge":
-        yield from _polish_smoothed(climb, 0.0, 10 * POLISH_CALLS)  # a loss that is smooth has one stage only
-        climb.refine()
-        return
-    for width in HINGE_WIDTHS:
-        yield from _polish_smoothed(climb, width, POLISH_CALLS)
+    rounded = climb.loss == "hinge"
+    for width in HINGE_WIDTHS if rounded else (0.0,):  # a loss that is smooth has one stage only
+        yield from _polish_smoothed(climb, width, POLISH_CALLS if rounded else 10 * POLISH_CALLS)
         climb.refine()
 
 

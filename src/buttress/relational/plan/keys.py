@@ -91,10 +91,6 @@ def _codes(parts: Sequence[Column]) -> list[Index]:
         everything = _one_type([values for values in kept if len(values)] or kept[:1])  # all NULL has no type
         flat = np.unique(everything, return_inverse=True)[1].reshape(-1)
         numbered = np.split(flat, np.cumsum([len(values) for values in kept])[:-1])
-    return _with_null(parts, numbered)
-
-
-def _with_null(parts: Sequence[Column], numbered: Sequence[NDArray[Any]]) -> list[Index]:
     out = []
     for part, code in zip(parts, numbered):
         full = np.full(len(part.values), -1, dtype=np.int64)

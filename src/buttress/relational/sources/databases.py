@@ -224,21 +224,23 @@ def _cancel(connection: Connection, dialect: Dialect) -> None:
         connection.sparkContext.cancelAllJobs()
 
 
+ADVICE = {  # by what the text of an error holds, its kind too
+    "statement timeout": "The connection's own statement_timeout ended it. Raise it for this session (SET "
+                         "statement_timeout = 0), or use max_time.",
+    "permission denied": "Ask for SELECT on the columns in use; no others are read.",
+    "operator does not exist": "The database does not compare these types of keys. Cast one of them in a view, or use "
+                               "engine='memory'.",
+    "infinity": "Write a date between the years 1 and 9999 in its place, such as one before all others, or NULL for "
+                "what is never known, in a view.",
+    "out of memory": "Give it more memory (for files and frames: raise memory_limit), or room on disk to spill to.",
+}
+
+
 def _fix(error: Exception) -> str:
-    text = str(error).lower()
-    if "statement timeout" in text:
-        return ("The connection's own statement_timeout ended it. Raise it for this session (SET statement_timeout = 0)"
-                ", or use max_time.")
-    if "permission denied" in text:
-        return "Ask for SELECT on the columns in use; no others are read."
-    if "operator does not exist" in text:
-        return "The database does not compare these types of keys. Cast one of them in a view, or use engine='memory'."
-    if "infinity" in text:
-        return ("Write a date between the years 1 and 9999 in its place, such as one before all others, or NULL for "
-                "what is never known, in a view.")
-    if "OutOfMemory" in type(error).__name__ or "out of memory" in text:
-        return "Give it more memory (for files and frames: raise memory_limit), or room on disk to spill to."
-    return remedy(error, "FILE").strip() or "Check the connection and that its tables still exist, then fit again."
+    kind = type(error).__name__.replace("OutOfMemory", "out of memory")
+    known = next((fix for words, fix in ADVICE.items() if words in f"{kind} {error}".lower()), "")
+    return known or remedy(error, "FILE").strip() or (
+        "Check the connection and that its tables still exist, then fit again.")
 
 
 def reason(error: Exception) -> str:
