@@ -6,14 +6,14 @@ from functools import partial
 import numpy as np
 
 from buttress._arrays import Place, to_numpy
-from buttress._callbacks import showing, with_callbacks
+from buttress._callbacks import with_callbacks
 from buttress._checks import Array, check_count
 from buttress._documented import CERTIFIED, advises
 from buttress._state import Attribute, State
-from buttress._types import BoundsLike, MatrixLike, RandomStateLike, VectorLike
+from buttress._types import MatrixLike, VectorLike
 from buttress.adversarial.held_out import Scored, hinge_held_out
 from buttress.adversarial.linear import AdversarialLinearSVC
-from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem, check_landmarks
+from buttress.adversarial.machine import MOST_CENTRES, LandmarkMachine, Problem, check_landmarks
 from buttress.certainty.probabilities import Certainty
 from buttress.certificates.region import Attacker
 from buttress.certificates.relaxation import RadialLines, can_relax
@@ -21,8 +21,8 @@ from buttress.expansion import KernelExpansion
 from buttress.features import landmarks
 from buttress.kernels import Radial
 from buttress.solvers.gradient.certified_hinge import Regions, SplitMachine, bounds_of, certified_descent
-from buttress.solvers.run import all_or_nothing, run
-from buttress.threats import Region, ThreatModel
+from buttress.solvers.run import all_or_nothing
+from buttress.threats import Region
 
 BATCH = 250  # rows of one Adam iteration
 STILL = 0.1  # of the widest move: the unit of columns that hardly move in the linear start, for its conditioning
@@ -31,7 +31,7 @@ START_TOL = 1e-3  # relative duality gap of the linear machine at which training
 
 @advises(**CERTIFIED)
 @dataclass(kw_only=True, eq=False, repr=False)
-class CertifiedSVC(AttackedMachine):
+class CertifiedSVC(LandmarkMachine):
     """Kernel support vector classifier trained on what can be proven of it within a radius.
 
     With a linear part, f(x) = sum_j (p_j - q_j) k(x, z_j) + W'x + b with p, q >= 0, lines below and above the kernel's
@@ -82,19 +82,12 @@ class CertifiedSVC(AttackedMachine):
     """
 
     _state = State(
-        Attribute("landmarks_", "finite", "n_landmarks, n_features", "The centres."),
         Attribute("certified_margin_", "real", "n_rows",
                   "L of the training rows; where it is positive, no attack within eps changes the class."),
-        Attribute("n_iter_", "count", meaning="Iterations."),
-        Attribute("converged_", "bool", meaning="Whether all iterations were made."),
         Attribute("history_", "history", meaning="The objective is divided by C n."))
 
     n_landmarks: int | None = MOST_CENTRES
-    bounds: BoundsLike | None = None
-    threat: ThreatModel | None = None
     max_iter: int = 300
-    random_state: RandomStateLike = None
-    device: str | None = None
 
     @all_or_nothing
     @with_callbacks
@@ -116,8 +109,6 @@ class CertifiedSVC(AttackedMachine):
         contrasts = problem.contrasts[problem.codes]
         regions = regions_of(kernel, problem.X, Z, problem.region, contrasts)
         machine = self._train(problem, linear, Z, regions)
-        self.expansion_ = _expansion(kernel, Z, machine)
-        self.landmarks_ = Z
         self.certified_margin_ = bounds_of(regions, Z, machine)
         self._certainty = Certainty(partial(hinge_held_out, Scored.of(problem), self.expansion_,
                                             self.certified_margin_, problem.X.mean(axis=0), self.C))
@@ -155,18 +146,12 @@ class CertifiedSVC(AttackedMachine):
                                   place(kernel(Z, Z)), SplitMachine(*map(place, parts)), ridge=1 / (self.C * len(X)),
                                   linear_ridge=1 / (self.C * len(X) * unit**2), batch=BATCH, iterations=self.max_iter,
                                   rng=problem.rng, left=problem.clock)
-        report = showing(problem.report,
-                         lambda step: {"expansion_": _expansion(kernel, Z, _original(step.state, middle, unit))})
-        outcome = run(steps, max_iter=self.max_iter, max_time=problem.clock(), progress=self.progress,
-                      name="certified training", callback=report, warn=("max_time",))
-        self.n_iter_ = outcome.n_iter
-        self.converged_ = outcome.converged
-        self.history_ = outcome.history
-        return _original(outcome.state, middle, unit)
 
+        def expansion(state: SplitMachine) -> KernelExpansion:
+            machine = _original(state, middle, unit)
+            return KernelExpansion(kernel, Z, machine.p - machine.q, machine.b, machine.W)
 
-def _expansion(kernel: Radial, Z: Array, machine: SplitMachine) -> KernelExpansion:
-    return KernelExpansion(kernel, Z, machine.p - machine.q, machine.b, machine.W)
+        return _original(self._trained(problem, steps, expansion, "certified training"), middle, unit)
 
 
 def _original(state: SplitMachine, middle: Array, unit: float) -> SplitMachine:

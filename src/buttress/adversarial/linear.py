@@ -167,18 +167,14 @@ class FreeRangeSVC(AttackedPlane[BoxMoves]):
         check_option("attacked_class", self.attacked_class, ("positive", "both"))
 
     def _moves(self, X: Array) -> BoxMoves:
-        low, high = self._limits(X)
-        return BoxMoves(low, high, self.C_f, self.attacked_class == "both")
-
-    def _limits(self, X: Array) -> tuple[Array, Array]:
-        """Return the least and largest value of each feature, or the given bounds, which must contain every row."""
+        both = self.attacked_class == "both"
         if self.bounds is None:
-            return X.min(axis=0), X.max(axis=0)
-        low, high = check_box(self.bounds, X, finite=True)
+            return BoxMoves(X.min(axis=0), X.max(axis=0), self.C_f, both)
+        low, high = check_box(self.bounds, X, finite=True)  # which must contain every row
         if low.ndim > 1 or high.ndim > 1:
             raise ValueError(f"bounds must be numbers or arrays of shape ({X.shape[1]},), a limit a feature. Got "
                              f"shapes {low.shape} and {high.shape}.")
-        return np.broadcast_to(low, X.shape[1:]), np.broadcast_to(high, X.shape[1:])
+        return BoxMoves(np.broadcast_to(low, X.shape[1:]), np.broadcast_to(high, X.shape[1:]), self.C_f, both)
 
     def _steps(self, X: Array, y: Array, c: Array, moves: BoxMoves, units: Units) -> Steps:
         low, high = (units.scaled(end) for end in (moves.low, moves.high))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
 from buttress._arrays import check_device
-from buttress._callbacks import CallbackSupportMixin, Report, step_callback
+from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback
 from buttress._checks import (
     Array,
     check_classes,
@@ -21,13 +22,13 @@ from buttress._checks import (
 )
 from buttress._predicting import ExpansionPredictions
 from buttress._state import Attribute, State
-from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress.attacks.collapse import warn_if_given_up
 from buttress.certainty.probabilities import Probabilities
-from buttress.expansion import class_contrasts, winners
+from buttress.expansion import KernelExpansion, class_contrasts, winners
 from buttress.kernels import Kernel, KernelLike, as_kernel
-from buttress.solvers.run import countdown
-from buttress.threats import Region, region_of
+from buttress.solvers.run import Steps, countdown, run
+from buttress.threats import Region, ThreatModel, region_of
 
 MOST_CENTRES = 300  # the default
 
@@ -100,6 +101,35 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
         predicted = winners(self.expansion_(problem.X), problem.contrasts)
         warn_if_given_up(type(self).__name__, predicted, problem.X, problem.codes,
                          problem.region.eps)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LandmarkMachine(AttackedMachine):
+    """A machine whose centres are some of the rows, or come from them, trained by a number of iterations."""
+
+    _state = State(
+        Attribute("landmarks_", "finite", "n_landmarks, n_features", "The centres."),
+        Attribute("n_iter_", "count", meaning="Iterations."),
+        Attribute("converged_", "bool", meaning="Whether all iterations were made."))
+
+    bounds: BoundsLike | None = None
+    threat: ThreatModel | None = None
+    random_state: RandomStateLike = None
+    device: str | None = None
+
+    def _trained(
+        self, problem: Problem, steps: Steps, expansion: Callable[[Any], KernelExpansion], name: str
+    ) -> Any:
+        """Run the training, set what it leaves, and return the machine of which ``expansion`` makes the model."""
+        report = showing(problem.report, lambda step: {"expansion_": expansion(step.state)})
+        outcome = run(steps, max_iter=self.max_iter, max_time=problem.clock(), callback=report, progress=self.progress,
+                      name=name, warn=("max_time",))
+        self.expansion_ = expansion(outcome.state)
+        self.landmarks_ = self.expansion_.centers
+        self.n_iter_ = outcome.n_iter
+        self.converged_ = outcome.converged
+        self.history_ = outcome.history
+        return outcome.state
 
 
 def check_landmarks(n_landmarks: int | None) -> None:

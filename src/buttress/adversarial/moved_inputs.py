@@ -8,23 +8,20 @@ import numpy as np
 from scipy.linalg import solve
 
 from buttress._arrays import Place, namespace, place_of, to_numpy
-from buttress._callbacks import showing, with_callbacks
+from buttress._callbacks import with_callbacks
 from buttress._checks import Array, check_count, check_option
 from buttress._documented import ATTACKED_INPUTS, advises
 from buttress._state import Attribute, State
-from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rows, VectorLike
+from buttress._types import MatrixLike, Rows, VectorLike
 from buttress.adversarial.held_out import Scored, cross_entropy_held_out
-from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem, check_landmarks
+from buttress.adversarial.machine import MOST_CENTRES, LandmarkMachine, Problem, check_landmarks
 from buttress.attacks.ball import direction, into_ball, random_in_ball
 from buttress.attacks.gradient import REACH
 from buttress.certainty.probabilities import Certainty
 from buttress.expansion import KernelExpansion
 from buttress.features import NystroemMap, landmarks, nystroem
-from buttress.kernels import Radial
-from buttress.kernels.named import Scaled
-from buttress.solvers.gradient.worst_inputs import StretchedMachine, Trained, joint_descent, kernel_of, score_slopes
-from buttress.solvers.run import all_or_nothing, run
-from buttress.threats import ThreatModel
+from buttress.solvers.gradient.worst_inputs import StretchedMachine, joint_descent, kernel_of, score_slopes
+from buttress.solvers.run import all_or_nothing
 
 BATCH = 128  # rows of one Adam iteration
 CENTRES_A_CLASS = 50  # the default of n_landmarks, where that is more than 300
@@ -37,7 +34,7 @@ UNIFORM_FROM = 100_000
 
 @advises(**ATTACKED_INPUTS)
 @dataclass(kw_only=True, eq=False, repr=False)
-class AdversarialSVC(AttackedMachine):
+class AdversarialSVC(LandmarkMachine):
     """Kernel support vector classifier trained on the worst inputs within a radius that gradient steps find.
 
     With f(x) = sum_j a_j k(x, z_j) + b it minimises over a, b and, for kernels of a distance, the centres z too,
@@ -101,19 +98,12 @@ class AdversarialSVC(AttackedMachine):
     """
 
     _state = State(
-        Attribute("landmarks_", "finite", "n_landmarks, n_features", "The centres."),
-        Attribute("n_iter_", "count", meaning="Iterations."),
-        Attribute("converged_", "bool", meaning="Whether all iterations were made."),
         Attribute("history_", "history", meaning="The objective is divided by C n, on at most 250 rows."))
 
     C: float = 10.0
     n_landmarks: int | str | None = "auto"
-    bounds: BoundsLike | None = None
-    threat: ThreatModel | None = None
     attack_steps: int = 5
     max_iter: int = 400
-    random_state: RandomStateLike = None
-    device: str | None = None
 
     @all_or_nothing
     @with_callbacks
@@ -149,22 +139,13 @@ class AdversarialSVC(AttackedMachine):
         place = Place(self.device, "float32" if problem.X.size >= SINGLE_FROM else "float64")
         attack = attack_of(self, problem, place)
         steps = joint_descent(kernel, attack.X, attack.V, StretchedMachine(*map(place, vars(start).values())), C=self.C,
-                              worst=attack, batch=BATCH, iterations=self.max_iter,
-                              trained=Trained(isinstance(kernel, Radial), isinstance(kernel, Scaled)), rng=problem.rng,
-                              left=problem.clock)
+                              worst=attack, batch=BATCH, iterations=self.max_iter, rng=problem.rng, left=problem.clock)
 
         def expansion(machine: StretchedMachine) -> KernelExpansion:
             coef, intercept, centers, _ = (to_numpy(part).astype(np.float64) for part in vars(machine).values())
             return KernelExpansion(kernel_of(kernel, machine), centers, coef, intercept)
 
-        report = showing(problem.report, lambda step: {"expansion_": expansion(step.state)})
-        outcome = run(steps, max_iter=self.max_iter, max_time=problem.clock(), callback=report,
-                      progress=self.progress, name="adversarial training", warn=("max_time",))
-        self.expansion_ = expansion(outcome.state)
-        self.landmarks_ = self.expansion_.centers
-        self.n_iter_ = outcome.n_iter
-        self.converged_ = outcome.converged
-        self.history_ = outcome.history
+        self._trained(problem, steps, expansion, "adversarial training")
 
 
 def ridge_start(phi: NystroemMap, X: Array, codes: Rows, contrasts: Array) -> StretchedMachine:
@@ -215,7 +196,7 @@ class Attack:
         moved = self._into(rows, X, offset, radius)
         for _ in range(steps):
             point = at(moved)
-            _, pull = score_slopes(point, machine, V)
+            _, pull = score_slopes(point.values, machine, V)
             down = direction(point.gradient(pull @ machine.coef.T), self.norm)
             down *= -length
             down += moved

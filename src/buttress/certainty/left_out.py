@@ -71,11 +71,6 @@ def hinge_slopes(y: Array, u: Array, weight: Array) -> Slopes:
     return Slopes(-y * share, np.where(np.abs(u) < band, 0.5 / band, 0.0))
 
 
-def squared_hinge_slopes(y: Array, u: Array) -> Slopes:
-    """Return those of max(0, u)^2."""
-    return Slopes(-2 * y * np.maximum(u, 0), np.where(u > 0, 2.0, 0.0))
-
-
 def one_step(scores: Array, slopes: Slopes, weight: Array, h: Array, groups: Rows | None) -> Array:
     """Return the scores (n,) of each row left out with its equals, from their leverages h."""
     together = group_sums(groups, weight)
@@ -153,7 +148,10 @@ def left_out_scores(
     """
     scores = np.asarray(problem.X @ w + b)
     u = problem.margin - problem.y * scores
-    slopes = squared_hinge_slopes(problem.y, u) if problem.squared else hinge_slopes(problem.y, u, problem.bound)
+    if problem.squared:
+        slopes = Slopes(-2 * problem.y * np.maximum(u, 0), np.where(u > 0, 2.0, 0.0))
+    else:
+        slopes = hinge_slopes(problem.y, u, problem.bound)
     h = leverages(problem.X, problem.bound * slopes.second, ridge, intercept=problem.intercept, groups=groups)
     if multipliers is not None and not problem.squared:
         pull = group_sums(groups, multipliers) / group_sums(groups, problem.bound)

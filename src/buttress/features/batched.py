@@ -4,6 +4,7 @@ Each use is one pass over the batches. Sums over rows are added where the batche
 known of each row (targets, weights, values) is here, one number a row.
 """
 
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
@@ -46,7 +47,7 @@ class BatchedRows:
         wanted, place = np.unique(numbers, return_inverse=True)
         here = np.zeros(self.shape[0], dtype=bool)
         here[wanted] = True
-        return np.concatenate(self.batches.each(_rows_at, here))[place]
+        return np.concatenate(self.batches.each(operator.getitem, here))[place]
 
     def keeping(self, rows: NDArray[np.intp]) -> "BatchedRows":
         """Return the matrix of the numbered rows, in their order here, still in batches."""
@@ -155,10 +156,6 @@ class BatchedFeatures:
 
 def _of_kept(function: Callable[..., Array], X: Array, here: NDArray[np.bool_], *parts: Array) -> Array:
     return function(X[here], *[part[here] for part in parts])
-
-
-def _rows_at(X: Array, here: NDArray[np.bool_]) -> Array:
-    return X[here]
 
 
 def _measured(recipe: Recipe, unit: float, X: Array) -> Array:

@@ -42,7 +42,6 @@ from buttress.solvers.run import Steps, all_or_nothing
 
 LARGEST_EXPONENT = 50  # of a Poisson mean, e^50 counts: a step that is too long would overflow with more
 LEAST_RIDGE = 1e-8  # share of the mean squared length of the rows
-GROWTH = 10  # factor between the penalties tried, until one keeps the coefficients in the ball
 RADIUS_TOL = 1e-10  # error of the logarithm of the penalty
 SHORTEST_STEP = 1e-8  # share of a Newton step: shorter ones are not taken, because the objective falls no further
 NEWTON_TOL = 1e-12  # decrease of the objective, relative to 1 + its size, at which the iteration ends
@@ -279,14 +278,13 @@ def likelihood_in_ball(X: Array, y: Array, family: Family, radius: float, start:
     beta = newton(X, y, family, least, start)
     if np.linalg.norm(beta) <= radius:
         return beta
-    most = least
-    while np.linalg.norm(newton(X, y, family, most, beta)) > radius:
-        most *= GROWTH
+    # no loss is below 0, so |beta|^2 mu / 2 is at most their sum at 0
+    most = 2 * float(family.loss(y, np.zeros(len(y))).sum()) / radius**2
 
     def excess(log_mu: float) -> float:
         return float(np.linalg.norm(newton(X, y, family, np.exp(log_mu), beta))) - radius
 
-    mu = np.exp(brentq(excess, np.log(most / GROWTH), np.log(most), xtol=RADIUS_TOL))
+    mu = np.exp(brentq(excess, np.log(least), np.log(most), xtol=RADIUS_TOL))
     beta = newton(X, y, family, mu, beta)
     return beta * min(1.0, radius / float(np.linalg.norm(beta)))
 

@@ -245,15 +245,8 @@ def crr(basis: Array, y: Array, k: int) -> Steps:
         size = max(float(np.linalg.norm(rest)), np.finfo(float).tiny)
         yield Step(b, change=float(np.linalg.norm(b - last)) / size, objective=0.5 * float(residual @ residual))
         last = b
-        b = hard_threshold(b + residual, k)
-
-
-def hard_threshold(v: Array, k: int) -> Array:
-    """Return v with all but its k largest entries, in size, set to 0."""
-    kept = np.zeros_like(v)
-    largest = np.argsort(-np.abs(v), kind="stable")[:k]
-    kept[largest] = v[largest]
-    return kept
+        b = b + residual
+        b[np.argsort(-np.abs(b), kind="stable")[k:]] = 0.0  # HT_k
 
 
 def column_basis(X: Array) -> Array:
@@ -262,26 +255,25 @@ def column_basis(X: Array) -> Array:
     return U[:, s > LEAST_SINGULAR * s[0]] if len(s) and s[0] > 0 else U[:, :0]
 
 
-def stir(X: Array, y: Array, *, weight: Array | None = None, truncation: float, growth: float) -> Steps:
+def stir(X: Array, y: Array, *, weight: Array, truncation: float, growth: float) -> Steps:
     """Yield w, shape (d,), starting at w = 0 and M = ``truncation``; the change is that of the fitted values, relative.
 
     ``weight`` (n,) counts the rows: a row of weight two is two equal rows. A stage ends when the fitted values move by
     at most 2 / (growth M), root mean square. The change is reported as infinite until 1/M is a hundredth of the median
     residual, because the truncation still affects the fit.
     """
-    counted = np.ones(len(y)) if weight is None else weight
     w = np.zeros(X.shape[1])
     M = truncation
-    size = max(norm(y, counted), np.finfo(float).tiny)
+    size = max(norm(y, weight), np.finfo(float).tiny)
     change = np.inf
     while True:
         r = np.abs(y - X @ w)
-        yield Step(w, change=change, objective=float(counted @ np.where(r > 1 / M, r, M * r**2 / 2 + 1 / (2 * M))))
-        new = weighted_least_squares(X, y, counted * np.minimum(1 / np.maximum(r, 1 / M), M))
-        moved = norm(X @ (new - w), counted)
-        middle = weighted_median(r, counted)
+        yield Step(w, change=change, objective=float(weight @ np.where(r > 1 / M, r, M * r**2 / 2 + 1 / (2 * M))))
+        new = weighted_least_squares(X, y, weight * np.minimum(1 / np.maximum(r, 1 / M), M))
+        moved = norm(X @ (new - w), weight)
+        middle = weighted_median(r, weight)
         change = moved / size if M * middle >= SMALL_TRUNCATION or middle <= EXACT_FIT * size else np.inf
-        if moved <= 2 / (growth * M) * np.sqrt(counted.sum()):
+        if moved <= 2 / (growth * M) * np.sqrt(weight.sum()):
             M *= growth
         w = new
 

@@ -129,51 +129,40 @@ def boosted(
 
 def grown(grid: Grid, g: Array, h: Array, growth: Growth, rate: float) -> Tree:
     """Return the tree that follows gradients g (n,) with second derivatives h (n,), each leaf's step times ``rate``."""
-    nodes = _Nodes()
-    waiting = [(nodes.leaf(), np.arange(len(g)), grid.first, grid.last, 0)]
+    nodes = [_Node()]
+    waiting = [(nodes[0], np.arange(len(g)), grid.first, grid.last, 0)]
     while waiting:
         node, rows, first, last, level = waiting.pop()
-        nodes.value[node] = rate * float(g[rows].sum() / (h[rows].sum() + growth.ridge))
+        node.value = rate * float(g[rows].sum() / (h[rows].sum() + growth.ridge))
         split = best_split(grid, first, last, g[rows], h[rows], growth) if level < growth.depth else None
         if split is None:
             continue
         j, place = split
-        left, right = nodes.split(node, j, float(grid.thresholds[j, place]))
+        node.feature, node.threshold = j, float(grid.thresholds[j, place])
+        node.left, node.right = len(nodes), len(nodes) + 1
+        left, right = _Node(), _Node()
+        nodes += [left, right]
         low_side, high_side = first[:, j] <= place, last[:, j] > place
         last_left, first_right = last[low_side].copy(), first[high_side].copy()
         last_left[:, j] = np.minimum(last_left[:, j], place)
         first_right[:, j] = np.maximum(first_right[:, j], place + 1)
         waiting.append((left, rows[low_side], first[low_side], last_left, level + 1))
         waiting.append((right, rows[high_side], first_right, last[high_side], level + 1))
-    return nodes.tree()
+    return Tree(
+        np.array([one.feature for one in nodes], dtype=np.intp), np.array([one.threshold for one in nodes]),
+        np.array([one.left for one in nodes], dtype=np.intp), np.array([one.right for one in nodes], dtype=np.intp),
+        np.array([[one.value] for one in nodes]))
 
 
-class _Nodes:
-    """A tree while it grows."""
+@dataclass
+class _Node:
+    """A node of a tree while it grows, a leaf until it is split."""
 
-    def __init__(self) -> None:
-        self.feature: list[int] = []
-        self.threshold: list[float] = []
-        self.left: list[int] = []
-        self.right: list[int] = []
-        self.value: list[float] = []
-
-    def leaf(self) -> int:
-        self.feature.append(0)
-        self.threshold.append(np.inf)
-        self.left.append(-1)
-        self.right.append(-1)
-        self.value.append(0.0)
-        return len(self.value) - 1
-
-    def split(self, node: int, feature: int, threshold: float) -> tuple[int, int]:
-        self.feature[node], self.threshold[node] = feature, threshold
-        self.left[node], self.right[node] = self.leaf(), self.leaf()
-        return self.left[node], self.right[node]
-
-    def tree(self) -> Tree:
-        feature, left, right = (np.array(part, dtype=np.intp) for part in (self.feature, self.left, self.right))
-        return Tree(feature, np.array(self.threshold), left, right, np.array(self.value)[:, None])
+    feature: int = 0
+    threshold: float = np.inf
+    left: int = -1
+    right: int = -1
+    value: float = 0.0
 
 
 def best_split(

@@ -153,7 +153,7 @@ def certified_descent(
     n, xp = len(regions.anchor), namespace(Z)
     judged = regions[rng.permutation(n)[:JUDGED_ROWS]]
     z, rate, kernel = flat(machine), _rates(machine), int(np.prod(machine.p.shape)) * 2
-    adam = Adam(0 * z, first_rate=FIRST_RATE, cooling=np.inf)
+    adam = Adam(z, FIRST_RATE)
     while True:
         a = machine.p - machine.q
         hinge = (1 - bounds_of(judged, Z, machine)).clip(0, None).mean()
@@ -173,6 +173,5 @@ def certified_descent(
 
 def _rates(machine: SplitMachine) -> Array:
     """Return the share of a step that each parameter takes."""
-    slow = replace(machine, p=0 * machine.p + 1, q=0 * machine.q + 1, W=0 * machine.W + LINEAR_RATE,
-                   b=0 * machine.b + LINEAR_RATE)
-    return flat(slow)
+    return flat(SplitMachine(0 * machine.p + 1, 0 * machine.q + 1, 0 * machine.W + LINEAR_RATE,
+                             0 * machine.b + LINEAR_RATE))

@@ -20,9 +20,9 @@ import numpy as np
 from buttress._arrays import namespace
 from buttress._checks import Array
 from buttress._types import Rows
-from buttress.kernels import Kernel
+from buttress.kernels import Kernel, Radial
 from buttress.kernels.named import Scaled
-from buttress.kernels.points import KernelPoint, centred
+from buttress.kernels.points import centred
 from buttress.solvers.run import SPENT, Step, Steps
 
 # Adam's running means: the share of the old value that is kept, and the least divisor. The
@@ -57,14 +57,6 @@ class StretchedMachine:
     stretch: Array
 
 
-@dataclass(frozen=True)
-class Trained:
-    """Which parameters are trained beside coefficients and intercepts."""
-
-    centers: bool
-    stretch: bool
-
-
 T = TypeVar("T")
 # (the kernel's values at any inputs, machine, row numbers, share of the radius, whether by all steps)
 # -> those rows of X, perturbed
@@ -86,12 +78,11 @@ def cross_entropy(leads: Array) -> tuple[Array, Array]:
     return xp.log(total) - least, shares / total[:, None]
 
 
-def score_slopes(point: KernelPoint, machine: StretchedMachine, V: Array) -> tuple[Array, Array]:
-    """Return the losses (n,) at a point, and minus their gradient in the scores (n, k); V (n, r, k) are contrasts."""
-    return _slopes(point.values, machine, V)
+def score_slopes(values: Array, machine: StretchedMachine, V: Array) -> tuple[Array, Array]:
+    """Return the losses (n,) at rows of these kernel values (n, m), and minus their gradient in the scores (n, k).
 
-
-def _slopes(values: Array, machine: StretchedMachine, V: Array) -> tuple[Array, Array]:
+    V (n, r, k) are the contrasts of their classes.
+    """
     scores = values @ machine.coef + machine.intercept
     losses, shares = cross_entropy((V @ scores[:, :, None])[:, :, 0])
     return losses, (shares[:, None] @ V)[:, 0]
@@ -99,7 +90,7 @@ def _slopes(values: Array, machine: StretchedMachine, V: Array) -> tuple[Array, 
 
 def joint_descent(
     kernel: Kernel, X: Array, V: Array, machine: StretchedMachine, *, C: float, worst: Worst, batch: int,
-    iterations: int, trained: Trained, rng: np.random.RandomState, left: Callable[[], float | None] = lambda: None,
+    iterations: int, rng: np.random.RandomState, left: Callable[[], float | None] = lambda: None,
 ) -> Steps:
     """Yield machines from a start; V (n, r, k) are the contrasts of each row's class.
 
@@ -109,8 +100,8 @@ def joint_descent(
     """
     n, ridge = len(X), 1 / (C * len(X))
     judged = rng.permutation(n)[:JUDGED_ROWS]
-    z, rates = flat(machine), _rates(machine, _deviation(X), trained)
-    adam = Adam(0 * z, first_rate=1.0, cooling=np.inf)
+    z, rates = flat(machine), _rates(kernel, machine, _deviation(X))
+    adam = Adam(z, 1.0)
     while True:
         objective = _objective(kernel, V, judged, machine, ridge, worst)
         yield Step(machine, objective=objective, done=adam.t >= iterations, iterations=min(adam.t, ITERATIONS))
@@ -120,7 +111,7 @@ def joint_descent(
             done = adam.t / iterations
             at = centred(kernel_of(kernel, machine), machine.centers)
             moved = worst(at, machine, rows, min(1.0, 0.1 + GROWTH * done), done >= 1 - LAST_SHARE)
-            g = _gradient(at, moved, V[rows], machine, ridge, _drawn(len(machine.coef), rng), trained)
+            g = _gradient(kernel, at, moved, V[rows], machine, ridge, _drawn(len(machine.coef), rng))
             size = min(1.0, 0.1 + done / WARM_UP) * max(0.0, 1 - done)
             step = adam.step(flat(g))
             step *= size * rates
@@ -141,13 +132,13 @@ def check_time(left: Callable[[], float | None]) -> None:
 
 def _objective(kernel: Kernel, V: Array, rows: Rows, machine: StretchedMachine, ridge: float, worst: Worst) -> float:
     at = centred(kernel_of(kernel, machine), machine.centers)
-    losses, _ = score_slopes(at(worst(at, machine, rows, 1.0, True)), machine, V[rows])
+    losses, _ = score_slopes(at(worst(at, machine, rows, 1.0, True)).values, machine, V[rows])
     K = at(machine.centers).values
     return float(losses.mean() + 0.5 * ridge * (machine.coef * (K @ machine.coef)).sum())
 
 
 def _gradient(
-    at: Any, moved: Array, V: Array, machine: StretchedMachine, ridge: float, drawn: Rows, trained: Trained
+    kernel: Kernel, at: Any, moved: Array, V: Array, machine: StretchedMachine, ridge: float, drawn: Rows
 ) -> StretchedMachine:
     """Return the gradient of the mean loss at inputs ``moved`` (n, d) and of ridge / 2 ||f||^2, as a machine.
 
@@ -157,25 +148,25 @@ def _gradient(
     n = len(moved)
     xp = namespace(moved)
     point = at(xp.concatenate([moved, machine.centers[drawn]]))
-    pull = _slopes(point.values[:n], machine, V)[1] / -n
+    pull = score_slopes(point.values[:n], machine, V)[1] / -n
     share = ridge * len(machine.coef) / len(drawn)
     weights = xp.concatenate([pull, share * machine.coef[drawn]])
     centers, stretch = 0 * machine.centers, 0 * machine.stretch
-    if trained.centers:
+    if isinstance(kernel, Radial):
         spread = weights @ machine.coef.T
         centers = point.centre_gradient(spread)
-        if trained.stretch:
+        if isinstance(kernel, Scaled):
             slopes = point.stretch_slopes(spread)
             stretch = stretch + slopes[:n].sum() + 0.5 * slopes[n:].sum()
     return StretchedMachine(point.values.T @ weights, pull.sum(0), centers, stretch)
 
 
-def _rates(machine: StretchedMachine, spread: float, trained: Trained) -> Array:
+def _rates(kernel: Kernel, machine: StretchedMachine, spread: float) -> Array:
     """Return the longest step of each parameter."""
     coef = COEF_RATE * max(LEAST_SPREAD, 3 * _deviation(machine.coef))
     return flat(StretchedMachine(0 * machine.coef + coef, 0 * machine.intercept + INTERCEPT_RATE,
-                         0 * machine.centers + (CENTRE_RATE * spread if trained.centers else 0.0),
-                         0 * machine.stretch + (STRETCH_RATE if trained.stretch else 0.0)))
+                         0 * machine.centers + (CENTRE_RATE * spread if isinstance(kernel, Radial) else 0.0),
+                         0 * machine.stretch + (STRETCH_RATE if isinstance(kernel, Scaled) else 0.0)))
 
 
 def _deviation(A: Array) -> float:
@@ -198,14 +189,13 @@ def shaped(z: Array, like: T) -> T:
 
 
 class Adam:
-    """Adam's steps, with decreasing size: running means of the gradient and of its square after t gradients."""
+    """Adam's steps, of length ``rate`` at most: running means of the gradient and of its square after t gradients."""
 
-    def __init__(self, start: Array, first_rate: float, cooling: float):
-        self.mean = 0 * start
-        self.square = 0 * start
+    def __init__(self, like: Array, rate: float):
+        self.mean = 0 * like
+        self.square = 0 * like
         self.t = 0
-        self.cooling = cooling
-        self.rate = first_rate * max(1.0, float(abs(start).max()))
+        self.rate = rate
 
     def step(self, g: Array) -> Array:
         """Return what to subtract for the gradient g."""
@@ -214,9 +204,8 @@ class Adam:
         self.mean += (1 - TRAINING_MEAN_KEPT) * g
         self.square *= TRAINING_SQUARE_KEPT
         self.square += (1 - TRAINING_SQUARE_KEPT) * g**2
-        step = float(self.rate / np.sqrt(1 + self.t / self.cooling))
         size = namespace(g).sqrt(self.square / (1 - TRAINING_SQUARE_KEPT**self.t))
         size += TRAINING_LEAST_SIZE
         direction = self.mean / size
-        direction *= step / (1 - TRAINING_MEAN_KEPT**self.t)
+        direction *= self.rate / (1 - TRAINING_MEAN_KEPT**self.t)
         return direction

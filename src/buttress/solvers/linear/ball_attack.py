@@ -20,8 +20,14 @@ from scipy.linalg import blas, cho_solve
 
 from buttress._checks import TINY, Array
 from buttress.solvers.linear.attacked_bounds import dual_norm, nearest_in_ball
-from buttress.solvers.linear.free_range import BoxMargins, balanced, factored, free_range_descent
-from buttress.solvers.linear.primal import hinge_intercept
+from buttress.solvers.linear.free_range import (
+    BoxMargins,
+    balanced,
+    factored,
+    free_range_descent,
+    hinge_objective,
+    moved,
+)
 from buttress.solvers.run import Step, Steps
 
 SHRINK = 0.2  # factor of the barriers' weight once the iterate is near their centre
@@ -47,15 +53,6 @@ def ball_descent(X: Array, y: Array, c: Array, *, eps: Array | float, norm: str)
     return _barrier_descent(X, y, c, float(eps), norm)
 
 
-def distance_to_ball(v: Array, radius: float, norm: str) -> float:
-    """Return the Euclidean distance of v from the ball of ``norm`` with this radius.
-
-    >>> [round(distance_to_ball(np.array([3.0, -4.0]), 1.0, norm), 3) for norm in ("l2", "linf", "l1")]
-    [4.0, 3.606, 4.243]
-    """
-    return float(np.linalg.norm(v - nearest_in_ball(v, radius, norm)))
-
-
 @dataclass
 class ConePoint:
     """The iterate: w, b and t > ||w||_*."""
@@ -63,11 +60,6 @@ class ConePoint:
     w: Array
     b: float
     t: float
-
-    def moved(self, length: float, step: Array) -> "ConePoint":
-        """Return the point ``length`` times (dw, db, dt) further."""
-        dw, (db, dt) = length * step[:-2], length * step[-2:]
-        return ConePoint(self.w + dw, self.b + float(db), self.t + float(dt))
 
 
 @dataclass
@@ -135,14 +127,14 @@ class Program:
     def primal(self, w: Array) -> tuple[float, float]:
         """Return the objective of (P) with the best intercept, and that intercept."""
         margin = -self.rows[:, :-2] @ w - self.eps * dual_norm(w, self.norm)
-        b = hinge_intercept(self.y * (1 - margin), self.y, self.c)
-        return 0.5 * float(w @ w) + float(self.c @ np.maximum(0, 1 - margin - self.y * b)), b
+        return hinge_objective(w, margin, self.y, self.c)
 
     def dual(self, a: Array) -> float:
         """Return the objective of (D), where the heavier class has given up what y'a = 0 asks for."""
         a = balanced(a, self.y)
         pull = -(a @ self.rows[:, :-2])
-        return float(a.sum()) - 0.5 * distance_to_ball(pull, self.eps * float(a.sum()), self.norm) ** 2
+        away = pull - nearest_in_ball(pull, self.eps * float(a.sum()), self.norm)
+        return float(a.sum()) - 0.5 * float(np.linalg.norm(away)) ** 2
 
 
 def _barrier_descent(X: Array, y: Array, c: Array, eps: float, norm: str) -> Steps:
@@ -164,18 +156,14 @@ def _barrier_descent(X: Array, y: Array, c: Array, eps: float, norm: str) -> Ste
         yield Step((*plane, proof), gap=(least - bound) / max(least, TINY), objective=least)
         fall, length = -float(gradient @ step), 1.0
         while True:  # the objective is convex: where it does not rise steeply, the step was not too long
-            ahead = point.moved(length, step)
-            if _inside(ahead, norm) and float(program.gradient(ahead, mu) @ step) <= OVERSHOOT * fall:
+            ahead = moved(point, length, ConePoint(step[:-2], float(step[-2]), float(step[-1])))
+            inside = ahead.t > 0 and bool((_room(ahead, norm) > 0).all())
+            if inside and float(program.gradient(ahead, mu) @ step) <= OVERSHOOT * fall:
                 break
             length *= BACKTRACK
         point = program.with_best_t(ahead, mu)
         if fall <= CENTRED * mu:
             mu *= SHRINK
-
-
-def _inside(point: ConePoint, norm: str) -> bool:
-    """Say whether t > ||w||_*."""
-    return point.t > 0 and bool((_room(point, norm) > 0).all())
 
 
 def _room(point: ConePoint, norm: str) -> Array:

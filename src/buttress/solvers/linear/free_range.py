@@ -132,10 +132,15 @@ def certified(G: BoxMargins, point: InteriorPoint, y: Array, c: Array) -> Step:
     w = p - q
     a = balanced(point.a, y)
     margin = G.times(np.maximum(np.append(w, -w), 0))
-    b = hinge_intercept(y * (1 - margin), y, c)
-    primal = 0.5 * float(w @ w) + float(c @ np.maximum(0, 1 - margin - y * b))
+    primal, b = hinge_objective(w, margin, y, c)
     dual = float(a.sum()) - 0.5 * float(np.sum(np.maximum(0, G.transposed(a)) ** 2))
     return Step((w, b, a), gap=(primal - dual) / max(primal, TINY), objective=primal)
+
+
+def hinge_objective(w: Array, margin: Array, y: Array, c: Array) -> tuple[float, float]:
+    """Return the primal objective at w, with margins (n,) but for the intercept, at the best intercept, and that."""
+    b = hinge_intercept(y * (1 - margin), y, c)
+    return 0.5 * float(w @ w) + float(c @ np.maximum(0, 1 - margin - y * b)), b
 
 
 def balanced(a: Array, y: Array) -> Array:

@@ -176,11 +176,10 @@ class FeatureRidge:
         coef = cho_solve(factor, self.Z.T @ (y.T * u).T, check_finite=False)
         return fit_of(coef, self.Z @ coef, y, self._variances(factor[0]), u, *together(self.groups, y, u))
 
-    def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp] | None = None) -> list[Fit]:
-        """Return the fits (seen at ``rows``, default all) for each alpha, u fixed, from one eigendecomposition."""
+    def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp]) -> list[Fit]:
+        """Return the fits (seen at ``rows``) for each alpha, u fixed, from one eigendecomposition."""
         values, vectors = np.linalg.eigh(self.gram(u))
         b = vectors.T @ (self.Z.T @ (y.T * u).T)
-        rows = np.arange(len(u)) if rows is None else rows
         own, aimed = together(self.groups, y, u)
         return feature_path(self.Z[rows] @ vectors, values, b, y[rows], u[rows], alphas, own[rows], aimed[rows])
 
@@ -231,11 +230,10 @@ class GramRidge:
         variance = (1 - alpha * lengths_of_columns(np.tril(inverse))) / used
         return fit_of(coef, self.K @ coef, y, variance, u, *together(self.groups, y, u))
 
-    def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp] | None = None) -> list[Fit]:
-        """Return the fits (seen at ``rows``, default all) for each alpha, u fixed, from one eigendecomposition."""
+    def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp]) -> list[Fit]:
+        """Return the fits (seen at ``rows``) for each alpha, u fixed, from one eigendecomposition."""
         used, aim = _floored(u, y)
         root = np.sqrt(used)
-        rows = np.arange(len(u)) if rows is None else rows
         values, vectors = np.linalg.eigh(root[:, None] * self.K * root)
         b = vectors.T @ (aim.T * root).T
         back = vectors[rows] * values / root[rows, None]
