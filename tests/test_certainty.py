@@ -608,7 +608,7 @@ def test_some_rows_stand_for_all_in_the_curvature(machine, monkeypatch):
     some = clone(model).fit(X, y)._certainty.held
     assert set(some.codes) == {0, 1, 2}
     assert some.n_classes == 3
-    rows = held_out._drawn(every.codes)
+    rows = some.row
     assert 400 <= len(rows) == len(some.codes) <= 403
     away = every.scores[rows] - model.fit(X, y).decision_function(X[rows])
     moved = np.sqrt(np.mean((some.scores - every.scores[rows]) ** 2))

@@ -1,6 +1,8 @@
 """The classifier that chooses between machines trained against attacks, by what they keep on held-out rows."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,26 +35,15 @@ MOST_WORK = 1e10
 MOST_LINES = 3e7
 
 
-@dataclass(frozen=True)
-class _Attacker:
-    """What an attacker may do to rows that are arrays, as candidates and attacks take it: by radius, or a threat."""
-
-    eps: ArrayLike | None
-    norm: str
-    bounds: tuple[Array, Array] | None
-    threat: ThreatModel | None
-
-    def of_rows(self, rows: Rows) -> "_Attacker":
-        """Return the same for some rows."""
-        box = self.bounds
-        return self if box is None else replace(self, bounds=(box[0][rows], box[1][rows]))
+EVERY = slice(None)  # row
 
 
-def _set(candidate: Any, attacker: _Attacker, **parameters: Any) -> Any:
-    """Return a copy of the candidate with what it has of these parameters and of the attacker."""
+def _set(candidate: Any, attacked: AttackedAccuracy, **parameters: Any) -> Any:
+    """Return a copy of the candidate with what it has of these parameters and of what the attacker may do."""
     copy = clone(candidate)
     has = copy.get_params()
-    declared = vars(attacker) if attacker.threat is None else {"threat": attacker.threat}
+    names = ("eps", "norm", "bounds", "threat") if attacked.threat is None else ("threat",)
+    declared = {name: getattr(attacked, name) for name in names}
     return copy.set_params(**{name: value for name, value in {**declared, **parameters}.items() if name in has})
 
 
@@ -131,16 +122,15 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         given = X
         X, y = check_X_y(self, X, y)
         region = region_of(self.eps, self.norm, self.bounds, self.threat, X, given)
-        attacker = _Attacker(self.eps, self.norm, region.box, None) if self.threat is None else _Attacker(
-            None, "linf", None, at_places(self.threat, given))
+        attack = partial(self._attack, region.box, None if self.threat is None else at_places(self.threat, given))
         self.classes_, codes = check_classes(y, "AdversarialClassifier")
         candidates = self.candidates
         if candidates is None:
             candidates = default_candidates(X, len(self.classes_), region.norm)
         best, self.tuned_params_ = candidates[0], dict[str, float]()
         if len(candidates) > 1 or self.tune is not None:
-            best, self.tuned_params_ = self._chosen(candidates, X, y, codes, attacker, region.eps)
-        self.estimator_ = _set(best, attacker, random_state=self.random_state, progress=self.progress,
+            best, self.tuned_params_ = self._chosen(candidates, X, y, codes, attack, region.eps)
+        self.estimator_ = _set(best, attack(EVERY), random_state=self.random_state, progress=self.progress,
                                max_time=clock(), **self.tuned_params_).fit(X, y)
         self.chosen_ = type(self.estimator_).__name__
         if not isinstance(self.estimator_, AttackedMachine):  # which warn themselves
@@ -148,8 +138,17 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
             warn_if_given_up(self.chosen_, predicted, X, codes, region.eps)
         return self
 
+    def _attack(
+        self, box: tuple[Array, Array] | None, threat: ThreatModel | None, rows: Rows | slice
+    ) -> AttackedAccuracy:
+        """Return the accuracy under attack on some of the rows, which are arrays, the ``box`` one of them all."""
+        if threat is not None:
+            return AttackedAccuracy(threat=threat)
+        return AttackedAccuracy(self.eps, self.norm, None if box is None else (box[0][rows], box[1][rows]))
+
     def _chosen(
-        self, candidates: list[Any], X: Array, y: Labels, codes: Rows, attacker: "_Attacker", eps: float | None
+        self, candidates: list[Any], X: Array, y: Labels, codes: Rows,
+        attack: Callable[[Rows | slice], AttackedAccuracy], eps: float | None,
     ) -> tuple[Any, dict[str, float]]:
         """Return the candidate that keeps most held-out rows, and its C and gamma where they are tuned."""
         seed = check_random_state(self.random_state).randint(2**31) if self.random_state is not None else 0
@@ -159,10 +158,9 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
             return candidates[0], {}
         fits = len(candidates) * (1 if self.tune is None else TUNING_FITS) + 1
         share = None if self.max_time is None else self.max_time / fits  # all fits share it equally
-        copies = [without_callbacks(_set(candidate, attacker.of_rows(fitted), random_state=seed, max_time=share))
+        copies = [without_callbacks(_set(candidate, attack(fitted), random_state=seed, max_time=share))
                   for candidate in candidates]
-        score = AttackedAccuracy(**vars(attacker.of_rows(held_out)))
-        trials = [self._tried(copy, X, y, fitted, held_out, score) for copy in copies]
+        trials = [self._tried(copy, X, y, fitted, held_out, attack(held_out)) for copy in copies]
         best = 0
         for number, other in enumerate(trials):
             best = number if other.is_better(trials[best]) else best

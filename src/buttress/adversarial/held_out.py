@@ -33,9 +33,11 @@ class Scored(Problem):
 
     @classmethod
     def of(cls, problem: Problem) -> "Scored":
-        some = _drawn(problem.codes)
+        n = len(problem.X)
+        _, first = np.unique(problem.codes, return_index=True)  # one row of each class is among them
+        some = np.union1d(np.arange(n)[drawn_rows(n, SCORED)], first)
         part = {"X": problem.X[some], "codes": problem.codes[some], "report": None}
-        return cls(**{**vars(problem), **part}, row=some, given=len(problem.X))
+        return cls(**{**vars(problem), **part}, row=some, given=n)
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,6 @@ def _held_out(
         h += left_over(missed, curvature, loss.ridge)
         out[:, column] = one_step(scores[:, column], loss.slopes, weight, h, None)
     return HeldOut(out, part.codes, np.ones(len(out)), len(part.contrasts), row=part.row, given=part.given)
-
-
-def _drawn(codes: Rows) -> Rows:
-    """Return all rows, or some drawn at random, with one of each class among them."""
-    n = len(codes)
-    _, first = np.unique(codes, return_index=True)
-    return np.union1d(np.arange(n)[drawn_rows(n, SCORED)], first)
 
 
 def _scores(expansion: KernelExpansion | RandomExpansion, X: Array) -> Array:
