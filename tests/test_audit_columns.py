@@ -72,6 +72,14 @@ def test_numbers_in_other_notations_are_read(numbers, notation, name):
     assert name in table.notes[0]
 
 
+def test_points_between_thousands_before_decimal_commas_are_read_as_excel_writes_them_in_german():
+    amounts = np.random.default_rng(0).lognormal(8, 2, 80).round(2)
+    written = np.array([f"{one:,.2f}".translate(str.maketrans(",.", ".,")) for one in amounts], dtype=object)
+    table, _ = make_table({"a": written}, amounts, "y", "auto")
+    assert max(map(len, written)) > 9
+    np.testing.assert_array_equal(table.numeric["a"], amounts)
+
+
 def test_a_comma_after_a_zero_is_a_decimal_one():
     """Three decimals look like thousands, but nobody writes 0,125 for 125."""
     shares = np.arange(1, 90) / 1000

@@ -56,7 +56,8 @@ NOTATIONS = (
     Notation("numbers", PLAIN),
     Notation("numbers with commas between thousands", r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d*)?", ((",", ""),)),
     Notation("percentages", rf"({PLAIN}) ?%", (("%", ""), (" ", ""))),
-    Notation("numbers with decimal commas", r"[-+]?\d+(,\d+)?", ((",", "."),)),
+    Notation("numbers with decimal commas", r"[-+]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?",
+             ((".", ""), (",", "."))),
 )
 
 
