@@ -18,13 +18,13 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 32_322,  # without imports and docstrings
-    "lines": 65_249,
-    "functions": 4_154,
-    "files": 427,
-    "untyped dicts": 50,  # dict[str, Any] and dict[str, object]
+    "statements": 31_946,  # without imports and docstrings
+    "lines": 64_850,
+    "functions": 4_110,
+    "files": 426,
+    "untyped dicts": 49,  # dict[str, Any] and dict[str, object]
     "names of constants": 830,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 35_784,  # outside tables
+    "words of docs": 35_783,  # outside tables
 }
 
 

@@ -56,7 +56,7 @@ class WrongLabels:
         """Return it in a sentence."""
         needed = counted(int(self.needed.value or 0), "wrong label")
         return (f"Whichever {self.labels} of the {self.trained} training labels {agreeing(self.labels, 'is', 'are')} "
-                f"wrong (up to {100 * self.share:.2g}% of all may be, as estimated), the least-squares machine is "
+                f"wrong (up to {self.share:.2%} of all may be, as estimated), the least-squares machine is "
                 f"proven right on at least {self.proven.number()} of the held-out rows (the majority class on "
                 f"{self.majority.number()}); half of them need {needed} or more.")
 

@@ -141,7 +141,7 @@ def terminal_table(result: AuditData, width: int = 80) -> Any:
     if result.suspects:
         judged.append("p: the probability that a row is wrong, or unlike any other.")
     if len(result.suspects) > TERMINAL_ROWS:
-        judged.append(f"The first {TERMINAL_ROWS}; {len(result.suspects)} are in suspicious.csv.")
+        judged.append(f"The first {TERMINAL_ROWS}; all are in suspicious.csv.")
     suspicious = [_suspicious(result)] if result.suspects else []
     return Group(_text("\n".join(said)), _table(result, interval=fits), _text("\n".join(lines)), *suspicious,
                  _text("\n".join(judged)))
