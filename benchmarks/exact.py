@@ -6,8 +6,8 @@
 Every library fits the same rows in float32 and float64 in turn (ours and sklearnex take float32 as such, scikit-learn
 converts it); the best of ``--repeat`` runs counts. Printed per row: CPU and wall seconds, how many times longer the
 others take, each one's dual objective relative to the best (0 is best), the floor (the products and exponentials of
-n_SV rows, at the speed measured here) and kernel rows computed per support vector. ``--gap`` fits ours once more for
-each of these values of its parameter. MNIST is read from DIR/mnist, else
+n_SV rows, at the speed measured here; of sparse rows their common entries alone) and kernel rows computed per support
+vector. ``--gap`` fits ours once more for each of these values of its parameter. MNIST is read from DIR/mnist, else
 fetched from OpenML. scikit-learn-intelex is left out where it is not installed.
 """
 
@@ -55,8 +55,9 @@ def _idx(path):
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * len(shape)).reshape(shape)
 
 
-def text(n, d=100_000, words=80, topics=20, seed=0):
-    """Return n rows like TF-IDF of text: words as frequent as by Zipf's law, some of a topic; 5% of labels wrong."""
+def text(n, topical=0.15, d=100_000, words=80, topics=20, seed=0):
+    """Return n rows like TF-IDF of text: words as frequent as by Zipf's law, a share ``topical`` of a topic; 5% of
+    labels wrong."""
     from scipy.sparse import csr_matrix, diags
     from sklearn.preprocessing import normalize
 
@@ -65,7 +66,7 @@ def text(n, d=100_000, words=80, topics=20, seed=0):
     topic = rng.integers(0, topics, n)
     word = rng.choice(d, size=(n, words), p=frequency / frequency.sum())
     of_topic = 1000 + 200 * topic[:, None] + rng.integers(0, 200, (n, words))
-    word = np.where(rng.random((n, words)) < 0.15, of_topic, word)
+    word = np.where(rng.random((n, words)) < topical, of_topic, word)
     X = csr_matrix((np.ones(n * words), (np.repeat(np.arange(n), words), word.ravel())), shape=(n, d))
     X.data = 1 + np.log(X.data)
     rarity = 1 + np.log(n / (1 + np.bincount(X.indices, minlength=d)))
@@ -82,6 +83,7 @@ PROBLEMS = {
     "MNIST 20k even/odd, C=10": (lambda folder: mnist(folder, 20_000, False), {"C": 10.0}),
     "MNIST 10k ten classes, C=10": (lambda folder: mnist(folder, 10_000, True), {"C": 10.0}),
     "text 20k x 100k, C=1": (lambda _: text(20_000), {"C": 1.0, "gamma": 1.0}),
+    "topical text 20k x 100k, C=10": (lambda _: text(20_000, topical=0.7), {"C": 10.0, "gamma": 0.1}),
     "text 20k x 100k, linear, C=1": (lambda _: text(20_000), {"C": 1.0, "gamma": 1.0, "kernel": "linear"}),
 }
 QUICK = {
@@ -132,25 +134,34 @@ def dual_objective(model, X, gamma, kernel="rbf"):
     return np.abs(b).sum() - 0.5 * b @ f
 
 
-def floor_seconds(n, d, n_sv):
-    """Return the CPU seconds of n_sv rows of products and exponentials at the speed of this machine in float32."""
-    from buttress.gram.compiled import rbf_entries
+def floor_seconds(X, n_sv, exponentials=True):
+    """Return the CPU seconds of n_sv rows of products and exponentials at the speed of this machine.
 
-    A, B, out, zeros = (np.ones(shape, np.float32) for shape in ((512, d), (2048, d), (512, 2048), (2048,)))
-    slots = np.arange(512)
-    best = np.inf
-    for _ in range(5):
-        panel, seconds, _ = timed(lambda: A @ B.T)
-        _, more, _ = timed(lambda panel=panel: rbf_entries(panel, zeros[:512], zeros, np.float32(0.1), out, slots, 0))
-        best = min(best, seconds + more)
-    return best / (512 * 2048) * n * n_sv
+    Dense products are taken in float32. Of sparse rows only entries in a common column are multiplied, in float64, one
+    at a time, as the lists of their columns say.
+    """
+    from buttress.gram.compiled import rbf_entries
+    from buttress.gram.sparse import SparseProducts
+
+    height, width = 512, 2048
+    if isinstance(X, np.ndarray):
+        A, B = (np.ones((size, X.shape[1]), np.float32) for size in (height, width))
+        product, entries = (lambda: A @ B.T), height * width
+    else:
+        sparse, drawn = SparseProducts(X), np.random.default_rng(0).permutation(X.shape[0])[:height]
+        product, entries = (lambda: sparse(drawn, slice(0, X.shape[0]))), len(drawn) * X.shape[0]
+    panel, out, zeros = (np.ones(shape, np.float32) for shape in ((height, width), (height, width), (width,)))
+    powers = partial(rbf_entries, panel, zeros[:height], zeros, np.float32(0.1), out, np.arange(height), 0)
+    seconds = min(timed(product)[1] for _ in range(5)) / entries
+    if exponentials:
+        seconds += min(timed(powers)[1] for _ in range(5)) / (height * width)
+    return seconds * X.shape[0] * n_sv
 
 
 def measure(name, data, options, repeat, threads, leave_out=(), gaps=()):
-    """Return one row: times of fit and predict, objectives, and the floor where rows are dense."""
+    """Return one row: times of fit and predict, objectives, and the floor."""
     X, y = data
     gamma = options["gamma"] if "gamma" in options else 1 / (X.shape[1] * X.var())
-    dense = isinstance(X, np.ndarray)
     options = {"tol": TOL, "cache_size": CACHE, **options, "gamma": gamma}
     two = len(np.unique(y)) == 2
     row = {"name": name, "threads": threads, "fit": {}}
@@ -170,7 +181,7 @@ def measure(name, data, options, repeat, threads, leave_out=(), gaps=()):
                 if library == "ours f32":
                     n_sv = len(model.support_)
                     row |= {"n_sv": n_sv, "rows": model.n_kernel_rows_ / n_sv, "converged": model.converged_,
-                            "floor": floor_seconds(*X.shape, n_sv) if dense else None}
+                            "floor": floor_seconds(X, n_sv, options.get("kernel") != "linear")}
     return row
 
 
@@ -178,9 +189,7 @@ def show(row):
     ours, best = row["fit"]["ours f32"], None
     if ours["objective"] is not None:
         best = max(entry["objective"] for entry in row["fit"].values())
-    floor = ""
-    if row["floor"] is not None:
-        floor = f", floor {row['floor']:.2f} s, ours {ours['cpu'] / row['floor']:.1f} x floor"
+    floor = f", floor {row['floor']:.2f} s, ours {ours['cpu'] / row['floor']:.1f} x floor"
     print(f"\n{row['name']}, {row['threads']} thread(s): {row['n_sv']} support vectors, {row['rows']:.2f} rows "
           f"computed per support vector{floor}")
     for library, entry in row["fit"].items():
