@@ -20,7 +20,7 @@ from buttress._threads import BLOCK_ENTRIES, share
 from buttress._types import DenseOrSparse, Mask, is_csr
 from buttress.gram.compiled import rbf_entries, rbf_in_place, rbf_sums
 from buttress.gram.rounding import CLOSE, LONG, EntryErrors, distance_errors, product_errors, single_errors
-from buttress.gram.sparse import Numbers, SparseProducts
+from buttress.gram.sparse import DENSE, Numbers, SparseProducts
 from buttress.kernels import RBF, Combination, DotProduct, Kernel, Radial, centers
 from buttress.kernels.kernel import clear_rounding, middle, plain, squared_lengths
 from buttress.kernels.points import OnDevice, centred
@@ -31,7 +31,6 @@ Sums = Callable[[Index], Array]
 PANEL = 2048  # columns of a panel
 HEIGHT = 256  # rows of a panel
 SUMMED = 512  # rows and columns of a panel of which only sums are kept: 1 MB, which the second cache holds
-DENSE = 0.15  # a sparse X with a larger share of non-zeros is faster as a dense array
 PROFILE = 20  # multiplications that evaluating a function of one inner product or distance takes, about
 TRIED_ROWS = 31  # rows, besides the longest one, on which float32 entries are compared with float64 ones
 TRIED_COLUMNS = 512  # columns of that comparison

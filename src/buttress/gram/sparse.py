@@ -1,4 +1,4 @@
-"""Inner products of sparse rows: work only where two rows have an entry in the same column."""
+"""Inner products of sparse rows: of columns that few rows have, work only where two rows have an entry."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,37 +8,41 @@ from buttress._checks import Array
 from buttress._compiling import compile_kernel
 
 Numbers = NDArray[np.intp] | slice
+DENSE = 0.15  # columns, and whole matrices, with a larger share of non-zeros are faster as dense arrays
 
 
 class SparseProducts:
     """x_i'x_j of the rows of X (n, d), CSR in float64.
 
-    For each entry of x_i the list of its column is gone through, which holds the rows with an entry there. Of text,
-    where most words are rare, that is a fraction of the entries of X, and no row is made dense.
+    The columns that many rows have are multiplied as a dense array. For each other entry of x_i the list of its column
+    is gone through, which holds the rows with an entry there: of text, where most words are rare, few.
 
     Attributes
     ----------
     meetings : float
-        Columns in which both of two rows have an entry, in the mean: the multiplications of a product.
+        The multiplications of a product, in the mean: the dense columns, and those others in which both rows have an
+        entry.
     """
 
     def __init__(self, X: csr_matrix):
-        self.X = X
-        self.lists = X.tocsc()
+        often = np.bincount(X.indices, minlength=X.shape[1]) > DENSE * X.shape[0]
+        self.dense = X[:, often].toarray()
+        self.X = X[:, ~often]
+        self.lists = self.X.tocsc()
         self.lists.sort_indices()
         lengths = np.diff(self.lists.indptr).astype(np.float64)
-        self.meetings = float(lengths @ lengths) / max(1, X.shape[0]) ** 2
+        self.meetings = self.dense.shape[1] + float(lengths @ lengths) / max(1, X.shape[0]) ** 2
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         """Return the products of these rows with those rows, (len(rows), number of columns), in float64."""
         left = self.X[rows]
         if isinstance(columns, slice):
             lists = self.lists
-            start, stop, _ = columns.indices(self.X.shape[0])
+            start = columns.indices(self.X.shape[0])[0]
         else:
             lists = self.X[columns].tocsc()
-            start, stop = 0, lists.shape[0]
-        out: Array = np.zeros((left.shape[0], stop - start))
+            start = 0
+        out: Array = self.dense[rows] @ self.dense[columns].T
         _add_products(left.indptr, left.indices, left.data, lists.indptr, lists.indices, lists.data, start, out)
         return out
 
