@@ -180,7 +180,7 @@ def test_the_gradient_of_training_is_that_of_its_objective(kernel, formula):
 
     m = machine(z)
     at = centred(worst_inputs.kernel_of(kernel, m), m.centers)
-    g = worst_inputs._gradient(at, X, V, m, 1 / (C * 12), np.arange(5), worst_inputs.Trained(True, True))
+    g = worst_inputs._gradient(kernel, at, X, V, m, 1 / (C * 12), np.arange(5))
     assert [part.shape for part in vars(g).values()] == sizes
     np.testing.assert_allclose(np.concatenate([part.ravel() for part in vars(g).values()]),
                                approx_fprime(z, objective, 1e-7), atol=1e-5)
@@ -228,7 +228,7 @@ def test_drawn_centres_give_the_gradient_of_the_norm_in_the_mean():
     at = centred(worst_inputs.kernel_of(RBF(0.7), m), m.centers)
 
     def gradient(drawn):
-        g = worst_inputs._gradient(at, X, V, m, 0.3, np.array(drawn), worst_inputs.Trained(True, True))
+        g = worst_inputs._gradient(RBF(0.7), at, X, V, m, 0.3, np.array(drawn))
         return np.concatenate([part.ravel() for part in vars(g).values()])
 
     pairs = [gradient(pair) for pair in combinations(range(5), 2)]

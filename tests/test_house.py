@@ -18,8 +18,8 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 31_946,  # without imports and docstrings
-    "lines": 64_850,
+    "statements": 31_948,  # without imports and docstrings
+    "lines": 64_853,
     "functions": 4_110,
     "files": 426,
     "untyped dicts": 49,  # dict[str, Any] and dict[str, object]
