@@ -18,10 +18,10 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 31_948,  # without imports and docstrings
-    "lines": 64_853,
-    "functions": 4_110,
-    "files": 426,
+    "statements": 31_961,  # without imports and docstrings
+    "lines": 64_882,
+    "functions": 4_111,
+    "files": 427,
     "untyped dicts": 49,  # dict[str, Any] and dict[str, object]
     "names of constants": 830,  # in upper case, at the head of a file; one that several files have counts once
     "words of docs": 35_783,  # outside tables

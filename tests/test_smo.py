@@ -251,6 +251,22 @@ def test_prepared_entries_are_the_kernel(kernel, real):
     np.testing.assert_allclose(store[[4, 0, 2], 10:], expected[rows][:, 10:], rtol=tolerance, atol=tolerance)
 
 
+def test_memory_of_an_ended_fit_serves_the_next_one_but_not_while_something_refers_to_it():
+    X = points(300, 5)
+    first = KernelRows(RBF(1.0), X, real=None)
+    seen = first.cache.store[7:9, 3:]
+    before = seen.copy()
+    del first
+    second = KernelRows(RBF(0.1), X, real=None)
+    np.testing.assert_array_equal(seen, before)
+    np.testing.assert_allclose(second.cache.store, RBF(0.1)(X, X), atol=1e-14)
+    place = second.cache.store.ctypes.data
+    del second
+    third = KernelRows(RBF(0.3), X[:200], real=None)
+    assert third.cache.store.ctypes.data == place
+    np.testing.assert_allclose(third.cache.store, RBF(0.3)(X[:200], X[:200]), atol=1e-14)
+
+
 def test_products_of_sparse_rows_are_those_of_dense_ones():
     rng = np.random.default_rng(0)
     dense = rng.normal(size=(40, 30)) * (rng.random((40, 30)) < 0.1)

@@ -17,6 +17,7 @@ from buttress.gram.entries import Entries, Index, entries, worst_error
 from buttress.gram.rounding import Product, Summed
 from buttress.gram.tiles import Exact, exact_entries, tiled_product, tiles
 from buttress.gram.unstored import unstored_sums
+from buttress.gram.waiting import memory_of
 from buttress.kernels import Kernel
 
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and the solution can be finished to rounding
@@ -56,7 +57,8 @@ class RowCache:
         self.entries = prepared
         self.real = np.dtype(prepared.real)
         self.capacity = int(np.clip(self.megabytes * 2**20 / (self.real.itemsize * n), 2, n))
-        self.store = np.empty((self.capacity, n), dtype=self.real)
+        size = self.capacity * n * self.real.itemsize
+        self.store: Array = memory_of(size, 8 * FLOAT64_ROWS**2)[:size].view(self.real).reshape(self.capacity, n)
         self._slot = np.full(n, -1)  # where row i is stored, -1 if it is not
         self._owner = np.full(self.capacity, -1)
         self._stamp = np.zeros(self.capacity, dtype=np.int64)
