@@ -6,8 +6,8 @@
 Every library fits the same rows in float32 and float64 in turn (ours and sklearnex take float32 as such, scikit-learn
 converts it); the best of ``--repeat`` runs counts. Printed per row: CPU and wall seconds, how many times longer the
 others take, each one's dual objective relative to the best (0 is best), the floor (the products and exponentials of
-n_SV rows, at the speed measured here; of sparse rows their common entries alone) and kernel rows computed per support
-vector. ``--gap`` fits ours once more for each of these values of its parameter. MNIST is read from DIR/mnist, else
+n_SV rows, at the speed measured here, of sparse rows that of ours) and kernel rows computed per support vector.
+``--gap`` fits ours once more for each of these values of its parameter. MNIST is read from DIR/mnist, else
 fetched from OpenML. scikit-learn-intelex is left out where it is not installed.
 """
 
@@ -137,8 +137,8 @@ def dual_objective(model, X, gamma, kernel="rbf"):
 def floor_seconds(X, n_sv, exponentials=True):
     """Return the CPU seconds of n_sv rows of products and exponentials at the speed of this machine.
 
-    Dense products are taken in float32. Of sparse rows only entries in a common column are multiplied, in float64, one
-    at a time, as the lists of their columns say.
+    Dense products are taken in float32. Those of sparse rows are taken in float64, as ``SVC`` takes them: a lower one
+    may be possible.
     """
     from buttress.gram.compiled import rbf_entries
     from buttress.gram.sparse import SparseProducts

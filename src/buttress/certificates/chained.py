@@ -50,7 +50,7 @@ class Chained:
         return proven
 
     def radius(self, X: Array, scale: Array, norm: str, box: tuple[Array, Array]) -> Array:
-        """Return radii (n,) in multiples of ``scale`` (1, d) within which rows are proven; inf where always."""
+        """Return radii (n,) in multiples of ``scale`` (1, d) within which rows are proven, never inf."""
 
         def holds(rows: Rows, radius: Array) -> Mask:
             reach = radius[:, None] * scale * (1 + 1e-12)
