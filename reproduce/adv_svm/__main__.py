@@ -96,10 +96,10 @@ def run_set(name: str, split: Split, options: argparse.Namespace, parts: Parts) 
     eps = 8 / 255 if name.startswith("CIFAR") else 0.1
     record: dict[str, Any] = {"set": name, "source": split.source, "rows": {}}
     out(f"\n## {name} ({split.source}: {len(split.X)} training rows, {len(split.X_test)} test rows)\n\n")
-    sizes = {size: getattr(options, size) for size in (*SIZES, "figures")}
+    sizes = {size: getattr(options, size) for size in (*SIZES, "figures") if size != "trials"}  # more go on from fewer
     basis = [split.X, split.y, split.X_test, split.y_test, sizes]
     for row in (row for row in MODELS if row in options.models):
-        found = run_row(row, split, eps, options, partial(_told, parts, name, basis))
+        found = run_row(row, split, eps, options, partial(_told, parts, name, basis, options.trials))
         scores = found["scores"]
         if not record["rows"]:
             out(f"| model | {' | '.join(scores)} | minutes |\n|{'---|' * (len(scores) + 2)}\n")
@@ -111,11 +111,11 @@ def run_set(name: str, split: Split, options: argparse.Namespace, parts: Parts) 
     return record
 
 
-def _told(parts: Parts, name: str, basis: object, part: str, compute: Callable[[], Any]) -> Any:
+def _told(parts: Parts, name: str, basis: object, trials: int, part: str, compute: Callable[[], Any]) -> Any:
     """Return a part of a set, kept or computed now; say that it is there, and how many minutes its like still take."""
     found = parts.of(f"{name}, {part}", basis, compute)
-    if counted := re.search(r"trial (\d+) of (\d+)$", part):
-        left = (int(counted[2]) - int(counted[1])) * found["minutes"]
+    if counted := re.search(r"trial (\d+)$", part):
+        left = (trials - int(counted[1])) * found["minutes"]
         sys.stderr.write(f"{datetime.now(UTC):%H:%M} {name}, {part}: {left:.0f} minutes left of this row\n")
     return found
 

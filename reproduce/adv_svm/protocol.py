@@ -158,7 +158,7 @@ def measure(
             continue
         chosen = kept(f"{name}, choice", partial(choose, candidates, split, PAPER_ATTACKS["PGD"], folds=folds,
                                                  sample=sample))
-        found = [kept(f"{name}, trial {trial + 1} of {trials}",
+        found = [kept(f"{name}, trial {trial + 1}",
                       partial(one_trial, candidates[chosen], split, columns, trial, attacked,
                               nearest if trial < nearest_trials else 0)) for trial in range(trials)]
         scores = {column: [one[column] for one in found if column in one] for column in found[0]}
