@@ -169,7 +169,7 @@ def test_a_run_that_was_killed_goes_on_after_its_last_trial(tmp_path, capsys, mo
 
     monkeypatch.setattr(protocol, "one_trial", killed)
     with pytest.raises(KeyboardInterrupt):
-        main([*options, "--output", str(tmp_path / "killed")])
+        main([*options, "--trials", "2", "--output", str(tmp_path / "killed")])  # more trials go on from fewer
     capsys.readouterr()
     assert main([*options, "--output", str(tmp_path / "killed"), "--resume"]) == 0
     assert trials == [0, 1, 1, 2]
