@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from relational_problems import chain, materialise, random_join
 
-from buttress.relational import Join, Table, evaluate, semiring
+from buttress.relational import Join, Table, evaluate, score_thresholds, semiring
 from buttress.relational.counting import semiring as lists
+from buttress.relational.counting.rank_oracle import group_entries
 
 RINGS = {
     "counting": (lambda a, b: a + b, lambda a, b: a * b, 0.0, lambda v: np.round(4 * v)),
@@ -73,6 +74,75 @@ def test_a_sketched_join_says_how_far_the_scores_may_be_off(monkeypatch):
     assert rough.sure < rough.possible
     rows = materialise(join)
     assert exact.value == (rows[names].sum(axis=1) <= 0.25).sum()
+
+
+@pytest.mark.parametrize("eps", [0.3, 0.05])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_of_sketches_are_within_the_factor_that_was_asked_for(monkeypatch, eps, weighted):
+    """A star of four tables, against its listed rows at each tenth of their scores; weights over six decades."""
+    rng = np.random.default_rng(0)
+    tables = [Table(f"t{i}", pd.DataFrame({"k": np.arange(60) % 2, "x": rng.normal(size=60),
+                                           "w": 10 ** rng.uniform(-3, 3, 60)})) for i in range(4)]
+    join = Join(tables, on=[("t0.k", f"t{i}.k") for i in (1, 2, 3)])
+    frames = [table.source for table in tables]
+    score, weight = [], []
+    for k in (0, 1):
+        one = [frame[frame.k == k] for frame in frames]
+        score.append(reduce(np.add.outer, [part.x.to_numpy() for part in one]).ravel())
+        weight.append(reduce(np.multiply.outer, [part.w.to_numpy() for part in one]).ravel())
+    score, weight = np.concatenate(score), np.concatenate(weight)
+    ring, values = ("sum-product", {f"t{i}.w": lambda v: v for i in range(4)}) if weighted else ("counting", None)
+    monkeypatch.setattr(lists, "MOST_ENTRIES", 40_000)
+    names = {f"t{i}.x": 1.0 for i in range(4)}
+    for most in np.quantile(score, np.arange(0.1, 1, 0.1)):
+        right = (weight if weighted else np.ones(len(score)))[score <= most].sum()
+        found = evaluate(join, ring, values, where=(names, float(most)), eps=eps)
+        assert found.sure <= right <= found.possible <= (1 + eps) * found.sure * (1 + 1e-12)
+        assert found.sure < found.possible
+        assert evaluate(join, ring, values, where=(names, float(most))).score_error > 0
+
+
+def test_a_group_of_a_sketch_grows_by_its_factor_beside_a_list_of_far_more_weight():
+    """In sums over both lists 7 is rounded away beside 1e17, and 9 is 16: by whole numbers."""
+    mass = np.array([1e17, *[9.0] * 10, *[7.0] * 1000])
+    owner = (np.arange(len(mass)) > 0).astype(int)
+    order, group = group_entries(owner, 2, np.arange(len(mass), dtype=float), mass, 0.1)
+    assert (order == np.arange(len(mass))).all()
+    before = np.cumsum([0, *mass[1:].astype(int)])[:-1]
+    for one in range(1, group[-1] + 1):
+        counts = before[group[1:] == one]
+        assert counts[-1] <= 1.1 * counts[0] * (1 + 1e-9) or len(counts) == 1
+
+
+def test_columns_of_equal_names_join_beside_the_pairs():
+    one = pd.DataFrame({"k": [1, 1, 2], "day": [1, 2, 1], "x": [1.0, 2.0, 4.0]})
+    two = pd.DataFrame({"k": [1, 1, 2], "day": [1, 1, 2], "z": [10.0, 20.0, 30.0]})
+    join = Join([Table("one", one), Table("two", two)], on=[("one.k", "two.k")], using=["day"])
+    rows = one.merge(two, on=["k", "day"])
+    assert evaluate(join).value == len(rows) == 2
+    found, many = score_thresholds(join, {"one.x": 1.0, "two.z": 1.0}, eps=1.0)
+    assert (found.tolist(), many.tolist()) == ([21.0, 11.0], [1.0, 2.0])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_thresholds_are_the_scores_that_so_many_rows_reach(seed):
+    join = random_join(seed, rows=8)
+    rows = materialise(join)
+    names = [f"{table.name}.x0" for table in join.tables]
+    score = sum((np.round(9 * rows[name].to_numpy()) for name in names), np.zeros(len(rows)))
+    found, many = score_thresholds(join, dict.fromkeys(names, lambda v: np.round(9 * v)), eps=0.3)
+    best = np.sort(score)[::-1]
+    assert len(many) == (int(np.floor(np.log(len(rows)) / np.log(1.3) + 1e-9)) + 1 if len(rows) else 0)
+    for H, count in zip(found, many):
+        assert H == best[int(np.ceil(count - 1e-9)) - 1]
+
+
+def test_a_factor_is_for_sums_of_weights():
+    join = chain(20, 5, 3)
+    for options in ({"ring": "min-plus"}, {"form": "sum"}, {"eps": 0.0}, {"eps": 2},
+                    {"ring": "sum-product", "values": {"t0.x0": lambda v: v}}):
+        with pytest.raises(ValueError, match="eps"):
+            evaluate(join, **{"eps": 0.1, **options})
 
 
 def test_values_may_be_tuples():

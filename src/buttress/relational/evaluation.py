@@ -9,7 +9,7 @@ Source: Abo Khamis et al., On functional aggregate queries with additive inequal
 Abo-Khamis, Im, Moseley, Pruhs & Samadian (APOCS 2021).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,41 +17,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array, check_number, check_option
-from buttress._suggest import brief
 from buttress.relational.checks import EmptyJoinError
-from buttress.relational.counting.queries import lists_on_grid, total_below
-from buttress.relational.counting.semiring import DECLARED, SUM, Semiring, TooManyEntriesError
+from buttress.relational.counting.queries import lists_on_grid, root_lists, total_below
+from buttress.relational.counting.rank_oracle import thresholds
+from buttress.relational.counting.semiring import COUNTING, DECLARED, SUM, Semiring, TooManyEntriesError
 from buttress.relational.declare import Join, Table
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import assemble, read
+from buttress.relational.query_checks import (
+    FACTORS,
+    Function,
+    Functions,
+    Inequality,
+    Scores,
+    check_domain,
+    check_eps,
+    check_functions,
+    check_inequality,
+    check_ring,
+    coefficient,
+)
 from buttress.relational.sources.columns import Column, objects
 from buttress.relational.sources.databases import one_snapshot
 
-Function = Callable[[NDArray[Any]], Any]  # of the values (n,) of a column
-Functions = Mapping[str, Function]  # by "table.column"
-Scores = Mapping[str, Function | float]  # a number is a coefficient
-Inequality = tuple[Scores, float]
-
-LARGEST = float(np.finfo(float).max)
-FINITE = (-LARGEST, LARGEST, "finite numbers")
-# What the numbers of a declared semiring are, "" being scores: the least and the largest, and the same in words.
-DOMAINS = {
-    "": FINITE,
-    "counting": FINITE,
-    "sum-product": FINITE,
-    "min-plus": (-LARGEST, np.inf, "numbers above -inf"),
-    "max-plus": (-np.inf, LARGEST, "numbers below inf"),
-    "max-product": (0.0, LARGEST, "finite numbers of at least 0, for negative ones turn max into min"),
-    "boolean": (0.0, 1.0, "truth values, as those of v > 0"),
-}
+ROUNDED = 1e-7  # relative: more than sums of lists of entries that fit, along a tree, are rounded by
 
 
 @dataclass(frozen=True)
 class Answer:
     """What a query over a join is.
 
-    ``value`` is exact where ``score_error`` is 0. Otherwise each row's score was rounded by at most ``score_error``:
-    ``sure`` is the query over rows that satisfy the inequality for certain, ``possible`` over those that may.
+    ``value`` is exact where ``sure`` and ``possible`` are equal. Otherwise each row's score was rounded by at most
+    ``score_error``: ``sure`` is the query over rows that satisfy the inequality for certain, ``possible`` over those
+    that may; or, with ``eps``, the query lies between the two.
     """
 
     value: Any
@@ -81,6 +79,7 @@ def evaluate(
     *,
     form: str = "product",
     where: Inequality | None = None,
+    eps: float | None = None,
 ) -> Answer:
     """Return the sum over the rows of a join of the product (or sum) of functions of their columns.
 
@@ -99,6 +98,10 @@ def evaluate(
         SumProd or SumSum. "sum" needs only the semiring's addition.
     where : (dict of "table.column" to a coefficient or a function, threshold) or None
         Only rows with sum_j g_j(x_j) <= threshold take part.
+    eps : float in [1e-4, 1] or None
+        For products of "counting" or "sum-product" with values of at least 0: where the distinct scores are too many to
+        list, sums are kept within a factor of 1 + eps, as the source's rank sketches do, and scores as they are. None
+        rounds scores instead.
 
     Returns
     -------
@@ -110,7 +113,9 @@ def evaluate(
     ------
     ValueError
         For two inequalities, left joins, columns that are not there, NULLs in a named column, functions that do not
-        return one value a row, or values outside the semiring.
+        return one value a row, values outside the semiring, or ``eps`` with another ring, form or values below 0.
+    MemoryError
+        Where even the sketches of ``eps`` are too many to hold.
 
     Examples
     --------
@@ -124,32 +129,92 @@ def evaluate(
     >>> evaluate(join, "min-plus", {"loan.sum": lambda v: v, "account.age": lambda v: -v}).value
     -55.0
     """
-    if not isinstance(join, Join):
-        raise ValueError(f"evaluate answers queries over a Join. Got {type(join).__name__}. For one table use "
-                         "Join([Table(name, source)]).")
+    _check_join(join)
     check_option("form", form, ("product", "sum"))
     if not isinstance(ring, Semiring):
         check_option("ring", ring, tuple(DECLARED))
     rule = ring if isinstance(ring, Semiring) else DECLARED[ring]
     functions = check_functions(values)
+    check_eps(eps, rule, form)
     scores, threshold = check_inequality(where, len(join.tables))
-    plain = Join([Table(table.name, table.source) for table in join.tables], join.on, max_bag_rows=join.max_bag_rows)
-    pairs = plain.check()
-    if any(pair.left for pair in pairs):
-        raise ValueError("evaluate answers queries over inner joins. Got a left join. Leave out 'left', or add a row "
-                         "for what is missing.")
-    terms = {plain.find_column(key): function for key, function in functions.items()}
-    parts = {plain.find_column(key): coefficient(key, g) for key, g in scores.items()}
-    wanted = [[column for t, column in {**terms, **parts} if t == i] for i in range(len(plain.tables))]
-    with one_snapshot(plain.connections):
-        columns = [read(plain, i, pairs, wanted[i]) for i in range(len(plain.tables))]
+    terms = {join.find_column(key): function for key, function in functions.items()}
+    parts = {join.find_column(key): coefficient(key, g) for key, g in scores.items()}
     try:
-        plan = assemble(plain, pairs, columns, intercept=False)
+        plan, columns = _read(join, [*terms, *parts])
     except EmptyJoinError:
         return Answer(rule.zero, rule.zero, rule.zero, 0.0)
     used, annotations = _annotations(plan, columns, rule, form, terms)
     paired = form == "sum" and not (_is_declared(rule) or rule.idempotent)
-    return _answer(plan, _node_sums(plan, columns, parts), used, annotations, threshold, paired)
+    if eps is not None and any((annotation < 0).any() for annotation in annotations):
+        raise ValueError("With eps the values must be at least 0. Leave eps out.")
+    return _answer(plan, _node_sums(plan, columns, parts), used, annotations, threshold, paired, eps)
+
+
+def score_thresholds(join: Join, scores: Scores, *, eps: float = 0.1) -> tuple[Array, Array]:
+    """Return which scores are reached by 1, 1 + eps, (1 + eps)^2, ... rows of a join: the source's arrays H_k.
+
+    H_k is the largest H such that at least (1 + eps)^k rows of the join have sum_j g_j(x_j) >= H.
+
+    Parameters
+    ----------
+    join : Join
+        Inner joins only; labels and weights play no part.
+    scores : dict of "table.column" to a coefficient or a function of an array
+        The g_j.
+    eps : float in [1e-4, 1]
+
+    Returns
+    -------
+    thresholds : ndarray (K,), descending
+    rows : ndarray (K,), (1 + eps)^k
+        Both empty for a join of no rows.
+
+    Raises
+    ------
+    ValueError
+        As :func:`evaluate`.
+    MemoryError
+        Where the join's distinct scores are too many to list.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from buttress.relational import Join, Table, score_thresholds
+    >>> loan = pd.DataFrame({"account": [1, 1, 2], "sum": [10.0, 20.0, 5.0]})
+    >>> account = pd.DataFrame({"id": [1, 2, 2], "age": [30.0, 50.0, 60.0]})
+    >>> join = Join([Table("loan", loan), Table("account", account)], on=[("loan.account", "account.id")])
+    >>> [part.tolist() for part in score_thresholds(join, {"loan.sum": 1.0, "account.age": 1.0}, eps=1.0)]
+    [[65.0, 55.0, 40.0], [1.0, 2.0, 4.0]]
+    """
+    _check_join(join)
+    check_number("eps", eps, *FACTORS, closed="both")
+    given, _ = check_inequality((scores, 0.0), len(join.tables))
+    parts = {join.find_column(key): coefficient(key, g) for key, g in given.items()}
+    try:
+        plan, columns = _read(join, list(parts))
+    except EmptyJoinError:
+        return np.zeros(0), np.zeros(0)
+    lists = root_lists(plan, _node_sums(plan, columns, parts), COUNTING, [np.ones((n.n_rows, 1)) for n in plan.nodes])
+    return thresholds(lists.score, lists.value[:, 0], eps)
+
+
+def _check_join(join: object) -> None:
+    if not isinstance(join, Join):
+        raise ValueError(f"Queries are over a Join. Got {type(join).__name__}. For one table use "
+                         "Join([Table(name, source)]).")
+
+
+def _read(join: Join, wanted: Sequence[tuple[int, str]]) -> tuple[Plan, list[dict[str, Column]]]:
+    """Return the plan of a join's rows, labels and weights aside, and each table's wanted columns (its place, name)."""
+    plain = Join([Table(table.name, table.source) for table in join.tables], join.on, using=join.using,
+                 max_bag_rows=join.max_bag_rows)
+    pairs = plain.check()
+    if any(pair.left for pair in pairs):
+        raise ValueError("Queries are over inner joins. Got a left join. Leave out 'left', or add a row for what is "
+                         "missing.")
+    with one_snapshot(plain.connections):
+        columns = [read(plain, i, pairs, [column for t, column in wanted if t == i]) for i in range(len(plain.tables))]
+    return assemble(plain, pairs, columns, intercept=False), columns
 
 
 def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
@@ -253,12 +318,14 @@ def _times(add: Callable[[Any, Any], Any], zero: Any, a: Any, k: int) -> Any:
 
 
 def _answer(plan: Plan, sums: list[Array], used: Semiring, annotations: list[Array], threshold: float,
-            paired: bool) -> Answer:
+            paired: bool, eps: float | None) -> Answer:
     """Return the answer, exact or on a grid of scores; ``paired`` annotations hold a value and a number of rows."""
     try:
         value = _value(total_below(plan, sums, used, annotations, threshold), used, paired)
         return Answer(value, value, value, 0.0)
     except TooManyEntriesError:
+        if eps is not None:
+            return _within(eps, plan, sums, used, annotations, threshold)
         entries, error = lists_on_grid(plan, sums, used, annotations)
 
     def total(most: float) -> Any:
@@ -266,6 +333,17 @@ def _answer(plan: Plan, sums: list[Array], used: Semiring, annotations: list[Arr
         return _value(used.add.reduce(chosen, axis=0) if len(chosen) else None, used, paired)
 
     return Answer(total(threshold), total(threshold - error), total(threshold + error), error)
+
+
+def _within(eps: float, plan: Plan, sums: list[Array], used: Semiring, annotations: list[Array],
+            threshold: float) -> Answer:
+    """Return the answer between a sum of sketches and 1 + eps times as much, a hundredth being left for rounding."""
+    try:
+        found = total_below(plan, sums, used, annotations, threshold, 0.99 * eps)
+    except TooManyEntriesError as error:
+        raise MemoryError(f"{error} Raise eps (now {eps:g}), or leave it out.") from None
+    least = _value(found, used, paired=False) * (1 - ROUNDED)
+    return Answer(least, least, least * (1 + eps), 0.0)
 
 
 def _value(total: NDArray[Any] | None, used: Semiring, paired: bool) -> Any:
@@ -276,88 +354,3 @@ def _value(total: NDArray[Any] | None, used: Semiring, paired: bool) -> Any:
     if paired:
         return last[0]
     return float(last) if total.dtype == np.float64 else last
-
-
-def check_functions(values: Functions | None) -> Functions:
-    """Return the functions by column, none for None."""
-    form = "values must be a dict of 'table.column' to a function of an array"
-    if values is None:
-        return {}
-    if not isinstance(values, Mapping):
-        raise ValueError(f"{form}. Got {brief(values)}.")
-    for key, function in values.items():
-        if not isinstance(key, str) or not callable(function):
-            raise ValueError(f"{form}. Got {brief(key)}: {brief(function)}. For a constant write lambda v: "
-                             "np.full(len(v), 3.0).")
-    return values
-
-
-def check_inequality(where: Inequality | None, n_tables: int) -> Inequality:
-    """Return the inequality, one that always holds for None; refuse two."""
-    if where is None:
-        return {}, np.inf
-    listed = isinstance(where, Sequence) and not isinstance(where, str)
-    if listed and len(where) > 1 and all(isinstance(part, Sequence) and not isinstance(part, str) for part in where):
-        raise ValueError(
-            f"where must be one inequality, ({{'table.column': coefficient}}, threshold). Got {len(where)}: a query "
-            "under two (FAQ-AI(2)) has no list of scores to read the answer from. The known way takes about n^(m/2) "
-            f"steps for m tables of n rows, here n^{n_tables / 2:g}. Draw rows with JoinSampler, or put one inequality "
-            "into a function of a single column.")
-    one = listed and len(where) == 2 and isinstance(where[0], Mapping)
-    if not one or not all(isinstance(key, str) for key in where[0]):
-        raise ValueError(f"where must be ({{'table.column': coefficient}}, threshold). Got {brief(where)}.")
-    return where[0], check_number("The threshold of where", where[1], -np.inf, np.inf, closed="both")
-
-
-def check_ring(add: object, multiply: object, zero: Any, one: Any) -> None:
-    """Refuse what is no function, and identities that are none for each other."""
-    for name, function in (("add", add), ("multiply", multiply)):
-        if not callable(function):
-            raise ValueError(f"{name} must be a function of two values. Got {brief(function)}.")
-    assert callable(add)
-    assert callable(multiply)
-    for law, found, right in (("add(zero, one) = one", add(zero, one), one),
-                              ("multiply(zero, one) = zero", multiply(zero, one), zero),
-                              ("multiply(one, one) = one", multiply(one, one), one)):
-        if not _same(found, right):
-            raise ValueError(f"{law} must hold. Got {brief(found)} with zero={brief(zero)} and one={brief(one)}. "
-                             "For min and + they are inf and 0, for + and * 0 and 1.")
-
-
-def _same(a: Any, b: Any) -> bool:
-    try:
-        return bool(np.all(a == b))
-    except ValueError:  # of objects that have no truth value
-        return True
-
-
-def coefficient(key: str, g: Function | float) -> Function:
-    """Return a term of a score as a function of its column."""
-    if callable(g):
-        return g
-    factor = check_number(f"The coefficient of {key!r}", g, -np.inf, fix="It may be a function of an array, too.")
-    return lambda values: factor * as_numbers(f"Column {key!r}", values)
-
-
-def as_numbers(what: str, found: Any) -> Array:
-    """Return what a function returned, or a column holds, as numbers."""
-    try:
-        return np.asarray(found, dtype=np.float64)
-    except (ValueError, TypeError):
-        first = np.asarray(found, dtype=object).ravel()[:1]
-        got = brief(first[0]) if len(first) else "nothing"
-        raise ValueError(f"{what} must be of numbers. Got {got}. Give a function that turns it into numbers, as "
-                         "lambda v: v == 'red'.") from None
-
-
-def check_domain(where: str, found: Any, ring: str) -> Array:
-    """Return what the function of column ``where`` returned as numbers of a declared semiring."""
-    least, largest, words = DOMAINS[ring]
-    numbers = as_numbers(f"What the function of {where!r} returns", found)
-    good = (numbers >= least) & (numbers <= largest)
-    if ring == "boolean":
-        good &= numbers == np.round(numbers)
-    if not good.all():
-        what = f"values of the {ring!r} semiring" if ring else "scores"
-        raise ValueError(f"The function of {where!r} must return {what}: {words}. Got {numbers[~good].ravel()[0]:g}.")
-    return numbers

@@ -48,23 +48,28 @@ class Sketch:
     entry: Index
 
 
+def stage_error(error: float, stages: int) -> float:
+    """Return the error of each of so many sketches whose factors together stay within 1 + error."""
+    return float(np.expm1(np.log1p(error) / max(stages, 1)))
+
+
 def group_entries(list_of: Index, n_lists: int, high: Array, mass: Array, error: float) -> tuple[Index, Index]:
     """Return the order that sorts entries by list and score, and the group of each sorted entry.
 
-    Entries with equal floor(log(count before) / log(1 + error)) share a group; the first of a list stands alone.
+    Entries with equal floor(log(count before) / log(1 + error)) share a group; the first of a list stands alone. What
+    is before an entry is added up list by list: the sums of other lists would round small ones away.
     """
     order = np.lexsort((high, list_of))
     owner = list_of[order]
     mass = mass[order]
     first = np.searchsorted(owner, np.arange(n_lists))
-    many = np.searchsorted(owner, np.arange(n_lists), side="right") - first
-    before = np.cumsum(mass) - mass
-    before = before - before[np.minimum(first, max(len(owner) - 1, 0))][owner] if len(owner) else before
-    place = np.arange(len(owner)) - first[owner]
-    with np.errstate(divide="ignore"):
-        level = np.where(before > 0, np.floor(np.log(before) / np.log1p(error)), -np.inf)
+    end = np.searchsorted(owner, np.arange(n_lists), side="right")
     split = np.ones(len(owner), dtype=bool)
-    split[1:] = (place[1:] == 0) | (level[1:] != level[:-1]) | (many[owner[1:]] <= SHORT_LIST) | (before[1:] <= 0)
+    for begin, last in zip(*(place[end - first > SHORT_LIST].tolist() for place in (first, end))):
+        before = np.cumsum(mass[begin:last - 1])
+        with np.errstate(divide="ignore"):
+            level = np.floor(np.log(before) / np.log1p(error))
+        split[begin + 2:last] = (level[1:] != level[:-1]) | (before[1:] <= 0)
     return order, np.cumsum(split) - 1
 
 
@@ -113,7 +118,7 @@ class RankOracle:
         self.total = total_weight(plan)
         self.ratio = 1 + error
         stages = len(self.schedule.operations) - 1 + bool(guard)
-        self.stage_error = float(np.expm1(np.log1p(error) / max(stages, 1)))
+        self.stage_error = stage_error(error, stages)
         self.least = float(np.prod([weight[weight > 0].min(initial=np.inf) for weight in self.weights]))
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = 0) -> Evaluation:
@@ -241,7 +246,7 @@ def _absolute(plan: Plan) -> Plan:
 
 
 def thresholds(value: Array, mass: Array, error: float, least: float = 1.0) -> tuple[Array, Array]:
-    """Return the thresholds H_0 >= H_1 >= ... that are positive, and the weights least (1 + error)^k they stand for.
+    """Return the thresholds H_0 >= H_1 >= ..., and the weights least (1 + error)^k they stand for.
 
     H_k is the largest H such that the rows with a value of at least H weigh at least (1 + error)^k. The sum of the
     positive values is the integral over h > 0 of the weight of the rows with a value of at least h. Between H_{k+1} and
@@ -252,7 +257,7 @@ def thresholds(value: Array, mass: Array, error: float, least: float = 1.0) -> t
 
     ``value`` and ``mass`` have shape (n,); ``least`` is the smallest positive weight of a row.
     """
-    keep = (value > 0) & (mass > 0)
+    keep = mass > 0
     order = np.argsort(-value[keep], kind="stable")
     if not len(order):
         return np.zeros(0), np.zeros(0)
@@ -265,5 +270,6 @@ def thresholds(value: Array, mass: Array, error: float, least: float = 1.0) -> t
 
 
 def sum_below(H: Array, weight: Array) -> float:
-    """Return equation 6: sum_k weight_k (H_k - H_{k+1}) with H = 0 after the last."""
+    """Return equation 6: sum_k weight_k (H_k - H_{k+1}) over the positive thresholds, with H = 0 after the last."""
+    H = np.maximum(H, 0.0)
     return float(weight @ (H - np.append(H[1:], 0.0))) if len(H) else 0.0
