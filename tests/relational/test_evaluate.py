@@ -134,7 +134,7 @@ def test_thresholds_are_the_scores_that_so_many_rows_reach(seed):
     best = np.sort(score)[::-1]
     assert len(many) == (int(np.floor(np.log(len(rows)) / np.log(1.3) + 1e-9)) + 1 if len(rows) else 0)
     for H, count in zip(found, many):
-        assert H == best[int(np.ceil(count - 1e-9)) - 1]
+        assert best[int(np.ceil(count - 1e-9)) - 1] == H
 
 
 def test_a_factor_is_for_sums_of_weights():
