@@ -200,6 +200,6 @@ def test_ctrl_c_writes_nothing(csv, tmp_path, monkeypatch, capsys):
 
 def test_help_needs_no_traceback():
     for arguments in (["--help"], ["audit", "--help"]):
-        shown = subprocess.run([sys.executable, "-c", "from buttress.cli import main; main()", *arguments],
+        shown = subprocess.run([sys.executable, "-m", "buttress", *arguments],
                                capture_output=True, text=True, check=True)
         assert "audit" in shown.stdout

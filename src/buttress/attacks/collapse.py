@@ -48,11 +48,10 @@ def under(eps: float | None) -> str:
 def advice(X: Array, codes: Rows, eps: float | None) -> str:
     """Return what to try: a radius at which a linear machine still learns, and other parameters."""
     if eps is None:
-        return "Allow smaller moves or fewer swaps, or take a larger C, another gamma, or AdversarialClassifier."
+        return "Allow smaller moves or fewer swaps, or take a larger C or another gamma."
     least = learnable(X, codes)
     radius = f"Below eps={least:.3g} a linear machine still learns" if least < eps else "A linear machine learns here"
-    return (f"{radius} (AdversarialLinearSVC). Or take a larger C, another gamma, or AdversarialClassifier, which "
-            "chooses.")
+    return f"{radius} (AdversarialLinearSVC). Or take a larger C or another gamma."
 
 
 def learnable(X: Array, codes: Rows) -> float:

@@ -30,6 +30,8 @@ Sums = Callable[[Index], Array]
 # One panel of float32 entries is 2 MB, so that it stays in the cache of the processor.
 PANEL = 2048  # columns of a panel
 HEIGHT = 256  # rows of a panel
+TILE = 256  # rows and columns of one tile of an exact product: half a megabyte, which the second cache holds
+SPARSE_TILE = 768  # of sparse rows, whose lists are gone through once a tile; a chain of sums allows for at most 1,000
 SUMMED = 512  # rows and columns of a panel of which only sums are kept: 1 MB, which the second cache holds
 PROFILE = 20  # multiplications that evaluating a function of one inner product or distance takes, about
 TRIED_ROWS = 31  # rows, besides the longest one, on which float32 entries are compared with float64 ones
@@ -38,7 +40,9 @@ PAIRS = 4096  # pairs of sparse rows whose differences are held at a time
 
 
 class Entries:
-    """Entries of any kernel, by calling it."""
+    """Entries of any kernel, by calling it; ``tile`` is the side of a tile of an exact product."""
+
+    tile = TILE
 
     def __init__(self, kernel: Kernel, X: DenseOrSparse, real: DTypeLike):
         self.kernel = kernel
@@ -141,6 +145,7 @@ class InnerEntries(Entries):
     def __init__(self, kernel: Any, X: DenseOrSparse, real: DTypeLike):
         self.kernel: Any = plain(kernel)
         self.inner = InnerProducts(X, real, centred=isinstance(kernel, Radial))
+        self.tile = TILE if self.inner.sparse is None else SPARSE_TILE
         self.real = real
         self.X = X
 

@@ -10,11 +10,10 @@ from buttress._checks import Array
 from buttress._proof import Near, U, products, sharp_sums_of_rows
 from buttress._threads import in_time, share
 from buttress._types import DenseOrSparse
-from buttress.gram.entries import Entries, Index, ProductEntries, entries
+from buttress.gram.entries import TILE, Entries, Index, ProductEntries, entries
 from buttress.gram.rounding import Product, chain_of
 from buttress.kernels import Kernel, Linear, Precomputed
 
-TILE = 256  # rows and columns of one tile of an exact product: half a megabyte, which the second cache holds
 HANDS = 16  # parts into which the rows of tiles are split; fixed, so that the sum does not depend on the threads
 
 
@@ -54,9 +53,9 @@ def exact_entries(kernel: Kernel, X: DenseOrSparse, index: Index) -> Exact:
     return Exact(entries(kernel, X[index], np.float64))
 
 
-def tiles(start: int, stop: int) -> list[tuple[int, int]]:
+def tiles(start: int, stop: int, side: int = TILE) -> list[tuple[int, int]]:
     """Return the ends of the tiles that cover start to stop."""
-    return [(left, min(left + TILE, stop)) for left in range(start, stop, TILE)]
+    return [(left, min(left + side, stop)) for left in range(start, stop, side)]
 
 
 def tiled_product(exact: Exact, b: Array, diagonal: Array, size: int, chosen: int) -> Array:
@@ -65,7 +64,8 @@ def tiled_product(exact: Exact, b: Array, diagonal: Array, size: int, chosen: in
     b is 0 from ``size`` on. The order of sums does not depend on the threads.
     """
     parts: dict[int, Array] = {}
-    rows_of = [*tiles(0, chosen), *tiles(chosen, size)]
+    side = exact.source.tile
+    rows_of = [*tiles(0, chosen, side), *tiles(chosen, size, side)]
 
     def work(hands: Iterator[int]) -> None:
         for hand in hands:
@@ -84,10 +84,11 @@ def _tile_products(
     on both sides of ``chosen``.
     """
     out = np.zeros(len(b))
-    others = tiles(size, len(b))
+    side = exact.source.tile
+    others = tiles(size, len(b), side)
     for top, end in in_time(rows_of):
         rows = slice(top, end)
-        among = [*tiles(top, chosen), *tiles(max(top, chosen), size)] if top < chosen else []
+        among = [*tiles(top, chosen, side), *tiles(max(top, chosen), size, side)] if top < chosen else []
         for start, stop in [*among, *others]:
             columns = slice(start, stop)
             K = exact(rows, columns)
