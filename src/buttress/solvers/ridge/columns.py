@@ -79,7 +79,8 @@ class ColumnError:
         c = P @ self.y
         e = c / own
         cross = np.outer(P @ (self.u * e / own), c)
-        return float(self.u @ e**2) + self.within, (P * (2 * self.u * e**2 / own)) @ P - cross - cross.T
+        half = P * np.sqrt(2 * self.u * e**2 / own)  # of a product with its own transpose half the entries are computed
+        return float(self.u @ e**2) + self.within, half @ half.T - cross - cross.T
 
 
 def learned_columns(
