@@ -109,6 +109,11 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
     n_starts: int = 6
     max_iter: int = 40
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse &= self.kernel != "columns"
+        return tags
+
     def _targets(self, y: Labels) -> Labels:
         check_count("n_starts", self.n_starts, 0)
         check_count("max_iter", self.max_iter)
