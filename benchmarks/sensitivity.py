@@ -39,7 +39,7 @@ from buttress.solvers.contamination.tuning import (
     SHARES,
     TRIMMING,
 )
-from buttress.solvers.ridge.tuning import LEVERAGES, ROUNDING_OF_RIDGE
+from buttress.solvers.ridge.tuning import COLUMNS, LEVERAGES, ROUNDING_OF_RIDGE
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,8 @@ def regression(quick):
         yield Cell(f"kernel {kind}", "kernel", small, *targets(60, 2, kind, 1))
     model = RobustKernelRegressor(random_state=0, n_starts=1, n_landmarks=10)
     yield Cell("kernel, 10 landmarks, far", "landmarks", model, *targets(250, 2, "far", 2))
+    model = RobustKernelRegressor(kernel="columns", random_state=0, n_starts=1)
+    yield Cell("kernel, learned columns, far", "columns", model, *targets(120, 6, "far", 2))
 
 
 def lines(quick):
@@ -183,6 +185,7 @@ FAMILIES = {"Samples": (SAMPLES, ("landmarks", "linear", "many labels")), "Copie
             "Shares": (SHARES, ("shares",)),
             "Intervals": (INTERVALS, ("intervals",)),
             "SoftVotes": (SOFT, ("votes",)),
+            "Columns": (COLUMNS, ("columns",)),
             "Leverages": (LEVERAGES, ("landmarks", "many labels")),
             "Rounding": (ROUNDING_OF_RIDGE, ("kernel", "labels"))}
 

@@ -18,6 +18,7 @@ from buttress.kernels import (
     MultiscaleRBF,
     Polynomial,
     Sigmoid,
+    Stretched,
 )
 
 # One row a kernel: adding a kernel means adding a row here.
@@ -33,6 +34,7 @@ KERNELS = [
     Log(degree=1.5, gamma=0.5),
     Cauchy(gamma=0.6),
     Combination([RBF(0.2), Linear(), Cauchy(0.5)], [0.5, 0.2, 1.0]),
+    Stretched(RBF(0.4), [1.5, 0.0, 0.3]),
 ]
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
@@ -9,10 +10,14 @@ from buttress.kernels import (
     RBF,
     Combination,
     Custom,
+    DotProduct,
     Laplacian,
+    Linear,
     Log,
     Polynomial,
     Precomputed,
+    Radial,
+    Stretched,
     as_kernel,
     centers,
     squared_distances,
@@ -49,7 +54,7 @@ def test_gradient_agrees_with_finite_differences(kernel):
     np.testing.assert_allclose(kernel.gradient(X, Z, V), numeric, atol=1e-8)
 
 
-@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if not isinstance(kernel, Combination)], ids=str)
+@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if isinstance(kernel, Radial | DotProduct)], ids=str)
 def test_columns_in_which_all_centres_are_alike_count_as_any_other(kernel):
     """Rows differ from the centres there too, and move along them."""
     X, Z, V = points(6, 5), points(4, 5, seed=1), points(6, 4, seed=2)
@@ -77,6 +82,16 @@ def test_spectrum_agrees_with_the_tag(kernel):
         assert np.linalg.eigvalsh(K)[0] < -1e-6
     else:
         assert np.linalg.eigvalsh(H @ K @ H)[0] < -1e-6
+
+
+def test_stretched_columns_are_columns_multiplied_beforehand():
+    X, Z, scales = points(6), points(5, seed=1), np.array([1.5, 0.0, 0.3])
+    for kernel in (RBF(0.4), Linear(0.5), Polynomial(2, 0.3, 1.0)):
+        expected = kernel(X * scales, Z * scales)
+        stretched = Stretched(kernel, scales)
+        for got in (stretched(X, Z), stretched.toward(Z)(X), stretched(csr_matrix(X), csr_matrix(Z))):
+            np.testing.assert_allclose(got, expected, rtol=1e-12)
+        np.testing.assert_allclose(stretched.diagonal(csr_matrix(X)), np.diagonal(kernel(X * scales, X * scales)))
 
 
 def test_tags_follow_the_parameters():
@@ -168,6 +183,9 @@ def test_kernels_clone(kernel):
         (lambda: as_kernel(Combination([])), "at least one"),
         (lambda: as_kernel(Combination([RBF()], [-1.0])), "weights"),
         (lambda: as_kernel(Combination([RBF()], [1.0, 2.0])), "one entry for each"),
+        (lambda: as_kernel(Stretched(RBF(), [1.0, -1.0])), r"scales\[1\]"),
+        (lambda: as_kernel(Stretched(Combination([RBF()]), [1.0])), "of a sum stretch each part"),
+        (lambda: Stretched(RBF(), [1.0])(points(3), points(3)), "one entry for each of the 3 columns"),
     ],
 )
 def test_bad_parameters_are_named(make, message):

@@ -42,7 +42,7 @@ from buttress import (
     to_onnx,
 )
 from buttress.certainty.calibration import coupled
-from buttress.kernels import RBF, Combination, Custom, Laplacian, Linear, MultiscaleRBF
+from buttress.kernels import RBF, Combination, Custom, Laplacian, Linear, MultiscaleRBF, Stretched
 
 pytest.importorskip("skl2onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -52,7 +52,7 @@ FLOWERS, SPECIES = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[SPECIES]
 CURVE = np.sin(3 * MOONS[:, 0]) + MOONS[:, 1]
 KERNELS = ["linear", "poly", "rbf", "laplacian", "sigmoid", "imq", "log", "cauchy", MultiscaleRBF(),
-           Combination([RBF(0.5), Linear(1.0)], [0.3, 2.0])]
+           Combination([RBF(0.5), Linear(1.0)], [0.3, 2.0]), Stretched(RBF(0.5), [1.5, 0.7])]
 CLOSE = 1e-5
 
 CLASSIFIERS = [

@@ -41,7 +41,7 @@ from buttress import (
 )
 from buttress.files.container import PREFIX, VERSION, pack, unpack
 from buttress.files.values import Encoder
-from buttress.kernels import RBF, Combination, Laplacian, MultiscaleRBF
+from buttress.kernels import RBF, Combination, Laplacian, MultiscaleRBF, Stretched
 from buttress.persistence import classes
 from buttress.persistence.classes import NAMED, PARTS, SKLEARN, class_named, name_of, name_of_thing, thing_named
 from buttress.persistence.models import encoded
@@ -372,7 +372,8 @@ def test_a_part_that_lacks_what_it_cannot_be_without_is_refused(holder, name, pa
         load(path)
 
 
-@pytest.mark.parametrize("kernel", [RBF(-1.0), RBF(np.nan), RBF("a"), Combination([RBF()], [-1.0])])
+@pytest.mark.parametrize("kernel", [RBF(-1.0), RBF(np.nan), RBF("a"), Combination([RBF()], [-1.0]),
+                                    Stretched(RBF(), [1.0, -1.0])])
 def test_a_model_whose_kernel_is_out_of_range_is_refused(kernel, path):
     model = SVC().fit(*moons(40))
     model.expansion_.kernel = kernel

@@ -29,7 +29,7 @@ from buttress.kernels.choose import (
     resolve_gamma,
     warn_of_scale,
 )
-from buttress.kernels.composed import Combination, Custom, Precomputed
+from buttress.kernels.composed import Combination, Custom, Precomputed, Stretched
 from buttress.kernels.kernel import DotProduct, Kernel, Radial, squared_distances
 from buttress.kernels.named import (
     RBF,
@@ -61,6 +61,7 @@ __all__ = [
     "Precomputed",
     "Radial",
     "Sigmoid",
+    "Stretched",
     "as_kernel",
     "centers",
     "fitted_kernel",

@@ -1,16 +1,16 @@
-"""Composed kernels: a weighted sum of kernels, a Gram matrix given in advance, a user's function."""
+"""Composed kernels: a weighted sum of kernels, one of stretched columns, a Gram matrix, a user's function."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import diags_array, issparse
 from sklearn.utils.validation import _num_samples
 
 from buttress._checks import Array, check_number
 from buttress._state import Attribute, State
-from buttress.kernels.kernel import Kernel
+from buttress.kernels.kernel import DotProduct, Kernel, Radial
 
 CENTRAL_STEP = 6e-6  # step of a central difference: the cube root of the machine epsilon balances its two errors
 
@@ -49,6 +49,48 @@ class Combination(Kernel):
 
     def gradient(self, X: Array, Z: Array, V: Array) -> Array:
         return sum((w * k.gradient(X, Z, V) for k, w in self._terms() if w > 0), np.zeros_like(X))
+
+
+@dataclass(eq=False, repr=False)
+class Stretched(Kernel):
+    """k(x, z) = kernel(s * x, s * z) with a factor s_k = scales[k] >= 0 a column, (d,); at 0 a column does not count.
+
+    The kernel is a function of a distance or of an inner product. In a distance, s_k^2 is the weight of column k:
+    r^2 = sum_k s_k^2 (x_k - z_k)^2.
+    """
+
+    _state = State(Attribute("kernel", "part", of="Kernel"), Attribute("scales", "nonnegative", "n_columns"))
+
+    kernel: Kernel
+    scales: Sequence[float]
+
+    @property
+    def definiteness(self) -> str:
+        if not isinstance(self.kernel, Radial | DotProduct):
+            raise ValueError("Columns are stretched for a kernel of a distance or an inner product. Got "
+                             f"{self.kernel!r}. Use RBF, Linear or another such kernel; of a sum stretch each part.")
+        for k, scale in enumerate(self.scales):
+            check_number(f"scales[{k}]", float(scale), 0, closed="left")
+        return self.kernel.definiteness
+
+    def _stretched(self, X: Array) -> Array:
+        scales = np.asarray(self.scales, dtype=np.float64)
+        if X.shape[1] != len(scales):
+            raise ValueError(f"scales must have one entry for each of the {X.shape[1]} columns. Got {len(scales)}.")
+        return X @ diags_array(scales, format="csr") if issparse(X) else X * scales
+
+    def __call__(self, X: Array, Z: Array) -> Array:
+        return self.kernel(self._stretched(X), self._stretched(Z))
+
+    def toward(self, Z: Array) -> Callable[[Array], Array]:
+        inner = self.kernel.toward(self._stretched(Z))
+        return lambda X: inner(self._stretched(X))
+
+    def diagonal(self, X: Array) -> Array:
+        return self.kernel.diagonal(self._stretched(X))
+
+    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
+        return self.kernel.gradient(self._stretched(X), self._stretched(Z), V) * np.asarray(self.scales)
 
 
 class Precomputed(Kernel):

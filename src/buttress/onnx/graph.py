@@ -27,6 +27,7 @@ from buttress.kernels import (
     Precomputed,
     Radial,
     Sigmoid,
+    Stretched,
 )
 
 OPSET = 13  # of every node here; later versions of these nodes mean the same
@@ -106,8 +107,8 @@ def refusal(kernel: Kernel) -> NotImplementedError:
     """Return the error for a kernel without a graph."""
     known = ", ".join(sorted(kind.__name__ for kind in PROFILES))
     return NotImplementedError(
-        f"{type(kernel).__name__} has no ONNX graph. Kernels that have one: {known}, their Combination, Precomputed, "
-        "and corrected by indefinite='clip' or 'flip'. Fit the model with one of these."
+        f"{type(kernel).__name__} has no ONNX graph. Kernels that have one: {known}, their Combination, Stretched, "
+        "Precomputed, and corrected by indefinite='clip' or 'flip'. Fit the model with one of these."
     )
 
 
@@ -116,6 +117,9 @@ def add_kernel(add: Nodes, kernel: Kernel, X: str, Z: Array) -> str:
     if isinstance(kernel, Combination):
         terms = [add("Mul", add_kernel(add, part, X, Z), weight) for part, weight in weighted(kernel)]
         return add("Sum", *terms)
+    if isinstance(kernel, Stretched):
+        scales = np.asarray(kernel.scales, dtype=np.float64)
+        return add_kernel(add, kernel.kernel, add("Mul", X, scales), Z * scales)
     if isinstance(kernel, Precomputed):
         return add("Gather", X, Z[:, 0].astype(np.int64), axis=1)
     if type(kernel) is SpectrumCorrected and kernel.known is None:
@@ -132,6 +136,8 @@ def add_diagonal(add: Nodes, kernel: Kernel, X: str) -> str:
     """Add k(x_i, x_i), (n, 1)."""
     if isinstance(kernel, Combination):
         return add("Sum", *[add("Mul", add_diagonal(add, part, X), weight) for part, weight in weighted(kernel)])
+    if isinstance(kernel, Stretched):
+        return add_diagonal(add, kernel.kernel, add("Mul", X, np.asarray(kernel.scales, dtype=np.float64)))
     if type(kernel) is SpectrumCorrected and kernel.known is None:
         added = add("MatMul", add_kernel(add, kernel.kernel, X, kernel.landmarks), kernel.vectors)
         return add("Add", add_diagonal(add, kernel.kernel, X), _row_sums(add, add("Mul", added, added)))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.sparse import issparse
+from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
@@ -22,7 +23,7 @@ from buttress.features.batched import BatchedRows, some_rows
 from buttress.features.made import FeaturesOfRows
 from buttress.features.stored import landmark_features
 from buttress.gram.entries import entries
-from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_precomputed, warn_of_scale
+from buttress.kernels import Kernel, MultiscaleRBF, as_kernel, centers, fitted_kernel, is_precomputed, warn_of_scale
 from buttress.robust.tuning import DESIGN
 from buttress.solvers.ridge.landmarks import LandmarkRidge
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, Ridge, pivoted_cholesky, spectral
@@ -134,9 +135,19 @@ def default_kernel(estimator: Any, X: Any) -> Kernel:
     Corrupt rows affect errors, likelihoods and moments of X, so none of these can choose a width. The mean of several
     kernels loses little accuracy where a single width would be enough.
     """
-    if isinstance(estimator.kernel, str) and estimator.kernel == "rbf" and estimator.gamma == "auto":
+    learned = learns_columns(estimator)
+    if learned and issparse(X):
+        raise ValueError("kernel='columns' learns a weight a column of dense X. Got a sparse X. Use X.toarray(), or "
+                         "kernel='rbf'.")
+    rbf = learned or (isinstance(estimator.kernel, str) and estimator.kernel == "rbf")
+    if rbf and estimator.gamma == "auto":
         return MultiscaleRBF([width / _ordinary_length(X) for width in DESIGN.widths])
-    return fitted_kernel(estimator, X)
+    return as_kernel("rbf", gamma=estimator.gamma) if learned else fitted_kernel(estimator, X)
+
+
+def learns_columns(estimator: Any) -> bool:
+    """Say whether a regressor's kernel is one that learns a weight a column."""
+    return is_regressor(estimator) and isinstance(estimator.kernel, str) and estimator.kernel == "columns"
 
 
 def _ordinary_length(X: Any) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from buttress._tuned import tuned
 
 SCALE = "`benchmarks/robust.py scale`, made data of 100,000 and 1,000,000 rows"
+CHOSEN = "`benchmarks/robust_trial.py regression --sets choosing`, kernel=\"columns\""
 
 
 @dataclass(frozen=True)
@@ -26,5 +27,18 @@ class Rounding:
     least_free: float = tuned(1e-10, "1 - leverage", "least value: a row nothing else predicts has 0 up to rounding")
 
 
+@dataclass(frozen=True)
+class Columns:
+    """How weights of columns are learned."""
+
+    spread: float = tuned(0.5, "natural logarithms", "of the law that weights of columns come from", CHOSEN)
+    linear: float = tuned(0.03, "of the narrowest gamma", "weight of the linear part at the start", CHOSEN)
+    steps: int = tuned(6, "steps", "of the quasi-Newton method: more gain little", CHOSEN)
+    rows: int = tuned(1000, "rows", "that columns are learned on, drawn where more have weight: time only")
+    widest: float = tuned(400.0, "times", "what a weight is at the start bounds it, above and below")
+    least_weight: float = tuned(1e-3, "weight", "a row of less says nothing of columns")
+
+
 LEVERAGES = Leverages()
 ROUNDING_OF_RIDGE = Rounding()
+COLUMNS = Columns()
