@@ -315,8 +315,8 @@ def test_a_statement_written_when_keys_had_few_dates_is_right_of_many(duckdb_con
                           functions=("count", "sum", "last", "count:20h", "mean:3rows", "gap_last", "distinct"))
     made.fit(join.tables[0].source)
     of_many = made.to_sql(["id"])
-    read("CREATE TABLE later AS SELECT * FROM grown_asked WHERE id > 9")
-    read("DELETE FROM grown_asked WHERE id > 9")
+    read("CREATE TABLE later AS SELECT * FROM grown_asked WHERE id > 3")
+    read("DELETE FROM grown_asked WHERE id > 3")
     of_few = made.to_sql(["id"])
     read("INSERT INTO grown_asked SELECT * FROM later")
     assert ["pairs of a row" in text for text in (of_many, of_few)] == [False, True]

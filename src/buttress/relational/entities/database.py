@@ -25,7 +25,7 @@ from buttress.relational.sql.plan import column_sample, home_of, typed_sample
 from buttress.relational.sql.text import as_number
 
 FEW = 100  # entities that are looked up by their keys; of more, whole tables are read once
-FEW_DATES = 4  # of a key, up to which pairs of rows and dates take DuckDB less time than one order of both; 8 are more
+FEW_DATES = 2  # of a key, up to which pairs of rows and dates take neither database more time than an order of both
 
 
 def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int], memory: float,

@@ -54,7 +54,7 @@ def _for_each_date(path: Path, keys: Sequence[str]) -> list[str]:
         chosen += [f"{count}) AS seen", f"{count} ORDER BY {_up(path)}) AS c"]
     same = " AND ".join(f"w.{key} = f.{key}" for key in keys)
     found = [f"{AGGREGATE[s.merge]}({value}) AS {name}"
-              for s, value, name in zip(path.statistics, path.of_rows, path.names)]
+             for s, value, name in zip(path.statistics, path.of_rows, path.names)]
     inside = _windowed(path, _tests(path, "w.due", "w.seen"), "w.due")
     by = ", ".join([*keys, "due"])
     return [
