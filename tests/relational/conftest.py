@@ -65,3 +65,10 @@ def spark():
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(params=[0, 99], ids=["many dates", "few dates"])
+def dates(request, monkeypatch):
+    """Databases pair rows with dates where keys have few, and put both in one order where they have many."""
+    monkeypatch.setattr("buttress.relational.entities.database.FEW_DATES", request.param)
+    return request.param

@@ -134,13 +134,13 @@ def test_rows_of_one_time_follow_their_order(kind, engine, how):
 
 
 @EVERY_WAY
-def test_databases_agree(duckdb_connection, postgres, how):
+def test_databases_agree(duckdb_connection, postgres, how, dates):
     owner, reader = postgres
     join = shop(1, "date", **how)
     rows = join.tables[0].source
     for connection, execute, dialect in ((duckdb_connection, duckdb_connection.execute, DUCKDB),
                                          (reader, owner.execute, POSTGRES)):
-        there = in_database(join, connection, execute, dialect, f"order{WAYS.index(how)}")
+        there = in_database(join, connection, execute, dialect, f"order{WAYS.index(how)}_{dates}")
         made = EntityFeatures(there, WORDS if join.date else ALL, missing="nan", engine="sql").fit(rows)
         check(join, made, made.transform(rows))
         stored = {row[0]: row[1:] for row in connection.execute(made.to_sql(["id"])).fetchall()}

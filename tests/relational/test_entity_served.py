@@ -43,9 +43,9 @@ def test_a_statement_has_a_line_for_each_clause_and_a_comment_for_each_table(duc
     join = odd_join(name)
     there = in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, "odd")
     text = check_statement(join, there, lambda text: duckdb_connection.execute(text).fetchall())
-    assert f"-- statistics of {' '.join(name.split())} of all rows that a date of a key sees\n" in text
+    assert f"-- statistics of {' '.join(name.split())} of all rows that a date of a key sees" in text
     expressions = re.findall(r"^(\S+) AS \($", text, re.MULTILINE)
-    assert len(expressions) == len(set(expressions)) == len(re.findall(r"^-- ", text, re.MULTILINE)) > 5
+    assert len(expressions) == len(set(expressions)) == len(re.findall(r"^-- ", text, re.MULTILINE)) == 5
 
 
 def test_a_statement_in_lines_runs_on_postgres(postgres):

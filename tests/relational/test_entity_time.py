@@ -166,6 +166,7 @@ def test_words_are_those_of_pandas_by_hand(engine, inner, seed):
 
 
 @WAYS
+@pytest.mark.usefixtures("dates")
 def test_few_questions_and_many_are_answered_alike(inner, monkeypatch):
     """Few are looked up by their keys; of many, whole tables are read."""
     join = shop(6, inner_time=inner)
@@ -291,6 +292,7 @@ def check_stored(join, there, read):
 
 
 @WAYS
+@pytest.mark.usefixtures("dates")
 def test_duckdb_agrees(duckdb_connection, inner):
     join = shop(2, inner_time=inner)
     there = in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, "w")
@@ -298,18 +300,38 @@ def test_duckdb_agrees(duckdb_connection, inner):
 
 
 @WAYS
-def test_postgres_agrees(postgres, inner):
+def test_postgres_agrees(postgres, inner, dates):
     owner, reader = postgres
     join = shop(3, inner_time=inner)
-    there = in_database(join, reader, owner.execute, POSTGRES, f"w{inner}")
+    there = in_database(join, reader, owner.execute, POSTGRES, f"w{inner}{dates}")
     check_stored(join, there, lambda text: reader.execute(text).fetchall())
     reader.rollback()
 
 
-@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_a_statement_written_when_keys_had_few_dates_is_right_of_many(duckdb_connection):
+    join = shop(8, n=60)
+    read = duckdb_connection.execute
+    made = EntityFeatures(in_database(join, duckdb_connection, read, DUCKDB, "grown"), missing="nan", engine="sql",
+                          functions=("count", "sum", "last", "count:20h", "mean:3rows", "gap_last", "distinct"))
+    made.fit(join.tables[0].source)
+    of_many = made.to_sql(["id"])
+    read("CREATE TABLE later AS SELECT * FROM grown_asked WHERE id > 3")
+    read("DELETE FROM grown_asked WHERE id > 3")
+    of_few = made.to_sql(["id"])
+    read("INSERT INTO grown_asked SELECT * FROM later")
+    assert ["pairs of a row" in text for text in (of_many, of_few)] == [False, True]
+    for text in (of_many, of_few):
+        stored = {row[0]: row[1:] for row in read(text).fetchall()}
+        found = np.array([stored[i] for i in join.tables[0].source["id"]], dtype=float)
+        np.testing.assert_allclose(found, EntityFeatures(join, made.functions, missing="nan").fit_transform(
+            join.tables[0].source), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("engine", "few"), [("memory", 0), ("sql", 0), ("sql", 99)])
 @pytest.mark.parametrize("word", [*ROWS, *TIMES, *NUMBERS, *TEXT])
-def test_no_word_sees_the_future(word, engine):
+def test_no_word_sees_the_future(word, engine, few, monkeypatch):
     """Rows from the date on are moved, made larger or taken away: nothing changes."""
+    monkeypatch.setattr("buttress.relational.entities.database.FEW_DATES", few)
     join = shop(4, inner_time=True)
     rows = join.tables[0].source.assign(at=START + pd.Timedelta("90h"))
     made = EntityFeatures(join, (word,), missing="nan", engine=engine)

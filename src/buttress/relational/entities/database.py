@@ -1,6 +1,6 @@
 """Features of entities where the tables are: one SELECT, sent to the database that holds them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,9 +13,10 @@ from buttress.relational.entities.features import ROWS, Feature, ranged_of, stat
 from buttress.relational.entities.layout import laid_out
 from buttress.relational.entities.memory import PAIRS
 from buttress.relational.entities.paths import Hop, blocks, delay_of, order_of, root_keys, used
-from buttress.relational.entities.text import Path, Place, SqlTable, expression, own_expression, whole
+from buttress.relational.entities.statement import expression, own_expression, whole
+from buttress.relational.entities.text import Path, Place, SqlTable
 from buttress.relational.entities.words import DAY
-from buttress.relational.plan.keys import check_exact, check_kinds, largest
+from buttress.relational.plan.keys import check_exact, check_kinds, combine, encode, largest
 from buttress.relational.plan.plan import Index
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import Item, failing, pinned_tables, postgres_cursor
@@ -24,6 +25,7 @@ from buttress.relational.sql.plan import column_sample, home_of, typed_sample
 from buttress.relational.sql.text import as_number
 
 FEW = 100  # entities that are looked up by their keys; of more, whole tables are read once
+FEW_DATES = 2  # of a key, up to which pairs of rows and dates take neither database more time than an order of both
 
 
 def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int], memory: float,
@@ -123,7 +125,7 @@ class InDatabase:
         """Return the features' values, shape (n, n_features), NaN where an entity has no row with a value."""
         n = len(next(iter(self.asked.values())).null)
         out = np.zeros((n, len(features)))
-        paths = paths_of(self.join, self.paths, features, centers, self.place, self.day)
+        paths = paths_of(self.join, self.paths, features, centers, self.place, self.day, self._paired)
         if not paths:
             return out
         there = [j for j, feature in enumerate(features) if (feature.table, feature.per) in paths]
@@ -157,10 +159,20 @@ class InDatabase:
             return [everything]
         counts = [self.place.select(f"SELECT COUNT(*) FROM {table.item} b")[0][0]
                   for t, table in self.place.tables.items()]
-        numbers: dict[tuple[str | None, ...], int] = {}
-        texts = [_texts(self.asked[name], self.place.dialect, name)[0] for name in self.keys]
-        keys = np.array([numbers.setdefault(key, len(numbers)) for key in zip(*texts, strict=True)])
-        return blocks(keys, sizes, max(PAIRS, *counts))
+        return blocks(self._codes(self.keys), sizes, max(PAIRS, *counts))
+
+    def _codes(self, names: Sequence[str]) -> Index:
+        """Return the keys of the entities as numbers, -1 where NULL."""
+        asked = [self.asked if t == self.join.root else {} for t in range(len(self.join.tables))]
+        return combine([encode(self.join, {self.join.root: [name]}, asked)[self.join.root] for name in names])
+
+    def _paired(self, names: Sequence[str]) -> bool:
+        """Return whether no key of these columns has more than a few dates."""
+        if self.as_of is None:
+            return False
+        codes = self._codes(names)
+        dates = np.unique(combine([codes, np.unique(self.as_of, return_inverse=True)[1]]), return_index=True)[1]
+        return int(np.bincount(codes[dates] + 1)[1:].max(initial=0)) <= FEW_DATES
 
     @contextmanager
     def _by_index(self, few: bool) -> Iterator[None]:
@@ -231,17 +243,22 @@ def _texts(column: Column, dialect: Dialect, name: str) -> tuple[list[str | None
 
 
 def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature],
-             centers: Mapping[str, float], place: Place, day: float) -> dict[tuple[str, str], Path]:
-    """Return the paths that features need, by the name of the table and the column by whose values rows are one."""
+             centers: Mapping[str, float], place: Place, day: float,
+             paired: Callable[[Sequence[str]], bool]) -> dict[tuple[str, str], Path]:
+    """Return the paths that features need, by the name of the table and the column by whose values rows are one.
+
+    ``paired`` says of columns of the label's table whether their keys have few dates.
+    """
     keys = root_keys(paths)
     found = {}
     for t, hops in paths.items():
         name = join.tables[t].name
+        few = join.date is not None and paired(hops[0].above)
         for tag, per in enumerate(dict.fromkeys(feature.per for feature in features if feature.table == name)):
             mine = [feature for feature in features if (feature.table, feature.per) == (name, per)]
             asked = [f"a{keys.index(key)}" for key in hops[0].above]
             found[name, per] = Path(hops, asked, statistics_of(mine, centers), ranged_of(mine, day), place,
-                               join.date is not None, day, per, f"v{tag}" if per else "")
+                                    join.date is not None, day, per, f"v{tag}" if per else "", paired=few)
     return found
 
 
@@ -260,7 +277,7 @@ def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequenc
     day = 1.0
     if join.date is not None and place.samples[join.root][join.find_column(join.date)[1]].kind == "time":
         day = DAY
-    found = paths_of(join, paths, features, centers, place, day)
+    found = paths_of(join, paths, features, centers, place, day, lambda names: _few_dates(place, root, names))
     outside = [f"a.o{j} AS {dialect.quote(name)}" for j, name in enumerate(columns)]
     for j, feature in enumerate(features):
         value = f"a.x{own.index(feature)}" if feature in own else expression(feature, found[feature.table, feature.per])
@@ -268,3 +285,12 @@ def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequenc
         outside.append(f"{filled} AS {dialect.quote(feature.name)}")
     parts, select = whole(f"SELECT {', '.join(chosen)} FROM {root.item} b", found.values(), outside, place.prefix)
     return laid_out(parts, select, {t: table.name for t, table in enumerate(join.tables)}, place.prefix, dialect)
+
+
+def _few_dates(place: Place, root: SqlTable, names: Sequence[str]) -> bool:
+    """Return whether no key of these columns of the label's table has more than a few dates, as it is now."""
+    keys = ", ".join(f"k{j}" for j in range(len(names)))
+    chosen = ", ".join(f"{root.keys[name]} AS k{j}" for j, name in enumerate(names))
+    known = " AND ".join(f"{root.keys[name]} IS NOT NULL" for name in names)
+    dates = f"SELECT DISTINCT {chosen}, {root.time} AS t FROM {root.item} b WHERE {known}"
+    return not place.select(f"SELECT 1 FROM ({dates}) q GROUP BY {keys} HAVING COUNT(*) > {FEW_DATES} LIMIT 1")

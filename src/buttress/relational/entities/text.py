@@ -1,17 +1,16 @@
-"""The SELECT that makes the features of entities where the tables are, as text.
+"""The rows next to the label's table where the tables are, as text of table expressions.
 
-Each path is a chain of expressions, from the far table to the label's: GROUP BY key, then join the next table, so that
-nothing larger than a table is made, but pairs of rows that both have a time. What must be known before a date is added
-up once between two dates of a key, and then over the dates by a window. Identifiers are always quoted by the dialect.
+Each path is a chain of them, from the far table to the label's: GROUP BY key, then join the next table, so that
+nothing larger than a table is made, but pairs of rows that both have a time. Identifiers are always quoted by the
+dialect.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from buttress.relational.entities.features import Feature, Ranged, Statistic, letters_of
+from buttress.relational.entities.features import Ranged, Statistic
 from buttress.relational.entities.paths import Hop
-from buttress.relational.entities.words import TURN, WORDS
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import Connection, select
 from buttress.relational.sources.dialects import Dialect
@@ -56,7 +55,8 @@ class Path:
 
     ``asked`` are the columns of "asked" that hold the keys of the first hop, ``day`` a day in the unit of times.
     ``per`` is the column by whose values rows are made one ("" for none), and ``tag`` marks the names of expressions.
-    ``few`` says that few entities are asked for: far tables are then read by the keys that these lead to.
+    ``few`` says that few entities are asked for: far tables are then read by the keys that these lead to. ``paired``
+    says that their keys have few dates: rows are then paired with each, which is right for many too, and slow.
     """
 
     hops: Sequence[Hop]
@@ -69,6 +69,7 @@ class Path:
     per: str = ""
     tag: str = ""
     few: bool = False
+    paired: bool = False
 
     @property
     def number(self) -> int:
@@ -122,6 +123,11 @@ class Path:
         return ["w.t" if statistic.of == "time" else _of_row(held, statistic, self.place.dialect)
                 for statistic in self.statistics]
 
+    @property
+    def of_latest(self) -> bool:
+        """Whether a window is of the latest rows."""
+        return any(one.window.rows for one in self.ranged)
+
     def named(self, *, of_time: bool) -> list[tuple[Statistic, str]]:
         """Return the statistics and their names: those of when rows became known, or those of their own columns."""
         return [(s, name) for s, name in zip(self.statistics, self.names) if (s.of == "time") == of_time]
@@ -131,26 +137,7 @@ class Path:
         return self.place.tables[table].time if self.dated else None
 
 
-def path_parts(path: Path) -> tuple[list[str], bool]:
-    """Return the expressions that end in f<number>: the statistics per key, and per date where rows have a time.
-
-    Also returns whether there are dates.
-    """
-    parts, timed = _up_the_path(path)
-    keys = _numbered(len(path.asked))
-    t = path.t
-    same = " AND ".join(f"a.{name} = r.{key}" for name, key in zip(path.asked, keys))
-    our = path.place.prefix
-    wanted = f"SELECT r.* FROM {our}r{t} r WHERE EXISTS (SELECT 1 FROM {our}asked a WHERE {same})"
-    parts.append(f"{our}w{t} AS ({wanted})")
-    if not timed:
-        by = ", ".join(keys)
-        parts.append(f"{our}f{t} AS (SELECT {by}, {_merged(path.named(of_time=False))} FROM {our}w{t} w GROUP BY {by})")
-        return parts, False
-    return parts + _until_dates(path, keys) + (_in_windows(path, keys) if path.ranged else []), True
-
-
-def _up_the_path(path: Path) -> tuple[list[str], bool]:
+def up_the_path(path: Path) -> tuple[list[str], bool]:
     """Return the expressions that end in r<number>: rows next to the label's table, and whether they have a time."""
     our = path.place.prefix
     last = path.place.tables[path.number]
@@ -170,7 +157,7 @@ def _up_the_path(path: Path) -> tuple[list[str], bool]:
         more, time = _next_table(path, level, time)
         parts += more
     if path.per:
-        once = ", ".join([*_numbered(len(path.asked)), "v"])
+        once = ", ".join([*numbered(len(path.asked)), "v"])
         chosen = [once, *(["MIN(t) AS t"] if time else []), f"{path.place.dialect.number(1.0)} AS s0"]
         by = f" GROUP BY {once}"
     else:
@@ -186,7 +173,7 @@ def _led_to(path: Path, level: int) -> str:
     our = path.place.prefix
     hop = path.hops[level]
     keys = path.place.tables[hop.child].keys
-    names = path.asked if level == 0 else _numbered(len(hop.columns))
+    names = path.asked if level == 0 else numbered(len(hop.columns))
     above = f"{our}asked" if level == 0 else f"{our}k{path.t}_{level}"
     same = " AND ".join(f"a.{name} = {keys[key]}" for name, key in zip(names, hop.below))
     return f"EXISTS (SELECT 1 FROM {above} a WHERE {same})"
@@ -206,13 +193,13 @@ def _reached(path: Path) -> list[str]:
 def _next_table(path: Path, level: int, time: str | None) -> tuple[list[str], str | None]:
     """Return the expressions of rows that meet the next table toward the label's, and what their time reads."""
     rows = f"{path.place.prefix}r{path.t}_{level + 1}"
-    keys = _numbered(len(path.hops[level].columns))
+    keys = numbered(len(path.hops[level].columns))
     statistics = path.named(of_time=False)
     parts = []
     if not time:
         listed = ", ".join([*keys, *path.carried])
         one = f"{path.place.prefix}m{path.t}_{level}"
-        parts.append(f"{one} AS (SELECT {listed}, {_merged(statistics)} FROM {rows} w GROUP BY {listed})")
+        parts.append(f"{one} AS (SELECT {listed}, {merged(statistics)} FROM {rows} w GROUP BY {listed})")
         rows = one
     table = path.place.tables[path.hops[level].parent]
     up = path.hops[level - 1].below
@@ -228,73 +215,7 @@ def _next_table(path: Path, level: int, time: str | None) -> tuple[list[str], st
     return parts, "t" if times else None
 
 
-def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
-    """Return the expressions from rows with a time to f<number>, a row for each key and date that is asked.
-
-    ``seg`` counts the dates of a key from the latest one back to a row: the first date that may see the row.
-    """
-    t = path.t
-    our = path.place.prefix
-    listed = ", ".join(keys)
-    dates = ", ".join(f"a.{name} AS {key}" for name, key in zip(path.asked, keys))
-    there = " AND ".join(f"a.{name} IS NOT NULL" for name in path.asked)
-    empty = ", ".join("NULL" for _ in path.held)
-    between = ", ".join(f"{AGGREGATE[s.merge]}(CASE WHEN later = 1 THEN {value} END) AS {name}"
-                        for s, value, name in zip(path.statistics, path.of_rows, path.names))
-    back = f"OVER (PARTITION BY {listed} ORDER BY t DESC, later DESC ROWS UNBOUNDED PRECEDING)"
-    forward = f"OVER (PARTITION BY {listed} ORDER BY seg DESC ROWS UNBOUNDED PRECEDING)"
-    total = ", ".join(f"{AGGREGATE[s.merge]}({name}) {forward} AS {name}"
-                      for s, name in zip(path.statistics, path.names))
-    return [
-        f"{our}e{t} AS (SELECT {listed}, t, 1 AS later, CAST(NULL AS {path.place.dialect.double}) AS due, "
-        f"{', '.join(path.held)} FROM {our}w{t} w UNION ALL SELECT {listed}, t, 0, t, {empty} "
-        f"FROM (SELECT DISTINCT {dates}, a.t FROM {our}asked a WHERE {there}) q)",
-        f"{our}n{t} AS (SELECT e.*, SUM(1 - later) {back} AS seg FROM {our}e{t} e)",
-        f"{our}g{t} AS (SELECT {listed}, seg, MAX(CASE WHEN later = 0 THEN due END) AS t, "
-        f"{between} FROM {our}n{t} w WHERE seg > 0 GROUP BY {listed}, seg)",
-        f"{our}f{t} AS (SELECT {listed}, t, {total} FROM {our}g{t} g)",
-    ]
-
-
-def _in_windows(path: Path, keys: Sequence[str]) -> list[str]:
-    """Return the expressions that end in b<number>: statistics of the rows in windows before each key and date.
-
-    Rows meet the dates of their key; c counts the rows of a key up to the time of a row, s0 those before a date.
-    """
-    t = path.t
-    our = path.place.prefix
-    listed = ", ".join(keys)
-    tests = {one.window: _inside(path, one) for one in path.ranged}
-    chosen = [f"{AGGREGATE[one.merge]}(CASE WHEN {tests[one.window]} THEN {_term(path, one)} END) AS b{j}"
-              for j, one in enumerate(path.ranged)]
-    near = " OR ".join(tests.values())
-    same = " AND ".join(f"w.{key} = f.{key}" for key in keys)
-    by = ", ".join([*(f"f.{key}" for key in keys), "f.t"])
-    up = ", ".join(["w.t", *(f"w.{name}" for name in path.carried)])
-    row = path.of_rows[0]
-    counted = [f"{our}c{t} AS (SELECT w.*, SUM({row}) OVER (PARTITION BY {listed} ORDER BY {up}) AS c FROM {our}w{t} w)"
-               for _ in range(any(one.window.rows for one in path.ranged))]
-    return [*counted, f"{our}b{t} AS (SELECT {by}, {', '.join(chosen)} FROM {our}f{t} f JOIN {our}"
-                      f"{'c' if counted else 'w'}{t} w ON {same} AND w.t < f.t AND ({near}) GROUP BY {by})"]
-
-
-def _inside(path: Path, one: Ranged) -> str:
-    """Return the condition that a row w is in a window before a date f."""
-    if one.window.text == "":
-        return "1 = 1"
-    size = path.place.dialect.number(one.window.size)
-    return f"w.c > f.s0 - {size}" if one.window.rows else f"w.t >= f.t - {size}"
-
-
-def _term(path: Path, one: Ranged) -> str:
-    """Return what is added up, or compared, of a row w before a date f."""
-    base = path.of_rows[[s.name for s in path.statistics].index(one.base)]
-    if one.merge == "SUM" or not one.power:
-        return " * ".join([base] + ["(w.t - f.t)"] * one.power)
-    return f"CASE WHEN {base} > {path.place.dialect.number(0.0)} THEN w.t - f.t END"
-
-
-def _numbered(n: int) -> list[str]:
+def numbered(n: int) -> list[str]:
     return [f"k{j}" for j in range(n)]
 
 
@@ -307,7 +228,7 @@ def _known(table: SqlTable, keys: Sequence[str], time: str | None) -> str:
     return f" WHERE {' AND '.join(tests)}"
 
 
-def _merged(named: Sequence[tuple[Statistic, str]]) -> str:
+def merged(named: Sequence[tuple[Statistic, str]]) -> str:
     return ", ".join(f"{AGGREGATE[statistic.merge]}({name}) AS {name}" for statistic, name in named)
 
 
@@ -321,7 +242,7 @@ def _of_row(table: SqlTable, statistic: Statistic, dialect: Dialect) -> str:
         category = dialect.text(statistic.category)
         return f"CASE WHEN {table.values[statistic.by]} = {category} THEN {value} END"
     if statistic.of == "category":
-        return _is(value, statistic.category, dialect)
+        return is_category(value, statistic.category, dialect)
     if statistic.of == "known":
         return f"CASE WHEN {value} IS NOT NULL THEN {one} ELSE {dialect.number(0.0)} END"
     if statistic.merge == "LAST":
@@ -331,46 +252,5 @@ def _of_row(table: SqlTable, statistic: Statistic, dialect: Dialect) -> str:
     return {"value": value, "centred": less, "square": f"{less} * {less}"}[statistic.of]
 
 
-def _is(value: str, category: str, dialect: Dialect) -> str:
+def is_category(value: str, category: str, dialect: Dialect) -> str:
     return f"CASE WHEN {value} = {dialect.text(category)} THEN {dialect.number(1.0)} ELSE {dialect.number(0.0)} END"
-
-
-def expression(feature: Feature, path: Path) -> str:
-    """Return the expression of a feature from f<number> and b<number>, NULL where an entity has no value."""
-    read = {s.name: f"f{path.t}.{name}" for s, name in zip(path.statistics, path.names)}
-    read |= {one.name: f"b{path.t}.b{j}" for j, one in enumerate(path.ranged)}
-    of = {letter: read[name] for letter, name in letters_of(feature).items()}
-    if "p" in of:
-        of["p"] = path.place.dialect.item.format(of["p"], 2 + len(path.place.tables[path.number].order))
-    number = path.place.dialect.number
-    value = WORDS[feature.word].sql.format(t="a.t", u=number(path.day), zero=number(0.0), one=number(1.0), **of)
-    if feature.whole is None:
-        return value
-    return f"({value}) / NULLIF({expression(feature.whole, path)}, {number(0.0)})"
-
-
-def own_expression(feature: Feature, table: SqlTable, dialect: Dialect) -> str:
-    """Return the expression of a feature of the label table's own row, of the alias b of its table."""
-    if feature.word in WORDS:
-        return WORDS[feature.word].sql.format(t=table.time, turn=dialect.number(TURN))
-    value = table.values[feature.column]
-    return value if feature.function == "value" else _is(value, feature.category, dialect)
-
-
-def whole(asked: str, paths: Iterable[Path], chosen: Sequence[str], prefix: str) -> tuple[list[str], str]:
-    """Return the SELECT of ``chosen`` expressions over "asked a" and the statistics of every path, and what is before.
-
-    That are its common table expressions. ``asked`` is the SELECT of the entities, ``prefix`` that of every path.
-    """
-    parts = [f"{prefix}asked AS ({asked})"]
-    joined = [f"{prefix}asked a"]
-    for path in paths:
-        more, dated = path_parts(path)
-        parts += more
-        tests = [f"a.{name} = f{path.t}.k{j}" for j, name in enumerate(path.asked)]
-        tests += [f"a.t = f{path.t}.t"] if dated else []
-        joined.append(f"LEFT JOIN {prefix}f{path.t} f{path.t} ON {' AND '.join(tests)}")
-        if path.ranged:
-            near = " AND ".join(test.replace(f" f{path.t}.", f" b{path.t}.") for test in tests)
-            joined.append(f"LEFT JOIN {prefix}b{path.t} b{path.t} ON {near}")
-    return parts, f"SELECT {', '.join(chosen)} FROM {' '.join(joined)}"

@@ -1,0 +1,177 @@
+"""The SELECT that makes the features of entities where the tables are: from the rows of each path to what a date sees.
+
+Where keys have few dates, rows are paired with each date that sees them; of many dates, rows are added up once between
+two dates of a key, and then over the dates by a window.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from buttress.relational.entities.features import Feature, Ranged, letters_of
+from buttress.relational.entities.text import AGGREGATE, Path, SqlTable, is_category, merged, numbered, up_the_path
+from buttress.relational.entities.words import TURN, WORDS, Window
+from buttress.relational.sources.dialects import Dialect
+
+
+def path_parts(path: Path) -> tuple[list[str], bool]:
+    """Return the expressions that end in f<number>: the statistics per key, and per date where rows have a time.
+
+    Also returns whether there are dates.
+    """
+    parts, timed = up_the_path(path)
+    keys = numbered(len(path.asked))
+    if timed and path.paired:
+        return parts + _for_each_date(path, keys), True
+    t = path.t
+    same = " AND ".join(f"a.{name} = r.{key}" for name, key in zip(path.asked, keys))
+    our = path.place.prefix
+    wanted = f"SELECT r.* FROM {our}r{t} r WHERE EXISTS (SELECT 1 FROM {our}asked a WHERE {same})"
+    parts.append(f"{our}w{t} AS ({wanted})")
+    if not timed:
+        by = ", ".join(keys)
+        parts.append(f"{our}f{t} AS (SELECT {by}, {merged(path.named(of_time=False))} FROM {our}w{t} w GROUP BY {by})")
+        return parts, False
+    return parts + _until_dates(path, keys) + (_in_windows(path, keys) if path.ranged else []), True
+
+
+def _dates(path: Path, keys: Sequence[str]) -> str:
+    """Return the FROM item of the dates that are asked for, each once a key."""
+    dates = ", ".join(f"a.{name} AS {key}" for name, key in zip(path.asked, keys))
+    there = " AND ".join(f"a.{name} IS NOT NULL" for name in path.asked)
+    return f"(SELECT DISTINCT {dates}, a.t FROM {path.place.prefix}asked a WHERE {there})"
+
+
+def _for_each_date(path: Path, keys: Sequence[str]) -> list[str]:
+    """Return the expressions from rows with a time to f<number>, with windows b0, b1, ..., by pairs of row and date.
+
+    Of a pair, seen counts the rows of its key before the date, and c those up to the time of the row.
+    """
+    t = path.t
+    our = path.place.prefix
+    dates = [*(f"f.{key}" for key in keys), "f.t"]
+    chosen = [*dates[:-1], "f.t AS due", "w.t", *(f"w.{name}" for name in path.held)]
+    if path.of_latest:
+        count = f"SUM({path.of_rows[0]}) OVER (PARTITION BY {', '.join(dates)}"
+        chosen += [f"{count}) AS seen", f"{count} ORDER BY {_up(path)}) AS c"]
+    same = " AND ".join(f"w.{key} = f.{key}" for key in keys)
+    found = [f"{AGGREGATE[s.merge]}({value}) AS {name}"
+             for s, value, name in zip(path.statistics, path.of_rows, path.names)]
+    inside = _windowed(path, _tests(path, "w.due", "w.seen"), "w.due")
+    by = ", ".join([*keys, "due"])
+    return [
+        f"{our}p{t} AS (SELECT {', '.join(chosen)} FROM {_dates(path, keys)} f JOIN {our}r{t} w ON {same} "
+        "AND w.t < f.t)",
+        f"{our}f{t} AS (SELECT {', '.join(keys)}, due AS t, {', '.join(found + inside)} FROM {our}p{t} w "
+        f"GROUP BY {by})"]
+
+
+def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
+    """Return the expressions from rows with a time to f<number>, a row for each key and date that is asked.
+
+    ``seg`` counts the dates of a key from the latest one back to a row: the first date that may see the row.
+    """
+    t = path.t
+    our = path.place.prefix
+    listed = ", ".join(keys)
+    empty = ", ".join("NULL" for _ in path.held)
+    between = ", ".join(f"{AGGREGATE[s.merge]}(CASE WHEN later = 1 THEN {value} END) AS {name}"
+                        for s, value, name in zip(path.statistics, path.of_rows, path.names))
+    back = f"OVER (PARTITION BY {listed} ORDER BY t DESC, later DESC ROWS UNBOUNDED PRECEDING)"
+    forward = f"OVER (PARTITION BY {listed} ORDER BY seg DESC ROWS UNBOUNDED PRECEDING)"
+    total = ", ".join(f"{AGGREGATE[s.merge]}({name}) {forward} AS {name}"
+                      for s, name in zip(path.statistics, path.names))
+    return [
+        f"{our}e{t} AS (SELECT {listed}, t, 1 AS later, CAST(NULL AS {path.place.dialect.double}) AS due, "
+        f"{', '.join(path.held)} FROM {our}w{t} w UNION ALL SELECT {listed}, t, 0, t, {empty} "
+        f"FROM {_dates(path, keys)} q)",
+        f"{our}n{t} AS (SELECT e.*, SUM(1 - later) {back} AS seg FROM {our}e{t} e)",
+        f"{our}g{t} AS (SELECT {listed}, seg, MAX(CASE WHEN later = 0 THEN due END) AS t, "
+        f"{between} FROM {our}n{t} w WHERE seg > 0 GROUP BY {listed}, seg)",
+        f"{our}f{t} AS (SELECT {listed}, t, {total} FROM {our}g{t} g)",
+    ]
+
+
+def _in_windows(path: Path, keys: Sequence[str]) -> list[str]:
+    """Return the expressions that end in b<number>: statistics of the rows in windows before each key and date.
+
+    Rows meet the dates of their key; c counts the rows of a key up to the time of a row, s0 those before a date.
+    """
+    t = path.t
+    our = path.place.prefix
+    listed = ", ".join(keys)
+    tests = _tests(path, "f.t", "f.s0")
+    near = " OR ".join(tests.values())
+    same = " AND ".join(f"w.{key} = f.{key}" for key in keys)
+    by = ", ".join([*(f"f.{key}" for key in keys), "f.t"])
+    counted = [f"{our}c{t} AS (SELECT w.*, SUM({path.of_rows[0]}) OVER (PARTITION BY {listed} ORDER BY {_up(path)}) "
+               f"AS c FROM {our}w{t} w)" for _ in range(path.of_latest)]
+    chosen = ", ".join([by, *_windowed(path, tests, "f.t")])
+    return [*counted, f"{our}b{t} AS (SELECT {chosen} FROM {our}f{t} f JOIN {our}{'c' if counted else 'w'}{t} w ON "
+                      f"{same} AND w.t < f.t AND ({near}) GROUP BY {by})"]
+
+
+def _up(path: Path) -> str:
+    """Return what orders the rows w of a key."""
+    return ", ".join(["w.t", *(f"w.{name}" for name in path.carried)])
+
+
+def _tests(path: Path, due: str, seen: str) -> dict[Window, str]:
+    """Return for each window the condition that a row w is in it: before the date ``due`` that sees so many rows."""
+    number = path.place.dialect.number
+    return {one.window: "1 = 1" if one.window.text == "" else
+            f"w.c > {seen} - {number(one.window.size)}" if one.window.rows else
+            f"w.t >= {due} - {number(one.window.size)}" for one in path.ranged}
+
+
+def _windowed(path: Path, tests: Mapping[Window, str], due: str) -> list[str]:
+    """Return the statistics b0, b1, ... of rows w in windows before the date ``due``."""
+    return [f"{AGGREGATE[one.merge]}(CASE WHEN {tests[one.window]} THEN {_term(path, one, due)} END) AS b{j}"
+            for j, one in enumerate(path.ranged)]
+
+
+def _term(path: Path, one: Ranged, due: str) -> str:
+    """Return what is added up, or compared, of a row w before a date."""
+    base = path.of_rows[[s.name for s in path.statistics].index(one.base)]
+    if one.merge == "SUM" or not one.power:
+        return " * ".join([base] + [f"(w.t - {due})"] * one.power)
+    return f"CASE WHEN {base} > {path.place.dialect.number(0.0)} THEN w.t - {due} END"
+
+
+def expression(feature: Feature, path: Path) -> str:
+    """Return the expression of a feature from f<number> and b<number>, NULL where an entity has no value."""
+    read = {s.name: f"f{path.t}.{name}" for s, name in zip(path.statistics, path.names)}
+    read |= {one.name: f"{'f' if path.paired else 'b'}{path.t}.b{j}" for j, one in enumerate(path.ranged)}
+    of = {letter: read[name] for letter, name in letters_of(feature).items()}
+    if "p" in of:
+        of["p"] = path.place.dialect.item.format(of["p"], 2 + len(path.place.tables[path.number].order))
+    number = path.place.dialect.number
+    value = WORDS[feature.word].sql.format(t="a.t", u=number(path.day), zero=number(0.0), one=number(1.0), **of)
+    if feature.whole is None:
+        return value
+    return f"({value}) / NULLIF({expression(feature.whole, path)}, {number(0.0)})"
+
+
+def own_expression(feature: Feature, table: SqlTable, dialect: Dialect) -> str:
+    """Return the expression of a feature of the label table's own row, of the alias b of its table."""
+    if feature.word in WORDS:
+        return WORDS[feature.word].sql.format(t=table.time, turn=dialect.number(TURN))
+    value = table.values[feature.column]
+    return value if feature.function == "value" else is_category(value, feature.category, dialect)
+
+
+def whole(asked: str, paths: Iterable[Path], chosen: Sequence[str], prefix: str) -> tuple[list[str], str]:
+    """Return the SELECT of ``chosen`` expressions over "asked a" and the statistics of every path, and what is before.
+
+    That are its common table expressions. ``asked`` is the SELECT of the entities, ``prefix`` that of every path.
+    """
+    parts = [f"{prefix}asked AS ({asked})"]
+    joined = [f"{prefix}asked a"]
+    for path in paths:
+        more, dated = path_parts(path)
+        parts += more
+        tests = [f"a.{name} = f{path.t}.k{j}" for j, name in enumerate(path.asked)]
+        tests += [f"a.t = f{path.t}.t"] if dated else []
+        joined.append(f"LEFT JOIN {prefix}f{path.t} f{path.t} ON {' AND '.join(tests)}")
+        if path.ranged and not path.paired:
+            near = " AND ".join(test.replace(f" f{path.t}.", f" b{path.t}.") for test in tests)
+            joined.append(f"LEFT JOIN {prefix}b{path.t} b{path.t} ON {near}")
+    return parts, f"SELECT {', '.join(chosen)} FROM {' '.join(joined)}"
