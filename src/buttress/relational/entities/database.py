@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from buttress._checks import Array
+from buttress._checks import LARGEST, Array
 from buttress.relational.declare import Join, Table
 from buttress.relational.entities.features import ROWS, Feature, ranged_of, statistics_of
 from buttress.relational.entities.layout import laid_out
@@ -98,11 +98,13 @@ class InDatabase:
         self.keys = root_keys(paths)
         self._check_keys()
 
-    def mean_and_largest(self, t: int, name: str) -> tuple[float, float]:
-        """Return the mean and the largest magnitude of a column of numbers, of what the latest entity sees."""
+    def moments_of(self, t: int, name: str) -> tuple[float, float, float]:
+        """Return mean, deviation (of n) and largest magnitude of a column of numbers, of what the latest entity sees.
+        """
         value = self.place.tables[t].values[name]
-        mean, most = self._from(t, f"AVG({value}), MAX(ABS({value}))")[0]
-        return float(mean or 0), float(most or 0)
+        small = f"CASE WHEN ABS({value}) <= {self.place.dialect.number(LARGEST)} THEN {value} END"
+        mean, deviation, most = self._from(t, f"AVG({small}), STDDEV_POP({small}), MAX(ABS({value}))")[0]
+        return float(mean or 0), float(deviation or 0), float(most or 0)
 
     def most_frequent(self, t: int, name: str, limit: int) -> list[str]:
         """Return the most frequent values of text, of what the latest entity sees."""

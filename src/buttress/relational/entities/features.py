@@ -152,6 +152,17 @@ def ranged_of(features: Iterable[Feature], day: float) -> list[Ranged]:
     return list(found.values())
 
 
+def center(mean: float, deviation: float, largest: float) -> float:
+    """Return the mean, rounded to a power of two of about the ``deviation``: a few more rows mostly leave it as it is.
+
+    Squares of what is left do not cancel: it is at most half a deviation from the mean, or 2^-27 of the ``largest``
+    magnitude, which with deviations below that costs no more digits than the values themselves lack.
+    """
+    width = max(deviation, largest * 2.0**-26)
+    step = 2.0 ** np.floor(np.log2(width)) if width > 0 else 1.0
+    return float(np.round(mean / step) * step) + 0.0  # not -0.0, which is written otherwise
+
+
 def features_of(table: str, columns: Sequence[str], categories: Mapping[str, Sequence[str]],
                 functions: Sequence[str], own_time: bool, dated: bool) -> list[Feature]:
     """Return the features of a table, its number of rows among them always, in the order of columns and functions.

@@ -17,7 +17,7 @@ from buttress._state import Attribute, State
 from buttress.relational.checks import check_feature
 from buttress.relational.declare import Join
 from buttress.relational.entities.database import InDatabase, feature_select
-from buttress.relational.entities.features import Feature, features_of, kept, own_features
+from buttress.relational.entities.features import Feature, center, features_of, kept, own_features
 from buttress.relational.entities.memory import InProcess, most_frequent
 from buttress.relational.entities.paths import (
     Hop,
@@ -108,7 +108,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
                                               'feature, "" for what it has not.'),
         Attribute("categories_", "any", meaning='By "table.column" of text: the values that have a feature.'),
         Attribute("centers_", "any",
-                  meaning='By "table.column" of numbers: the mean that is subtracted before squares are added up.'),
+                  meaning='By "table.column" of numbers: about the mean, subtracted before squares are added up.'),
         Attribute("fills_", "real", "*", "What stands for missing values."))
 
     join: Join = field(kw_only=False)
@@ -200,7 +200,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         return values
 
     def _learn_columns(self, paths: dict[int, list[Hop]], own: dict[str, Column], aggregates: Aggregates) -> None:
-        """Set the most frequent values of text, and the means of numbers of what the latest entity sees."""
+        """Set the most frequent values of text, and about the means of numbers, of what the latest entity sees."""
         self.centers_: dict[str, float] = {}
         self.categories_: dict[str, list[str]] = {}
         for t in (self.join.root, *paths):
@@ -214,8 +214,9 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
                                               if t == self.join.root else
                                               aggregates.most_frequent(t, name, self.max_categories))
                 elif t != self.join.root:
-                    self.centers_[full], largest = aggregates.mean_and_largest(t, name)
+                    mean, deviation, largest = aggregates.moments_of(t, name)
                     check_feature(table.name, name, column.kind, 0, largest)
+                    self.centers_[full] = center(mean, deviation, largest)
 
     @property
     def _label_table(self) -> str:
