@@ -68,7 +68,7 @@ class Statistic:
 
     ``of`` is "row" (1), "known" (1 where there is a value), "value", "centred" (the value less the ``center``, the
     column's mean, so that squares do not cancel), "square" (of that), "category" (1 where it is that one), "part" (the
-    value where the column ``by`` is that category), or "time" (when the row became known).
+    value where the column ``by`` is that category), "time" (when the row became known), or "hash" (of all columns).
     """
 
     name: str
@@ -95,6 +95,7 @@ class Ranged:
 
 
 ROWS = Statistic("r:", "SUM", "row")
+HASHES = Statistic("hash", "SUM", "hash")
 _KINDS = {"r": ("SUM", "row"), "n": ("SUM", "known"), "s": ("SUM", "value"), "l": ("MIN", "value"),
           "h": ("MAX", "value"), "d": ("SUM", "centred"), "q": ("SUM", "square"), "p": ("LAST", "value"),
           "c": ("SUM", "category"), "m": ("SUM", "part"), "z": ("MAX", "time"), "a": ("MIN", "time")}

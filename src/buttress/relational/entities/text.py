@@ -56,7 +56,8 @@ class Path:
 
     ``asked`` are the columns of "asked" that hold the keys of the first hop, ``day`` a day in the unit of times.
     ``per`` is the column by whose values rows are made one ("" for none), and ``tag`` marks the names of expressions.
-    ``few`` says that few entities are asked for: far tables are then read by the keys that these lead to.
+    ``few`` says that few entities are asked for: far tables are then read by the keys that these lead to, ``latest``
+    that statistics are of all rows that the latest date of a key sees.
     """
 
     hops: Sequence[Hop]
@@ -69,6 +70,7 @@ class Path:
     per: str = ""
     tag: str = ""
     few: bool = False
+    latest: bool = False
 
     @property
     def number(self) -> int:
@@ -138,6 +140,8 @@ def path_parts(path: Path) -> tuple[list[str], bool]:
     """
     parts, timed = _up_the_path(path)
     keys = _numbered(len(path.asked))
+    if path.latest:
+        return [*parts, _until_latest(path, keys, timed)], False
     t = path.t
     same = " AND ".join(f"a.{name} = r.{key}" for name, key in zip(path.asked, keys))
     our = path.place.prefix
@@ -256,6 +260,21 @@ def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
     ]
 
 
+def _until_latest(path: Path, keys: Sequence[str], timed: bool) -> str:
+    """Return the expression f<number>: statistics of the rows before the latest date of a key; hashes are of times too.
+    """
+    our = path.place.prefix
+    dates = ", ".join(f"{name} AS {key}" for name, key in zip(path.asked, keys))
+    latest = f"SELECT {dates}{', MAX(t) AS t' if timed else ''} FROM {our}asked a GROUP BY {', '.join(path.asked)}"
+    same = " AND ".join([f"a.{key} = r.{key}" for key in keys] + (["r.t < a.t"] if timed else []))
+    added = {name: path.place.dialect.hashed.format(f"r.{name}, r.t") if timed and s.of == "hash" else f"r.{name}"
+             for s, name in zip(path.statistics, path.names)}
+    listed = ", ".join(f"r.{key}" for key in keys)
+    summed = ", ".join(f"SUM({value}) AS {name}" for name, value in added.items())
+    return (f"{our}f{path.t} AS (SELECT {listed}, {summed} FROM {our}r{path.t} r JOIN ({latest}) a ON {same} "
+            f"GROUP BY {listed})")
+
+
 def _in_windows(path: Path, keys: Sequence[str]) -> list[str]:
     """Return the expressions that end in b<number>: statistics of the rows in windows before each key and date.
 
@@ -316,6 +335,9 @@ def _of_row(table: SqlTable, statistic: Statistic, dialect: Dialect) -> str:
     one = dialect.number(1.0)
     if statistic.of == "row":
         return one
+    if statistic.of == "hash":
+        columns = [one, *filter(None, [table.time]), *table.order, *table.values.values()]
+        return dialect.hashed.format(", ".join(columns))
     value = table.values[statistic.column]
     if statistic.of == "part":
         category = dialect.text(statistic.category)
