@@ -173,6 +173,17 @@ def state(edit):
     return now, seen(now), entity_table(join_of(now), functions=FUNCTIONS)
 
 
+def check_swapped(stored, file):
+    """Of a table without a time sums of hashes are of rows: a hash that adds up its columns' would not tell these."""
+    rows = pd.DataFrame({"id": [0, 1]})
+    facts = pd.DataFrame({"id": [0, 0, 1, 1], "x": [1.0, 2.0, 3.0, 4.0], "word": ["a", "b", "a", "b"]})
+    for number, held in enumerate([facts, swapped(facts.copy(), "x", [0, 1])]):
+        join = Join([Table("rows", rows), Table("facts", held, features=["x", "word"])], [("rows.id", "facts.id")])
+        found = entity_table(stored(join, f"swapped{number}"), functions=["sum_by"], known=file)
+        np.testing.assert_array_equal(found.columns["facts.x.word=a.sum_by"], [1 + number, 3])
+    assert found.anew == 1
+
+
 def check_edits(stored, file, edits=tuple(EDITS)):
     """From one edited state to the next; how many loans were computed is known by brute force."""
     first = entity_table(stored(join_of(HELD), "first"), functions=FUNCTIONS, known=file)
@@ -189,6 +200,7 @@ def check_edits(stored, file, edits=tuple(EDITS)):
 
 def test_whatever_changes_a_refresh_is_a_full_run_of_few_rows(tmp_path):
     check_edits(lambda join, name: join, tmp_path / "k", tuple(EDITS)[::3])
+    check_swapped(lambda join, name: join, tmp_path / "swapped")
 
 
 def test_a_refresh_in_duckdb(duckdb_connection, tmp_path):
@@ -198,7 +210,12 @@ def test_a_refresh_in_duckdb(duckdb_connection, tmp_path):
 
 def test_a_refresh_in_postgres(postgres, tmp_path):
     owner, reader = postgres
-    check_edits(lambda join, name: in_database(join, reader, owner.execute, POSTGRES, f"known_{name}"), tmp_path / "k")
+
+    def stored(join, name):
+        return in_database(join, reader, owner.execute, POSTGRES, f"known_{name}")
+
+    check_swapped(stored, tmp_path / "swapped")
+    check_edits(stored, tmp_path / "k")
 
 
 def test_most_edits_leave_most_loans_as_they_were():
