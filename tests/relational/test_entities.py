@@ -20,6 +20,7 @@ from sklearn.utils import estimator_checks
 from buttress import SVC, load, save
 from buttress.relational import EntityFeatures, Join, RelationalLinearSVC, Table
 from buttress.relational.entities.database import InDatabase
+from buttress.relational.entities.features import center
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 
 FUNCTIONS = ("count", "mean", "sum", "min", "max", "std", "last", "share")
@@ -153,14 +154,14 @@ def test_features_on_spark_are_of_the_rows_that_a_fit_began_with(spark, monkeypa
     rows = join.tables[0].source
     wanted = EntityFeatures(join, ("count", "mean"), missing="nan").fit_transform(rows)
     there = in_spark(join, spark, "bank")
-    summary = InDatabase.mean_and_largest
+    summary = InDatabase.moments_of
 
     def meddled(self, *arguments):
         for _, name in (table.source for table in there.tables[1:]):
             spark.sql(f"SELECT * FROM {name} WHERE 1 = 0").createOrReplaceTempView(name)
         return summary(self, *arguments)
 
-    monkeypatch.setattr(InDatabase, "mean_and_largest", meddled)
+    monkeypatch.setattr(InDatabase, "moments_of", meddled)
     found = EntityFeatures(there, ("count", "mean"), missing="nan", engine="sql").fit_transform(rows)
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
     assert spark.table("bank_moves").count() == 0
@@ -558,3 +559,32 @@ def test_decimals_of_a_database_that_floats_do_not_tell_apart_are_refused_as_key
     with pytest.raises(ValueError, match=r"Key middle\.k holds decimals of more digits"):
         joined("middle")
     assert joined("few") == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_more_rows_of_others_leave_a_deviation_as_it_was_to_the_bit(engine):
+    """What is subtracted before squares are added up is not the mean itself, which any new row moves."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"id": np.arange(50)})
+    facts = pd.DataFrame({"id": np.repeat(np.arange(50), 9), "x": rng.normal(5, 3, 450)})
+    found = []
+    for held in (facts, pd.concat([facts, pd.DataFrame({"id": [49], "x": [4.0]})])):
+        join = Join([Table("rows", rows), Table("facts", held, features=["x"])], [("rows.id", "facts.id")])
+        found.append(EntityFeatures(join, ["std"], missing="nan", engine=engine).fit_transform(rows)[:, 0])
+    np.testing.assert_array_equal(found[0][:49], found[1][:49])
+    np.testing.assert_allclose(found[0], facts.groupby("id")["x"].std(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-3, 1e-9, 1e5])
+def test_squares_do_not_cancel(size):
+    """Values near 1e6 apart by ``size``: deviations to as many digits as the values have, by pandas of exact shifts."""
+    rng = np.random.default_rng(0)
+    x = 1e6 + rng.normal(size=300) * size
+    mean = center(x.mean(), x.std(), np.abs(x).max())
+    assert abs(mean - x.mean()) <= max(x.std(), np.abs(x).max() * 2.0**-26)
+    rows, facts = pd.DataFrame({"id": [0, 1, 2]}), pd.DataFrame({"id": np.arange(300) % 3, "x": x})
+    join = Join([Table("rows", rows), Table("facts", facts, features=["x"])], [("rows.id", "facts.id")])
+    found = EntityFeatures(join, ["std"]).fit_transform(rows)[:, 0]
+    wanted = (facts["x"] - 1e6).groupby(facts["id"]).std()
+    np.testing.assert_allclose(found, wanted, rtol=1e-6 if size < 1e-5 else 1e-11)
+    assert center(0.0, 0.0, 0.0) == 0.0

@@ -150,6 +150,29 @@ def test_a_file_of_features_is_written_from_the_command_line(shop, tmp_path, mon
         np.testing.assert_allclose(found["visits.minutes.sum:10d"], recent, rtol=1e-12, atol=1e-12)
 
 
+def test_a_file_of_features_is_refreshed_from_the_command_line(shop, tmp_path, monkeypatch, capsys):
+    path = shop[0]
+    here = tmp_path / "f.parquet"
+    frames = []
+    for late, anew in ((False, 20), (False, 0), (True, 1)):
+        if late:
+            with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+                connection.execute("INSERT INTO visits VALUES (3, 2.5, TIMESTAMP '2024-04-02')")
+        code, out, _ = call(monkeypatch, capsys, "features", path, "-o", here, "--refresh")
+        assert code == 0
+        assert f"Computed anew: {anew}. Written" in out
+        frames.append(pd.DataFrame(pl.read_parquet(here).to_dict(as_series=False)))
+    call(monkeypatch, capsys, "features", path, "-o", tmp_path / "full.parquet")
+    full = pd.DataFrame(pl.read_parquet(tmp_path / "full.parquet").to_dict(as_series=False))
+    pd.testing.assert_frame_equal(frames[2], full, rtol=1e-12, atol=1e-12)
+    pd.testing.assert_frame_equal(frames[0], frames[1])
+    assert frames[2]["visits.count"][3] == frames[0]["visits.count"][3] + 1
+    (tmp_path / "f.parquet.known").write_bytes(b"no such file")
+    code, _, error = call(monkeypatch, capsys, "features", path, "-o", here, "--refresh")
+    assert code == 2
+    assert "Delete f.parquet.known" in error
+
+
 def test_mistakes_on_the_command_line_are_one_line(shop, tmp_path, monkeypatch, capsys):
     path, *_ = shop
     code, _, error = call(monkeypatch, capsys, "features", path, "-o", tmp_path / "f.parquet", "--functions", "suum")

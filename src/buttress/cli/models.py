@@ -66,6 +66,8 @@ def features(
     functions: Annotated[str | None, typer.Option(
         help="Words such as count,sum:30d,since_last, see docs/relational/entities.md; a set of them if left out.",
     )] = None,
+    refresh: Annotated[bool, typer.Option("--refresh", help="Compute only the rows that see other rows than the last "
+                                          "time; beside OUTPUT, a file ending in .known keeps what was.")] = False,
 ) -> None:
     """Write keys, features and label of each row of the label's table; with as_of, of what was known by its date."""
     check_file(output)
@@ -74,11 +76,13 @@ def features(
 
     check_format(output)
     check_input(joins, output)
+    known = output.with_name(f"{output.name}.known") if refresh else None
     with ctrl_c():
-        columns = features_file(joins, target, functions.split(",") if functions else None)
+        columns, anew = features_file(joins, target, functions.split(",") if functions else None, known)
     write(columns, output)
     rows = len(next(iter(columns.values())))
-    typer.echo(f"{counted(rows, 'row')}, {counted(len(columns), 'column')}. Written: {output}")
+    typer.echo(f"{counted(rows, 'row')}, {counted(len(columns), 'column')}. {f'Computed anew: {anew:,}. ' * refresh}"
+               f"Written: {output}")
 
 
 @app.command(short_help="Train a linear SVM over a join of tables.")

@@ -144,14 +144,17 @@ def predict_file(model: RelationalLinearSVC, path: str | Path) -> dict[str, NDAr
     return {"row": np.arange(len(scores)), "prediction": words[(scores > 0).astype(np.intp)], "score": scores}
 
 
-def features_file(path: str | Path, target: str | None = None,
-                  functions: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Return the columns of ``buttress features``: keys, date, features and label of each row of the label's table."""
+def features_file(path: str | Path, target: str | None = None, functions: Sequence[str] | None = None,
+                  known: Path | None = None) -> tuple[dict[str, NDArray[Any]], int]:
+    """Return the columns of ``buttress features``, keys, date, features and label of each row of the label's table.
+
+    Also the number of rows whose aggregates were computed; the file ``known`` holds those of others.
+    """
     join = read_join(path, target)
     table = join.tables[join.root]
-    rows = entity_table(join, functions=functions)
+    rows = entity_table(join, functions=functions, known=known)
     label = {} if rows.label is None else {f"{table.name}.{table.label}": rows.label}
-    return {**rows.keys, **rows.columns, **label}
+    return {**rows.keys, **rows.columns, **label}, rows.anew
 
 
 def class_texts(join: Join, classes: NDArray[Any]) -> list[str]:

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from buttress._checks import Array
+from buttress._checks import LARGEST, Array
 from buttress.relational.declare import Join, Table
-from buttress.relational.entities.features import ROWS, Feature, ranged_of, statistics_of
+from buttress.relational.entities.features import HASHES, ROWS, Feature, ranged_of, statistics_of
 from buttress.relational.entities.layout import laid_out
 from buttress.relational.entities.memory import PAIRS
 from buttress.relational.entities.paths import Hop, blocks, delay_of, order_of, root_keys, used
@@ -24,6 +25,7 @@ from buttress.relational.sources.dialects import POSTGRES, SPARK, Dialect
 from buttress.relational.sql.plan import column_sample, home_of, typed_sample
 from buttress.relational.sql.text import as_number
 
+MODULI = (2**53, 2**53 - 1)  # of sums of hashes: what is left of these is a float, and both tell 106 bits
 FEW = 100  # entities that are looked up by their keys; of more, whole tables are read once
 FEW_DATES = 2  # of a key, up to which pairs of rows and dates take neither database more time than an order of both
 
@@ -100,11 +102,13 @@ class InDatabase:
         self.keys = root_keys(paths)
         self._check_keys()
 
-    def mean_and_largest(self, t: int, name: str) -> tuple[float, float]:
-        """Return the mean and the largest magnitude of a column of numbers, of what the latest entity sees."""
+    def moments_of(self, t: int, name: str) -> tuple[float, float, float]:
+        """Return mean, deviation (of n) and largest magnitude of a column of numbers, of what the latest entity sees.
+        """
         value = self.place.tables[t].values[name]
-        mean, most = self._from(t, f"AVG({value}), MAX(ABS({value}))")[0]
-        return float(mean or 0), float(most or 0)
+        small = f"CASE WHEN ABS({value}) <= {self.place.dialect.number(LARGEST)} THEN {value} END"
+        mean, deviation, most = self._from(t, f"AVG({small}), STDDEV_POP({small}), MAX(ABS({value}))")[0]
+        return float(mean or 0), float(deviation or 0), float(most or 0)
 
     def most_frequent(self, t: int, name: str, limit: int) -> list[str]:
         """Return the most frequent values of text, of what the latest entity sees."""
@@ -135,6 +139,40 @@ class InDatabase:
             found = self._ask(paths.values(), chosen, here, few=len(here) <= FEW or len(divided) > 1)
             out[here[found[:, 0].astype(np.intp)][:, None], np.array(there)] = found[:, 1:]
         return out
+
+    def seen(self) -> dict[str, Array]:
+        """Return for each table what stands for the rows that the latest date of each entity's key sees, and its date.
+
+        That is their number, the sum of 64-bit hashes of their columns in use and times by two moduli, which give it
+        whole, -1 where there are none; and the entity's own date, 0 without dates. Shape (n, 4). Raises ValueError
+        where a database has no hash.
+        """
+        place = self.place
+        if not place.dialect.hashed:
+            raise ValueError("Rows are compared by hashes of DuckDB or PostgreSQL. Got tables of "
+                             f"{place.dialect.name}. Leave known out (refresh), or read them from files.")
+        tables = {t: replace(table, values={  # an ENUM's hash would be of a number
+            name: f"CAST({value} AS {place.dialect.text_type})" if place.samples[t][name].kind == "text" else value
+            for name, value in table.values.items()}) for t, table in place.tables.items()}
+        n = len(next(iter(self.asked.values())).null)
+        paths = [Path(hops, [f"a{self.keys.index(key)}" for key in hops[0].above], [ROWS, HASHES], [],
+                      replace(place, tables=tables), self.join.date is not None, self.day, few=n <= FEW, latest=True)
+                 for hops in self.paths.values()]
+        chosen = ["a.i", *(part for path in paths for part in (
+            f"f{path.t}.s0", *(f"MOD(f{path.t}.s1, {modulus})" for modulus in MODULI)))]
+        found = self._ask(paths, chosen, np.arange(n), few=n <= FEW)
+        found = np.nan_to_num(found[np.argsort(found[:, 0])], nan=-1)
+        date = np.zeros(n) if self.as_of is None else self.as_of
+        return {self.join.tables[path.number].name: np.column_stack([found[:, 3 * j + 1 : 3 * j + 4], date])
+                for j, path in enumerate(paths)}
+
+    def some(self, rows: Index) -> "InDatabase":
+        """Return the same for some of the entities."""
+        made = copy(self)
+        made.asked = {name: replace(column, values=column.values[rows], null=column.null[rows])
+                      for name, column in self.asked.items()}
+        made.as_of = None if self.as_of is None else self.as_of[rows]
+        return made
 
     def _ask(self, paths: Iterable[Path], chosen: Sequence[str], here: Index, few: bool) -> Array:
         """Return what is chosen for some entities, a row each; NULL is NaN. ``few`` reads no rows but theirs."""

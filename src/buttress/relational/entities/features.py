@@ -68,7 +68,7 @@ class Statistic:
 
     ``of`` is "row" (1), "known" (1 where there is a value), "value", "centred" (the value less the ``center``, the
     column's mean, so that squares do not cancel), "square" (of that), "category" (1 where it is that one), "part" (the
-    value where the column ``by`` is that category), or "time" (when the row became known).
+    value where the column ``by`` is that category), "time" (when the row became known), or "hash" (of all columns).
     """
 
     name: str
@@ -95,6 +95,7 @@ class Ranged:
 
 
 ROWS = Statistic("r:", "SUM", "row")
+HASHES = Statistic("hash", "SUM", "hash")
 _KINDS = {"r": ("SUM", "row"), "n": ("SUM", "known"), "s": ("SUM", "value"), "l": ("MIN", "value"),
           "h": ("MAX", "value"), "d": ("SUM", "centred"), "q": ("SUM", "square"), "p": ("LAST", "value"),
           "c": ("SUM", "category"), "m": ("SUM", "part"), "z": ("MAX", "time"), "a": ("MIN", "time")}
@@ -150,6 +151,17 @@ def ranged_of(features: Iterable[Feature], day: float) -> list[Ranged]:
                 window = window_of(fixed or split(feature.function)[1], day)
                 found[name] = Ranged(name, _named(base, feature), merge, power, window)
     return list(found.values())
+
+
+def center(mean: float, deviation: float, largest: float) -> float:
+    """Return the mean, rounded to a power of two of about the ``deviation``: a few more rows mostly leave it as it is.
+
+    Squares of what is left do not cancel: it is at most half a deviation from the mean, or 2^-27 of the ``largest``
+    magnitude, which with deviations below that costs no more digits than the values themselves lack.
+    """
+    width = max(deviation, largest * 2.0**-26)
+    step = 2.0 ** np.floor(np.log2(width)) if width > 0 else 1.0
+    return float(np.round(mean / step) * step) + 0.0  # not -0.0, which is written otherwise
 
 
 def features_of(table: str, columns: Sequence[str], categories: Mapping[str, Sequence[str]],

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._checks import Array
+from buttress._checks import LARGEST, Array
 from buttress.relational.declare import Join
 from buttress.relational.entities.features import Feature, Ranged, Statistic, ranged_of, statistics_of, value_of
 from buttress.relational.entities.paths import Hop, blocks, delay_of, moments, order_of, used
@@ -83,10 +83,13 @@ class InProcess:
                 self.orders[t] = np.unique(order, return_inverse=True)[1]
         self._numbered: dict[Hop, tuple[Index, Index]] = {}
 
-    def mean_and_largest(self, t: int, name: str) -> tuple[float, float]:
-        """Return the mean and the largest magnitude of a column of numbers, of what the latest entity sees."""
+    def moments_of(self, t: int, name: str) -> tuple[float, float, float]:
+        """Return mean, deviation (of n) and largest magnitude of a column of numbers, of what the latest entity sees.
+        """
         values = np.asarray(self.columns[t][name].values[self._seen(t, name)], dtype=np.float64)
-        return float(values.mean()) if len(values) else 0.0, float(np.abs(values).max(initial=0.0))
+        small = values[np.abs(values) <= LARGEST]
+        mean, deviation = (float(small.mean()), float(small.std())) if len(small) else (0.0, 0.0)
+        return mean, deviation, float(np.abs(values).max(initial=0.0))
 
     def most_frequent(self, t: int, name: str, limit: int) -> list[str]:
         """Return the most frequent values of text, of what the latest entity sees."""

@@ -19,6 +19,8 @@ def path_parts(path: Path) -> tuple[list[str], bool]:
     """
     parts, timed = up_the_path(path)
     keys = numbered(len(path.asked))
+    if path.latest:
+        return [*parts, _until_latest(path, keys, timed)], False
     if timed and path.paired:
         return parts + _for_each_date(path, keys), True
     t = path.t
@@ -88,6 +90,21 @@ def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
         f"{between} FROM {our}n{t} w WHERE seg > 0 GROUP BY {listed}, seg)",
         f"{our}f{t} AS (SELECT {listed}, t, {total} FROM {our}g{t} g)",
     ]
+
+
+def _until_latest(path: Path, keys: Sequence[str], timed: bool) -> str:
+    """Return the expression f<number>: statistics of the rows before the latest date of a key; hashes are of times too.
+    """
+    our = path.place.prefix
+    dates = ", ".join(f"{name} AS {key}" for name, key in zip(path.asked, keys))
+    latest = f"SELECT {dates}{', MAX(t) AS t' if timed else ''} FROM {our}asked a GROUP BY {', '.join(path.asked)}"
+    same = " AND ".join([f"a.{key} = r.{key}" for key in keys] + (["r.t < a.t"] if timed else []))
+    added = {name: path.place.dialect.hashed.format(f"r.{name}, r.t") if timed and s.of == "hash" else f"r.{name}"
+             for s, name in zip(path.statistics, path.names)}
+    listed = ", ".join(f"r.{key}" for key in keys)
+    summed = ", ".join(f"SUM({value}) AS {name}" for name, value in added.items())
+    return (f"{our}f{path.t} AS (SELECT {listed}, {summed} FROM {our}r{path.t} r JOIN ({latest}) a ON {same} "
+            f"GROUP BY {listed})")
 
 
 def _in_windows(path: Path, keys: Sequence[str]) -> list[str]:

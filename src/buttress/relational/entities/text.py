@@ -57,6 +57,7 @@ class Path:
     ``per`` is the column by whose values rows are made one ("" for none), and ``tag`` marks the names of expressions.
     ``few`` says that few entities are asked for: far tables are then read by the keys that these lead to. ``paired``
     says that their keys have few dates: rows are then paired with each, which is right for many too, and slow.
+    ``latest`` says that statistics are of all rows that the latest date of a key sees.
     """
 
     hops: Sequence[Hop]
@@ -70,6 +71,7 @@ class Path:
     tag: str = ""
     few: bool = False
     paired: bool = False
+    latest: bool = False
 
     @property
     def number(self) -> int:
@@ -237,6 +239,9 @@ def _of_row(table: SqlTable, statistic: Statistic, dialect: Dialect) -> str:
     one = dialect.number(1.0)
     if statistic.of == "row":
         return one
+    if statistic.of == "hash":
+        columns = [one, *filter(None, [table.time]), *table.order, *table.values.values()]
+        return dialect.hashed.format(", ".join(columns))
     value = table.values[statistic.column]
     if statistic.of == "part":
         category = dialect.text(statistic.category)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,8 @@ from buttress._state import Attribute, State
 from buttress.relational.checks import check_feature
 from buttress.relational.declare import Join
 from buttress.relational.entities.database import InDatabase, feature_select
-from buttress.relational.entities.features import Feature, features_of, kept, own_features
+from buttress.relational.entities.features import Feature, center, features_of, kept, own_features
+from buttress.relational.entities.known import Known
 from buttress.relational.entities.memory import InProcess, most_frequent
 from buttress.relational.entities.paths import (
     Hop,
@@ -32,7 +34,7 @@ from buttress.relational.entities.paths import (
     used,
 )
 from buttress.relational.entities.words import DAY, WORDS, check_dated, check_functions, default_functions
-from buttress.relational.sources.columns import Column
+from buttress.relational.sources.columns import Column, plain
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.files import is_files
 from buttress.relational.sources.tables import read_columns, row_count
@@ -108,7 +110,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
                                               'feature, "" for what it has not.'),
         Attribute("categories_", "any", meaning='By "table.column" of text: the values that have a feature.'),
         Attribute("centers_", "any",
-                  meaning='By "table.column" of numbers: the mean that is subtracted before squares are added up.'),
+                  meaning='By "table.column" of numbers: about the mean, subtracted before squares are added up.'),
         Attribute("fills_", "real", "*", "What stands for missing values."))
 
     join: Join = field(kw_only=False)
@@ -118,7 +120,6 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     engine: str = "auto"
     memory_limit: float = 4000
 
-    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> "EntityFeatures":
         """Learn which features there are, and what stands for missing ones, from rows of the label's table.
 
@@ -128,7 +129,6 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         self._learn(X)
         return self
 
-    @all_or_nothing
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit to rows of the label's table and return their features; ``y`` is not used."""
         return self._filled(self._learn(X))
@@ -168,7 +168,8 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             fills = None if self.missing == "nan" else self.fills_
             return feature_select(self.join, paths, self._features(), self.centers_, fills, list(columns) or keys)
 
-    def _learn(self, X: Any) -> Array:
+    @all_or_nothing
+    def _learn(self, X: Any, known: Known | None = None) -> Array:
         """Set the fitted attributes and return the values of the features, NaN where they are missing."""
         self._check_parameters()
         join = self.join
@@ -188,7 +189,9 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
                 dated = join.date is not None and any(join.tables[hop.child].time is not None for hop in path)
                 features += features_of(other.name, other.features, self.categories_, functions,
                                         other.time is not None, dated)
-            values = self._with_own(features, own, aggregates.values(features, self.centers_))
+            values = aggregates.values(features, self.centers_) if known is None else (
+                known.values(cast(InDatabase, aggregates), features, self.centers_))
+            values = self._with_own(features, own, values)
         single = [feature.table for j, feature in enumerate(features)
                   if feature.function == "count" and values[:, j].max(initial=0) <= 1]
         left = kept(features, functions, single)
@@ -200,7 +203,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         return values
 
     def _learn_columns(self, paths: dict[int, list[Hop]], own: dict[str, Column], aggregates: Aggregates) -> None:
-        """Set the most frequent values of text, and the means of numbers of what the latest entity sees."""
+        """Set the most frequent values of text, and about the means of numbers, of what the latest entity sees."""
         self.centers_: dict[str, float] = {}
         self.categories_: dict[str, list[str]] = {}
         for t in (self.join.root, *paths):
@@ -214,8 +217,9 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
                                               if t == self.join.root else
                                               aggregates.most_frequent(t, name, self.max_categories))
                 elif t != self.join.root:
-                    self.centers_[full], largest = aggregates.mean_and_largest(t, name)
+                    mean, deviation, largest = aggregates.moments_of(t, name)
                     check_feature(table.name, name, column.kind, 0, largest)
+                    self.centers_[full] = center(mean, deviation, largest)
 
     @property
     def _label_table(self) -> str:
@@ -320,7 +324,7 @@ class EntityTable:
     ``columns`` are arrays (n,) by name: the table's own features, text as it is, and the aggregates that ``made`` has
     learned; a missing number is NaN, a missing text None. ``label`` is None where the join has none. ``names`` are the
     values of a key that no two rows share, None where there is no such key. ``keys`` are the keys and the date by which
-    rows of other tables belong to a row, by name.
+    rows of other tables belong to a row, by name. ``anew`` is the number of rows that aggregates were computed of.
     """
 
     columns: dict[str, NDArray[Any]]
@@ -328,10 +332,11 @@ class EntityTable:
     label: NDArray[Any] | None
     names: NDArray[Any] | None
     made: EntityFeatures
+    anew: int
 
 
-def entity_table(join: Join, made: EntityFeatures | None = None,
-                 functions: Sequence[str] | None = None) -> EntityTable:
+def entity_table(join: Join, made: EntityFeatures | None = None, functions: Sequence[str] | None = None,
+                 known: str | Path | None = None) -> EntityTable:
     """Return the rows of the label's table of a join with their features, for models and reports that take frames.
 
     Parameters
@@ -342,11 +347,14 @@ def entity_table(join: Join, made: EntityFeatures | None = None,
         Learned on another copy of the tables, whose aggregates are to be made of these; None learns them here.
     functions : sequence of str or None
         The words that are learned here, as those of :class:`EntityFeatures`.
+    known : str, Path or None
+        A file that keeps the aggregates for the next call, in which only those of rows are computed that see other
+        rows than before, or had other features learned; in DuckDB or PostgreSQL, ``made`` is None.
 
     Raises
     ------
     ValueError
-        For everything :class:`EntityFeatures` refuses.
+        For everything :class:`EntityFeatures` refuses, and a file ``known`` that somebody changed.
 
     Examples
     --------
@@ -362,33 +370,26 @@ def entity_table(join: Join, made: EntityFeatures | None = None,
     (array([0, 1]), array([1, 2]))
     """
     table = join.tables[join.root]
+    kept_in = None if known is None else Known(Path(known))
     with one_snapshot(join.connections):
         paths = find_paths(join, join.check())
         read = list(dict.fromkeys([*asked_names(join, paths), *filter(None, [table.label])]))
         own = read_columns(table.source, read)
         if made is None:
-            made = EntityFeatures(join, functions, missing="nan")
-            values = made.fit_transform(own)
+            made = EntityFeatures(join, functions, missing="nan", engine="auto" if kept_in is None else "sql")
+            values = made._learn(own, kept_in)
+        elif known is not None:
+            raise ValueError("known goes with features that are learned here. Leave made out, or known.")
         else:
             made = copy(made).set_params(join=join)
             values = made.transform(own)
-    columns = {f"{table.name}.{name}": _plain(own[name]) for name in table.features}
+    columns = {f"{table.name}.{name}": plain(own[name]) for name in table.features}
     columns |= {str(name): values[:, j] for j, name in enumerate(made.get_feature_names_out())
                 if made.features_[j][0] != table.name}
-    label = None if table.label is None else _plain(own[table.label])
-    keys = {f"{table.name}.{name}": _plain(own[name]) for name in (*root_keys(paths), *date_column(join))}
-    return EntityTable(columns, keys, label, _names([own[name] for name in root_keys(paths)]), made)
-
-
-def _plain(column: Column) -> NDArray[Any]:
-    """Return a column with its missing values as NaN, None or NaT."""
-    if not column.null.any() or column.kind == "time":
-        return column.values
-    if column.kind == "number":
-        return np.where(column.null, np.nan, column.values.astype(np.float64))
-    words = column.values.astype(object)
-    words[column.null] = None
-    return words
+    label = None if table.label is None else plain(own[table.label])
+    keys = {f"{table.name}.{name}": plain(own[name]) for name in (*root_keys(paths), *date_column(join))}
+    return EntityTable(columns, keys, label, _names([own[name] for name in root_keys(paths)]), made,
+                       len(values) if kept_in is None else kept_in.anew)
 
 
 def _names(keys: list[Column]) -> NDArray[Any] | None:

@@ -102,6 +102,17 @@ def _from_times(values: list[Any]) -> NDArray[Any] | None:
     return None
 
 
+def plain(column: Column) -> NDArray[Any]:
+    """Return a column with its missing values as NaN, None or NaT."""
+    if not column.null.any() or column.kind == "time":
+        return column.values
+    if column.kind == "number":
+        return np.where(column.null, np.nan, column.values.astype(np.float64))
+    words = column.values.astype(object)
+    words[column.null] = None
+    return words
+
+
 def objects(values: Sequence[object]) -> NDArray[np.object_]:
     """Return a one-dimensional array of objects, tuples and lists kept whole."""
     return np.fromiter(values, dtype=object, count=len(values))

@@ -17,6 +17,7 @@ class Dialect:
     microseconds since 1970 and fails at infinity, ``array`` makes of numbers an array, which is ordered by the
     first, then by the second, and ``item`` reads one of them. ``local`` is a date and time without a time zone,
     ``instant`` one with it. ``keeps_order`` says that rows come out of a join in the order in which they went in.
+    ``hashed`` makes of values a whole number of 64 bits, mixed once more so that sums of several tell rows apart.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Dialect:
     local: str = "TIMESTAMP"
     instant: str = "TIMESTAMP WITH TIME ZONE"
     keeps_order: bool = False
+    hashed: str = ""
 
     def quote(self, identifier: str) -> str:
         """Return the identifier quoted, whatever characters it has; a NUL character is refused.
@@ -93,13 +95,14 @@ class Dialect:
         return "'" + (value.replace("'", "\\'") if self.backslash else value.replace("'", "''")) + "'"
 
 
-DUCKDB = Dialect("DuckDB", '"', "DOUBLE", keeps_order=True)
+DUCKDB = Dialect("DuckDB", '"', "DOUBLE", keeps_order=True, hashed="CAST(hash(hash({})) AS HUGEINT)")
 POSTGRES = Dialect("PostgreSQL", '"', "DOUBLE PRECISION", text_type="TEXT",
                    type_of="CAST(pg_typeof({}) AS TEXT)",
                    quantile="percentile_cont({0}) WITHIN GROUP (ORDER BY {1})",
                    moment="CAST(CAST(EXTRACT(EPOCH FROM {}) * 1000000 AS BIGINT) AS DOUBLE PRECISION)",
                    array="ARRAY[{}]",
-                   split="string_to_array({}, '{}')")
+                   split="string_to_array({}, '{}')",
+                   hashed="hashtextextended(CAST(hash_record_extended(ROW({}), 0) AS TEXT), 0)")
 SPARK = Dialect("Spark", "`", "DOUBLE", "rand()", backslash=True, text_type="STRING",
                 quantile="percentile({1}, {0})",
                 moment="CAST(timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', "
