@@ -29,7 +29,7 @@ from buttress._tuned import changed
 from buttress.attacks.chain import SOFT
 from buttress.certainty.intervals import INTERVALS
 from buttress.robust.cells import deviating_cells
-from buttress.robust.tuning import DESIGN, ENTRIES, MIXTURE, RELABEL
+from buttress.robust.tuning import DESIGN, ENTRIES, MIXTURE
 from buttress.solvers.contamination.tuning import (
     CONFUSION,
     GUARD,
@@ -177,7 +177,6 @@ def votes():
 FAMILIES = {"Samples": (SAMPLES, ("landmarks", "linear", "many labels")), "Copies": (COPIES, ("copies",)),
             "Designs": (DESIGN, ("kernel", "landmarks", "labels")),
             "Mixtures": (MIXTURE, ("kernel", "landmarks")),
-            "Relabelling": (RELABEL, ("labels", "many labels")),
             "Trimming": (TRIMMING, ("kernel", "linear")), "Residuals": (RESIDUALS, ("kernel", "linear", "landmarks")),
             "Guard": (GUARD, ("kernel", "linear")), "Labels": (LABELS, ("labels", "many labels")),
             "NoisyLabels": (NOISY_LABELS, ("many labels",)),

@@ -74,7 +74,7 @@ def test_ctrl_c_while_directions_are_tried_leaves_the_fit_before(monkeypatch):
     y = np.repeat([0, 1], 60)
     y[:24] = 1
 
-    def interrupted(*arguments):
+    def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("buttress.robust.label_fit.learn_confusion", interrupted)

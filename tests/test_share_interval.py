@@ -99,7 +99,7 @@ def test_share_of_labels_wrong_in_one_direction_is_held():
 def test_a_law_without_directions_leaves_the_interval_of_one_rate():
     y = np.random.default_rng(5).integers(0, 3, 90)
     scores = scores_of(y, np.random.default_rng(6))
-    none = Confusion(np.eye(3), 1.0, np.zeros(3))
+    none = Confusion(np.eye(3), np.eye(3), np.zeros(3))
     assert label_shares(scores, y, none).tolist() == label_shares(scores, y).tolist()
 
 

@@ -17,11 +17,10 @@ from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import is_precomputed
-from buttress.robust.design import Design, Regime, Setting, fit_setting, given
+from buttress.robust.design import Design, fit_setting, given
 from buttress.robust.judged import chosen_inliers, counted
 from buttress.robust.kernel_machine import RobustKernelMachine
-from buttress.robust.label_fit import LabelFit, LabelTask, fit_labels, fit_many_labels, with_directions
-from buttress.robust.tuning import DESIGN, RELABEL
+from buttress.robust.label_fit import LabelFit, LabelTask, Scored, fit_labels, with_directions
 from buttress.solvers.contamination.confusion_law import one_rate
 from buttress.solvers.contamination.label_law import label_margins
 from buttress.solvers.contamination.share_interval import label_shares
@@ -34,9 +33,10 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
 
     One score a class, fitted by least squares to +1 and -1 with ridge alpha. The rate of wrong labels is the one that
     makes the labels likeliest given the scores of each row under the fit without it. The labels that are then likelier
-    wrong than right are the rows named; all rows are fitted again, these as the likeliest other class.
+    wrong than right are the rows named; all rows are fitted again, these as the likeliest other class. Scores of three
+    or more classes are mixed, A'f(x) + b, where that explains the labels decisively better by Schwarz's criterion.
 
-    On landmark features, for many rows, or from 1,000 on where it predicts labels better, the scores minimise
+    On landmark features, for many rows, the scores minimise
     -sum_i log((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)) + alpha / 2 ||f||^2, q_i = softmax(f(x_i)), rho the rate.
 
     Parameters
@@ -116,10 +116,6 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
             left = share_left(share, isolated)
             task = LabelTask(design, y[rows], len(self.classes_), left, given(self.alpha), budget)
             found = fit_labels(task)
-            if self._worth_comparing(design, rows) and not (budget.interrupted or budget.spent()):
-                task, found = budget.attempt(
-                    lambda: _better_on_landmarks(task, found, setting, rows), otherwise=lambda: (task, found),
-                    message="The fit was interrupted. The exact fit was not compared with one on landmarks.")
             found = budget.attempt(
                 lambda: with_directions(task, found), otherwise=lambda: found,
                 message="The fit was interrupted. It was not compared with one whose labels are wrong in some "
@@ -127,11 +123,6 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
             self._keep(task, found, isolated, y, share)
         budget.tell(self.n_iter_)
         return self
-
-    def _worth_comparing(self, design: Design, rows: NDArray[np.intp]) -> bool:
-        """Say whether there are rows enough for a fit on landmarks to keep more detail, and none was excluded."""
-        return (design.regime is Regime.EXACT and len(rows) >= RELABEL.compared_from
-                and self.alpha == self.n_landmarks == "auto" and not is_precomputed(self.kernel))
 
     def _keep(
         self, task: LabelTask, found: LabelFit, isolated: NDArray[np.bool_], codes: NDArray[np.intp],
@@ -148,7 +139,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
             out[rows] = values
             return out
 
-        self.__dict__.update(_described(task.design, found.last.coef))
+        self.__dict__.update(_described(task.design, found.last))
         wrong = found.flips.wrong
         margin = label_margins(found.last.scores, codes[rows])
         self.isolated_ = isolated
@@ -182,26 +173,14 @@ def share_left(share: float | None, isolated: NDArray[np.bool_]) -> float | None
     return max(share * len(isolated) - isolated.sum(), 0) / np.count_nonzero(~isolated)
 
 
-def _described(design: Design, coef: Array) -> dict[str, Any]:
-    """Return the attributes of the model of coefficients with a column a class."""
-    binary = coef.shape[1] == 2
+def _described(design: Design, fit: Scored) -> dict[str, Any]:
+    """Return the attributes of the model of a fit with coefficients of a column a class."""
+    binary = fit.coef.shape[1] == 2
+    expansion = design.expand(fit.coef[:, 1:] if binary else fit.coef)
     return {
-        "expansion_": design.expand(coef[:, 1:] if binary else coef),
-        "contrasts_": binary_contrasts() if binary else rival_contrasts(coef.shape[1]),
+        "expansion_": replace(expansion, intercept=expansion.intercept + fit.bias),
+        "contrasts_": binary_contrasts() if binary else rival_contrasts(fit.coef.shape[1]),
     }
-
-
-def _better_on_landmarks(
-    task: LabelTask, found: LabelFit, setting: Setting, rows: NDArray[np.intp]
-) -> tuple[LabelTask, LabelFit]:
-    """Return the task and its exact fit ``found``, or those on landmarks where they predict labels better."""
-    design = setting.design(rows, min(DESIGN.landmarks, len(rows) - 1))
-    assert design.features is not None
-    on_landmarks = replace(task, design=design)
-    detailed = fit_many_labels(on_landmarks, design.features, found.first)
-    if detailed is not None and (detailed.likelihood - found.likelihood) * len(rows) > RELABEL.compared_gain:
-        return on_landmarks, detailed
-    return task, found
 
 
 def warn_of_isolated(classes: NDArray[Any], codes: NDArray[np.intp], isolated: NDArray[np.bool_]) -> None:

@@ -4,10 +4,8 @@ The law (``label_law``) is that of the scores of each row left out of fits to th
 it finds likelier wrong than right is fitted as the likeliest other class: the rows named are those fitted otherwise.
 
 On landmark features a likelihood that allows for wrong labels takes the place of both. Where labels are wrong in some
-directions only, fits of all rows to their likeliest classes (the M-step, with the ridge under which the labels given
-are likeliest) alternate with the law of ``confusion_law`` learned from the scores that leave each row out (the E-step).
-Only the fit to the labels as given is evidence for that law: later fits were made to agree with it, and where classes
-overlap a rare class is soon taken for wrong labels of a common one.
+directions only, the law is that of ``confusion_law``. Only the fit to the labels as given is evidence for it: later
+fits were made to agree with it, and where classes overlap a rare class is soon taken for wrong labels of a common one.
 """
 
 from dataclasses import dataclass, field, replace
@@ -20,11 +18,17 @@ from buttress.features.made import FeaturesOfRows
 from buttress.robust.design import Design, Regime
 from buttress.robust.judged import chosen_inliers
 from buttress.robust.tuning import RELABEL
-from buttress.solvers.contamination.confusion_law import Confusion, confusion_steps, learn_confusion, one_rate
-from buttress.solvers.contamination.label_law import Flips, explain_at_ridges, explain_labels, label_margins
+from buttress.solvers.contamination.confusion_law import Confusion, learn_confusion, one_rate
+from buttress.solvers.contamination.label_law import (
+    Flips,
+    explain_at_ridges,
+    explain_labels,
+    explain_mixed,
+    label_margins,
+)
 from buttress.solvers.contamination.noisy_logistic import NoisyLogistic
 from buttress.solvers.contamination.tuning import CONFUSION
-from buttress.solvers.run import Budget, Step, run
+from buttress.solvers.run import Budget, Step
 
 
 @dataclass(frozen=True)
@@ -45,20 +49,25 @@ class LabelTask:
     def __post_init__(self) -> None:
         object.__setattr__(self, "targets", 2.0 * np.eye(self.C) - 1)
 
-    def note(self, coef: Array, likelihood: float) -> None:
+    def note(self, fit: "Scored", likelihood: float) -> None:
         """Report a fit of all rows, with the log likelihood per row, to the callbacks of the estimator."""
         if not self.budget.stopped:
-            self.budget.note(Step((self.design, coef), objective=-likelihood))
+            self.budget.note(Step((self.design, fit), objective=-likelihood))
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A fit: coefficients, scores (n, C) of each row left out, ridge, and the weights (n,) of the labels given."""
+    """A fit: coefficients, scores (n, C) of each row left out, ridge, and the weights (n,) of the labels given.
+
+    ``bias`` (C,) is what is added to the scores that the coefficients make, where they are ``mixed``.
+    """
 
     coef: Array
     scores: Array
     alpha: float
     weight: Array
+    bias: Array | float = 0.0
+    mixed: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,8 +75,9 @@ class LabelFit:
     """The last fit to all rows, the law of the labels, and how each ridge tried votes on them, (ridges, n).
 
     ``likelihood`` is the log likelihood per row of labels before any was changed, so that fits can be compared.
-    ``first`` holds the leave-one-out scores (n, C) of the fit to them, and ``true`` the probabilities (n, C) of the
-    true classes that follow from these and the labels: later fits were made to agree with what the law says is wrong.
+    ``first`` holds the leave-one-out scores (n, C) of the fit to them, ``mixed`` or not, and ``true`` the probabilities
+    (n, C) of the true classes that follow from these and the labels: later fits were made to agree with what the law
+    says is wrong.
     ``confusion`` is the law of the labels by true class, None where all directions are alike; ``directed`` is that
     learned from ``first``, taken or not, None where none was.
     """
@@ -79,6 +89,7 @@ class LabelFit:
     likelihood: float
     first: Array
     true: Array
+    mixed: bool = False
     confusion: Confusion | None = None
     directed: Confusion | None = None
 
@@ -90,19 +101,17 @@ def fit_labels(task: LabelTask) -> LabelFit:
     """
     features = task.design.features
     if features is not None and not features.remade:
-        found = fit_many_labels(task, features)
-        assert found is not None, "without a rival a fit is found"
-        return found
+        return fit_many_labels(task, features)
     plain, flips, tried = as_given(task)
-    task.note(plain.coef, flips.likelihood)
+    task.note(plain, flips.likelihood)
     votes = np.array([label_margins(scores, task.codes) > 0 for scores in tried])
     true = flips.true_chances(task.codes)
-    found = LabelFit(plain, flips, votes, 1, flips.likelihood, plain.scores, true)
+    found = LabelFit(plain, flips, votes, 1, flips.likelihood, plain.scores, true, plain.mixed)
     fitted = believed(flips.wrong, true, task.codes, task.share)
     if np.array_equal(fitted, task.codes):
         return found
-    last, _, _ = _likeliest(task, fitted, flips.rate)
-    task.note(last.coef, flips.likelihood)
+    last, _, _ = _likeliest(task, fitted, task.codes, flips.rate)
+    task.note(last, flips.likelihood)
     return replace(found, last=last, n_iter=2)
 
 
@@ -113,7 +122,7 @@ def as_given(task: LabelTask) -> tuple[Scored, Flips, list[Array]]:
     which most labels are wrong says nothing, as where a class has one row, which no fit without it can expect.
     """
     codes = task.codes
-    plain, flips, tried = _likeliest(task, codes, task.share)
+    plain, flips, tried = _likeliest(task, codes, codes, task.share)
     if task.design.regime is not Regime.EXACT:
         tried = [plain.scores]
         flips = explain_labels(plain.scores, codes, task.share)
@@ -123,15 +132,21 @@ def as_given(task: LabelTask) -> tuple[Scored, Flips, list[Array]]:
 
 
 def _likeliest(
-    task: LabelTask, fitted: NDArray[np.intp], rate: float | None
+    task: LabelTask, fitted: NDArray[np.intp], labels: NDArray[np.intp], rate: float | None
 ) -> tuple[Scored, Flips, list[Array]]:
-    """Return the fit to these classes (n,) whose scores make the labels given likeliest, the law, and all scores tried.
+    """Return the fit to classes ``fitted`` (n,) whose scores make ``labels`` (n,) likeliest, the law, all scores tried.
 
-    Wrong labels are allowed for, at a ``rate`` that is given or to be found.
+    Wrong labels are allowed for, at a ``rate`` that is given or to be found. Scores of exact fits may be mixed.
     """
     alphas, tried = _scores_at_ridges(task, fitted, task.alpha)
-    flips = explain_at_ridges(tried, task.codes[task.design.searched], rate)
-    return fit_to(task, fitted, float(alphas[flips.at])), flips, tried
+    some = labels[task.design.searched]
+    if task.design.regime is not Regime.EXACT:
+        flips = explain_at_ridges(tried, some, rate)
+        return fit_to(task, fitted, float(alphas[flips.at])), flips, tried
+    flips, laws = explain_mixed(tried, some, rate)
+    if laws is not None:
+        tried = [law.mixture(scores) for law, scores in zip(laws, tried, strict=True)]
+    return fit_to(task, fitted, float(alphas[flips.at]), None if laws is None else laws[flips.at]), flips, tried
 
 
 def believed(wrong: Array, true: Array, codes: NDArray[np.intp], share: float | None) -> NDArray[np.intp]:
@@ -144,28 +159,25 @@ def believed(wrong: Array, true: Array, codes: NDArray[np.intp], share: float | 
     return np.where(chosen_inliers(wrong, share), codes, others.argmax(axis=1))
 
 
-def fit_many_labels(task: LabelTask, features: FeaturesOfRows, rival: Array | None = None) -> LabelFit | None:
-    """Fit logistic regression that allows for wrong labels, on landmark features; votes are of the ridges tried.
-
-    None where scores ``rival`` (n, C) explain held-out labels as well.
-    """
+def fit_many_labels(task: LabelTask, features: FeaturesOfRows) -> LabelFit:
+    """Fit logistic regression that allows for wrong labels, on landmark features; votes are of the ridges tried."""
     alphas = RELABEL.logistic * task.design.unit if task.alpha is None else np.array([float(task.alpha)])
-    solver = NoisyLogistic(features, task.codes, task.C, task.design.groups, task.budget)
-    found = solver.fit(alphas, task.share, rival)
-    if found is None:
-        return None
-    task.note(found.coef, found.flips.likelihood)
+    found = NoisyLogistic(features, task.codes, task.C, task.design.groups, task.budget).fit(alphas, task.share)
     only = Scored(found.coef, found.scores, found.alpha, found.weight)
     flips = found.flips
+    task.note(only, flips.likelihood)
     return LabelFit(only, flips, found.votes, found.n_iter, flips.likelihood, found.scores,
                     flips.true_chances(task.codes))
 
 
-def fit_to(task: LabelTask, fitted: NDArray[np.intp], alpha: float) -> Scored:
-    """Return the fit of all rows to these classes (n,)."""
+def fit_to(task: LabelTask, fitted: NDArray[np.intp], alpha: float, law: Confusion | None = None) -> Scored:
+    """Return the fit of all rows to these classes (n,), its scores mixed as a ``law`` says, if any."""
     targets = task.targets[fitted]
     fit = task.design.ridge.solve(targets, np.ones(len(fitted)), alpha)
-    return Scored(fit.coef, targets - fit.loo, alpha, (fitted == task.codes).astype(np.float64))
+    weight = (fitted == task.codes).astype(np.float64)
+    if law is None:
+        return Scored(fit.coef, targets - fit.loo, alpha, weight)
+    return Scored(fit.coef @ law.A, law.mixture(targets - fit.loo), alpha, weight, law.bias, mixed=True)
 
 
 def _scores_at_ridges(
@@ -193,47 +205,33 @@ def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
     if task.share is not None or not exact or task.budget.interrupted or task.budget.spent():
         return found
     codes = task.codes
-    law = learn_confusion(found.first, codes)
+    law = learn_confusion(found.first, codes, mixed=found.mixed)
     found = replace(found, directed=law)
     if law.lead(found.likelihood, len(codes)) <= CONFUSION.decisive:
         return found
-    directed = confused_fit(task, found.first, law)
-    if directed is None or not directed[1].tells_classes():
+    again, final = confused_fit(task, law, found.first)
+    if not final.tells_classes():
         return found
-    before, final = directed
-    true = final.true_chances(before.scores, codes)
+    true = final.true_chances(again.scores, codes)
     wrong = 1 - true[np.arange(len(codes)), codes]
-    last = fit_to(task, believed(wrong, true, codes, None), before.alpha)
-    likelihood = float(np.log(final.joint(before.scores, codes).sum(axis=1)).mean())
-    task.note(last.coef, likelihood)
-    return replace(found, last=last, n_iter=found.n_iter + RELABEL.rounds + 1,
-                   flips=Flips(float(wrong.mean()), wrong, final.classes(before.scores), likelihood),
-                   likelihood=likelihood, confusion=final, true=law.true_chances(found.first, codes))
+    fitted = believed(wrong, true, codes, None)
+    last, _, _ = _likeliest(task, fitted, fitted, 0.0)
+    likelihood = float(np.log(final.joint(again.scores, codes).sum(axis=1)).mean())
+    task.note(last, likelihood)
+    return replace(found, last=last, n_iter=found.n_iter + 2, likelihood=likelihood, confusion=final,
+                   flips=Flips(float(wrong.mean()), wrong, final.classes(again.scores), likelihood),
+                   true=law.true_chances(found.first, codes))
 
 
-def confused_fit(task: LabelTask, scores: Array, law: Confusion) -> tuple[Scored, Confusion] | None:
-    """Return the fit under a law of confusion, from the one of the leave-one-out scores (n, C) of the labels given.
+def confused_fit(task: LabelTask, law: Confusion, scores: Array) -> tuple[Scored, Confusion]:
+    """Return the fit to the classes that are likeliest under a law of leave-one-out scores (n, C), and its own law.
 
-    None where every direction has the rate 0, at first or in the end.
+    The first fit blurs what is given as another class. That the rates are learned again from a hundredth of all
+    directions lets one at 0 come back.
     """
-    found = None
-    part = 0.01
-    for _ in range(RELABEL.rounds):
-        if not law.directions() or (found is not None and task.budget.spent()):
-            break
-        likely = law.true_chances(scores, task.codes).argmax(axis=1).astype(np.intp)
-        found = fit_to(task, likely, _best_alpha(task, likely, law) if task.alpha is None else float(task.alpha))
-        scores = found.scores
-        start = (1 - part) * law.rates + part * one_rate(task.C, CONFUSION.most_given)
-        law = learn_confusion(scores, task.codes, start)
-        task.note(found.coef, law.objective)
-    return (found, law) if found is not None and law.directions() else None
-
-
-def _best_alpha(task: LabelTask, likely: NDArray[np.intp], law: Confusion) -> float:
-    """Return the ridge under whose scores the labels given are likeliest, the law learned anew for each."""
-    alphas, tried = _scores_at_ridges(task, likely, None)
-    codes = task.codes[task.design.searched]
-    laws = [run(confusion_steps(scores, codes, law), max_iter=8, warn=False, inner=True).state
-            for scores in tried]
-    return float(alphas[np.argmax([each.objective for each in laws])])
+    likely = law.true_chances(scores, task.codes).argmax(axis=1).astype(np.intp)
+    fit, _, _ = _likeliest(task, likely, likely, 0.0)
+    start = 0.99 * law.rates + 0.01 * one_rate(task.C, CONFUSION.most_given)
+    final = learn_confusion(fit.scores, task.codes, start, mixed=fit.mixed)
+    task.note(fit, final.objective)
+    return fit, final

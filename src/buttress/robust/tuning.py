@@ -49,13 +49,8 @@ class Mixtures:
         return np.geomspace(1e-2, 1e2, 12)
 
 
-@dataclass(frozen=True)
 class Relabelling:
     """Fits to the likeliest labels, exact or on landmark features."""
-
-    rounds: int = tuned(3, "fits", "to the likeliest labels where directions differ", LABEL_RUNS)
-    compared_from: int = tuned(1000, "rows", "from which the exact fit is compared with one on landmarks", LABEL_RUNS)
-    compared_gain: float = tuned(6.0, "nats", "by which the one on landmarks must predict labels better")
 
     @property
     def ridges(self) -> Array:

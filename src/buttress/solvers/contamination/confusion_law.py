@@ -2,22 +2,25 @@
 
 A row of true class k is given label c with probability R_kc, so that
 
-    P(label = c | x) = sum_k q_k(x) R_kc,        q = softmax(T F(x) + b),
+    P(label = c | x) = sum_k q_k(x) R_kc,        q = softmax(A'F(x) + b),
 
-F the scores of the fit without that row. ``label_law`` is the case of one rate, R_kc = rho / (C - 1) off the diagonal,
-and b = 0. Here all R_kc, T and b are found by expectation and maximisation (Dempster, Laird & Rubin 1977; the matrix
+F the scores of the fit without that row. A is T I, or any matrix where scores are ``mixed``: least squares to the
+classes one by one blurs one that lies between two others, and a mixture of all scores tells it again (optimal scoring,
+Hastie, Tibshirani & Buja 1994). ``label_law`` is the case of one rate, R_kc = rho / (C - 1) off the diagonal, A = T I
+and b = 0. Here all R_kc, A and b are found by expectation and maximisation (Dempster, Laird & Rubin 1977; the matrix
 of errors is that of Dawid & Skene 1979 with one annotator) on the penalised likelihood
 
     sum_i log sum_k q_ik R_{k y_i} + 4 sum_k log R_kk - |b|^2 / 2,        R_kk >= 1/2
 
-The second term favours few wrong labels. The bias b is needed because a fit to
-labels of which many are moved from one class to another has scores that are shifted too.
+The second term favours few wrong labels. Of mixed scores -|A|^2 / (2 30^2) is added. The bias b is needed because a
+fit to labels of which many are moved from one class to another has scores that are shifted too.
 
 A direction is a pair of a true class and another label. Most directions have no wrong labels. A law is judged by its
 likelihood minus log(n)/2 for each learned number that is not 0 (Schwarz's criterion). The rates of the rarest
 directions are set to 0, half of them at a time and the last ones singly. The law with the best criterion is kept.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,14 +35,16 @@ from buttress.solvers.run import Step, Steps, run
 
 @dataclass(frozen=True)
 class Confusion:
-    """Rates (C, C), true class by label; temperature and bias (C,) of the scores; the objective and the criterion.
+    """Rates (C, C), true class by label; A (C, C) and bias (C,) of the scores; the objective and the criterion.
 
-    Objective (penalised log likelihood) and criterion (log likelihood less log(n)/2 a number) are per row.
+    Objective (penalised log likelihood) and criterion (log likelihood less log(n)/2 a number) are per row. A is a
+    temperature times the unit matrix unless scores are ``mixed``.
     """
 
     rates: Array
-    temperature: float
+    A: Array
     bias: Array
+    mixed: bool = False
     objective: float = -np.inf
     criterion: float = -np.inf
 
@@ -54,13 +59,20 @@ class Confusion:
     def lead(self, likelihood: float, n: int) -> float:
         """Return the nats by which these directions explain n labels better than one rate, by Schwarz's criterion.
 
-        One rate and a temperature have this log likelihood per row. Minus infinity where labels do not tell classes.
+        One rate and as free scores have this log likelihood per row. Minus infinity where labels do not tell classes.
         """
-        return n * (self.criterion - likelihood) + float(np.log(n)) if self.tells_classes() else -np.inf
+        if not (self.directions() and self.tells_classes()):
+            return -np.inf
+        numbers = 2 + (numbers_mixed(len(self.rates)) if self.mixed else 0)
+        return n * (self.criterion - likelihood) + numbers / 2 * float(np.log(n))
+
+    def mixture(self, scores: Array) -> Array:
+        """Return A'F + b of each row of scores F, shape (n, C)."""
+        return np.asarray(scores @ self.A + self.bias)
 
     def classes(self, scores: Array) -> Array:
         """Return P(true class) without using the label, shape (n, C)."""
-        return np.asarray(softmax(self.temperature * scores + self.bias, axis=1))
+        return np.asarray(softmax(self.mixture(scores), axis=1))
 
     def joint(self, scores: Array, codes: NDArray[np.intp]) -> Array:
         """Return P(true class and the label given), shape (n, C), for class numbers codes (n,)."""
@@ -84,10 +96,40 @@ def one_rate(C: int, rho: float) -> Array:
     return rates
 
 
+def numbers_mixed(C: int) -> int:
+    """Return how many numbers mixed scores of C classes have beside those of one temperature, given one rate.
+
+    A column the same for all classes changes nothing, and the scores of a row have next to the same sum.
+    """
+    return C * (C - 1) - 1
+
+
+def mixtures(tried: Sequence[Array], codes: NDArray[np.intp], rate: float | None) -> list[Confusion]:
+    """Return the laws of mixed scores (n, C) of several fits under one rate of wrong labels, given or found with them.
+
+    They are learned from at most 10,000 rows, drawn at random, each from the one before.
+    """
+    C = tried[0].shape[1]
+    part = drawn_rows(len(codes))
+
+    def alike(rows: Array) -> Array:
+        away = 1 - np.trace(rows) / (rows.sum() + CONFUSION.prior)
+        return one_rate(C, min(away, CONFUSION.most_given) if rate is None else rate)
+
+    law = Confusion(one_rate(C, 0.1 if rate is None else rate), 4 * np.eye(C), np.zeros(C), mixed=True)
+    out = []
+    for scores in reversed(tried):
+        steps = confusion_steps(scores[part], codes[part], law, alike)
+        law = run(steps, max_iter=30, tol=1e-4, warn=False, inner=True).state
+        out.append(law)
+    return out[::-1]
+
+
 def learn_confusion(
-    scores: Array, codes: NDArray[np.intp], start: Array | None = None
+    scores: Array, codes: NDArray[np.intp], start: Array | None = None, *, mixed: bool = False
 ) -> Confusion:
-    """Return the law with the best criterion for class numbers codes (n,) and leave-one-out scores (n, C).
+    """Return the law with the best criterion for class numbers codes (n,) and leave-one-out scores (n, C), ``mixed`` or
+    not, among those with directions where there are any.
 
     It is learned from at most 10,000 rows, drawn at random. It starts from the rates ``start`` (C, C); None means that
     a tenth of each class has other labels. It is then learned again with fewer and fewer directions.
@@ -96,19 +138,24 @@ def learn_confusion(
     part = drawn_rows(len(codes))
     some = scores[part]
     labels = codes[part]
-    law = Confusion(one_rate(C, 0.1) if start is None else start, 1.0, np.zeros(C))
-    best = law
+    law = Confusion(one_rate(C, 0.1) if start is None else start, np.eye(C), np.zeros(C), mixed)
+    best: Confusion | None = None
     while True:
         steps = confusion_steps(some, labels, law)
         law = run(steps, max_iter=100, tol=1e-5, warn=False, inner=True).state
-        best = max(best, law, key=lambda tried: tried.criterion)
         if not law.directions():
-            return best
+            return best or law
+        best = max(best or law, law, key=lambda tried: tried.criterion)
         law = _without_rarest(law, law.true_chances(some, labels), labels)
 
 
-def confusion_steps(scores: Array, codes: NDArray[np.intp], law: Confusion) -> Steps:
-    """Yield laws by expectation and maximisation from ``law``; the change is the gain of the objective per row."""
+def confusion_steps(
+    scores: Array, codes: NDArray[np.intp], law: Confusion, rates: Callable[[Array], Array] | None = None
+) -> Steps:
+    """Yield laws by expectation and maximisation from ``law``; the change is the gain of the objective per row.
+
+    ``rates`` makes rates of expected numbers of rows (C, C), each of its own where there is none.
+    """
     last = -np.inf
     while True:
         joint = law.joint(scores, codes)
@@ -116,15 +163,18 @@ def confusion_steps(scores: Array, codes: NDArray[np.intp], law: Confusion) -> S
         yield Step(law, change=law.objective - last, objective=-law.objective)
         last = law.objective
         chances = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
-        law = Confusion(_rates(_expected(chances, codes)), *_calibrated(scores, chances, law))
+        A, bias = _calibrated(scores, chances, law)
+        law = replace(law, rates=(rates or _rates)(_expected(chances, codes)), A=A, bias=bias)
 
 
 def _judged(law: Confusion, joint: Array) -> Confusion:
     """Return the law with its objective and its criterion, from P(true class and label) (n, C)."""
     n = len(joint)
     likelihood = float(np.log(np.maximum(joint.sum(axis=1), 1e-300)).sum())
-    prior = CONFUSION.prior * float(np.log(np.diagonal(law.rates)).sum()) - float(law.bias @ law.bias) / 2
+    prior = CONFUSION.prior * float(np.log(np.diagonal(law.rates)).sum()) - _unlikely(law)
     learned = np.count_nonzero(law.rates)  # as many as temperature, C - 1 free biases, and the directions
+    if law.mixed:
+        learned += numbers_mixed(len(law.rates)) + 1 - len(law.rates)
     return replace(law, objective=(likelihood + prior) / n, criterion=(likelihood - learned / 2 * np.log(n)) / n)
 
 
@@ -141,15 +191,31 @@ def _rates(rows: Array) -> Array:
     away = off.sum(axis=1)
     given = np.minimum(away / (away + kept), CONFUSION.most_given)
     rates = off * (given / np.maximum(away, 1e-300))[:, None]
+    rates[rates < np.finfo(np.float64).eps] = 0  # beside 1 no rate
     np.fill_diagonal(rates, 1 - given)
     return rates
 
 
-def _calibrated(scores: Array, chances: Array, law: Confusion) -> tuple[float, Array]:
-    """Return temperature and bias after a Newton step on sum_ik p_ik log q_ik - |b|^2 / 2, halved until it gains.
+def _calibrated(scores: Array, chances: Array, law: Confusion) -> tuple[Array, Array]:
+    """Return A and bias after a Newton step on sum_ik p_ik log q_ik less what is unlikely, halved until it gains."""
+    step = (_step_of_all if law.mixed else _step_of_temperature)(scores, chances, law)
+    now = _calibration(law, scores, chances)
+    for _ in range(20):
+        A = law.A + step[:-1]
+        if not law.mixed:
+            A = np.clip(A[0, 0], LABELS.coolest, LABELS.hottest) * np.eye(len(A))
+        moved = replace(law, A=A, bias=law.bias + step[-1])
+        if _calibration(moved, scores, chances) >= now:
+            return moved.A, moved.bias
+        step = step / 2
+    return law.A, law.bias
 
-    q is the softmax of z_ik = T F_k + b_k. For a parameter u of z, the gradient is sum_ik (p_ik - q_ik) dz_ik/du and
-    the curvature is the covariance of dz_ik/du under q_i.
+
+def _step_of_temperature(scores: Array, chances: Array, law: Confusion) -> Array:
+    """Return the change of T I and b, (C + 1, C).
+
+    For a parameter u of z_ik = T F_k + b_k the gradient is sum_ik (p_ik - q_ik) dz_ik/du, and the curvature is the
+    covariance of dz_ik/du under q_i.
     """
     q = law.classes(scores)
     gradient = np.append(((chances - q) * scores).sum(), (chances - q).sum(axis=0) - law.bias)
@@ -160,25 +226,40 @@ def _calibrated(scores: Array, chances: Array, law: Confusion) -> tuple[float, A
     curvature[0, 1:] = curvature[1:, 0] = cross
     curvature[1:, 1:] = np.diag(q.sum(axis=0) + 1) - q.T @ q
     step = np.linalg.solve(curvature, gradient)
-    now = _calibration(law, scores, chances)
-    for _ in range(20):
-        temperature = float(np.clip(law.temperature + step[0], LABELS.coolest, LABELS.hottest))
-        moved = replace(law, temperature=temperature, bias=law.bias + step[1:])
-        if _calibration(moved, scores, chances) >= now:
-            return moved.temperature, moved.bias
-        step /= 2
-    return law.temperature, law.bias
+    return np.vstack([step[0] * np.eye(len(q.T)), step[1:]])
+
+
+def _step_of_all(scores: Array, chances: Array, law: Confusion) -> Array:
+    """Return the change of A and b, (C + 1, C), as of multinomial logistic regression on the scores and a constant."""
+    q = law.classes(scores)
+    Z = np.column_stack([scores, np.ones(len(scores))])
+    m, C = Z.shape[1], len(law.bias)
+    unlikely = np.full(m, LABELS.hottest**-2)
+    unlikely[-1] = 1.0
+    gradient = Z.T @ (chances - q) - unlikely[:, None] * np.vstack([law.A, law.bias])
+    curvature = np.zeros((C, m, C, m))
+    for k in range(C):
+        for j in range(k, C):
+            weight = q[:, k] * ((j == k) - q[:, j])
+            curvature[k, :, j] = curvature[j, :, k] = (Z.T * weight) @ Z
+    square = curvature.reshape(C * m, C * m)
+    square.flat[:: C * m + 1] += np.tile(unlikely, C)
+    return np.linalg.solve(square, gradient.T.ravel()).reshape(C, m).T
 
 
 def with_calibration(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> Confusion:
-    """Return the law after one round of expectation and maximisation of its temperature and bias alone."""
-    temperature, bias = _calibrated(scores, law.true_chances(scores, codes), law)
-    return replace(law, temperature=temperature, bias=bias)
+    """Return the law after one round of expectation and maximisation of A and bias alone."""
+    A, bias = _calibrated(scores, law.true_chances(scores, codes), law)
+    return replace(law, A=A, bias=bias)
 
 
 def _calibration(law: Confusion, scores: Array, chances: Array) -> float:
-    logits = law.temperature * scores + law.bias
-    return float((chances * log_softmax(logits, axis=1)).sum() - law.bias @ law.bias / 2)
+    return float((chances * log_softmax(law.mixture(scores), axis=1)).sum()) - _unlikely(law)
+
+
+def _unlikely(law: Confusion) -> float:
+    """Return minus the logarithm of the density of A and bias beforehand."""
+    return float(law.bias @ law.bias + (np.sum(law.A**2) / LABELS.hottest**2 if law.mixed else 0.0)) / 2
 
 
 def _without_rarest(law: Confusion, chances: Array, codes: NDArray[np.intp]) -> Confusion:

@@ -22,8 +22,14 @@ from scipy.special import softmax
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
-from buttress.solvers.contamination.confusion_law import one_rate, true_chances
-from buttress.solvers.contamination.tuning import LABELS
+from buttress.solvers.contamination.confusion_law import (
+    Confusion,
+    mixtures,
+    numbers_mixed,
+    one_rate,
+    true_chances,
+)
+from buttress.solvers.contamination.tuning import CONFUSION, LABELS
 
 TOGETHER = 16  # factors of a product
 LEAST_FACTOR = 1e-18  # float64 holds a product of so many of them
@@ -77,6 +83,24 @@ def explain_at_ridges(tried: Sequence[Array], codes: NDArray[np.intp], rate: flo
     wrong, classes = (sum(of) for of in zip(*parts, strict=True))
     rate = float(weights.sum(axis=(0, 1)) @ rates)
     return Flips(rate, np.minimum(wrong, 1), np.asarray(classes), float(total[at].max()), at)
+
+
+def explain_mixed(
+    tried: Sequence[Array], codes: NDArray[np.intp], rate: float | None
+) -> tuple[Flips, list[Confusion] | None]:
+    """Return the law of the labels for scores (n, C) as they are and None, or for mixed ones and how they are mixed.
+
+    They are mixed where this explains the labels decisively better by Schwarz's criterion: never of two classes, whose
+    scores are opposite.
+    """
+    n, C = tried[0].shape
+    plain = explain_at_ridges(tried, codes, rate)
+    cost = (numbers_mixed(C) * float(np.log(n)) / 2 + CONFUSION.decisive) / n
+    if C == 2 or plain.likelihood >= -cost:  # no likelihood is above 0
+        return plain, None
+    laws = mixtures(tried, codes, rate)
+    mixed = explain_at_ridges([law.mixture(scores) for law, scores in zip(laws, tried, strict=True)], codes, rate)
+    return (mixed, laws) if mixed.likelihood - cost > plain.likelihood else (plain, None)
 
 
 def rates_tried(rate: float | None) -> Array:

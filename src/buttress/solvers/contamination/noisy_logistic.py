@@ -83,13 +83,12 @@ class NoisyLogistic:
         """Whether to skip the remaining work, after Ctrl-C or because the time is used up."""
         return self._late or self.budget.interrupted
 
-    def fit(self, alphas: Array, rate: float | None, rival: Array | None = None) -> LogisticFit | None:
+    def fit(self, alphas: Array, rate: float | None) -> LogisticFit:
         """Return the fit with the ridge, of these from large to small, under which held-out labels are most likely.
 
         A fifth of the rows is held out, equal rows together. Each fit starts from the one before, until the likelihood
         falls. rho is ``rate``, or the most likely one. Then all rows are fitted, and each is scored by a fit without
-        it. None where the labels held out are no likelier than under scores ``rival`` (n, C), of each row under another
-        fit without it. Ctrl-C leaves the last fit that was whole.
+        it. Ctrl-C leaves the last fit that was whole.
         """
         number = self._rows if self.groups is None else self.groups
         shuffled = np.random.default_rng(0).permutation(number.max() + 1)  # rows may come in a repeating order
@@ -101,10 +100,6 @@ class NoisyLogistic:
         self.budget.attempt(lambda: self._follow(path, alphas, rate, held), otherwise=lambda: None,
                             message=message, known=lambda: bool(path))
         best = max(path, key=lambda fit: fit.flips.likelihood)
-        if rival is not None:
-            other = explain_labels(rival[held], self.codes[held], rate)
-            if best.flips.likelihood <= other.likelihood:
-                return None
         steps = sum(fit.n_iter for fit in path)
         last = best
         if not self.budget.interrupted:

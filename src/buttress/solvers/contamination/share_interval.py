@@ -144,7 +144,7 @@ def _of_directions(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> La
 
     It goes up to where half of a class is given other labels; temperature and bias are learned anew. Beside the factor,
     which is spread evenly beforehand, as many numbers are learned as there are directions, less one, and temperature
-    and free biases.
+    and free biases unless scores are mixed: then both laws have these.
     """
     rows = np.arange(len(codes))
     away = 1 - np.diagonal(law.rates)
@@ -159,7 +159,8 @@ def _of_directions(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> La
         return now, likelihood, 1 - now.true_chances(scores, codes)[rows, codes]
 
     tried = outward(law, SHARES.tried(len(codes)) / away.max(), 1.0, learned)
-    cost = (np.count_nonzero(law.rates) - 1) * np.log(len(codes)) / 2
+    more = law.directions() - 1 + (0 if law.mixed else len(law.rates))
+    cost = more * np.log(len(codes)) / 2
     return replace(tried, likelihood=tried.likelihood - cost, cell=tried.cell / tried.cell.sum())
 
 

@@ -86,7 +86,8 @@ class Directions:
     prior: float = tuned(4.0, "rows", "by which each class is favoured to keep its labels")
     most_given: float = tuned(0.5, "share of a class", "most that is given other labels: with more, the labels do not "
                               "tell which class is which", THEORY)
-    decisive: float = tuned(3.0, "nats", "by which directions must explain labels better than a single rate",
+    decisive: float = tuned(3.0, "nats", "by which directions must explain labels better than a single rate, and "
+                            "mixed scores better than single ones",
                             "set by theory: strong evidence after Kass & Raftery 1995")
 
 
