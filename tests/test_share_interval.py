@@ -142,6 +142,19 @@ def test_classifier_holds_the_share(direction):
     assert high - low < 0.3
 
 
+def test_the_interval_of_labels_is_made_once_it_is_asked_for(monkeypatch):
+    X, y = make_blobs(90, centers=[[0, 0], [5, 0], [0, 5]], random_state=0)
+    told = []
+    monkeypatch.setattr("buttress.robust.kernel_classifier.label_shares",
+                        lambda *seen: told.append(seen) or label_shares(*seen))
+    model = RobustKernelClassifier(random_state=0).fit(X, y)
+    assert not told
+    assert model.contamination_interval_.tolist() == model.contamination_interval_.tolist()
+    (first, codes, directed), = told
+    assert first.shape == (90, 3)
+    np.testing.assert_array_equal(codes, y)
+
+
 @pytest.mark.filterwarnings("ignore:.*named corrupt")
 @pytest.mark.parametrize("estimator", [RobustKernelRegressor, RobustLinearRegressor, RobustKernelClassifier])
 def test_a_share_given_is_the_interval(estimator):

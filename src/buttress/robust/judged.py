@@ -81,6 +81,19 @@ def counted(
     return mask, estimate, np.full(2, estimate) if shares is None else around(estimate, shares, none_too=none_too)
 
 
+def keep_share(
+    model: Any, wrong: Array, share: float | None, shares: Callable[[], Array], *, none_too: bool
+) -> NDArray[np.bool_]:
+    """Set the share of corrupt rows and its interval, made once it is asked for, and return the rows taken as good."""
+
+    def interval() -> Array:
+        return counted(wrong, share, shares() if share is None else None, none_too=none_too)[2]
+
+    mask, model.contamination_, _ = counted(wrong, share, None, none_too=none_too)
+    model.contamination_interval_ = interval
+    return mask
+
+
 def keep_rows(
     model: Any, found: Found, sigma: Array, share: float | None, unit: float, shares: Callable[[], Array], *,
     whole: bool,
@@ -90,10 +103,6 @@ def keep_rows(
     ``shares`` returns the interval of the share of corrupt rows where none is given, once it is asked for.
     """
     wrong = 1 - found.known.responsibility
-
-    def interval() -> Array:
-        return counted(wrong, share, shares() if share is None else None, none_too=found.clean)[2]
-
     model.clean_ = found.clean
     model.n_iter_ = found.n_iter
     model.converged_ = found.converged and whole
@@ -102,8 +111,7 @@ def keep_rows(
     model.loo_residual_ = found.fit.loo * unit
     model.loo_sigma_ = sigma
     model.scale_ = found.known.law.scale * unit
-    model.inlier_mask_, model.contamination_, _ = counted(wrong, share, None, none_too=found.clean)
-    model.contamination_interval_ = interval
+    model.inlier_mask_ = keep_share(model, wrong, share, shares, none_too=found.clean)
     agree = np.ones((1, len(sigma))) if found.votes is None else found.votes == model.inlier_mask_
     model.agreement_ = np.mean(agree, axis=0)
 

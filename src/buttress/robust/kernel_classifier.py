@@ -1,7 +1,8 @@
 """Kernel classification that finds the wrong labels by itself."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from sklearn.base import ClassifierMixin
 from buttress._callbacks import Report, showing
 from buttress._checks import Array, check_classes, check_contamination_or_auto, warn_user
 from buttress._predicting import ExpansionPredictions
-from buttress._state import Attribute, State
+from buttress._state import Attribute, Later, State
 from buttress._types import Labels
 from buttress._weights import class_totals
 from buttress.certainty.calibration import HeldOut
@@ -18,7 +19,7 @@ from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import is_precomputed
 from buttress.robust.design import Design, fit_setting, given
-from buttress.robust.judged import chosen_inliers, counted
+from buttress.robust.judged import chosen_inliers, keep_share
 from buttress.robust.kernel_machine import RobustKernelMachine
 from buttress.robust.label_fit import LabelFit, LabelTask, Scored, fit_labels, with_directions
 from buttress.solvers.contamination.confusion_law import one_rate
@@ -94,6 +95,8 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         Attribute("contrasts_", "finite", "n_classes, *, n_scores",
                   "``contrasts_[c] @ scores`` are the leads of class c over its rivals."))
 
+    contamination_interval_: ClassVar[Any] = Later()
+
     def _targets(self, y: Labels) -> Labels:
         self.classes_, codes = check_classes(y, type(self).__name__)
         return codes
@@ -154,9 +157,8 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         self.scale_ = float(np.median(np.abs(margin)))
         rate = float(wrong.mean()) if share is None else share
         self.confusion_ = one_rate(C, rate) if found.confusion is None else found.confusion.rates
-        shares = None if share is not None else label_shares(found.first, codes[rows], found.directed)
-        _, self.contamination_, self.contamination_interval_ = counted(
-            self.outlier_proba_, share, shares, none_too=False)
+        shares = partial(label_shares, found.first, codes[rows], found.directed)
+        keep_share(self, self.outlier_proba_, share, shares, none_too=False)
         kept = chosen_inliers(wrong, task.share)
         self.clean_ = bool(kept.all())
         self.inlier_mask_ = np.isin(np.arange(n), rows[kept])
