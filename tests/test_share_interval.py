@@ -150,7 +150,7 @@ def test_the_interval_of_labels_is_made_once_it_is_asked_for(monkeypatch):
     model = RobustKernelClassifier(random_state=0).fit(X, y)
     assert not told
     assert model.contamination_interval_.tolist() == model.contamination_interval_.tolist()
-    (first, codes, directed), = told
+    (first, codes, _), = told
     assert first.shape == (90, 3)
     np.testing.assert_array_equal(codes, y)
 

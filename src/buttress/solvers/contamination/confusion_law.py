@@ -198,8 +198,9 @@ def _rates(rows: Array) -> Array:
 
 def _calibrated(scores: Array, chances: Array, law: Confusion) -> tuple[Array, Array]:
     """Return A and bias after a Newton step on sum_ik p_ik log q_ik less what is unlikely, halved until it gains."""
-    step = (_step_of_all if law.mixed else _step_of_temperature)(scores, chances, law)
-    now = _calibration(law, scores, chances)
+    logs = log_softmax(law.mixture(scores), axis=1)
+    step = (_step_of_all if law.mixed else _step_of_temperature)(scores, chances, np.exp(logs), law)
+    now = float((chances * logs).sum()) - _unlikely(law)
     for _ in range(20):
         A = law.A + step[:-1]
         if not law.mixed:
@@ -211,13 +212,12 @@ def _calibrated(scores: Array, chances: Array, law: Confusion) -> tuple[Array, A
     return law.A, law.bias
 
 
-def _step_of_temperature(scores: Array, chances: Array, law: Confusion) -> Array:
-    """Return the change of T I and b, (C + 1, C).
+def _step_of_temperature(scores: Array, chances: Array, q: Array, law: Confusion) -> Array:
+    """Return the change of T I and b, (C + 1, C), from the classes q (n, C) of the law.
 
     For a parameter u of z_ik = T F_k + b_k the gradient is sum_ik (p_ik - q_ik) dz_ik/du, and the curvature is the
     covariance of dz_ik/du under q_i.
     """
-    q = law.classes(scores)
     gradient = np.append(((chances - q) * scores).sum(), (chances - q).sum(axis=0) - law.bias)
     centred = scores - (q * scores).sum(axis=1, keepdims=True)
     cross = (q * centred).sum(axis=0)
@@ -229,9 +229,8 @@ def _step_of_temperature(scores: Array, chances: Array, law: Confusion) -> Array
     return np.vstack([step[0] * np.eye(len(q.T)), step[1:]])
 
 
-def _step_of_all(scores: Array, chances: Array, law: Confusion) -> Array:
+def _step_of_all(scores: Array, chances: Array, q: Array, law: Confusion) -> Array:
     """Return the change of A and b, (C + 1, C), as of multinomial logistic regression on the scores and a constant."""
-    q = law.classes(scores)
     Z = np.column_stack([scores, np.ones(len(scores))])
     m, C = Z.shape[1], len(law.bias)
     unlikely = np.full(m, LABELS.hottest**-2)

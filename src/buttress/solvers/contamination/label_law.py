@@ -75,14 +75,23 @@ def explain_at_ridges(tried: Sequence[Array], codes: NDArray[np.intp], rate: flo
     It is learned from at most 10,000 rows, drawn at random, on a grid of temperatures and of rates up to one half.
     """
     rates = rates_tried(rate)
+    return _averaged_law(tried, codes, rates, _likelihoods(tried, codes, rates))
+
+
+def _likelihoods(tried: Sequence[Array], codes: NDArray[np.intp], rates: Array) -> Array:
+    """Return the log likelihood per row for each of several scores (n, C), temperature and rate."""
     part = drawn_rows(len(codes))
-    total = np.array([label_likelihoods(scores[part], codes[part], rates) for scores in tried])
+    return np.array([label_likelihoods(scores[part], codes[part], rates) for scores in tried])
+
+
+def _averaged_law(tried: Sequence[Array], codes: NDArray[np.intp], rates: Array, total: Array) -> Flips:
+    """Return the law that is the mean over all, of these log likelihoods per row."""
     at = int(total.max(axis=(1, 2)).argmax())
-    weights = _weights(total * len(codes[part]), rates)
+    weights = _weights(total * len(codes[drawn_rows(len(codes))]), rates)
     parts = [_averaged(scores, codes, rates, some) for scores, some in zip(tried, weights, strict=True) if some.any()]
     wrong, classes = (sum(of) for of in zip(*parts, strict=True))
-    rate = float(weights.sum(axis=(0, 1)) @ rates)
-    return Flips(rate, np.minimum(wrong, 1), np.asarray(classes), float(total[at].max()), at)
+    mean = float(weights.sum(axis=(0, 1)) @ rates)
+    return Flips(mean, np.minimum(wrong, 1), np.asarray(classes), float(total[at].max()), at)
 
 
 def explain_mixed(
@@ -94,13 +103,16 @@ def explain_mixed(
     scores are opposite.
     """
     n, C = tried[0].shape
-    plain = explain_at_ridges(tried, codes, rate)
+    rates = rates_tried(rate)
+    plain = _likelihoods(tried, codes, rates)
     cost = (numbers_mixed(C) * float(np.log(n)) / 2 + CONFUSION.decisive) / n
-    if C == 2 or plain.likelihood >= -cost:  # no likelihood is above 0
-        return plain, None
-    laws = mixtures(tried, codes, rate)
-    mixed = explain_at_ridges([law.mixture(scores) for law, scores in zip(laws, tried, strict=True)], codes, rate)
-    return (mixed, laws) if mixed.likelihood - cost > plain.likelihood else (plain, None)
+    if C > 2 and plain.max() < -cost:  # no likelihood is above 0
+        laws = mixtures(tried, codes, rate)
+        scores = [law.mixture(each) for law, each in zip(laws, tried, strict=True)]
+        mixed = _likelihoods(scores, codes, rates)
+        if mixed.max() - cost > plain.max():
+            return _averaged_law(scores, codes, rates, mixed), laws
+    return _averaged_law(tried, codes, rates, plain), None
 
 
 def rates_tried(rate: float | None) -> Array:
