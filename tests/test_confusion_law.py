@@ -140,6 +140,16 @@ def test_scores_that_need_no_mixing_are_left_as_they_are():
     assert flips.likelihood == explain_labels(scores, codes).likelihood
 
 
+@pytest.mark.parametrize(("C", "mixed"), [(2, False), (3, True), (12, True), (13, False)])
+def test_scores_of_three_to_twelve_classes_are_mixed(C, mixed):
+    """Each class has the score of the next, so that only a mixture tells them."""
+    scores, _, codes = drawn(np.eye(C), n=3000, C=C, temperature=8.0)
+    flips, laws = explain_mixed([np.roll(scores, 1, axis=1)], codes, 0.0)
+    assert (laws is not None) == mixed
+    if mixed:
+        assert np.mean(flips.classes.argmax(axis=1) == codes) > 0.8
+
+
 def test_a_direction_is_found_in_mixed_scores():
     rates = np.eye(3)
     rates[0] = 0.6, 0, 0.4

@@ -34,8 +34,8 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
 
     One score a class, fitted by least squares to +1 and -1 with ridge alpha. The rate of wrong labels is the one that
     makes the labels likeliest given the scores of each row under the fit without it. The labels that are then likelier
-    wrong than right are the rows named; all rows are fitted again, these as the likeliest other class. Scores of three
-    or more classes are mixed, A'f(x) + b, where that explains the labels decisively better by Schwarz's criterion.
+    wrong than right are the rows named; all rows are fitted again, these as the likeliest other class. Scores of 3
+    to 12 classes are mixed, A'f(x) + b, where that explains the labels decisively better by Schwarz's criterion.
 
     On landmark features, for many rows, the scores minimise
     -sum_i log((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)) + alpha / 2 ||f||^2, q_i = softmax(f(x_i)), rho the rate.

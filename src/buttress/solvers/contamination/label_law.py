@@ -31,6 +31,7 @@ from buttress.solvers.contamination.confusion_law import (
 )
 from buttress.solvers.contamination.tuning import CONFUSION, LABELS
 
+MOST_MIXED = 12  # classes: a step of their mixture takes C^6 operations, seconds from twenty on; not varied
 TOGETHER = 16  # factors of a product
 LEAST_FACTOR = 1e-18  # float64 holds a product of so many of them
 
@@ -100,13 +101,13 @@ def explain_mixed(
     """Return the law of the labels for scores (n, C) as they are and None, or for mixed ones and how they are mixed.
 
     They are mixed where this explains the labels decisively better by Schwarz's criterion: never of two classes, whose
-    scores are opposite.
+    scores are opposite, nor of more than 12.
     """
     n, C = tried[0].shape
     rates = rates_tried(rate)
     plain = _likelihoods(tried, codes, rates)
     cost = (numbers_mixed(C) * float(np.log(n)) / 2 + CONFUSION.decisive) / n
-    if C > 2 and plain.max() < -cost:  # no likelihood is above 0
+    if 2 < C <= MOST_MIXED and plain.max() < -cost:  # no likelihood is above 0
         laws = mixtures(tried, codes, rate)
         scores = [law.mixture(each) for law, each in zip(laws, tried, strict=True)]
         mixed = _likelihoods(scores, codes, rates)
