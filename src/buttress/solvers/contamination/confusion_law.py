@@ -12,7 +12,7 @@ of errors is that of Dawid & Skene 1979 with one annotator) on the penalised lik
 
     sum_i log sum_k q_ik R_{k y_i} + 4 sum_k log R_kk - |b|^2 / 2,        R_kk >= 1/2
 
-The second term favours few wrong labels. Of mixed scores -|A|^2 / (2 30^2) is added. The bias b is needed because a
+The second term favours few wrong labels. Of mixed scores -|A|^2 / (2 30^2) + tr(A W) is added (``own_row``). The bias b is needed because a
 fit to labels of which many are moved from one class to another has scores that are shifted too.
 
 A direction is a pair of a true class and another label. Most directions have no wrong labels. A law is judged by its
@@ -171,7 +171,8 @@ def _judged(law: Confusion, joint: Array) -> Confusion:
     """Return the law with its objective and its criterion, from P(true class and label) (n, C)."""
     n = len(joint)
     likelihood = float(np.log(np.maximum(joint.sum(axis=1), 1e-300)).sum())
-    prior = CONFUSION.prior * float(np.log(np.diagonal(law.rates)).sum()) - _unlikely(law)
+    chances = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
+    prior = CONFUSION.prior * float(np.log(np.diagonal(law.rates)).sum()) - _unlikely(law, chances)
     learned = np.count_nonzero(law.rates)  # as many as temperature, C - 1 free biases, and the directions
     if law.mixed:
         learned += numbers_mixed(len(law.rates)) + 1 - len(law.rates)
@@ -200,7 +201,7 @@ def _calibrated(scores: Array, chances: Array, law: Confusion) -> tuple[Array, A
     """Return A and bias after a Newton step on sum_ik p_ik log q_ik less what is unlikely, halved until it gains."""
     logs = log_softmax(law.mixture(scores), axis=1)
     step = (_step_of_all if law.mixed else _step_of_temperature)(scores, chances, np.exp(logs), law)
-    now = float((chances * logs).sum()) - _unlikely(law)
+    now = float((chances * logs).sum()) - _unlikely(law, chances)
     for _ in range(20):
         A = law.A + step[:-1]
         if not law.mixed:
@@ -236,6 +237,7 @@ def _step_of_all(scores: Array, chances: Array, q: Array, law: Confusion) -> Arr
     unlikely = np.full(m, LABELS.hottest**-2)
     unlikely[-1] = 1.0
     gradient = Z.T @ (chances - q) - unlikely[:, None] * np.vstack([law.A, law.bias])
+    gradient[:-1] += own_row(chances)
     curvature = np.zeros((C, m, C, m))
     for k in range(C):
         for j in range(k, C):
@@ -253,12 +255,27 @@ def with_calibration(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> 
 
 
 def _calibration(law: Confusion, scores: Array, chances: Array) -> float:
-    return float((chances * log_softmax(law.mixture(scores), axis=1)).sum()) - _unlikely(law)
+    return float((chances * log_softmax(law.mixture(scores), axis=1)).sum()) - _unlikely(law, chances)
 
 
-def _unlikely(law: Confusion) -> float:
-    """Return minus the logarithm of the density of A and bias beforehand."""
-    return float(law.bias @ law.bias + (np.sum(law.A**2) / LABELS.hottest**2 if law.mixed else 0.0)) / 2
+def _unlikely(law: Confusion, chances: Array) -> float:
+    """Return minus the logarithm of the density of A and bias beforehand, and what mixed scores read of own labels."""
+    unlikely = float(law.bias @ law.bias) / 2
+    if not law.mixed:
+        return unlikely
+    return unlikely + float(np.sum(law.A**2)) / (2 * LABELS.hottest**2) - float(np.sum(law.A * own_row(chances)))
+
+
+def own_row(chances: Array) -> Array:
+    """Return W (C, C) for chances (n, C) of the classes: labels are explained by -tr(A W) nats that say nothing.
+
+    Beside what is to be expected, the scores of a fit without row i are lower for its label y_i by the 1/(n - 1) that
+    it lacks of the targets 2 e_y - 1: f = f' - 2 (e_y - p) / (n - 1), p being the shares of the classes. To first
+    order that moves the log likelihood by -2 tr(A V), V = diag(p) - pp': scores turned round would read the labels of
+    pure noise from it.
+    """
+    p = chances.mean(axis=0)
+    return 2 * (np.diag(p) - np.outer(p, p))
 
 
 def _without_rarest(law: Confusion, chances: Array, codes: NDArray[np.intp]) -> Confusion:
