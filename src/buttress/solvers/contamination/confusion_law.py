@@ -12,8 +12,8 @@ of errors is that of Dawid & Skene 1979 with one annotator) on the penalised lik
 
     sum_i log sum_k q_ik R_{k y_i} + 4 sum_k log R_kk - |b|^2 / 2,        R_kk >= 1/2
 
-The second term favours few wrong labels. Of mixed scores -|A|^2 / (2 30^2) + tr(A W) is added (``own_row``). The bias b is needed because a
-fit to labels of which many are moved from one class to another has scores that are shifted too.
+The second term favours few wrong labels. Of mixed scores -|A|^2 / (2 30^2) + tr(A W) is added (``own_row``). The bias
+b is needed because a fit to labels of which many are moved from one class to another has scores that are shifted too.
 
 A direction is a pair of a true class and another label. Most directions have no wrong labels. A law is judged by its
 likelihood minus log(n)/2 for each learned number that is not 0 (Schwarz's criterion). The rates of the rarest
