@@ -18,12 +18,12 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 32_003,  # without imports and docstrings
-    "lines": 65_021,
-    "functions": 4_118,
-    "files": 428,
+    "statements": 32_321,  # without imports and docstrings
+    "lines": 65_665,
+    "functions": 4_159,
+    "files": 432,
     "untyped dicts": 49,  # dict[str, Any] and dict[str, object]
-    "names of constants": 831,  # in upper case, at the head of a file; one that several files have counts once
+    "names of constants": 837,  # in upper case, at the head of a file; one that several files have counts once
     "words of docs": 35_783,  # outside tables
 }
 
