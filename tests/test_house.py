@@ -19,7 +19,7 @@ MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own 
 PACKED = 4  # values assigned in one statement
 MOST = {
     "statements": 32_321,  # without imports and docstrings
-    "lines": 65_665,
+    "lines": 65_664,
     "functions": 4_159,
     "files": 432,
     "untyped dicts": 49,  # dict[str, Any] and dict[str, object]

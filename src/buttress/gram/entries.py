@@ -43,7 +43,6 @@ class Entries:
     """Entries of any kernel, by calling it; ``tile`` is the side of a tile of an exact product."""
 
     tile = TILE
-
     def __init__(self, kernel: Kernel, X: DenseOrSparse, real: DTypeLike):
         self.kernel = kernel
         self.X = X
