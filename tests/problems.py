@@ -38,6 +38,11 @@ KERNELS = [
 ]
 
 
+def of_columns(kernel, d):
+    """The kernel, with a scale for each of d columns where it has scales."""
+    return Stretched(kernel.kernel, np.resize(kernel.scales, d)) if isinstance(kernel, Stretched) else kernel
+
+
 def points(n=20, d=3, seed=0):
     """Normal points of shape (n, d)."""
     return np.random.default_rng(seed).normal(size=(n, d))

@@ -13,7 +13,7 @@ from buttress import SVC, AdversarialSVC, attacks
 from buttress.attacks.targets import as_target
 from buttress.kernels import RBF
 
-from problems import KERNELS, iris, margin, moons, noisy, points, problems
+from problems import KERNELS, iris, margin, moons, noisy, of_columns, points, problems
 
 
 def exact_distance(model, X):
@@ -129,7 +129,7 @@ def test_zoo_scores_steps_along_coordinates_as_fresh_queries_would():
     rows, columns = np.array([3, 0, 7]), rng.integers(0, 4, (3, 5))
     alike = np.array([0.3, -0.2, 1e-4, 2.0])[columns] * rng.choice([-1, 1], (3, 5))  # one length a column, as in ZOO
     for kernel, steps in itertools.product([*KERNELS, RBF(1e3)], [rng.normal(size=(3, 5)), alike]):
-        target = as_target(make_pipeline(StandardScaler(), SVC(kernel=kernel)).fit(X, y))
+        target = as_target(make_pipeline(StandardScaler(), SVC(kernel=of_columns(kernel, 4))).fit(X, y))
         V = rng.normal(size=(3, 3))
         got = target.linearise(X[:10]).nudged(rows, columns, steps, V)
         for r, b in np.ndindex(3, 5):

@@ -26,7 +26,7 @@ from buttress.solvers.qp.smo import block_smo, working_set
 from buttress.solvers.qp.solve import Limits, guard, on_bounds
 from buttress.solvers.run import run
 
-from problems import KERNELS, large, points
+from problems import KERNELS, large, of_columns, points
 
 
 def program(n=80, C=5.0, l1=0.0, seed=0, kernel=None, **options):
@@ -231,7 +231,7 @@ def test_solver_smo_without_a_limit_keeps_libsvms_guard():
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 def test_prepared_entries_are_the_kernel(kernel, real):
-    X = points(70, 5)
+    X, kernel = points(70, 5), of_columns(kernel, 5)
     rows, columns = np.array([3, 9, 69]), slice(5, 60)
     tolerance = 2e-5 if real == np.float32 else 1e-12
     expected = kernel(X, X)
