@@ -129,12 +129,12 @@ def held_share(model, bad):
 
 
 def summary_of_intervals(held):
-    print("\nintervals for the share: held in, mean width")
+    print("\n| corruption | interval held | mean width | fits |\n|---|---|---|---|")
     for (kind, rate), rows in held.items():
-        print(f"{kind} {rate}: {np.mean(rows, axis=0)[0]:.2f}, {np.mean(rows, axis=0)[1]:.2f}")
+        print(f"| {kind}, {rate} | {np.mean(rows, axis=0)[0]:.2f} | {np.mean(rows, axis=0)[1]:.2f} | {len(rows)} |")
     found = [row for (kind, _), rows in held.items() if kind not in HIDDEN for row in rows]
-    print(f"all but {' and '.join(HIDDEN)}: {np.mean(found, axis=0)[0]:.3f} of {len(found)}, "
-          f"{np.mean(found, axis=0)[1]:.2f}")
+    print(f"| all but {' and '.join(HIDDEN)} | {np.mean(found, axis=0)[0]:.3f} | {np.mean(found, axis=0)[1]:.2f} "
+          f"| {len(found)} |")
 
 
 def summary_of_regression(table, named, off):
