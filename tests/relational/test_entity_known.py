@@ -271,3 +271,10 @@ def test_a_file_that_was_changed_is_refused(tmp_path):
 def test_a_refresh_of_spark_is_refused(spark, tmp_path):
     with pytest.raises(ValueError, match=r"hashes of DuckDB or PostgreSQL\. Got tables of Spark"):
         entity_table(in_spark(join_of(HELD), spark, "known"), known=tmp_path / "k")
+
+
+@pytest.mark.parametrize(("name", "why"), [("", "is a folder"), ("no/such.known", "no such folder")])
+def test_a_file_that_could_not_be_written_is_refused_before_any_work(tmp_path, monkeypatch, name, why):
+    monkeypatch.setattr(EntityFeatures, "_learn", None)
+    with pytest.raises(ValueError, match=f"^known .*{why}"):
+        entity_table(join_of(frames()), known=tmp_path / name)

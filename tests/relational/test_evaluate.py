@@ -137,6 +137,12 @@ def test_thresholds_are_the_scores_that_so_many_rows_reach(seed):
         assert best[int(np.ceil(count - 1e-9)) - 1] == H
 
 
+@pytest.mark.parametrize("scores", [3, None, {1: 2.0}])
+def test_scores_that_are_none_are_refused_by_their_name(scores):
+    with pytest.raises(ValueError, match=r"^scores must be a dict"):
+        score_thresholds(chain(20, 5, 2), scores)
+
+
 def test_a_factor_is_for_sums_of_weights():
     join = chain(20, 5, 3)
     for options in ({"ring": "min-plus"}, {"form": "sum"}, {"eps": 0.0}, {"eps": 2},

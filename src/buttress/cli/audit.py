@@ -12,7 +12,8 @@ from buttress._suggest import counted, near
 from buttress.audit.options import Effort, Metric, Options
 from buttress.audit.writing.words import HEADINGS, WITHOUT_JINJA, columns_of_task
 from buttress.cli.folders import Data, Sampled, check_options, judge_folder, sample_of
-from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, number_in, progress
+from buttress.cli.terminal import STARTED, app, check_input, ctrl_c, number_in, progress
+from buttress.files.disk import check_file
 
 if TYPE_CHECKING:
     from buttress.audit.models.in_batches import Sample

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from buttress.audit.reading.folder import is_folder, parquet_rows
-from buttress.cli.terminal import check_file, ctrl_c, progress
+from buttress.cli.terminal import ctrl_c, progress
+from buttress.files.disk import check_file
 
 if TYPE_CHECKING:
     from buttress._types import Predictor

@@ -21,7 +21,8 @@ from buttress.cli.folders import (
     sample_of,
     train_folder,
 )
-from buttress.cli.terminal import STARTED, app, check_file, check_input, ctrl_c, number_in, progress
+from buttress.cli.terminal import STARTED, app, check_input, ctrl_c, number_in, progress
+from buttress.files.disk import check_file
 
 if TYPE_CHECKING:
     from buttress._types import Labels, Predictor

@@ -7,7 +7,8 @@ import typer
 
 from buttress.audit.options import Effort, Options
 from buttress.cli.audit import Format, Task, check_numbers, read_table
-from buttress.cli.terminal import STARTED, app, check_file, ctrl_c, progress
+from buttress.cli.terminal import STARTED, app, ctrl_c, progress
+from buttress.files.disk import check_file
 
 
 @app.command(short_help="Decide on suspicious rows in the browser.")

@@ -1,6 +1,5 @@
 """What commands share: the application that they join, progress, Ctrl-C, the line they fail with, checks of files."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -34,18 +33,6 @@ def buttress(
         bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)] = False,
 ) -> None:
     """Robust kernel machines."""
-
-
-def check_file(path: Path, option: str = "--output") -> None:
-    """Refuse a file that could not be written, before any work is done."""
-    if path.is_dir():
-        raise ValueError(f"{option} {str(path)!r} is a folder. Name a file.")
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise ValueError(f"{option} {str(path)!r} is in {str(path.parent)!r}, and there is no such folder. Make it "
-                         "first, or name another.")
-    if not os.access(folder, os.W_OK):
-        raise ValueError(f"{option} {str(path)!r} cannot be written: you have no right to write to {str(folder)!r}.")
 
 
 def check_input(path: Path, output: Path | None = None) -> None:

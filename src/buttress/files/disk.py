@@ -21,6 +21,18 @@ UNFINISHED = ".unfinished"  # how the names of files end that are being written,
 READ_ONLY = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
+def check_file(path: Path, option: str = "--output") -> None:
+    """Refuse a file that could not be written, before any work is done."""
+    if path.is_dir():
+        raise ValueError(f"{option} {str(path)!r} is a folder. Name a file.")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise ValueError(f"{option} {str(path)!r} is in {str(path.parent)!r}, and there is no such folder. Make it "
+                         "first, or name another.")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{option} {str(path)!r} cannot be written: you have no right to write to {str(folder)!r}.")
+
+
 def read_bytes(path: Path, max_bytes: int) -> bytes:
     """Return the bytes of a regular file of at most ``max_bytes``; ModelFileError for any other, OSError as usual."""
     descriptor = os.open(path, READ_ONLY)

@@ -35,6 +35,7 @@ from buttress.relational.query_checks import (
     check_functions,
     check_inequality,
     check_ring,
+    check_scores,
     coefficient,
 )
 from buttress.relational.sources.columns import Column, objects
@@ -188,8 +189,7 @@ def score_thresholds(join: Join, scores: Scores, *, eps: float = 0.1) -> tuple[A
     """
     _check_join(join)
     check_number("eps", eps, *FACTORS, closed="both")
-    given, _ = check_inequality((scores, 0.0), len(join.tables))
-    parts = {join.find_column(key): coefficient(key, g) for key, g in given.items()}
+    parts = {join.find_column(key): coefficient(key, g) for key, g in check_scores(scores).items()}
     try:
         plan, columns = _read(join, list(parts))
     except EmptyJoinError:

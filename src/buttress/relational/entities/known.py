@@ -15,8 +15,9 @@ import numpy as np
 
 from buttress import __version__
 from buttress._checks import Array
+from buttress._suggest import brief
 from buttress.files.container import ModelFileError, pack, unpack
-from buttress.files.disk import write_bytes
+from buttress.files.disk import check_file, write_bytes
 from buttress.relational.entities.database import InDatabase
 from buttress.relational.entities.features import Feature
 from buttress.relational.plan.plan import Index
@@ -36,6 +37,14 @@ class Known:
 
     path: Path
     anew: int = 0
+
+    @classmethod
+    def at(cls, path: object) -> "Known":
+        """Return those at a path; ValueError where nothing could be written there in the end."""
+        if not isinstance(path, str | Path):
+            raise ValueError(f"known must be the path of a file. Got {brief(path)}.")
+        check_file(Path(path), "known")
+        return cls(Path(path))
 
     def values(self, made: InDatabase, features: Sequence[Feature], centers: Mapping[str, float]) -> Array:
         """Return the features' values, shape (n, n_features), as ``made.values`` does, and write them to the file.

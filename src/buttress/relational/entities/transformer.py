@@ -354,7 +354,7 @@ def entity_table(join: Join, made: EntityFeatures | None = None, functions: Sequ
     Raises
     ------
     ValueError
-        For everything :class:`EntityFeatures` refuses, and a file ``known`` that somebody changed.
+        For everything :class:`EntityFeatures` refuses, and a file ``known`` that was changed or cannot be written.
 
     Examples
     --------
@@ -370,7 +370,7 @@ def entity_table(join: Join, made: EntityFeatures | None = None, functions: Sequ
     (array([0, 1]), array([1, 2]))
     """
     table = join.tables[join.root]
-    kept_in = None if known is None else Known(Path(known))
+    kept_in = None if known is None else Known.at(known)
     with one_snapshot(join.connections):
         paths = find_paths(join, join.check())
         read = list(dict.fromkeys([*asked_names(join, paths), *filter(None, [table.label])]))

@@ -56,6 +56,10 @@ class Confusion:
         """Say whether more than half of each true class keeps its label; else classes that overlap would do as well."""
         return bool(np.diagonal(self.rates).min() > 1 - CONFUSION.most_given)
 
+    def reads_labels(self, codes: NDArray[np.intp]) -> bool:
+        """Return whether scores are turned round, tr(A W) < 0 (``own_row``), for class numbers codes (n,)."""
+        return self.mixed and float(np.sum(self.A * own_row(np.eye(len(self.A))[codes]))) < 0
+
     def lead(self, likelihood: float, n: int) -> float:
         """Return the nats by which these directions explain n labels better than one rate, by Schwarz's criterion.
 
@@ -83,10 +87,13 @@ class Confusion:
         return true_chances(self.classes(scores), self.rates, codes)
 
 
+def _normed(joint: Array) -> Array:
+    return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), TINY))
+
+
 def true_chances(classes: Array, rates: Array, codes: NDArray[np.intp]) -> Array:
     """Return P(true class | label) by Bayes' rule, shape (n, C), from P(class) (n, C) and rates (C, C)."""
-    joint = classes * rates[:, codes].T
-    return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), TINY))
+    return _normed(classes * rates[:, codes].T)
 
 
 def one_rate(C: int, rho: float) -> Array:
@@ -159,19 +166,18 @@ def confusion_steps(
     last = -np.inf
     while True:
         joint = law.joint(scores, codes)
-        law = _judged(law, joint)
+        chances = _normed(joint)
+        law = _judged(law, joint, chances)
         yield Step(law, change=law.objective - last, objective=-law.objective)
         last = law.objective
-        chances = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
         A, bias = _calibrated(scores, chances, law)
         law = replace(law, rates=(rates or _rates)(_expected(chances, codes)), A=A, bias=bias)
 
 
-def _judged(law: Confusion, joint: Array) -> Confusion:
-    """Return the law with its objective and its criterion, from P(true class and label) (n, C)."""
+def _judged(law: Confusion, joint: Array, chances: Array) -> Confusion:
+    """Return the law with its objective and its criterion, from P(true class and label) and ``true_chances`` (n, C)."""
     n = len(joint)
     likelihood = float(np.log(np.maximum(joint.sum(axis=1), 1e-300)).sum())
-    chances = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
     prior = CONFUSION.prior * float(np.log(np.diagonal(law.rates)).sum()) - _unlikely(law, chances)
     learned = np.count_nonzero(law.rates)  # as many as temperature, C - 1 free biases, and the directions
     if law.mixed:

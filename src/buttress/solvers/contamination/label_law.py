@@ -27,7 +27,6 @@ from buttress.solvers.contamination.confusion_law import (
     mixtures,
     numbers_mixed,
     one_rate,
-    own_row,
     true_chances,
 )
 from buttress.solvers.contamination.tuning import CONFUSION, LABELS
@@ -102,7 +101,7 @@ def explain_mixed(
     """Return the law of the labels for scores (n, C) as they are and None, or for mixed ones and how they are mixed.
 
     They are mixed where this explains the labels decisively better by Schwarz's criterion: never of two classes, whose
-    scores are opposite, nor of more than 12. Scores turned round, tr(A W) < 0 (``own_row``), are not taken.
+    scores are opposite, nor of more than 12. Laws that read labels from scores are not taken.
     """
     n, C = tried[0].shape
     rates = rates_tried(rate)
@@ -112,8 +111,7 @@ def explain_mixed(
         laws = mixtures(tried, codes, rate)
         scores = [law.mixture(each) for law, each in zip(laws, tried, strict=True)]
         mixed = _likelihoods(scores, codes, rates)
-        own = own_row(np.eye(C)[codes])
-        mixed[[float(np.sum(law.A * own)) < 0 for law in laws]] = -np.inf
+        mixed[[law.reads_labels(codes) for law in laws]] = -np.inf
         if mixed.max() - cost > plain.max():
             return _averaged_law(scores, codes, rates, mixed), laws
     return _averaged_law(tried, codes, rates, plain), None
