@@ -173,7 +173,7 @@ def test_an_attack_that_would_ask_too_often_is_left_out_with_a_note(monkeypatch)
 
 def test_a_blind_attack_is_noted_once():
     X = np.random.default_rng(0).normal(size=(60, 3))
-    flat, y = BaggingClassifier(KNeighborsClassifier(1), 3), (X[:, 0] > 0).astype(int)
+    flat, y = BaggingClassifier(KNeighborsClassifier(1), 3, random_state=0), (X[:, 0] > 0).astype(int)
     result = buttress.audit(flat, X, y, rows=30)
     assert sum("No score of BaggingClassifier changed" in note for note in result.notes) == 1
 
