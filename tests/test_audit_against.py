@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chi2_contingency, false_discovery_control, ks_2samp
 
 import buttress
-from buttress.audit.against.compare import compare
+from buttress.audit.against.compare import _newer, compare
 from buttress.audit.against.tests import same_categories, same_numbers, same_share, unlike
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import columns_of, make_table
@@ -35,6 +35,13 @@ def test_columns_are_compared_by_their_entries_and_by_their_gaps():
     texts = np.repeat(np.array(["a", "b", "c"], dtype=object), [30, 30, 30])
     others = np.repeat(np.array(["a", "b", "c"], dtype=object), [10, 30, 50])
     assert same_categories(texts, others) == pytest.approx(chi2_contingency([[30, 30, 30], [10, 30, 50]]).pvalue)
+
+
+def test_a_number_between_two_classes_is_none_of_them():
+    rng = np.random.default_rng(0)
+    table, _ = make_table({"a": rng.normal(size=80)}, np.arange(80) % 2 + 1, "y", "auto")
+    new = {"a": table.numeric["a"], "y": np.where(np.arange(80) % 2, 2.5, 1.0)}
+    assert _newer(table, new)[1].tolist() == ["2.5" if i % 2 else 1 for i in range(80)]
 
 
 @pytest.fixture(autouse=True, scope="module")

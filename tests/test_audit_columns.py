@@ -137,6 +137,24 @@ def test_the_index_that_pandas_wrote_is_dropped(numbers, tmp_path):
     assert list(table.numeric) == ["", "b"]
 
 
+@pytest.mark.parametrize("kind", ["int64", "Int64", "object"])
+def test_whole_numbers_that_floats_do_not_tell_apart_are_no_numbers_and_not_constant(numbers, kind):
+    beyond = pd.Series(range(2**60, 2**60 + 80)).astype(kind)
+    assert (beyond.nunique(), beyond.astype(float).nunique()) == (80, 1)
+    table, _ = make_table({"id": beyond, "far": 1024 * (beyond - 2**60) + 2**60, "b": numbers}, numbers, "y", "auto")
+    assert list(table.numeric) == ["far", "b"]
+    assert (table.identifiers, table.constant) == (["id"], [])
+    assert "'id' holds whole numbers beyond 2^53" in table.notes[0]
+
+
+@pytest.mark.parametrize("target", [np.uint64(2**63) + np.arange(80, dtype=np.uint64) % 2, 1e19 * (np.arange(80) % 2)])
+def test_classes_are_whole_numbers_that_an_integer_holds(numbers, target):
+    with pytest.raises(ValueError, match="too large a whole number for a class"):
+        make_table({"b": numbers}, target, "y", "auto")
+    held = np.int64(2**62) + np.arange(80) % 2
+    assert set(make_table({"b": numbers}, held, "y", "auto")[0].target.tolist()) == {2**62, 2**62 + 1}
+
+
 @pytest.mark.parametrize("name", ["", "Unnamed: 0", "Unnamed: 7"])
 def test_a_sampled_or_filtered_index_is_dropped(numbers, name):
     sampled = np.sort(np.random.default_rng(0).permutation(5000)[:80])

@@ -147,6 +147,27 @@ def test_parquet_keeps_its_types_and_finds_rows_that_moved(tmp_path):
         apply_corrections(found, data, tmp_path / "clean.parquet")
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_spaces_around_a_class_are_part_of_it_as_in_the_data(tmp_path, suffix):
+    data = tmp_path / f"data{suffix}"
+    frame = pl.DataFrame({"x": [1, 2, 3, 4], "y": [" no", "yes", " no", "yes"]})
+    getattr(frame, f"write_{suffix[1:]}")(data)
+    found = read_corrections(fixes(tmp_path, data, (1, " no", ""), (2, "yes ", ""), (3, "  ", "")))
+    done, _ = applied(found, data)
+    assert done == (2, 0, [])
+    assert read_file(str(data.with_name(f"clean{suffix}")), None)["y"].to_list() == [" no", " no", "yes", "yes"]
+
+
+def test_truth_values_of_parquet_are_corrected(tmp_path):
+    data = tmp_path / "data.parquet"
+    pl.DataFrame({"x": [1, 2, 3, 4], "y": [True, False, None, True]}).write_parquet(data)
+    found = read_corrections(fixes(tmp_path, data, (0, "false", ""), (1, "True", "")))
+    assert applied(found, data)[0] == (2, 0, [])
+    assert pl.read_parquet(tmp_path / "clean.parquet")["y"].to_list() == [False, True, None, True]
+    with pytest.raises(ValueError, match="A corrected target is no Boolean"):
+        applied(read_corrections(fixes(tmp_path, data, (0, "0", ""))), data)
+
+
 def test_a_row_has_one_key_as_text_and_in_every_frame():
     text = 'i,f,s,b,m\n1,0.1,x,true,\n-2,1e-7, y ,false,NA\n9007199254740993,2.50,007,true,3\n4,-0.0,"1,5",false,1\n'
     cells = list(csv.reader(io.StringIO(text)))

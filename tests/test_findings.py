@@ -258,6 +258,18 @@ def test_the_index_of_a_sorted_frame_was_dropped_and_does_no_harm():
     assert "(rank correlation 1.00)" in one.title
 
 
+def test_numbers_of_rows_in_another_order_are_not_said_to_number_them():
+    X, y = clean()
+    order = np.arange(ROWS)
+    for numbers, says in ((order, "numbers the rows"), (order[::-1], "numbers the rows"),
+                          (np.random.default_rng(0).permutation(ROWS), "not in their order")):
+        [one] = found_of("BUT002", X | {"id": numbers}, y)
+        assert says in one.title
+    [one] = found_of("BUT002", X | {"id": np.argsort(np.argsort(X["b"]))}, X["b"], task="regression")
+    assert "predicts the target" in one.title
+    assert "sorted" not in one.title
+
+
 def test_every_row_that_was_found_is_in_the_evidence():
     X, y = clean()
     for count in (1, 15, 20):

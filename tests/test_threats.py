@@ -285,6 +285,23 @@ def test_one_hot_groups_are_told_apart_where_they_stand_side_by_side():
     assert one_hot_groups(columns, [1, 2, 3, 4, 5]) == [[1, 2], [3, 4, 5]]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_group_is_found_behind_a_column_of_its_rows(seed):
+    sex = np.eye(2, dtype=int)[np.random.default_rng(seed).permutation(20) % 2]
+    some = sex[:, 0] * (np.arange(20) % 3 > 0)  # 1 in some rows where the first of the group is: never with the second
+    frame = pd.DataFrame({"pregnant": some, "male": sex[:, 1], "female": sex[:, 0]})
+    threat = ThreatModel.from_table(frame)
+    assert [list(group) for group in threat.one_hot] == [["male", "female"]]
+    assert list(threat.categories) == ["pregnant"]
+
+
+def test_gaps_of_a_column_do_not_fix_it():
+    frame = pd.DataFrame({"a": np.linspace(0, 1, 30) ** 2, "whole": np.arange(30.0) % 7, "flag": np.arange(30.0) % 2})
+    gaps = pd.concat([frame, frame * np.nan])
+    assert ThreatModel.from_table(gaps, by="0.5 sd") == ThreatModel.from_table(frame, by="0.5 sd")
+    assert ThreatModel({"a": "2 sd"}).on(gaps).numbers["a"].by == pytest.approx(2 * frame["a"].std(ddof=0))
+
+
 def test_a_file_declares_what_python_declares(tmp_path):
     path = tmp_path / "threat.toml"
     path.write_text("""

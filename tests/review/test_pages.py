@@ -7,6 +7,7 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("starlette", reason="the extra review is not installed")
@@ -14,6 +15,7 @@ pytest.importorskip("httpx", reason="Starlette's test client needs httpx")
 
 from starlette.testclient import TestClient
 
+import buttress
 from buttress.audit.reading.corrections import apply_corrections, read_corrections
 from buttress.review.course import Review
 from buttress.review.server import application
@@ -188,6 +190,36 @@ def test_of_two_browsers_the_second_is_told(served):
     assert served.review.store.current[served.review.keys[place]].action is Action.drop
     served.decide(place, "keep", client=other)
     assert served.review.store.current[served.review.keys[place]].action is Action.keep
+
+
+@pytest.mark.parametrize("path", ["/row/{}", "/rows"])
+def test_a_decision_while_a_page_is_made_is_not_on_it(served, monkeypatch, path):
+    place = served.place()
+    shown = served.review.shown
+
+    def meanwhile(asked):
+        found = shown(asked)
+        if asked == place and not served.review.store.history:
+            served.review.decide([place], Action.drop, "", "", 0)
+        return found
+
+    monkeypatch.setattr(served.review, "shown", meanwhile)
+    seen = int(re.search(r'name="seen" value="(\d+)"', served.get(path.format(place)).text)[1])
+    assert served.decide(place, "keep", seen=seen).status_code == 409
+    assert served.review.store.current[served.review.keys[place]].action is Action.drop
+
+
+def test_a_class_is_offered_and_taken_with_the_spaces_around_it(tmp_path):
+    frame = pd.DataFrame({"x": np.arange(60.0), "y": np.where(np.arange(60) < 30, " no", "no")})
+    review = Review(buttress.audit(None, frame[["x"]], frame["y"], effort="quick", target_name="y"),
+                    tmp_path / "data.review", "ann")
+    client = TestClient(application(review, "secret", frozenset([HOST])), base_url=f"http://{HOST}")
+    offered = [attributes.get("value") for tag, attributes in Tags(client.get(f"{ROOT}/row/3").text).tags
+               if tag == "option"]
+    assert offered == [" no", "no"]
+    client.post(f"{ROOT}/decide", data={"place": 40, "action": "correct", "value": " no", "seen": 0})
+    assert [one.value for one in review.store.history] == [" no"]
+    review.close()
 
 
 @pytest.mark.parametrize(("task", "form", "why"), [

@@ -38,17 +38,18 @@ class Pages:
                                               lstrip_blocks=True, loader=jinja2.FileSystemLoader(HERE))
         self.environment.filters["entry"] = entry
 
-    def _page(self, name: str, status: int = 200, **said: object) -> Response:
+    def _page(self, name: str, seen: int, status: int = 200, **said: object) -> Response:
+        """Return a page; ``seen`` is the last decision before what it shows was looked up."""
         store = self.review.store
         last = max(store.current.values(), key=lambda one: one.id, default=None)
         page = self.environment.get_template(f"{name}.html.jinja")
-        return HTMLResponse(page.render(root=self.root, review=self.review, seen=store.last, last=last,
+        return HTMLResponse(page.render(root=self.root, review=self.review, seen=seen, last=last,
                                         left=self.review.left(), **said), status)
 
     def next(self, asked: Asked) -> Response:
         """Go to the row that is next."""
         place = self.review.next()
-        return self._page("done") if place is None else self._row(place)
+        return self._page("done", self.review.store.last) if place is None else self._row(place)
 
     def row(self, asked: Asked) -> Response:
         """Show one row."""
@@ -59,7 +60,8 @@ class Pages:
         return self._row(place)
 
     def _row(self, place: int, refused: str = "", status: int = 200) -> Response:
-        return self._page("row", status, shown=self.review.shown(place), refused=refused)
+        seen = self.review.store.last
+        return self._page("row", seen, status, shown=self.review.shown(place), refused=refused)
 
     def rows(self, asked: Asked) -> Response:
         """Show a page of the table."""
@@ -69,11 +71,12 @@ class Pages:
                           asked.query.get("page", "1"))
 
     def _rows(self, wanted: Filter, page: str, refused: str = "", status: int = 200) -> Response:
+        seen = self.review.store.last
         places = self.review.chosen(wanted)
         pages = max(1, -(-len(places) // PAGE))
         current = min(max(int(page) if page.isdecimal() and len(page) < 10 else 1, 1), pages)
         part = [self.review.shown(int(place)) for place in places[(current - 1) * PAGE : current * PAGE]]
-        return self._page("rows", status, rows=part, count=len(places), wanted=wanted, page=current, pages=pages,
+        return self._page("rows", seen, status, rows=part, count=len(places), wanted=wanted, page=current, pages=pages,
                           refused=refused, query=urlencode(vars(wanted)))
 
     def decide(self, asked: Asked) -> Response:
@@ -114,7 +117,7 @@ class Pages:
 
     def again(self, asked: Asked) -> Response:
         """Audit the corrected table, and show both."""
-        return self._page("again", found=compared(self.review))
+        return self._page("again", self.review.store.last, found=compared(self.review))
 
     def file(self, asked: Asked) -> Response:
         """Give the script or the style sheet."""

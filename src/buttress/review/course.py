@@ -166,11 +166,11 @@ class Review:
         return written(expected)
 
     def _checked(self, value: str) -> str:
-        value = value.strip()
         if self.classifies and value not in self.classes:
             raise RefusedError(f"{value!r} is no class of {self.table.target_name!r}. Choose one of "
                                f"{', '.join(map(repr, self.classes))}.")
         if not self.classifies:
+            value = value.strip()
             try:
                 number = float(value)
             except ValueError:

@@ -19,6 +19,7 @@ from buttress.threats.tables import (
     is_binary,
     is_category,
     is_movable,
+    known_of,
     one_hot_groups,
 )
 
@@ -160,7 +161,7 @@ class ThreatModel:
         grouped = {name for group in one_hot for name in group}
         categories = {name: [0, 1] for name in binary if name not in grouped}
         categories |= {name: [] for name, values in columns.items() if is_category(values)}
-        numbers = {name: Budget(by, step=float((values % 1 == 0).all())) for name, values in columns.items()
+        numbers = {name: Budget(by, step=float((known_of(values) % 1 == 0).all())) for name, values in columns.items()
                    if name not in binary and is_movable(values)}
         return cls(numbers, categories, one_hot, most_swaps, norm).on(X)
 
@@ -226,7 +227,7 @@ def deviations(text: str) -> float | None:
 
 def _in_units(by: float | str, values: Array) -> float:
     share = deviations(by) if isinstance(by, str) else None
-    return float(by) if share is None else share * float(np.std(values.astype(np.float64)))
+    return float(by) if share is None else share * float(np.std(known_of(values.astype(np.float64))))
 
 
 def known_reach(name: Column, budget: Budget) -> float:

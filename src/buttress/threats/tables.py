@@ -33,33 +33,45 @@ def columns_by_name(X: MatrixLike) -> dict[Column, Any]:
 
 
 def one_hot_groups(columns: Mapping[Column, Array], binary: Sequence[Column]) -> list[list[Column]]:
-    """Return the runs of neighbouring 0/1 columns of which exactly one is 1 in every row."""
+    """Return the runs of neighbouring 0/1 columns of which exactly one is 1 in every row, from the first on."""
+    names = list(columns)
     groups: list[list[Column]] = []
-    run: list[Column] = []
-    total = np.zeros(0)
-    for name in columns:
-        values = columns[name].astype(np.float64) if name in binary else None
-        if values is None:
-            run = []
-            continue
-        fits = bool(run) and bool((total + values <= 1).all())
-        run, total = ([*run, name], total + values) if fits else ([name], values)
-        if len(run) > 1 and (total == 1).all():
-            groups.append(run)
-            run = []
+    start = 0
+    while start < len(names):
+        run = _run_of_one(columns, names[start:], binary)
+        groups += [run] if run else []
+        start += len(run) or 1
     return groups
 
 
+def _run_of_one(columns: Mapping[Column, Array], names: list[Column], binary: Sequence[Column]) -> list[Column]:
+    """Return the columns from the first on of which one is 1 in every row, none where there is no such run."""
+    total: Any = 0.0
+    for count, name in enumerate(names, 1):
+        total = total + columns[name].astype(np.float64) if name in binary else np.inf
+        if not np.all(total <= 1):
+            break
+        if count > 1 and np.all(total == 1):
+            return names[:count]
+    return []
+
+
+def known_of(values: Any) -> Any:
+    """Return the entries of a column that are not missing, as far as it is one of numbers."""
+    return values[~np.isnan(values)] if values.dtype.kind == "f" else values
+
+
 def is_binary(values: Any) -> bool:
-    return values.dtype.kind in "iufb" and set(np.unique(values).tolist()) == {0, 1}
+    return values.dtype.kind in "iufb" and set(np.unique(known_of(values)).tolist()) == {0, 1}
 
 
 def is_movable(values: Any) -> bool:
     """Say whether a column holds numbers that vary and are no key."""
-    if values.dtype.kind not in "iuf" or not np.isfinite(values).all():
+    if values.dtype.kind not in "iuf" or np.isinf(values).any():
         return False
-    different = len(np.unique(values))
-    key = different == len(values) >= FEWEST_KEYS and bool((values % 1 == 0).all())
+    known = known_of(values)
+    different = len(np.unique(known))
+    key = different == len(known) >= FEWEST_KEYS and bool((known % 1 == 0).all())
     return different > 1 and not key
 
 

@@ -129,7 +129,7 @@ def _label(text: str, labels: Mapping[str, object], whole: bool) -> object:
     if text == MISSING:
         return None
     number = NOTATIONS[0].number(text) if whole else np.nan
-    return labels.get(str(int(number)) if np.isfinite(number) else text, text)
+    return labels.get(str(int(number)) if float(number).is_integer() else text, text)
 
 
 def _numbers(name: str, old: NDArray[np.float64], new: NDArray[np.float64]) -> Drift:

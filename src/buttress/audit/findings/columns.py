@@ -40,9 +40,11 @@ def indexes(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         severity = (Severity.note if name in table.indexes else  # dropped, it does no harm
                     Severity.error if predicts else Severity.warning)
         known = f"AUC {(1 + rank) / 2:.2f}" if evidence.classifies else f"rank correlation {rank:.2f}"
-        says = f", and predicts the target ({known}): the file is sorted" if predicts else ""
+        in_order = len({*np.sign(np.diff(column)).tolist()}) == 1
+        what = "numbers the rows" if in_order else "has a number of its own for each row, not in their order,"
+        says = f", and predicts the target ({known}){': the file is sorted' * in_order}" if predicts else ""
         advice = "" if name in table.indexes else "Drop it, unless it means more than the order of the rows."
-        yield finding(f"{column_called(name)} numbers the rows and {dropped}{says}.", advice, severity,
+        yield finding(f"{column_called(name)} {what} and {dropped}{says}.", advice, severity,
                       columns=[name], association=rank)
 
 

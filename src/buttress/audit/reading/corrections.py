@@ -18,6 +18,7 @@ NEEDED = ("row", "target", "key")
 KEY = re.compile(r"k[0-9a-f]{16}\.[1-9][0-9]*")
 YES = frozenset(("yes", "y", "x", "1", "1.0", "true", "drop"))
 NO = frozenset(("", "no", "n", "0", "0.0", "false"))
+TRUTH = {"true": True, "false": False, "True": True, "False": False, None: None}
 MARK = "\ufeff"  # that some programs put before the first byte of a text
 
 
@@ -57,11 +58,11 @@ def read_corrections(path: Path) -> Corrections:
 
 def _read_row(entry: dict[str, str], found: Corrections, name: str) -> None:
     said = (entry.get("drop") or "").strip().lower()
-    value = (entry.get("corrected") or "").strip()
+    value = entry.get("corrected") or ""
     key = (entry["key"] or "").strip()
     if said not in YES | NO:
         raise ValueError(f"{name} says {said!r} under drop in row {entry['row']}. Use yes, or leave it empty.")
-    if not value and said in NO:
+    if not value.strip() and said in NO:
         return
     if not KEY.fullmatch(key):
         raise ValueError(f"{name} has {key!r} under key in row {entry['row']}. Leave that column as it was.")
@@ -100,14 +101,22 @@ def _write_csv(found: Corrections, data: Path, output: Path) -> list[str]:
     keys = row_keys({name: [cells[j] if j < len(cells) else "" for cells in body] for j, name in enumerate(header)})
     rows = iter(keys)
     place = header.index(found.target)
+    targets = {cells[place] for cells in body if place < len(cells)}
     with output.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
         file.write(mark)
         for i, (cells, text) in enumerate(records):
             key = next(rows) if i > start and cells else None
             if key in found.dropped:
                 continue
-            file.write(_with_entry(text, place, found.corrected[key], separator) if key in found.corrected else text)
+            if key in found.corrected:
+                text = _with_entry(text, place, _spelled(found.corrected[key], targets), separator)
+            file.write(text)
     return keys
+
+
+def _spelled(value: str, targets: set[str]) -> str:
+    """Return a correction as it is where a target of the data has its spaces, else without those around it."""
+    return value if value in targets else value.strip()
 
 
 def _records(lines: list[str], separator: str) -> Iterator[tuple[list[str], str]]:
@@ -154,9 +163,11 @@ def _write_parquet(found: Corrections, data: Path, output: Path) -> list[str]:
     kind = frame[found.target].dtype
     keys = row_keys({name: frame[name] for name in frame.columns})
     given = frame[found.target].cast(pl.String).to_list()
-    entries = [found.corrected.get(key, entry) for key, entry in zip(keys, given, strict=True)]
+    new = {key: _spelled(value, set(given)) for key, value in found.corrected.items()}
+    entries = pl.Series(found.target, [new.get(key, entry) for key, entry in zip(keys, given, strict=True)])
     try:
-        column = pl.Series(found.target, entries).cast(kind)
+        # polars casts no text to a truth value
+        column = entries.replace_strict(TRUTH, return_dtype=kind) if kind == pl.Boolean else entries.cast(kind)
     except pl.exceptions.InvalidOperationError:
         raise ValueError(f"A corrected target is no {kind}, the type of {found.target!r} in {data.name}.") from None
     kept = [row for row, key in enumerate(keys) if key not in found.dropped]

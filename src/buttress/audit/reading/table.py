@@ -26,11 +26,13 @@ from buttress.audit.reading.entries import (
     are_dates,
     read_numbers,
 )
+from buttress.audit.reading.row_keys import EXACT
 from buttress.audit.reading.texts import Texts, factorised, is_missing, texts_of
 
 MISSING = "(missing)"
 MAX_LEVELS = 50  # a text column with more values than this is taken for an identifier
 TIMES = "what may matter of them must be given as numbers, such as days since the first, the month or the weekday."
+LARGEST_CLASS = 2**63  # whole numbers of int64 are smaller
 MAX_CLASSES = 10  # whole-number targets with at most this many values are classes
 
 
@@ -226,6 +228,9 @@ def _settle_target(table: Table, task: str) -> str:
     if y.dtype.kind == "f":
         refuse_extremes(name, y, table.row_numbers)
     task = settle_task(y, name, task)
+    if task == "classification" and y.dtype.kind in "uf" and y.max() >= LARGEST_CLASS:
+        raise ValueError(f"The target {name!r} holds {y.max()!s}, too large a whole number for a class. Give the "
+                         "classes as texts.")
     table.target = y.astype(np.float64) if task == "regression" else labels_as_read(y)
     return task
 
@@ -278,8 +283,11 @@ def _place(name: str, values: NDArray[Any], table: Table) -> None:
     if not known or levels < 2:
         table.read_as.pop(name, None)
         _drop(name, f"is {'constant' if known else 'empty'} and was dropped.", table, table.constant)
-    elif numbers is not None:
+    elif numbers is not None and (texts is not None or _told_apart(values, numbers)):
         table.numeric[name] = numbers
+    elif numbers is not None:
+        _drop(name, "holds whole numbers beyond 2^53 that floating point does not tell apart, and was dropped as an "
+                    "identifier. Subtract the smallest if they are numbers.", table, table.identifiers)
     elif texts is None:
         kind = "durations" if values.dtype.kind == "m" else "dates"
         _drop(name, f"holds {kind} and was dropped: {TIMES}", table, table.dates if kind == "dates" else [])
@@ -298,12 +306,19 @@ def _known_and_levels(
     """Return how many entries are not missing, and how many differ, of numbers 2 at most; a gap is one but of numbers.
     """
     if numbers is not None:
-        known = numbers[~np.isnan(numbers)]
+        known = values[~np.isnan(numbers)] if texts is None else numbers[~np.isnan(numbers)]
         return len(known), 1 + int(known.min() < known.max()) if len(known) else 0
     if texts is not None:
         return texts.known, len(texts.distinct) + (texts.known < len(values))
     known = values[~np.isnat(values)]
     return len(known), len(np.unique(known)) + (len(known) < len(values))
+
+
+def _told_apart(values: NDArray[Any], numbers: NDArray[np.float64]) -> bool:
+    """Say whether entries that differ are different numbers in float64, as whole ones up to 2^53 are."""
+    known = ~np.isnan(numbers)
+    beyond = np.abs(numbers[known]).max() >= EXACT
+    return not beyond or len(set(values[known].tolist())) == len(np.unique(numbers[known]))
 
 
 def _drop(name: str, why: str, table: Table, among: list[str]) -> None:
