@@ -1,9 +1,11 @@
 """Kernel expansions against sums written out, finite differences, and the estimators' own predictions."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
-from buttress import SVC, KernelClassifier, expansion
+from buttress import SVC, SVR, KernelClassifier, expansion
 from buttress.expansion import (
     KernelExpansion,
     binary_contrasts,
@@ -29,6 +31,23 @@ def test_scores_are_the_sum_and_gradients_their_differences(kernel):
     shifts = h * np.eye(3)
     numeric = np.stack([((f(X + s) - f(X - s)) / (2 * h) * V).sum(axis=1) for s in shifts], axis=1)
     np.testing.assert_allclose(f.gradient(X, V), numeric, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")  # that the fit has not converged
+@pytest.mark.parametrize("machine", [SVC, SVR])
+@pytest.mark.parametrize("column", [np.full(30, 1e8), 1.7e9 + np.arange(30.0)], ids=["constant", "time"])
+def test_columns_far_from_0_cancel_in_the_hyperplane_as_in_real_numbers(machine, column):
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.normal(size=30), column])
+    model = machine(kernel="linear", C=0.1, max_iter=5000).fit(X, np.sign(X[:, 0] + rng.normal(size=30)))
+    weights = [Fraction(one) for one in model.dual_coef_[0].tolist()]
+    rows = [[Fraction(entry) for entry in row] for row in X.tolist()]
+    plane = [sum(weight * rows[i][k] for weight, i in zip(weights, model.support_, strict=True)) for k in range(2)]
+    exact = [float(sum(w * x for w, x in zip(plane, row, strict=True)) + Fraction(float(model.intercept_[0])))
+             for row in rows]
+    size = 1e-15 * max(1.0, *(abs(float(plane[1])) * abs(column)))  # of the largest term that a score is a sum of
+    np.testing.assert_allclose(model.expansion_(X)[:, 0], exact, atol=1e-9 + 10 * size)
+    np.testing.assert_allclose((X @ model.coef_.T + model.intercept_)[:, 0], exact, atol=1e-9 + 10 * size)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 20, 10**6])

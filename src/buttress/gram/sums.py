@@ -5,6 +5,7 @@ panel of the RBF kernel stays in the cache of the processor from its products to
 the rows. The panels depend on the sizes alone, so the sums have the same bits whatever the number of threads.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import singledispatch
@@ -17,7 +18,7 @@ from buttress._checks import Array
 from buttress._threads import BLOCK_ENTRIES, own_threads, share
 from buttress.gram.compiled import rbf_entries, rbf_in_place
 from buttress.gram.entries import PROFILE
-from buttress.kernels import RBF, Kernel
+from buttress.kernels import RBF, Kernel, Linear
 from buttress.kernels.kernel import Centred
 from buttress.kernels.points import OnDevice, centred
 
@@ -46,6 +47,25 @@ class AnySums:
     def __call__(self, X: Array, coef: Array) -> Array:
         parts = [self.toward(X[start : start + self.step]) @ coef for start in range(0, len(X), self.step)]
         return np.concatenate(parts) if parts else np.empty((0, coef.shape[1]))
+
+
+class LinearSums:
+    """Sums of the linear kernel, those of a hyperplane: what cancels in columns far from 0 cancels in its weights."""
+
+    def __init__(self, kernel: Linear, Z: Array):
+        self.coef0 = float(kernel.coef0)
+        self.Z = Z
+
+    def __call__(self, X: Array, coef: Array) -> Array:
+        weights, total = hyperplane(self.Z, coef)
+        return X @ weights + self.coef0 * total
+
+
+def hyperplane(Z: Array, coef: Array) -> tuple[Array, Array]:
+    """Return Z'coef (d, k) and the sums of coef (m, k): Z is taken from its means, to which the sums belong."""
+    middle = Z.mean(axis=0, dtype=np.float64) if len(Z) else np.zeros(Z.shape[1])
+    total = np.array([math.fsum(column) for column in coef.T.tolist()])
+    return (Z - middle).T @ coef + np.outer(middle, total), total
 
 
 class GaussianSums:
@@ -113,6 +133,11 @@ def _values(panel: Array, xx: Array, zz: Array, gamma: float) -> Array:
 def weighted_sums(kernel: Kernel, Z: Array, real: type[np.floating[Any]]) -> Sums:
     """Return the weighted sums of ``kernel`` with the rows of Z (m, d); ``real`` is the precision of rows and Z."""
     return AnySums(kernel, Z)
+
+
+@weighted_sums.register
+def _(kernel: Linear, Z: Array, real: type[np.floating[Any]]) -> Sums:
+    return LinearSums(kernel, Z)
 
 
 @weighted_sums.register

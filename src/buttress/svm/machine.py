@@ -17,6 +17,7 @@ from buttress._state import Attribute, one_or_each
 from buttress._types import DenseOrSparse, Labels, MatrixLike, Rows, VectorLike
 from buttress.expansion import KernelExpansion
 from buttress.gram.rows import KernelRows
+from buttress.gram.sums import hyperplane
 from buttress.kernels import (
     Custom,
     DotProduct,
@@ -150,9 +151,8 @@ class KernelMachine(Shrinking, BaseEstimator):
         check_is_fitted(self)
         if not isinstance(self.expansion_.kernel, Linear):
             raise AttributeError(f"coef_ is there with a linear kernel only. Got kernel={self.kernel!r}.")
-        coef = self.expansion_.coef.T @ self.expansion_.centers
-        if issparse(self.expansion_.centers):
-            coef = type(self.expansion_.centers)(coef)
+        centers, weights = self.expansion_.centers, self.expansion_.coef
+        coef = type(centers)(weights.T @ centers) if issparse(centers) else hyperplane(centers, weights)[0].T.copy()
         (coef.data if issparse(coef) else coef).flags.writeable = False
         return coef
 
