@@ -1,5 +1,7 @@
 """Labels, rows and files in the forms that people have them: taken as they are, or refused with words."""
 
+from io import StringIO
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -40,6 +42,17 @@ def test_labels_of_pandas_keep_their_type(model, kind, numpy):
     labels[3] = pd.NA
     with pytest.raises(ValueError, match=r"y holds no value|Input y contains NaN"):
         model.fit(X, labels)
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda model: type(model).__name__)
+def test_a_missing_text_label_is_named_with_its_row(model):
+    X, y = moons(60)
+    texts = np.where(y, "yes", "no").tolist()
+    texts[7] = ""
+    read = pd.read_csv(StringIO("\n".join(["label", *texts])), skip_blank_lines=False)["label"]
+    for labels in (read, read.to_numpy(dtype=object), read.astype("string")):
+        with pytest.raises(ValueError, match=r"y holds no value in 1 rows, the first is row 7\. Drop those rows"):
+            model.fit(X, labels)
 
 
 def test_labels_may_be_texts_of_numpy():

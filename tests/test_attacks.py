@@ -236,6 +236,14 @@ def test_a_radius_of_another_scale_warns():
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_as_many_rows_as_columns_stay_rows(library):
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
+    framed = pytest.importorskip(library).DataFrame(dict(zip("abc", X.T, strict=True)))
+    moved = attacks.pgd(SVC().fit(framed, y), framed[:3], y[:3], eps=0.1, random_state=0)
+    assert np.abs(moved.to_numpy() - X[:3]).max() < 0.1 + 1e-12  # polars took the rows for columns
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_a_model_fitted_on_column_names_is_attacked_through_frames(library):
     frames = pytest.importorskip(library)
     X, y = moons(60)

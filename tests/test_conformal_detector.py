@@ -3,6 +3,8 @@
 import warnings
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from scipy.stats import false_discovery_control
 from sklearn.base import BaseEstimator, clone
@@ -154,6 +156,19 @@ def test_the_column_that_is_off_is_named_and_a_typical_row_has_none(detector):
     gains = novel_columns(detector.fit(X), new, X)
     np.testing.assert_array_equal(gains.argmax(axis=1), [0, 1, 2])
     assert (novel_columns(detector, np.median(X, axis=0)[None], X) < 0.2 * gains.max()).all()
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_columns_keep_their_names_before_a_detector_that_knows_them(frame):
+    X, new, names = rows(40, 0), rows(3, 1), ["a", "b", "c"]
+    named = [frame(dict(zip(names, part.T, strict=True))) for part in (X, new)]
+    model = SVDD().fit(named[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gains = novel_columns(model, named[1], named[0])
+        with pytest.raises(ValueError, match="same order"):
+            novel_columns(model, named[1][["c", "b", "a"]], named[0])
+    np.testing.assert_allclose(gains, novel_columns(SVDD().fit(X), new, X), rtol=1e-12)
 
 
 def test_a_row_that_breaks_a_relation_of_two_columns_has_both():

@@ -285,6 +285,7 @@ def test_a_join_with_gaps_is_fitted_once_told_how(call, tmp_path):
     (["predict", "m.buttress", "data.csv", "-o", "data.csv"], "one of the files that are read"),
     (["predict", "m.buttress", "data.csv", "-o", "nowhere/p.csv"], "is in 'nowhere', and there is no such folder"),
     (["predict", "m.buttress", "data.csv", "-o", "p.xlsx"], "end its name in .csv, .parquet or .pq"),
+    (["features", "joins.toml", "-o", "f.txt"], "Rows are written as CSV or Parquet. Got --output 'f.txt'"),
     (["predict", "nope.buttress", "data.csv", "-o", "p.csv"], "no file 'nope.buttress'"),
     (["predict", "data.csv", "data.csv", "-o", "p.csv"], "not a model file"),
     (["predict", "m.buttress", "joins.toml", "-o", "p.csv"], "not a join"),

@@ -3,6 +3,8 @@
 import warnings
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
@@ -79,6 +81,17 @@ def test_columns_may_come_in_any_order_with_names_and_with_classes_that_no_label
     assert more.true_proba[:, 3].max() < 0.01
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_columns_of_a_frame_are_read_by_their_names_where_these_are_the_classes(frame):
+    chances, _, given = drawn_labels(UNIFORM, n=300)
+    names = np.array(["cat", "dog", "eel"])
+    law = label_law(chances, names[given])
+    turned = frame({name: chances[:, names.tolist().index(name)] for name in ("eel", "cat", "dog")})
+    np.testing.assert_array_equal(label_law(turned, names[given]).true_proba, law.true_proba)
+    others = frame(dict(zip("zyx", chances.T, strict=True)))
+    np.testing.assert_array_equal(label_law(others, names[given]).true_proba, law.true_proba)
+
+
 def test_rows_named_at_a_false_discovery_rate_are_wrong_but_for_that_share():
     chances, y, given = drawn_labels(UNIFORM, n=3000)
     named = label_law(chances, given).named(0.1)
@@ -143,7 +156,8 @@ def test_errors_all_on_one_side_are_said_to_be_genuine_perhaps_where_some_are_na
     ([[0.5, 0.5], [0.9, 0.1]], [0, 0], "at least 2 classes"),
     ([[0.5, 0.5, 0.0], [0.9, 0.1, 0.0]], [0, 1], r"column a class, \(2, 2\).*\(2, 3\).*classes="),
     ([[0.5, 0.5]], [0, 1], r"row a label"),
-    ([0.5, 0.5], [0, 1], "2D array"),
+    ([0.5, 0.5], [0, 1], r"\(2, 2\). Got shape \(2,\). Give predict_proba whole"),
+    ([[0.5, 0.5], [0.9, 0.1]], np.array(["a", np.nan], dtype=object), "y holds no value in 1 rows, the first is row 1"),
 ])
 def test_what_is_no_probability_is_refused(chances, y, message):
     with pytest.raises(ValueError, match=f"(?s){message}"):
@@ -162,6 +176,7 @@ def test_labels_outside_the_classes_are_refused():
     ([1.0, 2.0], [1.0, np.nan], "y contains NaN"),
     ([1.0, 2.0], [1.0, 1e200], "column y"),
     ([1.0], [1.0], "minimum of 2"),
+    ([1.0, 2.0], np.array([1.0, "2 kg"], dtype=object), "y must hold numbers. Got the text '2 kg' in row 1"),
 ])
 def test_predictions_and_targets_that_do_not_fit_are_refused(predicted, y, message):
     with pytest.raises(ValueError, match=message):

@@ -146,7 +146,7 @@ def check_X_y(
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
     refuse_masked("y", y)
-    _check_targets(y, numeric_target)
+    check_targets(y, numeric_target)
     y = y if numeric_target else unwrapped(y)
     rows: Array
     targets: Labels
@@ -162,7 +162,7 @@ def check_X_y(
     return rows, targets
 
 
-def _check_targets(y: VectorLike, numeric: bool) -> None:
+def check_targets(y: VectorLike, numeric: bool) -> None:
     """Refuse targets that are missing, and ``numeric`` ones that are text, naming the first."""
     targets = np.asarray(y)
     kind = targets.dtype.kind
@@ -170,7 +170,8 @@ def _check_targets(y: VectorLike, numeric: bool) -> None:
         return
     targets = targets.ravel()
     missing = np.isnan(targets) if kind == "f" else np.array([
-        target is None or type(target).__name__ == "NAType" for target in targets], dtype=bool)
+        target is None or type(target).__name__ == "NAType" or (isinstance(target, float) and np.isnan(target))
+        for target in targets], dtype=bool)
     if missing.any():
         what = "Input y contains NaN" if kind == "f" else "y holds no value"
         raise ValueError(f"{what} in {missing.sum()} rows, the first is row {missing.argmax()}. Drop those rows.")

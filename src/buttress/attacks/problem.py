@@ -129,7 +129,8 @@ def frames_like(X: MatrixLike) -> Callable[[Array], Any]:
     if not hasattr(X, "columns"):
         return np.asarray
     made: Any = type(X)
-    named = {"schema" if hasattr(made, "schema") else "columns": list(X.columns)}  # X.schema may be a column of X
+    names = list(X.columns)  # X.schema may be a column of X; polars guesses whether rows are columns, as many as these
+    named: dict[str, Any] = {"schema": names, "orient": "row"} if hasattr(made, "schema") else {"columns": names}
     return lambda rows: made(rows, **named)
 
 

@@ -18,6 +18,7 @@ from buttress._documented import Documented
 from buttress._rows import row_sums
 from buttress._state import Attribute, State
 from buttress._types import Mask, MatrixLike, RandomStateLike, VectorLike
+from buttress.attacks.problem import frames_like
 from buttress.certainty.conformal import mass_beyond, named, nearer, selected, warn_of_few
 
 CHANCE = 1e-3  # of Fisher's test, below which shares of copies differ
@@ -255,11 +256,13 @@ def novel_columns(detector: Any, X: MatrixLike, known: MatrixLike, *, tried: int
     check_number("tried", tried, 0)
     places = np.linspace(0, len(usual) - 1, min(int(tried), len(usual))).round().astype(np.intp)
     values = np.sort(usual, axis=0)[places]
-    own = typicality(detector, rows)
+    named_rows = X if hasattr(X, "columns") else known
+    framed = frames_like(named_rows) if hasattr(detector, "feature_names_in_") else np.asarray
+    own = typicality(detector, framed(rows))
     gain = np.zeros(rows.shape)
     for j in range(rows.shape[1]):
         moved = np.repeat(rows, len(values), axis=0)
         moved[:, j] = np.tile(values[:, j], len(rows))
-        best = typicality(detector, moved).reshape(len(rows), len(values)).max(axis=1)
+        best = typicality(detector, framed(moved)).reshape(len(rows), len(values)).max(axis=1)
         gain[:, j] = np.subtract(best, own, out=np.zeros(len(rows)), where=best > own)
     return gain

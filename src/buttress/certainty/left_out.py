@@ -213,7 +213,7 @@ def landmark_root(kernel: Kernel, landmarks: DenseOrSparse) -> Array:
     """Return the matrix that makes features of kernel values with the landmarks; directions not above 0 are dropped."""
     K = kernel(landmarks, landmarks)
     values, vectors = np.linalg.eigh((K + K.T) / 2)
-    kept = values > JITTER * max(values[-1], np.finfo(float).tiny)
+    kept = values > JITTER * values.max(initial=np.finfo(float).tiny)
     return vectors[:, kept] / np.sqrt(values[kept])
 
 

@@ -24,6 +24,7 @@ from buttress.relational.counting.semiring import COUNTING, DECLARED, SUM, Semir
 from buttress.relational.declare import Join, Table
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import assemble, read
+from buttress.relational.plan.shape import refuse_date
 from buttress.relational.query_checks import (
     FACTORS,
     Function,
@@ -113,8 +114,9 @@ def evaluate(
     Raises
     ------
     ValueError
-        For two inequalities, left joins, columns that are not there, NULLs in a named column, functions that do not
-        return one value a row, values outside the semiring, or ``eps`` with another ring, form or values below 0.
+        For two inequalities, left joins, an ``as_of`` with a date, columns that are not there, NULLs in a named
+        column, functions that do not return one value a row, values outside the semiring, or ``eps`` with another
+        ring, form or values below 0.
     MemoryError
         Where even the sketches of ``eps`` are too many to hold.
 
@@ -202,6 +204,7 @@ def _check_join(join: object) -> None:
     if not isinstance(join, Join):
         raise ValueError(f"Queries are over a Join. Got {type(join).__name__}. For one table use "
                          "Join([Table(name, source)]).")
+    refuse_date(join)
 
 
 def _read(join: Join, wanted: Sequence[tuple[int, str]]) -> tuple[Plan, list[dict[str, Column]]]:

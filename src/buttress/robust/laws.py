@@ -8,7 +8,7 @@ from scipy.special import expit
 from sklearn.utils.validation import check_array
 
 from buttress._as_given import refuse_masked
-from buttress._checks import Array, check_classes, check_known, check_values
+from buttress._checks import Array, check_classes, check_known, check_targets, check_values
 from buttress._types import Labels, MatrixLike, VectorLike
 from buttress.robust.judged import counted, least_residual_scale, scaled_targets, warn_of_misleading
 from buttress.robust.report import likeliest
@@ -73,7 +73,8 @@ def label_law(pred_probs: MatrixLike, y: VectorLike, *, classes: VectorLike | No
     y : array of shape (n,)
         The labels given.
     classes : array of shape (C,) or None, default=None
-        The class of each column, None where these are the sorted labels of y.
+        The class of each column. None for the names of a frame's columns where these are the labels of y, else for
+        the sorted labels of y.
 
     Returns
     -------
@@ -105,18 +106,21 @@ def label_law(pred_probs: MatrixLike, y: VectorLike, *, classes: VectorLike | No
     """
     refuse_masked("pred_probs", pred_probs)
     refuse_masked("y", y)
-    chances = check_array(pred_probs, dtype=np.float64, input_name="pred_probs")
+    check_targets(y, numeric=False)
+    chances = check_array(pred_probs, ensure_2d=False, dtype=np.float64, input_name="pred_probs")
     if classes is None:
         names, codes = check_classes(y, "label_law")
+        columns = list(getattr(pred_probs, "columns", names))
+        order = np.argsort(columns) if set(columns) == set(names.tolist()) else np.arange(len(names))
     else:
         order = np.argsort(classes)
         names = np.asarray(classes)[order]
         codes = check_known(np.asarray(y), names)
     if chances.shape != (len(codes), len(names)):
         raise ValueError(f"pred_probs must have a row a label and a column a class, {(len(codes), len(names))}. Got "
-                         f"shape {chances.shape}. Give classes= if y lacks some of them.")
+                         f"shape {chances.shape}. Give predict_proba whole, and classes= if y lacks some of them.")
     _check_chances(chances)
-    scores = np.log(np.maximum(chances if classes is None else chances[:, order], LEAST_CHANCE))
+    scores = np.log(np.maximum(chances[:, order], LEAST_CHANCE))
     flips = explain_labels(scores, codes)
     directed = learn_confusion(scores, codes)
     part = expit(directed.lead(flips.likelihood, len(codes)))
@@ -180,6 +184,7 @@ def residual_law(predictions: VectorLike, y: VectorLike) -> TargetsJudged:
     """
     refuse_masked("predictions", predictions)
     refuse_masked("y", y)
+    check_targets(y, numeric=True)
     given: Array = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=2)
     predicted: Array = check_array(predictions, ensure_2d=False, dtype=np.float64, input_name="predictions")
     if predicted.ndim != 1 or predicted.shape != given.shape:

@@ -19,10 +19,10 @@ PARQUET = (".parquet", ".pq")
 
 
 def check_format(output: Path) -> None:
-    """Refuse a file of predictions whose name is that of another format."""
+    """Refuse a file of rows whose name is that of another format."""
     if output.suffix.lower() not in (".csv", *PARQUET):
-        raise ValueError(f"Predictions are written as CSV or Parquet. Got --output {str(output)!r}: end its name "
-                         "in .csv, .parquet or .pq.")
+        raise ValueError(f"Rows are written as CSV or Parquet. Got --output {str(output)!r}: end its name in "
+                         ".csv, .parquet or .pq.")
 
 
 def remarks(model: object, columns: Columns) -> list[str]:
