@@ -10,7 +10,7 @@ asked about later (the shop, MovieLens) or on another half (chinook, where track
 
 import argparse
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
@@ -32,13 +32,17 @@ FIRST_DAY = pd.Timestamp("2024-01-01")
 
 @dataclass(frozen=True)
 class Task:
-    """Rows that are asked about with their labels ``y``, a join whose first table they are, and what the SQL reads."""
+    """Rows that are asked about with their labels ``y``, a join whose first table they are, and what the SQL reads.
+
+    ``more`` is a table that one may declare beside them, and the pair of columns that leads to it.
+    """
 
     name: str
     rows: pd.DataFrame
     early: np.ndarray
     join: Join
     frames: dict[str, pd.DataFrame]
+    more: tuple[Table, tuple[str, str]] | None = None
 
 
 def order_times(rng, first, last, rate):
@@ -99,7 +103,8 @@ def movielens_task(folder):
               Table("of_user", ratings, features=["rating"], time="t"), Table("genres", genres, features=["genre"])]
     join = Join(tables, [("asked.movieId", "of_film.movieId"), ("asked.userId", "of_user.userId"),
                          ("asked.movieId", "genres.movieId")], as_of="asked.at")
-    return Task("movielens", rows, early, join, {"asked": rows, "ratings": ratings, "genres": genres})
+    more = Table("films_of_user", ratings, features=["rating"], time="t"), ("of_user.movieId", "films_of_user.movieId")
+    return Task("movielens", rows, early, join, {"asked": rows, "ratings": ratings, "genres": genres}, more)
 
 
 def chinook_task(folder):
@@ -149,6 +154,12 @@ def written_by_hand(task):
     return found.drop(columns="i").astype(float)
 
 
+def with_more(task):
+    """The task with one more table declared: of MovieLens all ratings of all films of the user, as known then."""
+    table, pair = task.more
+    return replace(task, join=Join([*task.join.tables, table], [*task.join.on, pair], as_of=task.join.as_of))
+
+
 def made(task, **how):
     """The features of EntityFeatures, learned on the early rows."""
     learned = EntityFeatures(task.join, missing="nan", **how).fit(task.rows[task.early])
@@ -187,6 +198,8 @@ def main():
         for label, words in ([] if task.join.as_of is None else FAMILIES.items()):
             line(task, label, made(task, functions=(*ALWAYS, *words)))
         line(task, "default", made(task))
+        if task.more is not None:
+            line(task, f"default, {task.more[0].name} declared", made(with_more(task)))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -107,23 +106,31 @@ class InDatabase:
         """
         value = self.place.tables[t].values[name]
         small = f"CASE WHEN ABS({value}) <= {self.place.dialect.number(LARGEST)} THEN {value} END"
-        mean, deviation, most = self._from(t, f"AVG({small}), STDDEV_POP({small}), MAX(ABS({value}))")[0]
+        chosen = f"AVG({small}), STDDEV_POP({small}), MAX(ABS({value}))"
+        mean, deviation, most = self.place.select(f"SELECT {chosen} {self._seen(t)}")[0]
         return float(mean or 0), float(deviation or 0), float(most or 0)
 
     def most_frequent(self, t: int, name: str, limit: int) -> list[str]:
         """Return the most frequent values of text, of what the latest entity sees."""
         value = f"CAST({self.place.tables[t].values[name]} AS {self.place.dialect.text_type})"
         ordered = f'{value} COLLATE "C"' if self.place.dialect is POSTGRES else value
-        rows = self._from(t, f"{value}, COUNT(*)", f"{value} IS NOT NULL",
-                          f" GROUP BY {value} ORDER BY COUNT(*) DESC, {ordered} LIMIT {limit}")
+        rows = self.place.select(f"SELECT {value}, COUNT(*) {self._seen(t)} AND {value} IS NOT NULL "
+                                 f"GROUP BY {value} ORDER BY COUNT(*) DESC, {ordered} LIMIT {limit}")
         return sorted(str(row[0]) for row in rows)
 
-    def _from(self, t: int, chosen: str, test: str = "1 = 1", end: str = "") -> list[tuple[Any, ...]]:
-        """Select from the rows of a table that the latest entity sees."""
-        place = self.place.tables[t]
-        if self.as_of is not None and place.time is not None:
-            test += f" AND {place.time} < {self.place.dialect.number(float(self.as_of.max()))}"
-        return self.place.select(f"SELECT {chosen} FROM {place.item} b WHERE {test}{end}")
+    def several(self, hop: Hop, t: int) -> bool:
+        """Return whether a key of a hop has on average at least two rows of its table t that the latest entity sees."""
+        keys = [self.place.tables[t].keys[name] for name in (hop.below if t == hop.child else hop.above)]
+        known = "".join(f" AND {key} IS NOT NULL" for key in keys)
+        rows = f"SELECT COUNT(*) AS n {self._seen(t)}{known} GROUP BY {', '.join(keys)}"
+        return float(self.place.select(f"SELECT AVG(n) FROM ({rows}) q")[0][0] or 0) >= 2
+
+    def _seen(self, t: int) -> str:
+        """Return FROM and WHERE of the rows of a table that the latest entity sees."""
+        table = self.place.tables[t]
+        if self.as_of is None or table.time is None:
+            return f"FROM {table.item} b WHERE 1 = 1"
+        return f"FROM {table.item} b WHERE {table.time} < {self.place.dialect.number(float(self.as_of.max()))}"
 
     def values(self, features: Sequence[Feature], centers: Mapping[str, float]) -> Array:
         """Return the features' values, shape (n, n_features), NaN where an entity has no row with a value."""

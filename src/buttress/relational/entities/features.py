@@ -205,8 +205,8 @@ def own_features(table: str, columns: Sequence[str], categories: Mapping[str, Se
     return found
 
 
-def kept(features: Sequence[Feature], functions: Sequence[str], single: Iterable[str]) -> list[Feature]:
-    """Return the features without counts that are not asked for, and without repetitions.
+def kept(features: Sequence[Feature], words: Mapping[str, Sequence[str]], single: Iterable[str]) -> list[Feature]:
+    """Return the features without counts that are not among the ``words`` of a table, and without repetitions.
 
     In the tables ``single`` no entity has more than one row: all functions of a number are then the number itself, or
     say nothing, and only the first of them stays; of its time, only how long ago it was.
@@ -215,7 +215,7 @@ def kept(features: Sequence[Feature], functions: Sequence[str], single: Iterable
     seen = set()
     for feature in features:
         once = feature.table in set(single)
-        if feature.function == "count" and "count" not in functions:
+        if feature.function == "count" and "count" not in words[feature.table]:
             continue
         if once and (feature.word in ("std", "trend", "since_first", "gap_mean", "gap_last", "overdue")
                      or feature.function.endswith(("row", "rows", "/all"))):

@@ -86,18 +86,22 @@ class InProcess:
     def moments_of(self, t: int, name: str) -> tuple[float, float, float]:
         """Return mean, deviation (of n) and largest magnitude of a column of numbers, of what the latest entity sees.
         """
-        values = np.asarray(self.columns[t][name].values[self._seen(t, name)], dtype=np.float64)
+        column = self.columns[t][name]
+        values = np.asarray(column.values[~column.null & self._may_be_seen(t)], dtype=np.float64)
         small = values[np.abs(values) <= LARGEST]
         mean, deviation = (float(small.mean()), float(small.std())) if len(small) else (0.0, 0.0)
         return mean, deviation, float(np.abs(values).max(initial=0.0))
 
     def most_frequent(self, t: int, name: str, limit: int) -> list[str]:
         """Return the most frequent values of text, of what the latest entity sees."""
-        return most_frequent(self.columns[t][name], self._seen(t, name), limit)
+        column = self.columns[t][name]
+        return most_frequent(column, ~column.null & self._may_be_seen(t), limit)
 
-    def _seen(self, t: int, name: str) -> NDArray[np.bool_]:
-        known = ~self.columns[t][name].null
-        return known if self.as_of is None or t not in self.times else known & (self.times[t] < self.as_of.max())
+    def several(self, hop: Hop, t: int) -> bool:
+        """Return whether a key of a hop has on average at least two rows of its table t that the latest entity sees."""
+        codes = self._codes(hop)[t == hop.child]
+        codes = codes[(codes >= 0) & self._may_be_seen(t)]
+        return len(codes) >= 2 * max(len(np.unique(codes)), 1)
 
     def values(self, features: Sequence[Feature], centers: Mapping[str, float]) -> Array:
         """Return the features' values, shape (n, n_features), NaN where an entity has no row with a value."""
@@ -145,7 +149,7 @@ class InProcess:
             return [everyone]
         sizes = np.ones(len(self._codes(self.paths[t][-1])[1]))
         for hop in reversed(self.paths[t]):
-            sizes = counted(sizes * self._may_be_seen(hop.child, everyone), *self._codes(hop))
+            sizes = counted(sizes * self._may_be_seen(hop.child), *self._codes(hop))
         most = max([PAIRS, *(len(self._codes(hop)[1]) for hop in self.paths[t])])
         check_size(self.join, self.paths[t], sizes.max(initial=0), most)
         return blocks(above, sizes, most)
@@ -183,7 +187,7 @@ class InProcess:
             rows = found[hop.child] = led_to[below] & self._may_be_seen(hop.child, here)
         return found
 
-    def _may_be_seen(self, t: int, here: Index) -> NDArray[np.bool_]:
+    def _may_be_seen(self, t: int, here: Index | slice = slice(None)) -> NDArray[np.bool_]:
         """Return which rows of a table became known before the latest date of some questions."""
         if self.as_of is None or t not in self.times:
             return np.array(True)

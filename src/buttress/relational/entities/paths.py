@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,6 +58,26 @@ def find_paths(join: Join, pairs: Sequence[Pair]) -> dict[int, list[Hop]]:
     _check_tree(join, paths, len(edges))
     del paths[join.root]
     return dict(sorted(paths.items()))
+
+
+def many_to_many(paths: Mapping[int, list[Hop]], several: Callable[[Hop, int], bool]) -> list[int]:
+    """Return the tables whose path leads to several rows, on to what these share with others, and to several again.
+
+    Such as from a user to their ratings, the films of these, and all ratings of these films. ``several`` says whether a
+    key of a hop has several rows in one of its tables.
+    """
+    several = cache(several)  # paths begin alike
+    return [t for t, path in paths.items() if _is_many_to_many(path, several)]
+
+
+def _is_many_to_many(path: Sequence[Hop], several: Callable[[Hop, int], bool]) -> bool:
+    led = shared = False
+    for hop, after in pairwise(path):
+        led = led or several(hop, hop.child)
+        shared = shared or (led and several(after, after.parent))
+        if shared and several(after, after.child):
+            return True
+    return False
 
 
 def _check_tree(join: Join, paths: dict[int, list[Hop]], n_edges: int) -> None:

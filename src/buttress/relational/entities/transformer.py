@@ -29,11 +29,12 @@ from buttress.relational.entities.paths import (
     check_times,
     date_column,
     find_paths,
+    many_to_many,
     moments,
     root_keys,
     used,
 )
-from buttress.relational.entities.words import DAY, WORDS, check_dated, check_functions, default_functions
+from buttress.relational.entities.words import DAY, OF_MANY, WORDS, check_dated, check_functions, default_functions
 from buttress.relational.sources.columns import Column, plain
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.files import is_files
@@ -49,8 +50,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     """Turn rows of the label's table into rows of features: their own, and aggregates of the rows that belong to them.
 
     Each table of the join is aggregated along the pairs that lead to it from the label's table, by GROUP BY where it
-    is; the join is never made. An entity without rows in a table has a count, sums and shares of 0 there. Its other
-    features are missing.
+    is; the join is never made. Without rows in a table, counts, sums and shares are 0, and other features missing.
 
     Parameters
     ----------
@@ -58,14 +58,15 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         Which tables there are, and how they join; left and inner pairs mean the same here. ``Join(..., as_of=)`` and
         ``Table(..., time=)`` limit every entity to the rows that were known before its date.
     functions : sequence of str or None, default=None
-        Words for what there is of each table; None is "count" to "share" of this list, and with an ``as_of`` a set of
-        the words of time: "since_last", "since_first", "gap_mean", "gap_last", "overdue" and "mean:3rows", and where
-        times are dates "count", "count .. /all" and "sum" of the last 30 and 90 days.
+        Words for what there is of each table; None is "count" to "share" of this list, and with an ``as_of`` words of
+        time: "since_last", "since_first", "gap_mean", "gap_last", "overdue", "mean:3rows" and "mean:10rows", and where
+        times are dates "count", "count .. /all" and "sum" of the last 30 and 90 days; but "mean" and "share" alone of
+        what is reached many to many: over several rows, what these share with others, and several rows of that (keys
+        have two rows or more, on average, of what the latest entity sees).
 
         - Of its rows "count". Of its numbers "mean", "sum", "min", "max", "std" (with n - 1) and "last" (the value with
-          the latest ``time``, the last of several by the table's ``order``, else the largest). Of its text the "share"
-          of each value. NULL is skipped. Tables without a ``time`` have no "last".
-        - Of numbers and texts together "sum_by": the sum of each number over the rows with each value of each text.
+          the latest ``time``, if it has one; the last of several by the table's ``order``, else the largest). Of its
+          text the "share" of each value, and "sum_by", the sum of each number over its rows. NULL is skipped.
         - Of its times, in days (in their own unit where they are numbers): "since_last" and "since_first" to the date,
           "gap_mean" and "gap_last" between rows, and "overdue", the time since the last row over the mean gap. Of its
           numbers "trend", the least-squares slope a day.
@@ -182,21 +183,21 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             self.n_features_in_ = len(names)
             aggregates = self._aggregates(paths, own)
             self._learn_columns(paths, own, aggregates)
-            functions = self._functions(own)
-            features = own_features(table.name, table.features, self.categories_, functions, date_column(join))
+            words = self._words(paths, aggregates)
+            features = own_features(table.name, table.features, self.categories_, words[table.name], date_column(join))
             for t, path in paths.items():
                 other = join.tables[t]
                 dated = join.date is not None and any(join.tables[hop.child].time is not None for hop in path)
-                features += features_of(other.name, other.features, self.categories_, functions,
+                features += features_of(other.name, other.features, self.categories_, words[other.name],
                                         other.time is not None, dated)
             values = aggregates.values(features, self.centers_) if known is None else (
                 known.values(cast(InDatabase, aggregates), features, self.centers_))
             values = self._with_own(features, own, values)
         single = [feature.table for j, feature in enumerate(features)
                   if feature.function == "count" and values[:, j].max(initial=0) <= 1]
-        left = kept(features, functions, single)
+        left = kept(features, words, single)
         if not left:
-            raise ValueError("No table of the join has features, and count is not among the functions. Name features.")
+            raise ValueError("No table of the join gives a feature. Name features, or count among the functions.")
         values = values[:, [features.index(feature) for feature in left]]
         self.features_ = [(f.table, f.function, f.column, f.category, f.by) for f in left]
         self.fills_ = _fills(values, self.missing)
@@ -238,13 +239,14 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         check_option("engine", self.engine, ("auto", "memory", "sql"))
         check_number("memory_limit", self.memory_limit, 0)
 
-    def _functions(self, own: dict[str, Column]) -> tuple[str, ...]:
-        """Return the words that are asked for; those of time are refused where there is no date."""
-        day = self._day(own)
-        if self.functions is None:
-            return default_functions(self.join.date is not None, day)
-        check_dated(self.functions, self.join.date, day == DAY)
-        return tuple(self.functions)
+    def _words(self, paths: dict[int, list[Hop]], aggregates: Aggregates) -> dict[str, Sequence[str]]:
+        """Return the words that are asked for, by table; those of time are refused where there is no date."""
+        if self.functions is not None:
+            check_dated(self.functions, self.join.date, aggregates.day == DAY)
+            return {table.name: self.functions for table in self.join.tables}
+        usual = default_functions(self.join.date is not None, aggregates.day)
+        far = many_to_many(paths, aggregates.several)
+        return {table.name: OF_MANY if t in far else usual for t, table in enumerate(self.join.tables)}
 
     def _day(self, own: dict[str, Column]) -> float:
         """Return a day in the unit in which times are compared: microseconds, or 1 where they are numbers."""

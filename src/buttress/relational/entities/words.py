@@ -96,6 +96,7 @@ WORDS = {
 }
 ALWAYS = ("count", "mean", "sum", "min", "max", "std", "last", "share")
 OVER_TIME = ("since_last", "since_first", "gap_mean", "gap_last", "overdue", "mean:3rows", "mean:10rows")
+OF_MANY = ("mean", "share")  # of what is reached many to many: other words of it gained nothing on MovieLens
 OVER_DATES = ("count:30d", "count:90d", "count:30d/all", "count:90d/all", "sum:30d", "sum:90d")
 
 
