@@ -38,7 +38,7 @@ def check_weighing(join, there, row_weight, class_weight):
 
 
 @pytest.mark.parametrize(("row_weight", "class_weight"), WEIGHINGS)
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
 def test_weights_of_label_rows_and_classes_on_duckdb(seed, row_weight, class_weight):
     for how in ({}, {"weights": True}, {"left": True}):
         join = joined(seed, **how)
@@ -151,7 +151,7 @@ def check_sample(join, there, n, how):
 
 
 @pytest.mark.parametrize("how", ["join", "label_row"])
-@pytest.mark.parametrize("seed", [0, 1, 5])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow)])
 def test_duckdb_draws_rows_by_weight(seed, how):
     for variant in ({}, {"weights": True}, {"left": True}):
         join = joined(seed, **variant)
