@@ -1,12 +1,13 @@
-"""What users give in forms that numpy reads otherwise: masked arrays, labels of pandas, sparse rows of any kind."""
+"""What users give in forms that numpy reads otherwise: masked arrays, labels of pandas, sparse rows, frames."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
-from buttress._types import Array
+from buttress._types import Array, MatrixLike
 
 LARGEST_INDEX = np.iinfo(np.int32).max
 
@@ -46,3 +47,13 @@ def canonical(X: Array) -> Array:
         entries = entries.copy()
         entries.sum_duplicates()
     return entries
+
+
+def frames_like(X: MatrixLike) -> Callable[[Array], Any]:
+    """Return what makes rows a pandas or polars frame with the columns of X; rows stay arrays if X is no frame."""
+    if not hasattr(X, "columns"):
+        return np.asarray
+    made: Any = type(X)
+    names = list(X.columns)  # X.schema may be a column of X; polars guesses whether rows are columns, as many as these
+    named: dict[str, Any] = {"schema": names, "orient": "row"} if hasattr(made, "schema") else {"columns": names}
+    return lambda rows: made(rows, **named)

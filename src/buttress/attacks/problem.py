@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from buttress._arrays import NUMPY, Place, check_device, namespace, to_numpy
+from buttress._as_given import frames_like
 from buttress._checks import Array, check_box, check_rows, warn_user
 from buttress._types import BoundsLike, Classifier, Mask, MatrixLike, Rows, VectorLike
 from buttress.attacks.ball import Ball
@@ -122,16 +123,6 @@ def pose(
     low, high = (place.xp.broadcast_to(place(side), X.shape) for side in (low, high))
     return Problem(model, target, place, place(X), place(codes), low, high, as_fitted,
                    as_fitted if index is None else lambda rows: as_fitted(rows).set_axis(index))
-
-
-def frames_like(X: MatrixLike) -> Callable[[Array], Any]:
-    """Return what makes rows a pandas or polars frame with the columns of X; rows stay arrays if X is no frame."""
-    if not hasattr(X, "columns"):
-        return np.asarray
-    made: Any = type(X)
-    names = list(X.columns)  # X.schema may be a column of X; polars guesses whether rows are columns, as many as these
-    named: dict[str, Any] = {"schema": names, "orient": "row"} if hasattr(made, "schema") else {"columns": names}
-    return lambda rows: made(rows, **named)
 
 
 def warn_of_units(problem: Problem, ball: Ball) -> None:
