@@ -485,7 +485,7 @@ def test_unusable_data_is_refused_by_name(frame, change, message):
         ({"task": "clustering"}, "task must be one of"),
         ({"eps": 0}, "eps must be in"),
         ({"max_time": -1}, "max_time must be in"),
-        ({"effort": "much"}, "effort must be one of"),
+        ({"effort": "much"}, "effort must be one of 'quick', 'standard', 'thorough'. Got 'much'"),
         ({"rows": 3}, "rows must be"),
         ({"random_state": -1}, "random_state must be"),
     ],

@@ -288,6 +288,8 @@ def test_classes_that_are_one_number_and_other_training_rows_are_told(tmp_path):
     fewer = write(make_pipeline(StandardScaler(), SVC()), tmp_path, training=(dict(X[:40:2]), y[:40:2]))
     assert "optimum" in fewer.not_proven
     model = make_pipeline(StandardScaler(), RidgeClassifier()).fit(X[::2], y[::2])
+    half = write(make_pipeline(StandardScaler(), SVC()), tmp_path, training=(dict(X[:100:2]), y[:100:2]))
+    assert half.not_proven["optimum"].endswith("of SVC: it was fitted to more than the 50 training rows given")
     other = write_evidence(model, dict(X[1::2]), y[1::2], "kind", tmp_path, training=(dict(X[1::2]), y[1::2]))
     assert "not proven on these training rows" in other.not_proven["labels"]
 
@@ -312,7 +314,9 @@ def test_from_the_command_line_with_categories(tmp_path, capsys):
     g = np.random.default_rng(0)
     frame = pd.DataFrame({"income": g.normal(50, 12, 120).round(2), "job": g.choice(["none", "clerk", "chief"], 120)})
     frame["loan"] = np.where(frame.income + 12 * (frame.job == "chief") > 52, "good", "bad")
-    frame[:80].to_csv(tmp_path / "old.csv", index=False)
+    old_rows = frame[:80].copy()
+    old_rows.loc[[3, 40], "loan"] = None  # train leaves them out
+    old_rows.to_csv(tmp_path / "old.csv", index=False)
     frame[80:].to_csv(tmp_path / "new.csv", index=False)
     run = CliRunner().invoke
     old, new, model, out = (str(tmp_path / name) for name in ("old.csv", "new.csv", "model", "out"))
@@ -321,6 +325,7 @@ def test_from_the_command_line_with_categories(tmp_path, capsys):
                      "--declare", "purpose=x"])
     assert done.exit_code == 0
     assert "Check it again: buttress-verify" in done.stdout
+    assert "distance from the optimum" in done.stdout
     assert check(out, new, "--target", "loan", capsys=capsys)[0] == 3
     threat = json.loads((tmp_path / "out" / "moved.json").read_text())["problem"]["threat"]
     assert threat["most_swaps"] == 1

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -182,3 +183,12 @@ def test_training_data_that_are_not_those_of_the_fit_are_refused():
         explain(model, X[0], training=X)
     with pytest.raises(ValueError, match="has 5 rows, and the model was fitted to more"):
         explain(model, X[0], training=(X[:5], y[:5]))
+
+
+def test_a_row_of_a_frame_keeps_the_names_of_its_columns():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["a", "b"])
+    by_name = ColumnTransformer([("b", StandardScaler(), ["b"])], remainder="passthrough")
+    model = make_pipeline(by_name, SVC()).fit(X, X.a > 0)
+    row, frame = explain(model, X.iloc[7]), explain(model, X[7:8])
+    assert row.score == frame.score
+    np.testing.assert_array_equal(row.contribution, frame.contribution)

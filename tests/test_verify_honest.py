@@ -143,6 +143,15 @@ def test_problems_of_pairs_and_of_numbers_are_read_from_libsvms_layout(model):
     assert (np.array(gaps) <= 1e-4 * np.array(scales)).all()
 
 
+def test_a_word_for_gamma_is_refused_with_the_fix():
+    X, y = noisy(60, 2)
+    model = SVC().fit(X, y)
+    with pytest.raises(ValueError, match=r"gamma must be the number .* keeps 'scale' only: give gamma="):
+        verify.from_duals(model, X, y)
+    certificate = verify.from_duals(model, X, y, gamma=1 / (2 * X.var()))
+    assert all(claim.holds for claim in verify.prove_certificate(certificate, X, y))
+
+
 def test_certificates_that_say_something_else_are_not_proven(tmp_path):
     X, y = noisy(60, 2)
     certificate = verify.from_duals(libsvm.SVC(tol=1e-6).fit(X, y), X, y)

@@ -54,6 +54,7 @@ def frames_like(X: MatrixLike) -> Callable[[Array], Any]:
     if not hasattr(X, "columns"):
         return np.asarray
     made: Any = type(X)
-    names = list(X.columns)  # X.schema may be a column of X; polars guesses whether rows are columns, as many as these
-    named: dict[str, Any] = {"schema": names, "orient": "row"} if hasattr(made, "schema") else {"columns": names}
-    return lambda rows: made(rows, **named)
+    names = list(X.columns)
+    if hasattr(made, "schema"):  # polars, which guesses whether as many rows as columns are rows
+        return lambda rows: made(rows, schema=names, orient="row")
+    return lambda rows: made(rows, columns=names)  # X.schema may be a column of X

@@ -129,7 +129,7 @@ def check_option(name: str, value: Option, options: Sequence[Option]) -> Option:
     """Return ``value`` if it is one of ``options``, or raise with the nearest name."""
     if any(value is option or (isinstance(value, str) and value == option) for option in options):
         return value
-    listed = ", ".join(repr(option) for option in options)
+    listed = ", ".join(repr(str(option) if isinstance(option, str) else option) for option in options)
     raise ValueError(f"{name} must be one of {listed}. Got {brief(value)}.{near(str(value), map(str, options))}")
 
 

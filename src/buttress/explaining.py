@@ -135,7 +135,8 @@ def explain(
     """
     check_is_fitted(model)
     given: Any = x
-    given = np.asarray(given)[None, :] if np.ndim(given) == 1 else given
+    if np.ndim(given) == 1:  # a row of a pandas frame keeps its columns' names
+        given = given.to_frame().T if hasattr(given, "iloc") else np.asarray(given)[None, :]
     needed, hangs_on = (None, None) if training is None else _fewest(model, training, given, labels)
     if isinstance(model, Pipeline):
         given, model = model[:-1].transform(given), model[-1]

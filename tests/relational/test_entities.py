@@ -263,7 +263,7 @@ def test_the_future_does_not_help():
 @pytest.mark.parametrize("engine", ["memory", "sql"])
 def test_times_without_a_date_are_refused_unless_all_rows_are_meant(engine):
     join = two(time="day")
-    with pytest.raises(ValueError, match=r"'other' has a time.*as_of='rows\.date'.*as_of='all'"):
+    with pytest.raises(ValueError, match=r"'other' has a time.*Give the join as_of = 'rows\.date'.*as_of = 'all'"):
         EntityFeatures(join, engine=engine).fit(join.tables[0].source)
     whole = two(time="day", as_of="all")
     made = EntityFeatures(whole, ("sum", "last"), engine=engine)

@@ -17,7 +17,8 @@ from buttress.audit.measuring.units import Units, behind
 from buttress.audit.models.answering import rows_for
 from buttress.audit.models.attacking import default_threat, pose
 from buttress.audit.models.table_model import TableModel
-from buttress.audit.reading.table import read_as_before
+from buttress.audit.reading.table import as_array, read_as_before, taken
+from buttress.audit.reading.texts import is_missing
 from buttress.evidence.folder import MODEL, EvidenceReport, write
 from buttress.evidence.measured import of_labels, of_numbers, under_attack
 from buttress.evidence.moved import prove_rows
@@ -73,7 +74,8 @@ def write_evidence(
     folder : path
         Made if need be; files of earlier evidence in it are replaced.
     training : (columns, y) or None
-        The rows it was fitted to, for proofs of its optimum and of what wrong labels could change.
+        The rows it was fitted to, for proofs of its optimum and of what wrong labels could change. Rows without a
+        label are left out, as by ``buttress train``.
     threat : ThreatModel or None
         By default all numbers move, in standard deviations, and one cell is swapped besides.
     eps : float or None
@@ -110,6 +112,7 @@ def write_evidence(
     said = _declared(declared or {})
     check_key(key)
     share = check_number("eps", (1.0 if threat else 0.1) if eps is None else eps, 0, closed="left")
+    training = _labelled(*training) if training else None
     classifies = model.task == "classification" if isinstance(model, TableModel) else hasattr(model, "classes_")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame
@@ -155,6 +158,13 @@ def _of_classifier(
     rows = {"row": list(range(len(labels))), "label": labels.tolist(), "prediction": given.tolist(),
             "radius": radii.radius or [None] * len(labels)}
     return _Found(proofs, measured, rows, text, _units(posed.units), {ROWS: as_csv(posed.X, labels)})
+
+
+def _labelled(columns: Columns, y: Any) -> tuple[Columns, Any]:
+    """Return rows that have a label."""
+    kept = np.flatnonzero([not is_missing(entry) for entry in as_array(y)])
+    return (columns, y) if len(kept) == len(y) else (
+        {name: taken(column, kept) for name, column in columns.items()}, taken(y, kept))
 
 
 def _units(units: Units) -> list[Model]:

@@ -55,6 +55,9 @@ def prove_optimum(model: Any, X: Any, y: Labels) -> Proven:
     try:
         name, content, held = _held(last, rows, y)
         claims = prove_held(held, rows, np.asarray(y).astype(str).tolist())
+    except IndexError:
+        return Proven([], {}, f"no gap is proven of {type(last).__name__}: it was fitted to more than the {len(rows)} "
+                              "training rows given")
     except (ValueError, TypeError, LookupError) as error:
         return Proven([], {}, f"no gap is proven of {type(last).__name__}: {error}")
     if not all(claim.holds for claim in claims):

@@ -139,6 +139,9 @@ def default_kernel(estimator: Any, X: Any) -> Kernel:
     if learned and issparse(X):
         raise ValueError("kernel='columns' learns a weight a column of dense X. Got a sparse X. Use X.toarray(), or "
                          "kernel='rbf'.")
+    if isinstance(estimator.kernel, str) and estimator.kernel == "columns" and not learned:
+        raise ValueError("kernel='columns' learns its weights from targets that are numbers: it is of "
+                         f"RobustKernelRegressor. Use kernel='rbf' in {type(estimator).__name__}.")
     rbf = learned or (isinstance(estimator.kernel, str) and estimator.kernel == "rbf")
     if rbf and estimator.gamma == "auto":
         return MultiscaleRBF([width / _ordinary_length(X) for width in DESIGN.widths])

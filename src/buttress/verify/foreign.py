@@ -40,7 +40,10 @@ def from_duals(model: Any, X: Any, y: Any, *, gamma: float | None = None) -> Mod
     if model.kernel == "linear":
         kernel["coef0"] = 0.0
     else:
-        kernel["gamma"] = float(getattr(model, "_gamma", model.gamma) if gamma is None else gamma)
+        used = getattr(model, "_gamma", model.gamma) if gamma is None else gamma
+        if isinstance(used, str):
+            raise ValueError(f"gamma must be the number that the fit used. The model keeps {used!r} only: give gamma=.")
+        kernel["gamma"] = float(used)
     if model.kernel == "poly":
         kernel |= {"degree": model.degree, "coef0": float(model.coef0)}
     stated: Model = {"model": "SVR", "C": float(model.C), "kernel": kernel}
