@@ -83,7 +83,7 @@ def bounds(model):
 def test_whenever_the_time_is_up_the_model_is_usable_and_states_what_is_true(model, clock, tmp_path):
     X = rows(2100)  # more rows than are stored in float64
     whole = limited(model, None).fit(X)
-    ends, kinds = [1, 2, 4, 7, 11, 16, 25, 40, 60, 100, 160, 250, 500, 1000, 10_000, 1e7], set()
+    ends, kinds = [1, 4, 11, 25, 60, 160, 1000, 1e7], set()
     for seconds in ends:
         cut = limited(model, seconds).fit(X)
         assert np.isfinite(cut.score_samples(X[:20])).all()

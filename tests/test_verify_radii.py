@@ -65,7 +65,7 @@ def test_radii_of_many_classes_and_columns_are_proven(norm, tmp_path):
 def test_no_point_within_a_proven_radius_is_predicted_otherwise(number, norm, tmp_path):
     rng = np.random.default_rng(0)
     X, (estimator, y, _) = rows()[0], models()[number]
-    model, some = read(estimator.fit(X, y), tmp_path), X[::20]
+    model, some = read(estimator.fit(X, y), tmp_path), X[::40]
     found = np.array([radius for _, radius, _, _ in verify.radii(model, some, norm=norm)])
     away = rng.normal(size=(200, *some.shape)) if norm == "l2" else rng.choice([-1.0, 1.0], (200, *some.shape))
     away *= found[:, None] / np.linalg.norm(away, axis=2, keepdims=True, ord={"l2": 2, "linf": np.inf}[norm])
