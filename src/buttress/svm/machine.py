@@ -152,7 +152,8 @@ class KernelMachine(Shrinking, BaseEstimator):
         if not isinstance(self.expansion_.kernel, Linear):
             raise AttributeError(f"coef_ is there with a linear kernel only. Got kernel={self.kernel!r}.")
         centers, weights = self.expansion_.centers, self.expansion_.coef
-        coef = type(centers)(weights.T @ centers) if issparse(centers) else hyperplane(centers, weights)[0].T.copy()
+        coef: Any = weights.T @ centers if issparse(centers) else hyperplane(centers, weights)[0].T.copy()
+        coef = type(centers)(coef) if issparse(centers) else coef
         (coef.data if issparse(coef) else coef).flags.writeable = False
         return coef
 
