@@ -435,6 +435,15 @@ def test_columns_in_the_names_of_folders_are_columns():
     assert sample.table.categorical["kind"].tolist() == ["u"] * 60 + ["v"] * 30
 
 
+@pytest.mark.parametrize("folders", [("run=3", "run=4"), ("a", "a/run=5")])
+def test_no_column_of_a_file_is_replaced_by_the_name_of_a_folder(folders):
+    for name in folders:
+        Path("rows", name).mkdir(parents=True)
+        pl.DataFrame({"run": [1, 2, 3], "y": [0, 1, 0]}).write_parquet(f"rows/{name}/part.parquet")
+    with pytest.raises(ValueError, match=r"takes column 'run' of 'rows/.*' from the name of a folder"):
+        parquet_rows("rows")
+
+
 def test_what_is_a_folder():
     Path("a[b].csv").touch()
     Path("dir").mkdir()

@@ -117,6 +117,19 @@ def test_files_with_columns_that_differ_in_case_are_refused(kind, engine, tmp_pa
             RelationalLinearSVC(engine=engine).fit(Join([Table("a", path, features=[name], label="y")]))
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_files_with_a_column_called_as_their_folder_are_refused(kind, engine, tmp_path):
+    """DuckDB would give every row of run=3/a.csv the run 3, whatever the file says."""
+    (tmp_path / "Run=3").mkdir()
+    frame = pd.DataFrame({"run": np.linspace(0, 1, 40), "x": np.arange(40.0) % 7, "y": np.repeat([-1, 1], 20)})
+    path = written(frame, tmp_path / "Run=3" / f"a.{kind}")
+    with pytest.raises(ValueError, match=r"takes column 'run' of .* from the name of a folder"):
+        RelationalLinearSVC(engine=engine).fit(Join([Table("a", path, features=["run"], label="y")]))
+    path = written(frame.rename(columns={"run": "walk"}), tmp_path / "Run=3" / f"b.{kind}")
+    RelationalLinearSVC(engine=engine).fit(Join([Table("b", path, features=["walk"], label="y")]))
+
+
 @pytest.mark.parametrize("header", ["a,a ,a_1,y", 'a," a",a_1,y', "x,a ,a,y", "A ,a,x,y"])
 def test_files_of_text_with_columns_that_differ_in_spaces_are_refused(header, tmp_path):
     """DuckDB drops the spaces and renames the second one: a_1 would be the second column, and a the first of two."""

@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 from buttress._suggest import counted, near
 from buttress._types import Labels
 from buttress.relational.sources.dialects import DUCKDB
-from buttress.relational.sources.files import GLOB, SCAN, FileSource, connect_duckdb, file_columns, matching, scanned
+from buttress.relational.sources.files import (
+    GLOB,
+    SCAN,
+    FileSource,
+    check_folders,
+    connect_duckdb,
+    file_columns,
+    matching,
+    parquet_header,
+    scanned,
+)
 
 BATCH_ROWS = 20_000  # of a batch, fewer at the end of a file: its features on 1,000 landmarks take 160 MB
 MOST_CLASSES = 1_000  # different values of a target of whole numbers or texts that are looked at
@@ -145,11 +155,13 @@ def parquet_rows(source: str) -> ParquetRows:
                              "end their names in .parquet.")
     duckdb = connect_duckdb()
     file_columns(files[0])
+    header = parquet_header(files[0])
     first = _schema(files[0], duckdb)
     if NUMBER in map(str.lower, first):
         raise ValueError(f"{str(files[0])!r} has a column called {NUMBER!r}, DuckDB's word for the number of a row. "
                          "Rename it.")
     for file in files[1:]:
+        check_folders(file, header)
         _check_schema(file, _schema(file, duckdb), files[0], first)
     rows = dict(scanned(files, lambda scan: "SELECT file_name, num_rows FROM parquet_file_metadata"
                                             + scan.removeprefix(SCAN + "read_parquet"), place=duckdb))

@@ -75,17 +75,18 @@ def file_columns(path: FileSource) -> list[str]:
 
     Raises ValueError where one has two columns whose names differ in case alone, or of CSV in spaces around them:
     DuckDB calls the second one otherwise, which may be the name of a third, and takes the one for the other where
-    another file has them in another order.
+    another file has them in another order. Also where a folder is called as a column, see :func:`check_folders`.
     """
     found = [str(row[0]) for row in scanned(path, lambda scan: f"DESCRIBE {scan}")]
     files = matching(path)
     if files[0].suffix.lower() == ".parquet":
-        headers = [_parquet_header(file) for file in files]
-    elif any(re.search(r"_\d+$", name) for name in found):
+        headers = [parquet_header(file) for file in files]
+    elif any(re.search(r"_\d+$", name) for name in found) or any(map(_keys_of_folders, files)):
         headers = [_text_header(file) for file in files]  # DuckDB renames a column whose name it has seen
     else:
         headers = []
     for file, header in zip(files, headers):
+        check_folders(file, header)
         known: dict[str, str] = {}
         for name in header:
             folded = DUCKDB.fold(name if file.suffix.lower() == ".parquet" else name.strip())
@@ -97,7 +98,23 @@ def file_columns(path: FileSource) -> list[str]:
     return found
 
 
-def _parquet_header(file: Path) -> list[str]:
+def check_folders(file: Path, header: list[str]) -> None:
+    """Refuse a file with a column that DuckDB takes from the name of a folder, as in ``run=3/rows.parquet``, instead.
+    """
+    keys = _keys_of_folders(file)
+    for name in header:
+        if DUCKDB.fold(name.strip()) in keys:
+            raise ValueError(f"DuckDB, which reads files, takes column {name!r} of {str(file)!r} from the name of a "
+                             "folder in that path, not from the file. Rename the folder or the column, or read the "
+                             "file into a frame and give that.")
+
+
+def _keys_of_folders(file: Path) -> set[str]:
+    """Return the names before the signs of equality in the folders of a path."""
+    return {DUCKDB.fold(part.partition("=")[0].strip()) for part in file.parent.parts if "=" in part}
+
+
+def parquet_header(file: Path) -> list[str]:
     """Return the columns that a file names, without the parts of nested ones, which follow them."""
     header = []
     parts = 0
@@ -113,7 +130,8 @@ def _parquet_header(file: Path) -> list[str]:
 
 def _text_header(file: Path) -> list[str]:
     """Return the first line of a file, but for columns without a name."""
-    rows = scanned(file, lambda scan: f"{scan[:-1]}, header=false, all_varchar=true) LIMIT 1")
+    alone = "header=false, all_varchar=true, hive_partitioning=false"
+    rows = scanned(file, lambda scan: f"{scan[:-1]}, {alone}) LIMIT 1")
     return [name for row in rows for name in row if name]
 
 
