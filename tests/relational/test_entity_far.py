@@ -29,11 +29,11 @@ def films(seed=0, through_films=False):
     ratings["stars"] = ratings["stars"].mask(rng.random(70) < 0.15)
     ratings["mood"] = ratings["mood"].astype(object).mask(rng.random(70) < 0.1, None)
     tables = [Table("asked", asked), Table("mine", ratings, features=["stars"], time="t"),
-              Table("all", ratings.copy(), features=["stars", "mood"], time="t")]
-    on = [("asked.user", "mine.user"), ("mine.film", "all.film")]
+              Table("all", ratings.rename(columns={"film": "seen"}), features=["stars", "mood"], time="t")]
+    on = [("asked.user", "mine.user"), ("mine.film", "all.seen")]
     if through_films:
-        tables.insert(2, Table("films", pd.DataFrame({"film": np.arange(12)})))
-        on[1:] = [("mine.film", "films.film"), ("films.film", "all.film")]
+        tables.insert(2, Table("films", pd.DataFrame({"no": np.arange(12)})))
+        on[1:] = [("mine.film", "films.no"), ("films.no", "all.seen")]
     return Join(tables, on, as_of="asked.at")
 
 
@@ -43,8 +43,8 @@ def by_hand(join):
     found = []
     for question in rows["asked"]:
         met = [other for own in rows["mine"] if own["user"] == question["user"] and own["t"] < question["at"]
-               for other in rows["all"] if pd.notna(own["film"]) and pd.notna(other["film"])
-               and own["film"] == other["film"] and other["t"] < question["at"]]
+               for other in rows["all"] if pd.notna(own["film"]) and pd.notna(other["seen"])
+               and own["film"] == other["seen"] and other["t"] < question["at"]]
         stars = [row["stars"] for row in met if row["stars"] == row["stars"]]
         shares = [sum(row["mood"] == mood for row in met) / len(met) if met else 0.0 for mood in ("good", "it's")]
         found.append([sum(stars) / len(stars) if stars else np.nan, *shares])
@@ -186,7 +186,7 @@ def test_the_future_decides_nothing(engine):
         for table in join.tables[1:]:
             frame = table.source
             later = frame[frame["t"] >= LATEST].sample(200 if before else 1, replace=True, random_state=1)
-            later = later.assign(film=rng.integers(0, 12, len(later)), stars=1e6)
+            later = later.assign(**{list(frame)[1]: rng.integers(0, 12, len(later)), "stars": 1e6})
             table.source = pd.concat([frame[frame["t"] < LATEST], later]).sample(frac=1, random_state=2)
         again = EntityFeatures(join, missing="nan", engine=engine)
         np.testing.assert_allclose(again.fit_transform(rows), wanted, rtol=1e-12, atol=1e-9)
