@@ -90,7 +90,7 @@ ESTIMATORS = [
     TrimmedLikelihoodClassifier(),
     TrimmedLikelihoodRegressor(),
     RobustKernelClassifier(random_state=0),
-    RobustKernelRegressor(n_starts=2, random_state=0),
+    RobustKernelRegressor(random_state=0),
     RobustKernelRegressor(kernel="columns", n_starts=2, random_state=0),
     RobustLinearRegressor(random_state=0),
 ]

@@ -34,7 +34,7 @@ from buttress.solvers.contamination.tuning import RESIDUALS
 from buttress.solvers.ridge.leave_one_out import Fit, Ridge
 from buttress.solvers.run import Budget, Step, Steps
 
-AS_LIKELY = 1e-6  # nats in all rows: decisions are taken by whole ones
+AS_LIKELY = 1e-3  # nats in all rows: decisions are taken by whole ones
 MAD = 1.4826  # standard deviations in a median distance, for normal errors
 
 
