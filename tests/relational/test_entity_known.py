@@ -278,3 +278,10 @@ def test_a_file_that_could_not_be_written_is_refused_before_any_work(tmp_path, m
     monkeypatch.setattr(EntityFeatures, "_learn", None)
     with pytest.raises(ValueError, match=f"^known .*{why}"):
         entity_table(join_of(frames()), known=tmp_path / name)
+
+
+def test_a_table_alone_is_refreshed_as_well(tmp_path):
+    rows = pd.DataFrame({"id": [1, 2], "x": [1.0, 2.0]})
+    for _ in range(2):
+        found = entity_table(Join([Table("rows", rows, features=["x"])], []), known=tmp_path / "k")
+        np.testing.assert_array_equal(found.columns["rows.x"], rows["x"])

@@ -162,14 +162,21 @@ class InDatabase:
             name: f"CAST({value} AS {place.dialect.text_type})" if place.samples[t][name].kind == "text" else value
             for name, value in table.values.items()}) for t, table in place.tables.items()}
         n = len(next(iter(self.asked.values())).null)
+        keys = np.column_stack([np.zeros(n), *(self._codes([name]) for name in self.keys)])  # of no key there is one
+        _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        which = which.reshape(-1)  # of two dimensions in NumPy 2.0
+        asked = self.some(first)
+        date = np.zeros(n) if self.as_of is None else self.as_of
+        if asked.as_of is not None:
+            np.maximum.at(asked.as_of, which, date)
+        few = len(first) <= FEW
         paths = [Path(hops, [f"a{self.keys.index(key)}" for key in hops[0].above], [ROWS, HASHES], [],
-                      replace(place, tables=tables), self.join.date is not None, self.day, few=n <= FEW, latest=True)
+                      replace(place, tables=tables), self.join.date is not None, self.day, few=few, latest=True)
                  for hops in self.paths.values()]
         chosen = ["a.i", *(part for path in paths for part in (
             f"f{path.t}.s0", *(f"MOD(f{path.t}.s1, {modulus})" for modulus in MODULI)))]
-        found = self._ask(paths, chosen, np.arange(n), few=n <= FEW)
-        found = np.nan_to_num(found[np.argsort(found[:, 0])], nan=-1)
-        date = np.zeros(n) if self.as_of is None else self.as_of
+        found = asked._ask(paths, chosen, np.arange(len(first)), few=few)
+        found = np.nan_to_num(found[np.argsort(found[:, 0])], nan=-1)[which]
         return {self.join.tables[path.number].name: np.column_stack([found[:, 3 * j + 1 : 3 * j + 4], date])
                 for j, path in enumerate(paths)}
 
