@@ -197,7 +197,7 @@ def test_a_box_in_which_nothing_changes_has_no_end():
 def test_certified_rows_withstand_the_attacks(model, problem, norm):
     X, y = problem()
     model = model.fit(X, y)
-    rows = X[::5]
+    rows = X[:: max(5, len(X) // 30)]
     labels = model.predict(rows)
     radius = getattr(certified_radius(model, rows, norm=norm), norm)
     eps = float(np.median(radius))
@@ -272,7 +272,7 @@ def test_points_are_where_the_attacker_may_be():
 def test_effort_counts_parts_so_that_every_call_proves_the_same():
     X, y = moons(80)
     model = SVC(gamma=3.0, C=10.0).fit(X, y)
-    plain, *proven = (certified_within(model, X, eps=0.25, effort=effort) for effort in (0, 5, 5, 40, 400))
+    plain, *proven = (certified_within(model, X[:40], eps=0.25, effort=effort) for effort in (0, 5, 5, 400))
     np.testing.assert_array_equal(proven[0], proven[1])
     shares = [plain.mean(), *(found.mean() for found in proven)]
     assert shares == sorted(shares)

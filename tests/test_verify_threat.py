@@ -3,9 +3,11 @@
 import copy
 import itertools
 import json
+from functools import cache
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -45,6 +47,14 @@ def certificate(model, X, y, rows):
     return json.loads(made.files[FILE]), labels
 
 
+@cache
+def fitted(number, classes):
+    """Return a model, rows to ask about, and their certificate and labels."""
+    X, y = mixed(classes)
+    model = clone(MODELS[number]).fit(X[:120], y[:120])
+    return model, X[120:138], *certificate(model, X, y, np.arange(120, 138))
+
+
 def swapped(x):
     """Return every way to swap a row at most twice, written down by hand."""
     ways = [x]
@@ -56,19 +66,15 @@ def swapped(x):
     return np.array(ways)
 
 
-@pytest.mark.parametrize(("model", "classes"), [
-    *((model, 2) for model in MODELS), (MODELS[0], 3), (MODELS[6], 3), (MODELS[8], 3)],
-    ids=lambda given: str(given)[:60])
-def test_no_move_and_no_swap_within_a_proven_radius_changes_a_prediction(model, classes):
-    X, y = mixed(classes)
-    model = model.fit(X[:120], y[:120])
-    rows = np.arange(120, 138)
-    held, labels = certificate(model, X, y, rows)
-    claims = verify.prove_threat(held, X[rows], labels)
+@pytest.mark.parametrize(("number", "classes"), [*((number, 2) for number in range(len(MODELS))),
+                                                 (0, 3), (6, 3), (8, 3)])
+def test_no_move_and_no_swap_within_a_proven_radius_changes_a_prediction(number, classes):
+    model, rows, held, labels = fitted(number, classes)
+    claims = verify.prove_threat(held, rows, labels)
     assert all(claim.holds for claim in claims)
     radius, g = held["claim"]["radius"], np.random.default_rng(1)
     assert sum(each is not None for each in radius) > 0
-    for x, each in zip(X[rows], radius, strict=True):
+    for x, each in zip(rows, radius, strict=True):
         if each is None:
             continue
         corners = list(itertools.product([-1, 1], [-1, 1], *[[0]] * 4))
@@ -77,15 +83,12 @@ def test_no_move_and_no_swap_within_a_proven_radius_changes_a_prediction(model, 
         assert (model.predict(points) == model.predict(x[None])).all()
 
 
-@pytest.mark.parametrize("model", [MODELS[0], MODELS[3], MODELS[4], MODELS[8]], ids=lambda model: str(model)[:30])
-def test_radii_are_nearly_as_large_as_search_allows(model):
-    X, y = mixed(2)
-    model = model.fit(X[:120], y[:120])
-    rows = np.arange(120, 138)
-    held, _ = certificate(model, X, y, rows)
+@pytest.mark.parametrize("number", [0, 3, 4, 8])
+def test_radii_are_nearly_as_large_as_search_allows(number):
+    model, rows, held, _ = fitted(number, 2)
     grid = np.array(list(itertools.product(np.linspace(-1, 1, 5), np.linspace(-1, 1, 5), *[[0]] * 4))) * REACH
     shares = []
-    for x, each in zip(X[rows], held["claim"]["radius"], strict=True):
+    for x, each in zip(rows, held["claim"]["radius"], strict=True):
         sizes = np.geomspace(0.05, 20, 30)
         points = (swapped(x)[:, None, None] + sizes[:, None, None] * grid).reshape(-1, 6)
         changed = (model.predict(points) != model.predict(x[None])).reshape(-1, len(sizes), len(grid)).any(axis=(0, 2))
