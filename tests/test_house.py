@@ -18,13 +18,13 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 32_330,  # without imports and docstrings
-    "lines": 65_687,
-    "functions": 4_163,
+    "statements": 32_437,  # without imports and docstrings
+    "lines": 65_885,
+    "functions": 4_179,
     "files": 432,
     "untyped dicts": 49,  # dict[str, Any] and dict[str, object]
-    "names of constants": 837,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 35_781,  # outside tables
+    "names of constants": 841,  # in upper case, at the head of a file; one that several files have counts once
+    "words of docs": 35_780,  # outside tables
 }
 
 
