@@ -148,11 +148,11 @@ def test_probabilities_of_rows_are_as_dark_as_they_are_large():
 def test_a_curve_under_a_threat_counts_its_swaps_at_every_multiple():
     """Standard deviations are those of all rows, whichever still stand."""
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"size": rng.normal(size=40) * np.linspace(1, 5, 40), "kind": rng.integers(0, 2, 40)})
+    frame = pd.DataFrame({"size": rng.normal(size=80) * np.linspace(1, 5, 80), "kind": rng.integers(0, 2, 80)})
     y = (frame["size"] + 2 * frame["kind"] > 1).astype(int)
     model = make_pipeline(StandardScaler(), SVC(C=10.0)).fit(frame, y)
     threat = ThreatModel(numbers={"size": "0.2 sd"}, categories={"kind": [0, 1]}, most_swaps=1)
-    display = from_estimator(model, frame, y, threat=threat, eps=[0.0, 0.01, 1.0], random_state=0)
+    display = from_estimator(model, frame, y, threat=threat, eps=[0.0, 0.01, 0.5, 1.0], random_state=0)
     known = threat.on(frame)
     for place, share in enumerate(display.eps[1:], 1):
         limits = known.scaled(share)

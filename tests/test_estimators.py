@@ -91,7 +91,7 @@ ESTIMATORS = [
     TrimmedLikelihoodRegressor(),
     RobustKernelClassifier(random_state=0),
     RobustKernelRegressor(random_state=0),
-    RobustKernelRegressor(kernel="columns", n_starts=2, random_state=0),
+    RobustKernelRegressor(kernel="columns", random_state=0),
     RobustLinearRegressor(random_state=0),
 ]
 

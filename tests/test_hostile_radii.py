@@ -7,10 +7,9 @@ from hostile_radii import broken, search
 from buttress import SVC, certificates, kernels
 
 
-@pytest.mark.parametrize(("seed", "points"), [(0, 1_500), *(pytest.param(seed, 3_000, marks=pytest.mark.slow)
-                                                            for seed in range(3))])
-def test_no_point_within_a_radius_of_hostile_data_is_predicted_otherwise(seed, points):
-    counts, false = search(seed, points, 12)
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+def test_no_point_within_a_radius_of_hostile_data_is_predicted_otherwise(seed):
+    counts, false = search(seed, 3_000, 12)
     assert false == []
     assert len([kind for kind, tried in counts.items() if tried]) >= 5
 

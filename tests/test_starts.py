@@ -60,14 +60,14 @@ def test_the_nearest_row_is_another_where_a_linear_program_says_that_it_can_be()
     X, y = load_wine(return_X_y=True)
     X = StandardScaler().fit_transform(X)
     order = np.random.default_rng(0).permutation(len(X))
-    known, asked = order[40:], order[:20]
+    known, asked = order[40:], order[:40]
     model = KNeighborsClassifier(1).fit(X[known], y[known])
     truth = [model.predict([x])[0] != label
              or may_be_nearest(X[known][y[known] == label], X[known][y[known] != label], x, 0.5)
              for x, label in zip(X[asked], y[asked], strict=True)]
     info = attacks.worst_case(model, X[asked], y[asked], eps=0.5, random_state=0, return_info=True)[1]
     assert not (info.success & ~np.array(truth)).any()
-    assert info.success.sum() >= sum(truth) - 1 >= 10
+    assert info.success.sum() >= sum(truth) - 1 >= 20
     scaled = make_pipeline(StandardScaler(), KNeighborsClassifier(1)).fit(X[known] * 7 + 3, y[known])
     behind = attacks.worst_case(scaled, X[asked] * 7 + 3, y[asked], eps=3.5, random_state=0, return_info=True)[1]
     assert abs(behind.success.sum() - info.success.sum()) <= 2
