@@ -75,7 +75,7 @@ def test_each_row_of_the_labels_table_is_a_row_as_known_at_its_date(people):
 def test_of_all_rows_the_report_says_that_the_future_counts(people):
     path, rows, visits = people
     path.write_text(JOINS.format(dated=""), encoding="utf-8")
-    with pytest.raises(ValueError, match="as_of='all' for a picture"):
+    with pytest.raises(ValueError, match="as_of = 'all' for a picture"):
         read_entities(str(path), None, "auto")
     path.write_text(JOINS.format(dated="as_of = 'all'"), encoding="utf-8")
     table, _, _ = read_entities(str(path), None, "auto")

@@ -181,5 +181,5 @@ def test_mistakes_on_the_command_line_are_one_line(shop, tmp_path, monkeypatch, 
     path.write_text(path.read_text().replace('as_of = "people.date"\n', ""))
     code, _, error = call(monkeypatch, capsys, "features", path, "-o", tmp_path / "f.parquet")
     assert code == 2
-    assert "as_of='all'" in error
+    assert "as_of = 'all'" in error
     assert not (tmp_path / "f.parquet").exists()
