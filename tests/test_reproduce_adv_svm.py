@@ -12,7 +12,7 @@ from buttress.attacks.targets import by_differences
 from reproduce.adv_svm import protocol
 from reproduce.adv_svm.__main__ import figures_text, main
 from reproduce.adv_svm.data import SETS, deformation_fields, deformed, digits_pair, read_idx
-from reproduce.adv_svm.protocol import MODELS, Candidate, figure_3, fitted, one_trial
+from reproduce.adv_svm.protocol import MODELS, Candidate, figure_3, fitted
 from reproduce.adv_svm.published_file import RIDGE, C, PublishedFile
 
 
@@ -155,25 +155,28 @@ def test_bad_numbers_are_refused(option, capsys, tmp_path):
     assert f"{option} must be at least" in capsys.readouterr().err
 
 
-def test_a_run_that_was_killed_goes_on_after_its_last_trial(tmp_path, capsys, monkeypatch):
+def test_a_run_that_was_killed_goes_on_after_its_last_attack(tmp_path, capsys, monkeypatch):
     options = ["--short", "--trials", "3", "--attacked", "5", "--folds", "2", "--sample", "80", "--features", "32",
                "--nearest", "0", "--models", "Natural"]
     assert main([*options, "--output", str(tmp_path / "whole")]) == 0
-    trials = []
+    once = protocol.accuracy_of
+    columns = {**protocol.PAPER_ATTACKS, **protocol.honest_attacks(0.1)}
+    asked = []
 
-    def killed(candidate, split, columns, trial, attacked, nearest):
-        trials.append(trial)
-        if trials == [0, 1]:
+    def killed(column, *rest):
+        asked.append(column)
+        if len(asked) == len(columns) + 3:  # the third of the second trial
             raise KeyboardInterrupt
-        return one_trial(candidate, split, columns, trial, attacked, nearest)
+        return once(column, *rest)
 
-    monkeypatch.setattr(protocol, "one_trial", killed)
+    monkeypatch.setattr(protocol, "accuracy_of", killed)
     with pytest.raises(KeyboardInterrupt):
         main([*options, "--trials", "2", "--output", str(tmp_path / "killed")])  # more trials go on from fewer
     capsys.readouterr()
+    del asked[:]
     assert main([*options, "--output", str(tmp_path / "killed"), "--resume"]) == 0
-    assert trials == [0, 1, 1, 2]
-    assert "trial 2 of 3: 0 minutes left of this row" in capsys.readouterr().err
+    assert asked == [*list(columns)[2:], *columns]
+    assert "trial 2 of 3: 0 minutes left of this column" in capsys.readouterr().err
     whole, resumed = (json.loads((tmp_path / name / "digits-3-vs-8.json").read_text())["rows"]["Natural"]
                       for name in ("whole", "killed"))
     assert resumed["scores"] == whole["scores"]

@@ -118,7 +118,8 @@ def _told(parts: Parts, name: str, basis: object, trials: int, part: str, comput
     found = parts.of(f"{name}, {part}", basis, compute)
     if counted := re.search(r"trial (\d+)$", part):
         left = (trials - int(counted[1])) * found["minutes"]
-        sys.stderr.write(f"{datetime.now(UTC):%H:%M} {name}, {part} of {trials}: {left:.0f} minutes left of this row\n")
+        sys.stderr.write(f"{datetime.now(UTC):%H:%M} {name}, {part} of {trials}: {left:.0f} minutes left of this "
+                         "column\n")
     return found
 
 

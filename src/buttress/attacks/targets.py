@@ -27,7 +27,8 @@ LEAST_PROBABILITY = 1e-300  # what a probability of 0 counts as, so that it has 
 QUERIED_BLOCK = 4096  # rows that an attack on a queried model works on at a time
 SLOPE_STEP = 1e-4  # relative step of the central differences
 QUERY_ROWS = 100_000  # rows of one query
-PHASES = 4_000_000  # phases of random features of one block of rows, 32 MB
+PHASES = 4_000_000  # phases of random features of one block of rows, 32 MB,
+FEWEST = 64  # rows of it at least: for fewer, reading or drawing the frequencies takes longer than their products
 ENTRIES = 500_000  # kernel values of one block of rows, 4 MB: they stay in the cache between steps
 
 
@@ -224,7 +225,7 @@ class WaveTarget(Target):
         self.exact = score
         self.place, self.there = place, score.moved(place)
         self.contrasts = self.there.contrasts
-        self.block = max(1, PHASES // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
+        self.block = max(FEWEST, PHASES // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
 
     def scores(self, X: Array) -> Array:
         return self.there(X)
