@@ -18,9 +18,9 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 32_438,  # without imports and docstrings
-    "lines": 65_886,
-    "functions": 4_179,
+    "statements": 32_440,  # without imports and docstrings
+    "lines": 65_895,
+    "functions": 4_181,
     "files": 432,
     "untyped dicts": 49,  # dict[str, Any] and dict[str, object]
     "names of constants": 841,  # in upper case, at the head of a file; one that several files have counts once

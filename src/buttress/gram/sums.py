@@ -50,22 +50,31 @@ class AnySums:
 
 
 class LinearSums:
-    """Sums of the linear kernel, those of a hyperplane: what cancels in columns far from 0 cancels in its weights."""
+    """Sums of the linear kernel of Z as it is from the value nearest to 0 in each column: far from 0 products cancel.
+    """
 
     def __init__(self, kernel: Linear, Z: Array):
-        self.coef0 = float(kernel.coef0)
-        self.Z = Z
+        self.near = nearest_to_0(Z)
+        self.sums = AnySums(kernel, Z - self.near)
 
     def __call__(self, X: Array, coef: Array) -> Array:
-        weights, total = hyperplane(self.Z, coef)
-        return X @ weights + self.coef0 * total
+        return self.sums(X, coef) + np.outer(X @ self.near, total_of(coef))
 
 
-def hyperplane(Z: Array, coef: Array) -> tuple[Array, Array]:
-    """Return Z'coef (d, k) and the sums of coef (m, k): Z is taken from its means, to which the sums belong."""
-    middle = Z.mean(axis=0, dtype=np.float64) if len(Z) else np.zeros(Z.shape[1])
-    total = np.array([math.fsum(column) for column in coef.T.tolist()])
-    return (Z - middle).T @ coef + np.outer(middle, total), total
+def hyperplane(Z: Array, coef: Array) -> Array:
+    """Return Z'coef (d, k) for coef (m, k), computed as in :class:`LinearSums`."""
+    near = nearest_to_0(Z)
+    return (Z - near).T @ coef + np.outer(near, total_of(coef))
+
+
+def nearest_to_0(Z: Array) -> Array:
+    """Return the number nearest to 0 within the range of each column, (d,)."""
+    return np.clip(0.0, Z.min(axis=0), Z.max(axis=0)) if len(Z) else np.zeros(Z.shape[1])
+
+
+def total_of(coef: Array) -> Array:
+    """Return the sums of the columns of coef (m, k), each rounded once."""
+    return np.array([math.fsum(column) for column in coef.T.tolist()])
 
 
 class GaussianSums:

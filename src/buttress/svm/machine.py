@@ -153,7 +153,7 @@ class KernelMachine(Shrinking, BaseEstimator):
             raise AttributeError(f"coef_ is there with a linear kernel only. Got kernel={self.kernel!r}.")
         centers, weights = self.expansion_.centers, self.expansion_.coef
         coef: Any = (type(centers)(weights.T @ centers) if issparse(centers)
-                     else hyperplane(centers, weights)[0].T.copy())
+                     else hyperplane(centers, weights).T.copy())
         (coef.data if issparse(coef) else coef).flags.writeable = False
         return coef
 
