@@ -40,7 +40,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--landmarks", type=int, default=200)
-    parser.add_argument("--only", choices=("train", "predict", "judge"))
+    parser.add_argument("--only", choices=("train", "predict", "judge"), nargs="+", help="predict needs train")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         rows = Path(place) / "rows"
@@ -56,7 +56,7 @@ def main():
         print(f"| {options.rows:,} rows x {COLUMNS}, {options.landmarks} landmarks | processor s | peak GB |")
         print("| --- | --- | --- |")
         for name, line in commands.items():
-            if options.only in (None, name):
+            if options.only is None or name in options.only:
                 _, spent, peak = ran(line)
                 print(f"| {name} | {spent:.0f} | {peak:.2f} |", flush=True)
 

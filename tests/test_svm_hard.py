@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.preprocessing import scale
 
-from buttress import SVC, NotConvergedWarning, svc_path
+from buttress import SVC, SVR, NotConvergedWarning, svc_path
 from buttress.kernels import RBF, Linear, Log, Precomputed
 from buttress.svm.indefinite import IndefiniteKernelWarning
 
@@ -241,3 +241,13 @@ def test_one_row_far_away_leaves_the_model_of_the_others_as_it_was():
     moved = model.decision_function(X) - plain.decision_function(X)  # by the intercept, for the row holds one at most
     assert np.abs(moved).max() < 0.05
     assert abs(model.score(X, y) - plain.score(X, y)) < 0.01
+
+
+@pytest.mark.parametrize(("machine", "far"), [(SVC(kernel="linear"), 1e9), (SVR(kernel="linear", C=1000), 1e8)])
+def test_a_column_far_from_zero_gets_our_warning_and_none_of_numpy(machine, far):
+    X = np.c_[np.random.default_rng(0).normal(size=(50, 3)), np.full(50, far)]
+    y = (X[:, 0] + X[:, 1] ** 2 > 0.5).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        machine.fit(X, y)

@@ -363,7 +363,7 @@ def test_a_threat_is_declared_once():
             call(model, X, y, threat=THREAT, bounds=(X - 1, X + 1))
     with pytest.raises(ValueError, match="Column 3 is named twice"):
         ThreatModel({3: 0.1}, {3: [0, 1]})
-    for wrong in ("0.5", "x sd", -1):
+    for wrong in ("0.5", "x sd", -1, "-1 sd", "nan sd"):
         with pytest.raises(ValueError, match="by must be"):
             Budget(wrong)
 

@@ -54,9 +54,10 @@ class Budget:
     high: float = np.inf
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.by, str) and deviations(self.by) is not None):
-            fix = "Write a number in the column's units, or '0.5 sd'."
-            object.__setattr__(self, "by", check_number("by", self.by, 0, closed="left", fix=fix))
+        share = deviations(self.by) if isinstance(self.by, str) else None
+        number = check_number("by", self.by if share is None else share, 0, closed="left",
+                              fix="Write a number in the column's units, or '0.5 sd'.")
+        object.__setattr__(self, "by", number if share is None else self.by)
         check_number("step", self.step, 0, closed="left")
         check_option("direction", self.direction, DIRECTIONS)
         if not self.low <= self.high:

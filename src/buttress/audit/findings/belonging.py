@@ -32,7 +32,7 @@ def rows_in_groups(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         return
     named = [name for name in table.numeric if WHO.search(name)]
     for name in (*table.identifiers, *named, *table.categorical):
-        codes = texts_of(given_column(table, name, "--groups")).codes
+        codes = texts_of(given_column(table, name, "groups")).codes
         known = np.flatnonzero(codes >= 0)
         if not FEWEST <= len(np.unique(codes[known])) <= len(known) / 2:
             continue
@@ -79,7 +79,7 @@ def rows_with_times(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         return
     for name in (*table.dates, *(name for name in table.numeric if WHEN.search(name))):
         try:
-            when = moments(name, given_column(table, name, "--time"), table)
+            when = moments(name, given_column(table, name, "time"), table)
         except ValueError:  # in a notation that is read by nothing here, or with gaps
             continue
         p = _changes(when, evidence.target, evidence.classifies)

@@ -118,11 +118,11 @@ def set_apart(table: Table, by_groups: str | None, by_time: str | None) -> None:
     Raises ValueError where there is none of that name, no feature is left, or times are missing or no times.
     """
     if by_groups is not None:
-        given = texts_of(given_column(table, by_groups, "--groups"))
+        given = texts_of(given_column(table, by_groups, "groups"))
         alone = given.codes.max() + 1 + np.arange(len(table))  # a row without a group is one
         table.groups = np.unique(np.where(given.codes < 0, alone, given.codes), return_inverse=True)[1].ravel()
     if by_time is not None:
-        table.times = moments(by_time, given_column(table, by_time, "--time"), table)
+        table.times = moments(by_time, given_column(table, by_time, "time"), table)
     for name in (by_groups, by_time):
         table.numeric.pop(name or "", None)
         table.categorical.pop(name or "", None)

@@ -83,6 +83,7 @@ def _start(K: Array, linear: Array, signs: Array, floor: Array, room: Array, cei
     return _Point(x, room, ceiling - x, np.maximum(rest, 0) + delta, np.maximum(-rest, 0) + delta, nu)
 
 
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # beside a constant column of 1e8; None is returned
 def _mehrotra_step(K: Array, linear: Array, signs: Array, at: _Point) -> _Point | None:
     """Take one predictor-corrector step; None if the matrix cannot be factorised or the step is too short."""
     room_below = at.room_below
