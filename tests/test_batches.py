@@ -62,7 +62,7 @@ def assert_equal_classifiers(one, other, X):
 
 
 def regressor(n_landmarks=20):
-    return RobustKernelRegressor(n_landmarks=n_landmarks, n_starts=0, random_state=0)
+    return RobustKernelRegressor(kernel="rbf", n_landmarks=n_landmarks, n_starts=0, random_state=0)
 
 
 def assert_equal_models(one, other, X):

@@ -91,7 +91,7 @@ def test_columns_that_say_nothing_lose_weight_and_the_error_falls():
     wrong = np.arange(240) % 5 == 0
     y[wrong] += np.random.default_rng(0).choice([-3, 3], wrong.sum())
     fresh, _, truth = of_two(400, 12, 2)
-    plain = RobustKernelRegressor(random_state=0).fit(rows, y)
+    plain = RobustKernelRegressor(kernel="rbf", random_state=0).fit(rows, y)
     model = RobustKernelRegressor(kernel="columns", random_state=0).fit(rows, y)
     assert model.column_weights_[:2].min() > 1.5 * model.column_weights_[2:].max()
     assert error_of(model, fresh, truth) < 0.8 * error_of(plain, fresh, truth)
@@ -159,7 +159,7 @@ def test_many_rows_learn_on_landmarks_and_repeated_rows_as_weights():
 @FAR
 def test_a_fit_cut_short_by_time_has_equal_weights_and_one_interrupted_keeps_the_first_fit(monkeypatch):
     rows, y, _ = of_two(100, 4, 8)
-    plain = RobustKernelRegressor(random_state=0).fit(rows, y)
+    plain = RobustKernelRegressor(kernel="rbf", random_state=0).fit(rows, y)
     monkeypatch.setattr("buttress.robust.kernel_regressor.learned_columns", interrupt)
     with pytest.warns(UserWarning, match="equal weights of columns"):
         model = RobustKernelRegressor(kernel="columns", random_state=0).fit(rows, y)
@@ -182,3 +182,16 @@ def interrupt(*args, **kwargs):
 def test_what_has_no_columns_to_learn_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_auto_learns_columns_of_dense_rows_unless_gamma_is_chosen():
+    rows, y, _ = of_two(60, 3, 9)
+    auto = RobustKernelRegressor(random_state=0).fit(rows, y)
+    columns = RobustKernelRegressor(kernel="columns", random_state=0).fit(rows, y)
+    np.testing.assert_array_equal(auto.predict(rows), columns.predict(rows))
+    np.testing.assert_array_equal(auto.column_weights_, columns.column_weights_)
+    for given, X in (({}, csr_matrix(rows)), ({"gamma": 0.3}, rows), ({"gamma": 0.3}, csr_matrix(rows))):
+        auto, rbf = (RobustKernelRegressor(kernel=kernel, random_state=0, **given).fit(X, y)
+                     for kernel in ("auto", "rbf"))
+        np.testing.assert_array_equal(auto.predict(X), rbf.predict(X))
+        assert auto.column_weights_ is None

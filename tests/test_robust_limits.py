@@ -63,10 +63,10 @@ def test_an_interrupt_leaves_a_model_of_the_rows_found(model, place, name, says,
 
 
 def test_an_interrupt_of_the_guard_leaves_the_robust_fit(monkeypatch):
-    whole = RobustKernelRegressor(random_state=0).fit(X, Y)
+    whole = RobustKernelRegressor(kernel="rbf", random_state=0).fit(X, Y)
     interrupt(monkeypatch, regression_fit, "_explained")
     with pytest.warns(InterruptedWarning, match="The robust fit stays"):
-        model = RobustKernelRegressor(random_state=0).fit(X, Y)
+        model = RobustKernelRegressor(kernel="rbf", random_state=0).fit(X, Y)
     assert not whole.clean_
     np.testing.assert_array_equal(model.predict(X), whole.predict(X))
 
@@ -144,7 +144,7 @@ def test_time_that_is_up_is_told_and_leaves_a_model(model, y):
         clone(model).set_params(max_time=0).fit(X, y)
 
 
-@pytest.mark.parametrize("model", [RobustKernelRegressor(alpha=1.0), RobustLinearRegressor()], ids=named)
+@pytest.mark.parametrize("model", [RobustKernelRegressor(kernel="rbf", alpha=1.0), RobustLinearRegressor()], ids=named)
 def test_a_fit_that_leaves_nothing_out_says_nothing_of_time(model):
     clone(model).set_params(contamination=0, max_time=1e-9).fit(X, Y)  # any warning is an error
 

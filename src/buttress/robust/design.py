@@ -135,22 +135,27 @@ def default_kernel(estimator: Any, X: Any) -> Kernel:
     Corrupt rows affect errors, likelihoods and moments of X, so none of these can choose a width. The mean of several
     kernels loses little accuracy where a single width would be enough.
     """
-    learned = learns_columns(estimator)
+    learned = learns_columns(estimator, X)
     if learned and issparse(X):
         raise ValueError("kernel='columns' learns a weight a column of dense X. Got a sparse X. Use X.toarray(), or "
                          "kernel='rbf'.")
     if isinstance(estimator.kernel, str) and estimator.kernel == "columns" and not learned:
         raise ValueError("kernel='columns' learns its weights from targets that are numbers: it is of "
                          f"RobustKernelRegressor. Use kernel='rbf' in {type(estimator).__name__}.")
-    rbf = learned or (isinstance(estimator.kernel, str) and estimator.kernel == "rbf")
+    named = isinstance(estimator.kernel, str) and is_regressor(estimator)
+    chosen = named and estimator.kernel in ("auto", "columns")
+    rbf = chosen or (isinstance(estimator.kernel, str) and estimator.kernel == "rbf")
     if rbf and estimator.gamma == "auto":
         return MultiscaleRBF([width / _ordinary_length(X) for width in DESIGN.widths])
-    return as_kernel("rbf", gamma=estimator.gamma) if learned else fitted_kernel(estimator, X)
+    return as_kernel("rbf", gamma=estimator.gamma) if chosen else fitted_kernel(estimator, X)
 
 
-def learns_columns(estimator: Any) -> bool:
-    """Say whether a regressor's kernel is one that learns a weight a column."""
-    return is_regressor(estimator) and isinstance(estimator.kernel, str) and estimator.kernel == "columns"
+def learns_columns(estimator: Any, X: Any) -> bool:
+    """Say whether a regressor learns a weight for each column of X: with kernel "auto" unless gamma was chosen."""
+    if not is_regressor(estimator) or not isinstance(estimator.kernel, str):
+        return False
+    auto = estimator.kernel == "auto" and estimator.gamma == "auto" and not issparse(X)
+    return auto or estimator.kernel == "columns"
 
 
 def _ordinary_length(X: Any) -> float:

@@ -15,7 +15,7 @@ from buttress._rows import drawn_rows
 from buttress._state import Attribute, Later, State
 from buttress._types import Labels
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
-from buttress.kernels import Combination, Linear, Radial, Stretched
+from buttress.kernels import Combination, KernelLike, Linear, Radial, Stretched
 from buttress.robust.design import Design, Regime, Setting, fit_setting, given, learns_columns
 from buttress.robust.judged import (
     Found,
@@ -57,8 +57,9 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
         Where rows are much shorter than that (pixels in [0, 1], counts of words), the median of their squared
         lengths stands for d. ``kernel="columns"``, of dense X, is the RBF kernel with a weight for each column, plus a
         linear kernel. Both are learned by the gradient of the leave-one-out error of the rows as they are believed,
-        on at most 1,000 of them; the fit is then made again, and kept where its law makes left-out rows likelier. Where
-        good rows differ much in noise it takes more of them as corrupt than ``"rbf"`` does, and intervals cover less.
+        on at most 1,000 of them; the fit is then made again, and kept where its law makes left-out rows likelier.
+        ``"auto"``, the default, is ``"columns"`` for dense X where gamma is ``"auto"``, else ``"rbf"``, which takes
+        about half of the time.
     n_starts : int, default=6
         Random starts of the search, next to five fixed ones.
     n_landmarks : "auto" or int, default="auto"
@@ -97,7 +98,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
         Attribute("loo_sigma_", "real", "n_rows", "The same in standard deviations to be expected of it."),
         Attribute("column_weights_", "positive", "n_features or none",
                   "What the squared differences of each column count in r^2, relative to kernel=\"rbf\": all 1 where "
-                  "learning them gained nothing. None for other kernels than \"columns\"."),
+                  "learning them gained nothing. None where none are learned."),
         Attribute("intercept_", "finite"),
         Attribute("expansion_", "part", of="KernelExpansion", shares="n_features",
                   meaning="The prediction as a function of rows, for attacks."),
@@ -107,6 +108,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
 
     contamination_interval_: ClassVar[Any] = Later()
 
+    kernel: KernelLike = "auto"
     n_starts: int = 6
     max_iter: int = 40
 
@@ -137,7 +139,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
                                   budget)
             found = robust_fit(task)
             self.column_weights_ = None
-            if learns_columns(self):
+            if learns_columns(self, setting.X):
                 task, found, self.column_weights_ = with_columns(task, found, setting, hear)
                 design = task.design
             held = held_out_fits(task, found)
@@ -194,7 +196,8 @@ def under_learned_columns(
     weights, linear = learned_columns(X, task.y[used], found.weight[used], kernel, linear=linear, alpha=found.alpha,
                                       alphas=(grid[0], grid[-1]))
     stretched = Combination([Stretched(kernel, np.sqrt(weights)), Linear()], [1.0, linear])
-    again = replace(task, design=replace(setting, kernel=stretched).design())
+    limits = replace(task.limits, share=0.0) if found.clean else task.limits
+    again = replace(task, design=replace(setting, kernel=stretched).design(), limits=limits)
     hear(again.design)
     other = robust_fit(again)
     if not other.known.likelihood > found.known.likelihood:
