@@ -375,10 +375,11 @@ def test_plain_fit_that_stays_has_the_ridge_of_least_absolute_error():
     rng = np.random.default_rng(2)
     X = rng.uniform(-3, 3, (60, 1))
     y = np.sin(2 * X[:, 0]) + 0.3 * rng.standard_t(3, 60)
-    model = RobustKernelRegressor(random_state=0).fit(X, y)
-    left = [RobustKernelRegressor(contamination=0, alpha=alpha).fit(X, y).loo_residual_ for alpha in MIXTURE.ridges]
+    model = RobustKernelRegressor(kernel="rbf", random_state=0).fit(X, y)
+    told = RobustKernelRegressor(kernel="rbf", contamination=0)
+    left = [clone(told).set_params(alpha=alpha).fit(X, y).loo_residual_ for alpha in MIXTURE.ridges]
     assert model.clean_
     assert model.alpha_ == pytest.approx(MIXTURE.ridges[np.argmin([np.abs(r).sum() for r in left])])
-    squares = RobustKernelRegressor(contamination=0).fit(X, y)
+    squares = told.fit(X, y)
     assert squares.alpha_ == pytest.approx(MIXTURE.ridges[np.argmin([r @ r for r in left])])
     assert squares.alpha_ > model.alpha_  # a few large residuals ask for more

@@ -26,7 +26,7 @@ from buttress.robust.judged import (
     warn_of_misleading,
 )
 from buttress.robust.kernel_machine import RobustKernelMachine
-from buttress.robust.regression_fit import RegressionTask, place_explains, robust_fit
+from buttress.robust.regression_fit import RegressionTask, place_explains, robust_fit, unsuspecting_fit
 from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.residual_law import Limits
 from buttress.solvers.contamination.share_interval import residual_shares
@@ -57,9 +57,9 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
         Where rows are much shorter than that (pixels in [0, 1], counts of words), the median of their squared
         lengths stands for d. ``kernel="columns"``, of dense X, is the RBF kernel with a weight for each column, plus a
         linear kernel. Both are learned by the gradient of the leave-one-out error of the rows as they are believed,
-        on at most 1,000 of them; the fit is then made again, and kept where its law makes left-out rows likelier.
-        ``"auto"``, the default, is ``"columns"`` for dense X where gamma is ``"auto"``, else ``"rbf"``, which takes
-        about half of the time.
+        on at most 1,000 of them; the fit is then made again (with no corrupt rows where the first one took none as
+        corrupt), and kept where its law makes left-out rows likelier. ``"auto"`` is ``"columns"`` for dense X where
+        gamma is ``"auto"``, else ``"rbf"``, which takes about half of the time.
     n_starts : int, default=6
         Random starts of the search, next to five fixed ones.
     n_landmarks : "auto" or int, default="auto"
@@ -183,7 +183,8 @@ def under_learned_columns(
 ) -> tuple[RegressionTask, Found, Array]:
     """Return the task and the fit under a kernel of learned columns, and their weights (d,).
 
-    They are learned from the rows as ``found`` believes them, and all else is then done again. Where the law explains
+    They are learned from the rows as ``found`` believes them, and all else is then done again; but where it took none
+    as corrupt, none is: what noise remains under better columns is too easily taken for that. Where the law explains
     left-out rows no better afterwards, the fit stays and all weights are 1.
     """
     used = np.flatnonzero(found.weight > COLUMNS.least_weight)
@@ -196,10 +197,9 @@ def under_learned_columns(
     weights, linear = learned_columns(X, task.y[used], found.weight[used], kernel, linear=linear, alpha=found.alpha,
                                       alphas=(grid[0], grid[-1]))
     stretched = Combination([Stretched(kernel, np.sqrt(weights)), Linear()], [1.0, linear])
-    limits = replace(task.limits, share=0.0) if found.clean else task.limits
-    again = replace(task, design=replace(setting, kernel=stretched).design(), limits=limits)
+    again = replace(task, design=replace(setting, kernel=stretched).design())
     hear(again.design)
-    other = robust_fit(again)
+    other = unsuspecting_fit(again, power=1) if found.clean else robust_fit(again)
     if not other.known.likelihood > found.known.likelihood:
         return task, found, np.ones(setting.X.shape[1])
     return again, replace(other, n_iter=found.n_iter + other.n_iter), weights

@@ -71,7 +71,7 @@ def robust_fit(task: RegressionTask) -> Found:
     """
     y = task.y
     if task.limits.share == 0 or not y.any():
-        return _without_suspicion(task)
+        return unsuspecting_fit(task, power=2)
     with own_threads():  # the products of the search are small
         start, votes = search(task)
     return task.budget.attempt(
@@ -168,9 +168,9 @@ def place_explains(design: Design, bad: NDArray[np.bool_]) -> bool:
     return bool(fit.loo @ fit.loo < GUARD.unexplained * target @ target)
 
 
-def _without_suspicion(task: RegressionTask) -> Found:
-    """Return kernel ridge regression on all rows."""
-    plain, alpha = _plain(task, task.alpha, power=2)
+def unsuspecting_fit(task: RegressionTask, power: int) -> Found:
+    """Return kernel ridge regression on all rows; an unknown ridge is chosen by this power of left-out errors."""
+    plain, alpha = _plain(task, task.alpha, power)
     return Found(plain, _explained(task, plain, 0.0), 1, alpha, clean=True, votes=plain.weight[None, :] > 0)
 
 
