@@ -56,8 +56,8 @@ def ridge_row(t: Trial, alpha: float = 1.0, rows: Rows = ALL) -> Precomputed:
     return Precomputed(kernel_ridge(t, alpha, rows), t, rows)
 
 
-def default_kernel(t: Trial) -> Kernel | str:
-    """The default kernel of our own regressor, four widths, where the table has the RBF kernel of one."""
+def our_kernel(t: Trial) -> Kernel | str:
+    """Our kernel of four widths where the table has the RBF kernel of one."""
     return "rbf" if isinstance(t.kernel, RBF) else t.kernel
 
 
@@ -146,7 +146,7 @@ ROWS_1 = present({
     "Subquantile, Nesterov": lambda t: subquantile(t, t.kernel, acceleration="nesterov"),
     "Subquantile, ridge 1": lambda t: subquantile(t, t.kernel, alpha=1.0, step="preconditioned", init="zero",
                                                   max_iter=50),
-    "RobustKernelRegressor, not told": ours("RobustKernelRegressor", kernel=default_kernel),
+    "RobustKernelRegressor, not told": ours("RobustKernelRegressor", kernel=our_kernel),
     "RobustKernelRegressor, one width": ours("RobustKernelRegressor", kernel=lambda t: t.kernel),
     "Oracle": lambda t: ridge_row(t, 1.0, ~t.corrupt),
     "Oracle, best ridge": best_oracle,
