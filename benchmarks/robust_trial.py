@@ -138,19 +138,19 @@ def summary_of_intervals(held):
 
 
 def summary_of_regression(table, named, off):
-    print("\n| corruption | ours | worst | " + " | ".join(w for w in next(iter(table.values())) if w != "ours")
-          + " | good rows named |")
-    for kind, rate in TARGETS:
-        cells = [row for (_, k, r), row in table.items() if (k, r) == (kind, rate)]
-        columns = [f"{geometric([c[w] for c in cells]):.2f}" for w in cells[0] if w != "ours"]
-        ours = [c["ours"] for c in cells]
-        print(f"| {kind}, {rate} | {geometric(ours):.3f} | {max(ours):.2f} | " + " | ".join(columns)
-              + f" | {np.mean(named[kind, rate]):.3f} |")
+    peers = [who for who in next(iter(table.values())) if who != "ours"]
+    print("\n| corruption | ours | worst | " + " | ".join(peers) + " | good rows named |")
     corrupt = [row for (_, kind, _), row in table.items() if kind != "clean"]
-    ours = [row["ours"] for row in corrupt]
+    cells = {f"{kind}, {rate}": [row for (_, k, r), row in table.items() if (k, r) == (kind, rate)]
+             for kind, rate in TARGETS}
+    named = dict(zip(cells, (np.mean(named[each]) for each in TARGETS), strict=True))
+    named["all corrupted"] = np.mean([named[what] for what in cells if not what.startswith("clean")])
+    for what, rows in {**cells, "all corrupted": corrupt}.items():
+        ours = [row["ours"] for row in rows]
+        columns = [f"{geometric([row[who] for row in rows]):.2f}" for who in peers]
+        print(f"| {what} | {geometric(ours):.3f} | {max(ours):.2f} | {' | '.join(columns)} | {named[what]:.3f} |")
     wins = np.mean([row["ours"] <= min(e for w, e in row.items() if w != "ours") for row in corrupt])
-    print(f"all corrupted cells: {geometric(ours):.3f}, worst {max(ours):.2f}, first in {wins:.0%} of {len(corrupt)}; "
-          f"mean |share - estimate| {np.mean(np.abs(off)):.3f}")
+    print(f"first in {wins:.0%} of {len(corrupt)} corrupted cells; mean |share - estimate| {np.mean(np.abs(off)):.3f}")
 
 
 class ByForests:
