@@ -6,9 +6,20 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 
-from buttress import RobustKernelClassifier, RobustKernelRegressor, load, save
+from buttress import (
+    SVC,
+    SVR,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    RobustKernelClassifier,
+    RobustKernelRegressor,
+    load,
+    save,
+)
 from buttress.kernels import RBF, Cauchy, Linear, MultiscaleRBF, Stretched
 from buttress.solvers.ridge.columns import ColumnError, learned_columns
 from buttress.solvers.ridge.tuning import COLUMNS
@@ -40,6 +51,18 @@ def error_of(model, rows, truth):
 def test_the_gradient_is_that_of_finite_differences(kernel, repeated):
     rows = np.vstack([X, X[:repeated]])
     error = ColumnError.of(rows, np.append(Y, Y[:repeated] + 0.5), np.append(WEIGHTS, WEIGHTS[:repeated]), kernel)
+    assert check_grad(lambda p: error(p)[0], lambda p: error(p)[1], LOGS) < 1e-6
+
+
+@pytest.mark.parametrize("repeated", [0, 8])
+def test_of_several_targets_a_row_squares_are_added_up(repeated):
+    """The objective is a logarithm: exp of twice it, without the prior, is the mean square of each target alone."""
+    rows, u = np.vstack([X, X[:repeated]]), np.append(WEIGHTS, WEIGHTS[:repeated])
+    several = np.stack([np.append(Y, Y[:repeated] + 0.5), np.cos(rows[:, 1]), rows[:, 2] ** 3], axis=1)
+    prior = LOGS[:3] @ LOGS[:3] / (2 * u.sum() * COLUMNS.spread**2)
+    error = ColumnError.of(rows, several, u, RBF(0.4))
+    each = [np.exp(2 * (ColumnError.of(rows, y, u, RBF(0.4))(LOGS)[0] - prior)) for y in several.T]
+    assert error(LOGS)[0] - prior == pytest.approx(np.log(sum(each)) / 2, rel=1e-10)
     assert check_grad(lambda p: error(p)[0], lambda p: error(p)[1], LOGS) < 1e-6
 
 
@@ -160,7 +183,7 @@ def test_many_rows_learn_on_landmarks_and_repeated_rows_as_weights():
 def test_a_fit_cut_short_by_time_has_equal_weights_and_one_interrupted_keeps_the_first_fit(monkeypatch):
     rows, y, _ = of_two(100, 4, 8)
     plain = RobustKernelRegressor(kernel="rbf", random_state=0).fit(rows, y)
-    monkeypatch.setattr("buttress.robust.kernel_regressor.learned_columns", interrupt)
+    monkeypatch.setattr("buttress.robust.kernel_regressor.column_kernel", interrupt)
     with pytest.warns(UserWarning, match="equal weights of columns"):
         model = RobustKernelRegressor(kernel="columns", random_state=0).fit(rows, y)
     assert (model.column_weights_ == 1).all()
@@ -195,3 +218,66 @@ def test_auto_learns_columns_of_dense_rows_unless_gamma_is_chosen():
                      for kernel in ("auto", "rbf"))
         np.testing.assert_array_equal(auto.predict(X), rbf.predict(X))
         assert auto.column_weights_ is None
+
+
+# --- kernel="columns" of the exact machines
+
+
+def told(y):
+    return y > np.median(y)
+
+
+@pytest.mark.parametrize(("model", "target"), [
+    (SVC(), told), (SVC(multi_class="ovr"), lambda y: np.digitize(y, [0, 1])), (NuSVC(), told),
+    (SVR(C=10.0), lambda y: y), (NuSVR(C=10.0), lambda y: y)], ids=["SVC", "one a class", "NuSVC", "SVR", "NuSVR"])
+def test_an_exact_machine_has_the_columns_of_kernel_ridge_on_its_targets(model, target):
+    rows, y, _ = of_two(120, 8, 3)
+    given = target(y)
+    found = clone(model).set_params(kernel="columns").fit(rows, given)
+    stretched, linear = found.expansion_.kernel.kernels
+    w, b = np.square(stretched.scales), found.expansion_.kernel.weights[1]
+    assert isinstance(linear, Linear)
+    assert w[:2].min() > 1.5 * w[2:].max()
+    numbers = given if given.dtype == float else np.eye(len(np.unique(given)))[given.astype(int)]
+    error = ColumnError.of(rows, numbers - numbers.mean(axis=0), np.ones(120), stretched.kernel)
+    ridges = np.log(COLUMNS.ridge) + np.linspace(-6, 6, 121)
+
+    def least(weights, part):
+        return min(error(np.concatenate([np.log(weights), [np.log(part), ridge]]))[0] for ridge in ridges)
+
+    assert least(w, b) < least(np.ones(8), b) - 0.05
+    given_kernel = clone(model).set_params(kernel=found.expansion_.kernel).fit(rows, given)
+    np.testing.assert_allclose(found.decision_function(rows) if hasattr(found, "classes_") else found.predict(rows),
+                               given_kernel.decision_function(rows) if hasattr(found, "classes_")
+                               else given_kernel.predict(rows), rtol=1e-9, atol=1e-9)
+
+
+def test_columns_that_say_nothing_cost_an_svc_and_an_svr_less():
+    rows, y, _ = of_two(240, 12, 1)
+    fresh, value, _ = of_two(1000, 12, 2)
+    for model, target in ((SVC(C="loo"), told), (SVR(C=10.0), lambda y: y)):
+        plain, learned = (clone(model).set_params(kernel=kernel).fit(rows, target(y)) for kernel in ("rbf", "columns"))
+        assert 1 - learned.score(fresh, target(value)) < 0.8 * (1 - plain.score(fresh, target(value)))
+
+
+def test_columns_are_learned_from_the_rows_that_count_and_a_weight_of_two_is_a_row_twice():
+    rows, y, _ = of_two(90, 4, 4)
+    counts = np.repeat([1.0, 2.0], [60, 30])
+    options = {"kernel": "columns", "gamma": 0.3}
+    twice = SVC(**options).fit(np.vstack([rows, rows[60:]]), told(np.append(y, y[60:])))
+    weighted = SVC(**options).fit(rows, told(np.append(y, y[60:]))[:90], sample_weight=counts)
+    scales = [model.expansion_.kernel.kernels[0].scales for model in (twice, weighted)]
+    np.testing.assert_allclose(*scales, rtol=1e-4)
+    extra = np.vstack([rows, rows[:20] + 5])
+    ignored = SVC(**options).fit(extra, told(np.append(y, y[:20])), sample_weight=np.append(np.ones(90), np.zeros(20)))
+    alone = SVC(**options).fit(rows, told(np.append(y, y[:20]))[:90])
+    np.testing.assert_allclose(ignored.decision_function(rows), alone.decision_function(rows), rtol=1e-9)
+
+
+@pytest.mark.parametrize("model", [machine(kernel="columns") for machine in (OneClassSVM, SVC, SVR)], ids=str)
+def test_a_machine_without_targets_or_dense_columns_is_refused(model):
+    rows, y, _ = of_two(30, 3, 5)
+    with pytest.raises(ValueError, match="learns a weight for each column of a dense X"):
+        model.fit(csr_matrix(rows), told(y))
+    with pytest.raises(ValueError, match="gamma"):
+        SVC(kernel="columns", gamma=-1.0).fit(rows, told(y))

@@ -15,7 +15,7 @@ from buttress._rows import drawn_rows
 from buttress._state import Attribute, Later, State
 from buttress._types import Labels
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
-from buttress.kernels import Combination, KernelLike, Linear, Radial, Stretched
+from buttress.kernels import KernelLike, Radial
 from buttress.robust.design import Design, Regime, Setting, fit_setting, given, learns_columns
 from buttress.robust.judged import (
     Found,
@@ -30,7 +30,7 @@ from buttress.robust.regression_fit import RegressionTask, place_explains, robus
 from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.residual_law import Limits
 from buttress.solvers.contamination.share_interval import residual_shares
-from buttress.solvers.ridge.columns import learned_columns
+from buttress.solvers.ridge.columns import column_kernel
 from buttress.solvers.ridge.leave_one_out import Fit
 from buttress.solvers.ridge.tuning import COLUMNS
 from buttress.solvers.run import Budget
@@ -189,15 +189,12 @@ def under_learned_columns(
     """
     used = np.flatnonzero(found.weight > COLUMNS.least_weight)
     used = used[drawn_rows(len(used), COLUMNS.rows)]
-    X = setting.X[used].astype(np.float64, copy=False)
     kernel = setting.kernel
     assert isinstance(kernel, Radial)
-    linear = -COLUMNS.linear * float(kernel.slope(np.zeros(1))[0])
     grid = MIXTURE.ridges * task.design.unit if task.alpha is None else np.array([found.alpha])
-    weights, linear = learned_columns(X, task.y[used], found.weight[used], kernel, linear=linear, alpha=found.alpha,
-                                      alphas=(grid[0], grid[-1]))
-    stretched = Combination([Stretched(kernel, np.sqrt(weights)), Linear()], [1.0, linear])
-    again = replace(task, design=replace(setting, kernel=stretched).design())
+    learned, weights = column_kernel(setting.X[used], task.y[used], found.weight[used], kernel, alpha=found.alpha,
+                                     alphas=(grid[0], grid[-1]))
+    again = replace(task, design=replace(setting, kernel=learned).design())
     hear(again.design)
     other = unsuspecting_fit(again, power=1) if found.clean else robust_fit(again)
     if not other.known.likelihood > found.known.likelihood:

@@ -42,7 +42,9 @@ class SVC(ExactClassifier):
         margin 1/||w|| (weights then say only which rows count).
     kernel : str, kernel object or function, default="rbf"
         A name (see :func:`buttress.kernels.as_kernel`), an object such as ``RBF(0.1)``, ``"precomputed"``, or a
-        function of two arrays (n, d), (m, d) that returns (n, m).
+        function of two arrays (n, d), (m, d) that returns (n, m). ``"columns"``, of dense X, is the RBF kernel with a
+        weight for each column, plus a linear kernel, both learned by the leave-one-out error of kernel ridge on the
+        labels of at most 1,000 rows; ``expansion_.kernel`` holds them.
     degree, gamma, coef0
         Of a kernel given by name, as in scikit-learn; gamma is a number, ``"scale"`` or ``"auto"``, or ``"loo"`` to be
         chosen like C.

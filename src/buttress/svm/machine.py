@@ -13,6 +13,7 @@ from buttress._checks import Array, check_limits, check_number, check_option, ch
 from buttress._dropin import SHRINKING, Shrinking, note_idle
 from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress._proof import PROOF, proof_word
+from buttress._rows import drawn_rows
 from buttress._state import Attribute, one_or_each
 from buttress._types import DenseOrSparse, Labels, MatrixLike, Rows, VectorLike
 from buttress.expansion import KernelExpansion
@@ -26,12 +27,15 @@ from buttress.kernels import (
     Linear,
     Precomputed,
     Radial,
+    as_kernel,
     fitted_kernel,
     is_precomputed,
 )
 from buttress.kernels.choose import check_gram
 from buttress.kernels.points import OnDevice
 from buttress.solvers.qp.solve import SOLVERS, Limits, SVMSolution
+from buttress.solvers.ridge.columns import column_kernel
+from buttress.solvers.ridge.tuning import COLUMNS
 from buttress.svm.indefinite import MACHINE_POLICIES, Settled, settled_on
 from buttress.svm.left_out import LeftOut
 from buttress.svm.task import Training
@@ -127,13 +131,15 @@ class KernelMachine(Shrinking, BaseEstimator):
         return Custom(function)(X, Z)
 
     def _rows_of(
-        self, X: DenseOrSparse, order: Rows, sections: Rows | None = None, weight: Array | None = None
+        self, X: DenseOrSparse, order: Rows, sections: Rows | None = None, weight: Array | None = None,
+        told: tuple[Labels, Array] | None = None
     ) -> tuple[Kernel, Settled, KernelRows]:
         """Return the kernel fitted to X, what is solved with on its rows ``order``, and the cached rows of that.
 
-        Refuses a kernel whose values are beyond float64's reach.
+        ``told`` are the targets of the rows ``order``, numbers or of classes, and their weights (m,). Refuses a kernel
+        whose values are beyond float64's reach.
         """
-        kernel = Precomputed() if hasattr(self, "_objects") else fitted_kernel(self, X, weight)
+        kernel = Precomputed() if hasattr(self, "_objects") else self._kernel_of(X, order, weight, told)
         settled = settled_on(kernel, X, order, self.indefinite)
         with np.errstate(over="ignore", invalid="ignore"):
             largest = np.abs(settled.kernel.diagonal(settled.X)).max()
@@ -144,6 +150,25 @@ class KernelMachine(Shrinking, BaseEstimator):
         known = settled.change is not None  # a matrix then, which is there already
         solved_with = settled.kernel if known else on_device(settled.kernel, settled.X, self.device)
         return kernel, settled, KernelRows(solved_with, settled.X, self.cache_size, real=None, sections=sections)
+
+    def _kernel_of(
+        self, X: DenseOrSparse, order: Rows, weight: Array | None, told: tuple[Labels, Array] | None
+    ) -> Kernel:
+        if not (isinstance(self.kernel, str) and self.kernel == "columns"):
+            return fitted_kernel(self, X, weight)
+        if told is None or issparse(X):
+            raise ValueError("kernel='columns' learns a weight for each column of a dense X from labels or targets. "
+                             "Use kernel='rbf' here, or X.toarray().")
+        rbf = as_kernel("rbf", gamma=self.gamma, X=X, sample_weight=weight)
+        assert isinstance(rbf, Radial)
+        some = drawn_rows(len(order), COLUMNS.rows)
+        numbers = self._numbers(told[0][some])
+        u = told[1][some]
+        return column_kernel(X[order[some]], numbers - np.average(numbers, axis=0, weights=u), u, rbf)[0]
+
+    def _numbers(self, targets: Labels) -> Array:
+        """Return targets as numbers, (m,) or (m, k)."""
+        return np.asarray(targets, dtype=np.float64)
 
     @property
     def coef_(self) -> DenseOrSparse:

@@ -15,7 +15,7 @@ from buttress._checks import Array, check_classes, check_option, warn_user
 from buttress._dropin import Seeded
 from buttress._rows import equal_rows
 from buttress._state import Attribute, Lengths, State
-from buttress._types import MatrixLike, Rows
+from buttress._types import Labels, MatrixLike, Rows
 from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut, pairs_of
 from buttress.certainty.probabilities import Certainty, Probabilities
@@ -95,15 +95,21 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
         weight = given * self.class_weight_[codes]
         order = np.argsort(codes, kind="stable")
         order = order[weight[order] > 0]
-        kernel, settled, shared = self._rows_of(rows, order, self._sections(codes[order]), given)
+        kernel, settled, shared = self._rows_of(rows, order, self._sections(codes[order]), given,
+                                                (codes[order], weight[order]))
         groups = equal_rows(rows, np.where(weight > 0, codes, 0))
         return Training(rows, kernel, order, codes[order], weight[order], groups, settled, shared,
                     step_callback(self, rows, labels, None), self._classes())
 
     def _with_kernel(self, task: Training) -> Training:
         """Return the task with the kernel of these parameters, gamma being a number."""
-        kernel, settled, shared = self._rows_of(task.X, task.order, self._sections(task.codes))
+        kernel, settled, shared = self._rows_of(task.X, task.order, self._sections(task.codes), None,
+                                                (task.codes, task.weight))
         return replace(task, kernel=kernel, settled=settled, rows=shared)
+
+    def _numbers(self, targets: Labels) -> Array:
+        """Return which class each row is of, (m, k) of 0 and 1; (m, 1) of two classes."""
+        return np.eye(len(self.classes_))[targets][:, int(len(self.classes_) == 2):]
 
     def _classes(self) -> Classes:
         return Classes(len(self.classes_), self.multi_class == "ovr")

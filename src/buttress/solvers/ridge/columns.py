@@ -4,9 +4,9 @@
 
     minimise over w, b, alpha   1/2 log(sum_i u_i e_i^2 / m) + sum_k (log w_k)^2 / (2 m t^2),      m = sum_i u_i
 
-e_i is the residual of row i under the fit without it, of row weights u and ridge alpha. The first term is minus the
-likelihood a row of normal residuals, their variance fitted; the second a normal law of spread t of log w_k. Few rows
-thus leave the weights near 1.
+e_i is the residual of row i under the fit without it, of row weights u and ridge alpha; where a row has several
+targets, such as one a class, e_i^2 is summed over them. The first term is minus the likelihood a row of normal
+residuals, their variance fitted; the second a normal law of spread t of log w_k. Few rows thus leave weights near 1.
 
 With A = K + alpha U^-1, P = A^-1 and c = P y the residuals are e_i = c_i / P_ii (Sundararajan & Keerthi, Predictive
 approaches for choosing hyperparameters in Gaussian processes, 2001). So D, the derivative of sum_i u_i e_i^2 in A, is
@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 
 from buttress._checks import Array
 from buttress._rows import equal_rows
-from buttress.kernels import Radial
+from buttress.kernels import Combination, Kernel, Linear, Radial, Stretched
 from buttress.kernels.kernel import Centred
 from buttress.solvers.ridge.leave_one_out import factorised
 from buttress.solvers.ridge.tuning import COLUMNS
@@ -30,7 +30,7 @@ from buttress.solvers.ridge.tuning import COLUMNS
 
 @dataclass(frozen=True)
 class ColumnError:
-    """The objective and its gradient, for rows X (n, d), no two equal, targets y and weights u > 0 (n,).
+    """The objective and its gradient, for rows X (n, d), no two equal, targets y (n, k) and weights u > 0 (n,).
 
     ``within`` is what equal rows add to the sum of squares: they are left out together, and count as their mean.
     """
@@ -44,13 +44,14 @@ class ColumnError:
     @classmethod
     def of(cls, X: Array, y: Array, u: Array, kernel: Radial) -> "ColumnError":
         """Return it for rows of which some may be equal."""
+        y = y.reshape(len(y), -1)
         group = equal_rows(X)
         if group is None:
             return cls(X, y, u, 0.0, kernel)
         first = np.unique(group, return_index=True)[1]
         total = np.bincount(group, u).astype(np.float64)
-        mean = np.bincount(group, u * y) / total
-        return cls(X[first], mean, total, float(u @ (y - mean[group]) ** 2), kernel)
+        mean = np.stack([np.bincount(group, u * column) / total for column in y.T], axis=1)
+        return cls(X[first], mean, total, float(np.sum(u @ (y - mean[group]) ** 2)), kernel)
 
     def __call__(self, logs: Array) -> tuple[float, Array]:
         """Return the objective and its gradient at the logarithms of w (d,), b and alpha in one array."""
@@ -77,26 +78,39 @@ class ColumnError:
         P = np.tril(inverse) + np.tril(inverse, -1).T
         own = np.diagonal(P)
         c = P @ self.y
-        e = c / own
-        cross = np.outer(P @ (self.u * e / own), c)
-        half = P * np.sqrt(2 * self.u * e**2 / own)  # of a product with its own transpose half the entries are computed
-        return float(self.u @ e**2) + self.within, half @ half.T - cross - cross.T
+        e = c / own[:, None]
+        square = self.u * np.sum(e**2, axis=1)
+        cross = (P @ (self.u[:, None] * e / own[:, None])) @ c.T
+        half = P * np.sqrt(2 * square / own)  # of a product with its own transpose half the entries are computed
+        return float(square.sum()) + self.within, half @ half.T - cross - cross.T
+
+
+def column_kernel(
+    X: Array, y: Array, u: Array, kernel: Radial, *, alpha: float = COLUMNS.ridge,
+    alphas: tuple[float, float] | None = None
+) -> tuple[Kernel, Array]:
+    """Return the kernel k above, without F(0), and w (d,), learned from a small b on."""
+    linear = -COLUMNS.linear * float(kernel.slope(np.zeros(1))[0])
+    w, b = learned_columns(X.astype(np.float64, copy=False), y, u, kernel, linear=linear, alpha=alpha, alphas=alphas)
+    return Combination([Stretched(kernel, np.sqrt(w)), Linear()], [1.0, b]), w
 
 
 def learned_columns(
-    X: Array, y: Array, u: Array, kernel: Radial, *, linear: float, alpha: float, alphas: tuple[float, float]
+    X: Array, y: Array, u: Array, kernel: Radial, *, linear: float, alpha: float,
+    alphas: tuple[float, float] | None = None
 ) -> tuple[Array, float]:
     """Return w (d,) and b after a few quasi-Newton steps (L-BFGS) from w = 1, b = ``linear`` and this alpha.
 
-    X is (n, d), y (n,) and u (n,) > 0; alpha stays within ``alphas``. Equal targets leave everything as it is.
+    X is (n, d), y (n,) or (n, k) and u (n,) > 0; alpha stays within ``alphas``, where these are given. Equal
+    targets leave everything as it is.
     """
     error = ColumnError.of(X, y, u, kernel)
     d = X.shape[1]
-    if len(error.u) < 2 or np.ptp(error.y) == 0:
+    if len(error.u) < 2 or not np.ptp(error.y, axis=0).any():
         return np.ones(d), linear
     start = np.concatenate([np.zeros(d), np.log([linear, alpha])])
     span = np.log(COLUMNS.widest)
     bounds = np.stack([start - span, start + span], axis=1)
-    bounds[-1] = np.log(alphas)
+    bounds[-1] = bounds[-1] if alphas is None else np.log(alphas)
     found = minimize(error, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": COLUMNS.steps})
     return np.exp(found.x[:d]), float(np.exp(found.x[d]))
