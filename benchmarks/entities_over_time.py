@@ -147,7 +147,7 @@ TASKS = {"shop": shop_task, "movielens": movielens_task, "chinook": chinook_task
 
 def written_by_hand(task):
     """The features of the set's SQL file, one row a question."""
-    with duckdb.connect() as connection:
+    with duckdb.connect(config={"threads": 1}) as connection:
         for place, (name, frame) in enumerate(task.frames.items()):
             connection.register(name, frame.assign(i=np.arange(len(frame))) if place == 0 else frame)
         found = connection.execute((BY_HAND / f"{task.name}.sql").read_text()).df()
