@@ -280,8 +280,9 @@ def many_lines(n):
 
 def lone(arguments):
     """One target of a noisy line off by so many deviations of the noise: the probability that it is wrong."""
+    print("| rows | fit | 8 | 12 | 16 | 20 | 30 |\n" + "| --- " * 7 + "|")
     for n in (50, 200, 1000):
-        for model in (RobustKernelRegressor, RobustLinearRegressor):
+        for name, model in (("kernel", RobustKernelRegressor), ("linear", RobustLinearRegressor)):
             cells = []
             for far in (8, 12, 16, 20, 30):
                 p = []
@@ -290,8 +291,8 @@ def lone(arguments):
                     X, noise = rng.normal(size=(n, 1)), rng.normal(size=n)
                     noise[5] += far
                     p.append(model(random_state=0).fit(X, 3 * X[:, 0] + 0.1 * noise).outlier_proba_[5])
-                cells.append(f"{far}: p {np.mean(p):.2f}, named {np.mean(np.array(p) > 0.5):.2f}")
-            print(f"{n} rows, {model.__name__}: {'; '.join(cells)}", flush=True)
+                cells.append(f"{np.mean(p):.2f}, {np.mean(np.array(p) > 0.5):.1f}")
+            print(f"| {n:,} | {name} | {' | '.join(cells)} |", flush=True)
 
 
 def small(arguments):
