@@ -65,8 +65,10 @@ def cases(kinds):
 
 
 def accuracy(arguments):
-    """Kernel regression, RBF with gamma = 1/d, "robust" with its default kernel of four widths: test RMSE."""
-    names = ("robust", "rate^", "one_width", "ridge_1", "ridge_loo", "subquantile", "tilted", "oracle")
+    """Kernel regression, RBF with gamma = 1/d, "robust" with its default kernel: test RMSE."""
+    names = ("robust", "its share", "one width", "ridge, alpha=1", "ridge, chosen", "subquantile", "tilted, t=-2",
+             "oracle")
+    print(f"| set | corruption | share | {' | '.join(names)} |\n" + "| --- " * 11 + "|")
     for name in arguments.sets:
         X0, y0 = table(name, arguments.data_dir)
         y0 = (y0 - y0.mean()) / y0.std()
@@ -88,7 +90,9 @@ def accuracy(arguments):
                 ridge = KernelRidge(alpha=1, kernel="rbf", gamma=gamma).fit(X, y).predict(Xt)
                 rows.append([rmse(model.predict(Xt), yt), model.contamination_, rmse(narrow.predict(Xt), yt),
                              rmse(ridge, yt), rmse(plain.predict(Xt), yt), *found, min(oracle)])
-            show(f"{name} {kind} {rate:g}", names, rows)
+            mean, deviation = np.mean(rows, axis=0), np.std(rows, axis=0)
+            cells = [f"{mean[0]:.3f} ({deviation[0]:.2f})", f"{mean[1]:.2f}", *(f"{value:.3f}" for value in mean[2:])]
+            print(f"| {name} | {kind} | {rate:g} | {' | '.join(cells)} |", flush=True)
 
 
 def linear(arguments):
