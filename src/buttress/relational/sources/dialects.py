@@ -14,7 +14,7 @@ class Dialect:
     ``mark`` quotes identifiers; ``double`` is the 64-bit float; ``random`` gives a number in [0, 1); ``backslash``
     says that text literals escape by a backslash; ``type_of`` gives the type of a value as text, and ``quantile``
     that quantile of numbers, between two of them by interpolation. ``moment`` makes of a date or time the
-    microseconds since 1970 and fails at infinity, ``array`` makes of numbers an array, which is ordered by the
+    microseconds since 1970 and fails at infinity, ``array`` makes of numbers one value, which is ordered by the
     first, then by the second, and ``item`` reads one of them. ``local`` is a date and time without a time zone,
     ``instant`` one with it. ``keeps_order`` says that rows come out of a join in the order in which they went in.
     ``hashed`` makes of values a whole number of 64 bits, mixed once more so that sums of several tell rows apart.
@@ -29,7 +29,7 @@ class Dialect:
     type_of: str = "typeof({})"
     quantile: str = "quantile_cont({1}, {0})"
     moment: str = "CAST(CASE WHEN isinf({0}) THEN error('a date is infinity') ELSE epoch_us({0}) END AS DOUBLE)"
-    array: str = "[{}]"
+    array: str = "row({})"
     item: str = "({})[{}]"
     split: str = "string_split({}, '{}')"
     local: str = "TIMESTAMP"
