@@ -270,14 +270,13 @@ def test_one_entity_is_looked_up_by_its_key(postgres, monkeypatch):
                 [("asked.cust", "ones.cust"), ("ones.no", "more.no")], as_of="asked.at")
     made = EntityFeatures(join, ("count", "sum:30", "distinct", "since_last"), missing="nan", engine="sql").fit(rows)
     plans = []
-    select = Place.select
+    select_into = Place.select_into
 
-    def explained(self, statement):
-        if statement.startswith("WITH"):
-            plans.extend(row[0] for row in select(self, f"EXPLAIN {statement}"))
-        return select(self, statement)
+    def explained(self, out, statement, arrays):
+        plans.extend(row[0] for row in self.select(f"EXPLAIN {statement}"))
+        select_into(self, out, statement, arrays)
 
-    monkeypatch.setattr(Place, "select", explained)
+    monkeypatch.setattr(Place, "select_into", explained)
     try:
         reader.rollback()
         reader.execute("SELECT set_config('enable_nestloop', 'off', true)")

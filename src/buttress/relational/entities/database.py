@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buttress._checks import LARGEST, Array
 from buttress.relational.declare import Join, Table
@@ -18,9 +20,9 @@ from buttress.relational.entities.text import Path, Place, SqlTable
 from buttress.relational.entities.words import DAY
 from buttress.relational.plan.keys import check_exact, check_kinds, combine, encode, largest
 from buttress.relational.plan.plan import Index
-from buttress.relational.sources.columns import Column
+from buttress.relational.sources.columns import Column, make_column
 from buttress.relational.sources.databases import Item, failing, pinned_tables, postgres_cursor
-from buttress.relational.sources.dialects import POSTGRES, SPARK, Dialect
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, Dialect
 from buttress.relational.sql.plan import column_sample, home_of, typed_sample
 from buttress.relational.sql.text import as_number
 
@@ -135,16 +137,17 @@ class InDatabase:
     def values(self, features: Sequence[Feature], centers: Mapping[str, float]) -> Array:
         """Return the features' values, shape (n, n_features), NaN where an entity has no row with a value."""
         n = len(next(iter(self.asked.values())).null)
-        out = np.zeros((n, len(features)))
         paths = paths_of(self.join, self.paths, features, centers, self.place, self.day, self._paired)
         if not paths:
-            return out
-        there = [j for j, feature in enumerate(features) if (feature.table, feature.per) in paths]
-        chosen = ["a.i", *(expression(features[j], paths[features[j].table, features[j].per]) for j in there)]
+            return np.zeros((n, len(features)))
+        chosen = [expression(feature, paths[feature.table, feature.per]) if (feature.table, feature.per) in paths
+                  else "NULL" for feature in features]
         divided = self._blocks(list(paths.values()), n)
+        if len(divided) == 1:
+            return self._ask(paths.values(), chosen, divided[0], few=n <= FEW)
+        out = np.zeros((n, len(features)))
         for here in divided:
-            found = self._ask(paths.values(), chosen, here, few=len(here) <= FEW or len(divided) > 1)
-            out[here[found[:, 0].astype(np.intp)][:, None], np.array(there)] = found[:, 1:]
+            out[here] = self._ask(paths.values(), chosen, here, few=True)
         return out
 
     def seen(self) -> dict[str, Array]:
@@ -173,11 +176,10 @@ class InDatabase:
         paths = [Path(hops, [f"a{self.keys.index(key)}" for key in hops[0].above], [ROWS, HASHES], [],
                       replace(place, tables=tables), self.join.date is not None, self.day, few=few, latest=True)
                  for hops in self.paths.values()]
-        chosen = ["a.i", *(part for path in paths for part in (
-            f"f{path.t}.s0", *(f"MOD(f{path.t}.s1, {modulus})" for modulus in MODULI)))]
-        found = asked._ask(paths, chosen, np.arange(len(first)), few=few)
-        found = np.nan_to_num(found[np.argsort(found[:, 0])], nan=-1)[which]
-        return {self.join.tables[path.number].name: np.column_stack([found[:, 3 * j + 1 : 3 * j + 4], date])
+        chosen = [part for path in paths for part in (
+            f"f{path.t}.s0", *(f"MOD(f{path.t}.s1, {modulus})" for modulus in MODULI))]
+        found = np.nan_to_num(asked._ask(paths, chosen, np.arange(len(first)), few=few), nan=-1)[which]
+        return {self.join.tables[path.number].name: np.column_stack([found[:, 3 * j : 3 * j + 3], date])
                 for j, path in enumerate(paths)}
 
     def some(self, rows: Index) -> "InDatabase":
@@ -190,11 +192,12 @@ class InDatabase:
 
     def _ask(self, paths: Iterable[Path], chosen: Sequence[str], here: Index, few: bool) -> Array:
         """Return what is chosen for some entities, a row each; NULL is NaN. ``few`` reads no rows but theirs."""
-        parts, select = whole(self._asked_rows(here), [replace(path, few=few) for path in paths], chosen,
-                              self.place.prefix)
+        asked, arrays = self._asked_rows(here)
+        parts, select = whole(asked, [replace(path, few=few) for path in paths], ["a.i", *chosen], self.place.prefix)
+        out = np.empty((len(here), len(chosen)))
         with self._by_index(len(here) <= FEW):
-            rows = self.place.select(f"WITH {', '.join(parts)} {select}")
-        return np.array([[np.nan if value is None else float(value) for value in row] for row in rows])
+            self.place.select_into(out, f"WITH {', '.join(parts)} {select}", arrays)
+        return out
 
     def _blocks(self, paths: Sequence[Path], n: int) -> list[Index]:
         """Return the entities in blocks: rows limited in time, with those that lead there, are made of one at a time.
@@ -204,9 +207,8 @@ class InDatabase:
                  if any(path.time_of(hop.child) for hop in path.hops[1:])}
         if not pairs:
             return [everything]
-        found = self._ask(pairs.values(), ["a.i", *(f"f{path.t}.s0" for path in pairs.values())], everything, n <= FEW)
-        sizes = np.zeros(n)
-        sizes[found[:, 0].astype(np.intp)] = np.nansum(found[:, 1:], axis=1)
+        sizes = np.nansum(self._ask(pairs.values(), [f"f{path.t}.s0" for path in pairs.values()], everything, n <= FEW),
+                          axis=1)
         if sizes.sum() <= PAIRS:
             return [everything]
         counts = [self.place.select(f"SELECT COUNT(*) FROM {table.item} b")[0][0]
@@ -244,19 +246,25 @@ class InDatabase:
                 if not self.place.connection.closed:
                     cursor.execute("ROLLBACK TO SAVEPOINT buttress_few")
 
-    def _asked_rows(self, here: Index) -> str:
-        """Return the SELECT of some entities: i, their number among these, keys a0, a1, ... and time t."""
+    def _asked_rows(self, here: Index) -> tuple[str, dict[str, NDArray[Any]]]:
+        """Return the SELECT of some entities: i, their number among these, keys a0, a1, ... and time t.
+
+        DuckDB reads them from arrays, which are returned too, and other databases from the text.
+        """
         dialect = self.place.dialect
-        columns: list[list[str | None]] = [[str(i) for i in range(len(here))]]
-        chosen = ["CAST(v0 AS BIGINT) AS i"]
-        for j, name in enumerate(self.keys):
-            texts, kind = _texts(self.asked[name], dialect, name)
-            columns.append([texts[i] for i in here])
-            chosen.append(f"CAST(v{j + 1} AS {kind}) AS a{j}")
-        if self.as_of is not None:
-            columns.append([repr(float(value)) for value in self.as_of[here]])
-            chosen.append(f"CAST(v{len(columns) - 1} AS {dialect.double}) AS t")
-        return f"SELECT {', '.join(chosen)} FROM ({dialect.listed(columns)}) v"
+        some = self.some(here)
+        columns = {"i": make_column(np.arange(len(here)))}
+        columns |= {f"a{j}": some.asked[name] for j, name in enumerate(self.keys)}
+        if some.as_of is not None:
+            columns["t"] = make_column(some.as_of)
+        kinds = [_kind(column, dialect, name) for column, name in zip(columns.values(), ["i", *self.keys, "t"])]
+        chosen = ", ".join(f"CAST(v{j} AS {kind}) AS {name}" for j, (name, kind) in enumerate(zip(columns, kinds)))
+        if dialect is not DUCKDB:
+            return f"SELECT {chosen} FROM ({dialect.listed([_texts(column) for column in columns.values()])}) v", {}
+        read = ", ".join(f"CASE WHEN n{j} THEN NULL ELSE v{j} END AS v{j}" for j in range(len(columns)))
+        arrays = {f"v{j}": _values(column) for j, column in enumerate(columns.values())}
+        arrays |= {f"n{j}": column.null for j, column in enumerate(columns.values())}
+        return f"SELECT {chosen} FROM (SELECT {read} FROM {self.place.given}) v", arrays
 
     def _check_keys(self) -> None:
         samples = [self.asked if t == self.join.root else self.place.samples[t] for t in range(len(self.join.tables))]
@@ -275,23 +283,34 @@ class InDatabase:
         return float(self.place.select(f"SELECT MAX(ABS({key})) FROM {self.place.tables[t].item} b")[0][0] or 0)
 
 
-def _texts(column: Column, dialect: Dialect, name: str) -> tuple[list[str | None], str]:
-    """Return keys as text, None for NULL, and the SQL type that they are cast to."""
+def _kind(column: Column, dialect: Dialect, name: str) -> str:
+    """Return the SQL type that a column of X is sent as; ValueError for what cannot be."""
     kind = column.values.dtype.kind
     if kind == "M":
         if (column.values.astype("datetime64[us]") != column.values)[~column.null].any():
             raise ValueError(f"Key {name!r} of X holds times finer than a microsecond, which databases do not tell "
                              "apart. Round them, or use engine='memory'.")
-        moments = [None if absent else str(value).replace("T", " ") + ("+00:00" if column.zoned else "")
-                   for value, absent in zip(column.values.astype("datetime64[us]"), column.null)]
-        return moments, dialect.instant if column.zoned else dialect.local
+        return dialect.instant if column.zoned else dialect.local
     if column.kind not in ("number", "text"):
         raise ValueError(f"Key {name!r} of X holds {column.kind}, which cannot be sent to a database. Use "
                          "engine='memory'.")
     types = {"b": "BOOLEAN", "i": "BIGINT", "u": "DECIMAL(20, 0)", "f": dialect.double}
-    texts = [None if absent else repr(value) if kind == "f" else str(value)
-             for value, absent in zip(column.values.tolist(), column.null)]
-    return texts, types.get(kind, dialect.text_type)
+    return types.get(kind, dialect.text_type)
+
+
+def _texts(column: Column) -> list[str | None]:
+    """Return values as text that reads back as the same, None for NULL."""
+    if column.values.dtype.kind == "M":
+        return [None if absent else str(value).replace("T", " ") + ("+00:00" if column.zoned else "")
+                for value, absent in zip(column.values.astype("datetime64[us]"), column.null)]
+    write = repr if column.values.dtype.kind == "f" else str
+    return [None if absent else write(value) for value, absent in zip(column.values.tolist(), column.null)]
+
+
+def _values(column: Column) -> NDArray[Any]:
+    """Return values as an array that DuckDB reads as they are, whatever stands where they are NULL."""
+    dtype = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}.get(column.values.dtype.kind)
+    return column.values.astype(dtype) if dtype else np.array([text or "" for text in _texts(column)], dtype=object)
 
 
 def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature],

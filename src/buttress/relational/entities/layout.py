@@ -13,7 +13,7 @@ HELD = {"asked": "the rows that features are for: keys a0, a1, ..., and their da
         "e": "these rows and the dates that are asked for, in one list",
         "n": "the same; seg counts dates back from the latest to the first that sees a row",
         "g": "statistics of {table} between two dates of a key",
-        "p": "pairs of a row of {table} and a date that sees it; seen counts rows before the date, c to a row's time",
+        "p": "pairs of a row of {table} and a date that sees it; later counts rows of the key between the two",
         "f": "statistics of {table} of all rows that a date of a key sees, and b0, ... in windows before it",
         "c": "rows of {table}; c counts those of a key up to the time of a row",
         "b": "statistics b0, b1, ... of {table} in windows before each date of a key"}

@@ -45,19 +45,18 @@ def _dates(path: Path, keys: Sequence[str]) -> str:
 def _for_each_date(path: Path, keys: Sequence[str]) -> list[str]:
     """Return the expressions from rows with a time to f<number>, with windows b0, b1, ..., by pairs of row and date.
 
-    Of a pair, seen counts the rows of its key before the date, and c those up to the time of the row.
+    Of a pair, later counts the rows of its key after the row and before the date.
     """
     t = path.t
     our = path.place.prefix
     dates = [*(f"f.{key}" for key in keys), "f.t"]
     chosen = [*dates[:-1], "f.t AS due", "w.t", *(f"w.{name}" for name in path.held)]
     if path.of_latest:
-        count = f"SUM({path.of_rows[0]}) OVER (PARTITION BY {', '.join(dates)}"
-        chosen += [f"{count}) AS seen", f"{count} ORDER BY {_up(path)}) AS c"]
+        chosen.append(f"{_later(path, ', '.join(dates))} AS later")
     same = " AND ".join(f"w.{key} = f.{key}" for key in keys)
     found = [f"{AGGREGATE[s.merge]}({value}) AS {name}"
              for s, value, name in zip(path.statistics, path.of_rows, path.names)]
-    inside = _windowed(path, _tests(path, "w.due", "w.seen"), "w.due")
+    inside = _windowed(path, _tests(path, "w.due", "w.later"), "w.due")
     by = ", ".join([*keys, "due"])
     return [
         f"{our}p{t} AS (SELECT {', '.join(chosen)} FROM {_dates(path, keys)} f JOIN {our}r{t} w ON {same} "
@@ -115,27 +114,37 @@ def _in_windows(path: Path, keys: Sequence[str]) -> list[str]:
     t = path.t
     our = path.place.prefix
     listed = ", ".join(keys)
-    tests = _tests(path, "f.t", "f.s0")
+    tests = _tests(path, "f.t", "f.s0 - w.c")
     near = " OR ".join(tests.values())
     same = " AND ".join(f"w.{key} = f.{key}" for key in keys)
     by = ", ".join([*(f"f.{key}" for key in keys), "f.t"])
-    counted = [f"{our}c{t} AS (SELECT w.*, SUM({path.of_rows[0]}) OVER (PARTITION BY {listed} ORDER BY {_up(path)}) "
-               f"AS c FROM {our}w{t} w)" for _ in range(path.of_latest)]
+    counted = [f"{our}c{t} AS (SELECT w.*, SUM({path.of_rows[0]}) OVER (PARTITION BY {listed} ORDER BY "
+               f"{', '.join(_up(path))}) AS c FROM {our}w{t} w)" for _ in range(path.of_latest)]
     chosen = ", ".join([by, *_windowed(path, tests, "f.t")])
     return [*counted, f"{our}b{t} AS (SELECT {chosen} FROM {our}f{t} f JOIN {our}{'c' if counted else 'w'}{t} w ON "
                       f"{same} AND w.t < f.t AND ({near}) GROUP BY {by})"]
 
 
-def _up(path: Path) -> str:
+def _up(path: Path) -> list[str]:
     """Return what orders the rows w of a key."""
-    return ", ".join(["w.t", *(f"w.{name}" for name in path.carried)])
+    return ["w.t", *(f"w.{name}" for name in path.carried)]
 
 
-def _tests(path: Path, due: str, seen: str) -> dict[Window, str]:
-    """Return for each window the condition that a row w is in it: before the date ``due`` that sees so many rows."""
+def _later(path: Path, dates: str) -> str:
+    """Return how many rows are later than a row w of the same ``dates``: by its rank, where each row counts once."""
+    up = _up(path)
+    if len(path.hops) == 1:
+        return f"RANK() OVER (PARTITION BY {dates} ORDER BY {', '.join(f'{part} DESC' for part in up)}) - 1"
+    count = f"SUM({path.of_rows[0]}) OVER (PARTITION BY {dates}"
+    return f"{count}) - {count} ORDER BY {', '.join(up)})"
+
+
+def _tests(path: Path, due: str, later: str) -> dict[Window, str]:
+    """Return for each window the condition that a row w is in it: before the date ``due``, with ``later`` rows between.
+    """
     number = path.place.dialect.number
     return {one.window: "1 = 1" if one.window.text == "" else
-            f"w.c > {seen} - {number(one.window.size)}" if one.window.rows else
+            f"{later} < {number(one.window.size)}" if one.window.rows else
             f"w.t >= {due} - {number(one.window.size)}" for one in path.ranged}
 
 

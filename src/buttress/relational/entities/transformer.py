@@ -82,6 +82,9 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         Where tables are aggregated: in this process on their columns in use, or as one SELECT in the database that
         holds them all. "auto" takes the database when these columns exceed ``memory_limit`` megabytes.
     memory_limit : float, default=4000
+        Megabytes that a DuckDB of our own (of files and frames) works in, and spills to disk beyond; your connection
+        keeps its own limit. Beside, ``transform`` holds keys and dates of its rows, and once its answer, 8 bytes a
+        number; the answers of PostgreSQL and Spark also as objects of Python.
 
     Notes
     -----
@@ -139,12 +142,10 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         features = self._features()
         with one_snapshot(self.join.connections):
-            pairs = self.join.check()
+            paths = find_paths(self.join, self.join.check())
             check_held(features, self.join)
-            paths = find_paths(self.join, pairs)
             own = asked_columns(X, self._label_table, list(self.feature_names_in_))
-            aggregates = self._aggregates(paths, own)
-            values = aggregates.values(features, self.centers_)
+            values = self._aggregates(paths, own).values(features, self.centers_)
         return self._filled(self._with_own(features, own, values))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -263,11 +264,8 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
                 raise ValueError(f"Column {column!r} of X (as_of) is NULL in {int(np.isnan(as_of).sum())} rows, so "
                                  "that nothing is known of what was known then. Drop these rows, or give them a date.")
         inside = self.engine == "sql" or (self.engine == "auto" and self._megabytes(paths) > self.memory_limit)
-        made: Aggregates
-        if inside:
-            made = InDatabase(self.join, paths, own, as_of, self._day(own), self.memory_limit)
-        else:
-            made = InProcess(self.join, paths, own, as_of, self._day(own))
+        made = (InDatabase(self.join, paths, own, as_of, self._day(own), self.memory_limit) if inside else
+                InProcess(self.join, paths, own, as_of, self._day(own)))
         if as_of is not None:
             for t, time in ((t, self.join.tables[t].time) for t in paths):
                 if time is not None:
@@ -303,7 +301,9 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         return values
 
     def _filled(self, values: Array) -> Array:
-        return values if self.missing == "nan" else np.where(np.isnan(values), self.fills_, values)
+        if self.missing != "nan":
+            np.copyto(values, self.fills_, where=np.isnan(values))
+        return values
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -18,7 +18,7 @@ class Dialect:
 
     ``mark`` quotes identifiers; ``double`` is the 64-bit float; ``random`` is in [0, 1); ``backslash`` says that it
     escapes in text; ``type_of`` is a value's type as text; ``quantile`` interpolates; ``moment`` makes of a time
-    microseconds since 1970 and fails at infinity; ``array`` holds numbers, ordered by the first, then the second, and
+    microseconds since 1970 and fails at infinity; ``array`` makes of numbers one value, ordered by the first, then the second, and
     ``item`` reads one; ``local`` is a time without a time zone, ``instant`` one with it; ``keeps_order``: rows leave a
     join as they came in; ``hashed`` makes of values a whole number of 64 bits, mixed so that sums tell rows apart.
     """
@@ -32,7 +32,7 @@ class Dialect:
     type_of: str = "typeof({})"
     quantile: str = "quantile_cont({1}, {0})"
     moment: str = "CAST(CASE WHEN isinf({0}) THEN error('a date is infinity') ELSE epoch_us({0}) END AS DOUBLE)"
-    array: str = "[{}]"
+    array: str = "row({})"
     item: str = "({})[{}]"
     split: str = "string_split({}, '{}')"
     local: str = "TIMESTAMP"
