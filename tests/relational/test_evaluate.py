@@ -214,11 +214,10 @@ def test_what_cannot_be_answered_is_refused_with_the_reason():
     with pytest.raises(ValueError, match="left join"):
         evaluate(random_join(0, left=True))
     base = pd.DataFrame({"k": [1, 2], "day": [1.0, 2.0]})
-    dated = Join([Table("a", base), Table("b", base, time="day")], on=[("a.k", "b.k")], as_of="a.day")
-    with pytest.raises(ValueError, match=r"as_of='a\.day'.*cannot be limited so"):  # it counted rows of later days
-        evaluate(dated)
-    with pytest.raises(ValueError, match="cannot be limited so"):
-        score_thresholds(dated, {"b.day": 1.0})
+    dated = Join([Table("a", base), Table("b", base.assign(day=[0.5, 2.0]), time="day")], on=[("a.k", "b.k")],
+                 as_of="a.day")
+    assert evaluate(dated).value == 1  # the other row is of the date itself
+    assert score_thresholds(dated, {"b.day": 1.0})[0].tolist() == [0.5]
     with pytest.raises(ValueError, match=r"over a Join\. Got DataFrame"):
         evaluate(pd.DataFrame({"a": [1.0]}))
     frame = pd.DataFrame({"k": [1, 2], "v": [1.0, None]})

@@ -108,3 +108,19 @@ def check_bag(join: Join, tables: Sequence[int], n_rows: int) -> None:
         names = ", ".join(join.tables[t].name for t in tables)
         raise ValueError(f"The join is cyclic and its cycle ({names}) needs {n_rows:,} rows or more joined beforehand, "
                          f"more than max_bag_rows={join.max_bag_rows}. Raise max_bag_rows or drop a pair from on.")
+
+
+def check_dates(join: Join, n_null: int) -> None:
+    """Refuse rows of the label's table whose date is NULL or NaN."""
+    if n_null:
+        raise ValueError(f"as_of={join.as_of!r} is NULL in {n_null} rows, so that nothing is known of what was known "
+                         "then. Drop these rows, or give them a date.")
+
+
+def check_seen(join: Join, t: int, n_rows: int) -> None:
+    """Refuse a table whose rows, each once for every date that sees it, are more than ``max_bag_rows``."""
+    if n_rows > join.max_bag_rows:
+        raise ValueError(f"as_of={join.as_of!r} takes each row of {join.tables[t].name!r} once for every date that "
+                         f"asks for its key and sees it: {n_rows:,} rows, more than max_bag_rows={join.max_bag_rows}. "
+                         "Raise max_bag_rows, or use EntityFeatures(join), in a shell buttress train, which makes one "
+                         "row of features for each label row.")

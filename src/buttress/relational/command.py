@@ -14,7 +14,7 @@
     table = "public.account"                   # instead of source
     features = ["frequency"]
 
-``time = "column"`` of a table and ``as_of = "loan.date"`` of the join limit what EntityFeatures sees;
+``time = "column"`` of a table and ``as_of = "loan.date"`` of the join limit what each label row is joined to;
 ``order = "column"`` of a table is for its rows of the same time, ``delay = "30d"`` for when they became known.
 """
 

@@ -1,6 +1,7 @@
 """Tables and how they join: the declaration and the checks of its names."""
 
 from collections.abc import Collection, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +36,8 @@ class Table:
     weights : str or None
         A column of non-negative numbers; a row of the join weighs the product of its tables' weights.
     time : str or None
-        A column that says when each row became known, dates or numbers. :class:`EntityFeatures` orders rows by it, and
-        leaves out what a join's ``as_of`` forbids.
+        A column that says when each row became known, dates or numbers. A join's ``as_of`` leaves out rows by it, and
+        :class:`EntityFeatures` orders them.
     order : str or None
         A second column, dates or numbers, that orders rows of the same ``time``: where ``time`` is a day, a number that
         grows within it. NULL is before all else.
@@ -160,12 +161,13 @@ class Join:
         Names of key columns that are equal in every table that has them, as USING in SQL.
     max_bag_rows : int, default=10_000_000
         Most rows a bag of keys may have that is joined beforehand because the join is cyclic; in a database, a group of
-        tables.
+        tables. With ``as_of`` also most rows of a table, each once for every date that asks for its key and sees it.
     as_of : str or None
-        ``"loan.date"``, a column of the label's table: for each of its rows :class:`EntityFeatures` uses only rows
-        whose table's ``time`` is before it. Rows of a table without a ``time`` count as always known. ``"all"`` says
-        that it shall use all rows although tables have a ``time``: a picture as of today, whose features know what came
-        after a label was given.
+        ``"loan.date"``, a column of the label's table: each of its rows is joined only to rows whose table's ``time``,
+        and ``delay``, is before it, and :class:`EntityFeatures` uses only these. Rows of a table without a ``time``
+        count as always known. ``"all"`` says that all rows are meant although tables have a ``time``: a picture as of
+        today, whose features know what came after a label was given. Without one, EntityFeatures refuses tables with
+        a ``time``, and all others take all rows.
 
     Examples
     --------
@@ -227,6 +229,12 @@ class Join:
 
     def __bool__(self) -> bool:
         return True
+
+    def bare(self) -> "Join":
+        """Return the join of the same rows, without features, label and weights."""
+        made = copy(self)
+        made.tables = [Table(t.name, t.source, time=t.time, delay=t.delay) for t in self.tables]
+        return made
 
     def check(self) -> list[Pair]:
         """Check names and columns, asking each source for its columns once; return the pairs, tables as numbers."""

@@ -21,10 +21,10 @@ from buttress.relational.checks import EmptyJoinError
 from buttress.relational.counting.queries import lists_on_grid, root_lists, total_below
 from buttress.relational.counting.rank_oracle import thresholds
 from buttress.relational.counting.semiring import COUNTING, DECLARED, SUM, Semiring, TooManyEntriesError
-from buttress.relational.declare import Join, Table
+from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import assemble, read
-from buttress.relational.plan.shape import refuse_date
+from buttress.relational.plan.times import times_of
 from buttress.relational.query_checks import (
     FACTORS,
     Function,
@@ -114,7 +114,7 @@ def evaluate(
     Raises
     ------
     ValueError
-        For two inequalities, left joins, an ``as_of`` with a date, columns that are not there, NULLs in a named
+        For two inequalities, left joins, columns that are not there, NULLs in a named
         column, functions that do not return one value a row, values outside the semiring, or ``eps`` with another
         ring, form or values below 0.
     MemoryError
@@ -204,20 +204,20 @@ def _check_join(join: object) -> None:
     if not isinstance(join, Join):
         raise ValueError(f"Queries are over a Join. Got {type(join).__name__}. For one table use "
                          "Join([Table(name, source)]).")
-    refuse_date(join)
 
 
 def _read(join: Join, wanted: Sequence[tuple[int, str]]) -> tuple[Plan, list[dict[str, Column]]]:
     """Return the plan of a join's rows, labels and weights aside, and each table's wanted columns (its place, name)."""
-    plain = Join([Table(table.name, table.source) for table in join.tables], join.on, using=join.using,
-                 max_bag_rows=join.max_bag_rows)
+    plain = join.bare()
     pairs = plain.check()
     if any(pair.left for pair in pairs):
         raise ValueError("Queries are over inner joins. Got a left join. Leave out 'left', or add a row for what is "
                          "missing.")
     with one_snapshot(plain.connections):
-        columns = [read(plain, i, pairs, [column for t, column in wanted if t == i]) for i in range(len(plain.tables))]
-    return assemble(plain, pairs, columns, intercept=False), columns
+        times = times_of(plain, join.root)
+        columns = [read(plain, i, pairs, [column for t, column in [*wanted, *times.items()] if t == i])
+                   for i in range(len(plain.tables))]
+    return assemble(plain, pairs, columns, times, intercept=False, root=join.root), columns
 
 
 def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],

@@ -7,7 +7,7 @@ import numpy as np
 from buttress._checks import check_number
 from buttress.relational.counting.margins import FIRST_BINS
 from buttress.relational.counting.schedule import is_exact, schedule
-from buttress.relational.declare import Join, Table
+from buttress.relational.declare import Join
 from buttress.relational.memory import needed_megabytes, streamed_megabytes
 from buttress.relational.parameters import Parameters
 from buttress.relational.plan.plan import Plan
@@ -48,9 +48,7 @@ def explain(join: Join, memory_limit: float = 4000) -> Explanation:
     """
     check_number("memory_limit", memory_limit, 0)
     pairs = join.check()
-    keyed = Join([Table(table.name, table.source) for table in join.tables], join.on, using=join.using,
-                 max_bag_rows=join.max_bag_rows)
-    plan = prepare(keyed, root=join.root)
+    plan = prepare(join.bare(), root=join.root)
     names = ["+".join([plan.tables[t].name for t, _ in node.members] or [f"keys {', '.join(node.bound)}"])
              for node in plan.nodes]
     edges = {name: "exact" if is_exact(plan, i) else "sketched" for i, name in enumerate(names) if i}

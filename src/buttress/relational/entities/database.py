@@ -14,12 +14,12 @@ from buttress.relational.declare import Join, Table
 from buttress.relational.entities.features import HASHES, ROWS, Feature, ranged_of, statistics_of
 from buttress.relational.entities.layout import laid_out
 from buttress.relational.entities.memory import PAIRS
-from buttress.relational.entities.paths import Hop, blocks, delay_of, order_of, root_keys, used
+from buttress.relational.entities.paths import Hop, blocks, order_of, root_keys, used
 from buttress.relational.entities.statement import expression, own_expression, whole
 from buttress.relational.entities.text import Path, Place, SqlTable
-from buttress.relational.entities.words import DAY
 from buttress.relational.plan.keys import check_exact, check_kinds, combine, encode, largest
 from buttress.relational.plan.plan import Index
+from buttress.relational.plan.times import DAY, delay_of
 from buttress.relational.sources.columns import Column, make_column
 from buttress.relational.sources.databases import Item, failing, pinned_tables, postgres_cursor
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, Dialect

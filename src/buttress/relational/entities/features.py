@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.entities.words import WORDS, Window, split, window_of
+from buttress.relational.entities.words import WORDS, split
+from buttress.relational.plan.times import Window, window_of
 
 OF_ONE_ROW = ("mean", "sum", "min", "max", "last")  # functions that are all the value itself, of one row
 

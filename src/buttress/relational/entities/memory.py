@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from buttress._checks import LARGEST, Array
 from buttress.relational.declare import Join
 from buttress.relational.entities.features import Feature, Ranged, Statistic, ranged_of, statistics_of, value_of
-from buttress.relational.entities.paths import Hop, blocks, delay_of, moments, order_of, used
+from buttress.relational.entities.paths import Hop, blocks, order_of, used
 from buttress.relational.entities.ranges import MERGE, NEUTRAL, ranged
 from buttress.relational.plan.keys import combine, encode, largest, match
 from buttress.relational.plan.plan import Index
+from buttress.relational.plan.times import delay_of, moments
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.tables import read_columns
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from buttress._checks import Array, near
-from buttress.relational.declare import Join, Pair, Table
+from buttress.relational.declare import Join, Pair
 from buttress.relational.entities.features import Feature
-from buttress.relational.entities.words import DAY, window_of
 from buttress.relational.plan.keys import LARGEST_EXACT
 from buttress.relational.plan.plan import Index
+from buttress.relational.plan.times import date_column, moments
 from buttress.relational.sources.columns import Column, make_column
 from buttress.relational.sources.tables import frame_column, frame_names
 
@@ -100,25 +100,6 @@ def root_keys(paths: Mapping[int, list[Hop]]) -> list[str]:
     return list(dict.fromkeys(name for path in paths.values() for name in path[0].above))
 
 
-def date_column(join: Join) -> list[str]:
-    """Return the column of the label's table that says until when rows are known, if there is one, as a list."""
-    timed = [table for i, table in enumerate(join.tables) if i != join.root and table.time is not None]
-    if join.as_of is None and timed:
-        raise ValueError(f"Table {timed[0].name!r} has a time, and the join has no as_of: features would count rows of "
-                         f"after the label was given. Give the join as_of = '{join.tables[join.root].name}.date', with "
-                         "the column of when each row was asked about, or as_of = 'all' for a picture of all rows.")
-    if join.date is None:
-        return []
-    t, column = join.find_column(join.date)
-    if t != join.root:
-        raise ValueError(f"as_of must be a column of the label's table {join.tables[join.root].name!r}. Got "
-                         f"{join.as_of!r}.")
-    if not timed:
-        raise ValueError(f"as_of={join.as_of!r} needs tables that say when their rows became known. Give at least "
-                         "one Table(..., time='column').")
-    return [column]
-
-
 def asked_names(join: Join, paths: Mapping[int, list[Hop]]) -> list[str]:
     """Return the columns of the label's table that features are made from: keys, the date, features; each once."""
     return list(dict.fromkeys([*root_keys(paths), *date_column(join), *join.tables[join.root].features]))
@@ -179,36 +160,6 @@ def blocks(keys: Index, sizes: Array, largest: int) -> list[Index]:
     return np.split(order, starts[first[starts]])
 
 
-def moments(column: Column, what: str) -> Array:
-    """Return times as numbers that order them: microseconds since 1970, or the numbers; NaN where NULL."""
-    if column.kind == "time" and column.values.dtype.kind == "M":
-        whole = column.values.astype("datetime64[us]").astype(np.int64)
-        if (np.abs(whole[~column.null]) == np.iinfo(np.int64).max).any():  # DuckDB's
-            raise ValueError(f"{what} holds infinity. Write a date in its place, such as one before all others, or "
-                             "NULL for what is never known.")
-        numbers = whole.astype(np.float64)
-    elif column.kind == "number" or column.null.all():
-        numbers = np.where(column.null, 0, column.values).astype(np.float64)
-    else:
-        raise ValueError(f"{what} must hold dates or numbers. Got {column.kind}. Convert it, with pandas.to_datetime "
-                         "or CAST.")
-    return np.where(column.null, np.nan, numbers)
-
-
-def delay_of(table: Table, time: Column) -> float:
-    """Return how much later than its time a row became known, in the unit of :func:`moments`.
-
-    Raises ValueError for a delay that is no length of time.
-    """
-    if table.delay is None or time.null.all():
-        return 0.0
-    found = window_of(table.delay, DAY if time.kind == "time" else 1.0)
-    if found.rows or not found.text:
-        raise ValueError(f"delay of table {table.name!r} is a length such as '30d' (s, min, h, d, w), or a number "
-                         f"where times are numbers. Got {table.delay!r}.")
-    return found.size
-
-
 def order_of(join: Join, t: int, columns: Mapping[str, Column], magnitude: Callable[[int, str], float]) -> Array | None:
     """Return what orders a table's rows of the same time, as numbers, NULL before all else; None where nothing does.
 
@@ -236,15 +187,3 @@ def check_held(features: Sequence[Feature], join: Join) -> None:
         names = ", ".join(repr(name) for name in (lost.column, lost.by) if name)
         raise ValueError(f"Feature {lost.name!r} was learned in training, and this join has no table {lost.table!r}"
                          f"{f' with {names} among its features' if names else ''}. Declare both as in training.")
-
-
-def check_times(kinds: Mapping[str, Column]) -> None:
-    """Refuse dates in one table and numbers in another, which cannot be compared; ``kinds`` are columns by name.
-
-    Dates with a time zone and dates without one cannot be compared either.
-    """
-    held = {name: f"{column.kind} with a time zone" if column.zoned else column.kind
-            for name, column in kinds.items() if not column.null.all()}
-    if len(set(held.values())) > 1:
-        listed = ", ".join(f"{name} ({kind})" for name, kind in held.items())
-        raise ValueError(f"as_of and the times of tables must be of one kind. Got {listed}. Convert one of them.")

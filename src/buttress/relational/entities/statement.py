@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from buttress.relational.entities.features import Feature, Ranged, letters_of
 from buttress.relational.entities.text import AGGREGATE, Path, SqlTable, is_category, merged, numbered, up_the_path
-from buttress.relational.entities.words import TURN, WORDS, Window
+from buttress.relational.entities.words import TURN, WORDS
+from buttress.relational.plan.times import Window
 from buttress.relational.sources.dialects import Dialect
 
 

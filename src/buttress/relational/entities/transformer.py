@@ -26,15 +26,13 @@ from buttress.relational.entities.paths import (
     asked_columns,
     asked_names,
     check_held,
-    check_times,
-    date_column,
     find_paths,
     many_to_many,
-    moments,
     root_keys,
     used,
 )
-from buttress.relational.entities.words import DAY, OF_MANY, WORDS, check_dated, check_functions, default_functions
+from buttress.relational.entities.words import OF_MANY, WORDS, check_dated, check_functions, default_functions
+from buttress.relational.plan.times import DAY, check_times, date_column, moments
 from buttress.relational.sources.columns import Column, plain
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.files import is_files

@@ -4,18 +4,15 @@ A word may look at a window of the rows before the date: ``"sum:30d"`` those of 
 three, and ``"count:30d/all"`` divides by what the word says of all rows.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from buttress._checks import Array, near
+from buttress.relational.plan.times import DAY, WINDOW
 
-DAY = 86_400e6  # microseconds, in which dates are compared
 TURN = 2 * np.pi / (365.2425 * DAY)  # radians that the earth goes in a microsecond, from 1970 on
-UNITS = {"s": 1e6, "min": 60e6, "h": 3600e6, "d": DAY, "w": 7 * DAY}
-WINDOW = re.compile(r"(\d+(?:\.\d+)?)(rows?|s|min|h|d|w|)")
 
 
 def _ratio(value: Array, by: Array) -> Array:
@@ -100,15 +97,6 @@ OF_MANY = ("mean", "share")  # of what is reached many to many: other words of i
 OVER_DATES = ("count:30d", "count:90d", "count:30d/all", "count:90d/all", "sum:30d", "sum:90d")
 
 
-@dataclass(frozen=True)
-class Window:
-    """Rows at most ``size`` before a date, in the unit of times, or the ``size`` latest rows; ``text`` "" is all."""
-
-    text: str
-    size: float
-    rows: bool
-
-
 def default_functions(dated: bool, day: float) -> tuple[str, ...]:
     """Return the words of a default set: those of time need an as_of, and windows of days need dates."""
     return ALWAYS + (OVER_TIME if dated else ()) + (OVER_DATES if dated and day == DAY else ())
@@ -118,23 +106,6 @@ def split(function: str) -> tuple[str, str, bool]:
     """Return the word, the text of its window, and whether it is divided by that of all rows."""
     word, _, window = function.partition(":")
     return word, window.removesuffix("/all"), window.endswith("/all")
-
-
-def window_of(text: str, day: float) -> Window:
-    """Return a window from its text; ``day`` is what a day is in times, 1 where they are numbers.
-
-    Raises ValueError for a window of numbers in days, and of dates without a unit.
-    """
-    found = WINDOW.fullmatch(text)
-    if found is None:
-        return Window("", np.inf, False)
-    size, unit = float(found[1]), found[2]
-    if unit.startswith("row"):
-        return Window(text, size, True)
-    if (unit == "") != (day == 1.0):
-        what, use = ("numbers", f"{found[1]!r}, in their unit") if unit else ("dates", f"'{text}d'")
-        raise ValueError(f"The times of this join are {what}, and it has a window or delay {text!r}. Use {use}.")
-    return Window(text, size * UNITS.get(unit, 1.0), False)
 
 
 def check_functions(functions: Sequence[str]) -> None:

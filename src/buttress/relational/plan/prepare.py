@@ -1,6 +1,6 @@
 """From the declaration to the plan: read, number the keys, find the tree, reduce, scale."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from buttress.relational.plan.features import table_data
 from buttress.relational.plan.keys import combine, encode
 from buttress.relational.plan.plan import Encoding, Index, Node, Plan, TableData, exact_counts, total_weight
 from buttress.relational.plan.shape import Shape, attributes, find_shape
+from buttress.relational.plan.times import is_of_dates, see, steps_to, times_of
 from buttress.relational.plan.tree import edge_cover
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import one_snapshot
@@ -35,23 +36,30 @@ def prepare(join: Join, *, intercept: bool = True, root: int | None = None, clas
     """
     with one_snapshot(join.connections):
         pairs = join.check()
-        columns = [read(join, i, pairs) for i in range(len(join.tables))]
-    return assemble(join, pairs, columns, intercept=intercept, root=root, classes=classes, encoding=encoding)
+        times = times_of(join, join.root if root is None else root)
+        columns = [read(join, i, pairs, [times[i]] if i in times else ()) for i in range(len(join.tables))]
+    return assemble(join, pairs, columns, times, intercept=intercept, root=root, classes=classes, encoding=encoding)
 
 
-def assemble(join: Join, pairs: list[Pair], columns: list[dict[str, Column]], *, intercept: bool = True,
-             root: int | None = None, classes: Any = None, encoding: Encoding | None = None) -> Plan:
-    """Return the plan of a join whose columns are read; the rest as in ``prepare``."""
+def assemble(join: Join, pairs: list[Pair], columns: list[dict[str, Column]], times: Mapping[int, str], *,
+             intercept: bool = True, root: int | None = None, classes: Any = None,
+             encoding: Encoding | None = None) -> Plan:
+    """Return the plan of a join whose columns are read, ``times`` of :func:`times_of` too; the rest as in ``prepare``.
+    """
     root = join.root if root is None else root
     base = [len(next(iter(column.values())).null) for column in columns]
+    steps = steps_to(times, pairs, root)
     codes: list[Codes] = [{} for _ in join.tables]
-    for a, attribute in enumerate(attributes(pairs)):
+    for a, attribute in enumerate(attributes([*pairs, *steps])):
         check_time()
-        for table, code in encode(join, attribute, columns).items():
-            codes[table][a] = code
-    shape = find_shape(join, pairs, root, lambda: [np.log(max(_distinct(list(code.values()))[0], 1)) for code in codes],
-                       lambda table, held: are_unique(codes[table], held))
+        if not is_of_dates(attribute):
+            for table, code in encode(join, attribute, columns).items():
+                codes[table][a] = code
+    shape = find_shape(join, [*pairs, *steps], root,
+                       lambda: [np.log(max(_distinct(list(code.values()))[0], 1)) for code in codes],
+                       lambda table, held: are_unique(codes[table], held & codes[table].keys()))
     notes, rows = _drop_null_keys(join, shape, codes, base)
+    see(join, times, steps, shape.attributes, columns, codes, rows)
     merged = bag_rows(join, shape, codes, rows)
     cover, agm_log = _bound(shape, codes, merged)
     nodes = _tree(join, shape, merged)

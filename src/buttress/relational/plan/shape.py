@@ -43,14 +43,6 @@ class Shape:
         return sorted(self.shared[bag] & self.shared[parent]) if parent >= 0 else []
 
 
-def refuse_date(join: Join) -> None:
-    """Raise ValueError for a join whose rows are limited in time."""
-    if join.date is not None:
-        raise ValueError(f"The join has as_of={join.as_of!r}, by which EntityFeatures leaves out rows that were not "
-                         "known at that time. Its rows themselves cannot be limited so. Use EntityFeatures(join), or "
-                         "leave as_of out; in a shell, use buttress train.")
-
-
 def find_shape(join: Join, pairs: Sequence[Pair], root: int, log_sizes: Callable[[], Sequence[float]],
                unique: Unique) -> Shape:
     """Return the shape of a join whose root holds table ``root``.
@@ -58,9 +50,8 @@ def find_shape(join: Join, pairs: Sequence[Pair], root: int, log_sizes: Callable
     ``log_sizes`` gives the logarithms of the tables' numbers of rows; it is asked for cyclic joins only. ``unique``
     says whether no two rows of a table agree in some attributes. Cycles are broken by bags of keys at fractional
     hypertree width, or by one group of whole tables where a left join is part of the cycle. Raises ValueError for
-    tables that are not joined, for left joins without a place in a tree, and for a join whose rows are limited in time.
+    tables that are not joined, and for left joins without a place in a tree.
     """
-    refuse_date(join)
     groups = attributes(pairs)
     edges = [frozenset(a for a, group in enumerate(groups) if i in group) for i in range(len(join.tables))]
     _check_connected(join, edges)

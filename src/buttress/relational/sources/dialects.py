@@ -18,9 +18,10 @@ class Dialect:
 
     ``mark`` quotes identifiers; ``double`` is the 64-bit float; ``random`` is in [0, 1); ``backslash`` says that it
     escapes in text; ``type_of`` is a value's type as text; ``quantile`` interpolates; ``moment`` makes of a time
-    microseconds since 1970 and fails at infinity; ``array`` makes of numbers one value, ordered by the first, then the second, and
-    ``item`` reads one; ``local`` is a time without a time zone, ``instant`` one with it; ``keeps_order``: rows leave a
-    join as they came in; ``hashed`` makes of values a whole number of 64 bits, mixed so that sums tell rows apart.
+    microseconds since 1970 and fails at infinity; ``array`` makes of numbers one value, ordered by the first, then the
+    second, and ``item`` reads one; ``local`` is a time without a time zone, ``instant`` one with it; ``keeps_order``:
+    rows leave a join as they came in; ``hashed`` makes of values a whole number of 64 bits, mixed so that sums tell
+    rows apart.
     """
 
     name: str

@@ -43,7 +43,7 @@ from buttress.relational.sources.dialects import SPARK
 from buttress.relational.sources.files import is_files, marks_of
 from buttress.relational.sql import text
 from buttress.relational.sql.listing import every_row, label_means, sample_rows
-from buttress.relational.sql.plan import column_sample, sql_home, sql_tree
+from buttress.relational.sql.plan import column_sample, seen_items, sql_home, sql_tree
 
 MOST_REPEATS = 1000  # times that each row of the root is offered to a sample, at most
 
@@ -86,9 +86,10 @@ class SqlOracle:
         self._marks = self._files()
         if self.dialect is SPARK:
             items = pinned_tables(self, self.connection, items)
-        self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
-                                                         per_label_row)
-        samples = [column_sample(self.connection, self.dialect, item, [name for t, name in self.columns if t == i])
+        seen = seen_items(join, pairs, self.connection, self.dialect, items)
+        self.tree, self.columns, self.node_of = sql_tree(join, *seen, self.connection, self.dialect, per_label_row)
+        samples = [column_sample(self.connection, self.dialect, item, [name for t, name in self.columns
+                                                                       if t == i and name in item.columns])
                    for i, item in enumerate(items)]
         for attribute in attributes(pairs):
             check_kinds(join, attribute, samples)
@@ -159,7 +160,8 @@ class SqlOracle:
 
     def _drop_nan_keys(self, samples: list[dict[str, Column]]) -> None:
         """Read NaN in a key as NULL, which matches nothing: databases hold NaN equal to NaN."""
-        floats = {quoted for (i, name), quoted in self.columns.items() if _holds_floats(samples[i][name])}
+        floats = {quoted for (i, name), quoted in self.columns.items()
+                  if name in samples[i] and _holds_floats(samples[i][name])}
         nan = self.dialect.number(np.nan)
         for node in self.tree.nodes:
             node.keys = {a: [f"NULLIF({name}, {nan})" if name in floats else name for name in names]

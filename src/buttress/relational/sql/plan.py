@@ -7,15 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from buttress.relational.checks import check_bag, used_columns
+from buttress.relational.checks import check_bag, check_dates, check_seen, used_columns
 from buttress.relational.declare import Join, Pair, Table, key_columns
 from buttress.relational.plan.shape import Shape, find_shape
+from buttress.relational.plan.times import AT, check_times, delay_of, steps_to, times_of
 from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import Connection, Item, item_of, select
 from buttress.relational.sources.dialects import DUCKDB, Dialect, dialect_of
 from buttress.relational.sources.files import connect_duckdb, is_files, scan_of
 from buttress.relational.sources.tables import column_names, gathered, under_own_names
-from buttress.relational.sql.text import SqlNode, SqlTree
+from buttress.relational.sql.text import SqlNode, SqlTree, as_number, own_prefix
 
 KIND_ROWS = 100  # rows read of a column to learn what kind of values it holds
 LEAST_MEMORY = 200  # megabytes without which DuckDB cannot sort or join
@@ -28,7 +29,56 @@ Columns = dict[tuple[int, str], str]  # (table, column) -> its quoted name in th
 
 def sql_home(join: Join, pairs: Sequence[Pair], memory: float) -> tuple[Connection, Dialect, list[Item]]:
     """Return the connection of a join's tables, its dialect and each table as an item; see ``home_of``."""
-    return home_of(join.tables, [used_columns(t, key_columns(pairs, i)) for i, t in enumerate(join.tables)], memory)
+    times = times_of(join, join.root)
+    used = [dict.fromkeys([*used_columns(t, key_columns(pairs, i)), *filter(None, [times.get(i)])])
+            for i, t in enumerate(join.tables)]
+    return home_of(join.tables, [list(names) for names in used], memory)
+
+
+def seen_items(join: Join, pairs: list[Pair], connection: Connection, dialect: Dialect,
+               items: list[Item]) -> tuple[list[Pair], list[Item]]:
+    """Return the pairs and items of a join whose rows are limited in time, as of one that need not be.
+
+    As :func:`see` has it, the items of tables on the way to those with a time hold a row once for each date that sees
+    it.
+    """
+    times = times_of(join, join.root)
+    steps = steps_to(times, pairs, join.root)
+    if not steps:
+        return pairs, items
+    samples = {t: typed_sample(connection, dialect, items[t], [name])[name] for t, name in times.items()}
+    check_times({f"{join.tables[t].name}.{name}": samples[t] for t, name in times.items()})
+    found = list(items)
+    root = found[join.root]
+    at = root.columns[times[join.root]]
+    found[join.root] = Item(root.text, {**root.columns, AT: at})
+    unknown = f"SELECT COUNT(*) FROM {root.text} q WHERE {_moment(at, samples[join.root], dialect)} IS NULL"
+    check_dates(join, int(select(connection, unknown, dialect)[0][0]))
+    own = own_prefix([f"{item.text} {' '.join(item.columns.values())}" for item in items])
+    for near, far in (step.ends for step in steps):
+        above = found[near]
+        below = found[far]
+        keys = [(above.columns[names[near]], below.columns[names[far]]) for names in
+                (dict([pair.first, pair.second]) for pair in pairs) if names.keys() == {near, far}]
+        tests = [f"b.{column} = d.{own}{j}" for j, (_, column) in enumerate(keys)]
+        if far in times:
+            late = dialect.number(delay_of(join.tables[far], samples[far]))
+            known = _moment(f"b.{below.columns[times[far]]}", samples[far], dialect)
+            tests.append(f"{known} + {late} < {_moment(f'd.{own}', samples[join.root], dialect)}")
+        asked = [f"{column} AS {own}{j}" for j, (column, _) in enumerate(keys)]
+        questions = f"SELECT DISTINCT {', '.join(asked)}, {above.columns[AT]} AS {own} FROM {above.text} q"
+        held = ", ".join(f"b.{column}" for column in below.columns.values())
+        text = f"(SELECT {held}, d.{own} FROM {below.text} b JOIN ({questions}) d ON {' AND '.join(tests)})"
+        check_seen(join, far, int(select(connection, f"SELECT COUNT(*) FROM {text} q", dialect)[0][0]))
+        found[far] = Item(text, {**below.columns, AT: own})
+    return [*pairs, *steps], found
+
+
+def _moment(quoted: str, sample: Column, dialect: Dialect) -> str:
+    """Return the expression of a date or time as the number that orders it, NULL where it is missing."""
+    if sample.kind == "time":
+        return dialect.moment.format(quoted)
+    return as_number(quoted, sample, dialect, nan_is_null=True)
 
 
 def home_of(
@@ -114,7 +164,7 @@ def _spilling(memory: float) -> Connection:
     return connection
 
 
-def sql_tree(join: Join, pairs: Sequence[Pair], connection: Connection, dialect: Dialect, items: Sequence[Item],
+def sql_tree(join: Join, pairs: Sequence[Pair], items: Sequence[Item], connection: Connection, dialect: Dialect,
              per_label_row: bool) -> tuple[SqlTree, Columns, list[int]]:
     """Return the tree, the names of the columns in use, and the node of each table.
 

@@ -7,7 +7,7 @@ import numpy as np
 from buttress.relational.declare import Join
 from buttress.relational.plan.plan import EncodedFeature, indicator_name
 from buttress.relational.sql.listing import mean_message
-from buttress.relational.sql.plan import sql_home, sql_tree, typed_sample
+from buttress.relational.sql.plan import seen_items, sql_home, sql_tree, typed_sample
 from buttress.relational.sql.text import (
     SqlTree,
     as_number,
@@ -30,7 +30,8 @@ def scoring(join: Join, coefficients: Mapping[str, float], intercept: float,
     """
     pairs = join.check()
     connection, dialect, items = sql_home(join, pairs, 0.0)
-    tree, names, node_of = sql_tree(join, pairs, connection, dialect, items, False)
+    seen = seen_items(join, pairs, connection, dialect, items)
+    tree, names, node_of = sql_tree(join, *seen, connection, dialect, False)
     numbers = {table.name: i for i, table in enumerate(join.tables)}
     samples = [typed_sample(connection, dialect, item, [column for name, column, _ in features if name == table.name])
                for table, item in zip(join.tables, items)]
