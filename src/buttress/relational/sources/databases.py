@@ -1,6 +1,7 @@
 """Databases as this package uses them: one SELECT at a time, all of a fit's from one snapshot, cancelled in time.
 
-Only SELECT is ever sent, and what a read-only transaction or a savepoint needs around it. Nothing is written.
+Only SELECT is ever sent, and what a read-only transaction or a savepoint needs around it. Nothing is written; arrays
+that DuckDB reads in this process are a temporary view of the connection as long as a query runs.
 """
 
 import weakref
