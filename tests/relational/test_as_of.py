@@ -307,8 +307,19 @@ def test_a_cycle_of_tables_with_times(engine):
                 [("t0.p", "t1.p"), ("t1.q", "t2.q"), ("t2.r", "t0.r"), ("t2.p", "t3.p")], as_of="t0.day")
     rows = materialised(join)
     plan = prepare(join)
-    assert 0 < plan.n_rows == len(rows) < prepare(Join(join.tables, join.on)).n_rows
+    assert 0 < plan.n_rows == len(rows) < prepare(Join(join.tables, join.on, as_of="all")).n_rows
     check_pass(grid_oracle(plan) if engine == "memory" else SqlOracle(join), *design(join, plan, rows))
+
+
+@pytest.mark.parametrize("asking", [explain, lambda join: evaluate(join), lambda join: RelationalLinearSVC().fit(join),
+                                    lambda join: RelationalLinearSVC(engine="sql").fit(join), SqlOracle],
+                         ids=["explain", "evaluate", "fit", "fit in SQL", "SQL"])
+def test_times_without_a_date_are_refused_unless_all_rows_are_asked_for(asking):
+    """A fit that counts rows of after the label leaks the future as features do."""
+    join, _ = with_rows(2)
+    with pytest.raises(ValueError, match=r"has a time, and the join has no as_of.*as_of = 'all'"):
+        asking(Join(join.tables, join.on))
+    asking(Join(join.tables, join.on, as_of="all"))
 
 
 def test_fit_and_predict_of_files(tmp_path):

@@ -18,7 +18,7 @@ from sklearn.preprocessing import RobustScaler
 from sklearn.utils import estimator_checks
 
 from buttress import SVC, load, save
-from buttress.relational import EntityFeatures, Join, RelationalLinearSVC, Table
+from buttress.relational import EntityFeatures, Join, Table
 from buttress.relational.entities.database import InDatabase
 from buttress.relational.entities.features import center
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
@@ -491,11 +491,6 @@ def test_two_paths_to_one_table_are_refused():
         EntityFeatures(join).fit(frame)
     with pytest.raises(ValueError, match="not joined"):
         EntityFeatures(Join([Table(name, frame) for name in "abc"], [("a.k", "b.k")])).fit(frame)
-
-
-def test_the_rows_of_a_join_cannot_be_limited_in_time():
-    with pytest.raises(ValueError, match="EntityFeatures"):
-        RelationalLinearSVC().fit(bank(0, dated=True))
 
 
 def test_a_column_that_changes_its_kind_is_refused():

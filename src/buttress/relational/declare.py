@@ -166,8 +166,8 @@ class Join:
         ``"loan.date"``, a column of the label's table: each of its rows is joined only to rows whose table's ``time``,
         and ``delay``, is before it, and :class:`EntityFeatures` uses only these. Rows of a table without a ``time``
         count as always known. ``"all"`` says that all rows are meant although tables have a ``time``: a picture as of
-        today, whose features know what came after a label was given. Without one, EntityFeatures refuses tables with
-        a ``time``, and all others take all rows.
+        today, whose features know what came after a label was given. Without one, tables with a ``time`` are
+        refused.
 
     Examples
     --------

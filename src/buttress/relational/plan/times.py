@@ -120,10 +120,11 @@ def check_times(kinds: Mapping[str, Column]) -> None:
 def times_of(join: Join, root: int) -> dict[int, str]:
     """Return the column of dates of the label's table ``root``, and of others when their rows became known.
 
-    Nothing without a date, by which no row is left out.
+    Nothing without a date, by which no row is left out; ValueError for times without one.
     """
-    known = {t: table.time for t, table in enumerate(join.tables) if table.time is not None and t != root}
-    return {root: column for column in date_column(join, root)} | (known if join.date else {})
+    date = date_column(join, root)
+    timed = {t: table.time for t, table in enumerate(join.tables) if table.time is not None and t != root}
+    return {root: date[0], **timed} if date else {}
 
 
 def steps_to(times: Mapping[int, str], pairs: Sequence[Pair], root: int) -> list[Pair]:
