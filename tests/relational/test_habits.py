@@ -151,7 +151,7 @@ def test_scores_inside_a_database_fill_null_as_in_training(duckdb_connection):
 
 def check_kept(rows, there, execute, run, spoil):
     """Scores and features are the same where their SELECTs were written while ``spoil`` had taken the values away."""
-    timeless = Join(there.tables, there.on)
+    timeless = Join(there.tables, there.on, as_of="all")
     model = RelationalLinearSVC(alpha=0.1, missing="mean", random_state=0).fit(timeless)
     made = EntityFeatures(there, missing="mean", engine="sql").fit(rows)
     wanted = np.column_stack([model.decision_function(timeless), made.transform(rows)])
