@@ -281,3 +281,12 @@ def test_a_machine_without_targets_or_dense_columns_is_refused(model):
         model.fit(csr_matrix(rows), told(y))
     with pytest.raises(ValueError, match="gamma"):
         SVC(kernel="columns", gamma=-1.0).fit(rows, told(y))
+
+
+@pytest.mark.parametrize("kernel", ["auto", "columns"])
+def test_columns_so_far_from_0_that_a_linear_part_is_lost_to_rounding_have_equal_weights(kernel):
+    rows, y, _ = of_two(40, 3, 0)
+    model = RobustKernelRegressor(kernel=kernel, random_state=0).fit(rows + 1e8, y)
+    assert (model.column_weights_ == 1).all()
+    np.testing.assert_allclose(model.predict(rows + 1e8), RobustKernelRegressor(kernel="rbf", random_state=0).fit(
+        rows, y).predict(rows), atol=0.2)

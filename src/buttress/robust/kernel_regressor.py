@@ -31,7 +31,7 @@ from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.residual_law import Limits
 from buttress.solvers.contamination.share_interval import residual_shares
 from buttress.solvers.ridge.columns import column_kernel
-from buttress.solvers.ridge.leave_one_out import Fit
+from buttress.solvers.ridge.leave_one_out import Fit, TooRoundedError
 from buttress.solvers.ridge.tuning import COLUMNS
 from buttress.solvers.run import Budget
 
@@ -166,16 +166,20 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
 def with_columns(
     task: RegressionTask, found: Found, setting: Setting, hear: Callable[[Design], None]
 ) -> tuple[RegressionTask, Found, Array]:
-    """Return the task, the fit and the weights of columns (d,): learned where there is time, else 1.
+    """Return the task, the fit and the weights of columns (d,): learned where time and rounding allow, else 1.
 
     ``hear`` is told the design of which models are reported from then on.
     """
     equal = np.ones(setting.X.shape[1])
     if task.budget.interrupted or task.budget.spent():
         return task, found, equal
-    return task.budget.attempt(
-        lambda: under_learned_columns(task, found, setting, hear), otherwise=lambda: (task, found, equal),
-        message="The fit was interrupted. The robust fit stays, with equal weights of columns.")
+    try:
+        return task.budget.attempt(
+            lambda: under_learned_columns(task, found, setting, hear), otherwise=lambda: (task, found, equal),
+            message="The fit was interrupted. The robust fit stays, with equal weights of columns.")
+    except TooRoundedError:  # of the linear part, where columns are far from 0
+        hear(task.design)
+        return task, found, equal
 
 
 def under_learned_columns(

@@ -35,16 +35,21 @@ SPARSE_WEIGHTS = 20  # rows a row of weight, above which only the latter are tak
 DROWNING = 1e6  # times what stays: sums that lose more are made anew, as ten of their sixteen digits would be rounding
 
 
+class TooRoundedError(ValueError):
+    """Rounding has made a matrix indefinite."""
+
+
 def factorised(A: Array) -> tuple[Array, bool]:
     """Return the Cholesky factor of symmetric A, overwritten, for scipy's ``cho_solve``.
 
-    Raises ValueError where rounding has made A indefinite.
+    Raises TooRoundedError where rounding has made A indefinite.
     """
     try:
         factor: tuple[Array, bool] = cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:
-        raise ValueError("Rows or columns of X differ too much in scale for float64: rounding of the largest hides the "
-                         "others. Remove entries that are far out, scale the columns, or raise alpha.") from None
+        raise TooRoundedError("Rows or columns of X differ too much in scale for float64: rounding of the largest "
+                              "hides the others. Remove entries that are far out, scale the columns, or raise alpha."
+                              ) from None
     return factor
 
 
