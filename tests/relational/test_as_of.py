@@ -322,6 +322,17 @@ def test_times_without_a_date_are_refused_unless_all_rows_are_asked_for(asking):
     asking(Join(join.tables, join.on, as_of="all"))
 
 
+@pytest.mark.parametrize("engine", ["memory", "stream", "sql"])
+def test_dates_that_are_text_are_refused_in_the_same_words(engine):
+    days = ["2020-01-02", "2020-01-03", "2020-01-04"]
+    a = pd.DataFrame({"k": [0, 1, 2], "x": [0.0, 1.0, 2.0], "y": [0, 1, 0], "at": days})
+    b = pd.DataFrame({"k": [0, 1, 2], "z": [0.0, 1.0, 2.0], "t": ["2020-01-01"] * 3})
+    join = Join([Table("a", a, features=["x"], label="y"), Table("b", b, features=["z"], time="t")], [("a.k", "b.k")],
+                as_of="a.at")
+    with pytest.raises(ValueError, match=r"as_of='a\.at' must hold dates or numbers\. Got text"):
+        RelationalLinearSVC(engine=engine).fit(join)
+
+
 def test_fit_and_predict_of_files(tmp_path):
     """The commands' own functions, where the label's table is not the first: one that predicts reads no label."""
     join, rows = with_rows(2)

@@ -10,7 +10,7 @@ import numpy as np
 from buttress.relational.checks import check_bag, check_dates, check_seen, used_columns
 from buttress.relational.declare import Join, Pair, Table, key_columns
 from buttress.relational.plan.shape import Shape, find_shape
-from buttress.relational.plan.times import AT, check_times, delay_of, steps_to, times_of
+from buttress.relational.plan.times import AT, check_times, delay_of, moments, steps_to, times_of
 from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import Connection, Item, item_of, select
 from buttress.relational.sources.dialects import DUCKDB, Dialect, dialect_of
@@ -48,6 +48,8 @@ def seen_items(join: Join, pairs: list[Pair], connection: Connection, dialect: D
         return pairs, items
     samples = {t: typed_sample(connection, dialect, items[t], [name])[name] for t, name in times.items()}
     check_times({f"{join.tables[t].name}.{name}": samples[t] for t, name in times.items()})
+    for t, name in times.items():  # text is refused
+        moments(samples[t], f"as_of={join.as_of!r}" if t == join.root else f"Time {join.tables[t].name}.{name}")
     found = list(items)
     root = found[join.root]
     at = root.columns[times[join.root]]
