@@ -24,7 +24,7 @@ MOST = {
     "files": 433,
     "untyped dicts": 49,  # dict[str, Any] and dict[str, object]
     "names of constants": 842,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 35_787,  # outside tables
+    "words of docs": 35_795,  # outside tables
 }
 
 
