@@ -18,9 +18,9 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 32_604,  # without imports and docstrings
-    "lines": 66_216,
-    "functions": 4_201,
+    "statements": 32_605,  # without imports and docstrings
+    "lines": 66_222,
+    "functions": 4_202,
     "files": 433,
     "untyped dicts": 49,  # dict[str, Any] and dict[str, object]
     "names of constants": 842,  # in upper case, at the head of a file; one that several files have counts once

@@ -290,3 +290,10 @@ def test_columns_so_far_from_0_that_a_linear_part_is_lost_to_rounding_have_equal
     assert (model.column_weights_ == 1).all()
     np.testing.assert_allclose(model.predict(rows + 1e8), RobustKernelRegressor(kernel="rbf", random_state=0).fit(
         rows, y).predict(rows), atol=0.2)
+
+
+@pytest.mark.parametrize("model", [SVC(kernel="columns"), SVR(kernel="columns")], ids=str)
+def test_an_exact_machine_refuses_columns_so_far_from_0_and_names_what_helps(model):
+    rows, y, _ = of_two(40, 3, 0)
+    with pytest.raises(ValueError, match=r"too far from 0 for kernel='columns'.*Scale them.*kernel='rbf'"):
+        model.fit(rows + 1e8, told(y))

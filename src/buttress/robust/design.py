@@ -135,27 +135,28 @@ def default_kernel(estimator: Any, X: Any) -> Kernel:
     Corrupt rows affect errors, likelihoods and moments of X, so none of these can choose a width. The mean of several
     kernels loses little accuracy where a single width would be enough.
     """
-    learned = learns_columns(estimator, X)
-    if learned and issparse(X):
-        raise ValueError("kernel='columns' learns a weight a column of dense X. Got a sparse X. Use X.toarray(), or "
-                         "kernel='rbf'.")
-    if isinstance(estimator.kernel, str) and estimator.kernel == "columns" and not learned:
+    name = _kernel_name(estimator)
+    if name == "columns" and not is_regressor(estimator):
         raise ValueError("kernel='columns' learns its weights from targets that are numbers: it is of "
                          f"RobustKernelRegressor. Use kernel='rbf' in {type(estimator).__name__}.")
-    named = isinstance(estimator.kernel, str) and is_regressor(estimator)
-    chosen = named and estimator.kernel in ("auto", "columns")
-    rbf = chosen or (isinstance(estimator.kernel, str) and estimator.kernel == "rbf")
-    if rbf and estimator.gamma == "auto":
+    if name == "columns" and issparse(X):
+        raise ValueError("kernel='columns' learns a weight a column of dense X. Got a sparse X. Use X.toarray(), or "
+                         "kernel='rbf'.")
+    chosen = is_regressor(estimator) and name in ("auto", "columns")
+    if (chosen or name == "rbf") and estimator.gamma == "auto":
         return MultiscaleRBF([width / _ordinary_length(X) for width in DESIGN.widths])
     return as_kernel("rbf", gamma=estimator.gamma) if chosen else fitted_kernel(estimator, X)
 
 
 def learns_columns(estimator: Any, X: Any) -> bool:
     """Say whether a regressor learns a weight for each column of X: with kernel "auto" unless gamma was chosen."""
-    if not is_regressor(estimator) or not isinstance(estimator.kernel, str):
-        return False
-    auto = estimator.kernel == "auto" and estimator.gamma == "auto" and not issparse(X)
-    return auto or estimator.kernel == "columns"
+    name = _kernel_name(estimator)
+    auto = name == "auto" and estimator.gamma == "auto" and not issparse(X)
+    return is_regressor(estimator) and (auto or name == "columns")
+
+
+def _kernel_name(estimator: Any) -> str | None:
+    return estimator.kernel if isinstance(estimator.kernel, str) else None
 
 
 def _ordinary_length(X: Any) -> float:

@@ -35,6 +35,7 @@ from buttress.kernels.choose import check_gram
 from buttress.kernels.points import OnDevice
 from buttress.solvers.qp.solve import SOLVERS, Limits, SVMSolution
 from buttress.solvers.ridge.columns import column_kernel
+from buttress.solvers.ridge.leave_one_out import TooRoundedError
 from buttress.solvers.ridge.tuning import COLUMNS
 from buttress.svm.indefinite import MACHINE_POLICIES, Settled, settled_on
 from buttress.svm.left_out import LeftOut
@@ -164,7 +165,11 @@ class KernelMachine(Shrinking, BaseEstimator):
         some = drawn_rows(len(order), COLUMNS.rows)
         numbers = self._numbers(told[0][some])
         u = told[1][some]
-        return column_kernel(X[order[some]], numbers - np.average(numbers, axis=0, weights=u), u, rbf)[0]
+        try:
+            return column_kernel(X[order[some]], numbers - np.average(numbers, axis=0, weights=u), u, rbf)[0]
+        except TooRoundedError:
+            raise ValueError("Columns of X are too far from 0 for kernel='columns': in float64 rounding of its linear "
+                             "part hides the rest. Scale them (StandardScaler), or use kernel='rbf'.") from None
 
     def _numbers(self, targets: Labels) -> Array:
         """Return targets as numbers, (m,) or (m, k)."""

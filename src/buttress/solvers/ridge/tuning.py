@@ -33,7 +33,7 @@ class Columns:
 
     spread: float = tuned(0.5, "natural logarithms", "of the law that weights of columns come from", CHOSEN)
     linear: float = tuned(0.03, "of the narrowest gamma", "weight of the linear part at the start", CHOSEN)
-    ridge: float = tuned(0.1, "of k(x, x)", "at the start, where no fit has chosen one", CHOSEN)
+    ridge: float = tuned(0.1, "of k(x, x)", "at the start, where no fit has chosen one")
     steps: int = tuned(6, "steps", "of the quasi-Newton method: more gain little", CHOSEN)
     rows: int = tuned(1000, "rows", "that columns are learned on, drawn where more have weight: time only")
     widest: float = tuned(400.0, "times", "what a weight is at the start bounds it, above and below")
