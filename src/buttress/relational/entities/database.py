@@ -194,7 +194,7 @@ class InDatabase:
         """Return what is chosen for some entities, a row each; NULL is NaN. ``few`` reads no rows but theirs."""
         asked, arrays = self._asked_rows(here)
         parts, select = whole(asked, [replace(path, few=few) for path in paths], ["a.i", *chosen], self.place.prefix)
-        out = np.empty((len(here), len(chosen)))
+        out = np.full((len(here), len(chosen)), np.nan)
         with self._by_index(len(here) <= FEW):
             self.place.select_into(out, f"WITH {', '.join(parts)} {select}", arrays)
         return out
