@@ -1,13 +1,29 @@
 """Compiled functions: a signature is compiled when first called for, and no other types are taken."""
 
+import json
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
+import numba
 import numpy as np
 import pytest
+from numba.core.errors import NumbaError
 
 from buttress._compiling import Compiled
 
+FIRST_FIT = """
+import json
+import numba.core.event as event
+from sklearn.datasets import load_iris
+from buttress import SVC
+
+with event.install_recorder("numba:compile") as made:
+    SVC().fit(*load_iris(return_X_y=True))
+print(json.dumps([each.data["dispatcher"].py_func.__module__ for _, each in made.buffer]))
+"""
 SIGNATURES = ["float64(float64[::1])", "float32(float32[::1])"]
 
 
@@ -81,3 +97,20 @@ def test_compiling_that_is_cut_short_takes_no_other_types(monkeypatch):
     with pytest.raises(TypeError, match="No matching definition"):
         compiled(np.arange(4))
     assert compiled(np.arange(4.0)) == 6
+
+
+def test_a_function_that_makes_an_array_without_saying_so_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    def doubled(x):
+        return 2 * x
+
+    with pytest.raises(NumbaError):
+        made(doubled, ["float64[::1](float64[::1])"])(np.arange(4.0))
+
+
+def test_a_first_fit_compiles_no_functions_of_numba(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", FIRST_FIT]
+    modules = json.loads(subprocess.run(command, env=environment, capture_output=True, check=True).stdout)
+    assert {module.split(".")[0] for module in modules} == {"buttress"}

@@ -1,13 +1,14 @@
 """How inner loops are compiled.
 
 A new machine waits for each of them, so they are scalar: an array expression, an assignment to a slice or `+=` on one
-takes seconds to compile, an array that is made in them a tenth of a second, and what is called once a fit is numpy's.
+takes seconds to compile, an array that is made in them a tenth of a second (``makes_arrays`` says so), and what is
+called once a fit is numpy's. ``min``, ``max``, ``x.shape[1]`` and ``x.view`` would be compiled first, each by itself.
 
 Each signature of a function is compiled when it is first called for, so that a process waits for no loop that it does
 not run. numba keeps the result in its cache directory (``NUMBA_CACHE_DIR``, else beside the package, else the user's
 cache); where no directory can be written it is compiled anew in each process.
 
-At the end are instructions that numba has no name for: minima and maxima that vectorise, and prefetching.
+At the end are instructions that numba has no short name for: minima and maxima that vectorise, and prefetching.
 """
 
 import gc
@@ -17,10 +18,12 @@ from threading import Lock
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.sigutils import normalize_signature
+from numba.cpython.unsafe import numbers
 from numba.extending import intrinsic, typeof_impl
 
 _COMPILING = Lock()
@@ -33,10 +36,12 @@ class Compiled:
     A numba function each, which other threads see once it is compiled and takes no other types.
     """
 
-    def __init__(self, function: Callable[..., Any], signatures: list[str], fastmath: bool | set[str]):
+    def __init__(self, function: Callable[..., Any], signatures: list[str], fastmath: bool | set[str],
+                 makes_arrays: bool = False):
         update_wrapper(self, function)
         self.function = function
         self.fastmath = fastmath
+        self.makes_arrays = makes_arrays
         self._left = list(signatures)
         self._done: set[tuple[Any, ...]] = set()
         self._ready: tuple[Any, ...] = ()  # numba's functions, the one called last first
@@ -84,7 +89,7 @@ class Compiled:
         """Return numba's function, not yet compiled; it is cached on disk where that is possible."""
         def made(cache: bool) -> Any:
             return _numba.njit(cache=cache, error_model="numpy", nogil=True, no_cfunc_wrapper=True, no_rewrites=True,
-                               fastmath=self.fastmath)(self.function)
+                               _nrt=self.makes_arrays, fastmath=self.fastmath)(self.function)
 
         try:
             return made(cache=True)
@@ -106,11 +111,11 @@ def _typed(compiled: Compiled, context: Any) -> Any:
 
 
 def compile_kernel(
-    signature: str | list[str], fastmath: bool | set[str] = False
+    signature: str | list[str], fastmath: bool | set[str] = False, makes_arrays: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that compiles a function for its signatures, cached on disk where that is possible."""
-    signatures = [signature] if isinstance(signature, str) else signature
-    return lambda function: function if _numba.config.DISABLE_JIT else Compiled(function, signatures, fastmath)
+    made = [signature] if isinstance(signature, str) else signature, fastmath, makes_arrays
+    return lambda function: function if _numba.config.DISABLE_JIT else Compiled(function, *made)
 
 
 def compile_inner(fastmath: bool | set[str] = False) -> Any:
@@ -162,3 +167,5 @@ def _prefetch(typing: Any, array: Any, index: Any) -> Any:
 
 
 prefetch: Any = intrinsic(_prefetch)
+viewer: Any = numbers.viewer  # the bits of a number as a number of another type
+zero: Any = np.int64(0)  # where a counter starts: a written 0 is a type of its own, and all types are inferred again

@@ -247,8 +247,7 @@ def farthest(centre: Array, scale: float, distance: Array, start: Rows, last: Ro
     return best, end
 
 
-@compile_kernel(
-    "void(float64[:,::1], float64[::1], float64[::1], float64[::1], int64[::1], float64, float64[::1])")
+@compile_kernel("void(f8[:,::1], f8[::1], f8[::1], f8[::1], i8[::1], f8, f8[::1])", makes_arrays=True)
 def upper_ends(
     centre: Array, scale: Array, distance: Array, weight: Array, start: Rows, needed: float, out: Array
 ) -> None:

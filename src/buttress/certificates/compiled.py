@@ -8,7 +8,7 @@ from buttress._compiling import compile_kernel
 ROWS = "Array(f8, 2, 'C', readonly=True)"  # rows given to a certificate may be mapped from a file
 
 
-@compile_kernel(f"UniTuple(f8[:, ::1], 2)({ROWS}, {ROWS}, {ROWS})", fastmath={"reassoc", "contract", "nsz"})
+@compile_kernel(f"UniTuple(f8[:, ::1], 2)({ROWS}, {ROWS}, {ROWS})", {"reassoc", "contract", "nsz"}, makes_arrays=True)
 def box_reach(anchors: Array, half: Array, centers: Array) -> tuple[Array, Array]:
     """Return two arrays (n, m) for the boxes |x - a_i| <= half_i and the centres z_j.
 
@@ -29,7 +29,7 @@ def box_reach(anchors: Array, half: Array, centers: Array) -> tuple[Array, Array
     return reach, nearest
 
 
-@compile_kernel(f"f8[:, ::1]({ROWS}, {ROWS}, {ROWS}, {ROWS})", fastmath={"reassoc", "contract", "nsz"})
+@compile_kernel(f"f8[:, ::1]({ROWS}, {ROWS}, {ROWS}, {ROWS})", {"reassoc", "contract", "nsz"}, makes_arrays=True)
 def loss_by_column(anchors: Array, half: Array, centers: Array, weights: Array) -> Array:
     """Return half_il sum_j weights_ij |z_jl - a_il| R_ij, shape (n, d), with R_ij = sum_l half_il |z_jl - a_il|.
 

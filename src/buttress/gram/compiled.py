@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress._compiling import compile_inner, compile_kernel, maximum, minimum
+from buttress._compiling import compile_inner, compile_kernel, maximum, minimum, viewer
 
 WIDTH_MULTIPLE = 64  # entries: compiled loops over padded widths vectorise without a remainder
 Slots = NDArray[np.intp]  # numbers of rows of a store, or of columns
@@ -18,18 +18,19 @@ FAST = {"nnan", "ninf", "nsz", "contract", "arcp"}
     fastmath=FAST,
 )
 def _add_fours(store: Array, slots: Slots, weights: Array, total: Array, start: int) -> None:
-    stop = start + total.size
+    first = np.uint64(start)  # of a signed place the compiler would ask each time whether it counts from the end
     for r in range(0, slots.size, 4):
         a0 = weights[r]
         a1 = weights[r + 1]
         a2 = weights[r + 2]
         a3 = weights[r + 3]
-        k0 = store[slots[r], start:stop]
-        k1 = store[slots[r + 1], start:stop]
-        k2 = store[slots[r + 2], start:stop]
-        k3 = store[slots[r + 3], start:stop]
-        for t in range(total.size):
-            total[t] += (a0 * k0[t] + a1 * k1[t]) + (a2 * k2[t] + a3 * k3[t])
+        s0 = slots[r]
+        s1 = slots[r + 1]
+        s2 = slots[r + 2]
+        s3 = slots[r + 3]
+        for t in range(np.uint64(total.size)):
+            at = first + t
+            total[t] += (a0 * store[s0, at] + a1 * store[s1, at]) + (a2 * store[s2, at] + a3 * store[s3, at])
 
 
 def add_rows(store: Array, slots: Slots, weights: Array, total: Array, start: int) -> None:
@@ -77,8 +78,7 @@ def _exponentials(inner: Array, shift: float, zz: Array, scale: float, out: Arra
         p = p * r + np.float32(2.40226479e-1)
         p = p * r + np.float32(6.93147203e-1)
         p = p * r + np.float32(1.0)
-        bits = np.float32(p).view(np.int32) + (np.float32(shifted).view(np.int32) << 23)
-        out[j] = np.int32(bits).view(np.float32)
+        out[j] = viewer(np.int32(viewer(p, np.int32) + (viewer(shifted, np.int32) << 23)), np.float32)
 
 
 @compile_inner(FAST | {"reassoc"})
@@ -99,10 +99,9 @@ def rbf_entries(inner: Array, xx: Array, zz: Array, gamma: float, store: Array, 
 
     ``inner`` and ``store`` must not share memory, or the loop is not vectorised.
     """
-    width = inner.shape[1]
     scale: Any = np.float32(1.4426950408889634) * gamma
-    for i in range(inner.shape[0]):
-        _exponentials(inner[i], xx[i], zz, scale, store[slots[i], start : start + width])
+    for i in range(len(inner)):
+        _exponentials(inner[i], xx[i], zz, scale, store[slots[i], start : start + zz.size])
 
 
 @compile_kernel("void(float32[:,::1], float32[::1], float32[::1], float32, float64[::1], float32[::1], float64[::1])")
@@ -114,8 +113,8 @@ def rbf_sums(
     The values of a row pass through ``scratch``, which has room for as many and stays in the nearest cache.
     """
     scale: Any = np.float32(1.4426950408889634) * gamma
-    values = scratch[: inner.shape[1]]
-    for i in range(inner.shape[0]):
+    values = scratch[: zz.size]
+    for i in range(len(inner)):
         _exponentials(inner[i], xx[i], zz, scale, values)
         total[i] += _weighted(values, weights)
 
@@ -130,7 +129,7 @@ def rbf_in_place(inner: Array, xx: Array, zz: Array, gamma: float) -> None:
     """
     shifter = 6755399441055744.0
     none = 32 * 2.220446049250313e-16
-    for i in range(inner.shape[0]):
+    for i in range(len(inner)):
         row = inner[i]
         shift = xx[i]
         for j in range(zz.size):
@@ -154,5 +153,4 @@ def rbf_in_place(inner: Array, xx: Array, zz: Array, gamma: float) -> None:
             p = p * r + 0.5
             p = p * r + 1.0
             p = p * r + 1.0
-            bits = np.float64(p).view(np.int64) + (np.float64(shifted).view(np.int64) << 52)
-            row[j] = np.int64(bits).view(np.float64)
+            row[j] = viewer(viewer(p, np.int64) + (viewer(shifted, np.int64) << 52), np.float64)

@@ -59,7 +59,7 @@ def _look(
 
 
 @compile_kernel("f8[:, ::1](i8[::1], f8[::1], i8[::1], i8[::1], f8[::1], i8[::1], f8, f8[:, ::1], f8[:, ::1], f8, i8, "
-                "i8[::1], f8[:, ::1], f8[:, ::1])")
+                "i8[::1], f8[:, ::1], f8[:, ::1])", makes_arrays=True)
 def least_sums(
     feature: Rows, threshold: Array, left: Rows, right: Rows, value: Array, roots: Rows, start: float, low: Array,
     high: Array, enough: float, most: int, waiting: Rows, lows: Array, highs: Array,

@@ -60,7 +60,7 @@ def _packed(acc: Array, low: int, high: int, bins: Index, mass: Array, place: in
     return place
 
 
-@compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], {_LISTS}, int64, {_LISTS})")
+@compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], {_LISTS}, int64, {_LISTS})", makes_arrays=True)
 def block_up(q: Index, w: Array, start: Index, key: Index, begin: Index, end: Index, bins: Index, mass: Array,
              width: int, out_begin: Index, out_end: Index, out_bins: Index, out_mass: Array) -> None:
     """Lists of a block's keys: shift the list that each row consults by its bin, weigh it, add up per key.
@@ -91,7 +91,7 @@ def block_up(q: Index, w: Array, start: Index, key: Index, begin: Index, end: In
 
 
 @compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], {_LISTS}, int64, {_LISTS}, "
-                "float64[::1], float64[::1], float64[::1])")
+                "float64[::1], float64[::1], float64[::1])", makes_arrays=True)
 def block_down(q: Index, w: Array, start: Index, key: Index, begin: Index, end: Index, bins: Index, mass: Array,
                width: int, out_begin: Index, out_end: Index, out_bins: Index, out_mass: Array, out_adjoint: Array,
                adjoint: Array, worth: Array) -> None:

@@ -57,7 +57,7 @@ def _agree(columns: Index, column: Index, at: Index, end: Index, first: int, las
     return True
 
 
-@compile_kernel("int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int64[:,::1])")
+@compile_kernel("int64(" + 6 * "int64[::1], " + "int64, int64[:,::1])", makes_arrays=True)
 def _triejoin(columns: Index, column: Index, size: Index, deeper: Index, first: Index, start: Index, most: int,
               out: Index) -> int:
     """Write the values of each attribute for at most ``most`` rows and return how many there are, at most most + 1.

@@ -6,7 +6,7 @@ On a few hundred rows the temporary arrays of numpy expressions would cost more 
 import numpy as np
 
 from buttress._checks import Array
-from buttress._compiling import compile_kernel
+from buttress._compiling import compile_kernel, zero
 from buttress.gram.rows import Index
 
 PART = 256  # terms that are summed on their own, so that rounding grows with their number and not with n
@@ -21,31 +21,29 @@ def measures(
 
     The first is a sum of terms that are each at least 0, the last the mean slope of the free variables, or NaN.
     """
-    gap = 0.0
-    dual = 0.0
+    gap = dual = total = free = 0.0
     least = np.inf
     most = -np.inf
-    total = 0.0
-    free = 0
     for start in range(0, b.size, PART):
-        some = 0.0
-        half = 0.0
-        for i in range(start, min(start + PART, b.size)):
+        some = half = 0.0
+        for i in range(start, start + PART if start + PART < b.size else b.size):
             at = b[i]
+            low = lo[i]
+            high = hi[i]
             kink = l1[i]
             g = f[i] - p[i]
             up = g + kink if at >= 0 else g - kink
             down = g + kink if at > 0 else g - kink
-            if at < hi[i] and up < least:
+            if at < high and up < least:
                 least = up
-            if at > lo[i] and down > most:
+            if at > low and down > most:
                 most = down
-            if lo[i] < at < hi[i] and up == down:
+            if low < at < high and up == down:
                 total += up
-                free += 1
+                free += 1.0
             r = -g - intercept
             cost = kink * abs(at)
-            loss = hi[i] * (r - kink) if r > kink else (lo[i] * (r + kink) if r < -kink else 0.0)
+            loss = high * (r - kink) if r > kink else (low * (r + kink) if r < -kink else 0.0)
             some += abs(loss + cost - at * r)
             half += at * (p[i] - 0.5 * f[i]) - cost
         gap += some
@@ -77,19 +75,16 @@ def newton(K: Array, g: Array, b: Array, lo: Array, hi: Array, l1: Array, free: 
             if i != k:
                 for j in range(k, size + 2):
                     system[i, j] -= weight * system[k, j]
-    level = 0.0
-    total = 0.0
+    level = total = 0.0
     for k in range(size):
         level += system[k, size] / system[k, k]
         total += system[k, size + 1] / system[k, k]
     length = 1.0
-    first = -1
+    first = zero - 1
     for k in range(size):
         i = free[k]
         step = (system[k, size + 1] - total / level * system[k, size]) / system[k, k]
-        end = hi[i] if step > 0 else lo[i]
-        if l1[i] > 0 and step * b[i] < 0:
-            end = 0.0
+        end = 0.0 if l1[i] > 0 and step * b[i] < 0 else (hi[i] if step > 0 else lo[i])
         if abs(step) * length > abs(end - b[i]):
             length = (end - b[i]) / step
             first = k
@@ -97,6 +92,7 @@ def newton(K: Array, g: Array, b: Array, lo: Array, hi: Array, l1: Array, free: 
         system[k, size] = end
     for k in range(size):
         i = free[k]
-        moved = min(max(b[i] + length * system[k, k], lo[i]), hi[i])
-        b[i] = system[k, size] if k == first else moved
+        moved = b[i] + length * system[k, k]
+        moved = lo[i] if lo[i] > moved else moved
+        b[i] = system[k, size] if k == first else (hi[i] if hi[i] < moved else moved)
     return 1 if first >= 0 else 0

@@ -6,7 +6,7 @@ remainder and indices that are never negative, and vectorises them.
 import numpy as np
 
 from buttress._checks import Array
-from buttress._compiling import compile_inner, compile_kernel, maximum, minimum
+from buttress._compiling import compile_inner, compile_kernel, maximum, minimum, zero
 from buttress.gram.compiled import FAST, WIDTH_MULTIPLE
 
 # Used for infinity, which fast arithmetic does not allow: far larger than any gradient, of targets of up to 1e100 too
@@ -23,8 +23,8 @@ def _move_and_scan(
     """
     least = far
     most = -least
-    block = 0
-    for s in range(g.shape[0]):
+    block = zero
+    for s in range(len(g)):
         first = least
         for t in range(64):
             slope = g[s, t] + step * (K[i, s, t] - K[j, s, t])
@@ -34,7 +34,7 @@ def _move_and_scan(
         if first < least:
             least = first
             block = s
-    place = 0
+    place = zero
     first = far
     for t in range(64):
         slope = g[block, t] + up[block, t]
@@ -55,8 +55,8 @@ def _best_partner(
     tau = g.dtype.type(TAU)
     none = g.dtype.type(0.0)
     gain = -tau
-    block = 0
-    for s in range(g.shape[0]):
+    block = zero
+    for s in range(len(g)):
         best = none
         for t in range(64):
             rise = maximum(g[s, t] + low[s, t] - least, none)
@@ -65,7 +65,7 @@ def _best_partner(
         if best > gain:
             gain = best
             block = s
-    place = 0
+    place = zero
     gain = -tau
     for t in range(64):
         rise = maximum(g[block, t] + low[block, t] - least, none)
@@ -100,16 +100,15 @@ def _updates(
 ) -> tuple[int, int]:
     """Do what :func:`pair_updates` does; ``up`` and ``low`` hold +-FAR.
 
-    The first step is 0, for any i and j; an integer that is written here would be a type of its own, for which inner
-    functions were compiled again. Where a float32 gradient is so large that FAR does not hide it, what fills the last
-    block up may be the best: there is no such variable, and the pairs end.
+    The first step is 0, for any i and j. Where a float32 gradient is so large that FAR does not hide it, what fills the
+    last block up may be the best: there is no such variable, and the pairs end.
     """
     far = up[0, 0]
-    for i in range(b.size):
-        _offsets(i, b, lo, hi, l1, up, low, far)
-    j = i
+    for t in range(b.size):
+        _offsets(t, b, lo, hi, l1, up, low, far)
+    i = j = zero
     step = K.dtype.type(0.0)
-    downwards = 0
+    downwards = zero
     for pairs in range(max_pairs):
         least, most, i = _move_and_scan(g, step, K, i, j, up, low, far)
         if i >= b.size or not most - least > tol:
