@@ -9,9 +9,17 @@ from numpy.typing import NDArray
 
 from buttress._checks import LARGEST, Array
 from buttress.relational.declare import Join
-from buttress.relational.entities.features import Feature, Ranged, Statistic, ranged_of, statistics_of, value_of
-from buttress.relational.entities.paths import Hop, blocks, order_of, used
-from buttress.relational.entities.ranges import MERGE, NEUTRAL, ranged
+from buttress.relational.entities.features import (
+    BETWEEN,
+    Feature,
+    Ranged,
+    Statistic,
+    ranged_of,
+    statistics_of,
+    value_of,
+)
+from buttress.relational.entities.paths import Hop, blocks, order_of, shared, used
+from buttress.relational.entities.ranges import MERGE, NEUTRAL, excess, ranged
 from buttress.relational.plan.keys import combine, encode, largest, match
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.times import delay_of, moments
@@ -124,7 +132,7 @@ class InProcess:
 
     def _far_rows(self, t: int, per: str, statistics: Sequence[Statistic]) -> Rows:
         """Return the rows of table t with their statistics, and the value of the column ``per`` if there is one."""
-        columns = self.columns[t]
+        columns = self._with_excess(t, statistics)
         n = len(next(iter(columns.values())).null)
         at = np.flatnonzero(~columns[per].null) if per else np.arange(n)
         value = np.unique(columns[per].values[at], return_inverse=True)[1].astype(np.int64) if per else None
@@ -133,6 +141,17 @@ class InProcess:
         found |= {when(""): self.orders[t]} if t in self.orders else {}
         time = self._known_at(t)
         return Rows(at, taken(found, at), None if time is None else time[at], value)
+
+    def _with_excess(self, t: int, statistics: Sequence[Statistic]) -> Columns:
+        """Return the columns of table t, and by how much numbers exceed earlier ones of what their rows share."""
+        found = dict(self.columns[t])
+        for statistic in statistics:
+            name, between, by = statistic.column.partition(BETWEEN)
+            if between and statistic.column not in found:
+                values = numbers(self.join.tables[t].name, name, found[name]) - statistic.center
+                less = excess(values, self._codes(shared(self.paths, t)[by])[0], self.times[t])
+                found[statistic.column] = Column(less, np.isnan(less), "number")
+        return found
 
     def _place_in_time(self, t: int) -> Array | None:
         """Return numbers that order the rows of a table by time, and where that is the same by its order column."""
@@ -260,11 +279,9 @@ def of_rows(statistics: Sequence[Statistic], table: str, columns: Columns, time:
         elif statistic.of == "known":
             found[statistic.name] = (~column.null).astype(float) if column.null.any() else ones
         else:
-            if column.kind != "number" and not column.null.all():
-                raise ValueError(f"Feature {table}.{statistic.column} held numbers in training, and holds "
-                                 f"{column.kind} now. Convert it.")
-            shifted = np.where(column.null, 0, column.values).astype(np.float64) - statistic.center
-            value = np.square(shifted) if statistic.of == "square" else shifted
+            value = np.nan_to_num(numbers(table, statistic.column, column))
+            if statistic.of in ("centred", "square"):
+                value = (value - statistic.center) ** (2 if statistic.of == "square" else 1)
             known = ~column.null
             if statistic.of == "part":
                 known = known & (columns[statistic.by].values == statistic.category)
@@ -273,6 +290,13 @@ def of_rows(statistics: Sequence[Statistic], table: str, columns: Columns, time:
                 found[when(statistic.name)] = np.where(known, time, -np.inf)
             found[statistic.name] = np.where(known, value, NEUTRAL[statistic.merge])
     return found
+
+
+def numbers(table: str, name: str, column: Column) -> Array:
+    """Return a column's numbers, NaN where NULL; ValueError where it held numbers in training and no longer does."""
+    if column.kind != "number" and not column.null.all():
+        raise ValueError(f"Feature {table}.{name} held numbers in training, and holds {column.kind} now. Convert it.")
+    return np.where(column.null, np.nan, np.where(column.null, 0, column.values).astype(np.float64))
 
 
 def taken(found: Found, rows: Index) -> Found:

@@ -105,6 +105,11 @@ def asked_names(join: Join, paths: Mapping[int, list[Hop]]) -> list[str]:
     return list(dict.fromkeys([*root_keys(paths), *date_column(join), *join.tables[join.root].features]))
 
 
+def shared(paths: Mapping[int, list[Hop]], t: int) -> dict[str, Hop]:
+    """Return the columns of what rows of a table share with others: those by which one pair leads on from it."""
+    return {hop.above[0]: hop for path in paths.values() for hop in path if hop.parent == t and len(hop.columns) == 1}
+
+
 def used(join: Join, paths: Mapping[int, list[Hop]], table: int) -> list[str]:
     """Return the columns of a table that its features and the paths use, each once."""
     keys = [name for path in paths.values() for hop in path
@@ -178,12 +183,17 @@ def order_of(join: Join, t: int, columns: Mapping[str, Column], magnitude: Calla
     return np.where(column.null, -np.inf, found)
 
 
-def check_held(features: Sequence[Feature], join: Join) -> None:
-    """Refuse another join than in training that lacks a table or a column that features are of."""
+def check_held(features: Sequence[Feature], join: Join, paths: Mapping[int, list[Hop]]) -> None:
+    """Refuse another join than in training that lacks a table, a column or a pair of columns that features are of."""
     held = {table.name: {"", *table.features} for table in join.tables}
+    led_by = {table.name: set(shared(paths, t)) if join.date and table.time else set()
+              for t, table in enumerate(join.tables)}
     held[join.tables[join.root].name] |= set(date_column(join))
-    lost = next((f for f in features if not {f.column, f.by} <= held.get(f.table, set())), None)
-    if lost is not None:
-        names = ", ".join(repr(name) for name in (lost.column, lost.by) if name)
-        raise ValueError(f"Feature {lost.name!r} was learned in training, and this join has no table {lost.table!r}"
-                         f"{f' with {names} among its features' if names else ''}. Declare both as in training.")
+    for f in features:
+        excess = f.read != f.column
+        if {f.column} <= held.get(f.table, set()) and {f.by} <= (led_by if excess else held)[f.table]:
+            continue
+        names = ", ".join(repr(name) for name in (f.column, f.by) if name and not (excess and name == f.by))
+        beyond = f", a time, and a pair of columns that leads on by {f.by!r}" if excess else ""
+        raise ValueError(f"Feature {f.name!r} was learned in training, and this join has no table {f.table!r}"
+                         f"{f' with {names} among its features' if names else ''}{beyond}. Declare both as in training.")

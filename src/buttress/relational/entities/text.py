@@ -6,13 +6,13 @@ dialect.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress.relational.entities.features import Ranged, Statistic
+from buttress.relational.entities.features import BETWEEN, Ranged, Statistic
 from buttress.relational.entities.paths import Hop
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import Connection, select, select_into
@@ -153,7 +153,7 @@ class Path:
 def up_the_path(path: Path) -> tuple[list[str], bool]:
     """Return the expressions that end in r<number>: rows next to the label's table, and whether they have a time."""
     our = path.place.prefix
-    last = path.place.tables[path.number]
+    last = _with_excess(path)
     time = path.time_of(path.number)
     chosen = _keys(last, path.hops[-1].below) + ([f"{time} AS t"] if time else [])
     chosen += [f"{value} AS {name}" for name, value in path.carried.items()]
@@ -178,6 +178,43 @@ def up_the_path(path: Path) -> tuple[list[str], bool]:
         by = ""
     parts.append(f"{our}r{path.t} AS (SELECT {', '.join(chosen)} FROM {our}r{path.t}_1 q{by})")
     return parts, time is not None
+
+
+def _with_excess(path: Path) -> SqlTable:
+    """Return the far table, and by how much its numbers exceed the mean of earlier rows of what their rows share.
+
+    Times and values are columns before they are added up, for DuckDB puts nothing in order by what may fail.
+    """
+    table = path.place.tables[path.number]
+    found = {s.column: s.center for s in path.statistics if BETWEEN in s.column}
+    if not found:
+        return table
+    our = path.place.prefix
+    read, made, values = [f"{table.time} AS {our}t"], [], {}
+    for j, (column, center) in enumerate(found.items()):
+        name, _, by = column.partition(BETWEEN)
+        read += [f"{table.keys[by]} AS {our}k{j}", f"CASE WHEN {table.time} IS NOT NULL AND {table.keys[by]} IS NOT NULL "
+                 f"THEN {table.values[name]} - {path.place.dialect.number(center)} END AS {our}v{j}"]
+        made.append(f"{_excess(f'b.{our}v{j}', f'b.{our}k{j}', f'b.{our}t')} AS {our}x{j}")
+        values[column] = f"b.{our}x{j}"
+    shares = sorted({column.partition(BETWEEN)[2] for column in found})
+    some = f" WHERE {' OR '.join(_shared(path, by) for by in shares)}" if path.few else ""
+    item = (f"(SELECT b.*, {', '.join(made)} FROM (SELECT b.*, {', '.join(read)} FROM {table.item} b{some}) b)")
+    return replace(table, item=item, values={**table.values, **values})
+
+
+def _excess(value: str, key: str, time: str) -> str:
+    """Return the expression of a row's value less the mean of those of its key at earlier times."""
+    total, count = (f"({what}({value}) OVER (PARTITION BY {key} ORDER BY {time}) - "
+                    f"{what}({value}) OVER (PARTITION BY {key}, {time}))" for what in ("SUM", "COUNT"))
+    return f"{value} - {total} / NULLIF({count}, 0)"
+
+
+def _shared(path: Path, by: str) -> str:
+    """Return the condition that a row b of the far table shares ``by`` with one that few entities lead to."""
+    table = path.place.tables[path.number]
+    led = f"SELECT {table.keys[by]} FROM {table.item} b WHERE {_led_to(path, len(path.hops) - 1)}"
+    return f"{table.keys[by]} IN ({led})"
 
 
 def _led_to(path: Path, level: int) -> str:

@@ -29,6 +29,7 @@ from buttress.relational.entities.paths import (
     find_paths,
     many_to_many,
     root_keys,
+    shared,
     used,
 )
 from buttress.relational.entities.words import OF_MANY, WORDS, check_dated, check_functions, default_functions
@@ -141,7 +142,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         features = self._features()
         with one_snapshot(self.join.connections):
             paths = find_paths(self.join, self.join.check())
-            check_held(features, self.join)
+            check_held(features, self.join, paths)
             own = asked_columns(X, self._label_table, list(self.feature_names_in_))
             values = self._aggregates(paths, own).values(features, self.centers_)
         return self._filled(self._with_own(features, own, values))
@@ -163,7 +164,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         with one_snapshot(self.join.connections):
             self.join.check_asked(columns)
             paths = find_paths(self.join, self.join.check())
-            check_held(self._features(), self.join)
+            check_held(self._features(), self.join, paths)
             keys = root_keys(paths)
             fills = None if self.missing == "nan" else self.fills_
             return feature_select(self.join, paths, self._features(), self.centers_, fills, list(columns) or keys)
@@ -188,7 +189,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
                 other = join.tables[t]
                 dated = join.date is not None and any(join.tables[hop.child].time is not None for hop in path)
                 features += features_of(other.name, other.features, self.categories_, words[other.name],
-                                        other.time is not None, dated)
+                                        other.time is not None, dated, self._shared(paths, t, aggregates))
             values = aggregates.values(features, self.centers_) if known is None else (
                 known.values(cast(InDatabase, aggregates), features, self.centers_))
             values = self._with_own(features, own, values)
@@ -246,6 +247,11 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         usual = default_functions(self.join.date is not None, aggregates.day)
         far = many_to_many(paths, aggregates.several)
         return {table.name: OF_MANY if t in far else usual for t, table in enumerate(self.join.tables)}
+
+    def _shared(self, paths: dict[int, list[Hop]], t: int, aggregates: Aggregates) -> list[str]:
+        """Return columns of what rows of a table share with others: by default, with one other on average or more."""
+        return [name for name, hop in shared(paths, t).items()
+                if self.functions is not None or aggregates.several(hop, t)]
 
     def _day(self, own: dict[str, Column]) -> float:
         """Return a day in the unit in which times are compared: microseconds, or 1 where they are numbers."""
