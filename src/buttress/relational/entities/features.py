@@ -142,9 +142,8 @@ def statistics_of(features: Iterable[Feature], centers: Mapping[str, float]) -> 
             letter = _AGES[letter][0] if letter in _AGES else letter
             name = _named(letter, feature)
             if name not in found:
-                excess = feature.read != feature.column
-                center = centers.get(feature.source, 0.0) if excess or letter in "dq" else 0.0
-                by = "" if excess else feature.by
+                center = centers.get(feature.source, 0.0) if letter in "dq" else 0.0
+                by = feature.by if feature.read == feature.column else ""
                 found[name] = Statistic(name, *_KINDS[letter], feature.read, feature.category, by, center)
     return list(found.values())
 
@@ -252,3 +251,11 @@ def value_of(feature: Feature, found: Mapping[str, Array], as_of: Array | None, 
         return value
     whole = value_of(feature.whole, found, as_of, day)
     return np.divide(value, whole, out=np.full(len(value), np.nan), where=whole != 0)
+
+
+def fills_of(values: Array, missing: str) -> Array:
+    """Return what stands for missing values: the mean of each feature, or 0."""
+    known = ~np.isnan(values)
+    if missing != "mean":
+        return np.zeros(values.shape[1])
+    return np.where(known, values, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)

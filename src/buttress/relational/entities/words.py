@@ -44,7 +44,8 @@ class Word:
 
     ``of`` is what there is a feature for: "row" (a table), "time" (a table with a time), "number" or "text" (a column),
     "part" (a number of the rows with one text), "value" (a column of either kind, whose rows are first made one a
-    value), "excess" (a number less what is usual for what its row shares with others), "date" (as_of itself). The letter t is as_of, and u a day in its unit. ``windowed`` words may have a window.
+    value), "excess" (a number less that of earlier rows with which its row shares something), "date" (as_of itself).
+    The letter t is as_of, and u a day in its unit. ``windowed`` words may have a window.
     """
 
     letters: str
