@@ -35,7 +35,7 @@ FIRST_DAY = pd.Timestamp("2024-01-01")
 class Task:
     """Rows that are asked about with their labels ``y``, a join whose first table they are, and what the SQL reads.
 
-    ``more`` is a table that one may declare beside them, and the pair of columns that leads to it.
+    ``more`` are tables that one may declare beside them, and the pairs of columns that lead to these.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Task:
     early: np.ndarray
     join: Join
     frames: dict[str, pd.DataFrame]
-    more: tuple[Table, tuple[str, str]] | None = None
+    more: tuple[list[Table], list[tuple[str, str]]] | None = None
 
 
 def order_times(rng, first, last, rate):
@@ -104,7 +104,10 @@ def movielens_task(folder):
               Table("of_user", ratings, features=["rating"], time="t"), Table("genres", genres, features=["genre"])]
     join = Join(tables, [("asked.movieId", "of_film.movieId"), ("asked.userId", "of_user.userId"),
                          ("asked.movieId", "genres.movieId")], as_of="asked.at")
-    more = Table("films_of_user", ratings, features=["rating"], time="t"), ("of_user.movieId", "films_of_user.movieId")
+    more = ([Table("films_of_user", ratings, features=["rating"], time="t"), Table("alike", genres),
+             Table("of_alike", ratings, features=["rating"], time="t")],
+            [("of_user.movieId", "films_of_user.movieId"), ("genres.genre", "alike.genre"),
+             ("alike.movieId", "of_alike.movieId"), ("asked.userId", "of_alike.userId")])
     return Task("movielens", rows, early, join, {"asked": rows, "ratings": ratings, "genres": genres}, more)
 
 
@@ -156,9 +159,9 @@ def written_by_hand(task, who=""):
 
 
 def with_more(task):
-    """The task with one more table declared: of MovieLens all ratings of all films of the user, as known then."""
-    table, pair = task.more
-    return replace(task, join=Join([*task.join.tables, table], [*task.join.on, pair], as_of=task.join.as_of))
+    """The task with more tables: all ratings of films of the user, and of theirs those of films of a kind with it."""
+    tables, pairs = task.more
+    return replace(task, join=Join([*task.join.tables, *tables], [*task.join.on, *pairs], as_of=task.join.as_of))
 
 
 def made(task, **how):
@@ -201,7 +204,7 @@ def main():
             line(task, label, made(task, functions=(*ALWAYS, *words)))
         line(task, "default", made(task))
         if task.more is not None:
-            line(task, f"default, {task.more[0].name} declared", made(with_more(task)))
+            line(task, "default, circles declared", made(with_more(task)))
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from buttress._checks import LARGEST, Array
 from buttress.relational.declare import Join, Table
-from buttress.relational.entities.features import HASHES, ROWS, Feature, ranged_of, statistics_of
+from buttress.relational.entities.features import BETWEEN, HASHES, ROWS, Feature, ranged_of, statistics_of
 from buttress.relational.entities.layout import laid_out
 from buttress.relational.entities.memory import PAIRS
-from buttress.relational.entities.paths import Hop, blocks, order_of, root_keys, used
+from buttress.relational.entities.paths import Hop, asked_keys, blocks, links, order_of, root_keys, used
 from buttress.relational.entities.statement import expression, own_expression, whole
 from buttress.relational.entities.text import Path, Place, SqlTable
 from buttress.relational.plan.keys import check_exact, check_kinds, combine, encode, largest
@@ -56,8 +56,7 @@ def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int
 def _text_columns(paths: Mapping[int, list[Hop]], samples: Mapping[int, Mapping[str, Column]]) -> set[tuple[int, str]]:
     """Return (table, column) of text, and of columns without a value that are equal to one of text."""
     found = {(t, name) for t, columns in samples.items() for name, column in columns.items() if column.kind == "text"}
-    pairs = {((hop.parent, above), (hop.child, below)) for hops in paths.values() for hop in hops
-             for above, below in hop.columns}
+    pairs = {((hop.parent, above), (hop.child, below)) for hop in links(paths) for above, below in hop.columns}
     for _ in pairs:  # as far as a chain of them may reach
         found |= {(t, name) for pair in pairs if not found.isdisjoint(pair) for t, name in pair
                   if samples[t][name].null.all()}
@@ -150,12 +149,12 @@ class InDatabase:
             out[here] = self._ask(paths.values(), chosen, here, few=True)
         return out
 
-    def seen(self) -> dict[str, Array]:
+    def seen(self, features: Sequence[Feature]) -> dict[str, Array]:
         """Return for each table what stands for the rows that the latest date of each entity's key sees, and its date.
 
-        That is their number, the sum of 64-bit hashes of their columns in use and times by two moduli, which give it
-        whole, -1 where there are none; and the entity's own date, 0 without dates. Shape (n, 4). Raises ValueError
-        where a database has no hash.
+        That is their number, the sum of 64-bit hashes of their columns in use, times, and what ``features`` compare
+        them with, by two moduli, which give it whole, -1 where there are none; and the entity's own date, 0 without
+        dates. Shape (n, 4). Raises ValueError where a database has no hash.
         """
         place = self.place
         if not place.dialect.hashed:
@@ -173,9 +172,13 @@ class InDatabase:
         if asked.as_of is not None:
             np.maximum.at(asked.as_of, which, date)
         few = len(first) <= FEW
-        paths = [Path(hops, [f"a{self.keys.index(key)}" for key in hops[0].above], [ROWS, HASHES], [],
-                      replace(place, tables=tables), self.join.date is not None, self.day, few=few, latest=True)
-                 for hops in self.paths.values()]
+        paths = []
+        for t, hops in self.paths.items():
+            mine = [f for f in features if f.table == self.join.tables[t].name and f.read != f.column]
+            excess = [statistic for statistic in statistics_of(mine, {}) if BETWEEN in statistic.column]
+            paths.append(Path(hops, [f"a{self.keys.index(key)}" for key in asked_keys(hops)], [ROWS, HASHES, *excess],
+                              [], replace(place, tables=tables), self.join.date is not None, self.day, few=few,
+                              latest=True))
         chosen = [part for path in paths for part in (
             f"f{path.t}.s0", *(f"MOD(f{path.t}.s1, {modulus})" for modulus in MODULI))]
         found = np.nan_to_num(asked._ask(paths, chosen, np.arange(len(first)), few=few), nan=-1)[which]
@@ -268,7 +271,7 @@ class InDatabase:
 
     def _check_keys(self) -> None:
         samples = [self.asked if t == self.join.root else self.place.samples[t] for t in range(len(self.join.tables))]
-        for hop in {hop for path in self.paths.values() for hop in path}:
+        for hop in links(self.paths):
             for above, below in hop.columns:
                 pair = {hop.parent: [above], hop.child: [below]}
                 check_kinds(self.join, pair, samples)
@@ -324,10 +327,10 @@ def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feat
     found = {}
     for t, hops in paths.items():
         name = join.tables[t].name
-        few = join.date is not None and paired(hops[0].above)
+        few = join.date is not None and paired(asked_keys(hops))
         for tag, per in enumerate(dict.fromkeys(feature.per for feature in features if feature.table == name)):
             mine = [feature for feature in features if (feature.table, feature.per) == (name, per)]
-            asked = [f"a{keys.index(key)}" for key in hops[0].above]
+            asked = [f"a{keys.index(key)}" for key in asked_keys(hops)]
             found[name, per] = Path(hops, asked, statistics_of(mine, centers), ranged_of(mine, day), place,
                                     join.date is not None, day, per, f"v{tag}" if per else "", paired=few)
     return found

@@ -15,6 +15,7 @@ from buttress._checks import Array
 from buttress.relational.entities.words import WORDS, split
 from buttress.relational.plan.times import Window, window_of
 
+BETWEEN = "\0"  # a number and what its rows share with others, in a name that no column has
 OF_ONE_ROW = ("mean", "sum", "min", "max", "last")  # functions that are all the value itself, of one row
 
 
@@ -22,7 +23,7 @@ OF_ONE_ROW = ("mean", "sum", "min", "max", "last")  # functions that are all the
 class Feature:
     """A function of the rows of a table that belong to an entity; "value" and "is" are of the entity's own row.
 
-    ``category`` is a text of ``column``, or of the column ``by``.
+    ``category`` is a text of ``column``, or of the column ``by``; without one, ``by`` is what rows share with others.
     """
 
     table: str
@@ -35,7 +36,7 @@ class Feature:
     def name(self) -> str:
         """``table.count``, ``table.column.mean``, ``table.column=category.share``; ``table.column`` of its own row.
 
-        ``table.column.by=category.sum_by`` of a part of its rows.
+        ``table.column.by=category.sum_by`` of a part of its rows, ``table.column.by.bias`` beside what they share.
         """
         column = "".join(f".{part}" for part in (self.column, self.by) if part)
         category = f"={self.category}" if self.category or self.word in ("share", "is", "sum_by") else ""
@@ -51,6 +52,11 @@ class Feature:
     def word(self) -> str:
         """The function without its window."""
         return split(self.function)[0]
+
+    @property
+    def read(self) -> str:
+        """The column that statistics are of, or the name of its excess over earlier rows with the same ``by``."""
+        return f"{self.column}{BETWEEN}{self.by}" if self.word == "bias" else self.column
 
     @property
     def per(self) -> str:
@@ -116,7 +122,7 @@ def letters_of(feature: Feature) -> dict[str, str]:
 
 
 def _named(letter: str, feature: Feature) -> str:
-    column = "" if letter in "rzab" else feature.column
+    column = "" if letter in "rzab" else feature.read
     return f"{letter}:{column}:{feature.by}={feature.category}" if letter in "cm" else f"{letter}:{column}"
 
 
@@ -137,7 +143,8 @@ def statistics_of(features: Iterable[Feature], centers: Mapping[str, float]) -> 
             name = _named(letter, feature)
             if name not in found:
                 center = centers.get(feature.source, 0.0) if letter in "dq" else 0.0
-                found[name] = Statistic(name, *_KINDS[letter], feature.column, feature.category, feature.by, center)
+                by = feature.by if feature.read == feature.column else ""
+                found[name] = Statistic(name, *_KINDS[letter], feature.read, feature.category, by, center)
     return list(found.values())
 
 
@@ -166,10 +173,11 @@ def center(mean: float, deviation: float, largest: float) -> float:
 
 
 def features_of(table: str, columns: Sequence[str], categories: Mapping[str, Sequence[str]],
-                functions: Sequence[str], own_time: bool, dated: bool) -> list[Feature]:
+                functions: Sequence[str], own_time: bool, dated: bool, shared: Sequence[str]) -> list[Feature]:
     """Return the features of a table, its number of rows among them always, in the order of columns and functions.
 
-    ``own_time`` says that the table has a time, ``dated`` that entities see its rows by a date.
+    ``own_time`` says that the table has a time, ``dated`` that entities see its rows by a date, and ``shared`` are
+    columns of what its rows share with others.
     """
     def given(of: str) -> list[str]:
         return [function for function in functions if function != "count" and WORDS[split(function)[0]].of == of
@@ -183,6 +191,9 @@ def features_of(table: str, columns: Sequence[str], categories: Mapping[str, Seq
         found += [Feature(table, function, column) for function in given("number")] if held is None else [
             Feature(table, function, column, category) for function in given("text") for category in held]
         found += [Feature(table, function, column) for function in given("value")]
+    if own_time and dated:
+        found += [Feature(table, function, column, "", by) for column in columns for by in shared
+                  for function in given("excess") if f"{table}.{column}" not in categories]
     found += [Feature(table, function, column, category, by) for function in given("part") for column in columns
               if f"{table}.{column}" not in categories for by in columns
               for category in categories.get(f"{table}.{by}", ())]
@@ -240,3 +251,11 @@ def value_of(feature: Feature, found: Mapping[str, Array], as_of: Array | None, 
         return value
     whole = value_of(feature.whole, found, as_of, day)
     return np.divide(value, whole, out=np.full(len(value), np.nan), where=whole != 0)
+
+
+def fills_of(values: Array, missing: str) -> Array:
+    """Return what stands for missing values: the mean of each feature, or 0."""
+    known = ~np.isnan(values)
+    if missing != "mean":
+        return np.zeros(values.shape[1])
+    return np.where(known, values, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)

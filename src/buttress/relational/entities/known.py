@@ -56,7 +56,7 @@ class Known:
         held = {}
         values = np.zeros((len(next(iter(made.asked.values())).null), len(features)))
         changed = np.zeros(len(values), dtype=bool)
-        for table, seen in made.seen().items():
+        for table, seen in made.seen(features).items():
             here = np.flatnonzero([feature.table == table for feature in features])
             mine = [feature for feature in features if feature.table == table]
             stated = _stated(made, mine, centers)

@@ -9,9 +9,18 @@ from numpy.typing import NDArray
 
 from buttress._checks import LARGEST, Array
 from buttress.relational.declare import Join
-from buttress.relational.entities.features import Feature, Ranged, Statistic, ranged_of, statistics_of, value_of
-from buttress.relational.entities.paths import Hop, blocks, order_of, used
-from buttress.relational.entities.ranges import MERGE, NEUTRAL, ranged
+from buttress.relational.entities.circles import Circle, circle, counted, meeting
+from buttress.relational.entities.features import (
+    BETWEEN,
+    Feature,
+    Ranged,
+    Statistic,
+    ranged_of,
+    statistics_of,
+    value_of,
+)
+from buttress.relational.entities.paths import Hop, blocks, order_of, shared, used
+from buttress.relational.entities.ranges import MERGE, NEUTRAL, excess, ranged
 from buttress.relational.plan.keys import combine, encode, largest, match
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.times import delay_of, moments
@@ -82,6 +91,7 @@ class InProcess:
             order = order_of(join, t, self.columns[t], lambda t, name: largest(self.columns[t][name]))
             if order is not None:
                 self.orders[t] = np.unique(order, return_inverse=True)[1]
+        self._circles: dict[int, Circle] = {}
         self._numbered: dict[Hop, tuple[Index, Index]] = {}
 
     def moments_of(self, t: int, name: str) -> tuple[float, float, float]:
@@ -124,7 +134,7 @@ class InProcess:
 
     def _far_rows(self, t: int, per: str, statistics: Sequence[Statistic]) -> Rows:
         """Return the rows of table t with their statistics, and the value of the column ``per`` if there is one."""
-        columns = self.columns[t]
+        columns = self._with_excess(t, statistics)
         n = len(next(iter(columns.values())).null)
         at = np.flatnonzero(~columns[per].null) if per else np.arange(n)
         value = np.unique(columns[per].values[at], return_inverse=True)[1].astype(np.int64) if per else None
@@ -133,6 +143,18 @@ class InProcess:
         found |= {when(""): self.orders[t]} if t in self.orders else {}
         time = self._known_at(t)
         return Rows(at, taken(found, at), None if time is None else time[at], value)
+
+    def _with_excess(self, t: int, statistics: Sequence[Statistic]) -> Columns:
+        """Return the columns of table t, and by how much numbers exceed earlier ones of what their rows share."""
+        found = dict(self.columns[t])
+        for statistic in statistics:
+            name, between, by = statistic.column.partition(BETWEEN)
+            if between and statistic.column not in found:
+                values = numbers(self.join.tables[t].name, name, found[name])
+                hop = shared(self.paths, t)[by]
+                less = excess(values, self._codes(hop)[t == hop.child], self.times[t])
+                found[statistic.column] = Column(less, np.isnan(less), "number")
+        return found
 
     def _place_in_time(self, t: int) -> Array | None:
         """Return numbers that order the rows of a table by time, and where that is the same by its order column."""
@@ -144,20 +166,37 @@ class InProcess:
     def _blocks(self, t: int) -> list[Index]:
         """Return the questions in blocks: the rows of table t with those that lead there are held for one at a time."""
         first, *others = self.paths[t]
-        above, _ = self._codes(first)
-        everyone = np.arange(len(above))
-        if all(self._known_at(hop.child) is None for hop in others):
+        asked, _ = self._codes(first)
+        everyone = np.arange(len(asked))
+        if self.paths[t][-1].tie:
+            asked, sizes = everyone, self._circle(t).sizes(len(everyone))
+        elif all(self._known_at(hop.child) is None for hop in others):
             return [everyone]
-        sizes = np.ones(len(self._codes(self.paths[t][-1])[1]))
-        for hop in reversed(self.paths[t]):
-            sizes = counted(sizes * self._may_be_seen(hop.child), *self._codes(hop))
+        else:
+            sizes = np.ones(len(self._codes(self.paths[t][-1])[1]))
+            for hop in reversed(self.paths[t]):
+                sizes = counted(sizes * self._may_be_seen(hop.child), *self._codes(hop))
         most = max([PAIRS, *(len(self._codes(hop)[1]) for hop in self.paths[t])])
         check_size(self.join, self.paths[t], sizes.max(initial=0), most)
-        return blocks(above, sizes, most)
+        return blocks(asked, sizes, most)
 
     def _along(self, t: int, far: Rows, wanted: Sequence[Statistic], windows: Sequence[Ranged], here: Index) -> Found:
         """Return the statistics of the rows of table t that belong to each question, one table after the other."""
         statistics = [statistic for statistic in wanted if statistic.of != "time"]
+        if self.paths[t][-1].tie:
+            met = self._circle(t).pairs(here, far.at)
+            rows, key, above = replace(far.some(met.at), time=met.time), met.of, np.arange(len(here))
+        else:
+            rows, key, above = self._up(t, far, statistics, here)
+        rows, key = rows.brought_together(key, statistics)
+        if rows.time is None or self.as_of is None:
+            return taken(merged(statistics, rows.found, key, _groups(above, key)), above)
+        found = rows.found | {statistic.name: rows.time for statistic in wanted if statistic.of == "time"}
+        seen = merged_by(wanted, found, key, rows.time, above, self.as_of[here])
+        return seen | ranged(windows, found, key, rows.time, found.get(when("")), above, self.as_of[here])
+
+    def _up(self, t: int, far: Rows, statistics: Sequence[Statistic], here: Index) -> tuple[Rows, Index, Index]:
+        """Return the rows of the path's first table that some questions lead to, their keys, and those of questions."""
         reached = self._reached(t, here)
         rows = far.some(np.flatnonzero(reached[t][far.at]))
         for hop in reversed(self.paths[t][1:]):
@@ -167,13 +206,20 @@ class InProcess:
             first, second = match(above[parents], key)
             rows = rows.some(second).met(parents[first], self._known_at(hop.parent))
         above, below = self._codes(self.paths[t][0])
-        above = above[here]
-        rows, key = rows.brought_together(below[rows.at], statistics)
-        if rows.time is None or self.as_of is None:
-            return taken(merged(statistics, rows.found, key, _groups(above, key)), above)
-        found = rows.found | {statistic.name: rows.time for statistic in wanted if statistic.of == "time"}
-        seen = merged_by(wanted, found, key, rows.time, above, self.as_of[here])
-        return seen | ranged(windows, found, key, rows.time, found.get(when("")), above, self.as_of[here])
+        return rows, below[rows.at], above[here]
+
+    def _circle(self, t: int) -> Circle:
+        """Return where the questions meet the rows of a table that is tied to them."""
+        path = self.paths[t]
+        if t not in self._circles and path[-1].tie is not None:
+            codes = [self._codes(hop) for hop in path]
+            middle, size = meeting(codes)
+            if size > 16 * PAIRS:
+                raise ValueError(f"The circle of pairs that ends at {self.join.tables[t].name!r} holds {size:.3g} rows "
+                                 "on the way, more than this process keeps. Use engine='sql'.")
+            self._circles[t] = circle(codes, [self._known_at(hop.child) for hop in path], self._codes(path[-1].tie),
+                                       middle)
+        return self._circles[t]
 
     def _reached(self, t: int, here: Index) -> dict[int, NDArray[np.bool_]]:
         """Return for each table on the path to t which of its rows the questions lead to, before the latest of them.
@@ -221,13 +267,6 @@ def most_frequent(column: Column, known: NDArray[np.bool_], limit: int) -> list[
     return sorted(sorted(counts, key=lambda value: (-counts[value], value))[:limit])
 
 
-def counted(sizes: Array, above: Index, below: Index) -> Array:
-    """Return for each row of the parent how many rows those of the child with its key stand for."""
-    there = below >= 0
-    total = np.bincount(below[there], weights=sizes[there], minlength=_groups(above, below))
-    return np.asarray(total[above], dtype=np.float64)
-
-
 def check_size(join: Join, path: Sequence[Hop], n_pairs: float, largest: int) -> None:
     """Refuse to hold the pairs of one entity where they are more than are held at a time."""
     if n_pairs > largest:
@@ -260,10 +299,7 @@ def of_rows(statistics: Sequence[Statistic], table: str, columns: Columns, time:
         elif statistic.of == "known":
             found[statistic.name] = (~column.null).astype(float) if column.null.any() else ones
         else:
-            if column.kind != "number" and not column.null.all():
-                raise ValueError(f"Feature {table}.{statistic.column} held numbers in training, and holds "
-                                 f"{column.kind} now. Convert it.")
-            shifted = np.where(column.null, 0, column.values).astype(np.float64) - statistic.center
+            shifted = np.nan_to_num(numbers(table, statistic.column, column)) - statistic.center
             value = np.square(shifted) if statistic.of == "square" else shifted
             known = ~column.null
             if statistic.of == "part":
@@ -273,6 +309,13 @@ def of_rows(statistics: Sequence[Statistic], table: str, columns: Columns, time:
                 found[when(statistic.name)] = np.where(known, time, -np.inf)
             found[statistic.name] = np.where(known, value, NEUTRAL[statistic.merge])
     return found
+
+
+def numbers(table: str, name: str, column: Column) -> Array:
+    """Return a column's numbers, NaN where NULL; ValueError where it held numbers in training and no longer does."""
+    if column.kind != "number" and not column.null.all():
+        raise ValueError(f"Feature {table}.{name} held numbers in training, and holds {column.kind} now. Convert it.")
+    return np.where(column.null, np.nan, np.where(column.null, 0, column.values).astype(np.float64))
 
 
 def taken(found: Found, rows: Index) -> Found:

@@ -1,7 +1,7 @@
 """The path from the label's table to every other table of a join, what is read along it, and the rows asked about."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -20,11 +20,15 @@ from buttress.relational.sources.tables import frame_column, frame_names
 
 @dataclass(frozen=True)
 class Hop:
-    """A step away from the label's table: ``columns`` are the pairs (of the parent, of the child) that are equal."""
+    """A step away from the label's table: ``columns`` are the pairs (of the parent, of the child) that are equal.
+
+    The ``tie`` is of pairs of the label's table and the child that are equal too, where these close a circle.
+    """
 
     parent: int
     child: int
     columns: tuple[tuple[str, str], ...]
+    tie: "Hop | None" = None
 
     @property
     def above(self) -> list[str]:
@@ -40,24 +44,53 @@ class Hop:
 def find_paths(join: Join, pairs: Sequence[Pair]) -> dict[int, list[Hop]]:
     """Return for each table but the label's the hops that lead to it.
 
-    A path follows the pairs as they are declared, left or inner alike. Raises ValueError for a table that no pair
-    leads to, for one that two paths lead to, and for weights, which aggregates do not use.
+    A path follows the pairs as they are declared, left or inner alike. Where pairs close a circle through the label's
+    table, the table of it that is declared last is led to by the others, and tied to the entity's own row. Raises
+    ValueError for a table that no pair leads to, for other circles, and for weights, which aggregates do not use.
     """
     edges: dict[frozenset[int], list[Pair]] = {}
     for pair in pairs:
         edges.setdefault(frozenset(pair.ends), []).append(pair)
-    paths: dict[int, list[Hop]] = {join.root: []}
-    frontier = [join.root]
+    root, ties = join.root, {}
+    for t in reversed(range(len(join.tables))):
+        others = {ends: edge for ends, edge in edges.items() if ends != {root, t}}
+        if len(others) < len(edges) and t in _paths(root, others):
+            ties[t] = Hop(root, t, _columns(edges[frozenset((root, t))], root))
+            edges = others
+    paths = _paths(root, edges)
+    _check_tree(join, paths, len(edges))
+    for t, path in paths.items():
+        beyond = next((hop.parent for hop in path if hop.parent in ties), None)
+        if beyond is not None:
+            raise ValueError(f"Table {join.tables[beyond].name!r} closes a circle of pairs, and nothing is joined to "
+                             f"such a table. Declare it a second time, under another name, for "
+                             f"{join.tables[t].name!r}.")
+        if t in ties:
+            path[-1] = replace(path[-1], tie=ties[t])
+    del paths[root]
+    return dict(sorted(paths.items()))
+
+
+def _paths(root: int, edges: Mapping[frozenset[int], Sequence[Pair]]) -> dict[int, list[Hop]]:
+    """Return the hops to each table that is led to, the fewest first."""
+    paths: dict[int, list[Hop]] = {root: []}
+    frontier = [root]
     while frontier:
         parent = frontier.pop(0)
-        for child in [t for edge in edges if parent in edge for t in edge if t != parent and t not in paths]:
-            columns = tuple((p.first[1], p.second[1]) if p.first[0] == parent else (p.second[1], p.first[1])
-                            for p in edges[frozenset((parent, child))])
-            paths[child] = [*paths[parent], Hop(parent, child, columns)]
+        for child in [t for ends in edges if parent in ends for t in ends if t != parent and t not in paths]:
+            paths[child] = [*paths[parent], Hop(parent, child, _columns(edges[frozenset((parent, child))], parent))]
             frontier.append(child)
-    _check_tree(join, paths, len(edges))
-    del paths[join.root]
-    return dict(sorted(paths.items()))
+    return paths
+
+
+def _columns(edge: Sequence[Pair], parent: int) -> tuple[tuple[str, str], ...]:
+    """Return the columns of pairs of two tables, those of the parent first."""
+    return tuple((p.first[1], p.second[1]) if p.first[0] == parent else (p.second[1], p.first[1]) for p in edge)
+
+
+def links(paths: Mapping[int, list[Hop]]) -> list[Hop]:
+    """Return all hops and ties, each once."""
+    return list(dict.fromkeys(link for path in paths.values() for hop in path for link in (hop, hop.tie) if link))
 
 
 def many_to_many(paths: Mapping[int, list[Hop]], several: Callable[[Hop, int], bool]) -> list[int]:
@@ -67,7 +100,7 @@ def many_to_many(paths: Mapping[int, list[Hop]], several: Callable[[Hop, int], b
     key of a hop has several rows in one of its tables.
     """
     several = cache(several)  # paths begin alike
-    return [t for t, path in paths.items() if _is_many_to_many(path, several)]
+    return [t for t, path in paths.items() if not path[-1].tie and _is_many_to_many(path, several)]
 
 
 def _is_many_to_many(path: Sequence[Hop], several: Callable[[Hop, int], bool]) -> bool:
@@ -86,9 +119,9 @@ def _check_tree(join: Join, paths: dict[int, list[Hop]], n_edges: int) -> None:
     if alone:
         raise ValueError(f"Table {alone[0]!r} is not joined to {names[join.root]!r}. Add a pair of columns to on.")
     if n_edges > len(names) - 1:
-        raise ValueError("EntityFeatures follows one path to each table, and the pairs of this join form a cycle. "
-                         "Leave out the pairs between two of the tables, or declare a table a second time under "
-                         "another name.")
+        raise ValueError("EntityFeatures follows one path to each table, and pairs of this join form a circle that "
+                         f"does not end at {join.tables[join.root].name!r}. Leave out the pairs between two of the "
+                         "tables, or declare a table a second time under another name.")
     weighted = [table.name for table in join.tables if table.weights is not None]
     if weighted:
         raise ValueError(f"EntityFeatures counts every row once, and table {weighted[0]!r} has weights. Leave them "
@@ -96,8 +129,13 @@ def _check_tree(join: Join, paths: dict[int, list[Hop]], n_edges: int) -> None:
 
 
 def root_keys(paths: Mapping[int, list[Hop]]) -> list[str]:
-    """Return the columns of the label's table that paths begin with, each once."""
-    return list(dict.fromkeys(name for path in paths.values() for name in path[0].above))
+    """Return the columns of the label's table that paths begin with or are tied to, each once."""
+    return list(dict.fromkeys(name for path in paths.values() for name in asked_keys(path)))
+
+
+def asked_keys(path: Sequence[Hop]) -> list[str]:
+    """Return the columns of the label's table by which rows at the end of a path belong to its rows."""
+    return [*path[0].above, *(path[-1].tie.above if path[-1].tie else [])]
 
 
 def asked_names(join: Join, paths: Mapping[int, list[Hop]]) -> list[str]:
@@ -105,9 +143,18 @@ def asked_names(join: Join, paths: Mapping[int, list[Hop]]) -> list[str]:
     return list(dict.fromkeys([*root_keys(paths), *date_column(join), *join.tables[join.root].features]))
 
 
+def shared(paths: Mapping[int, list[Hop]], t: int) -> dict[str, Hop]:
+    """Return the columns of what rows of a table share with others: those by which one pair leads on from it.
+
+    That is also the pair that leads to it where a tie tells the entity's own rows.
+    """
+    return {(hop.above if hop.parent == t else hop.below)[0]: hop for path in paths.values() for hop in path
+            if len(hop.columns) == 1 and (hop.parent == t or (hop.child == t and hop.tie))}
+
+
 def used(join: Join, paths: Mapping[int, list[Hop]], table: int) -> list[str]:
     """Return the columns of a table that its features and the paths use, each once."""
-    keys = [name for path in paths.values() for hop in path
+    keys = [name for hop in links(paths)
             for t, names in ((hop.parent, hop.above), (hop.child, hop.below)) if t == table for name in names]
     times = [join.tables[table].time, join.tables[table].order] if table != join.root else []
     return list(dict.fromkeys([*keys, *filter(None, times), *join.tables[table].features]))
@@ -178,12 +225,18 @@ def order_of(join: Join, t: int, columns: Mapping[str, Column], magnitude: Calla
     return np.where(column.null, -np.inf, found)
 
 
-def check_held(features: Sequence[Feature], join: Join) -> None:
-    """Refuse another join than in training that lacks a table or a column that features are of."""
+def check_held(features: Sequence[Feature], join: Join, paths: Mapping[int, list[Hop]]) -> None:
+    """Refuse another join than in training that lacks a table, a column or a pair of columns that features are of."""
     held = {table.name: {"", *table.features} for table in join.tables}
+    led_by = {table.name: set(shared(paths, t)) if join.date and table.time else set()
+              for t, table in enumerate(join.tables)}
     held[join.tables[join.root].name] |= set(date_column(join))
-    lost = next((f for f in features if not {f.column, f.by} <= held.get(f.table, set())), None)
-    if lost is not None:
-        names = ", ".join(repr(name) for name in (lost.column, lost.by) if name)
-        raise ValueError(f"Feature {lost.name!r} was learned in training, and this join has no table {lost.table!r}"
-                         f"{f' with {names} among its features' if names else ''}. Declare both as in training.")
+    for f in features:
+        excess = f.read != f.column
+        if f.column in held.get(f.table, set()) and f.by in (led_by if excess else held)[f.table]:
+            continue
+        names = ", ".join(repr(name) for name in ((f.column,) if excess else (f.column, f.by)) if name)
+        more = f" with {names} among its features" if names else ""
+        more += f", with a time, and with a pair of the column {f.by!r}" if excess else ""
+        raise ValueError(f"Feature {f.name!r} was learned in training, and this join has no table {f.table!r}{more}. "
+                         "Declare both as in training.")

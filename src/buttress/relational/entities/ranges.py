@@ -1,10 +1,14 @@
-"""Statistics of the rows in a window before a date, in this process: pairs of date and row, a block at a time."""
+"""What earlier rows say, in this process: those in a window before a date, and those of the same key before each row.
+
+Rows in windows are looked at as pairs of date and row, a block at a time.
+"""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from buttress._checks import Array
+from buttress._compiling import compile_kernel
 from buttress.relational.entities.features import ROWS, Ranged
 from buttress.relational.plan.plan import Index
 
@@ -66,3 +70,32 @@ def _terms(one: Ranged, values: Array, age: Array) -> Array:
     if not one.power:
         return values
     return values * age**one.power if one.merge == "SUM" else np.where(values > 0, age, NEUTRAL[one.merge])
+
+
+def excess(values: Array, key: Index, time: Array) -> Array:
+    """Return each row's value less the mean of the values of its key at earlier times; NaN where there are none.
+
+    Values that are NaN, rows of key -1 and rows without a time (NaN) count nowhere. Sums are of one key alone.
+    """
+    there = np.flatnonzero((key >= 0) & ~np.isnan(time) & ~np.isnan(values))
+    order = there[np.lexsort([time[there], key[there]])]
+    found = np.full(len(values), np.nan)
+    found[order] = values[order] - _earlier_means(values[order], key[order], time[order], np.empty(len(order)))
+    return found
+
+
+@compile_kernel("float64[::1](float64[::1], int64[::1], float64[::1], float64[::1])")
+def _earlier_means(values: Array, key: Index, time: Array, mean: Array) -> Array:
+    """Set ``mean`` for rows in order of key and time, 0 / 0 for the first time of a key, and return it."""
+    total = before = 0.0  # of the rows up to this one, and of those before its time
+    first = since = 0  # where its key and its time begin
+    for i in range(len(values)):
+        if i == 0 or key[i] != key[i - 1]:
+            first = since = i
+            total = before = 0.0
+        elif time[i] != time[i - 1]:
+            since = i
+            before = total
+        total += values[i]
+        mean[i] = before / (since - first)
+    return mean

@@ -6,13 +6,13 @@ dialect.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress.relational.entities.features import Ranged, Statistic
+from buttress.relational.entities.features import BETWEEN, Ranged, Statistic
 from buttress.relational.entities.paths import Hop
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import Connection, select, select_into
@@ -114,9 +114,9 @@ class Path:
         """Columns v0, v1, ... that rows with a time hold in place of their statistics, by the column's name.
 
         A path of one table makes them of these where they are added up: what a database puts in order is then narrow.
-        None are held on longer paths, whose tables have their statistics merged on the way, and for ``per``.
+        None are held on longer paths, whose tables have their statistics merged on the way, for ``per``, and hashes.
         """
-        if len(self.hops) > 1 or self.per or not self.time_of(self.number):
+        if len(self.hops) > 1 or self.per or self.latest or not self.time_of(self.number):
             return {}
         used = [name for s in self.statistics for name in (s.column, s.by) if name]
         return {name: f"v{j}" for j, name in enumerate(dict.fromkeys(used))}
@@ -153,22 +153,7 @@ class Path:
 def up_the_path(path: Path) -> tuple[list[str], bool]:
     """Return the expressions that end in r<number>: rows next to the label's table, and whether they have a time."""
     our = path.place.prefix
-    last = path.place.tables[path.number]
-    time = path.time_of(path.number)
-    chosen = _keys(last, path.hops[-1].below) + ([f"{time} AS t"] if time else [])
-    chosen += [f"{value} AS {name}" for name, value in path.carried.items()]
-    made = [(_of_row(last, statistic, path.place.dialect), name) for statistic, name in path.named(of_time=False)]
-    made = [(last.values[column], name) for column, name in path.raw.items()] or made
-    chosen += [f"{value} AS {name}" for value, name in made]
-    known = f" AND {last.values[path.per]} IS NOT NULL" if path.per else ""
-    parts = []
-    if path.few:
-        parts, known = _reached(path), known + f" AND {_led_to(path, len(path.hops) - 1)}"
-    parts += [f"{our}r{path.t}_{len(path.hops)} AS (SELECT {', '.join(chosen)} FROM {last.item} b"
-             f"{_known(last, path.hops[-1].below, time)}{known})"]
-    for level in range(len(path.hops) - 1, 0, -1):
-        more, time = _next_table(path, level, time)
-        parts += more
+    parts, time = _around(path) if path.hops[-1].tie else _along(path)
     if path.per:
         once = ", ".join([*numbered(len(path.asked)), "v"])
         chosen = [once, *(["MIN(t) AS t"] if time else []), f"{path.place.dialect.number(1.0)} AS s0"]
@@ -180,14 +165,102 @@ def up_the_path(path: Path) -> tuple[list[str], bool]:
     return parts, time is not None
 
 
+def _far_rows(path: Path, keys: Sequence[str]) -> str:
+    """Return the SELECT of rows of the far table with ``keys`` k0, k1, ..., their time t, and what statistics need."""
+    last = _with_excess(path)
+    time = path.time_of(path.number)
+    chosen = _keys(last, keys) + ([f"{time} AS t"] if time else [])
+    chosen += [f"{value} AS {name}" for name, value in path.carried.items()]
+    made = [(_of_row(last, statistic, path.place.dialect), name) for statistic, name in path.named(of_time=False)]
+    made = [(last.values[column], name) for column, name in path.raw.items()] or made
+    chosen += [f"{value} AS {name}" for value, name in made]
+    known = f" AND {last.values[path.per]} IS NOT NULL" if path.per else ""
+    if path.few:
+        known += f" AND {_led_to(path, len(path.hops) - 1)}"
+    return f"SELECT {', '.join(chosen)} FROM {last.item} b{_known(last, keys, time)}{known}"
+
+
+def _along(path: Path) -> tuple[list[str], str | None]:
+    """Return the expressions of rows that meet one table after the other, and what their time reads."""
+    parts = _reached(path) if path.few else []
+    parts.append(f"{path.place.prefix}r{path.t}_{len(path.hops)} AS ({_far_rows(path, path.hops[-1].below)})")
+    time = path.time_of(path.number)
+    for level in range(len(path.hops) - 1, 0, -1):
+        more, time = _next_table(path, level, time)
+        parts += more
+    return parts, time
+
+
+def _around(path: Path) -> tuple[list[str], str | None]:
+    """Return the expression of rows that close a circle: all tables joined from the keys that are asked for."""
+    *hops, last = path.hops
+    n = len(path.hops[0].columns)
+    names = numbered(len(path.asked))
+    asked = ", ".join(f"{name} AS {key}" for name, key in zip(path.asked, names))
+    items = [f"(SELECT DISTINCT {asked} FROM {path.place.prefix}asked a) q"]
+    before = [f"q.{key}" for key in names[:n]]
+    for level, hop in enumerate(hops):
+        table, on = path.place.tables[hop.child], path.hops[level + 1].above
+        time = path.time_of(hop.child)
+        columns = [*_keys(table, hop.below), *(f"{table.keys[name]} AS u{j}" for j, name in enumerate(on)),
+                   *([f"{time} AS t"] if time else [])]
+        items.append(f"(SELECT {', '.join(columns)} FROM {table.item} b{_known(table, hop.below, time)}) j{level} ON "
+                     + " AND ".join(f"{key} = j{level}.k{i}" for i, key in enumerate(before)))
+        before = [f"j{level}.u{i}" for i in range(len(on))]
+    tied = before + [f"q.{key}" for key in names[n:]]
+    far = _far_rows(path, [*last.below, *(last.tie.below if last.tie else [])])
+    items.append(f"({far}) m ON {' AND '.join(f'{key} = m.k{i}' for i, key in enumerate(tied))}")
+    times = [f"j{level}.t" for level, hop in enumerate(hops) if path.time_of(hop.child)]
+    times += ["m.t"] if path.time_of(path.number) else []
+    chosen = [f"q.{key}" for key in names] + [f"{_latest(times)} AS t" for _ in times[:1]]
+    chosen += [f"m.{name}" for name in (*path.carried, *(name for _, name in path.named(of_time=False)))]
+    return [f"{path.place.prefix}r{path.t}_1 AS (SELECT {', '.join(chosen)} FROM {' JOIN '.join(items)})"], (
+        "t" if times else None)
+
+
+def _with_excess(path: Path) -> SqlTable:
+    """Return the far table, and by how much its numbers exceed the mean of earlier rows of what their rows share.
+
+    Times and values are columns before they are added up, for DuckDB puts nothing in order by what may fail. Of few
+    entities, earlier rows are looked up for each of theirs.
+    """
+    table = path.place.tables[path.number]
+    found = dict.fromkeys(s.column for s in path.statistics if BETWEEN in s.column)
+    if not found:
+        return table
+    our = path.place.prefix
+    read, made, values = [f"{table.time} AS {our}t"], [], {}
+    for j, column in enumerate(found):
+        name, _, by = column.partition(BETWEEN)
+        known = f"{table.time} IS NOT NULL AND {table.keys[by]} IS NOT NULL"
+        value = f"CASE WHEN {known} THEN {table.values[name]} END"
+        read += [f"{table.keys[by]} AS {our}k{j}", f"{value} AS {our}v{j}"]
+        one = f"(SELECT {table.keys[by]} AS k, {table.time} AS t, {value} AS v FROM {table.item} b) w"
+        mean = (f"(SELECT AVG(w.v) FROM {one} WHERE w.k = b.{our}k{j} AND w.t < b.{our}t)" if path.few else
+                _earlier_mean(f"b.{our}v{j}", f"b.{our}k{j}", f"b.{our}t"))
+        made.append(f"b.{our}v{j} - {mean} AS {our}x{j}")
+        values[column] = f"b.{our}x{j}"
+    item = f"(SELECT b.*, {', '.join(made)} FROM (SELECT b.*, {', '.join(read)} FROM {table.item} b) b)"
+    return replace(table, item=item, values={**table.values, **values})
+
+
+def _earlier_mean(value: str, key: str, time: str) -> str:
+    """Return the expression of the mean of a key's values at times before a row's."""
+    total, count = (f"({what}({value}) OVER (PARTITION BY {key} ORDER BY {time}) - "
+                    f"{what}({value}) OVER (PARTITION BY {key}, {time}))" for what in ("SUM", "COUNT"))
+    return f"{total} / NULLIF({count}, 0)"
+
+
 def _led_to(path: Path, level: int) -> str:
     """Return the condition that a row b of a table on the path has a key that the entities that are asked for lead to.
     """
     our = path.place.prefix
     hop = path.hops[level]
-    keys = path.place.tables[hop.child].keys
     names = path.asked if level == 0 else numbered(len(hop.columns))
     above = f"{our}asked" if level == 0 else f"{our}k{path.t}_{level}"
+    if hop.tie:
+        hop, names, above = hop.tie, path.asked[len(path.hops[0].columns):], f"{our}asked"
+    keys = path.place.tables[hop.child].keys
     same = " AND ".join(f"a.{name} = {keys[key]}" for name, key in zip(names, hop.below))
     return f"EXISTS (SELECT 1 FROM {above} a WHERE {same})"
 
@@ -218,14 +291,17 @@ def _next_table(path: Path, level: int, time: str | None) -> tuple[list[str], st
     up = path.hops[level - 1].below
     above = path.time_of(path.hops[level].parent)
     times = [part for part in ("m.t" if time else None, above) if part]
-    latest = times[0] if len(times) == 1 else f"GREATEST({', '.join(times)})"
-    chosen = _keys(table, up) + ([f"{latest} AS t"] if times else [])
+    chosen = _keys(table, up) + ([f"{_latest(times)} AS t"] if times else [])
     chosen += [f"m.{name}" for name in (*path.carried, *(name for _, name in statistics))]
     same = " AND ".join(f"{table.keys[name]} = m.{key}" for name, key in zip(path.hops[level].above, keys))
     known = f" AND {_led_to(path, level - 1)}" if path.few else ""
     parts.append(f"{path.place.prefix}r{path.t}_{level} AS (SELECT {', '.join(chosen)} "
                  f"FROM {table.item} b JOIN {rows} m ON {same}{_known(table, up, above)}{known})")
     return parts, "t" if times else None
+
+
+def _latest(times: Sequence[str]) -> str:
+    return times[0] if len(times) == 1 else f"GREATEST({', '.join(times)})"
 
 
 def numbered(n: int) -> list[str]:

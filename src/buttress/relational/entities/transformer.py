@@ -18,7 +18,7 @@ from buttress._state import Attribute, State
 from buttress.relational.checks import check_feature
 from buttress.relational.declare import Join
 from buttress.relational.entities.database import InDatabase, feature_select
-from buttress.relational.entities.features import Feature, center, features_of, kept, own_features
+from buttress.relational.entities.features import Feature, center, features_of, fills_of, kept, own_features
 from buttress.relational.entities.known import Known
 from buttress.relational.entities.memory import InProcess, most_frequent
 from buttress.relational.entities.paths import (
@@ -29,6 +29,7 @@ from buttress.relational.entities.paths import (
     find_paths,
     many_to_many,
     root_keys,
+    shared,
     used,
 )
 from buttress.relational.entities.words import OF_MANY, WORDS, check_dated, check_functions, default_functions
@@ -48,7 +49,9 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     """Turn rows of the label's table into rows of features: their own, and aggregates of the rows that belong to them.
 
     Each table of the join is aggregated along the pairs that lead to it from the label's table, by GROUP BY where it
-    is; the join is never made. Without rows in a table, counts, sums and shares are 0, and other features missing.
+    is; the join is never made. Where pairs close a circle through the label's table, the one of it that is declared
+    last is tied: its rows agree with the table before it and with the label's row. Without rows in a table, counts,
+    sums and shares are 0, and other features missing.
 
     Parameters
     ----------
@@ -57,17 +60,19 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         ``Table(..., time=)`` limit every entity to the rows that were known before its date.
     functions : sequence of str or None, default=None
         Words for what there is of each table; None is "count" to "share" of this list, and with an ``as_of`` words of
-        time: "since_last", "since_first", "gap_mean", "gap_last", "overdue", "mean:3rows" and "mean:10rows", and where
-        times are dates "count", "count .. /all" and "sum" of the last 30 and 90 days; but "mean" and "share" alone of
-        what is reached many to many: over several rows, what these share with others, and several rows of that (keys
-        have two rows or more, on average, of what the latest entity sees).
+        time: "since_last", "since_first", "gap_mean", "gap_last", "overdue", "mean" and "bias" of the latest 3 and 10
+        rows, "bias" of all, and where times are dates "count", "count .. /all" and "sum" of the last 30 and 90 days;
+        but "mean" and "share" alone of what is reached many to many: over several rows, what these share with others,
+        and several rows of that (keys have two rows or more, on average, of what the latest entity sees).
 
         - Of its rows "count". Of its numbers "mean", "sum", "min", "max", "std" (with n - 1) and "last" (the value with
           the latest ``time``, if it has one; the last of several by the table's ``order``, else the largest). Of its
           text the "share" of each value, and "sum_by", the sum of each number over its rows. NULL is skipped.
         - Of its times, in days (in their own unit where they are numbers): "since_last" and "since_first" to the date,
           "gap_mean" and "gap_last" between rows, and "overdue", the time since the last row over the mean gap. Of its
-          numbers "trend", the least-squares slope a day.
+          numbers "trend", the least-squares slope a day, and "bias": the mean of each less the mean of rows at earlier
+          times with the same column of a pair that leads on, or to a tied table (of a user's ratings: beside what was
+          said of each film before). Where no words are asked for, only if two rows or more have it on average.
         - Of the date itself "hour", "weekday" (Monday is 0), "season_sin" and "season_cos", in UTC.
         - A window after a word: "sum:30d" of the rows at most 30 days before the date (s, min, h, d, w; "sum:30" where
           times are numbers), "mean:3rows" of the latest three and those of the same time (and order) as the third.
@@ -141,7 +146,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         features = self._features()
         with one_snapshot(self.join.connections):
             paths = find_paths(self.join, self.join.check())
-            check_held(features, self.join)
+            check_held(features, self.join, paths)
             own = asked_columns(X, self._label_table, list(self.feature_names_in_))
             values = self._aggregates(paths, own).values(features, self.centers_)
         return self._filled(self._with_own(features, own, values))
@@ -163,7 +168,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         with one_snapshot(self.join.connections):
             self.join.check_asked(columns)
             paths = find_paths(self.join, self.join.check())
-            check_held(self._features(), self.join)
+            check_held(self._features(), self.join, paths)
             keys = root_keys(paths)
             fills = None if self.missing == "nan" else self.fills_
             return feature_select(self.join, paths, self._features(), self.centers_, fills, list(columns) or keys)
@@ -187,8 +192,9 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             for t, path in paths.items():
                 other = join.tables[t]
                 dated = join.date is not None and any(join.tables[hop.child].time is not None for hop in path)
+                beyond = [by for by, hop in shared(paths, t).items() if self.functions or aggregates.several(hop, t)]
                 features += features_of(other.name, other.features, self.categories_, words[other.name],
-                                        other.time is not None, dated)
+                                        other.time is not None, dated, beyond)
             values = aggregates.values(features, self.centers_) if known is None else (
                 known.values(cast(InDatabase, aggregates), features, self.centers_))
             values = self._with_own(features, own, values)
@@ -199,7 +205,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             raise ValueError("No table of the join gives a feature. Name features, or count among the functions.")
         values = values[:, [features.index(feature) for feature in left]]
         self.features_ = [(f.table, f.function, f.column, f.category, f.by) for f in left]
-        self.fills_ = _fills(values, self.missing)
+        self.fills_ = fills_of(values, self.missing)
         return values
 
     def _learn_columns(self, paths: dict[int, list[Hop]], own: dict[str, Column], aggregates: Aggregates) -> None:
@@ -308,13 +314,6 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _fills(values: Array, missing: str) -> Array:
-    known = ~np.isnan(values)
-    if missing != "mean":
-        return np.zeros(values.shape[1])
-    return np.where(known, values, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,8 @@ class Word:
 
     ``of`` is what there is a feature for: "row" (a table), "time" (a table with a time), "number" or "text" (a column),
     "part" (a number of the rows with one text), "value" (a column of either kind, whose rows are first made one a
-    value), "date" (as_of itself). The letter t is as_of, and u a day in its unit. ``windowed`` words may have a window.
+    value), "excess" (a number less that of earlier rows with which its row shares something), "date" (as_of itself).
+    The letter t is as_of, and u a day in its unit. ``windowed`` words may have a window.
     """
 
     letters: str
@@ -56,7 +57,7 @@ class Word:
     @property
     def dated(self) -> bool:
         """Whether the word says nothing without an as_of."""
-        return self.of in ("time", "date") or "u" in self.letters
+        return self.of in ("time", "excess", "date") or "u" in self.letters
 
 
 WORDS = {
@@ -73,6 +74,7 @@ WORDS = {
                   "text", windowed=True),
     "distinct": Word("r", "COALESCE({r}, {zero})", _same, "value"),
     "sum_by": Word("m", "COALESCE({m}, {zero})", _same, "part", windowed=True),
+    "bias": Word("sn", "{s} / NULLIF({n}, {zero})", _ratio, "excess", windowed=True),
     "trend": Word("ndxyviju", "CASE WHEN {i} < {j} AND {n} * {y} - {x} * {x} > 1e-9 * {n} * {y} "
                                "THEN ({n} * {v} - {x} * {d}) / ({n} * {y} - {x} * {x}) * {u} END",
                   _slope, windowed=True),
@@ -92,7 +94,8 @@ WORDS = {
     "season_cos": Word("t", "COS({t} * {turn})", lambda t: np.cos(t * TURN), "date"),
 }
 ALWAYS = ("count", "mean", "sum", "min", "max", "std", "last", "share")
-OVER_TIME = ("since_last", "since_first", "gap_mean", "gap_last", "overdue", "mean:3rows", "mean:10rows")
+OVER_TIME = ("since_last", "since_first", "gap_mean", "gap_last", "overdue", "mean:3rows", "mean:10rows",
+             "bias", "bias:3rows", "bias:10rows")
 OF_MANY = ("mean", "share")  # of what is reached many to many: other words of it gained nothing on MovieLens
 OVER_DATES = ("count:30d", "count:90d", "count:30d/all", "count:90d/all", "sum:30d", "sum:90d")
 

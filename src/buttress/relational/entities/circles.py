@@ -1,0 +1,109 @@
+"""Rows that agree with two others: the last table of a circle of pairs, such as a user's ratings of films alike.
+
+A question leads along its path to keys of that table, and by a second pair, the tie, to keys of its own. Pairs of a
+question and a row are found by going part of the path down from the questions and the rest up from the rows, and
+meeting where both ways together hold the fewest rows; only those that agree in the tie as well are made.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.relational.plan.keys import combine, match
+from buttress.relational.plan.plan import Index
+
+Codes = tuple[Index, Index]  # keys of the two tables of a hop as numbers, -1 where NULL
+
+
+@dataclass(frozen=True)
+class Way:
+    """Rows of one table that are led to, ``at``, each from one of the rows ``of`` which the way began; the latest time.
+    """
+
+    at: Index
+    of: Index
+    time: Array | None
+
+    def on(self, here: Index, there: Index, known: Array | None) -> "Way":
+        """Return the way one table further, over all pairs of equal keys."""
+        first, second = match(here[self.at], there)
+        return Way(second, self.of[first], later(None if self.time is None else self.time[first], known, second))
+
+
+def later(time: Array | None, known: Array | None, at: Index) -> Array | None:
+    """Return the later of a way's times and those at which the rows ``at`` became known, if either matters."""
+    if known is None or time is None:
+        return time if known is None else known[at]
+    return np.maximum(time, known[at])
+
+
+@dataclass(frozen=True)
+class Circle:
+    """Both ways to where they meet, and the keys there, with those of the tie."""
+
+    down: Way
+    up: Way
+    keys: Codes
+
+    def sizes(self, n: int) -> Array:
+        """Return how many rows each of n questions is paired with."""
+        many = np.bincount(self.keys[1][self.keys[1] >= 0], minlength=int(self.keys[0].max(initial=0)) + 1)
+        there = self.keys[0] >= 0
+        return np.asarray(np.bincount(self.down.of[there], weights=many[self.keys[0][there]], minlength=n), dtype=float)
+
+    def pairs(self, asked: Index, rows: Index) -> Way:
+        """Return which of some ``rows`` (in order) are ``at`` which of some questions ``of``, by places among both."""
+        asked_at, row_at = _places(asked, self.down.of), _places(rows, self.up.of)
+        mine, theirs = np.flatnonzero(asked_at >= 0), np.flatnonzero(row_at >= 0)
+        first, second = match(self.keys[0][mine], self.keys[1][theirs])
+        first, second = mine[first], theirs[second]
+        time = None if self.down.time is None else self.down.time[first]
+        return Way(row_at[second], asked_at[first], later(time, self.up.time, second))
+
+
+def circle(hops: Sequence[Codes], known: Sequence[Array | None], tie: Codes, middle: int) -> Circle:
+    """Return where questions meet the rows of the last table, over the hop ``middle``.
+
+    ``hops`` are the keys of each hop from the questions, ``known`` when rows of each table that is led to became known,
+    if that matters, and ``tie`` the keys of the questions and of the last table that are equal as well.
+    """
+    everyone = np.arange(len(hops[0][0]))
+    down = Way(everyone, everyone, None)
+    for (above, below), time in zip(hops[:middle], known):
+        down = down.on(above, below, time)
+    last = np.arange(len(hops[-1][1]))
+    up = Way(last, last, known[-1])
+    for level in range(len(hops) - 1, middle, -1):
+        above, below = hops[level]
+        up = up.on(below, above, known[level - 1])
+    above, below = hops[middle]
+    both = combine([np.concatenate([above[down.at], below[up.at]]), np.concatenate([tie[0][down.of], tie[1][up.of]])])
+    return Circle(down, up, (both[:len(down.at)], both[len(down.at):]))
+
+
+def meeting(hops: Sequence[Codes]) -> tuple[int, float]:
+    """Return the hop over which both ways meet, where they hold the fewest rows up to there, and how many these are."""
+    down, up = [np.ones(len(hops[0][0]))], [np.ones(len(hops[-1][1]))]
+    for above, below in hops[:-1]:
+        down.append(counted(down[-1], below, above))
+    for above, below in hops[:0:-1]:
+        up.append(counted(up[-1], above, below))
+    sizes = [one.sum() + other.sum() for one, other in zip(down, reversed(up))]
+    return int(np.argmin(sizes)), float(min(sizes))
+
+
+def counted(sizes: Array, above: Index, below: Index) -> Array:
+    """Return for each row of one table how many rows those of another with its key stand for: ``below``, of ``sizes``.
+    """
+    there = below >= 0
+    groups = int(max(above.max(initial=0), below.max(initial=0))) + 2  # the last one, of key -1, has no rows
+    return np.asarray(np.bincount(below[there], weights=sizes[there], minlength=groups)[above], dtype=np.float64)
+
+
+def _places(some: Index, of: Index) -> Index:
+    """Return the place of each row ``of`` among ``some`` rows, -1 where it is none of them."""
+    place = np.full(max(some.max(initial=-1), of.max(initial=-1)) + 1, -1)
+    place[some] = np.arange(len(some))
+    return place[of]
