@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import buttress.audit.measurements.attacked as attacked_
 from buttress import Budget, ThreatModel, audit
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.options import Options
@@ -47,26 +48,30 @@ def right_whatever(split, frame, name, model):
 
 
 @pytest.fixture(scope="module")
-def result():
+def watched():
+    """An audit, and of each model which rows no version turns, which an attack left standing, and which are proven."""
     frame, y = table()
-    return audit(None, frame, y, threat=THREAT, effort="quick")
+    seen, original = {}, attacked_._under_threat
 
-
-def test_what_is_proven_and_left_of_each_model_is_on_both_sides_of_the_search(result, monkeypatch):
-    frame, y = table()
-    made, task = make_table(columns_of(frame), y, "y", "auto")
-    seen = {}
-    import buttress.audit.measurements.attacked as attacked_
-
-    original = attacked_._under_threat
-
-    def watched(split, name, model, threat, share, fallen):
+    def watch(split, name, model, threat, share, fallen):
         known = original(split, name, model, threat, share, fallen)
         seen[name] = right_whatever(split, frame, name, model), fallen.standing(share), fallen.proven >= share
         return known
 
-    monkeypatch.setattr(attacked_, "_under_threat", watched)
-    audit(None, frame, y, threat=THREAT, effort="quick")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(attacked_, "_under_threat", watch)
+        return audit(None, frame, y, threat=THREAT, effort="quick"), seen
+
+
+@pytest.fixture(scope="module")
+def result(watched):
+    return watched[0]
+
+
+def test_what_is_proven_and_left_of_each_model_is_on_both_sides_of_the_search(watched):
+    frame, y = table()
+    made, task = make_table(columns_of(frame), y, "y", "auto")
+    seen = watched[1]
     assert len(seen) >= 5
     assert split_table(made, task, {}, Options()).features.units[0].coded == {"colour": ["blue", "green", "red"]}
     for name, (true, standing, proven) in seen.items():

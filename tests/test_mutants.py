@@ -18,8 +18,9 @@ def test_every_room_has_code_and_tests(room):
 
 
 def test_mutants_are_programs_that_differ_and_are_drawn_by_the_seed_alone():
-    some = drawn(FILES, "1", 60)
-    assert some == drawn(FILES, "1", 60) != drawn(FILES, "2", 60)
+    files = FILES[::4]
+    some = drawn(files, "1", 60)
+    assert some == drawn(files, "1", 60) != drawn(files, "2", 60)
     for one in some:
         source = (ROOT / one.file).read_text(encoding="utf-8")
         assert ast.dump(ast.parse(one.applied(source))) != ast.dump(ast.parse(source))

@@ -67,9 +67,9 @@ def test_rows_known_to_be_bad_have_no_weight_and_the_estimate_is_that_of_the_sum
 
 
 def scales(R, p):
-    """The S scales of residuals (k, n) of p coefficients, by their definition: the interval is halved seventy times."""
+    """The S scales of residuals (k, n) of p coefficients, by their definition: the interval is halved forty times."""
     low, high = np.zeros(len(R)), 5 * np.abs(R).max(axis=1)
-    for _ in range(70):
+    for _ in range(40):
         s = (low + high) / 2
         loss = 1 - np.clip(1 - (R / (1.547645 * s[:, None])) ** 2, 0, None) ** 3
         over = loss.sum(axis=1) > (R.shape[1] - p) / 2

@@ -141,11 +141,11 @@ def cases(part, seed, offset=0.0, scale=1.0, columns=0):
     for eps in (1e-9, 0.05, 0.5, 2.0):
         x, Z, c = rng.normal(size=2), rng.normal(size=(5, 2)), rng.normal(size=5) * scale
         x, Z = x + offset, Z + offset
-        moves = rng.normal(size=(3000, 2))
+        moves = rng.normal(size=(1000, 2))
         if columns:
             moves = np.clip(moves, -1, 1) * eps
         else:
-            moves *= eps * rng.random((3000, 1)) ** 0.3 / np.linalg.norm(moves, axis=1, keepdims=True)
+            moves *= eps * rng.random((1000, 1)) ** 0.3 / np.linalg.norm(moves, axis=1, keepdims=True)
         guess = moves[0]
         yield x, Z, c, eps, guess, made(part, x, Z, c), moves
 

@@ -221,7 +221,7 @@ def test_what_all_scores_share_costs_digits_of_what_is_predicted(shared):
     model = LogisticRegression(C=0.1).fit(X, np.arange(60) // 20)
     setattr(model, shared, getattr(model, shared) + 2e13)
     codes, held = model.predict(X), opened(scores_of(model, X), [0, 1, 2], 1)
-    for x, code in zip(X, codes, strict=True):
+    for x, code in zip(X[::3], codes[::3], strict=True):
         radius = 0.0
         for step in 2.0 ** -np.arange(30):
             radius += step if held.keeps(x, int(code), np.array([radius + step])) else 0.0

@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from copy import copy
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -67,8 +68,22 @@ def seen_by(join, date, row):
     return Join(tables, join.on)
 
 
+def at_once(join):
+    """The rows of a join without left pairs all of whose parts were known before the label row's date."""
+    rows = materialise(Join(join.tables, join.on))
+    for table in join.tables:
+        if table.time:
+            known = rows[f"{table.name}.{table.time}"]
+            if table.delay:
+                known = known + (1 if table.delay == "1" else pd.Timedelta(days=1))
+            rows = rows[known < rows[join.as_of]]
+    return rows
+
+
 def materialised(join):
-    """Every row of a join with an as_of, a label row at a time."""
+    """Every row of a join with an as_of: a label row at a time, or at once where no row is kept without a partner."""
+    if not any(len(pair) > 2 for pair in join.on):
+        return at_once(join)
     frame = join.tables[join.root].source
     column = join.as_of.split(".")[1]
     parts = []
@@ -78,6 +93,7 @@ def materialised(join):
     return pd.concat([part for part in parts if len(part)]) if any(map(len, parts)) else parts[0]
 
 
+@cache
 def with_rows(seed, **how):
     """The first of the random joins of a shape from which time takes rows, and whose others show both labels."""
     how = {"shape": SHAPES[seed % len(SHAPES)], **how}

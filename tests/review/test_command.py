@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import buttress
+from buttress import cli
 from buttress.audit.reading.corrections import apply_corrections, read_corrections
 
 from review_cases import audited
@@ -71,12 +72,15 @@ def test_a_review_that_is_killed_goes_on_and_the_data_are_not_changed(tmp_path):
     (["nothing.csv", "--target", "y"], "There is no file"),
     (["{data}", "--target", "z"], "no column 'z'"),
     (["{data}", "--target", "y", "--decisions", "/nowhere/at/all"], "--decisions")])
-def test_what_cannot_be_reviewed_is_one_line(tmp_path, arguments, said):
+def test_what_cannot_be_reviewed_is_one_line(tmp_path, monkeypatch, capsys, arguments, said):
     data = tmp_path / "data.csv"
     audited()[1].to_csv(data, index=False)
-    run = subprocess.run(command(*(text.format(data=data) for text in arguments)), capture_output=True, text=True)
-    assert (run.returncode, run.stderr.count("\n")) == (2, 1)
-    assert said in run.stderr
+    monkeypatch.setattr(sys, "argv", ["buttress", "review", *(text.format(data=data) for text in arguments)])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    shown = capsys.readouterr().err
+    assert (stop.value.code, shown.count("\n")) == (2, 1)
+    assert said in shown
 
 
 def test_a_review_from_python(tmp_path):
