@@ -129,7 +129,7 @@ class InProcess:
         at = np.flatnonzero(~columns[per].null) if per else np.arange(n)
         value = np.unique(columns[per].values[at], return_inverse=True)[1].astype(np.int64) if per else None
         own = [statistic for statistic in statistics if statistic.of != "time"]
-        found = of_rows(own, self.join.tables[t].name, columns, self._place_in_time(t), n)
+        found = of_rows(own, columns, self._place_in_time(t), n)
         found |= {when(""): self.orders[t]} if t in self.orders else {}
         time = self._known_at(t)
         return Rows(at, taken(found, at), None if time is None else time[at], value)
@@ -243,11 +243,8 @@ def when(name: str) -> str:
     return f"{name}@"
 
 
-def of_rows(statistics: Sequence[Statistic], table: str, columns: Columns, time: Array | None, n: int) -> Found:
-    """Return the statistics of each of a table's n rows; equal arrays are one object, so that they are merged once.
-
-    Raises ValueError for a column that held numbers in training and now holds something else.
-    """
+def of_rows(statistics: Sequence[Statistic], columns: Columns, time: Array | None, n: int) -> Found:
+    """Return the statistics of each of a table's n rows; equal arrays are one object, so that they are merged once."""
     ones = np.ones(n)
     found: Found = {}
     for statistic in statistics:
@@ -260,9 +257,6 @@ def of_rows(statistics: Sequence[Statistic], table: str, columns: Columns, time:
         elif statistic.of == "known":
             found[statistic.name] = (~column.null).astype(float) if column.null.any() else ones
         else:
-            if column.kind != "number" and not column.null.all():
-                raise ValueError(f"Feature {table}.{statistic.column} held numbers in training, and holds "
-                                 f"{column.kind} now. Convert it.")
             shifted = np.where(column.null, 0, column.values).astype(np.float64) - statistic.center
             value = np.square(shifted) if statistic.of == "square" else shifted
             known = ~column.null

@@ -1,6 +1,6 @@
 """The path from the label's table to every other table of a join, what is read along it, and the rows asked about."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -11,6 +11,7 @@ import numpy as np
 from buttress._checks import Array, near
 from buttress.relational.declare import Join, Pair
 from buttress.relational.entities.features import Feature
+from buttress.relational.entities.words import WORDS, check_dated
 from buttress.relational.plan.keys import LARGEST_EXACT
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.times import date_column, moments
@@ -141,6 +142,29 @@ def asked_columns(X: Any, table: str, names: Sequence[str]) -> dict[str, Column]
     return found
 
 
+def check_known(names: Sequence[str], table: str, known: Sequence[str]) -> None:
+    """Refuse a join that leads from columns of the label's ``table`` other than the known ones."""
+    lost = next((name for name in names if name not in known), None)
+    if lost is not None:
+        raise ValueError(f"This join is on {table}.{lost}, and that of training was not; the columns of {table!r} that "
+                         f"are known are {', '.join(known)}. Declare on and as_of as in training.")
+
+
+def check_kinds(features: Sequence[Feature], texts: Container[str], columns: Mapping[str, Mapping[str, Column]]) -> None:
+    """Refuse numbers where training held text, and no numbers where it held these; all NULL may be either.
+
+    ``texts`` are the columns of text in training, ``columns`` those of each table now.
+    """
+    for feature in features:
+        for name in filter(None, (feature.column, feature.by)):
+            full = f"{feature.table}.{name}"
+            was, column = "text" if full in texts else "number", columns[feature.table][name]
+            of_date = feature.word in WORDS and WORDS[feature.word].of == "date"
+            if column.kind != was and not column.null.all() and not of_date:
+                was, now = (f"{kind}s" if kind == "number" else kind for kind in (was, column.kind))
+                raise ValueError(f"Feature {full} held {was} in training, and holds {now} now. Convert it.")
+
+
 def _name_in(there: Sequence[str], table: str, name: str) -> str:
     for candidate in (name, f"{table}.{name}"):
         if candidate in there:
@@ -179,7 +203,8 @@ def order_of(join: Join, t: int, columns: Mapping[str, Column], magnitude: Calla
 
 
 def check_held(features: Sequence[Feature], join: Join) -> None:
-    """Refuse another join than in training that lacks a table or a column that features are of."""
+    """Refuse another join than in training that lacks a table, a column or the date that features are of."""
+    check_dated([feature.function for feature in features if feature.word in WORDS], join.date, True)
     held = {table.name: {"", *table.features} for table in join.tables}
     held[join.tables[join.root].name] |= set(date_column(join))
     lost = next((f for f in features if not {f.column, f.by} <= held.get(f.table, set())), None)
