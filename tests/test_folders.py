@@ -165,7 +165,8 @@ def test_what_was_learned_from_a_folder_is_attacked_and_has_evidence(call):
     whole = write_folder(LABELS)
     call("train", "rows", "--target", "y", "--sample", 300, "--landmarks", 30, "-o", "m.buttress")
     right = np.mean(load("m.buttress").predict(whole) == LABELS)
-    code, out, err = call("attack", "m.buttress", "whole.parquet", "--target", "y", "--rows", N, "--eps", 0, "--swaps", 0)
+    code, out, err = call("attack", "m.buttress", "whole.parquet", "--target", "y", "--rows", N, "--eps", 0,
+                          "--swaps", 0)
     assert (code, err, out.split()[6]) == (0, "", f"{right:.3f}")
     assert call("evidence", "m.buttress", "whole.parquet", "--target", "y", "--eps", 0)[::2] == (0, "")
     found = json.loads(Path("evidence/evidence.json").read_text())

@@ -88,6 +88,8 @@ def test_columns_of_a_frame_are_read_by_their_names_where_these_are_the_classes(
     law = label_law(chances, names[given])
     turned = frame({name: chances[:, names.tolist().index(name)] for name in ("eel", "cat", "dog")})
     np.testing.assert_array_equal(label_law(turned, names[given]).true_proba, law.true_proba)
+    numbers = frame({str(code): chances[:, code] for code in (2, 0, 1)})  # polars has no other names
+    np.testing.assert_array_equal(label_law(numbers, given).true_proba, law.true_proba)
     others = frame(dict(zip("zyx", chances.T, strict=True)))
     np.testing.assert_array_equal(label_law(others, names[given]).true_proba, law.true_proba)
 
@@ -167,6 +169,8 @@ def test_what_is_no_probability_is_refused(chances, y, message):
 def test_labels_outside_the_classes_are_refused():
     with pytest.raises(ValueError, match="'bee', which is not among the classes"):
         label_law([[0.5, 0.5], [0.9, 0.1]], ["ant", "bee"], classes=["ant", "cat"])
+    with pytest.raises(ValueError, match="each column once"):
+        label_law([[0.5, 0.5, 0.0], [0.9, 0.1, 0.0]], ["ant", "bee"], classes=["ant", "bee", "ant"])
 
 
 @pytest.mark.parametrize(("predicted", "y", "message"), [
@@ -177,6 +181,7 @@ def test_labels_outside_the_classes_are_refused():
     ([1.0, 2.0], [1.0, 1e200], "column y"),
     ([1.0], [1.0], "minimum of 2"),
     ([1.0, 2.0], np.array([1.0, "2 kg"], dtype=object), "y must hold numbers. Got the text '2 kg' in row 1"),
+    ([1.0, 2.0], np.array(["2024-05-01", "2024-05-02"], dtype="M8[D]"), "Got the time '2024-05-01' in row 0.*to days"),
 ])
 def test_predictions_and_targets_that_do_not_fit_are_refused(predicted, y, message):
     with pytest.raises(ValueError, match=message):

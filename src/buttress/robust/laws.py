@@ -110,11 +110,14 @@ def label_law(pred_probs: MatrixLike, y: VectorLike, *, classes: VectorLike | No
     chances = check_array(pred_probs, ensure_2d=False, dtype=np.float64, input_name="pred_probs")
     if classes is None:
         names, codes = check_classes(y, "label_law")
-        columns = list(getattr(pred_probs, "columns", names))
-        order = np.argsort(columns) if set(columns) == set(names.tolist()) else np.arange(len(names))
+        columns = [str(name) for name in getattr(pred_probs, "columns", names)]
+        words = [str(name) for name in names]
+        order = np.array([columns.index(word) for word in words] if set(columns) == set(words) else range(len(words)))
     else:
         order = np.argsort(classes)
         names = np.asarray(classes)[order]
+        if len(np.unique(names)) < len(names):
+            raise ValueError(f"classes must name each column once. Got {list(classes)}. Sum columns of one class.")
         codes = check_known(np.asarray(y), names)
     if chances.shape != (len(codes), len(names)):
         raise ValueError(f"pred_probs must have a row a label and a column a class, {(len(codes), len(names))}. Got "

@@ -123,8 +123,8 @@ def _newer(table: Table, columns: Mapping[str, object]) -> tuple[Table, Labels |
         target = np.array([_label(text, labels, whole) for text in categories_of(given)], dtype=object)
         seen = set(target.tolist()) - {None}
         if seen and seen.isdisjoint(labels.values()):
-            raise ValueError(f"The target {table.target_name!r} of the newer data holds {min(map(str, seen))!r}, and no "
-                             f"class of the table, such as {min(labels)!r}. Write it as there, or leave it out.")
+            raise ValueError(f"The target {table.target_name!r} of the newer data holds {min(map(str, seen))!r}, and "
+                             f"no class of the table, such as {min(labels)!r}. Write it as there, or leave it out.")
     return new, target if any(value is not None for value in target) else None
 
 

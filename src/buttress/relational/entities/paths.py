@@ -150,7 +150,9 @@ def check_known(names: Sequence[str], table: str, known: Sequence[str]) -> None:
                          f"are known are {', '.join(known)}. Declare on and as_of as in training.")
 
 
-def check_kinds(features: Sequence[Feature], texts: Container[str], columns: Mapping[str, Mapping[str, Column]]) -> None:
+def check_kinds(
+    features: Sequence[Feature], texts: Container[str], columns: Mapping[str, Mapping[str, Column]]
+) -> None:
     """Refuse numbers where training held text, and no numbers where it held these; all NULL may be either.
 
     ``texts`` are the columns of text in training, ``columns`` those of each table now.
