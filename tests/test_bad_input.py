@@ -138,7 +138,7 @@ def test_targets_that_are_text_times_or_missing_name_their_row(estimator):
         refuse(lambda texts=texts: clone(estimator).fit(X, texts), f"y must hold numbers.*row {first}")
     days = np.datetime64("2024-05-01") + np.arange(60)
     for times in (days, days - days[0], days.astype(object)):
-        refuse(lambda times=times: clone(estimator).fit(X, times), "y must hold numbers. Got the time .*row 0")
+        refuse(lambda times=times: clone(estimator).fit(X, times), "y must hold numbers. Got the text or time .*row 0")
     y = y.astype(float)
     y[[9, 20]] = np.nan
     refuse(lambda: clone(estimator).fit(X, y), "NaN in 2 rows, the first is row 9")

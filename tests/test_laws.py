@@ -180,8 +180,8 @@ def test_labels_outside_the_classes_are_refused():
     ([1.0, 2.0], [1.0, np.nan], "y contains NaN"),
     ([1.0, 2.0], [1.0, 1e200], "column y"),
     ([1.0], [1.0], "minimum of 2"),
-    ([1.0, 2.0], np.array([1.0, "2 kg"], dtype=object), "y must hold numbers. Got the text '2 kg' in row 1"),
-    ([1.0, 2.0], np.array(["2024-05-01", "2024-05-02"], dtype="M8[D]"), "Got the time '2024-05-01' in row 0.*to days"),
+    ([1.0, 2.0], np.array([1.0, "2 kg"], dtype=object), "y must hold numbers. Got the text or time '2 kg' in row 1"),
+    ([1.0, 2.0], np.array(["2024-05-01", "2024-05-02"], dtype="M8[D]"), "Got the text or time '2024-05-01' in row 0"),
 ])
 def test_predictions_and_targets_that_do_not_fit_are_refused(predicted, y, message):
     with pytest.raises(ValueError, match=message):

@@ -30,7 +30,6 @@ MAJORITY = ("With half of the rows corrupt or more, nothing in the data says whi
             "set it below 0.5.")
 TINY = 1e-300  # stands for 0 in a divisor and in a logarithm
 # source files whose frames a warning passes over
-TIMES = (date, timedelta, np.datetime64, np.timedelta64)
 INNER = (str(Path(__file__).parent) + os.sep, str(Path(sklearn.__file__).parent) + os.sep)
 
 
@@ -179,12 +178,11 @@ def check_targets(y: VectorLike, numeric: bool) -> None:
         raise ValueError(f"{what} in {missing.sum()} rows, the first is row {missing.argmax()}. Drop those rows.")
     if kind == "f" or not numeric:
         return
-    other = next((i for i, target in enumerate(targets) if isinstance(target, (str, bytes, *TIMES))), None)
+    kinds = (str, bytes, date, timedelta, np.datetime64, np.timedelta64)
+    other = next((i for i, target in enumerate(targets) if isinstance(target, kinds)), None)
     if other is not None:
-        what, fix = ("time", "to days since the first of them") if isinstance(targets[other], TIMES) else (
-            "text", "with astype(float) if it is a number")
-        raise ValueError(f"y must hold numbers. Got the {what} {str(targets[other])!r} in row {other}. Convert it, "
-                         f"{fix}, or use a classifier.")
+        raise ValueError(f"y must hold numbers. Got the text or time {str(targets[other])!r} in row {other}. Convert "
+                         "it, with astype(float) if it is a number, or use a classifier.")
 
 
 def check_X(estimator: Estimator, X: MatrixLike, *, sparse: bool = False, single: bool = False) -> Array:

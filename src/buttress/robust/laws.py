@@ -110,14 +110,15 @@ def label_law(pred_probs: MatrixLike, y: VectorLike, *, classes: VectorLike | No
     chances = check_array(pred_probs, ensure_2d=False, dtype=np.float64, input_name="pred_probs")
     if classes is None:
         names, codes = check_classes(y, "label_law")
-        columns = [str(name) for name in getattr(pred_probs, "columns", names)]
-        words = [str(name) for name in names]
-        order = np.array([columns.index(word) for word in words] if set(columns) == set(words) else range(len(words)))
+        named = np.asarray(getattr(pred_probs, "columns", names))
+        columns, words = (part if named.dtype.kind in "biuf" else part.astype(str) for part in (named, names))
+        same = set(columns.tolist()) == set(words.tolist())
+        order = np.argsort(columns)[np.argsort(np.argsort(words))] if same else np.arange(len(words))
     else:
         order = np.argsort(classes)
         names = np.asarray(classes)[order]
         if len(np.unique(names)) < len(names):
-            raise ValueError(f"classes must name each column once. Got {list(classes)}. Sum columns of one class.")
+            raise ValueError(f"classes must name each column once. Got {names.tolist()}. Sum columns of one class.")
         codes = check_known(np.asarray(y), names)
     if chances.shape != (len(codes), len(names)):
         raise ValueError(f"pred_probs must have a row a label and a column a class, {(len(codes), len(names))}. Got "

@@ -142,14 +142,6 @@ def asked_columns(X: Any, table: str, names: Sequence[str]) -> dict[str, Column]
     return found
 
 
-def check_known(names: Sequence[str], table: str, known: Sequence[str]) -> None:
-    """Refuse a join that leads from columns of the label's ``table`` other than the known ones."""
-    lost = next((name for name in names if name not in known), None)
-    if lost is not None:
-        raise ValueError(f"This join is on {table}.{lost}, and that of training was not; the columns of {table!r} that "
-                         f"are known are {', '.join(known)}. Declare on and as_of as in training.")
-
-
 def check_kinds(
     features: Sequence[Feature], texts: Container[str], columns: Mapping[str, Mapping[str, Column]]
 ) -> None:

@@ -27,7 +27,6 @@ from buttress.relational.entities.paths import (
     asked_names,
     check_held,
     check_kinds,
-    check_known,
     find_paths,
     many_to_many,
     root_keys,
@@ -144,8 +143,8 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         with one_snapshot(self.join.connections):
             paths = find_paths(self.join, self.join.check())
             check_held(features, self.join)
-            check_known([*root_keys(paths), *date_column(self.join)], self._label_table, list(self.feature_names_in_))
-            own = asked_columns(X, self._label_table, list(self.feature_names_in_))
+            names = [*self.feature_names_in_, *root_keys(paths), *date_column(self.join)]
+            own = asked_columns(X, self._label_table, list(dict.fromkeys(names)))
             aggregates = self._aggregates(paths, own)
             tables = {self.join.tables[t].name: columns for t, columns in aggregates.columns.items()}
             check_kinds(features, self.categories_, {**tables, self._label_table: own})
