@@ -79,6 +79,9 @@ def test_columns_may_come_in_any_order_with_names_and_with_classes_that_no_label
     more = label_law(np.column_stack([chances, np.zeros(300)]), names[given], classes=[*names, "fox"])
     assert more.true_proba.shape == (300, 4)
     assert more.true_proba[:, 3].max() < 0.01
+    np.testing.assert_allclose(more.outlier_proba, law.outlier_proba)
+    np.testing.assert_allclose(more.contamination_interval, law.contamination_interval)
+    np.testing.assert_allclose(more.confusion.sum(axis=1), 1)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
