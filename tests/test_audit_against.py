@@ -44,6 +44,17 @@ def test_a_number_between_two_classes_is_none_of_them():
     assert _newer(table, new)[1].tolist() == ["2.5" if i % 2 else 1 for i in range(80)]
 
 
+@pytest.mark.parametrize(("old", "new", "named"), [
+    ([True, False], [1, 0], "holds '0'"), ([1, 0], [True, False], "holds 'False'"), (["1.0", "2.0"], [1, 2], "'1.0'")])
+def test_classes_that_are_all_written_otherwise_are_not_called_errors(old, new, named):
+    a = np.random.default_rng(0).normal(size=40)
+    table, _ = make_table({"a": a}, np.array(old * 20), "y", "classification")
+    with pytest.raises(ValueError, match=f"The target 'y' of the newer data .*{named}.* Write it as there, or leave"):
+        _newer(table, {"a": a, "y": np.array(new * 20)})
+    assert _newer(table, {"a": a, "y": np.array([None, old[0]] * 20, dtype=object)})[1][:2].tolist() == [
+        None, table.target[0]]
+
+
 @pytest.fixture(autouse=True, scope="module")
 def few():
     """One machine beside the baselines: what is tested here is about the newer rows."""
@@ -95,7 +106,8 @@ def test_targets_that_are_missing_are_left_out_and_new_classes_are_errors(frames
     holes = scored(frames, lambda targets: np.where(np.arange(len(targets)) < 3, None, targets))
     assert abs(holes["score_new"] - whole["score_new"]) < 0.03
     assert scored(frames, lambda targets: np.full(len(targets), None))["score_new"] is None
-    assert scored(frames, lambda targets: np.full(len(targets), "other"))["score_new"] == 0
+    others = scored(frames, lambda targets: np.where(np.arange(len(targets)) % 2, "other", targets))
+    assert abs(others["score_new"] - whole["score_new"] / 2) < 0.1
 
 
 def test_newer_columns_that_cannot_be_read_are_refused_by_name(frames):

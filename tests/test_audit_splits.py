@@ -70,6 +70,8 @@ def test_the_latest_rows_are_held_out_and_equal_times_are_on_one_side():
     months = frame.assign(day=frame["day"].str[:7])
     train, test, _ = split(*table_of(months, y, time="day"), 0)
     assert not set(months["day"][train]) & set(months["day"][test])
+    years = frame.assign(day=[f"{1500 + 36 * i}-12-31" for i in range(len(y))])  # up to 9999 or so
+    assert split(*table_of(years, y, time="day"), 0)[1].tolist() == list(range(168, 240))
 
 
 @pytest.mark.parametrize("values", [pd.Series(np.arange(240.0)), pd.date_range("2024-01-01", periods=240)])
@@ -84,6 +86,8 @@ def test_a_row_without_a_group_is_one_and_one_without_a_time_is_refused():
     frame.loc[[3, 5], "patient"] = None
     table, _ = table_of(frame, y, groups="patient")
     assert len({table.groups[3], table.groups[5], *table.groups}) == len(set(frame["patient"].dropna())) + 2
+    with pytest.raises(ValueError, match="'patient' puts all rows into one group"):
+        table_of(frame.assign(patient=1), y, groups="patient")
     frame.loc[4, "day"] = None
     with pytest.raises(ValueError, match="'day' has no time in 1 row, such as row 4"):
         table_of(frame, y, time="day")

@@ -131,11 +131,14 @@ def test_rows_without_a_label_are_named(missing):
 
 
 @pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if is_regressor(e)], ids=lambda e: type(e).__name__)
-def test_targets_that_are_text_or_missing_name_their_row(estimator):
+def test_targets_that_are_text_times_or_missing_name_their_row(estimator):
     X, y = data_for(estimator)
     for texts in (np.array(["1.5"] * 60), np.array([*y[:-1], "n.a."], dtype=object)):
         first = next(i for i, target in enumerate(texts) if isinstance(target, str))
         refuse(lambda texts=texts: clone(estimator).fit(X, texts), f"y must hold numbers.*row {first}")
+    days = np.datetime64("2024-05-01") + np.arange(60)
+    for times in (days, days - days[0], days.astype(object)):
+        refuse(lambda times=times: clone(estimator).fit(X, times), "y must hold numbers. Got the text or time .*row 0")
     y = y.astype(float)
     y[[9, 20]] = np.nan
     refuse(lambda: clone(estimator).fit(X, y), "NaN in 2 rows, the first is row 9")

@@ -161,6 +161,18 @@ def test_predicted_numbers_are_those_of_one_file_up_to_rounding(call):
     np.testing.assert_allclose(pl.read_parquet("p.parquet")["prediction"], expected, rtol=1e-9)
 
 
+def test_what_was_learned_from_a_folder_is_attacked_and_has_evidence(call):
+    whole = write_folder(LABELS)
+    call("train", "rows", "--target", "y", "--sample", 300, "--landmarks", 30, "-o", "m.buttress")
+    right = np.mean(load("m.buttress").predict(whole) == LABELS)
+    code, out, err = call("attack", "m.buttress", "whole.parquet", "--target", "y", "--rows", N, "--eps", 0,
+                          "--swaps", 0)
+    assert (code, err, out.split()[6]) == (0, "", f"{right:.3f}")
+    assert call("evidence", "m.buttress", "whole.parquet", "--target", "y", "--eps", 0)[::2] == (0, "")
+    found = json.loads(Path("evidence/evidence.json").read_text())
+    assert found["statements"][0]["value"] == pytest.approx(right)
+
+
 def test_any_model_is_asked_in_batches_and_what_it_cannot_read_is_said(call):
     write_folder(LABELS)
     assert call("train", "whole.parquet", "--target", "y", "--estimator", "linear", "-o", "m.buttress")[0] == 0

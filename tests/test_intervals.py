@@ -133,6 +133,13 @@ def test_units_of_the_target_are_those_of_the_interval(model):
 
 
 @pytest.mark.parametrize("model", EVERY, ids=name)
+def test_the_lower_end_is_the_lower_one_at_a_coverage_that_crosses_them(model):
+    X, y = scattered(80, 0)
+    low, high = clone(model).fit(X, y).predict_interval(X, 0.01).T
+    assert (low <= high).all()
+
+
+@pytest.mark.parametrize("model", EVERY, ids=name)
 @pytest.mark.parametrize("coverage", [0.0, 1.0, 1.5, -0.1, np.nan, "most", True])
 def test_a_coverage_out_of_range_is_refused(model, coverage):
     X, y = scattered(40, 0)

@@ -79,6 +79,9 @@ def test_columns_may_come_in_any_order_with_names_and_with_classes_that_no_label
     more = label_law(np.column_stack([chances, np.zeros(300)]), names[given], classes=[*names, "fox"])
     assert more.true_proba.shape == (300, 4)
     assert more.true_proba[:, 3].max() < 0.01
+    np.testing.assert_allclose(more.outlier_proba, law.outlier_proba)
+    np.testing.assert_allclose(more.contamination_interval, law.contamination_interval)
+    np.testing.assert_allclose(more.confusion.sum(axis=1), 1)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -88,6 +91,8 @@ def test_columns_of_a_frame_are_read_by_their_names_where_these_are_the_classes(
     law = label_law(chances, names[given])
     turned = frame({name: chances[:, names.tolist().index(name)] for name in ("eel", "cat", "dog")})
     np.testing.assert_array_equal(label_law(turned, names[given]).true_proba, law.true_proba)
+    numbers = frame({str(code): chances[:, code] for code in (2, 0, 1)})  # polars has no other names
+    np.testing.assert_array_equal(label_law(numbers, given).true_proba, law.true_proba)
     others = frame(dict(zip("zyx", chances.T, strict=True)))
     np.testing.assert_array_equal(label_law(others, names[given]).true_proba, law.true_proba)
 
@@ -167,6 +172,8 @@ def test_what_is_no_probability_is_refused(chances, y, message):
 def test_labels_outside_the_classes_are_refused():
     with pytest.raises(ValueError, match="'bee', which is not among the classes"):
         label_law([[0.5, 0.5], [0.9, 0.1]], ["ant", "bee"], classes=["ant", "cat"])
+    with pytest.raises(ValueError, match="each column once"):
+        label_law([[0.5, 0.5, 0.0], [0.9, 0.1, 0.0]], ["ant", "bee"], classes=["ant", "bee", "ant"])
 
 
 @pytest.mark.parametrize(("predicted", "y", "message"), [
@@ -176,7 +183,8 @@ def test_labels_outside_the_classes_are_refused():
     ([1.0, 2.0], [1.0, np.nan], "y contains NaN"),
     ([1.0, 2.0], [1.0, 1e200], "column y"),
     ([1.0], [1.0], "minimum of 2"),
-    ([1.0, 2.0], np.array([1.0, "2 kg"], dtype=object), "y must hold numbers. Got the text '2 kg' in row 1"),
+    ([1.0, 2.0], np.array([1.0, "2 kg"], dtype=object), "y must hold numbers. Got the text or time '2 kg' in row 1"),
+    ([1.0, 2.0], np.array(["2024-05-01", "2024-05-02"], dtype="M8[D]"), "Got the text or time '2024-05-01' in row 0"),
 ])
 def test_predictions_and_targets_that_do_not_fit_are_refused(predicted, y, message):
     with pytest.raises(ValueError, match=message):

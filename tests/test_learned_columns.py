@@ -297,3 +297,7 @@ def test_an_exact_machine_refuses_columns_so_far_from_0_and_names_what_helps(mod
     rows, y, _ = of_two(40, 3, 0)
     with pytest.raises(ValueError, match=r"too far from 0 for kernel='columns'.*Scale them.*kernel='rbf'"):
         model.fit(rows + 1e8, told(y))
+    for alike in (np.full((40, 3), 3.0), 5 + 2.6e-9 * (y[:, None] > 0)):  # too few different rows to see rounding in
+        with pytest.raises(ValueError, match=r"too far from 0 for kernel='columns'.*Scale them.*kernel='rbf'"):
+            model.fit(alike, told(y))
+    assert np.unique(model.fit(np.zeros((40, 3)), told(y)).predict(rows * 0)).size == 1

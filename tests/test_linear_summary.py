@@ -87,6 +87,7 @@ def test_the_scale_solves_its_equation_and_is_that_of_normal_errors():
     assert rho(r / s, BREAKDOWN_BEND).sum() == pytest.approx((20000 - 3) / 2, rel=1e-6)
     assert s == pytest.approx(1, abs=0.03)
     assert m_scale(np.repeat([0.0, 1.0], [30, 10]), 1, 1.0) < 1e-3
+    assert m_scale(np.repeat([0.0, 1.0], [30, 10]), 1, 1e-200) < 1e-3  # no square of 1e200 overflows
 
 
 def test_errors_are_those_of_resampled_rows():

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import date, timedelta
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
@@ -163,10 +164,10 @@ def check_X_y(
 
 
 def check_targets(y: VectorLike, numeric: bool) -> None:
-    """Refuse targets that are missing, and ``numeric`` ones that are text, naming the first."""
+    """Refuse targets that are missing, and ``numeric`` ones that are text or times, naming the first."""
     targets = np.asarray(y)
     kind = targets.dtype.kind
-    if kind not in "OUSf":
+    if kind not in ("OUSfmM" if numeric else "OUSf"):
         return
     targets = targets.ravel()
     missing = np.isnan(targets) if kind == "f" else np.array([
@@ -177,10 +178,11 @@ def check_targets(y: VectorLike, numeric: bool) -> None:
         raise ValueError(f"{what} in {missing.sum()} rows, the first is row {missing.argmax()}. Drop those rows.")
     if kind == "f" or not numeric:
         return
-    text = next((i for i, target in enumerate(targets) if isinstance(target, str | bytes)), None)
-    if text is not None:
-        raise ValueError(f"y must hold numbers. Got the text {str(targets[text])!r} in row {text}. Convert it, with "
-                         "astype(float) if it is a number, or use a classifier.")
+    kinds = (str, bytes, date, timedelta, np.datetime64, np.timedelta64)
+    other = next((i for i, target in enumerate(targets) if isinstance(target, kinds)), None)
+    if other is not None:
+        raise ValueError(f"y must hold numbers. Got the text or time {str(targets[other])!r} in row {other}. Convert "
+                         "it, with astype(float) if it is a number, or use a classifier.")
 
 
 def check_X(estimator: Estimator, X: MatrixLike, *, sparse: bool = False, single: bool = False) -> Array:

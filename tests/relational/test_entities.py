@@ -490,12 +490,44 @@ def test_a_table_that_no_pair_leads_to_is_refused():
         EntityFeatures(Join([Table(name, frame) for name in "abc"], [("a.k", "b.k")])).fit(frame)
 
 
-def test_a_column_that_changes_its_kind_is_refused():
-    join = two()
-    made = EntityFeatures(join).fit(join.tables[0].source)
-    join.tables[1].source["v"] = ["a", "b"]
-    with pytest.raises(ValueError, match="held numbers in training"):
-        made.transform(join.tables[0].source)
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_a_column_that_changes_its_kind_is_refused(engine):
+    people = pd.DataFrame({"id": range(6), "own": ["1", "2", "2"] * 2, "x": 1.5})
+    visits = pd.DataFrame({"id": [0, 1, 1, 2, 4], "v": [1.0, 2.0, 3.0, 4.0, 5.0], "k": ["1", "2", "1", "1", "2"]})
+
+    def join(**changed):
+        return Join([Table("p", people, features=["own", "x"]),
+                     Table("t", visits.assign(**changed), features=["v", "k"])], [("p.id", "t.id")])
+
+    made = EntityFeatures(join(), ("mean", "share", "sum_by"), engine=engine).fit(people)
+    for changed, message in (({"v": list("abcde")}, "t.v held numbers in training, and holds text"),
+                             ({"k": visits["k"].astype(int)}, "t.k held text in training, and holds numbers")):
+        with pytest.raises(ValueError, match=message):
+            made.set_params(join=join(**changed)).transform(people)
+    made.set_params(join=join(k=None, v=np.nan)).transform(people)
+    for changed, message in (({"x": "a"}, "p.x held numbers in training, and holds text"),
+                             ({"own": 1}, "p.own held text in training, and holds numbers")):
+        with pytest.raises(ValueError, match=message):
+            made.transform(people.assign(**changed))
+
+
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_a_join_on_other_columns_asks_for_these_and_one_without_a_date_is_refused(engine):
+    people = pd.DataFrame({"id": range(6), "other": [1, 9, 1, 0, 4, 2], "day": 5, "y": 0})
+    visits = pd.DataFrame({"id": [0, 1, 1, 2, 4], "at": [1, 2, 3, 4, 6], "v": 1.0})
+
+    def join(key="id", as_of="p.day"):
+        return Join([Table("p", people, label="y"), Table("t", visits, features=["v"], time="at")],
+                    [(f"p.{key}", "t.id")], as_of=as_of)
+
+    made = EntityFeatures(join(), ("count", "trend"), engine=engine).fit(people)
+    for changed in ({"key": "other"}, {"as_of": "p.other"}):
+        known = EntityFeatures(join(**changed), ("count", "trend"), engine=engine).fit(people)
+        np.testing.assert_array_equal(made.set_params(join=join(**changed)).transform(people), known.transform(people))
+        with pytest.raises(ValueError, match="other"):
+            made.transform(people.drop(columns="other"))
+    with pytest.raises(ValueError, match="'trend' is counted back from a date, and the join has none"):
+        made.set_params(join=join(as_of="all")).transform(people)
 
 
 CHECKS = ["check_no_attributes_set_in_init", "check_get_params_invariance", "check_set_params",

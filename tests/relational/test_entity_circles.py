@@ -237,7 +237,7 @@ def test_another_join_that_lacks_what_a_bias_is_of_is_refused():
     join = films()
     made = EntityFeatures(join, ["bias"]).fit(join.tables[0].source)
     tables = [join.tables[0], join.tables[1]]
-    with pytest.raises(ValueError, match=r"'mine.stars.film.bias' .* with a time, and with a pair of the column 'film'"):
+    with pytest.raises(ValueError, match=r"'mine.stars.film.bias' .* and with a pair of the column 'film'"):
         made.set_params(join=Join(tables, join.on[:1], as_of="asked.at")).transform(join.tables[0].source)
 
 

@@ -227,7 +227,7 @@ def _interval(held: HeldOutFits, values: Array, coverage: float) -> Array:
     below = np.empty(len(values))
     upper_ends(centre, scale, *rows, upper)
     upper_ends(-centre, scale, *rows, below)
-    return np.column_stack([-below, upper])
+    return np.sort(np.column_stack([-below, upper]), axis=1)  # where a low coverage has crossed the ends
 
 
 @compile_kernel("Tuple((int64, float64))(float64[::1], float64, float64[::1], int64[::1], int64[::1])")

@@ -1,6 +1,6 @@
 """What the robust estimators say of their rows, said of the left-out probabilities or predictions of any model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from buttress.solvers.contamination.residual_law import LeftOutResiduals, Limits
 from buttress.solvers.contamination.share_interval import label_shares, residual_shares
 
 LEAST_CHANCE = 1e-6  # of a class: has a logarithm where a model says 0. From 1e-30 to 1e-3 nothing depends on it
+LEAST_ROWS = 0.5  # by its probabilities, of a class that no label has: with fewer it is no class of these rows
 SUM_ERROR = 1e-3  # by which probabilities of a row may fail to sum to 1: single precision, or rounded to few digits
 
 
@@ -74,7 +75,8 @@ def label_law(pred_probs: MatrixLike, y: VectorLike, *, classes: VectorLike | No
         The labels given.
     classes : array of shape (C,) or None, default=None
         The class of each column. None for the names of a frame's columns where these are the labels of y, else for
-        the sorted labels of y.
+        the sorted labels of y. Of one that no label has, next to no probability changes nothing; more of it makes the
+        share of wrong labels come out low.
 
     Returns
     -------
@@ -110,17 +112,30 @@ def label_law(pred_probs: MatrixLike, y: VectorLike, *, classes: VectorLike | No
     chances = check_array(pred_probs, ensure_2d=False, dtype=np.float64, input_name="pred_probs")
     if classes is None:
         names, codes = check_classes(y, "label_law")
-        columns = list(getattr(pred_probs, "columns", names))
-        order = np.argsort(columns) if set(columns) == set(names.tolist()) else np.arange(len(names))
+        named = np.asarray(getattr(pred_probs, "columns", names))
+        columns, words = (part if named.dtype.kind in "biuf" else part.astype(str) for part in (named, names))
+        same = set(columns.tolist()) == set(words.tolist())
+        order = np.argsort(columns)[np.argsort(np.argsort(words))] if same else np.arange(len(words))
     else:
         order = np.argsort(classes)
         names = np.asarray(classes)[order]
+        if len(np.unique(names)) < len(names):
+            raise ValueError(f"classes must name each column once. Got {names.tolist()}. Sum columns of one class.")
         codes = check_known(np.asarray(y), names)
     if chances.shape != (len(codes), len(names)):
         raise ValueError(f"pred_probs must have a row a label and a column a class, {(len(codes), len(names))}. Got "
                          f"shape {chances.shape}. Give predict_proba whole, and classes= if y lacks some of them.")
     _check_chances(chances)
-    scores = np.log(np.maximum(chances[:, order], LEAST_CHANCE))
+    chances = chances[:, order]
+    kept = np.flatnonzero((chances.sum(axis=0) > LEAST_ROWS) | (np.bincount(codes, minlength=len(names)) > 0))
+    if 2 <= len(kept) < len(names):  # more classes to be mistaken for would make wrong labels less likely
+        part = chances[:, kept]
+        law = label_law(part / part.sum(axis=1, keepdims=True), names[codes], classes=names[kept])
+        true, rates = np.zeros(chances.shape), np.eye(len(names))
+        true[:, kept] = law.true_proba
+        rates[np.ix_(kept, kept)] = law.confusion
+        return replace(law, classes=names, true_proba=true, confusion=rates)
+    scores = np.log(np.maximum(chances, LEAST_CHANCE))
     flips = explain_labels(scores, codes)
     directed = learn_confusion(scores, codes)
     part = expit(directed.lead(flips.likelihood, len(codes)))

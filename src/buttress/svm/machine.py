@@ -1,5 +1,6 @@
 """What the exact machines share: their parameters, the rows they are solved on, and what they hold after a fit."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -165,11 +166,12 @@ class KernelMachine(Shrinking, BaseEstimator):
         some = drawn_rows(len(order), COLUMNS.rows)
         numbers = self._numbers(told[0][some])
         u = told[1][some]
-        try:
-            return column_kernel(X[order[some]], numbers - np.average(numbers, axis=0, weights=u), u, rbf)[0]
-        except TooRoundedError:
-            raise ValueError("Columns of X are too far from 0 for kernel='columns': in float64 rounding of its linear "
-                             "part hides the rest. Scale them (StandardScaler), or use kernel='rbf'.") from None
+        with suppress(TooRoundedError):
+            learned = column_kernel(X[order[some]], numbers - np.average(numbers, axis=0, weights=u), u, rbf)[0]
+            if np.finfo(np.float64).eps * learned.diagonal(X).max() <= self.tol:
+                return learned
+        raise ValueError("Columns of X are too far from 0 for kernel='columns': in float64 rounding of its linear "
+                         "part hides the rest. Scale them (StandardScaler), or use kernel='rbf'.")
 
     def _numbers(self, targets: Labels) -> Array:
         """Return targets as numbers, (m,) or (m, k)."""

@@ -96,7 +96,7 @@ def compare(
 
 
 def check_columns(table: Table, columns: Mapping[str, object], source: str) -> None:
-    """Refuse newer data that lack columns of the table, or have too few rows."""
+    """Refuse newer data that lack columns of the table, have too few rows, or cannot be read as the table was."""
     missing = [name for name in (*table.numeric, *table.categorical) if name not in columns]
     if missing:
         raise ValueError(f"The newer data {source!r} lack the columns {missing}. They have {list(columns)}. Rename or "
@@ -104,6 +104,7 @@ def check_columns(table: Table, columns: Mapping[str, object], source: str) -> N
     rows = int(np.shape(np.asarray(next(iter(columns.values()))))[0])
     if rows < FEWEST:
         raise ValueError(f"The newer data {source!r} have {rows} rows. At least {FEWEST} are needed to tell anything.")
+    _newer(table, columns)
 
 
 def _newer(table: Table, columns: Mapping[str, object]) -> tuple[Table, Labels | None]:
@@ -121,6 +122,10 @@ def _newer(table: Table, columns: Mapping[str, object]) -> tuple[Table, Labels |
         labels = {str(label): label for label in np.unique(table.target).tolist()}
         whole = table.target.dtype.kind in "iu"
         target = np.array([_label(text, labels, whole) for text in categories_of(given)], dtype=object)
+        seen = set(target.tolist()) - {None}
+        if seen and seen.isdisjoint(labels.values()):
+            raise ValueError(f"The target {table.target_name!r} of the newer data holds {min(map(str, seen))!r}, and "
+                             f"no class of the table, such as {min(labels)!r}. Write it as there, or leave it out.")
     return new, target if any(value is not None for value in target) else None
 
 

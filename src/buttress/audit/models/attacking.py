@@ -106,7 +106,8 @@ def pose(model: object, columns: Mapping[str, object], y: object, target: str) -
         if model.task != "classification":
             raise ValueError(f"The model predicts numbers ({model.target}). Attacks are on classifiers.")
         labels = model.codes_of(y, target)  # type: ignore[arg-type]
-        prepare, estimator = model.pipeline[0], model.pipeline[-1]
+        prepare, *rest = model.pipeline
+        estimator = model.pipeline[1:] if rest[1:] else rest[0]  # of a folder, landmarks stand between
         X = np.asarray(prepare.transform(model.rows_of(columns)), dtype=np.float64)
         posed = Posed(estimator, X, labels, units_of(prepare, model.numeric, model.categorical))
     else:

@@ -121,6 +121,8 @@ def set_apart(table: Table, by_groups: str | None, by_time: str | None) -> None:
         given = texts_of(given_column(table, by_groups, "groups"))
         alone = given.codes.max() + 1 + np.arange(len(table))  # a row without a group is one
         table.groups = np.unique(np.where(given.codes < 0, alone, given.codes), return_inverse=True)[1].ravel()
+        if not table.groups.any():
+            raise ValueError(f"{column_called(by_groups)} puts all rows into one group. Name a column of several.")
     if by_time is not None:
         table.times = moments(by_time, given_column(table, by_time, "time"), table)
     for name in (by_groups, by_time):
@@ -135,7 +137,7 @@ def moments(name: str, values: NDArray[Any], table: Table) -> NDArray[np.float64
     if values.dtype.kind in "OUST":
         texts = texts_of(values)
         try:
-            values = texts.spread(np.array(texts.distinct, dtype="datetime64[ns]"), np.datetime64("NaT"))
+            values = texts.spread(np.array(texts.distinct, dtype="datetime64[us]"), np.datetime64("NaT"))
         except ValueError:
             raise ValueError(f"{column_called(name)} holds texts such as {texts.distinct[0]!r}. Times must be numbers, "
                              "or dates such as 2024-03-31 or 2024-03-31T12:00.") from None

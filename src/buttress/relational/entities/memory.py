@@ -139,7 +139,7 @@ class InProcess:
         at = np.flatnonzero(~columns[per].null) if per else np.arange(n)
         value = np.unique(columns[per].values[at], return_inverse=True)[1].astype(np.int64) if per else None
         own = [statistic for statistic in statistics if statistic.of != "time"]
-        found = of_rows(own, self.join.tables[t].name, columns, self._place_in_time(t), n)
+        found = of_rows(own, columns, self._place_in_time(t), n)
         found |= {when(""): self.orders[t]} if t in self.orders else {}
         time = self._known_at(t)
         return Rows(at, taken(found, at), None if time is None else time[at], value)
@@ -150,7 +150,7 @@ class InProcess:
         for statistic in statistics:
             name, between, by = statistic.column.partition(BETWEEN)
             if between and statistic.column not in found:
-                values = numbers(self.join.tables[t].name, name, found[name])
+                values = numbers(found[name])
                 hop = shared(self.paths, t)[by]
                 less = excess(values, self._codes(hop)[t == hop.child], self.times[t])
                 found[statistic.column] = Column(less, np.isnan(less), "number")
@@ -282,11 +282,8 @@ def when(name: str) -> str:
     return f"{name}@"
 
 
-def of_rows(statistics: Sequence[Statistic], table: str, columns: Columns, time: Array | None, n: int) -> Found:
-    """Return the statistics of each of a table's n rows; equal arrays are one object, so that they are merged once.
-
-    Raises ValueError for a column that held numbers in training and now holds something else.
-    """
+def of_rows(statistics: Sequence[Statistic], columns: Columns, time: Array | None, n: int) -> Found:
+    """Return the statistics of each of a table's n rows; equal arrays are one object, so that they are merged once."""
     ones = np.ones(n)
     found: Found = {}
     for statistic in statistics:
@@ -299,7 +296,7 @@ def of_rows(statistics: Sequence[Statistic], table: str, columns: Columns, time:
         elif statistic.of == "known":
             found[statistic.name] = (~column.null).astype(float) if column.null.any() else ones
         else:
-            shifted = np.nan_to_num(numbers(table, statistic.column, column)) - statistic.center
+            shifted = np.nan_to_num(numbers(column)) - statistic.center
             value = np.square(shifted) if statistic.of == "square" else shifted
             known = ~column.null
             if statistic.of == "part":
@@ -311,10 +308,8 @@ def of_rows(statistics: Sequence[Statistic], table: str, columns: Columns, time:
     return found
 
 
-def numbers(table: str, name: str, column: Column) -> Array:
-    """Return a column's numbers, NaN where NULL; ValueError where it held numbers in training and no longer does."""
-    if column.kind != "number" and not column.null.all():
-        raise ValueError(f"Feature {table}.{name} held numbers in training, and holds {column.kind} now. Convert it.")
+def numbers(column: Column) -> Array:
+    """Return a column's numbers, NaN where NULL."""
     return np.where(column.null, np.nan, np.where(column.null, 0, column.values).astype(np.float64))
 
 

@@ -1,6 +1,6 @@
 """The path from the label's table to every other table of a join, what is read along it, and the rows asked about."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -11,6 +11,7 @@ import numpy as np
 from buttress._checks import Array, near
 from buttress.relational.declare import Join, Pair
 from buttress.relational.entities.features import Feature
+from buttress.relational.entities.words import WORDS, check_dated
 from buttress.relational.plan.keys import LARGEST_EXACT
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.times import date_column, moments
@@ -188,6 +189,23 @@ def asked_columns(X: Any, table: str, names: Sequence[str]) -> dict[str, Column]
     return found
 
 
+def check_kinds_kept(
+    features: Sequence[Feature], texts: Container[str], columns: Mapping[str, Mapping[str, Column]]
+) -> None:
+    """Refuse numbers where training held text, and no numbers where it held these; all NULL may be either.
+
+    ``texts`` are the columns of text in training, ``columns`` those of each table now.
+    """
+    for feature in features:
+        for name in filter(None, (feature.column, feature.by if feature.read == feature.column else "")):
+            full = f"{feature.table}.{name}"
+            was, column = "text" if full in texts else "number", columns[feature.table][name]
+            of_date = feature.word in WORDS and WORDS[feature.word].of == "date"
+            if column.kind != was and not column.null.all() and not of_date:
+                was, now = (f"{kind}s" if kind == "number" else kind for kind in (was, column.kind))
+                raise ValueError(f"Feature {full} held {was} in training, and holds {now} now. Convert it.")
+
+
 def _name_in(there: Sequence[str], table: str, name: str) -> str:
     for candidate in (name, f"{table}.{name}"):
         if candidate in there:
@@ -226,7 +244,8 @@ def order_of(join: Join, t: int, columns: Mapping[str, Column], magnitude: Calla
 
 
 def check_held(features: Sequence[Feature], join: Join, paths: Mapping[int, list[Hop]]) -> None:
-    """Refuse another join than in training that lacks a table, a column or a pair of columns that features are of."""
+    """Refuse another join than in training that lacks a table, a column, a pair or the date that features are of."""
+    check_dated([feature.function for feature in features if feature.word in WORDS], join.date, True)
     held = {table.name: {"", *table.features} for table in join.tables}
     led_by = {table.name: set(shared(paths, t)) if join.date and table.time else set()
               for t, table in enumerate(join.tables)}

@@ -26,6 +26,7 @@ from buttress.relational.entities.paths import (
     asked_columns,
     asked_names,
     check_held,
+    check_kinds_kept,
     find_paths,
     many_to_many,
     root_keys,
@@ -147,8 +148,12 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         with one_snapshot(self.join.connections):
             paths = find_paths(self.join, self.join.check())
             check_held(features, self.join, paths)
-            own = asked_columns(X, self._label_table, list(self.feature_names_in_))
-            values = self._aggregates(paths, own).values(features, self.centers_)
+            names = [*self.feature_names_in_, *root_keys(paths), *date_column(self.join)]
+            own = asked_columns(X, self._label_table, list(dict.fromkeys(names)))
+            aggregates = self._aggregates(paths, own)
+            tables = {self.join.tables[t].name: columns for t, columns in aggregates.columns.items()}
+            check_kinds_kept(features, self.categories_, {**tables, self._label_table: own})
+            values = aggregates.values(features, self.centers_)
         return self._filled(self._with_own(features, own, values))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -296,9 +301,6 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             if feature.function == "is":
                 values[:, j] = ~column.null & (column.values == feature.category)
                 continue
-            if column.kind != "number" and not column.null.all():
-                raise ValueError(f"Column {feature.column!r} of X held numbers in training, and holds {column.kind} "
-                                 "now. Convert it.")
             known = np.where(column.null, 0, column.values).astype(np.float64)
             check_feature(feature.table, feature.column, "number", 0, float(np.abs(known).max(initial=0.0)))
             values[:, j] = np.where(column.null, np.nan, known)

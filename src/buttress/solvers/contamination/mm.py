@@ -85,7 +85,7 @@ def m_scale(r: Array, lost: float, first: float) -> float:
     for _ in range(SCALE_STEPS):
         if not s > 0:
             return 0.0
-        square = np.minimum((r / (s * BREAKDOWN_BEND)) ** 2, 1)
+        square = np.minimum(np.abs(r / (s * BREAKDOWN_BEND)), 1) ** 2  # in this order a square cannot overflow
         inside = 1 - square
         slopes = inside * inside
         total = float(len(r) - slopes @ inside)
