@@ -129,14 +129,14 @@ def quiet() -> Iterator[None]:
 
 
 def all_trained(candidates: dict[str, Candidate], split: Split, seed: int) -> dict[str, Any]:
-    """Return the files of the machines by their rows, trained in one pass over the features, and each one's minutes."""
+    """Return the files of the machines by their rows, trained in one pass over the features, and its minutes."""
     start = time.monotonic()
     rows = np.random.default_rng(seed).permutation(len(split.X))
     with quiet():
         models = fitted_together([seeded(candidate, seed) for candidate in candidates.values()], split.X[rows],
                                  split.y[rows])
     files = {name: as_file(model) for name, model in zip(candidates, models, strict=True)}
-    return {"files": files, "minutes": (time.monotonic() - start) / 60 / len(files)}
+    return {"files": files, "minutes": (time.monotonic() - start) / 60}
 
 
 def as_file(model: BaseEstimator) -> NDArray[np.uint8]:
@@ -221,11 +221,11 @@ def measure(
 def _model(
     name: str, chosen: dict[str, Candidate], split: Split, trial: int, kept: Kept
 ) -> tuple[Callable[[], Predictor], float]:
-    """Return what gives the model of a row in a trial, and the minutes that its training took before it is asked."""
+    """Return what gives the model of a row in a trial, and its share of the minutes of a training with others."""
     if name not in TOGETHER:
         return cache(partial(fitted, chosen[name], split.X, split.y, trial)), 0.0
     lot = kept(f"{' and '.join(chosen)}, trained, trial {trial + 1}", partial(all_trained, chosen, split, trial))
-    return cache(partial(of_file, lot["files"][name])), lot["minutes"]
+    return cache(partial(of_file, lot["files"][name])), lot["minutes"] / len(chosen)
 
 
 def _of_row(kept: Kept, name: str, part: str, compute: Callable[[], Any]) -> Any:
