@@ -180,3 +180,26 @@ def test_a_run_that_was_killed_goes_on_after_its_last_attack(tmp_path, capsys, m
     whole, resumed = (json.loads((tmp_path / name / "digits-3-vs-8.json").read_text())["rows"]["Natural"]
                       for name in ("whole", "killed"))
     assert resumed["scores"] == whole["scores"]
+
+
+def test_machines_with_the_same_features_are_trained_once_a_trial_also_after_a_kill(tmp_path, monkeypatch):
+    options = ["--short", "--attacked", "5", "--folds", "2", "--sample", "80", "--features", "32", "--nearest", "0"]
+    rows = ["Natural", "adv-SVM(D)"]
+    trained = []
+    once = protocol.fitted_together
+    monkeypatch.setattr(protocol, "fitted_together", lambda *given: trained.append(1) or once(*given))
+
+    def scores(name, *more):
+        assert main([*options, "--trials", "2", "--output", str(tmp_path / name), *more]) == 0
+        found = json.loads((tmp_path / name / "digits-3-vs-8.json").read_text())["rows"]
+        return {row: found[row]["scores"] for row in found}
+
+    with monkeypatch.context() as kill:
+        kill.setattr(protocol, "one_trial", None)  # as soon as the first two are trained
+        with pytest.raises(TypeError):
+            scores("together", "--models", *rows)
+    assert len(trained) == 1
+    together = scores("together", "--models", *rows, "--resume")
+    assert len(trained) == 2
+    alone = {row: scores(row, "--models", row)[row] for row in rows}
+    assert together == alone

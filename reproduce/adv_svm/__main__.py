@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from buttress.checkpoints.fingerprint import digest
 from buttress.features import fourier
 from reproduce.adv_svm.data import SETS, Split, digits_pair
-from reproduce.adv_svm.protocol import MODELS, Kept, figure_2, figure_3, measure
+from reproduce.adv_svm.protocol import MODELS, TOGETHER, Kept, figure_2, figure_3, measure
 from reproduce.adv_svm.published import PUBLISHED
 from reproduce.finished import Parts, finished_parts
 
 SIZES = ("trials", "attacked", "folds", "sample", "features", "nearest", "nearest_trials")
 AT_HAND = 2**32  # bytes of random features kept: 200,000 rows have 2.6e9, and drawing them anew is most of an attack
-ITERATIVE = ("Natural", "adv-SVM(D)", "adv-SVM(C)")  # the rows of figure 3
 
 
 def parser() -> argparse.ArgumentParser:
@@ -99,7 +99,7 @@ def run_set(name: str, split: Split, options: argparse.Namespace, parts: Parts) 
     record: dict[str, Any] = {"set": name, "source": split.source, "rows": {}}
     out(f"\n## {name} ({split.source}: {len(split.X)} training rows, {len(split.X_test)} test rows)\n\n")
     sizes = {size: getattr(options, size) for size in (*SIZES, "figures") if size != "trials"}  # more go on from fewer
-    basis = [split.X, split.y, split.X_test, split.y_test, sizes]
+    basis = digest([split.X, split.y, split.X_test, split.y_test, sizes])
     for row in (row for row in MODELS if row in options.models):
         found = run_row(row, split, eps, options, partial(_told, parts, name, basis, options.trials))
         scores = found["scores"]
@@ -126,11 +126,11 @@ def _told(parts: Parts, name: str, basis: object, trials: int, part: str, comput
 def run_row(row: str, split: Split, eps: float, options: argparse.Namespace, kept: Kept) -> dict[str, Any]:
     """Return the numbers of one row of the table of a set, and its figures."""
     sizes = {size: getattr(options, size) for size in SIZES}
-    (_, scores, minutes, candidate), = measure(split, eps, **sizes, models=[row], kept=kept)
+    (_, scores, minutes, candidate), = measure(split, eps, **sizes, models=[row], beside=options.models, kept=kept)
     found: dict[str, Any] = {"scores": scores, "minutes": minutes, "model": repr(candidate.model)}
     if options.figures:
         found["figure 2"] = kept(f"{row}, figure 2", partial(figure_2, candidate, split, options.attacked))
-        if row in ITERATIVE:
+        if row in TOGETHER:  # those with batches
             found["figure 3"] = kept(f"{row}, figure 3", partial(figure_3, candidate, split, options.attacked,
                                                                  options.nearest))
     return found

@@ -9,19 +9,23 @@ the paper says nothing usable, is half the one of collapse. Choices are made by 
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import StratifiedKFold
 
-from buttress import attacks
+from buttress import attacks, load, save
 from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning
 from buttress._types import Predictor
 from buttress.adversarial import AdversarialSVC, AdvSVM, FreeRangeSVC, StochasticAdvSVM
+from buttress.adversarial.stochastic import fitted_together
 from buttress.attacks import AttackInfo
 from buttress.features import input_radius
 from buttress.kernels import RBF
@@ -70,6 +74,7 @@ def gamma_of(X: Array) -> float:
     return 1 / float(np.median(np.sum((first - second) ** 2, axis=1)))
 
 
+TOGETHER = ("Natural", "adv-SVM(D)", "adv-SVM(C)")  # rows whose machines have the same random features in each trial
 MODELS = ("Natural", "adv-linear-SVM", "adv-SVM(D)", "adv-SVM(C)", "published file", "exact rkhs", "input")
 
 
@@ -101,15 +106,52 @@ def rows_of_table(split: Split, eps: float, features: int) -> dict[str, list[Can
 
 def fitted(candidate: Candidate, X: Array, y: NDArray[np.intp], seed: int) -> Predictor:
     """Return the model fitted on at most its limit of rows, with this seed where it takes one."""
-    model = clone(candidate.model)
-    if hasattr(model, "random_state"):
-        model.set_params(random_state=seed)
+    model = seeded(candidate, seed)
     rows = np.random.default_rng(seed).permutation(len(X))[: candidate.limit]
+    with quiet():
+        trained: Predictor = model.fit(X[rows], y[rows])
+    return trained
+
+
+def seeded(candidate: Candidate, seed: int) -> Any:
+    """Return the model, not fitted, with this seed where it takes one."""
+    model: Any = clone(candidate.model)
+    return model.set_params(random_state=seed) if hasattr(model, "random_state") else model
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Leave out what fits say of their features and of their end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FeatureNoiseWarning)
         warnings.simplefilter("ignore", NotConvergedWarning)
-        trained: Predictor = model.fit(X[rows], y[rows])
-    return trained
+        yield
+
+
+def all_trained(candidates: dict[str, Candidate], split: Split, seed: int) -> dict[str, Any]:
+    """Return the files of the machines by their rows, trained in one pass over the features, and its minutes."""
+    start = time.monotonic()
+    rows = np.random.default_rng(seed).permutation(len(split.X))
+    with quiet():
+        models = fitted_together([seeded(candidate, seed) for candidate in candidates.values()], split.X[rows],
+                                 split.y[rows])
+    files = {name: as_file(model) for name, model in zip(candidates, models, strict=True)}
+    return {"files": files, "minutes": (time.monotonic() - start) / 60}
+
+
+def as_file(model: BaseEstimator) -> NDArray[np.uint8]:
+    """Return the bytes of the file of a model, which then has no probabilities: they take scores of left-out rows."""
+    vars(model).pop("_certainty", None)
+    with TemporaryDirectory() as folder:
+        save(model, Path(folder) / "model")
+        return np.frombuffer((Path(folder) / "model").read_bytes(), dtype=np.uint8)
+
+
+def of_file(content: NDArray[np.uint8]) -> Predictor:
+    """Return the model of which these are the bytes."""
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "model").write_bytes(content.tobytes())
+        return cast(Predictor, load(Path(folder) / "model"))
 
 
 def accuracy(model: Predictor, attack: Attack, X: Array, y: NDArray[np.intp]) -> float:
@@ -146,39 +188,57 @@ def measure(
     sample: int,
     features: int,
     models: Collection[str] = MODELS,
+    beside: Collection[str] = (),
     kept: Kept = computed,
 ) -> Iterator[tuple[str, dict[str, tuple[float, float]], float, Candidate]]:
     """Yield (row, attack -> (mean, deviation), minutes of training and of all attacks, the last model) of each row.
 
-    The choice of parameters and each trial go through ``kept``, which may have them from an earlier run.
+    The choice of parameters and each trial go through ``kept``, which may have them from an earlier run. The machines
+    of TOGETHER are trained with those of the rows ``beside`` them.
     """
     columns = {**PAPER_ATTACKS, **honest_attacks(eps)}
-    for name, candidates in rows_of_table(split, eps, features).items():
-        if name not in models:
-            continue
-        chosen = kept(f"{name}, choice", partial(choose, candidates, split, PAPER_ATTACKS["PGD"], folds=folds,
-                                                 sample=sample))
-        found = [one_trial(candidates[chosen], split, columns, trial, attacked,
-                           nearest if trial < nearest_trials else 0, partial(_of_row, kept, name))
-                 for trial in range(trials)]
-        scores = {column: [one[column] for one in found if column in one] for column in found[0]}
-        minutes = float(np.mean(scores.pop("minutes")))
-        spread = {column: (float(np.mean(s)), float(np.std(s))) for column, s in scores.items()}
-        yield name, spread, minutes, candidates[chosen]
+    table = rows_of_table(split, eps, features)
+
+    def choice(name: str) -> Candidate:
+        return table[name][kept(f"{name}, choice", partial(choose, table[name], split, PAPER_ATTACKS["PGD"],
+                                                           folds=folds, sample=sample))]
+
+    for name in (name for name in table if name in models):
+        group = [other for other in TOGETHER if other in {name, *beside}] if name in TOGETHER else [name]
+        chosen = {other: choice(other) for other in group}
+        found = []
+        for trial in range(trials):
+            model, minutes = _model(name, chosen, split, trial, kept)
+            scores = one_trial(model, split, columns, trial, attacked, nearest if trial < nearest_trials else 0,
+                               partial(_of_row, kept, name))
+            found.append({**scores, "minutes": scores["minutes"] + minutes})
+        columns_of = {column: [one[column] for one in found if column in one] for column in found[0]}
+        minutes = float(np.mean(columns_of.pop("minutes")))
+        spread = {column: (float(np.mean(s)), float(np.std(s))) for column, s in columns_of.items()}
+        yield name, spread, minutes, chosen[name]
+
+
+def _model(
+    name: str, chosen: dict[str, Candidate], split: Split, trial: int, kept: Kept
+) -> tuple[Callable[[], Predictor], float]:
+    """Return what gives the model of a row in a trial, and its share of the minutes of a training with others."""
+    if name not in TOGETHER:
+        return cache(partial(fitted, chosen[name], split.X, split.y, trial)), 0.0
+    lot = kept(f"{' and '.join(chosen)}, trained, trial {trial + 1}", partial(all_trained, chosen, split, trial))
+    return cache(partial(of_file, lot["files"][name])), lot["minutes"] / len(chosen)
 
 
 def _of_row(kept: Kept, name: str, part: str, compute: Callable[[], Any]) -> Any:
     return kept(f"{name}, {part}", compute)
 
 
-def one_trial(candidate: Candidate, split: Split, columns: dict[str, Attack], trial: int, attacked: int,
+def one_trial(model: Callable[[], Predictor], split: Split, columns: dict[str, Attack], trial: int, attacked: int,
               nearest: int, kept: Kept = computed) -> dict[str, float]:
     """Return the accuracy in per cent under each attack, the median distance of those without a radius, minutes.
 
-    Each attack is a part of its own; the first that is not kept trains the model.
+    Each attack is a part of its own; the first that is not kept asks for the model.
     """
     rows = np.random.default_rng(100 + trial).permutation(len(split.X_test))
-    model = cache(partial(fitted, candidate, split.X, split.y, trial))
 
     def part(column: str, few: NDArray[np.intp], compute: Callable[[Predictor, Array, NDArray[np.intp]], Any]) -> Any:
         def timed() -> dict[str, Any]:

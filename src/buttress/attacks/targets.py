@@ -226,13 +226,17 @@ class WaveTarget(Target):
         self.place, self.there = place, score.moved(place)
         self.contrasts = self.there.contrasts
         self.block = max(FEWEST, PHASES // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
+        self._last: WavePoint | None = None
 
     def scores(self, X: Array) -> Array:
         return self.there(X)
 
     def linearise(self, X: Array) -> Linearised:
         scale: Any = self.there.scale
-        point = WavePoint(cast(RandomExpansion, self.there.expansion), self.there.inner(X))
+        inner = self.there.inner(X)
+        point = WavePoint(cast(RandomExpansion, self.there.expansion), inner) if self._last is None else (
+            self._last.moved(inner))
+        self._last = point
 
         def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
             near = point.nudged(rows, columns, steps * (scale if np.ndim(scale) == 0 else scale[columns]), V)

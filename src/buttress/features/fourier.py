@@ -26,6 +26,7 @@ EVERY = slice(None)
 
 AT_HAND = 2**29  # most bytes of blocks that a model keeps while it is in use; they are never pickled
 SHORT = 1e-3  # largest product of step and frequency for which the slope is precise enough
+MOST_MOVES = 32  # of rows, before their phases are computed anew: each adds the rounding of a sum
 
 
 @dataclass
@@ -63,7 +64,7 @@ class RandomFeatures:
         if kept is not None:
             return kept
         made = tuple(map(place, self._kept.get((block, NUMPY)) or self._drawn(block)))
-        while self._kept and (len(self._kept) + 1) * 8 * self.width * self.size > AT_HAND:
+        while self._kept and (len(self._kept) + 1) * made[0].nbytes > AT_HAND:
             with suppress(KeyError):  # another thread may have taken the last one
                 self._kept.popitem()  # the newest: a model uses its blocks in order
         self._kept[block, place] = made
@@ -75,6 +76,11 @@ class RandomFeatures:
         draws = normals(bits[m:])
         lengths = spectrum_of(self.kernel, "Random features").lengths(self.kernel, draws[:m], exponentials(bits[:m]))
         return draws[m : m + m * d].reshape(d, m) * lengths, 2 * np.pi * shares(bits[:m])
+
+    def moved(self, place: Place) -> "RandomFeatures":
+        """Return the same features with the blocks that are stored here, on the device of ``place``."""
+        stored = [(block, made) for (block, at), made in list(self._kept.items()) if at == NUMPY]
+        return replace(self, _kept={(block, place): tuple(map(place, made)) for block, made in stored})
 
     def fresh(self) -> "RandomFeatures":
         """Return the same features without stored blocks."""
@@ -132,13 +138,15 @@ class RandomExpansion:
     intercept: Array
 
     def moved(self, place: Place) -> "RandomExpansion":
-        """Return the same expansion with its coefficients on that device; features are made on the device of X."""
-        return RandomExpansion(self.features.fresh(), place(self.coef), place(self.intercept))
+        """Return the same expansion on that device, where its features are asked for."""
+        return RandomExpansion(self.features.moved(place), place(self.coef), place(self.intercept))
 
     @cached_property
     def steepest(self) -> float:
         """The largest frequency along any one column."""
-        return max((float(np.abs(self.features.waves(block)[0]).max()) for block in range(len(self.coef))), default=0.0)
+        place = place_of(self.coef)
+        return max((float(abs(self.features.waves(block, place)[0]).max()) for block in range(len(self.coef))),
+                   default=0.0)
 
     def __call__(self, X: Array) -> Array:
         """Return the scores of the rows of X, shape (n, k)."""
@@ -165,13 +173,33 @@ class RandomExpansion:
 class WavePoint:
     """Scores and gradients of a sum of random features at some rows, from one set of phases (T blocks of (n, m))."""
 
-    def __init__(self, expansion: RandomExpansion, X: Array):
+    def __init__(self, expansion: RandomExpansion, X: Array, phases: list[Array] | None = None, moves: int = 0):
         self.expansion = expansion
         self.features = expansion.features
         self.X = X + 0  # an attack may move its rows in place
-        self.phases = [self.features.phase(X, block) for block in range(len(expansion.coef))]
+        self.phases = phases or [self.features.phase(X, block) for block in range(len(expansion.coef))]
+        self.moves = moves
 
-    @property
+    def moved(self, X: Array) -> "WavePoint":
+        """Return the point of rows at X; where less than half of the columns move, phases change by what these add.
+
+        So that rounding stays that of the phases at X, each column may move by a wave at most.
+        """
+        if X.shape != self.X.shape or self.moves >= MOST_MOVES:
+            return WavePoint(self.expansion, X)
+        change = X - self.X
+        columns = namespace(X).argwhere((change != 0).any(axis=0))[:, 0]
+        if not len(columns):
+            return self
+        if 2 * len(columns) >= X.shape[1] or not float(abs(change).max()) * self.expansion.steepest <= 1:
+            return WavePoint(self.expansion, X)
+        change = change[:, columns]
+        place = place_of(X)
+        phases = [phase + change @ self.features.waves(block, place)[0][columns]
+                  for block, phase in enumerate(self.phases)]
+        return WavePoint(self.expansion, X, phases, self.moves + 1)
+
+    @cached_property
     def scores(self) -> Array:
         """The scores, shape (n, k)."""
         parts = (self.features.scale * (namespace(phase).cos(phase) @ coef)

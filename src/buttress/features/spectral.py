@@ -28,6 +28,7 @@ from buttress._checks import Array
 from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Kernel, Laplacian
 
 LOG_2 = 0.6931471805599453
+AT_A_TIME = 8192  # words made normal numbers at a time, whose steps stay in the cache (2048 to 65536 take as long)
 
 
 @dataclass(frozen=True)
@@ -136,13 +137,22 @@ def exponentials(bits: NDArray[np.uint64]) -> Array:
 
 def normals(bits: NDArray[np.uint64]) -> Array:
     """Return 2 len(bits) standard normal numbers, by Box and Muller: radius from the high half, angle from the low."""
+    made = np.empty((len(bits), 2))
+    for start in range(0, len(bits), AT_A_TIME):
+        made[start : start + AT_A_TIME] = _pairs(bits[start : start + AT_A_TIME])
+    return made.ravel()
+
+
+def _pairs(bits: NDArray[np.uint64]) -> Array:
+    """Return two normal numbers a word, (len(bits), 2)."""
     low = (bits & np.uint64(2**32 - 1)).astype(np.int64)
     radius = np.sqrt(2 * exponentials(bits)) * (1.0 - (low & 2))
     angle = (((low >> 2) + 0.5) * 2.0**-30 - 0.5) * (np.pi / 2)  # swap and sign give the other quarters
+    square = angle * angle
     cosine, sine = np.ones(len(low)), np.ones(len(low))
     for n in (11, 9, 7, 5, 3, 1):  # their series, from the last term on
-        cosine = 1 - angle * angle * cosine * (1 / (n * (n + 1)))
-        sine = 1 - angle * angle * sine * (1 / ((n + 1) * (n + 2)))
+        cosine = 1 - square * cosine * (1 / (n * (n + 1)))
+        sine = 1 - square * sine * (1 / ((n + 1) * (n + 2)))
     sine = angle * sine
     swap = (low & 1) == 1
-    return np.column_stack([radius * np.where(swap, sine, cosine), radius * np.where(swap, cosine, sine)]).ravel()
+    return np.column_stack([radius * np.where(swap, sine, cosine), radius * np.where(swap, cosine, sine)])

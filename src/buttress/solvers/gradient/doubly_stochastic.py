@@ -118,9 +118,9 @@ def doubly_stochastic(
     basis: Basis,
     y: Array,
     *,
-    C: float,
-    radius: float,
-    step: Callable[[int], float],
+    C: float | Array,
+    radius: float | Array,
+    step: Callable[[int], float | Array],
     batch: int,
     n_passes: int,
     fit_intercept: bool,
@@ -128,8 +128,9 @@ def doubly_stochastic(
 ) -> Steps:
     """Yield (coefficients, intercept (k,), norm (k,)) before each batch and at the end; y is (n, k) of -1 and 1.
 
-    It is done after the last batch. The objective, a sum over columns, is estimated on the next batch. The scores of
-    the rows still to come are updated after each batch, so that each block of features is computed only once.
+    C, radius and steps are numbers or, where the machines differ, arrays (k,). It is done after the last batch. The
+    objective, a sum over columns, is estimated on the next batch. The scores of the rows still to come are updated
+    after each batch, so that each block of features is computed only once.
     """
     n = len(y)
     starts = range(0, n, batch)
@@ -177,7 +178,9 @@ class _Running:
         self.f = self.f[order]
 
 
-def _change(y: Array, loss: Array, norm: Array, g: float, C: float, radius: float) -> tuple[Array, Array]:
+def _change(
+    y: Array, loss: Array, norm: Array, g: float | Array, C: float | Array, radius: float | Array
+) -> tuple[Array, Array]:
     """Return the factor (k,) by which a step of size g multiplies f, and the coefficients (batch, k) of the batch."""
     xp = namespace(y)
     signs = xp.where(loss > 0, y, 0.0)  # of the active rows
@@ -192,5 +195,5 @@ def _carry(basis: Basis, f: Array, t: int, parts: tuple[slice, ...]) -> None:
             f[part] += basis.scores(t, part)
 
 
-def _objective(square: Array, loss: Array, C: float) -> float:
+def _objective(square: Array, loss: Array, C: float | Array) -> float:
     return float((0.5 * square + C * loss.clip(0, None).mean(axis=0)).sum())
