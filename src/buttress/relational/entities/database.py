@@ -150,11 +150,12 @@ class InDatabase:
         return out
 
     def seen(self, features: Sequence[Feature]) -> dict[str, Array]:
-        """Return for each table what stands for the rows that the latest date of each entity's key sees, and its date.
+        """Return for each table what stands for the rows that the latest date of each entity's key sees, shape (n, 4).
 
-        That is their number, the sum of 64-bit hashes of their columns in use, times, and what ``features`` compare
-        them with, by two moduli, which give it whole, -1 where there are none; and the entity's own date, 0 without
-        dates. Shape (n, 4). Raises ValueError where a database has no hash.
+        That is their number and the sum of their 64-bit hashes by two moduli, which together tell it whole (-1 where
+        there are no rows), and the entity's own date, 0 without dates. A hash is of a row's columns in use, its time,
+        and by how much it exceeds earlier rows, where ``features`` ask for that. Raises ValueError where a database
+        has no hash.
         """
         n = len(next(iter(self.asked.values())).null)
         keys = np.column_stack([np.zeros(n), *(self._codes([name]) for name in self.keys)])  # 0 for all where no key is
@@ -172,7 +173,7 @@ class InDatabase:
                 for j, path in enumerate(paths)}
 
     def _hashed_paths(self, features: Sequence[Feature]) -> list[Path]:
-        """Return the paths with number and hashes of rows, and what ``features`` compare their numbers with."""
+        """Return the paths that count rows and add up their hashes; ValueError where a database has no hash."""
         if not self.place.dialect.hashed:
             raise ValueError("Rows are compared by hashes of DuckDB or PostgreSQL. Got tables of "
                              f"{self.place.dialect.name}. Leave known out (refresh), or read them from files.")

@@ -201,8 +201,7 @@ def _around(path: Path) -> tuple[list[str], str | None]:
         above = [f"j{level - 1}.u{i}" if level else keys[i] for i in range(len(hop.columns))]
         above += keys[len(path.hops[0].columns):] if hop.tie else []
         rows = _far_rows(path, [*hop.below, *hop.tie.below]) if hop.tie else _rows_between(path, level)
-        same = " AND ".join(f"{key} = j{level}.k{i}" for i, key in enumerate(above))
-        items.append(f"({rows}) j{level} ON {same}")
+        items.append(f"({rows}) j{level} ON " + " AND ".join(f"{key} = j{level}.k{i}" for i, key in enumerate(above)))
     times = [f"j{level}.t" for level, hop in enumerate(path.hops) if path.time_of(hop.child)]
     chosen = [*keys, *(f"{_latest(times)} AS t" for _ in times[:1])]
     chosen += [f"j{level}.{name}" for name in (*path.carried, *(name for _, name in path.named(of_time=False)))]
