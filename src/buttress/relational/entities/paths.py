@@ -10,7 +10,7 @@ import numpy as np
 
 from buttress._checks import Array, near
 from buttress.relational.declare import Join, Pair
-from buttress.relational.entities.features import Feature
+from buttress.relational.entities.features import Feature, features_of, own_features
 from buttress.relational.entities.words import WORDS, check_dated
 from buttress.relational.plan.keys import LARGEST_EXACT
 from buttress.relational.plan.plan import Index
@@ -151,6 +151,26 @@ def shared_columns(paths: Mapping[int, list[Hop]], t: int) -> dict[str, Hop]:
     """
     return {(hop.above if hop.parent == t else hop.below)[0]: hop for path in paths.values() for hop in path
             if len(hop.columns) == 1 and (hop.parent == t or (hop.child == t and hop.tie))}
+
+
+def features_along(
+    join: Join, paths: Mapping[int, list[Hop]], words: Mapping[str, Sequence[str]],
+    categories: Mapping[str, Sequence[str]], compared: Callable[[Hop, int], bool]
+) -> list[Feature]:
+    """Return the features that there may be, by the words for each table and the categories of columns of text.
+
+    ``compared`` says of a hop and its table whether rows are compared with others of the same key.
+    """
+    tables, date = join.tables, date_column(join)
+    root = tables[join.root]
+    found = own_features(root.name, root.features, categories, words[root.name], date)
+    for t, path in paths.items():
+        table = tables[t]
+        dated = bool(date) and any(tables[hop.child].time is not None for hop in path)
+        beside = [by for by, hop in shared_columns(paths, t).items() if compared(hop, t)]
+        found += features_of(table.name, table.features, categories, words[table.name], table.time is not None, dated,
+                             beside)
+    return found
 
 
 def used(join: Join, paths: Mapping[int, list[Hop]], table: int) -> list[str]:

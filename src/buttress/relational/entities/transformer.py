@@ -18,7 +18,7 @@ from buttress._state import Attribute, State
 from buttress.relational.checks import check_feature
 from buttress.relational.declare import Join
 from buttress.relational.entities.database import InDatabase, feature_select
-from buttress.relational.entities.features import Feature, center, features_of, fills_of, kept, own_features
+from buttress.relational.entities.features import Feature, center, fills_of, kept
 from buttress.relational.entities.known import Known
 from buttress.relational.entities.memory import InProcess, most_frequent
 from buttress.relational.entities.paths import (
@@ -27,10 +27,10 @@ from buttress.relational.entities.paths import (
     asked_names,
     check_held,
     check_kinds_kept,
+    features_along,
     find_paths,
     many_to_many,
     root_keys,
-    shared_columns,
     used,
 )
 from buttress.relational.entities.words import OF_MANY, WORDS, check_dated, check_functions, default_functions
@@ -192,7 +192,8 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             aggregates = self._aggregates(paths, own)
             self._learn_columns(paths, own, aggregates)
             words = self._words(paths, aggregates)
-            features = self._possible(paths, aggregates, words)
+            features = features_along(self.join, paths, words, self.categories_,
+                                      lambda hop, t: bool(self.functions) or aggregates.several(hop, t))
             values = aggregates.values(features, self.centers_) if known is None else (
                 known.values(cast(InDatabase, aggregates), features, self.centers_))
             values = self._with_own(features, own, values)
@@ -206,22 +207,6 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         self.features_ = [(f.table, f.function, f.column, f.category, f.by) for f in left]
         self.fills_ = fills_of(values, self.missing)
         return values
-
-    def _possible(
-        self, paths: dict[int, list[Hop]], aggregates: Aggregates, words: dict[str, Sequence[str]]
-    ) -> list[Feature]:
-        """Return the features that there may be of each table, by the words for it."""
-        tables, date = self.join.tables, date_column(self.join)
-        root = tables[self.join.root]
-        found = own_features(root.name, root.features, self.categories_, words[root.name], date)
-        for t, path in paths.items():
-            table = tables[t]
-            dated = bool(date) and any(tables[hop.child].time is not None for hop in path)
-            shared = [by for by, hop in shared_columns(paths, t).items()
-                      if self.functions or aggregates.several(hop, t)]
-            found += features_of(table.name, table.features, self.categories_, words[table.name],
-                                 table.time is not None, dated, shared)
-        return found
 
     def _learn_columns(self, paths: dict[int, list[Hop]], own: dict[str, Column], aggregates: Aggregates) -> None:
         """Set the most frequent values of text, and about the means of numbers, of what the latest entity sees."""
