@@ -1,6 +1,7 @@
 """Newer rows against a table: what did not change raises few alarms, what did is found and named."""
 
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,12 @@ def test_columns_are_compared_by_their_entries_and_by_their_gaps():
     texts = np.repeat(np.array(["a", "b", "c"], dtype=object), [30, 30, 30])
     others = np.repeat(np.array(["a", "b", "c"], dtype=object), [10, 30, 50])
     assert same_categories(texts, others) == pytest.approx(chi2_contingency([[30, 30, 30], [10, 30, 50]]).pvalue)
+
+
+def test_columns_of_two_values_are_compared_without_warnings_of_scipy():
+    old, new = (np.where(np.arange(60) < ones, 1.0, 0.0) for ones in (30, 32))
+    with warnings.catch_warnings(action="error"):
+        assert same_numbers(old, new) == 1
 
 
 def test_a_number_between_two_classes_is_none_of_them():

@@ -178,8 +178,8 @@ def check_targets(y: VectorLike, numeric: bool) -> None:
         raise ValueError(f"{what} in {missing.sum()} rows, the first is row {missing.argmax()}. Drop those rows.")
     if kind == "f" or not numeric:
         return
-    kinds = (str, bytes, date, timedelta, np.datetime64, np.timedelta64)
-    other = next((i for i, target in enumerate(targets) if isinstance(target, kinds)), None)
+    refused = (str, bytes, date, timedelta, np.datetime64, np.timedelta64)
+    other = next((i for i, target in enumerate(targets) if isinstance(target, refused)), None)
     if other is not None:
         raise ValueError(f"y must hold numbers. Got the text or time {str(targets[other])!r} in row {other}. Convert "
                          "it, with astype(float) if it is a number, or use a classifier.")

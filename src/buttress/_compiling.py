@@ -114,8 +114,9 @@ def compile_kernel(
     signature: str | list[str], fastmath: bool | set[str] = False, makes_arrays: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that compiles a function for its signatures, cached on disk where that is possible."""
-    made = [signature] if isinstance(signature, str) else signature, fastmath, makes_arrays
-    return lambda function: function if _numba.config.DISABLE_JIT else Compiled(function, *made)
+    signatures = [signature] if isinstance(signature, str) else signature
+    return lambda function: (function if _numba.config.DISABLE_JIT else
+                             Compiled(function, signatures, fastmath, makes_arrays))
 
 
 def compile_inner(fastmath: bool | set[str] = False) -> Any:

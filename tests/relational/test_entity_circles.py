@@ -233,6 +233,25 @@ def test_biases_need_a_date():
                    .get_feature_names_out())
 
 
+def test_a_bias_of_a_table_from_which_no_pair_leads_on_is_refused():
+    join = films()
+    alone = Join(join.tables[:2], join.on[:1], as_of="asked.at")
+    with pytest.raises(ValueError, match=r"For 'bias', give .* a pair of on that leads to another table"):
+        EntityFeatures(alone, ["bias"]).fit(join.tables[0].source)
+
+
+@pytest.mark.parametrize(("order", "tied"), [([0, 3, 4, 5], True), ([0, 5, 3, 4], False)], ids=["last", "first"])
+def test_the_table_of_a_circle_that_is_declared_last_is_tied(order, tied):
+    """Else the user's ratings are all of theirs, and the films of a kind are tied."""
+    join = films()
+    rows, ratings = join.tables[0].source, join.tables[5].source
+    found = EntityFeatures(Join([join.tables[t] for t in order], join.on[2:], as_of="asked.at"), ["count"]).fit(rows)
+    known = [(ratings["user"].eq(user) & ratings["t"].lt(at)).sum()
+             for user, at in zip(rows["user"].fillna(-1), rows["at"])]
+    counts = found.transform(rows)[:, found.get_feature_names_out().tolist().index("alike.count")]
+    assert (counts == known).all() == (not tied)
+
+
 def test_another_join_that_lacks_what_a_bias_is_of_is_refused():
     join = films()
     made = EntityFeatures(join, ["bias"]).fit(join.tables[0].source)

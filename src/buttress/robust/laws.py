@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_array
 
 from buttress._as_given import refuse_masked
 from buttress._checks import Array, check_classes, check_known, check_targets, check_values
-from buttress._types import Labels, MatrixLike, VectorLike
+from buttress._types import Labels, MatrixLike, Rows, VectorLike
 from buttress.robust.judged import counted, least_residual_scale, scaled_targets, warn_of_misleading
 from buttress.robust.report import likeliest
 from buttress.solvers.contamination.confusion_law import learn_confusion, one_rate
@@ -110,27 +110,39 @@ def label_law(pred_probs: MatrixLike, y: VectorLike, *, classes: VectorLike | No
     refuse_masked("y", y)
     check_targets(y, numeric=False)
     chances = check_array(pred_probs, ensure_2d=False, dtype=np.float64, input_name="pred_probs")
-    if classes is None:
-        names, codes = check_classes(y, "label_law")
-        named = np.asarray(getattr(pred_probs, "columns", names))
-        columns, words = (part if named.dtype.kind in "biuf" else part.astype(str) for part in (named, names))
-        same = set(columns.tolist()) == set(words.tolist())
-        order = np.argsort(columns)[np.argsort(np.argsort(words))] if same else np.arange(len(words))
-    else:
-        order = np.argsort(classes)
-        names = np.asarray(classes)[order]
-        if len(np.unique(names)) < len(names):
-            raise ValueError(f"classes must name each column once. Got {names.tolist()}. Sum columns of one class.")
-        codes = check_known(np.asarray(y), names)
+    names, codes, order = _read_classes(getattr(pred_probs, "columns", None), y, classes)
     if chances.shape != (len(codes), len(names)):
         raise ValueError(f"pred_probs must have a row a label and a column a class, {(len(codes), len(names))}. Got "
                          f"shape {chances.shape}. Give predict_proba whole, and classes= if y lacks some of them.")
     _check_chances(chances)
-    chances = chances[:, order]
+    return _judged(chances[:, order], codes, names)
+
+
+def _read_classes(columns: VectorLike | None, y: VectorLike, classes: VectorLike | None) -> tuple[Labels, Rows, Rows]:
+    """Return the classes in order, the place among them of each label, and the column of each class.
+
+    ``columns`` are names of columns, which count where they are the classes and none are given.
+    """
+    if classes is None:
+        names, codes = check_classes(y, "label_law")
+        named = names if columns is None else np.asarray(columns)
+        called, words = (part.tolist() if named.dtype.kind in "biuf" else part.astype(str).tolist()
+                         for part in (named, names))
+        return names, codes, np.array([called.index(word) for word in words] if set(called) == set(words)
+                                      else np.arange(len(words)))
+    order = np.argsort(classes)
+    names = np.asarray(classes)[order]
+    if len(np.unique(names)) < len(names):
+        raise ValueError(f"classes must name each column once. Got {names.tolist()}. Sum columns of one class.")
+    return names, check_known(np.asarray(y), names), order
+
+
+def _judged(chances: Array, codes: Rows, names: Labels) -> LabelsJudged:
+    """Return what the law says of labels ``codes`` by the probabilities of classes ``names``, one column each."""
     kept = np.flatnonzero((chances.sum(axis=0) > LEAST_ROWS) | (np.bincount(codes, minlength=len(names)) > 0))
-    if 2 <= len(kept) < len(names):  # more classes to be mistaken for would make wrong labels less likely
+    if 2 <= len(kept) < len(names):  # with the others, wrong labels would come out too unlikely
         part = chances[:, kept]
-        law = label_law(part / part.sum(axis=1, keepdims=True), names[codes], classes=names[kept])
+        law = _judged(part / part.sum(axis=1, keepdims=True), np.searchsorted(kept, codes), names[kept])
         true, rates = np.zeros(chances.shape), np.eye(len(names))
         true[:, kept] = law.true_proba
         rates[np.ix_(kept, kept)] = law.confusion

@@ -168,6 +168,7 @@ class KernelMachine(Shrinking, BaseEstimator):
         u = told[1][some]
         with suppress(TooRoundedError):
             learned = column_kernel(X[order[some]], numbers - np.average(numbers, axis=0, weights=u), u, rbf)[0]
+            # too few different rows show no rounding: then what the largest entry of K is rounded by must be small
             if np.finfo(np.float64).eps * learned.diagonal(X).max() <= self.tol:
                 return learned
         raise ValueError("Columns of X are too far from 0 for kernel='columns': in float64 rounding of its linear "

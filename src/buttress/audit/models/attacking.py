@@ -106,8 +106,8 @@ def pose(model: object, columns: Mapping[str, object], y: object, target: str) -
         if model.task != "classification":
             raise ValueError(f"The model predicts numbers ({model.target}). Attacks are on classifiers.")
         labels = model.codes_of(y, target)  # type: ignore[arg-type]
-        prepare, *rest = model.pipeline
-        estimator = model.pipeline[1:] if rest[1:] else rest[0]  # of a folder, landmarks stand between
+        prepare = model.pipeline[0]  # landmarks come next, in what was learned from a folder
+        estimator = model.pipeline[1:] if len(model.pipeline) > 2 else model.pipeline[1]
         X = np.asarray(prepare.transform(model.rows_of(columns)), dtype=np.float64)
         posed = Posed(estimator, X, labels, units_of(prepare, model.numeric, model.categorical))
     else:

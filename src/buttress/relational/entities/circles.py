@@ -1,8 +1,8 @@
-"""Rows that agree with two others: the last table of a circle of pairs, such as a user's ratings of films alike.
+"""Rows of the last table of a circle of pairs, such as a user's ratings of films of the same kind, in this process.
 
-A question leads along its path to keys of that table, and by a second pair, the tie, to keys of its own. Pairs of a
-question and a row are found by going part of the path down from the questions and the rest up from the rows, and
-meeting where both ways together hold the fewest rows; only those that agree in the tie as well are made.
+The path leads from a question to keys of that table; the tie, a second pair, says which of its rows are the question's
+own. Pairs of a question and a row are found by going part of the path down from the questions and the rest up from the
+rows, and meeting where both ways together hold the fewest rows. Only those that agree in the tie as well are made.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Codes = tuple[Index, Index]  # keys of the two tables of a hop as numbers, -1 wh
 
 @dataclass(frozen=True)
 class Way:
-    """Rows of one table that are led to, ``at``, each from one of the rows ``of`` which the way began; the latest time.
+    """Rows ``at`` of a table, each with the row ``of`` where its way began and the latest time on the way, if any.
     """
 
     at: Index
@@ -41,7 +41,7 @@ def later(time: Array | None, known: Array | None, at: Index) -> Array | None:
 
 @dataclass(frozen=True)
 class Circle:
-    """Both ways to where they meet, and the keys there, with those of the tie."""
+    """The ways from questions and from rows, and the keys, tie included, by which both meet."""
 
     down: Way
     up: Way
@@ -54,7 +54,7 @@ class Circle:
         return np.asarray(np.bincount(self.down.of[there], weights=many[self.keys[0][there]], minlength=n), dtype=float)
 
     def pairs(self, asked: Index, rows: Index) -> Way:
-        """Return which of some ``rows`` (in order) are ``at`` which of some questions ``of``, by places among both."""
+        """Return the pairs of some questions and ``rows``: places ``at`` among the rows and ``of`` among questions."""
         asked_at, row_at = _places(asked, self.down.of), _places(rows, self.up.of)
         mine, theirs = np.flatnonzero(asked_at >= 0), np.flatnonzero(row_at >= 0)
         first, second = match(self.keys[0][mine], self.keys[1][theirs])
@@ -84,7 +84,7 @@ def circle(hops: Sequence[Codes], known: Sequence[Array | None], tie: Codes, mid
 
 
 def meeting(hops: Sequence[Codes]) -> tuple[int, float]:
-    """Return the hop over which both ways meet, where they hold the fewest rows up to there, and how many these are."""
+    """Return the hop over which both ways meet, so that they hold the fewest rows, and how many rows these are."""
     down, up = [np.ones(len(hops[0][0]))], [np.ones(len(hops[-1][1]))]
     for above, below in hops[:-1]:
         down.append(counted(down[-1], below, above))
@@ -95,7 +95,7 @@ def meeting(hops: Sequence[Codes]) -> tuple[int, float]:
 
 
 def counted(sizes: Array, above: Index, below: Index) -> Array:
-    """Return for each row of one table how many rows those of another with its key stand for: ``below``, of ``sizes``.
+    """Return for each row of one table, of key ``above``, the sum of ``sizes`` of another's rows of that key ``below``.
     """
     there = below >= 0
     groups = int(max(above.max(initial=0), below.max(initial=0))) + 2  # the last one, of key -1, has no rows

@@ -16,7 +16,7 @@ from buttress.relational.entities.layout import laid_out
 from buttress.relational.entities.memory import PAIRS
 from buttress.relational.entities.paths import Hop, asked_keys, blocks, links, order_of, root_keys, used
 from buttress.relational.entities.statement import expression, own_expression, whole
-from buttress.relational.entities.text import Path, Place, SqlTable
+from buttress.relational.entities.text import Path, Place, SqlTable, numbered
 from buttress.relational.plan.keys import check_exact, check_kinds, combine, encode, largest
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.times import DAY, delay_of
@@ -150,40 +150,44 @@ class InDatabase:
         return out
 
     def seen(self, features: Sequence[Feature]) -> dict[str, Array]:
-        """Return for each table what stands for the rows that the latest date of each entity's key sees, and its date.
+        """Return for each table what stands for the rows that the latest date of each entity's key sees, shape (n, 4).
 
-        That is their number, the sum of 64-bit hashes of their columns in use, times, and what ``features`` compare
-        them with, by two moduli, which give it whole, -1 where there are none; and the entity's own date, 0 without
-        dates. Shape (n, 4). Raises ValueError where a database has no hash.
+        That is their number and the sum of their 64-bit hashes by two moduli, which together tell it whole (-1 where
+        there are no rows), and the entity's own date, 0 without dates. A hash is of a row's columns in use, its time,
+        and by how much it exceeds earlier rows, where ``features`` ask for that. Raises ValueError where a database
+        has no hash.
         """
-        place = self.place
-        if not place.dialect.hashed:
-            raise ValueError("Rows are compared by hashes of DuckDB or PostgreSQL. Got tables of "
-                             f"{place.dialect.name}. Leave known out (refresh), or read them from files.")
-        tables = {t: replace(table, values={  # an ENUM's hash would be of a number
-            name: f"CAST({value} AS {place.dialect.text_type})" if place.samples[t][name].kind == "text" else value
-            for name, value in table.values.items()}) for t, table in place.tables.items()}
         n = len(next(iter(self.asked.values())).null)
-        keys = np.column_stack([np.zeros(n), *(self._codes([name]) for name in self.keys)])  # of no key there is one
+        keys = np.column_stack([np.zeros(n), *(self._codes([name]) for name in self.keys)])  # 0 for all where no key is
         _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         which = which.reshape(-1)  # of two dimensions in NumPy 2.0
         asked = self.some(first)
         date = np.zeros(n) if self.as_of is None else self.as_of
         if asked.as_of is not None:
             np.maximum.at(asked.as_of, which, date)
-        few = len(first) <= FEW
-        paths = []
-        for t, hops in self.paths.items():
-            mine = [f for f in features if f.table == self.join.tables[t].name and f.read != f.column]
-            excess = [statistic for statistic in statistics_of(mine, {}) if BETWEEN in statistic.column]
-            paths.append(Path(hops, [f"a{self.keys.index(key)}" for key in asked_keys(hops)], [ROWS, HASHES, *excess],
-                              [], replace(place, tables=tables), self.join.date is not None, self.day, few=few,
-                              latest=True))
+        paths = self._hashed_paths(features)
         chosen = [part for path in paths for part in (
             f"f{path.t}.s0", *(f"MOD(f{path.t}.s1, {modulus})" for modulus in MODULI))]
-        found = np.nan_to_num(asked._ask(paths, chosen, np.arange(len(first)), few=few), nan=-1)[which]
+        found = np.nan_to_num(asked._ask(paths, chosen, np.arange(len(first)), len(first) <= FEW), nan=-1)[which]
         return {self.join.tables[path.number].name: np.column_stack([found[:, 3 * j : 3 * j + 3], date])
                 for j, path in enumerate(paths)}
+
+    def _hashed_paths(self, features: Sequence[Feature]) -> list[Path]:
+        """Return the paths that count rows and add up their hashes; ValueError where a database has no hash."""
+        if not self.place.dialect.hashed:
+            raise ValueError("Rows are compared by hashes of DuckDB or PostgreSQL. Got tables of "
+                             f"{self.place.dialect.name}. Leave known out (refresh), or read them from files.")
+        place = self.place
+        tables = {t: replace(table, values={  # an ENUM's hash would be of a number
+            name: f"CAST({value} AS {place.dialect.text_type})" if place.samples[t][name].kind == "text" else value
+            for name, value in table.values.items()}) for t, table in place.tables.items()}
+        paths = []
+        for t, hops in self.paths.items():
+            mine = statistics_of([f for f in features if f.table == self.join.tables[t].name], {})
+            excess = [statistic for statistic in mine if BETWEEN in statistic.column]
+            paths.append(Path(hops, [f"a{self.keys.index(key)}" for key in asked_keys(hops)], [ROWS, HASHES, *excess],
+                              [], replace(place, tables=tables), self.join.date is not None, self.day, latest=True))
+        return paths
 
     def some(self, rows: Index) -> "InDatabase":
         """Return the same for some of the entities."""
@@ -363,8 +367,9 @@ def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequenc
 
 def _few_dates(place: Place, root: SqlTable, names: Sequence[str]) -> bool:
     """Return whether no key of these columns of the label's table has more than a few dates, as it is now."""
-    keys = ", ".join(f"k{j}" for j in range(len(names)))
-    chosen = ", ".join(f"{root.keys[name]} AS k{j}" for j, name in enumerate(names))
+    keys = numbered(len(names))
+    chosen = ", ".join(f"{root.keys[name]} AS {key}" for name, key in zip(names, keys))
     known = " AND ".join(f"{root.keys[name]} IS NOT NULL" for name in names)
     dates = f"SELECT DISTINCT {chosen}, {root.time} AS t FROM {root.item} b WHERE {known}"
-    return not place.select(f"SELECT 1 FROM ({dates}) q GROUP BY {keys} HAVING COUNT(*) > {FEW_DATES} LIMIT 1")
+    return not place.select(f"SELECT 1 FROM ({dates}) q GROUP BY {', '.join(keys)} "
+                            f"HAVING COUNT(*) > {FEW_DATES} LIMIT 1")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import LARGEST, Array
 from buttress.relational.declare import Join
-from buttress.relational.entities.circles import Circle, circle, counted, meeting
+from buttress.relational.entities.circles import Circle, circle, counted, later, meeting
 from buttress.relational.entities.features import (
     BETWEEN,
     Feature,
@@ -19,7 +19,7 @@ from buttress.relational.entities.features import (
     statistics_of,
     value_of,
 )
-from buttress.relational.entities.paths import Hop, blocks, order_of, shared, used
+from buttress.relational.entities.paths import Hop, blocks, order_of, shared_columns, used
 from buttress.relational.entities.ranges import MERGE, NEUTRAL, excess, ranged
 from buttress.relational.plan.keys import combine, encode, largest, match
 from buttress.relational.plan.plan import Index
@@ -48,9 +48,7 @@ class Rows:
 
     def met(self, at: Index, known: Array | None) -> "Rows":
         """Return the rows as each met row ``at`` of the next table, which became ``known``: the later time counts."""
-        if known is None:
-            return replace(self, at=at)
-        return replace(self, at=at, time=known[at] if self.time is None else np.maximum(self.time, known[at]))
+        return replace(self, at=at, time=later(self.time, known, at))
 
     def brought_together(self, key: Index, statistics: Sequence[Statistic]) -> tuple["Rows", Index]:
         """Return one row a key where times do not matter, the earliest of each key and value, and their keys."""
@@ -150,9 +148,8 @@ class InProcess:
         for statistic in statistics:
             name, between, by = statistic.column.partition(BETWEEN)
             if between and statistic.column not in found:
-                values = numbers(found[name])
-                hop = shared(self.paths, t)[by]
-                less = excess(values, self._codes(hop)[t == hop.child], self.times[t])
+                hop = shared_columns(self.paths, t)[by]
+                less = excess(numbers(found[name]), self._codes(hop)[t == hop.child], self.times[t])
                 found[statistic.column] = Column(less, np.isnan(less), "number")
         return found
 

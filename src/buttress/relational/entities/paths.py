@@ -10,7 +10,7 @@ import numpy as np
 
 from buttress._checks import Array, near
 from buttress.relational.declare import Join, Pair
-from buttress.relational.entities.features import Feature
+from buttress.relational.entities.features import Feature, features_of, own_features
 from buttress.relational.entities.words import WORDS, check_dated
 from buttress.relational.plan.keys import LARGEST_EXACT
 from buttress.relational.plan.plan import Index
@@ -53,23 +53,17 @@ def find_paths(join: Join, pairs: Sequence[Pair]) -> dict[int, list[Hop]]:
     for pair in pairs:
         edges.setdefault(frozenset(pair.ends), []).append(pair)
     root, ties = join.root, {}
-    for t in reversed(range(len(join.tables))):
-        others = {ends: edge for ends, edge in edges.items() if ends != {root, t}}
-        if len(others) < len(edges) and t in _paths(root, others):
-            ties[t] = Hop(root, t, _columns(edges[frozenset((root, t))], root))
+    for t in reversed(range(len(join.tables))):  # of two tables that could be tied, the one declared last is
+        direct = frozenset((root, t))
+        others = {ends: edge for ends, edge in edges.items() if ends != direct}
+        if direct in edges and t in _paths(root, others):
+            ties[t] = Hop(root, t, _columns(edges[direct], root))
             edges = others
     paths = _paths(root, edges)
-    _check_tree(join, paths, len(edges))
-    for t, path in paths.items():
-        beyond = next((hop.parent for hop in path if hop.parent in ties), None)
-        if beyond is not None:
-            raise ValueError(f"Table {join.tables[beyond].name!r} closes a circle of pairs, and nothing is joined to "
-                             f"such a table. Declare it a second time, under another name, for "
-                             f"{join.tables[t].name!r}.")
-        if t in ties:
-            path[-1] = replace(path[-1], tie=ties[t])
-    del paths[root]
-    return dict(sorted(paths.items()))
+    _check_tree(join, paths, ties, len(edges))
+    for t, tie in ties.items():
+        paths[t][-1] = replace(paths[t][-1], tie=tie)
+    return {t: path for t, path in sorted(paths.items()) if t != root}
 
 
 def _paths(root: int, edges: Mapping[frozenset[int], Sequence[Pair]]) -> dict[int, list[Hop]]:
@@ -114,7 +108,7 @@ def _is_many_to_many(path: Sequence[Hop], several: Callable[[Hop, int], bool]) -
     return False
 
 
-def _check_tree(join: Join, paths: dict[int, list[Hop]], n_edges: int) -> None:
+def _check_tree(join: Join, paths: dict[int, list[Hop]], ties: Container[int], n_edges: int) -> None:
     names = [table.name for table in join.tables]
     alone = [names[t] for t in range(len(names)) if t not in paths]
     if alone:
@@ -127,6 +121,11 @@ def _check_tree(join: Join, paths: dict[int, list[Hop]], n_edges: int) -> None:
     if weighted:
         raise ValueError(f"EntityFeatures counts every row once, and table {weighted[0]!r} has weights. Leave them "
                          "out.")
+    for t, path in paths.items():
+        beyond = next((hop.parent for hop in path if hop.parent in ties), None)
+        if beyond is not None:
+            raise ValueError(f"Table {names[beyond]!r} closes a circle of pairs, and nothing is joined to such a "
+                             f"table. Declare it a second time, under another name, for {names[t]!r}.")
 
 
 def root_keys(paths: Mapping[int, list[Hop]]) -> list[str]:
@@ -144,13 +143,34 @@ def asked_names(join: Join, paths: Mapping[int, list[Hop]]) -> list[str]:
     return list(dict.fromkeys([*root_keys(paths), *date_column(join), *join.tables[join.root].features]))
 
 
-def shared(paths: Mapping[int, list[Hop]], t: int) -> dict[str, Hop]:
-    """Return the columns of what rows of a table share with others: those by which one pair leads on from it.
+def shared_columns(paths: Mapping[int, list[Hop]], t: int) -> dict[str, Hop]:
+    """Return the columns by whose values rows of a table are compared with earlier rows, and the hop of each.
 
-    That is also the pair that leads to it where a tie tells the entity's own rows.
+    Each is the only pair of a hop that leads on from the table, or to it where it is tied: there the label's row says
+    which rows are its own, and the pair what these share with others.
     """
     return {(hop.above if hop.parent == t else hop.below)[0]: hop for path in paths.values() for hop in path
             if len(hop.columns) == 1 and (hop.parent == t or (hop.child == t and hop.tie))}
+
+
+def features_along(
+    join: Join, paths: Mapping[int, list[Hop]], words: Mapping[str, Sequence[str]],
+    categories: Mapping[str, Sequence[str]], compared: Callable[[Hop, int], bool]
+) -> list[Feature]:
+    """Return the features that there may be, by the words for each table and the categories of columns of text.
+
+    ``compared`` says of a hop and its table whether rows are compared with others of the same key.
+    """
+    tables, date = join.tables, date_column(join)
+    root = tables[join.root]
+    found = own_features(root.name, root.features, categories, words[root.name], date)
+    for t, path in paths.items():
+        table = tables[t]
+        dated = bool(date) and any(tables[hop.child].time is not None for hop in path)
+        beside = [by for by, hop in shared_columns(paths, t).items() if compared(hop, t)]
+        found += features_of(table.name, table.features, categories, words[table.name], table.time is not None, dated,
+                             beside)
+    return found
 
 
 def used(join: Join, paths: Mapping[int, list[Hop]], table: int) -> list[str]:
@@ -247,7 +267,7 @@ def check_held(features: Sequence[Feature], join: Join, paths: Mapping[int, list
     """Refuse another join than in training that lacks a table, a column, a pair or the date that features are of."""
     check_dated([feature.function for feature in features if feature.word in WORDS], join.date, True)
     held = {table.name: {"", *table.features} for table in join.tables}
-    led_by = {table.name: set(shared(paths, t)) if join.date and table.time else set()
+    led_by = {table.name: set(shared_columns(paths, t)) if join.date and table.time else set()
               for t, table in enumerate(join.tables)}
     held[join.tables[join.root].name] |= set(date_column(join))
     for f in features:
@@ -255,7 +275,7 @@ def check_held(features: Sequence[Feature], join: Join, paths: Mapping[int, list
         if f.column in held.get(f.table, set()) and f.by in (led_by if excess else held)[f.table]:
             continue
         names = ", ".join(repr(name) for name in ((f.column,) if excess else (f.column, f.by)) if name)
-        more = f" with {names} among its features" if names else ""
-        more += f", with a time, and with a pair of the column {f.by!r}" if excess else ""
+        more = (f" with {names} among its features" if names else "") + (
+            f", with a time, and with a pair of the column {f.by!r}" if excess else "")
         raise ValueError(f"Feature {f.name!r} was learned in training, and this join has no table {f.table!r}{more}. "
                          "Declare both as in training.")

@@ -171,8 +171,8 @@ def _far_rows(path: Path, keys: Sequence[str]) -> str:
     time = path.time_of(path.number)
     chosen = _keys(last, keys) + ([f"{time} AS t"] if time else [])
     chosen += [f"{value} AS {name}" for name, value in path.carried.items()]
-    made = [(_of_row(last, statistic, path.place.dialect), name) for statistic, name in path.named(of_time=False)]
-    made = [(last.values[column], name) for column, name in path.raw.items()] or made
+    made = [(last.values[column], name) for column, name in path.raw.items()] or [
+        (_of_row(last, statistic, path.place.dialect), name) for statistic, name in path.named(of_time=False)]
     chosen += [f"{value} AS {name}" for value, name in made]
     known = f" AND {last.values[path.per]} IS NOT NULL" if path.per else ""
     if path.few:
@@ -193,29 +193,30 @@ def _along(path: Path) -> tuple[list[str], str | None]:
 
 def _around(path: Path) -> tuple[list[str], str | None]:
     """Return the expression of rows that close a circle: all tables joined from the keys that are asked for."""
-    *hops, last = path.hops
-    n = len(path.hops[0].columns)
     names = numbered(len(path.asked))
+    keys = [f"q.{name}" for name in names]
     asked = ", ".join(f"{name} AS {key}" for name, key in zip(path.asked, names))
     items = [f"(SELECT DISTINCT {asked} FROM {path.place.prefix}asked a) q"]
-    before = [f"q.{key}" for key in names[:n]]
-    for level, hop in enumerate(hops):
-        table, on = path.place.tables[hop.child], path.hops[level + 1].above
-        time = path.time_of(hop.child)
-        columns = [*_keys(table, hop.below), *(f"{table.keys[name]} AS u{j}" for j, name in enumerate(on)),
-                   *([f"{time} AS t"] if time else [])]
-        items.append(f"(SELECT {', '.join(columns)} FROM {table.item} b{_known(table, hop.below, time)}) j{level} ON "
-                     + " AND ".join(f"{key} = j{level}.k{i}" for i, key in enumerate(before)))
-        before = [f"j{level}.u{i}" for i in range(len(on))]
-    tied = before + [f"q.{key}" for key in names[n:]]
-    far = _far_rows(path, [*last.below, *(last.tie.below if last.tie else [])])
-    items.append(f"({far}) m ON {' AND '.join(f'{key} = m.k{i}' for i, key in enumerate(tied))}")
-    times = [f"j{level}.t" for level, hop in enumerate(hops) if path.time_of(hop.child)]
-    times += ["m.t"] if path.time_of(path.number) else []
-    chosen = [f"q.{key}" for key in names] + [f"{_latest(times)} AS t" for _ in times[:1]]
-    chosen += [f"m.{name}" for name in (*path.carried, *(name for _, name in path.named(of_time=False)))]
+    for level, hop in enumerate(path.hops):
+        above = [f"j{level - 1}.u{i}" if level else keys[i] for i in range(len(hop.columns))]
+        above += keys[len(path.hops[0].columns):] if hop.tie else []
+        rows = _far_rows(path, [*hop.below, *hop.tie.below]) if hop.tie else _rows_between(path, level)
+        items.append(f"({rows}) j{level} ON " + " AND ".join(f"{key} = j{level}.k{i}" for i, key in enumerate(above)))
+    times = [f"j{level}.t" for level, hop in enumerate(path.hops) if path.time_of(hop.child)]
+    chosen = [*keys, *(f"{_latest(times)} AS t" for _ in times[:1])]
+    chosen += [f"j{level}.{name}" for name in (*path.carried, *(name for _, name in path.named(of_time=False)))]
     return [f"{path.place.prefix}r{path.t}_1 AS (SELECT {', '.join(chosen)} FROM {' JOIN '.join(items)})"], (
         "t" if times else None)
+
+
+def _rows_between(path: Path, level: int) -> str:
+    """Return the SELECT of a table on the way: keys k0, k1, ... toward the label's table, u0, ... away from it, time t.
+    """
+    hop = path.hops[level]
+    table, time = path.place.tables[hop.child], path.time_of(hop.child)
+    chosen = [*_keys(table, hop.below), *_keys(table, path.hops[level + 1].above, "u"),
+              *([f"{time} AS t"] if time else [])]
+    return f"SELECT {', '.join(chosen)} FROM {table.item} b{_known(table, hop.below, time)}"
 
 
 def _with_excess(path: Path) -> SqlTable:
@@ -229,23 +230,23 @@ def _with_excess(path: Path) -> SqlTable:
     if not found:
         return table
     our = path.place.prefix
-    read, made, values = [f"{table.time} AS {our}t"], [], {}
+    read, made = [f"{table.time} AS {our}t"], []
     for j, column in enumerate(found):
         name, _, by = column.partition(BETWEEN)
         known = f"{table.time} IS NOT NULL AND {table.keys[by]} IS NOT NULL"
-        value = f"CASE WHEN {known} THEN {table.values[name]} END"
-        read += [f"{table.keys[by]} AS {our}k{j}", f"{value} AS {our}v{j}"]
-        one = f"(SELECT {table.keys[by]} AS k, {table.time} AS t, {value} AS v FROM {table.item} b) w"
-        mean = (f"(SELECT AVG(w.v) FROM {one} WHERE w.k = b.{our}k{j} AND w.t < b.{our}t)" if path.few else
-                _earlier_mean(f"b.{our}v{j}", f"b.{our}k{j}", f"b.{our}t"))
-        made.append(f"b.{our}v{j} - {mean} AS {our}x{j}")
-        values[column] = f"b.{our}x{j}"
+        number = f"CASE WHEN {known} THEN {table.values[name]} END"
+        read += [f"{table.keys[by]} AS {our}k{j}", f"{number} AS {our}v{j}"]
+        value, key, time = f"b.{our}v{j}", f"b.{our}k{j}", f"b.{our}t"
+        one = f"SELECT {table.keys[by]} AS k, {table.time} AS t, {number} AS v FROM {table.item} b"
+        mean = (f"(SELECT AVG(w.v) FROM ({one}) w WHERE w.k = {key} AND w.t < {time})" if path.few else
+                _earlier_mean(value, key, time))
+        made.append(f"{value} - {mean} AS {our}x{j}")
     item = f"(SELECT b.*, {', '.join(made)} FROM (SELECT b.*, {', '.join(read)} FROM {table.item} b) b)"
-    return replace(table, item=item, values={**table.values, **values})
+    return replace(table, item=item, values={**table.values, **{name: f"b.{our}x{j}" for j, name in enumerate(found)}})
 
 
 def _earlier_mean(value: str, key: str, time: str) -> str:
-    """Return the expression of the mean of a key's values at times before a row's."""
+    """Return the expression of the mean of a key's values at times before a row's, for all rows at once."""
     total, count = (f"({what}({value}) OVER (PARTITION BY {key} ORDER BY {time}) - "
                     f"{what}({value}) OVER (PARTITION BY {key}, {time}))" for what in ("SUM", "COUNT"))
     return f"{total} / NULLIF({count}, 0)"
@@ -308,13 +309,12 @@ def numbered(n: int) -> list[str]:
     return [f"k{j}" for j in range(n)]
 
 
-def _keys(table: SqlTable, names: Sequence[str]) -> list[str]:
-    return [f"{table.keys[name]} AS k{j}" for j, name in enumerate(names)]
+def _keys(table: SqlTable, names: Sequence[str], letter: str = "k") -> list[str]:
+    return [f"{table.keys[name]} AS {letter}{j}" for j, name in enumerate(names)]
 
 
 def _known(table: SqlTable, keys: Sequence[str], time: str | None) -> str:
-    tests = [f"{table.keys[name]} IS NOT NULL" for name in keys] + ([f"{time} IS NOT NULL"] if time else [])
-    return f" WHERE {' AND '.join(tests)}"
+    return " WHERE " + " AND ".join(f"{one} IS NOT NULL" for one in [*(table.keys[name] for name in keys), time] if one)
 
 
 def merged(named: Sequence[tuple[Statistic, str]]) -> str:

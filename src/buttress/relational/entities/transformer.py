@@ -18,7 +18,7 @@ from buttress._state import Attribute, State
 from buttress.relational.checks import check_feature
 from buttress.relational.declare import Join
 from buttress.relational.entities.database import InDatabase, feature_select
-from buttress.relational.entities.features import Feature, center, features_of, fills_of, kept, own_features
+from buttress.relational.entities.features import Feature, center, fills_of, kept
 from buttress.relational.entities.known import Known
 from buttress.relational.entities.memory import InProcess, most_frequent
 from buttress.relational.entities.paths import (
@@ -27,10 +27,10 @@ from buttress.relational.entities.paths import (
     asked_names,
     check_held,
     check_kinds_kept,
+    features_along,
     find_paths,
     many_to_many,
     root_keys,
-    shared,
     used,
 )
 from buttress.relational.entities.words import OF_MANY, WORDS, check_dated, check_functions, default_functions
@@ -62,18 +62,19 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     functions : sequence of str or None, default=None
         Words for what there is of each table; None is "count" to "share" of this list, and with an ``as_of`` words of
         time: "since_last", "since_first", "gap_mean", "gap_last", "overdue", "mean" and "bias" of the latest 3 and 10
-        rows, "bias" of all, and where times are dates "count", "count .. /all" and "sum" of the last 30 and 90 days;
-        but "mean" and "share" alone of what is reached many to many: over several rows, what these share with others,
-        and several rows of that (keys have two rows or more, on average, of what the latest entity sees).
+        rows, "bias" of all, and where times are dates "count", "count .. /all" and "sum" of the last 30 and 90 days.
+        A table that is reached many to many has only "mean" and "share": over several rows, what these share with
+        others, and several rows of that (keys have two rows or more, on average, of what the latest entity sees).
 
         - Of its rows "count". Of its numbers "mean", "sum", "min", "max", "std" (with n - 1) and "last" (the value with
           the latest ``time``, if it has one; the last of several by the table's ``order``, else the largest). Of its
           text the "share" of each value, and "sum_by", the sum of each number over its rows. NULL is skipped.
         - Of its times, in days (in their own unit where they are numbers): "since_last" and "since_first" to the date,
           "gap_mean" and "gap_last" between rows, and "overdue", the time since the last row over the mean gap. Of its
-          numbers "trend", the least-squares slope a day, and "bias": the mean of each less the mean of rows at earlier
-          times with the same column of a pair that leads on, or to a tied table (of a user's ratings: beside what was
-          said of each film before). Where no words are asked for, only if two rows or more have it on average.
+          numbers "trend", the least-squares slope a day, and "bias", the mean of each number less what was usual
+          before: the mean of the rows at earlier times with the same key (a user's ratings less those of each film
+          before). The key is that of a pair that leads on from the table, or to it where it is tied; by default only
+          one that two rows or more have on average. A row that is the first with its key does not count.
         - Of the date itself "hour", "weekday" (Monday is 0), "season_sin" and "season_cos", in UTC.
         - A window after a word: "sum:30d" of the rows at most 30 days before the date (s, min, h, d, w; "sum:30" where
           times are numbers), "mean:3rows" of the latest three and those of the same time (and order) as the third.
@@ -182,24 +183,17 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     def _learn(self, X: Any, known: Known | None = None) -> Array:
         """Set the fitted attributes and return the values of the features, NaN where they are missing."""
         self._check_parameters()
-        join = self.join
-        table = join.tables[join.root]
-        with one_snapshot(join.connections):
-            paths = find_paths(join, join.check())
-            names = asked_names(join, paths)
-            own = asked_columns(X, table.name, names)
+        with one_snapshot(self.join.connections):
+            paths = find_paths(self.join, self.join.check())
+            names = asked_names(self.join, paths)
+            own = asked_columns(X, self._label_table, names)
             self.feature_names_in_ = np.array(names, dtype=object)
             self.n_features_in_ = len(names)
             aggregates = self._aggregates(paths, own)
             self._learn_columns(paths, own, aggregates)
             words = self._words(paths, aggregates)
-            features = own_features(table.name, table.features, self.categories_, words[table.name], date_column(join))
-            for t, path in paths.items():
-                other = join.tables[t]
-                dated = join.date is not None and any(join.tables[hop.child].time is not None for hop in path)
-                beyond = [by for by, hop in shared(paths, t).items() if self.functions or aggregates.several(hop, t)]
-                features += features_of(other.name, other.features, self.categories_, words[other.name],
-                                        other.time is not None, dated, beyond)
+            features = features_along(self.join, paths, words, self.categories_,
+                                      lambda hop, t: bool(self.functions) or aggregates.several(hop, t))
             values = aggregates.values(features, self.centers_) if known is None else (
                 known.values(cast(InDatabase, aggregates), features, self.centers_))
             values = self._with_own(features, own, values)
@@ -207,7 +201,8 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
                   if feature.function == "count" and values[:, j].max(initial=0) <= 1]
         left = kept(features, words, single)
         if not left:
-            raise ValueError("No table of the join gives a feature. Name features, or count among the functions.")
+            raise ValueError("No table of the join gives a feature. Name features, or count among the functions. For "
+                             "'bias', give a table with numbers and a time a pair of on that leads to another table.")
         values = values[:, [features.index(feature) for feature in left]]
         self.features_ = [(f.table, f.function, f.column, f.category, f.by) for f in left]
         self.fills_ = fills_of(values, self.missing)
