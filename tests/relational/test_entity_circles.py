@@ -267,3 +267,20 @@ def test_sums_of_one_key_are_not_rounded_by_those_of_others(engine):
                 [("asked.who", "rows.who"), ("rows.what", "all.what")], as_of="asked.at")
     found = EntityFeatures(join, ["bias"], engine=engine).fit_transform(asked)
     assert abs(found[0, 0]) < 1e-12
+
+
+@pytest.mark.parametrize("number", ["v", "BUTTRESS_K0"])
+def test_columns_may_have_any_names(duckdb_connection, postgres, number):
+    """Names such as a statement of ours has are no others: in use or beside."""
+    owner, reader = postgres
+    asked = pd.DataFrame({"who": ["a"], "at": [9]})
+    rows = pd.DataFrame({"who": "a", "what": "film", "t": [0, 1, 2], number: [1.0, 2.0, 6.0], "buttress_t": 0.5,
+                         "buttress_v0": 7.0, "buttress_x0": 0.5})
+    join = Join([Table("asked", asked), Table("rows", rows, features=[number], time="t"), Table("all", rows)],
+                [("asked.who", "rows.who"), ("rows.what", "all.what")], as_of="asked.at")
+    for connection, execute, dialect in ((duckdb_connection, duckdb_connection.execute, DUCKDB),
+                                         (reader, owner.execute, POSTGRES)):
+        there = in_database(join, connection, execute, dialect, f"named_{number.casefold()}")
+        found = EntityFeatures(there, ["bias"], engine="sql").fit_transform(asked)
+        assert found[0, 0] == statistics.fmean([2 - 1, 6 - 1.5])
+    reader.rollback()

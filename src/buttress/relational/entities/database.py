@@ -79,7 +79,7 @@ def _sql_table(table: Table, item: Item, sample: dict[str, Column], as_of: str |
     order = [f"COALESCE({number}, {dialect.number(-np.inf)})" for number in known[1:] if number]
     delay = delay_of(table, sample[time]) if time in sample and not as_of else 0.0
     late = f"({known[0]} + {dialect.number(delay)})" if delay else known[0]
-    return SqlTable(item.text, keys, values, late, order)
+    return SqlTable(item.text, keys, values, late, order, list(quoted.values()))
 
 
 class InDatabase:

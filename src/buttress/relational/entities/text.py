@@ -25,7 +25,7 @@ AGGREGATE = {"SUM": "SUM", "MIN": "MIN", "MAX": "MAX", "LAST": "MAX"}
 @dataclass(frozen=True)
 class SqlTable:
     """A table as a FROM item, and how its columns read: keys (NaN as NULL), numbers and texts, its time or None, and
-    what orders rows of one time, if anything.
+    what orders rows of one time, if anything; ``columns`` in use as they are.
     """
 
     item: str
@@ -33,6 +33,7 @@ class SqlTable:
     values: Mapping[str, str]
     time: str | None
     order: Sequence[str] = ()
+    columns: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Place:
 
     @property
     def prefix(self) -> str:
-        return own_prefix([table.item for table in self.tables.values()])
+        return own_prefix([part for table in self.tables.values() for part in (table.item, *table.columns)])
 
     def select(self, statement: str) -> list[tuple[Any, ...]]:
         return select(self.connection, statement, self.dialect)
@@ -240,7 +241,7 @@ def _with_excess(path: Path) -> SqlTable:
                 _earlier_mean(f"b.{our}v{j}", f"b.{our}k{j}", f"b.{our}t"))
         made.append(f"b.{our}v{j} - {mean} AS {our}x{j}")
         values[column] = f"b.{our}x{j}"
-    item = f"(SELECT b.*, {', '.join(made)} FROM (SELECT b.*, {', '.join(read)} FROM {table.item} b) b)"
+    item = f"(SELECT b.*, {', '.join(made)} FROM (SELECT {', '.join([*table.columns, *read])} FROM {table.item} b) b)"
     return replace(table, item=item, values={**table.values, **values})
 
 
