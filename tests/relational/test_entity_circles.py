@@ -145,6 +145,18 @@ def test_pairs_are_made_for_some_questions_at_a_time(engine, monkeypatch):
     check(join, made, made.transform(rows))
 
 
+def test_rows_of_one_block_come_back_in_their_order(monkeypatch):
+    """More pairs than are held at a time, and fewer than a table has rows."""
+    monkeypatch.setattr("buttress.relational.entities.database.PAIRS", 1)
+    join = films(2, True)
+    rows = join.tables[0].source.sort_values("user", ascending=False)
+    made = of_ratings(EntityFeatures(join, ["count", "mean"], missing="nan", engine="sql").fit(rows))
+    wanted = by_hand(Join([Table("asked", rows), *join.tables[1:]], join.on, as_of="asked.at"), made.features_)
+    for first in range(0, len(rows), 3):
+        here = slice(first, first + 3)
+        np.testing.assert_allclose(made.transform(rows[here]), wanted[here], rtol=1e-12, atol=1e-9)
+
+
 def test_of_many_questions_whole_tables_are_read(monkeypatch):
     monkeypatch.setattr("buttress.relational.entities.database.FEW", 0)
     join = films(3)

@@ -143,7 +143,7 @@ class InDatabase:
                   else "NULL" for feature in features]
         divided = self._blocks(list(paths.values()), n)
         if len(divided) == 1:
-            return self._ask(paths.values(), chosen, divided[0], few=n <= FEW)
+            return self._ask(paths.values(), chosen, np.arange(n), few=n <= FEW)
         out = np.zeros((n, len(features)))
         for here in divided:
             out[here] = self._ask(paths.values(), chosen, here, few=True)
