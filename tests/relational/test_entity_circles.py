@@ -296,3 +296,21 @@ def test_columns_may_have_any_names(duckdb_connection, postgres, number):
         found = EntityFeatures(there, ["bias"], engine="sql").fit_transform(asked)
         assert found[0, 0] == statistics.fmean([2 - 1, 6 - 1.5])
     reader.rollback()
+
+
+@pytest.mark.parametrize("key", [["a", "b"], [0.5, 1.5], [True, False], pd.to_datetime(["2020-01-01", "2020-01-02"])],
+                         ids=["text", "number", "truth value", "date"])
+def test_rows_may_have_no_key_at_all(duckdb_connection, postgres, key):
+    """A row that is asked about alone, of a stranger: nothing says of what type its key is."""
+    owner, reader = postgres
+    frame = pd.DataFrame({"key": key, "other": [1, 2]})
+    join = Join([Table(name, frame) for name in ("asked", "near", "tied")],
+                [("asked.key", "near.key"), ("near.other", "tied.other"), ("asked.key", "tied.key")])
+    for connection, execute, dialect in ((duckdb_connection, duckdb_connection.execute, DUCKDB),
+                                         (reader, owner.execute, POSTGRES)):
+        there = in_database(join, connection, execute, dialect, f"none_{frame['key'].dtype.kind}")
+        made = EntityFeatures(there, ["count"], engine="sql").fit(frame)
+        np.testing.assert_array_equal(made.transform(frame), [[1, 1], [1, 1]])
+        for nothing in (None, np.nan, pd.NaT):
+            np.testing.assert_array_equal(made.transform(pd.DataFrame({"key": [nothing]})), [[0, 0]])
+    reader.rollback()

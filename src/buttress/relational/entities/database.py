@@ -94,11 +94,11 @@ class InDatabase:
                  day: float, memory: float):
         self.join = join
         self.paths = paths
-        self.asked = asked
         self.as_of = as_of
         self.day = day
         self.place = find_place(join, paths, list(paths), memory, self, asked)
         self.columns = self.place.samples
+        self.asked = asked | _typed(asked, join.root, links(paths), self.columns)
         self.keys = root_keys(paths)
         self._check_keys()
 
@@ -284,6 +284,14 @@ class InDatabase:
             return largest(self.asked[name])
         key = self.place.tables[t].keys[name]
         return float(self.place.select(f"SELECT MAX(ABS({key})) FROM {self.place.tables[t].item} b")[0][0] or 0)
+
+
+def _typed(asked: Mapping[str, Column], root: int, hops: Iterable[Hop],
+           samples: Mapping[int, Mapping[str, Column]]) -> dict[str, Column]:
+    """Return keys of X without a value as columns of the type that they are compared with, still without a value."""
+    equal = [(above, samples[hop.child][below]) for hop in hops if hop.parent == root for above, below in hop.columns]
+    return {above: replace(like, values=np.zeros(len(asked[above].null), like.values.dtype), null=asked[above].null)
+            for above, like in equal if asked[above].null.all() and not like.null.all()}
 
 
 def _kind(column: Column, dialect: Dialect, name: str) -> str:
