@@ -314,3 +314,19 @@ def test_rows_may_have_no_key_at_all(duckdb_connection, postgres, key):
         for nothing in (None, np.nan, pd.NaT):
             np.testing.assert_array_equal(made.transform(pd.DataFrame({"key": [nothing]})), [[0, 0]])
     reader.rollback()
+
+
+@pytest.mark.parametrize("empty", [False, True], ids=["NULL", "no rows"])
+def test_text_of_training_may_have_no_value_later(duckdb_connection, postgres, empty):
+    owner, reader = postgres
+    frame = pd.DataFrame({"key": [1, 1], "word": ["a", "it's"], "number": [2.0, 3.0]})
+    later = frame.assign(word=pd.Series([None, None], dtype=object))[: 0 if empty else 2]
+    join, other = (Join([Table("asked", frame), Table("near", rows, features=["word", "number"])],
+                        [("asked.key", "near.key")]) for rows in (frame, later))
+    made = EntityFeatures(join, ["share", "sum_by"]).fit(frame)
+    for connection, execute, dialect in ((duckdb_connection, duckdb_connection.execute, DUCKDB),
+                                         (reader, owner.execute, POSTGRES)):
+        there = in_database(other, connection, execute, dialect, f"later_{empty:d}")
+        found = made.set_params(join=there, engine="sql").transform(frame)
+        np.testing.assert_array_equal(found, np.zeros((2, 4)))
+    reader.rollback()

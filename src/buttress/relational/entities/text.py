@@ -16,7 +16,7 @@ from buttress.relational.entities.features import BETWEEN, Ranged, Statistic
 from buttress.relational.entities.paths import Hop
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import Connection, select, select_into
-from buttress.relational.sources.dialects import Dialect
+from buttress.relational.sources.dialects import POSTGRES, Dialect
 from buttress.relational.sql.text import own_prefix
 
 AGGREGATE = {"SUM": "SUM", "MIN": "MIN", "MAX": "MAX", "LAST": "MAX"}
@@ -332,8 +332,7 @@ def _of_row(table: SqlTable, statistic: Statistic, dialect: Dialect) -> str:
         return dialect.hashed.format(", ".join(columns))
     value = table.values[statistic.column]
     if statistic.of == "part":
-        category = dialect.text(statistic.category)
-        return f"CASE WHEN {table.values[statistic.by]} = {category} THEN {value} END"
+        return f"CASE WHEN {_equal(table.values[statistic.by], statistic.category, dialect)} THEN {value} END"
     if statistic.of == "category":
         return is_category(value, statistic.category, dialect)
     if statistic.of == "known":
@@ -346,4 +345,10 @@ def _of_row(table: SqlTable, statistic: Statistic, dialect: Dialect) -> str:
 
 
 def is_category(value: str, category: str, dialect: Dialect) -> str:
-    return f"CASE WHEN {value} = {dialect.text(category)} THEN {dialect.number(1.0)} ELSE {dialect.number(0.0)} END"
+    same = _equal(value, category, dialect)
+    return f"CASE WHEN {same} THEN {dialect.number(1.0)} ELSE {dialect.number(0.0)} END"
+
+
+def _equal(value: str, category: str, dialect: Dialect) -> str:
+    """Return the condition that text is a category; without a value it may be no text, as PostgreSQL demands."""
+    return f"{f'CAST({value} AS TEXT)' if dialect is POSTGRES else value} = {dialect.text(category)}"
