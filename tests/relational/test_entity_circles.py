@@ -145,6 +145,18 @@ def test_pairs_are_made_for_some_questions_at_a_time(engine, monkeypatch):
     check(join, made, made.transform(rows))
 
 
+def test_rows_of_one_block_come_back_in_their_order(monkeypatch):
+    """More pairs than are held at a time, and fewer than a table has rows."""
+    monkeypatch.setattr("buttress.relational.entities.database.PAIRS", 1)
+    join = films(2, True)
+    rows = join.tables[0].source.sort_values("user", ascending=False)
+    made = of_ratings(EntityFeatures(join, ["count", "mean"], missing="nan", engine="sql").fit(rows))
+    wanted = by_hand(Join([Table("asked", rows), *join.tables[1:]], join.on, as_of="asked.at"), made.features_)
+    for first in range(0, len(rows), 3):
+        here = slice(first, first + 3)
+        np.testing.assert_allclose(made.transform(rows[here]), wanted[here], rtol=1e-12, atol=1e-9)
+
+
 def test_of_many_questions_whole_tables_are_read(monkeypatch):
     monkeypatch.setattr("buttress.relational.entities.database.FEW", 0)
     join = films(3)
@@ -286,3 +298,54 @@ def test_sums_of_one_key_are_not_rounded_by_those_of_others(engine):
                 [("asked.who", "rows.who"), ("rows.what", "all.what")], as_of="asked.at")
     found = EntityFeatures(join, ["bias"], engine=engine).fit_transform(asked)
     assert abs(found[0, 0]) < 1e-12
+
+
+@pytest.mark.parametrize("number", ["v", "BUTTRESS_K0"])
+def test_columns_may_have_any_names(duckdb_connection, postgres, number):
+    """Names such as a statement of ours has are no others: in use or beside."""
+    owner, reader = postgres
+    asked = pd.DataFrame({"who": ["a"], "at": [9]})
+    rows = pd.DataFrame({"who": "a", "what": "film", "t": [0, 1, 2], number: [1.0, 2.0, 6.0], "buttress_t": 0.5,
+                         "buttress_v0": 7.0, "buttress_x0": 0.5})
+    join = Join([Table("asked", asked), Table("rows", rows, features=[number], time="t"), Table("all", rows)],
+                [("asked.who", "rows.who"), ("rows.what", "all.what")], as_of="asked.at")
+    for connection, execute, dialect in ((duckdb_connection, duckdb_connection.execute, DUCKDB),
+                                         (reader, owner.execute, POSTGRES)):
+        there = in_database(join, connection, execute, dialect, f"named_{number.casefold()}")
+        found = EntityFeatures(there, ["bias"], engine="sql").fit_transform(asked)
+        assert found[0, 0] == statistics.fmean([2 - 1, 6 - 1.5])
+    reader.rollback()
+
+
+@pytest.mark.parametrize("key", [["a", "b"], [0.5, 1.5], [True, False], pd.to_datetime(["2020-01-01", "2020-01-02"])],
+                         ids=["text", "number", "truth value", "date"])
+def test_rows_may_have_no_key_at_all(duckdb_connection, postgres, key):
+    """A row that is asked about alone, of a stranger: nothing says of what type its key is."""
+    owner, reader = postgres
+    frame = pd.DataFrame({"key": key, "other": [1, 2]})
+    join = Join([Table(name, frame) for name in ("asked", "near", "tied")],
+                [("asked.key", "near.key"), ("near.other", "tied.other"), ("asked.key", "tied.key")])
+    for connection, execute, dialect in ((duckdb_connection, duckdb_connection.execute, DUCKDB),
+                                         (reader, owner.execute, POSTGRES)):
+        there = in_database(join, connection, execute, dialect, f"none_{frame['key'].dtype.kind}")
+        made = EntityFeatures(there, ["count"], engine="sql").fit(frame)
+        np.testing.assert_array_equal(made.transform(frame), [[1, 1], [1, 1]])
+        for nothing in (None, np.nan, pd.NaT):
+            np.testing.assert_array_equal(made.transform(pd.DataFrame({"key": [nothing]})), [[0, 0]])
+    reader.rollback()
+
+
+@pytest.mark.parametrize("empty", [False, True], ids=["NULL", "no rows"])
+def test_text_of_training_may_have_no_value_later(duckdb_connection, postgres, empty):
+    owner, reader = postgres
+    frame = pd.DataFrame({"key": [1, 1], "word": ["a", "it's"], "number": [2.0, 3.0]})
+    later = frame.assign(word=pd.Series([None, None], dtype=object))[: 0 if empty else 2]
+    join, other = (Join([Table("asked", frame), Table("near", rows, features=["word", "number"])],
+                        [("asked.key", "near.key")]) for rows in (frame, later))
+    made = EntityFeatures(join, ["share", "sum_by"]).fit(frame)
+    for connection, execute, dialect in ((duckdb_connection, duckdb_connection.execute, DUCKDB),
+                                         (reader, owner.execute, POSTGRES)):
+        there = in_database(other, connection, execute, dialect, f"later_{empty:d}")
+        found = made.set_params(join=there, engine="sql").transform(frame)
+        np.testing.assert_array_equal(found, np.zeros((2, 4)))
+    reader.rollback()

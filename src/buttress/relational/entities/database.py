@@ -79,7 +79,7 @@ def _sql_table(table: Table, item: Item, sample: dict[str, Column], as_of: str |
     order = [f"COALESCE({number}, {dialect.number(-np.inf)})" for number in known[1:] if number]
     delay = delay_of(table, sample[time]) if time in sample and not as_of else 0.0
     late = f"({known[0]} + {dialect.number(delay)})" if delay else known[0]
-    return SqlTable(item.text, keys, values, late, order)
+    return SqlTable(item.text, keys, values, late, order, list(quoted.values()))
 
 
 class InDatabase:
@@ -94,11 +94,11 @@ class InDatabase:
                  day: float, memory: float):
         self.join = join
         self.paths = paths
-        self.asked = asked
         self.as_of = as_of
         self.day = day
         self.place = find_place(join, paths, list(paths), memory, self, asked)
         self.columns = self.place.samples
+        self.asked = asked | _typed(asked, join.root, links(paths), self.columns)
         self.keys = root_keys(paths)
         self._check_keys()
 
@@ -143,7 +143,7 @@ class InDatabase:
                   else "NULL" for feature in features]
         divided = self._blocks(list(paths.values()), n)
         if len(divided) == 1:
-            return self._ask(paths.values(), chosen, divided[0], few=n <= FEW)
+            return self._ask(paths.values(), chosen, np.arange(n), few=n <= FEW)
         out = np.zeros((n, len(features)))
         for here in divided:
             out[here] = self._ask(paths.values(), chosen, here, few=True)
@@ -288,6 +288,14 @@ class InDatabase:
             return largest(self.asked[name])
         key = self.place.tables[t].keys[name]
         return float(self.place.select(f"SELECT MAX(ABS({key})) FROM {self.place.tables[t].item} b")[0][0] or 0)
+
+
+def _typed(asked: Mapping[str, Column], root: int, hops: Iterable[Hop],
+           samples: Mapping[int, Mapping[str, Column]]) -> dict[str, Column]:
+    """Return keys of X without a value as columns of the type that they are compared with, still without a value."""
+    equal = [(above, samples[hop.child][below]) for hop in hops if hop.parent == root for above, below in hop.columns]
+    return {above: replace(like, values=np.zeros(len(asked[above].null), like.values.dtype), null=asked[above].null)
+            for above, like in equal if asked[above].null.all() and not like.null.all()}
 
 
 def _kind(column: Column, dialect: Dialect, name: str) -> str:

@@ -46,8 +46,9 @@ def find_paths(join: Join, pairs: Sequence[Pair]) -> dict[int, list[Hop]]:
     """Return for each table but the label's the hops that lead to it.
 
     A path follows the pairs as they are declared, left or inner alike. Where pairs close a circle through the label's
-    table, the table of it that is declared last is led to by the others, and tied to the entity's own row. Raises
-    ValueError for a table that no pair leads to, for other circles, and for weights, which aggregates do not use.
+    table, of the two tables beside that the one declared last is led to by the others, and tied to the entity's own
+    row. Raises ValueError for a table that no pair leads to, for other circles, and for weights, which aggregates do
+    not use.
     """
     edges: dict[frozenset[int], list[Pair]] = {}
     for pair in pairs:

@@ -16,7 +16,7 @@ from buttress.relational.entities.features import BETWEEN, Ranged, Statistic
 from buttress.relational.entities.paths import Hop
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import Connection, select, select_into
-from buttress.relational.sources.dialects import Dialect
+from buttress.relational.sources.dialects import POSTGRES, Dialect
 from buttress.relational.sql.text import own_prefix
 
 AGGREGATE = {"SUM": "SUM", "MIN": "MIN", "MAX": "MAX", "LAST": "MAX"}
@@ -25,7 +25,7 @@ AGGREGATE = {"SUM": "SUM", "MIN": "MIN", "MAX": "MAX", "LAST": "MAX"}
 @dataclass(frozen=True)
 class SqlTable:
     """A table as a FROM item, and how its columns read: keys (NaN as NULL), numbers and texts, its time or None, and
-    what orders rows of one time, if anything.
+    what orders rows of one time, if anything; ``columns`` in use as they are.
     """
 
     item: str
@@ -33,6 +33,7 @@ class SqlTable:
     values: Mapping[str, str]
     time: str | None
     order: Sequence[str] = ()
+    columns: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Place:
 
     @property
     def prefix(self) -> str:
-        return own_prefix([table.item for table in self.tables.values()])
+        return own_prefix([part for table in self.tables.values() for part in (table.item, *table.columns)])
 
     def select(self, statement: str) -> list[tuple[Any, ...]]:
         return select(self.connection, statement, self.dialect)
@@ -241,7 +242,7 @@ def _with_excess(path: Path) -> SqlTable:
         mean = (f"(SELECT AVG(w.v) FROM ({one}) w WHERE w.k = {key} AND w.t < {time})" if path.few else
                 _earlier_mean(value, key, time))
         made.append(f"{value} - {mean} AS {our}x{j}")
-    item = f"(SELECT b.*, {', '.join(made)} FROM (SELECT b.*, {', '.join(read)} FROM {table.item} b) b)"
+    item = f"(SELECT b.*, {', '.join(made)} FROM (SELECT {', '.join([*table.columns, *read])} FROM {table.item} b) b)"
     return replace(table, item=item, values={**table.values, **{name: f"b.{our}x{j}" for j, name in enumerate(found)}})
 
 
@@ -331,8 +332,7 @@ def _of_row(table: SqlTable, statistic: Statistic, dialect: Dialect) -> str:
         return dialect.hashed.format(", ".join(columns))
     value = table.values[statistic.column]
     if statistic.of == "part":
-        category = dialect.text(statistic.category)
-        return f"CASE WHEN {table.values[statistic.by]} = {category} THEN {value} END"
+        return f"CASE WHEN {_equal(table.values[statistic.by], statistic.category, dialect)} THEN {value} END"
     if statistic.of == "category":
         return is_category(value, statistic.category, dialect)
     if statistic.of == "known":
@@ -345,4 +345,10 @@ def _of_row(table: SqlTable, statistic: Statistic, dialect: Dialect) -> str:
 
 
 def is_category(value: str, category: str, dialect: Dialect) -> str:
-    return f"CASE WHEN {value} = {dialect.text(category)} THEN {dialect.number(1.0)} ELSE {dialect.number(0.0)} END"
+    same = _equal(value, category, dialect)
+    return f"CASE WHEN {same} THEN {dialect.number(1.0)} ELSE {dialect.number(0.0)} END"
+
+
+def _equal(value: str, category: str, dialect: Dialect) -> str:
+    """Return the condition that text is a category; without a value it may be no text, as PostgreSQL demands."""
+    return f"{f'CAST({value} AS TEXT)' if dialect is POSTGRES else value} = {dialect.text(category)}"

@@ -50,9 +50,9 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     """Turn rows of the label's table into rows of features: their own, and aggregates of the rows that belong to them.
 
     Each table of the join is aggregated along the pairs that lead to it from the label's table, by GROUP BY where it
-    is; the join is never made. Where pairs close a circle through the label's table, the one of it that is declared
-    last is tied: its rows agree with the table before it and with the label's row. Without rows in a table, counts,
-    sums and shares are 0, and other features missing.
+    is; the join is never made. Where pairs close a circle through the label's table, of the two tables beside that the
+    one declared last is tied: its rows agree with the table before it and with the label's row. Without rows in a
+    table, counts, sums and shares are 0, and other features missing.
 
     Parameters
     ----------
