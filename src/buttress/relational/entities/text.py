@@ -16,7 +16,7 @@ from buttress.relational.entities.features import BETWEEN, Ranged, Statistic
 from buttress.relational.entities.paths import Hop
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import Connection, select, select_into
-from buttress.relational.sources.dialects import POSTGRES, Dialect
+from buttress.relational.sources.dialects import Dialect
 from buttress.relational.sql.text import own_prefix
 
 AGGREGATE = {"SUM": "SUM", "MIN": "MIN", "MAX": "MAX", "LAST": "MAX"}
@@ -350,5 +350,5 @@ def is_category(value: str, category: str, dialect: Dialect) -> str:
 
 
 def _equal(value: str, category: str, dialect: Dialect) -> str:
-    """Return the condition that text is a category; without a value it may be no text, as PostgreSQL demands."""
-    return f"{f'CAST({value} AS TEXT)' if dialect is POSTGRES else value} = {dialect.text(category)}"
+    """Return the condition that text is a category; a column without a value may be of another type."""
+    return f"CAST({value} AS {dialect.text_type}) = {dialect.text(category)}"
