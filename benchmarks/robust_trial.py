@@ -347,7 +347,8 @@ def times(options):
             print(f"| {n} | {who} | {least:.2f} | {least / unit:.1f} | {area:.3f} | {right:.3f} |", flush=True)
 
 
-if __name__ == "__main__":
+def options_of(arguments=None):
+    """The options of a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", choices=["regression", "labels", "clean", "cells", "times"])
     parser.add_argument("--sets", choices=["all", "choosing", "judging"], default="judging")
@@ -357,7 +358,11 @@ if __name__ == "__main__":
     parser.add_argument("--only", help="names of sets, in place of --sets")
     parser.add_argument("--peers", choices=["all", "none"], default="all")
     parser.add_argument("--kernel", choices=["auto", "rbf", "columns"], default="auto", help="of our regressor")
-    given = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    given = options_of()
     if given.quick:
         given.seeds = 1
     warnings.simplefilter("ignore")

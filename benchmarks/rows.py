@@ -8,7 +8,6 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import adbench
 import attacks
@@ -187,7 +186,7 @@ def wrong_labels(folder: str | None) -> Iterator[Row]:
 
 def corrupt_targets(folder: str | None) -> Iterator[Row]:
     """Corrupt targets of five kinds in every ninth judging set, seed 0: error over the same kernel's on good rows."""
-    options = SimpleNamespace(first=0, seeds=1, peers="all")
+    options = trial.options_of(["regression", "--seeds", "1"])
     errors = defaultdict(list)
     for name in trial.chosen_sets("regression", "judging", False)[::9]:
         for kind, rate in trial.TARGETS[1::2]:
