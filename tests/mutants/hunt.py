@@ -12,21 +12,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from .grammar import Mutant
 
 LIBRARIES = ("numpy", "scipy.optimize", "scipy.stats", "sklearn.ensemble", "sklearn.svm", "numba", "pandas",
              "pytest", "hypothesis", "cvxpy", "coverage")
 QUIETLY = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:timeout")
-MOST_TESTS = 40  # that meet one mutant, the quickest first
 SECONDS = 120  # of processor time for one mutant: an endless loop is noticed
+ASKED = 50  # seconds of tests that meet one mutant, followed line by line
 
-Where = dict[str, dict[int, list[str]]]  # file -> line -> tests, the quickest first
+Where = dict[str, dict[int, list[str]]]  # file -> line -> tests, those first that run the fewest lines
 
 
 @dataclass(frozen=True)
@@ -63,17 +65,21 @@ def followed(folder: Path, files: Sequence[str], tests: Sequence[str]) -> Where:
     read = coverage.CoverageData(basename=str(data))
     read.read()
     seconds = _seconds(folder / "durations.txt")
+    met = {file: {line: set(contexts) & seconds.keys()
+                  for line, contexts in read.contexts_by_lineno(str(folder / file)).items()} for file in files}
+    run = Counter(test for lines in met.values() for tests in lines.values() for test in tests)
     found: Where = {}
-    for file in files:
-        path = str(folder / file)
-        lines: dict[int, list[str]] = defaultdict(list)
-        for line, contexts in read.contexts_by_lineno(path).items():
-            known = {context for context in contexts if context in seconds}
-            lines[line] = sorted(known, key=lambda test: seconds[test])
-        everywhere = {test for some in lines.values() for test in some}
-        lines[0] = sorted(everywhere, key=lambda test: seconds[test])
-        found[file] = dict(lines)
+    for file, lines in met.items():
+        lines[0] = set().union(*lines.values())
+        found[file] = {line: asked(tests, run, seconds) for line, tests in lines.items()}
     return found
+
+
+def asked(tests: Collection[str], run: Mapping[str, int], seconds: Mapping[str, float]) -> list[str]:
+    """Return the tests that run the fewest lines, for they are about these, and as many as time allows."""
+    near = sorted(tests, key=lambda test: (run[test], seconds[test]))
+    left = np.cumsum([seconds[test] for test in near])
+    return [test for test, spent in zip(near, left) if spent <= ASKED] or near[:1]
 
 
 def _seconds(file: Path) -> dict[str, float]:
@@ -109,7 +115,7 @@ class _Timed:
 def fate(folder: Path, mutant: Mutant, where: Where) -> Fate:
     """Run the tests of a mutant's line against it."""
     lines = where[mutant.file]
-    tests = (lines.get(mutant.line) or lines[0])[:MOST_TESTS]
+    tests = lines.get(mutant.line) or lines[0]
     if not tests:
         return Fate(mutant, died=False, tests=0)
     path = folder / mutant.file
