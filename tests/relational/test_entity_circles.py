@@ -252,8 +252,9 @@ def test_a_bias_of_a_table_from_which_no_pair_leads_on_is_refused():
         EntityFeatures(alone, ["bias"]).fit(join.tables[0].source)
 
 
-@pytest.mark.parametrize(("order", "tied"), [([0, 3, 4, 5], True), ([0, 5, 3, 4], False)], ids=["last", "first"])
-def test_the_table_of_a_circle_that_is_declared_last_is_tied(order, tied):
+@pytest.mark.parametrize(("order", "tied"), [([0, 3, 4, 5], True), ([0, 3, 5, 4], True), ([0, 5, 3, 4], False)],
+                         ids=["last", "last of two", "first"])
+def test_of_the_two_tables_beside_the_labels_the_one_declared_last_is_tied(order, tied):
     """Else the user's ratings are all of theirs, and the films of a kind are tied."""
     join = films()
     rows, ratings = join.tables[0].source, join.tables[5].source
