@@ -273,6 +273,32 @@ def test_another_join_that_lacks_what_a_bias_is_of_is_refused():
         made.set_params(join=Join(tables, join.on[:1], as_of="asked.at")).transform(join.tables[0].source)
 
 
+@pytest.mark.parametrize("change", ["no tie", "another time", "another pair", "none but a name"])
+def test_another_join_must_tell_rows_by_the_pairs_and_times_of_training(change):
+    """Else a model is asked another question in silence: what a user rated of any kind, what came after the date."""
+    join = films()
+    rows = join.tables[0].source
+    made = EntityFeatures(join, ["count"]).fit(rows)
+    tables, on = list(join.tables), list(join.on)
+    if change == "no tie":
+        on.remove(("asked.user", "alike.user"))
+    elif change == "another time":
+        tables[1] = Table("mine", tables[1].source.assign(later=tables[1].source["t"]), features=tables[1].features,
+                          time="later")
+    elif change == "another pair":
+        on[0] = ("asked.film", "mine.user")
+    else:
+        tables[0] = Table("new", rows)
+        on = [(first.replace("asked.", "new."), second) for first, second in on]
+    root = tables[0].name
+    other = made.set_params(join=Join(tables, on[::-1], as_of=f"{root}.at"))
+    if change == "none but a name":
+        np.testing.assert_array_equal(other.transform(rows), made.set_params(join=join).transform(rows))
+    else:
+        with pytest.raises(ValueError, match=r"In training, rows of table '(mine|alike|theirs)' were told by"):
+            other.transform(rows)
+
+
 def test_a_table_that_closes_a_circle_leads_no_further():
     join = films()
     beyond = Join([*join.tables, Table("moods", pd.DataFrame({"mood": ["good"]}))],

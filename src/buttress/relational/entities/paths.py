@@ -264,8 +264,30 @@ def order_of(join: Join, t: int, columns: Mapping[str, Column], magnitude: Calla
     return np.where(column.null, -np.inf, found)
 
 
-def check_held(features: Sequence[Feature], join: Join, paths: Mapping[int, list[Hop]]) -> None:
-    """Refuse another join than in training that lacks a table, a column, a pair or the date that features are of."""
+def ways(join: Join, paths: Mapping[int, list[Hop]]) -> dict[str, str]:
+    """Return by which pairs, times and order the rows of each table are told; the label's table may change its name."""
+    said = {join.root: "", **{t: f"{table.name}." for t, table in enumerate(join.tables) if t != join.root}}
+    found = {}
+    for t, path in paths.items():
+        pairs = [f"{said[link.parent]}{above} = {said[link.child]}{below}"
+                 for hop in path for link in (hop, hop.tie) if link for above, below in sorted(link.columns)]
+        dated = [f"{what} {said[hop.child]}{column}" for hop in path for what in ("time", "order")
+                 if (column := getattr(join.tables[hop.child], what)) is not None]
+        found[join.tables[t].name] = ", ".join([*pairs, *dated])
+    return found
+
+
+def check_held(features: Sequence[Feature], were: Mapping[str, str], join: Join,
+               paths: Mapping[int, list[Hop]]) -> None:
+    """Refuse another join than in training: of other ``ways`` to a table, or without what features are of."""
+    _check_columns(features, join, paths)
+    for name, now in ways(join, paths).items():
+        if now != were.get(name, now):
+            raise ValueError(f"In training, rows of table {name!r} were told by {were[name]}, and this join tells them "
+                             f"by {now}. Declare the pairs, times and order of training.")
+
+
+def _check_columns(features: Sequence[Feature], join: Join, paths: Mapping[int, list[Hop]]) -> None:
     check_dated([feature.function for feature in features if feature.word in WORDS], join.date, True)
     held = {table.name: {"", *table.features} for table in join.tables}
     led_by = {table.name: set(shared_columns(paths, t)) if join.date and table.time else set()

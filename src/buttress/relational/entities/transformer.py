@@ -32,6 +32,7 @@ from buttress.relational.entities.paths import (
     many_to_many,
     root_keys,
     used,
+    ways,
 )
 from buttress.relational.entities.words import OF_MANY, WORDS, check_dated, check_functions, default_functions
 from buttress.relational.plan.times import DAY, check_times, date_column, moments
@@ -120,7 +121,9 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         Attribute("categories_", "any", meaning='By "table.column" of text: the values that have a feature.'),
         Attribute("centers_", "any",
                   meaning='By "table.column" of numbers: about the mean, subtracted before squares are added up.'),
-        Attribute("fills_", "real", "*", "What stands for missing values."))
+        Attribute("fills_", "real", "*", "What stands for missing values."),
+        Attribute("ways_", "any", meaning="By table: the pairs, times and order that say which of its rows belong to "
+                                          "a row."))
 
     join: Join = field(kw_only=False)
     functions: Sequence[str] | None = field(default=None, kw_only=False)
@@ -148,7 +151,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         features = self._features()
         with one_snapshot(self.join.connections):
             paths = find_paths(self.join, self.join.check())
-            check_held(features, self.join, paths)
+            check_held(features, self.ways_, self.join, paths)
             names = [*self.feature_names_in_, *root_keys(paths), *date_column(self.join)]
             own = asked_columns(X, self._label_table, list(dict.fromkeys(names)))
             aggregates = self._aggregates(paths, own)
@@ -174,7 +177,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         with one_snapshot(self.join.connections):
             self.join.check_asked(columns)
             paths = find_paths(self.join, self.join.check())
-            check_held(self._features(), self.join, paths)
+            check_held(self._features(), self.ways_, self.join, paths)
             keys = root_keys(paths)
             fills = None if self.missing == "nan" else self.fills_
             return feature_select(self.join, paths, self._features(), self.centers_, fills, list(columns) or keys)
@@ -206,6 +209,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         values = values[:, [features.index(feature) for feature in left]]
         self.features_ = [(f.table, f.function, f.column, f.category, f.by) for f in left]
         self.fills_ = fills_of(values, self.missing)
+        self.ways_ = ways(self.join, paths)
         return values
 
     def _learn_columns(self, paths: dict[int, list[Hop]], own: dict[str, Column], aggregates: Aggregates) -> None:
