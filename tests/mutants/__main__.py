@@ -1,4 +1,4 @@
-"""Hunt mutants: ``python -m tests.mutants --seed 1 --count 60``; the exit code is 1 if more than a tenth survive.
+"""Hunt mutants: ``python -m tests.mutants --seed 1 --count 60``; exit code 1 if more than a tenth of a draw survive.
 
 They are drawn by the seed from all that the grammar makes of the code of proofs, gaps, intervals and verdicts. Mutants
 that change nothing are listed in ``equivalent.txt``, each with its proof, and are not drawn. ``--sample`` tries those
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from .grammar import Mutant, mutants
-from .hunt import Where, clone, followed, hunted, import_libraries
+from .hunt import Fate, Where, clone, followed, hunted, import_libraries
 
 ROOT = Path(__file__).parents[2]
 SHARE = 0.9  # of the mutants drawn must die
@@ -80,28 +80,38 @@ def said(one: Mutant, with_line: bool = True) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", default="0", help="any word, as the hash of a commit")
+    parser.add_argument("--seed", nargs="*", default=["0"], help="any words, as hashes of commits: a draw for each")
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--minutes", type=float, help="after which no further mutant is tried")
     parser.add_argument("--rooms", nargs="*", choices=tuple(ROOMS), default=list(ROOMS))
     parser.add_argument("--sample", action="store_true", help="only those of sample.txt, all of which must die")
     given = parser.parse_args(arguments)
     rooms = {room: files_of(room) for room in given.rooms}
-    some, where = sample() if given.sample else (
-        drawn(sorted(file for files in rooms.values() for file in files), given.seed, given.count), Where())
+    where = Where()
+    if given.sample:
+        some, where = sample()
+        draws = {"the sample": some}
+    else:
+        files = sorted(file for files in rooms.values() for file in files)
+        draws = {seed: drawn(files, seed, given.count) for seed in given.seed}
     import_libraries()
-    died = tried = 0
+    failed = False
     with clone(ROOT) as folder:
         for room, files in [] if given.sample else rooms.items():
-            met = sorted({one.file for one in some} & set(files))
+            met = sorted({one.file for some in draws.values() for one in some} & set(files))
             where |= followed(folder, met, ROOMS[room][1]) if met else {}
-        for one in hunted(folder, some, where, given.minutes):
-            tried += 1
-            died += one.died
-            sys.stdout.write(f"{'died    ' if one.died else 'SURVIVED'} of {one.tests:3} tests  {said(one.mutant)}\n")
-            sys.stdout.flush()
-    sys.stdout.write(f"{died} of {tried} died\n")
-    return int(died < (1 if given.sample else SHARE) * tried)
+        for name, some in draws.items():
+            fates = [_told(one) for one in hunted(folder, some, where, given.minutes)]
+            died = sum(one.died for one in fates)
+            sys.stdout.write(f"{name}: {died} of {len(fates)} died\n")
+            failed |= died < (1 if given.sample else SHARE) * len(fates)
+    return int(failed)
+
+
+def _told(one: Fate) -> Fate:
+    sys.stdout.write(f"{'died    ' if one.died else 'SURVIVED'} of {one.tests:3} tests  {said(one.mutant)}\n")
+    sys.stdout.flush()
+    return one
 
 
 if __name__ == "__main__":
