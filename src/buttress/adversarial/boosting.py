@@ -25,7 +25,7 @@ from buttress._state import Attribute, State
 from buttress._types import BoundsLike, MatrixLike, VectorLike
 from buttress._weights import check_weights
 from buttress.attacks.collapse import warn_if_given_up
-from buttress.expansion import binary_contrasts, class_contrasts, winners
+from buttress.expansion import binary_contrasts, class_contrasts, one_against_rest, winners
 from buttress.solvers.gradient.attacked_trees import Growth, Newton, boosted, logistic, squared
 from buttress.solvers.run import all_or_nothing, run
 from buttress.threats import Region, ThreatModel, region_of
@@ -164,7 +164,7 @@ class RobustBoostingClassifier(ClassifierMixin, Decisions, BoostedTrees):
         self.classes_, codes = check_classes(labels[here], type(self).__name__)
         n_classes = len(self.classes_)
         report = step_callback(self, X, y, None, {"classes_": self.classes_})
-        signs = [np.where(codes == code, 1.0, -1.0) for code in ([1] if n_classes == 2 else range(n_classes))]
+        signs = one_against_rest(codes, n_classes).T
         shares = np.array([weight[sign > 0].sum() / weight.sum() for sign in signs])
         self._boost((low, high), [logistic(sign, weight) for sign in signs], logit(shares),
                     class_contrasts(n_classes), report)

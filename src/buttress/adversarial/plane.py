@@ -23,10 +23,11 @@ from buttress._rows import counted_once
 from buttress._state import Attribute, State, one_or_each
 from buttress._suggest import LARGEST
 from buttress._types import MatrixLike, Rows, VectorLike
-from buttress._weights import check_weights
+from buttress._weights import check_weights, class_totals
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.left_out import left_out_scores
 from buttress.certainty.probabilities import Certainty, Probabilities
+from buttress.expansion import one_against_rest
 from buttress.solvers.linear.attacked_bounds import Moves, attacked_bounds
 from buttress.solvers.linear.primal import LinearProblem
 from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
@@ -122,16 +123,14 @@ class AttackedPlane(
         X, weight = counted.X, counted.weight
         codes = counted.y.astype(np.intp)
         n_classes = len(self.classes_)
-        if len(np.unique(codes)) < n_classes:
-            lost = self.classes_[np.setdiff1d(np.arange(n_classes), codes)].tolist()
-            raise ValueError(f"sample_weight is zero for every row of class {lost[0]!r}. Give one of them a weight.")
+        class_totals(self.classes_, codes, weight)
         moves = self._moves(X)
-        positives = [1] if n_classes == 2 else range(n_classes)
         clock = countdown(self.max_time)
+        signs = one_against_rest(codes, n_classes)
         fits: list[Fit] = []
-        for c in positives:
-            fits.append(self._fit_column(X, np.where(codes == c, 1.0, -1.0), weight, moves, report, clock, fits,
-                                         inner=c < n_classes - 1))
+        for column in range(signs.shape[1]):
+            fits.append(self._fit_column(X, signs[:, column], weight, moves, report, clock, fits,
+                                         inner=column < signs.shape[1] - 1))
         self.coef_ = np.stack([fit.w for fit in fits])
         self.intercept_ = np.array([fit.b for fit in fits])
         self._prove(X, codes, weight, moves, fits)

@@ -33,6 +33,7 @@ from scipy.sparse import hstack, issparse
 from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array
+from buttress._predicting import dense
 from buttress._types import DenseOrSparse, Mask, Rows, is_csr
 from buttress.kernels import Kernel
 from buttress.solvers.linear.penalised import JointProblem, SparseProblem
@@ -125,11 +126,11 @@ def _by_rows(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool, 
     if len(active) == 0:
         return lengths / ridge
     root = np.sqrt(curvature[active] / ridge)
-    inner = _product(Z[active], Z[active]) + constant**2
+    inner = dense(Z[active] @ Z[active].T) + constant**2
     L = cholesky(np.eye(len(active)) + root[:, None] * inner * root, lower=True, check_finite=False)
     out = np.empty(Z.shape[0])
     for part in _blocks(Z):
-        v = solve_triangular(L, root[:, None] * (_product(Z[active], Z[part]) + constant**2), lower=True)
+        v = solve_triangular(L, root[:, None] * (dense(Z[active] @ Z[part].T) + constant**2), lower=True)
         out[part] = (lengths[part] - np.einsum("ij,ij->j", v, v)) / ridge
     out = np.maximum(out, 0.0)
     own = curvature.copy()  # of rows that were left out above
@@ -238,11 +239,6 @@ def _dense(Z: DenseOrSparse, constant: float) -> Array:
     """Return the rows as a dense array, with a column of ones at the end where ``constant`` is 1."""
     rows: Array = Z.toarray() if is_csr(Z) else np.asarray(Z, dtype=np.float64)
     return np.column_stack([rows, np.ones(len(rows))]) if constant else rows
-
-
-def _product(A: DenseOrSparse, B: DenseOrSparse) -> Array:
-    product: Any = A @ B.T
-    return np.asarray(product.toarray() if issparse(product) else product)
 
 
 def squared_spans(panel: Panel, diagonal: Array, free: Mask) -> Array:

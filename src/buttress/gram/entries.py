@@ -297,7 +297,7 @@ class SumEntries(Entries):
     """Entries of a weighted sum of kernels."""
 
     def __init__(self, kernel: Combination, X: DenseOrSparse, real: DTypeLike):
-        self.terms = [(float(w), entries(k, X, real)) for k, w in kernel._terms() if w > 0]
+        self.terms = [(float(w), entries(k, X, real)) for k, w in kernel._terms()]
         self.real = real
 
     def cost(self, height: int, width: int) -> float:

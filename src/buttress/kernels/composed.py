@@ -28,10 +28,11 @@ class Combination(Kernel):
 
     @property
     def definiteness(self) -> str:
-        tags = {kernel.definiteness for kernel, weight in self._terms() if weight > 0}
+        tags = {kernel.definiteness for kernel, _ in self._terms()}
         return next((tag for tag in ("unknown", "indefinite", "cpd") if tag in tags), "pd")
 
     def _terms(self) -> list[tuple[Kernel, float]]:
+        """Return the kernels that have weight, with it."""
         count = len(self.kernels)
         if count == 0:
             raise ValueError("kernels must hold at least one kernel. Got an empty list. Give one, such as RBF().")
@@ -39,16 +40,16 @@ class Combination(Kernel):
         if len(weights) != count:
             raise ValueError(f"weights must have one entry for each of the {count} kernels. Got {len(weights)}.")
         checked = [check_number(f"weights[{p}]", float(w), 0, closed="left") for p, w in enumerate(weights)]
-        return list(zip(self.kernels, checked, strict=True))
+        return [(kernel, weight) for kernel, weight in zip(self.kernels, checked, strict=True) if weight > 0]
 
     def __call__(self, X: Array, Z: Array) -> Array:
-        return sum((w * k(X, Z) for k, w in self._terms() if w > 0), np.zeros((X.shape[0], Z.shape[0])))
+        return sum((w * k(X, Z) for k, w in self._terms()), np.zeros((X.shape[0], Z.shape[0])))
 
     def diagonal(self, X: Array) -> Array:
-        return sum((w * k.diagonal(X) for k, w in self._terms() if w > 0), np.zeros(X.shape[0]))
+        return sum((w * k.diagonal(X) for k, w in self._terms()), np.zeros(X.shape[0]))
 
     def gradient(self, X: Array, Z: Array, V: Array) -> Array:
-        return sum((w * k.gradient(X, Z, V) for k, w in self._terms() if w > 0), np.zeros_like(X))
+        return sum((w * k.gradient(X, Z, V) for k, w in self._terms()), np.zeros_like(X))
 
 
 @dataclass(eq=False, repr=False)

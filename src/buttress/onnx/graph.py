@@ -115,7 +115,7 @@ def refusal(kernel: Kernel) -> NotImplementedError:
 def add_kernel(add: Nodes, kernel: Kernel, X: str, Z: Array) -> str:
     """Add k(x_i, z_j), (n, m), for rows X (n, d) of the graph and fixed rows Z (m, d)."""
     if isinstance(kernel, Combination):
-        terms = [add("Mul", add_kernel(add, part, X, Z), weight) for part, weight in weighted(kernel)]
+        terms = [add("Mul", add_kernel(add, part, X, Z), weight) for part, weight in kernel._terms()]
         return add("Sum", *terms)
     if isinstance(kernel, Stretched):
         scales = np.asarray(kernel.scales, dtype=np.float64)
@@ -135,7 +135,7 @@ def add_kernel(add: Nodes, kernel: Kernel, X: str, Z: Array) -> str:
 def add_diagonal(add: Nodes, kernel: Kernel, X: str) -> str:
     """Add k(x_i, x_i), (n, 1)."""
     if isinstance(kernel, Combination):
-        return add("Sum", *[add("Mul", add_diagonal(add, part, X), weight) for part, weight in weighted(kernel)])
+        return add("Sum", *[add("Mul", add_diagonal(add, part, X), weight) for part, weight in kernel._terms()])
     if isinstance(kernel, Stretched):
         return add_diagonal(add, kernel.kernel, add("Mul", X, np.asarray(kernel.scales, dtype=np.float64)))
     if type(kernel) is SpectrumCorrected and kernel.known is None:
@@ -145,12 +145,6 @@ def add_diagonal(add: Nodes, kernel: Kernel, X: str) -> str:
         raise refusal(kernel)
     squares = _row_sums(add, add("Mul", X, X))
     return PROFILES[type(kernel)](add, kernel, add("Mul", squares, 0.0) if isinstance(kernel, Radial) else squares)
-
-
-def weighted(kernel: Combination) -> list[tuple[Kernel, float]]:
-    """Return the kernels that have weight, with it."""
-    weights = [1 / len(kernel.kernels)] * len(kernel.kernels) if kernel.weights is None else kernel.weights
-    return [(part, float(weight)) for part, weight in zip(kernel.kernels, weights, strict=True) if weight > 0]
 
 
 def _row_sums(add: Nodes, values: str) -> str:
@@ -201,7 +195,7 @@ def add_logs(add: Nodes, scores: KernelExpansion, X: str) -> str:
 def exponentials(kernel: Kernel) -> list[tuple[Kernel, float]]:
     """Return the kernels of one width of which a kernel of positive values is the sum, with their weights."""
     if isinstance(kernel, Combination):
-        return [(inner, weight * share) for part, weight in weighted(kernel) for inner, share in exponentials(part)]
+        return [(inner, weight * share) for part, weight in kernel._terms() for inner, share in exponentials(part)]
     if isinstance(kernel, MultiscaleRBF):
         return [(RBF(float(gamma)), 1 / len(kernel.gammas)) for gamma in kernel.gammas]
     return [(kernel, 1.0)]

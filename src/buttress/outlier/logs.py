@@ -33,8 +33,7 @@ LEAST_SUM = 1e-30  # below it float32 rows have lost digits of a sum of exponent
 def in_logs(kernel: Kernel) -> bool:
     """Say whether all values of a kernel are positive and k(x, x) is constant: sums of such have logarithms."""
     if isinstance(kernel, Combination):
-        return any(weight > 0 for _, weight in kernel._terms()) and all(
-            in_logs(part) for part, weight in kernel._terms() if weight > 0)
+        return bool(kernel._terms()) and all(in_logs(part) for part, _ in kernel._terms())
     return type(kernel) in POSITIVE
 
 
@@ -62,7 +61,7 @@ def _(kernel: MultiscaleRBF, r2: Array) -> Array:
 
 @logarithm.register
 def _(kernel: Combination, r2: Array) -> Array:
-    logs = [np.log(weight) + logarithm(part, r2) for part, weight in kernel._terms() if weight > 0]
+    logs = [np.log(weight) + logarithm(part, r2) for part, weight in kernel._terms()]
     return np.asarray(logsumexp(logs, axis=0))
 
 

@@ -235,8 +235,7 @@ class MultiKernelSVDD(BallDetector):
             trial, gap, proven = found.trial, found.gap, False
             outcome.status = "late"
             warn_unproven("MultiKernelSVDD")
-        for name, value in self._of_trial(parts, stack, trial, weight).items():
-            setattr(self, name, value)
+        self.__dict__.update(self._of_trial(parts, stack, trial, weight))
         self.__dict__.pop("bound_coef_", None)
         if found.point is not None:
             self.bound_coef_ = np.zeros(len(weight))

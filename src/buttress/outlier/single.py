@@ -158,8 +158,7 @@ class SVDD(BallDetector):
         limits = Limits(tol=self.tol, max_iter=self.max_iter, max_time=left(), callback=showing(report, at),
                         progress=self.progress)
         ball = solve_ball(gram_rows, weight[keep], self.nu, limits).times(unit)
-        for name, value in self._described(kernel, rows, Z, weight, ball).items():
-            setattr(self, name, value)
+        self.__dict__.update(self._described(kernel, rows, Z, weight, ball))
         self.dual_gap_ = ball.gap if certified else float("nan")
         self.proof_ = proof_word([ball.proven, trained.definiteness in ("pd", "cpd")])
         self.converged_ = ball.converged

@@ -130,7 +130,7 @@ class PairedBatches:
         sizes = []
         start = 0
         for X, _ in self.again():
-            rows = _as_rows(X, self.dtype)
+            rows = np.asarray(X, dtype=self.dtype)
             sizes.append(len(rows))
             if sizes != self.sizes[: len(sizes)]:
                 break
@@ -152,10 +152,6 @@ def _check_same(rows: Array, keys: Array, number: int) -> None:
 
 def _few(sizes: list[int]) -> str:
     return ", ".join(map(str, sizes[:5])) + (", ..." if len(sizes) > 5 else "")
-
-
-def _as_rows(X: Any, dtype: np.dtype[Any]) -> Array:
-    return np.asarray(X, dtype=dtype)
 
 
 def _of_dask(estimator: Any, X: Any, y: Any) -> BatchedTable:
@@ -226,6 +222,6 @@ class DaskBatches:
 def _applied(
     function: Callable[..., Array], dtype: np.dtype[Any], number: int, X: Any, keys: Array, *parts: Array
 ) -> Array:
-    rows = _as_rows(X, dtype)
+    rows = np.asarray(X, dtype=dtype)
     _check_same(rows, keys, number)
     return function(rows, *parts)

@@ -8,7 +8,7 @@ directions only, the law is that of ``confusion_law``. Only the fit to the label
 fits were made to agree with it, and where classes overlap a rare class is soon taken for wrong labels of a common one.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +44,11 @@ class LabelTask:
     share: float | None
     alpha: float | None
     budget: Budget
-    targets: Array = field(init=False)  # (C, C): those of each class, 1 for itself and -1 for the others
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "targets", 2.0 * np.eye(self.C) - 1)
+    @property
+    def targets(self) -> Array:
+        """The targets of each class, (C, C): 1 for itself and -1 for the others."""
+        return 2.0 * np.eye(self.C) - 1
 
     def note(self, fit: "Scored", likelihood: float) -> None:
         """Report a fit of all rows, with the log likelihood per row, to the callbacks of the estimator."""
@@ -138,7 +139,7 @@ def _likeliest(
 
     Wrong labels are allowed for, at a ``rate`` that is given or to be found. Scores of exact fits may be mixed.
     """
-    alphas, tried = _scores_at_ridges(task, fitted, task.alpha)
+    alphas, tried = _scores_at_ridges(task, fitted)
     some = labels[task.design.searched]
     if task.design.regime is not Regime.EXACT:
         flips = explain_at_ridges(tried, some, rate)
@@ -180,13 +181,12 @@ def fit_to(task: LabelTask, fitted: NDArray[np.intp], alpha: float, law: Confusi
     return Scored(fit.coef @ law.A, law.mixture(targets - fit.loo), alpha, weight, law.bias, mixed=True)
 
 
-def _scores_at_ridges(
-    task: LabelTask, fitted: NDArray[np.intp], alpha: float | None
-) -> tuple[Array, list[Array]]:
+def _scores_at_ridges(task: LabelTask, fitted: NDArray[np.intp]) -> tuple[Array, list[Array]]:
     """Return the ridges to try and the scores of the rows of the search left out at each."""
     targets = task.targets[fitted]
     rows = task.design.searched
-    alphas = RELABEL.ridges * feature_variance(task.design) if alpha is None else np.array([float(alpha)])
+    given = task.alpha
+    alphas = RELABEL.ridges * feature_variance(task.design) if given is None else np.array([float(given)])
     fits = task.design.ridge.path(targets, np.ones(len(fitted)), alphas, rows)
     return alphas, [targets[rows] - fit.loo for fit in fits]
 

@@ -250,8 +250,7 @@ class KernelMachine(Shrinking, BaseEstimator):
         self._start_rows = task.order[used]
         self._start_coef = coef[used]
         intercept = np.array([solution.proof.intercept for solution in solutions])
-        for name, value in task.described(coef, intercept).items():
-            setattr(self, name, value)
+        self.__dict__.update(task.described(coef, intercept))
         for name, key in (("primal_objective_", "primal"), ("dual_objective_", "dual"), ("dual_gap_", "gap")):
             values = [getattr(solution.proof, key) if task.settled.convex else np.nan for solution in solutions]
             setattr(self, name, one_or_each(values))

@@ -122,8 +122,7 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
             return {"expansion_": found, "coef_" if isinstance(found.kernel, Linear) else "dual_coef_": state}
 
         outcome = self._run(steps, showing(report, lambda step: at(step.state)))
-        for name, value in at(outcome.state).items():
-            setattr(self, name, value)
+        self.__dict__.update(at(outcome.state))
         self.weights_ = risk.weights(loss.value(y, space.point(outcome.state).f), weight)
         self.inlier_mask_ = kept_rows(self.weights_, weight, codes)
         warn_of_few(self.weights_, risk, len(X))

@@ -96,9 +96,7 @@ def m_scale(r: Array, lost: float, first: float) -> float:
     return float(s)
 
 
-def mm_estimate(
-    X: Array, y: Array, start: Array, bend: float = TRIMMING.tukey, budget: Budget | None = None
-) -> MMEstimate | None:
+def mm_estimate(X: Array, y: Array, start: Array, bend: float = TRIMMING.tukey) -> MMEstimate | None:
     """Return the MM estimate for X (n, p) and y (n,), from the S estimate that coefficients ``start`` (p,) lead to.
 
     With the ``bend`` of psi at infinity the coefficients are those of least squares. None where there is no estimate:
@@ -107,11 +105,11 @@ def mm_estimate(
     n, p = X.shape
     if n <= p + 1:
         return None
-    found = s_estimate(X, y, start, p, budget=budget)
+    found = s_estimate(X, y, start, p)
     s = found.scale
     if not s > DEPENDENT * float(np.abs(y).max()):
         return None
-    last = ended(reweighting(X, y, found, bend), budget)
+    last = ended(reweighting(X, y, found, bend))
     u = last.residual / s
     M = X.T @ (X * psi_slope(u, bend)[:, None]) / n
     values = np.linalg.eigvalsh(M)
