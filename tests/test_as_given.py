@@ -77,6 +77,16 @@ def test_masked_entries_are_refused(model):
             model.fit(X, np.ma.masked_array(y, mask=np.arange(40) == 2))
 
 
+@pytest.mark.parametrize("model", [SVC(), SVR()], ids=lambda model: type(model).__name__)
+def test_lazy_frames_are_refused_with_what_makes_rows_of_them(model):
+    X, y = moons(40)
+    frame = pytest.importorskip("polars").DataFrame(X, schema=["a", "b"])
+    for call in (lambda: model.fit(frame.lazy(), y), lambda: model.fit(frame, y).predict(frame.lazy()),
+                 lambda: buttress.audit(None, frame.lazy(), y)):
+        with pytest.raises(ValueError, match=r"X is a lazy frame, .* as .collect\(\) makes it"):
+            call()
+
+
 @pytest.mark.parametrize("make", [csr_matrix, csr_array])
 @pytest.mark.parametrize("kind", [SVC, LinearSVC, SVR])
 def test_sparse_rows_may_have_wide_indices(make, kind):

@@ -12,8 +12,10 @@ from buttress._types import Array, MatrixLike
 LARGEST_INDEX = np.iinfo(np.int32).max
 
 
-def refuse_masked(name: str, value: object) -> None:
-    """Raise ValueError for a masked array with masked entries, whose values numpy would take all the same."""
+def refuse_unread(name: str, value: object) -> None:
+    """Raise ValueError for what numpy would not read: masked entries, which it takes as they are, and lazy frames."""
+    if hasattr(value, "collect_schema") and hasattr(value, "collect"):
+        raise ValueError(f"{name} is a lazy frame, which holds no rows yet. Give it as .collect() makes it.")
     masked = int(np.sum(value.mask)) if isinstance(value, np.ma.MaskedArray) else 0
     if masked:
         raise ValueError(f"{name} is a masked array with {masked} masked entries. Impute them (SimpleImputer on "

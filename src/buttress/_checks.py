@@ -22,7 +22,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from buttress._as_given import canonical, refuse_masked, unwrapped
+from buttress._as_given import canonical, refuse_unread, unwrapped
 from buttress._suggest import LARGEST, brief, near
 from buttress._types import Array, BoundsLike, Estimator, Labels, MatrixLike, Rows, VectorLike
 
@@ -146,7 +146,7 @@ def check_X_y(
     """
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-    refuse_masked("y", y)
+    refuse_unread("y", y)
     check_targets(y, numeric_target)
     y = y if numeric_target else unwrapped(y)
     rows: Array
@@ -198,7 +198,7 @@ def _converted(
     single: bool,
 ) -> Any:
     """Return X, or X and y where y is given, as arrays; an error about text names its column."""
-    refuse_masked("X", X)
+    refuse_unread("X", X)
     if _as_they_are(estimator, X, y, reset=reset, numeric_target=numeric_target, single=single):
         return X if y is None else (X, y)
     options: dict[str, Any] = {"dtype": [np.float64, np.float32] if single else np.float64, "ensure_all_finite": False,
@@ -302,7 +302,7 @@ def check_rows(X: MatrixLike, width: int | None, who: str, names: Sequence[Any] 
 
     Raises ValueError for sparse rows, entries that are no real numbers, NaN and inf (naming the column), another width.
     """
-    refuse_masked("X", X)
+    refuse_unread("X", X)
     if issparse(X):
         raise ValueError(f"{who} needs dense rows. Got a sparse {type(X).__name__}. Use X.toarray().")
     column = _first_text_column(X)

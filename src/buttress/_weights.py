@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
-from buttress._as_given import refuse_masked
+from buttress._as_given import refuse_unread
 from buttress._checks import Array, check_number, check_values, warn_user
 from buttress._proof import plus
 from buttress._types import Labels, Rows, VectorLike
@@ -23,7 +23,7 @@ def check_weights(sample_weight: VectorLike | None, X: Array, *, leave_out: bool
     """
     if sample_weight is None:
         return np.ones(X.shape[0])
-    refuse_masked("sample_weight", sample_weight)
+    refuse_unread("sample_weight", sample_weight)
     weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, copy=True)
     check_values(weight[:, None], ["sample_weight"])
     negative = weight < 0

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.utils.validation import check_array
 
-from buttress._as_given import refuse_masked
+from buttress._as_given import refuse_unread
 from buttress._checks import Array, check_classes, check_known, check_targets, check_values
 from buttress._types import Labels, MatrixLike, Rows, VectorLike
 from buttress.robust.judged import counted, least_residual_scale, scaled_targets, warn_of_misleading
@@ -106,8 +106,8 @@ def label_law(pred_probs: MatrixLike, y: VectorLike, *, classes: VectorLike | No
     >>> bool(np.mean(~law.inlier_mask[wrong]) > 0.9), round(law.contamination, 1)
     (True, 0.1)
     """
-    refuse_masked("pred_probs", pred_probs)
-    refuse_masked("y", y)
+    refuse_unread("pred_probs", pred_probs)
+    refuse_unread("y", y)
     check_targets(y, numeric=False)
     chances = check_array(pred_probs, ensure_2d=False, dtype=np.float64, input_name="pred_probs")
     names, codes, order = _read_classes(getattr(pred_probs, "columns", None), y, classes)
@@ -209,8 +209,8 @@ def residual_law(predictions: VectorLike, y: VectorLike) -> TargetsJudged:
     >>> bool((~law.inlier_mask[::10]).all()), round(law.contamination, 1)
     (True, 0.1)
     """
-    refuse_masked("predictions", predictions)
-    refuse_masked("y", y)
+    refuse_unread("predictions", predictions)
+    refuse_unread("y", y)
     check_targets(y, numeric=True)
     given: Array = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=2)
     predicted: Array = check_array(predictions, ensure_2d=False, dtype=np.float64, input_name="predictions")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from buttress._as_given import refuse_masked
+from buttress._as_given import refuse_unread
 from buttress._suggest import LARGEST, column_called, counted, near
 from buttress._types import Frame, Labels
 from buttress.audit.protocols import is_frame
@@ -128,13 +128,13 @@ class Table:
 
 def columns_of(X: ArrayLike | Frame) -> dict[str, object]:
     """Return the columns of an array (named by number) or of a pandas or polars frame."""
+    refuse_unread("X", X)
     if is_frame(X):
         names = [str(name) for name in X.columns]
         if len(set(names)) < len(names):
             raise ValueError(f"X has two columns called {max(names, key=names.count)!r}. Rename one of them: what is "
                              "found is said of columns by name.")
         return {str(name): X[name] for name in X.columns}
-    refuse_masked("X", X)
     X = np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"X must be two-dimensional, rows by columns. Got shape {X.shape}.")
@@ -161,7 +161,7 @@ def make_table(
 
     ``labels`` are what rows are called, their numbers by default.
     """
-    refuse_masked("y", target)
+    refuse_unread("y", target)
     y = as_array(target)
     if y.ndim != 1:
         raise ValueError(f"The target {target_name!r} must be one column. Got shape {y.shape}.")
