@@ -113,7 +113,7 @@ class LinearProblem:
         size = float(row.multiply(row).sum() if is_csr(row) else (row**2).sum())
         bend = size + (0.5 / self.bound[j] if self.squared else 0.0)
         along = products(row, v)
-        slope = float(np.abs(self.margin).max()) + float(max(abs(along.high[0]), abs(along.low[0])))
+        slope = float(np.abs(self.margin).max()) + float(np.abs([along.high, along.low]).max())
         slope += 0.5 * a[j] / self.bound[j] if self.squared else 0.0
         return SLACK * (abs(excess) * slope + 0.5 * excess**2 * bend)
 
