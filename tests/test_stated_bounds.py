@@ -47,6 +47,8 @@ def test_what_is_left_of_a_vector_is_its_way_to_a_ball_a_few_roundings_smaller(n
     assert BallMoves(0.5, norm).square(Near(v), a, Y, v).v == pytest.approx(away @ away, rel=1e-12)
     inside = BallMoves(16.0, norm).square(Near(v), a, Y, v).v
     assert inside == pytest.approx(v @ v * (4 * 11 * U) ** 2, rel=1e-9, abs=0)
+    outside = BallMoves(0.5, norm).square(Near(np.ones(1)), a, Y, v).v  # of 1 a half is left, and a little more
+    assert outside == pytest.approx((0.5 + 0.5 * 4 * 9 * U) ** 2, rel=2 * U, abs=0)
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
@@ -272,7 +274,7 @@ def test_what_is_said_of_a_ball_is_what_its_certificate_says(errors, of_diagonal
     assert ball.a == pytest.approx(a)
     assert (ball.norm2, ball.radius2) == (pytest.approx(a @ K @ a), pytest.approx(r2))
     assert ball.distance2 == pytest.approx(d2)
-    assert ball.outcome.status == "half"
+    assert (ball.outcome.status, ball.outcome.objective) == ("half", np.inf)
     assert not ball.converged
     qp = soft_ball.ball_program(rows, weight, total, None)[0]
     of_p = total / 2 * of_diagonal + 2 * U * abs(qp.p)

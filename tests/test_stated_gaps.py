@@ -63,10 +63,11 @@ F = np.full(3, 8.0)
     (EXACT, AT, F, [0.125, 0.25, 0.5], 4.0, -(2.0**-3)),
     (EXACT, AT, F, 0.0, 0.0, 2.0**-3),
     (EXACT, AT, F, 2.0**-50, 4.0, 0.0),
+    (EXACT, np.array([1.75, -2.0, 4.0]), F, [0.125, 0.25, 0.5], 4.0, 3.75 + 2.0**-10),
     (EXACT, np.array([0.25, -1.75, 1.5]), np.array([2.0, -3.0, 5.0]), 0.0, -4.0, 0.0),
     (EXACT, np.array([-1.0, 0.5, 0.5]), F, 0.0, 4.0, 0.0),  # one is at its bound
     (replace(EXACT, lo=EXACT.hi * 0 - 2.0**-4), np.array([2.0**-4, 0.0, 0.0]), F, 0.0, 0.0, 0.0),  # room is just enough
-], ids=["rounding", "errors", "low sum", "high sum", "sum", "small", "losses", "bounds", "room"])
+], ids=["rounding", "errors", "low sum", "high sum", "sum", "small", "full", "losses", "bounds", "room"])
 def test_a_certificate_states_its_terms_and_no_more(qp, b, f, errors, b0, total):
     errors = np.broadcast_to(np.array(errors, dtype=float), 3)
     proof = certificate.certificate(qp, b, product_of(f, errors), b0, total)
@@ -79,6 +80,11 @@ def test_a_sum_of_many_terms_is_a_little_more():
     qp = program(np.full(n, 2.0), np.full(n, -1.0), np.full(n, 1.0), np.zeros(n))
     proof = certificate.certificate(qp, np.zeros(n), product_of(np.zeros(n), 0.0), 0.0)
     assert proof.gap == pytest.approx(stated(qp, np.zeros(n), np.zeros(n), np.zeros(n), 0.0, 0.0)["gap"], rel=3e-14)
+
+
+def test_a_point_outside_of_its_bounds_proves_nothing():
+    proof = certificate.certificate(EXACT, np.array([0.25, -0.25, 4.5]), product_of(F, 0.0), 4.0, 4.5)
+    assert (proof.dual, proof.gap) == (-np.inf, np.inf)
 
 
 def test_without_room_for_the_sum_nothing_is_proven():
