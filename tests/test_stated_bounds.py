@@ -168,12 +168,14 @@ def test_no_radius_costs_less_and_of_equal_ones_the_middle_is_taken():
             assert found == pytest.approx((best.min() + best.max()) / 2)
 
 
-def test_weights_within_rounding_of_the_total_count_as_equal():
+def test_weights_within_rounding_of_the_total_count_as_equal(monkeypatch):
     d2 = np.array([1.0, 3.0, 2.0])
     for total, expected in ((1 - 0.9e-12, 2.5), (1 + 0.9e-12, 2.5), (1 - 1.1e-12, 3.0), (1 + 1.1e-12, 2.0)):
         assert soft_ball.quantile_radius(d2, np.ones(3), total) == expected
     assert soft_ball.quantile_radius(d2, np.ones(3), 3.0) == 1.0
     assert soft_ball.quantile_radius(d2, np.ones(3), 3.5) == 1.0
+    monkeypatch.setattr(soft_ball, "SAME_WEIGHT", 0.0)
+    assert soft_ball.quantile_radius(d2, np.ones(3), 1.0) == 2.5
 
 
 def test_a_value_is_moved_outward_by_eight_roundings():
@@ -192,7 +194,7 @@ POINTS = np.random.default_rng(0).normal(size=(9, 2))
 
 
 class Gram(SimpleNamespace):
-    """Rows of a matrix K, whose products are off by ``errors`` at most, and whose diagonal is off by ``of_diagonal``."""
+    """Rows of a matrix K; its products are off by ``errors`` at most, and its diagonal by ``of_diagonal``."""
 
     real, errors, of_diagonal = np.float64, 0.0, 0.0
 
@@ -311,6 +313,9 @@ def test_the_slack_of_a_radius_is_its_rounding_or_the_violation():
     b = np.full(9, 1 / 3)
     ball = soft_ball.certified(qp, b, 3.0, Outcome(None, "", 0, 0.0))
     assert ball.slack == pytest.approx(ball.distance2.max() - ball.distance2.min())
+    b = np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.5, 0.25, 0.25])  # those at 1 cannot rise, those at 0 cannot fall
+    ends = soft_ball.certified(qp, b, 4.0, Outcome(None, "", 0, 0.0))
+    assert ends.slack == pytest.approx(ends.distance2[b < 1].max() - ends.distance2[b > 0].min())
     even = soft_ball.ball_program(Gram(K=np.array([[3.0, 1.0], [1.0, 5.0]])), np.ones(2), 1.0, None)[0]
     rounding = soft_ball.certified(even, np.full(2, 0.5), 1.0, Outcome(None, "", 0, 0.0)).slack
     assert rounding == pytest.approx(128 * U * (5 + 2 * 3 + 2.5), rel=1e-9, abs=0)

@@ -245,6 +245,17 @@ def test_the_default_rate_is_that_of_the_mean_squares(shape, monkeypatch):
     assert linear.default_rate(problem, rows).intercept == pytest.approx(ends)
 
 
+def test_of_many_rows_10_000_give_the_default_rate():
+    class Asked(SimpleNamespace):
+        def __getitem__(self, rows):
+            self.rows = rows
+            return np.ones((len(rows), 2))
+
+    rows, n = Asked(), 10_001
+    linear.default_rate(LinearProblem(rows, np.ones(n), np.ones(n)), np.arange(n))
+    assert (len(rows.rows), rows.rows[0], rows.rows[-1]) == (10_000, 0, n - 1)
+
+
 def test_rates_of_schedules():
     problem, default = LinearProblem(X, Y, C), Rate(0.5, 0.25, 7.0)
     cases = {("constant", None, 3.0): (0.5, 0.0), ("pegasos", 2.0, None): (2.0, 2 / 6.5),

@@ -173,7 +173,7 @@ def test_the_scale_is_that_of_the_ridge_with_the_narrowest_intervals(rows, best)
 def test_a_constant_scale_is_no_better_than_none():
     ridges = Ridges(SIZE, {part: np.full(5, 2.0) for part in (1.0, 10.0, 100.0)})
     coef, scale, least = intervals.local_scale(ridges, SIZE, FIT, 1.0, WEIGHT, np.arange(5))
-    assert (coef.tolist(), least) == ([0.0], 1.0)
+    assert (coef.tolist(), scale.tolist(), least) == ([0.0], [1.0] * 5, 1.0)
 
 
 def test_without_errors_the_scale_is_1():

@@ -54,8 +54,11 @@ def test_a_bound_is_that_of_weights_whose_sum_is_at_most_1(v, share):
         share * v * 3.0 - (share * v * 2.0 + share * v * 0.25) ** 2 / 2)
 
 
-def test_the_least_of_the_model_is_where_the_bound_is():
+def test_the_least_of_the_model_is_where_the_bound_is(monkeypatch):
+    asked = []
+    monkeypatch.setattr(certified, "simplex_minimiser", lambda B, a: asked.append(B) or np.ones(1))
     value, beta = pool_of((1.0, 2.0)).bound(0.75)
+    assert asked[0] * 1.5**0.5 == pytest.approx(np.array([[2.0, 0, 0, 0, 0]]))  # half its square is what it costs
     assert value == pytest.approx(1 - 4 / 3)
     assert beta == pytest.approx([2 / 1.5, 0, 0, 0, 0])
 
@@ -75,6 +78,10 @@ def test_of_too_many_planes_the_one_unused_for_longest_goes(monkeypatch):
     assert pool.tilt.tolist() == [0.1, 0.2, 0.3, 0.5]
     assert pool.age.tolist() == [0, 2, 0, 0]
     assert len(pool) == 4
+
+
+def test_200_planes_are_kept():
+    assert len(pool_of(*[(float(k), 1.0) for k in range(201)])) == 200
 
 
 # the climb
@@ -171,7 +178,7 @@ class Visited:
 
 def test_a_start_is_evaluated_on_finer_grids_and_with_both_rounded_hinges():
     one = Visited(fine=2)
-    assert len(list(certified.certify(one, np.zeros(5)))) == 5
+    assert [type(step) for step in certified.certify(one, np.zeros(5))] == [Step] * 5
     assert [width for _, width in one.visits] == [0.0, 0.0, 0.0, 0.05, 0.01]
     smooth = Visited(loss="logistic")
     assert len(list(certified.certify(smooth, np.zeros(5)))) == 1
@@ -218,8 +225,7 @@ def test_polishing_ends_at_the_border_too(monkeypatch):
 def test_bundle_steps_are_the_least_of_the_model_and_before_it():
     one = Visited(fine=1)
     steps = certified.bundle(one)
-    for _ in range(5):
-        next(steps)
+    assert [type(next(steps)) for _ in range(5)] == [Step] * 5
     before = [1.6, 1.0, 1.0, 1.0, 1.0]
     points = [point for point, _ in one.visits]
     assert points == [pytest.approx(at) for at in (np.ones(5), before, one.model, before, one.model)]
@@ -229,9 +235,10 @@ def test_bundle_steps_are_the_least_of_the_model_and_before_it():
 def test_solvers_are_parts_of_the_climb(monkeypatch):
     for name in ("certify", "polish", "bundle"):
         monkeypatch.setattr(certified, name, lambda *parts, name=name: iter([name]))
-    said = {solver: list(certified.certified_steps(None, None, solver)) for solver in ("auto", "sample", "lbfgs", "other")}
+    solvers = ("auto", "sample", "lbfgs", "bundle")
+    said = {solver: list(certified.certified_steps(None, None, solver)) for solver in solvers}
     assert said == {"auto": ["certify", "polish", "bundle"], "sample": ["certify"], "lbfgs": ["certify", "polish"],
-                    "other": ["certify", "bundle"]}
+                    "bundle": ["certify", "bundle"]}
 
 
 # the published algorithm
@@ -262,12 +269,14 @@ def test_the_average_of_the_iterates_stops_by_theorem_1():
     one = climb(seen(b=0.5, lower=0.5), alpha=0.5)
     steps = paper.averaged_descent(one, "section")
     found = [next(steps) for _ in range(2)]
-    points = [asked[0][0] for asked in one.oracle.asked]
     first = 0.5 / (0.5 * 5**0.5)
-    assert points == pytest.approx([0.0, 0.0, first, first / 2])
+    second = first - (first - 0.5) / (0.5 * 10**0.5)
     gaps = [8 * 5**1.5 / (0.5 * (0.5 + 0.5 * (first / 2 * t) ** 2) * np.sqrt(t + 1)) for t in (0, 1)]
     assert [step.gap for step in found] == pytest.approx(gaps)
-    assert [step.objective for step in found] == [state.best.high for state in (one, one)]
+    assert [step.objective for step in found] == [one.best.high] * 2
+    next(steps)
+    points = [asked[0][0] for asked in one.oracle.asked]
+    assert points == pytest.approx([0.0, 0.0, first, first / 2, second, (first + second) / 3])
     none = paper.averaged_descent(climb(seen(lower=0.0)), "section")
     assert next(none).gap == np.inf
     below = paper.averaged_descent(climb(seen(lower=-1.0)), "section")
@@ -286,6 +295,7 @@ class Drawn:
         self.weight = np.arange(1.0, len(y) + 1)
 
     def sample(self, most, rng):
+        self.most = most
         return self.X, self.y, self.weight
 
 
@@ -298,7 +308,8 @@ def test_a_sample_starts_at_the_optimum_of_its_rows():
     assert 2 * alpha * beta == pytest.approx((share * oracle.y / (1 + np.exp(margins))) @ oracle.X, rel=1e-3)
     squared = solve.sample_start(oracle, SimpleNamespace(n_samples=6, loss="squared_hinge"), alpha, rng)
     margins = oracle.y * (oracle.X @ squared)
-    assert 2 * alpha * squared == pytest.approx((share * oracle.y * 2 * np.maximum(0, 1 - margins)) @ oracle.X, rel=0.01)
+    slopes = share * oracle.y * 2 * np.maximum(0, 1 - margins)
+    assert 2 * alpha * squared == pytest.approx(slopes @ oracle.X, rel=0.01)
     only = solve.sample_start(Drawn([1, 1, 1]), SimpleNamespace(n_samples=3, loss="hinge"), alpha, rng)
     assert only.tolist() == [0.0, 0.0]
 
@@ -324,6 +335,7 @@ def test_scores_to_calibrate_by():
     assert held.weight == pytest.approx(5 * w)
     assert spread == pytest.approx(np.sqrt(w @ (oracle.X - w @ oracle.X) ** 2))
     assert held.codes.tolist() == [1, 0, 0, 1, 0]
+    assert oracle.most == 10_000
     assert held.n_classes == 2
 
 
