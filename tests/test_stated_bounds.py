@@ -55,7 +55,7 @@ def test_what_is_left_of_a_vector_is_its_way_to_a_ball_a_few_roundings_smaller(n
 def test_no_point_of_a_ball_is_nearer(norm):
     """The nearest point g is the one for which v - g is largest, over the ball, at g."""
     rng = np.random.default_rng(0)
-    for radius in (0.1, 0.5, 1.0, 2.0, None) * 12:
+    for radius in (0.0, 0.1, 0.5, 1.0, 2.0, None) * 12:
         v = rng.normal(size=5) * (rng.random(5) < 0.7)
         radius = float(np.linalg.norm(v, PRIMAL[norm])) if radius is None else radius
         g = attacked.nearest_in_ball(v, radius, norm)
@@ -120,8 +120,9 @@ MOVES = [BallMoves(0.5, "linf"), BallMoves(np.array([0.5, 0.25, 0.0]), "linf"), 
 
 @pytest.mark.parametrize("moves", MOVES, ids=["cube", "sides", "ball", "diamond", "box", "one class"])
 @pytest.mark.parametrize("s", [0.0, 2.0**-8, -(2.0**-8)])
-def test_bounds_against_moves_are_the_objectives_and_the_fall(moves, s):
-    b, a = 0.25, np.array([0.5, 0.75, 0.75, 0.5 + s])
+@pytest.mark.parametrize("a", [(0.5, 0.75, 0.75, 0.5), (1.75, 0.0, 1.0, 2.75)], ids=["inside", "near"])
+def test_bounds_against_moves_are_the_objectives_and_the_fall(moves, s, a):
+    b, a = 0.25, np.array(a) + [0.0, 0.0, 0.0, s]
     kept, rest = moves.shrunk(Y), moves.rest(W, Y).v
     losses = np.maximum(0, 1 - (Y * (kept * (X @ W) + b) + rest))
     primal = W @ W / 2 + C @ losses

@@ -220,6 +220,15 @@ def test_a_dual_falls_by_its_slope_where_a_sum_is_moved(squared, shape):
         assert problem._fall(problem.X, a, v) == (0 if s == 0 else pytest.approx(expected, rel=1e-12))
 
 
+def test_the_bound_of_the_optimum_is_the_dual_less_its_fall():
+    a = np.array([0.5, 0.75, 0.25, 0.5 + 2.0**-8])
+    problem = LinearProblem(X, Y, C)
+    v = (X - X.mean(axis=0)).T @ (Y * a)
+    fall = problem._fall(X - X.mean(axis=0), a, Near(v))
+    assert problem.proven(np.zeros(2), 0.0, a)[1] == pytest.approx(a.sum() - v @ v / 2 - fall, rel=1e-13)
+    assert linear.Plane(np.zeros(2), 0.0).dual == -np.inf
+
+
 def test_the_best_rate_is_the_one_under_which_the_bound_falls_fastest():
     assert linear.best_rate(0.5, 3.0, 2.0) == Rate(0.5 * 2 / 6, 0.25 * 2 / 12)
     capped = linear.best_rate(0.5, 3.0, 100.0)
