@@ -103,6 +103,13 @@ def test_each_group_has_the_ends_of_its_own_rows():
         interval(few, values[:1], 0.8, (of, new[:1]))
 
 
+@pytest.mark.parametrize("coverage", [0.0, 1.0, 1.5])
+def test_a_coverage_is_a_share_of_each_group_too(coverage):
+    held = held_of(np.zeros(30, int), np.ones(30), columns=2)
+    with pytest.raises(ValueError, match="coverage"):
+        interval(held, np.zeros((1, 2)), coverage, (["a"] * 30, ["a"]))
+
+
 def test_folds_are_ten_of_one_size():
     """So that each fit has nine tenths of the rows."""
     fold = intervals.folds_of(40, None, INTERVALS.folds)
@@ -233,6 +240,7 @@ def test_a_machine_carries_its_scale_on_some_of_its_centres(rows, monkeypatch):
     missed = np.arange(6.0)
     held = intervals.jackknife(expansion, rows, missed, np.ones(6), 0.3)
     assert asked["fit"].loo is missed
+    assert asked["fit"].coef.shape == (1 if rows is None else 3,)
     assert not asked["by_folds"]
     scale = held.coef[:, 1]
     assert held.coef[:, 0].tolist() == [1.0] * 301
