@@ -17,7 +17,7 @@ from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Laplacian, Linear
 
 U = float(np.finfo(np.float64).eps) / 2
 SINGLE = float(np.finfo(np.float32).eps) / 2
-TINY = float(np.finfo(np.float64).tiny)
+TINY = 1e-300  # what a product may lose below the range of float64, where values may be flushed to 0 too
 
 
 def is_near(near, v, e):
