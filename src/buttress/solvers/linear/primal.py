@@ -59,10 +59,8 @@ class LinearProblem:
         """Return multipliers a moved into their box and, with a free b, onto sum a_i y_i = 0."""
         a = np.maximum(a, 0) if self.squared else np.clip(a, 0, self.bound)
         if self.intercept:
-            positive = self.y > 0
-            plus = float(a[positive].sum())
-            minus = float(a[~positive].sum())
-            heavy = positive if plus > minus else ~positive
+            plus, minus = (float(a[own].sum()) for own in (self.y > 0, self.y < 0))
+            heavy = self.y > 0 if plus > minus else self.y < 0
             a = np.where(heavy, a * (min(plus, minus) / max(plus, minus, TINY)), a)
         return np.asarray(a)
 
