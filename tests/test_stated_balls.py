@@ -177,9 +177,11 @@ def test_the_slack_of_a_radius_is_its_rounding_or_the_violation():
     b = np.full(9, 1 / 3)
     ball = soft_ball.certified(qp, b, 3.0, Outcome(None, "", 0, 0.0))
     assert ball.slack == pytest.approx(ball.distance2.max() - ball.distance2.min())
-    b = np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.5, 0.25, 0.25])  # those at 1 cannot rise, those at 0 cannot fall
-    ends = soft_ball.certified(qp, b, 4.0, Outcome(None, "", 0, 0.0))
+    b = np.array([0.0, *[0.5] * 7, 1.0])  # the farthest row cannot rise, the nearest one cannot fall
+    qp = soft_ball.ball_program(Gram(K=np.diag([*range(1, 9), 20.0])), np.ones(9), 4.5, None)[0]
+    ends = soft_ball.certified(qp, b, 4.5, Outcome(None, "", 0, 0.0))
     assert ends.slack == pytest.approx(ends.distance2[b < 1].max() - ends.distance2[b > 0].min())
+    assert ends.slack < np.ptp(ends.distance2) / 2
     even = soft_ball.ball_program(Gram(K=np.array([[3.0, 1.0], [1.0, 5.0]])), np.ones(2), 1.0, None)[0]
     rounding = soft_ball.certified(even, np.full(2, 0.5), 1.0, Outcome(None, "", 0, 0.0)).slack
     assert rounding == pytest.approx(128 * U * (5 + 2 * 3 + 2.5), rel=1e-9, abs=0)
