@@ -174,7 +174,7 @@ def test_bounds_of_hyperplanes_hold_in_fractions():
     ("SLACK * (abs(excess) * slope + 0.5", "SLACK * (0.5"),
     (" + 0.5 * excess**2 * bend", ""),
     ("slope = float(np.abs(self.margin).max()) + float", "slope = float"),
-    ("float(max(abs(along.high[0]), abs(along.low[0])))", "0.0"),
+    ("float(np.abs([along.high, along.low]).max())", "0.0"),
     ("float(primal.high), float(dual.low) -", "float(primal.v), float(dual.low) -"),
     ("float(dual.low) -", "float(dual.v) -"),
 ])

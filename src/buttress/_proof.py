@@ -16,7 +16,7 @@ from buttress._types import Array, DenseOrSparse, is_csr
 U = 2.0**-53  # one rounding of float64
 SLACK = 1.01  # bounds of errors are multiplied by this, for their own rounding and for products of errors
 UNDERFLOW = 1e-300  # what a product may lose below the range of float64
-HALVES = 2.0**27 + 1  # what splits a float64 into two whose products have no rounding
+HALVES = 134217729.0  # 2^27 + 1, which splits a float64 into two whose products have no rounding
 CHUNK = 4096  # rows of a matrix whose absolute values are held at a time
 
 PROOF = Attribute(

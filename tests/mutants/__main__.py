@@ -35,12 +35,16 @@ ROOMS = {  # what promises something, and the tests of it
               "src/buttress/solvers/linear/attacked_bounds.py"],
              ["tests/test_proven_gaps.py", "tests/test_gap.py", "tests/test_smo.py", "tests/test_svm.py",
               "tests/test_svm_regressor.py", "tests/test_outlier.py", "tests/test_chunks.py", "tests/test_linear.py",
-              "tests/test_adversarial_linear.py", "tests/test_proven_terms.py", "tests/test_penalised.py"]),
+              "tests/test_adversarial_linear.py", "tests/test_proven_terms.py", "tests/test_penalised.py",
+              "tests/test_allowances.py", "tests/test_stated_gaps.py", "tests/test_stated_bounds.py",
+              "tests/test_stated_balls.py"]),
     "intervals": (["src/buttress/relational/optimum/*.py", "src/buttress/certainty/intervals.py"],
                   ["tests/relational/test_fit.py", "tests/relational/test_oracle.py",
-                   "tests/relational/test_counting_error.py", "tests/test_intervals.py", "tests/test_certainty.py"]),
+                   "tests/relational/test_counting_error.py", "tests/relational/test_stated_optimum.py",
+                   "tests/test_intervals.py", "tests/test_certainty.py", "tests/test_stated_intervals.py"]),
     "verdicts": (["src/buttress/audit/verdict.py", "src/buttress/audit/conclude.py"],
-                 ["tests/test_audit.py", "tests/test_audit_report.py", "tests/test_findings.py"]),
+                 ["tests/test_audit.py", "tests/test_audit_report.py", "tests/test_findings.py",
+                  "tests/test_stated_verdicts.py"]),
 }
 
 

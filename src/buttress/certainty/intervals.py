@@ -185,7 +185,7 @@ def _width(size: Array, scale: Array, weight: Array) -> float:
     """Return half the mean width of intervals with this scale."""
     order = np.argsort(size / scale)
     reach = np.cumsum(weight[order])
-    k = min(int(np.searchsorted(reach, INTERVALS.judged_at * reach[-1])), len(size) - 1)
+    k = int(np.searchsorted(reach, INTERVALS.judged_at * reach[-1]))
     return float(size[order[k]] / scale[order[k]] * (weight @ scale) / reach[-1])
 
 
@@ -241,7 +241,7 @@ def farthest(centre: Array, scale: float, distance: Array, start: Rows, last: Ro
     for k in range(last.size):
         if last[k] >= start[k]:
             reached = centre[k] + scale * distance[last[k]]
-            if best < 0 or reached > end:
+            if reached > end:
                 best = k
                 end = reached
     return best, end

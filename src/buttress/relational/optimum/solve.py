@@ -36,13 +36,13 @@ def sample_start(oracle: MarginOracle, model: Parameters, alpha: float, rng: Ran
         return np.zeros(X.shape[1])
     C = 1 / (2 * alpha * weight.sum())
     if model.loss == "logistic":
-        fitted: Any = LogisticRegression(C=C, fit_intercept=False, tol=1e-6, max_iter=500)
+        fitted: Any = LogisticRegression(C=C, fit_intercept=False, tol=1e-6, max_iter=1000)
     else:
         fitted = LinearSVC(loss=model.loss, C=C, fit_intercept=False, tol=1e-3, max_iter=100,
                            random_state=int(rng.randint(2**31)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the certified solver only starts there
-        return fitted.fit(X, y, sample_weight=weight).coef_[0]
+        return fitted.fit(X, y, sample_weight=weight).coef_.ravel()
 
 
 def check_same_rows(oracle: MarginOracle, plan: Plan) -> None:

@@ -75,7 +75,7 @@ class BoxMoves:
 
     def square(self, v: Near, a: Array, y: Array, centre: Array) -> Near:
         low, high = self._ends(centre)
-        positive, negative = Near(a[y > 0]).sum(), Near(a[y < 0]).sum() * float(self.both)
+        positive, negative = (Near(a[own]).sum() for own in (y > 0, (y < 0) & self.both))
         up = v + low * positive + high * negative * -1.0
         down = v * -1.0 + high * positive * -1.0 + low * negative
         return sum(((part.each(plus) * part.each(plus)).sum() for part in (up, down)), Near(0.0))

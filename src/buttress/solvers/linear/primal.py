@@ -59,8 +59,7 @@ class LinearProblem:
         """Return multipliers a moved into their box and, with a free b, onto sum a_i y_i = 0."""
         a = np.maximum(a, 0) if self.squared else np.clip(a, 0, self.bound)
         if self.intercept:
-            plus = float(a[self.y > 0].sum())
-            minus = float(a[self.y < 0].sum())
+            plus, minus = (float(a[own].sum()) for own in (self.y > 0, self.y < 0))
             heavy = self.y > 0 if plus > minus else self.y < 0
             a = np.where(heavy, a * (min(plus, minus) / max(plus, minus, TINY)), a)
         return np.asarray(a)
@@ -113,7 +112,7 @@ class LinearProblem:
         size = float(row.multiply(row).sum() if is_csr(row) else (row**2).sum())
         bend = size + (0.5 / self.bound[j] if self.squared else 0.0)
         along = products(row, v)
-        slope = float(np.abs(self.margin).max()) + float(max(abs(along.high[0]), abs(along.low[0])))
+        slope = float(np.abs(self.margin).max()) + float(np.abs([along.high, along.low]).max())
         slope += 0.5 * a[j] / self.bound[j] if self.squared else 0.0
         return SLACK * (abs(excess) * slope + 0.5 * excess**2 * bend)
 

@@ -18,10 +18,10 @@ ends of what r_i may be. A row at its bound, or without coefficient, whose resid
 nothing, however wrong it is: 1/2 b'f has cancelled. These are the terms of the bound, u = 2^-53:
 
     e_i = E_i + 4 u (|p_i| + |f_i| + |b0|)       E_i: entries and sums of f (``gram/rounding.py``); p - f - b0
-    16 u sum_i (hi_i - lo_i) (|r_i| + e_i + l1_i) and the share n u of the sum: its evaluation
+    16 u sum_i (hi_i - lo_i) (|r_i| + e_i + l1_i) and the share 2 n u of the sum: its evaluation
     |b0 s| + off                                 s: moved to one b_j that has room for it, the dual falls by
                                                  off = |s| (|p_j - f_j| + E_j + l1_j) + 1/2 s^2 |K_jj| at most
-    (n + 4) u (|p|'|b| + l1'|b| + 1/2 |b|'|f|) + 1/2 |b|'E   of the dual: its sums, and those of f
+    (n + 4) u (|p|'|b| + l1'|b| + |b|'|f|) + 1/2 |b|'E       of the dual: its sums, and those of f
 
 The program is that of the numbers that are stored: bounds such as C_i, once rounded, count as they are.
 """
