@@ -28,7 +28,7 @@ from buttress.certificates.forests import OfTrees
 from buttress.certificates.leads import Leads, Rival
 from buttress.certificates.norm_bound import NoCertificateError
 from buttress.certificates.pipelines import in_single, read_steps
-from buttress.certificates.radius import CLOSE
+from buttress.certificates.radius import CLOSE, OUTWARD
 from buttress.certificates.swapped import Prover, proven_under
 from buttress.certificates.training.conclusions import TrainingConclusions, training_conclusions
 from buttress.certificates.training.flips import TrainingFlips, training_flips
@@ -132,7 +132,7 @@ def certified_radius(
     boxed, dense = _boxed(model, X, effort)
     if boxed is not None:
         wanted = ("linf",) if isinstance(boxed, OfTrees) else wanted
-        columns = np.ones((1, dense.shape[1])) if scale is None else check_columns("scale", scale, dense.shape[1])
+        columns = _units("scale", scale, dense)
         held = _whole_box(bounds, dense)
         each = {name: boxed.radius(dense, columns, name, held) if name in wanted else np.zeros(len(dense))
                 for name in NORMS}
@@ -205,12 +205,18 @@ def certified_within(
     scale, eps = (eps, 1.0) if np.ndim(eps) == 2 else (None, eps)  # type: ignore[arg-type]
     if boxed is not None:
         check_option("norm", norm, (*NORMS, "l1"))
-        columns = np.ones((1, rows.shape[1])) if scale is None else check_columns("eps", scale, rows.shape[1])
+        columns = _units("eps", scale, rows)
         return boxed.within(rows, _radii(eps, rows)[:, None] * columns, norm, _whole_box(bounds, rows))
     leads, data, box = _posed(model, X, bounds, scale)
     norm = check_option("norm", norm, (*NORMS, "l1"))
     norm = "l2" if norm == "l1" and not leads.linear else norm
     return _proven(leads, data, norm, box, _radii(eps, data), effort)
+
+
+def _units(name: str, given: ArrayLike | None, X: Array) -> Array:
+    """Return the units of the columns of X, (1, d): 1 where none are given."""
+    width = X.shape[1]
+    return np.ones((1, width)) if given is None else check_columns(name, given, width)
 
 
 def _radii(eps: ArrayLike | None, X: Array) -> Array:
@@ -331,7 +337,7 @@ def _boxed(model: Scorable, X: MatrixLike, effort: int) -> tuple[OfTrees | Chain
     real = "float32" if given.dtype == np.float32 or in_single(classifier) else "float64"
 
     def machine(score: ScoreFunction, centre: Array, low: Array, high: Array) -> NDArray[np.bool_]:
-        half = np.maximum(high - centre, centre - low).max(axis=0, keepdims=True) * (1 + 1e-12)
+        half = np.maximum(high - centre, centre - low).max(axis=0, keepdims=True) * OUTWARD
         leads = _leads(score, half, centre.shape[1], real)
         return _proven(leads, centre, "linf", (low, high), np.ones(len(centre)), effort)
 

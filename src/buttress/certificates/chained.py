@@ -8,13 +8,13 @@ from buttress._checks import Array
 from buttress._types import Mask, Rows
 from buttress.certificates.enclosures import Enclosure, affine, around
 from buttress.certificates.pipelines import Steps
-from buttress.certificates.radius import largest_that_holds
+from buttress.certificates.radius import OUTWARD, largest_that_holds
 from buttress.certificates.swapped import Prover
 from buttress.expansion import winners
 from buttress.scores import ScoreFunction
 
 BLOCK = 64  # rows that are bounded at a time
-FIRST = 1e-6  # of the size of the rows: the radius that is tried first
+FIRST = 1e-6  # the radius that is tried first
 SHARP = 1e-7  # share by which a radius may fall short
 TIE = 32  # units of rounding between two probabilities that are told apart
 
@@ -53,11 +53,11 @@ class Chained:
         """Return radii (n,) in multiples of ``scale`` (1, d) within which rows are proven, never inf."""
 
         def holds(rows: Rows, radius: Array) -> Mask:
-            reach = radius[:, None] * scale * (1 + 1e-12)
+            reach = radius[:, None] * scale * OUTWARD
             return self.within(X[rows], reach, norm, (box[0][rows], box[1][rows]))
 
-        first = np.full(len(X), FIRST * (1 + float(np.abs(X).max(initial=0.0))))
-        return largest_that_holds(holds, np.zeros(len(X)), first, np.full(len(X), np.inf), SHARP)
+        start, limit = np.zeros(len(X)), np.full(len(X), np.inf)
+        return largest_that_holds(holds, start, np.full(len(X), FIRST), limit, SHARP)
 
     def _enclosed(self, X: Array, reach: Array, norm: str, box: tuple[Array, Array]) -> Enclosure:
         return around(X, *box, reach, "linf" if norm == "linf" else "l2", self.unit)

@@ -13,8 +13,9 @@ from scipy.special import expit
 
 from buttress._checks import Array
 from buttress._types import Rows
+from buttress.certificates.region import UNIT, sum_error
 
-UNDERFLOW = 1e-290
+UNDERFLOW = float(np.finfo(float).tiny) / UNIT  # more than what is lost of numbers below the range
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Enclosure:
         """How far the values can be from the centre, (n, w)."""
         own, others = self.moves[:, : self.own], self.moves[:, self.own :]
         reach = np.linalg.norm(own, axis=1) if self.norm == "l2" else np.abs(own).sum(axis=1)
-        far: Array = (reach + np.abs(others).sum(axis=1) + self.slack) * (1 + 4 * self.moves.shape[1] * self.unit)
+        far: Array = (reach + np.abs(others).sum(axis=1) + self.slack) * (1 + sum_error(self.moves.shape[1], self.unit))
         return far + UNDERFLOW
 
     @property
@@ -51,7 +52,7 @@ class Enclosure:
 
     def ends(self) -> tuple[Array, Array]:
         """Return lower and upper bounds (n, w) of the values."""
-        far = self.radius + 2 * self.unit * self.size
+        far = self.radius + self.unit * self.size
         return self.centre - far, self.centre + far
 
     def with_parts(self, centre: Array, moves: Array, slack: Array) -> "Enclosure":
@@ -73,46 +74,43 @@ def around(X: Array, low: Array, high: Array, reach: Array, norm: str, unit: flo
     d = X.shape[1]
     moves = np.zeros((len(X), d, d))
     moves[:, np.arange(d), np.arange(d)] = half
-    slack = np.where(half > 0, 4 * np.finfo(float).eps * (np.abs(centre) + half), 0.0)
+    slack = np.where(half > 0, sum_error(0) * (np.abs(centre) + half), 0.0)
     return Enclosure(centre, moves, slack, d, norm, unit)
 
 
 def affine(z: Enclosure, A: Array, b: Array | float = 0.0, shift: Array | float = 0.0) -> Enclosure:
     """Return (z - shift) A + b, A (w, v) given exactly, in whatever order the model sums it."""
     size = np.abs(A)
-    lost = 4 * (z.moves.shape[1] + len(A) + 8) * z.unit * ((z.size + np.abs(shift)) @ size + np.abs(b))
+    lost = 2 * sum_error(len(A), z.unit) * ((z.size + np.abs(shift)) @ size + np.abs(b))
     return z.with_parts((z.centre - shift) @ A + b, z.moves @ A, z.slack @ size + lost + UNDERFLOW)
 
 
 def scaled(z: Enclosure, a: Array | float, b: Array | float = 0.0, shift: Array | float = 0.0) -> Enclosure:
     """Return (z - shift) a + b column by column, a known up to a rounding."""
-    lost = 16 * z.unit * ((z.size + np.abs(shift)) * np.abs(a) + np.abs(b))
-    slack = z.slack * np.abs(a) * (1 + 8 * z.unit) + lost
-    moved = z.moves.any(axis=1) | (z.slack > 0)
-    return z.with_parts((z.centre - shift) * a + b, z.moves * a, np.where(moved, slack, lost) + UNDERFLOW)
+    lost = sum_error(0, z.unit) * ((z.size + np.abs(shift)) * np.abs(a) + np.abs(b))
+    slack = z.slack * np.abs(a) * (1 + sum_error(0, z.unit)) + lost + UNDERFLOW
+    return z.with_parts((z.centre - shift) * a + b, z.moves * a, slack)
 
 
 def product(one: Enclosure, other: Enclosure) -> Enclosure:
     """Return the product of values, each linear in the moves up to what is quadratic in them."""
     moves = one.centre[:, None] * other.moves + other.centre[:, None] * one.moves
     linear = np.abs(one.centre) * other.slack + np.abs(other.centre) * one.slack
-    lost = 4 * (one.moves.shape[1] + 8) * one.unit * one.size * other.size
-    slack = (linear + one.radius * other.radius) * (1 + 8 * one.unit) + lost + UNDERFLOW
+    lost = sum_error(0, one.unit) * one.size * other.size
+    slack = (linear + one.radius * other.radius) * (1 + sum_error(0, one.unit)) + lost + UNDERFLOW
     return one.with_parts(one.centre * other.centre, moves, slack)
 
 
 def _relu(low: Array, high: Array) -> tuple[Array, Array, Array]:
-    slope = np.where(low >= 0, 1.0, np.where(high <= 0, 0.0, high / np.where(high > low, high - low, 1.0)))
-    slope = np.clip(slope, 0.0, 1.0)
-    over = np.where(low >= 0, 0.0, np.maximum(-slope * low, (1 - slope) * np.maximum(high, 0.0)))
-    return slope, np.zeros_like(low), np.where(high <= 0, 0.0, over)
+    slope = np.clip(high / (high - low), 0.0, 1.0)
+    return slope, np.zeros_like(low), np.maximum(-slope * low, 0.0)  # the same at both ends
 
 
 def _rising(value: Callable[[Array], Array], slope_of: Callable[[Array], Array]) -> Callable[..., tuple[Array, ...]]:
     """Return the lines of an S-shaped function: less the smaller of its slopes at the ends it rises between them."""
 
     def lines(low: Array, high: Array) -> tuple[Array, Array, Array]:
-        slope = np.maximum(np.minimum(slope_of(value(low)), slope_of(value(high))) - 1e-14, 0.0)
+        slope = np.maximum(np.minimum(slope_of(value(low)), slope_of(value(high))) - sum_error(0), 0.0)
         return slope, value(low) - slope * low, value(high) - slope * high
 
     return lines
@@ -132,7 +130,7 @@ def activated(z: Enclosure, name: str) -> Enclosure:
         return z
     low, high = z.ends()
     slope, least, most = LINES[name](low, high)
-    lost = 16 * z.unit * (1 + slope * z.size + np.abs(least) + np.abs(most))
+    lost = sum_error(0, z.unit) * (1 + slope * z.size + np.abs(least) + np.abs(most))
     lost = np.where((name == "relu") & (high <= 0), 0.0, lost)
     width = z.centre.shape[1]
     own = np.zeros((len(low), width, width))

@@ -10,12 +10,11 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress._types import Mask, Rows
-from buttress.certificates.radius import largest_that_holds
+from buttress.certificates.radius import OUTWARD, largest_that_holds
 from buttress.certificates.swapped import Prover
 from buttress.expansion import winners
 from buttress.trees import Forest
 
-OUTWARD = 1 + 4 * float(np.finfo(float).eps)  # covers the rounding of radius times scale
 RADII = 40  # that are tried, about: doublings up to one beyond which no box reaches more leaves, then halvings
 SHARP = 1e-9  # share by which a radius may fall short
 
@@ -71,7 +70,6 @@ class OfTrees:
 
 def _beyond(forest: Forest, X: Array, scale: Array) -> Array:
     """Return radii (n,) whose boxes hold all thresholds of the columns that move."""
-    thresholds = [np.abs(tree.threshold[np.isfinite(tree.threshold)]) for tree in forest.trees]
-    places = np.concatenate([np.zeros(1), *thresholds])
+    farthest = max(float(np.abs(tree.threshold[np.isfinite(tree.threshold)]).max(initial=0.0)) for tree in forest.trees)
     least = float(scale[scale > 0].min(initial=1.0))
-    return np.full(len(X), 2 * (float(np.abs(X).max()) + float(places.max()) + 1) / least)
+    return np.full(len(X), 2 * (float(np.abs(X).max()) + farthest + 1) / least)

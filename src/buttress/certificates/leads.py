@@ -18,8 +18,8 @@ from buttress.certificates.norm_bound import (
     summands,
 )
 from buttress.certificates.radius import largest_by_norm, largest_that_holds
-from buttress.certificates.region import Attacker
-from buttress.certificates.relaxation import Lead, can_relax, relaxed
+from buttress.certificates.region import Attacker, sum_error
+from buttress.certificates.relaxation import TINY, Lead, can_relax, relaxed
 from buttress.certificates.second_order import SecondOrder, second_order
 from buttress.expansion import KernelExpansion, Scores, winners
 from buttress.kernels import RBF, Kernel, Polynomial
@@ -54,7 +54,7 @@ class Leads:
         score = replace(score, expansion=in_double(score.expansion))
         self.score, expansion = score, score.expansion
         signed = np.broadcast_to(np.asarray(score.scale, dtype=np.float64), width)
-        self.scale = np.abs(signed) if columns is None else np.abs(signed) * columns[0]
+        self.scale = np.abs(signed) if columns is None else np.abs(signed) * columns.reshape(width)
         origin = np.abs(np.broadcast_to(score.origin, width) * signed)
         self.rounding = Rounding(float(np.finfo(real).eps), origin)
         sizes = np.abs(expansion.coef) if score.sizes is None else score.sizes
@@ -93,7 +93,7 @@ class Leads:
             lead.bias = lead.bias - 2 * share * size
         g = lead.gradient(Z) * self.scale
         steep = {"l2": np.linalg.norm(g, axis=1), "linf": np.abs(g).sum(axis=1)}
-        first = {norm: np.maximum(margin, 0) / np.maximum(size, 1e-300) for norm, size in steep.items()}
+        first = {norm: np.maximum(margin, 0) / np.maximum(size, TINY) for norm, size in steep.items()}
         return Rival(margin, falls, lead, second_order(lead, Z, self.scale), first)
 
     def attacker(self, X: Array, norm: str, box: tuple[Array, Array] | None) -> Attacker:
@@ -165,7 +165,7 @@ class Leads:
             outer = move / self.scale
             return float(np.linalg.norm(outer) if attacker.norm == "l2" else np.abs(outer).max())
 
-        first = float(rival.first[attacker.norm][one[0]])
+        first = rival.first[attacker.norm][one].item()
         return stretched(rival.lead[one], attacker[one], Z[one], start, first, most, measure)
 
     def proven(self, X: Array, rivals: list[Rival], attacker: Attacker, eps: Array, effort: int) -> NDArray[np.bool_]:
@@ -175,7 +175,7 @@ class Leads:
             one = np.array([row])
             found[row] = all(
                 rival.lead is not None and rival.margin[row] > 0
-                and (self.holds(rival, Z, attacker, one, eps[one])[0]
+                and (self.holds(rival, Z, attacker, one, eps[one]).all()
                      or prove(rival.lead[one], attacker[one].region(Z[one], eps[one]), effort).verdict
                      is Verdict.HOLDS)
                 for rival in rivals)
@@ -194,12 +194,14 @@ def in_double(expansion: Scores) -> Scores:
 class _Relaxing:
     """A kernel expansion in kernels whose values have lines below them.
 
-    ``gram`` (k, k) holds the products of the score functions that the second order needs, zeros where it needs none.
+    ``gram`` (k, k) holds the products of the score functions that the second order needs, zeros where it needs none;
+    ``hidden`` is what rounding may hide of the square of one whose coefficients' sizes sum to 1.
     """
 
     expansion: KernelExpansion
     kernels: list[tuple[Kernel, float]]
     gram: Array
+    hidden: float
 
     @classmethod
     def of(cls, expansion: KernelExpansion) -> "_Relaxing | None":
@@ -207,23 +209,22 @@ class _Relaxing:
         kernels = summands(expansion.kernel)
         if not kernels or not all(can_relax(kernel) for kernel, _ in kernels):
             return None
-        (kernel, share), coef = kernels[0], expansion.coef
-        gram = np.zeros((coef.shape[1], coef.shape[1]))
-        if len(kernels) == 1 and (type(kernel) is RBF or (type(kernel) is Polynomial and kernel.degree == 3)):
-            product = Polynomial(3, kernel.gamma**2) if isinstance(kernel, Polynomial) else kernel
-            values = KernelExpansion(product, expansion.centers, coef, np.zeros(coef.shape[1]))(expansion.centers)
-            gram = share**2 * coef.T @ values
-        return cls(expansion, kernels, gram)
+        coef, hidden = expansion.coef, 0.0
+        match kernels:
+            case [(RBF() as kernel, share)]:
+                product, hidden = kernel, share**2 * norm_doubt(kernel, expansion.centers)
+            case [(Polynomial(degree=3, gamma=gamma), share)]:
+                product = Polynomial(3, gamma**2)
+            case _:
+                return cls(expansion, kernels, np.zeros((coef.shape[1], coef.shape[1])), hidden)
+        values = replace(expansion, kernel=product, intercept=0 * expansion.intercept, linear=None)(expansion.centers)
+        return cls(expansion, kernels, share**2 * coef.T @ values, hidden)
 
     def lead(self, V: Array, rounding: Rounding) -> Lead:
         """Return the leads that the contrasts V (n, k) make of the scores."""
-        kernel, share = self.kernels[0]
-        square = np.einsum("ik,kl,il->i", V, self.gram, V)
-        if isinstance(kernel, RBF):
-            sizes = share * (np.abs(V) @ np.abs(self.expansion.coef).sum(axis=0))
-            square = square + sizes**2 * norm_doubt(kernel, self.expansion.centers)
         weights, sizes = V @ self.expansion.coef.T, np.abs(V) @ np.abs(self.expansion.coef.T)
-        bias = V @ self.expansion.intercept - 4 * rounding.unit * (np.abs(V) @ np.abs(self.expansion.intercept))
+        square = np.einsum("ik,kl,il->i", V, self.gram, V) + sizes.sum(axis=1) ** 2 * self.hidden
+        bias = V @ self.expansion.intercept - rounding.share(0) * (np.abs(V) @ np.abs(self.expansion.intercept))
         tilt = None if self.expansion.linear is None else V @ self.expansion.linear.T
         origin = float(np.linalg.norm(rounding.origin))
         return Lead(self.kernels, self.expansion.centers, weights, bias, square, origin, tilt, rounding.unit, sizes)
@@ -235,4 +236,4 @@ def _cover(Z: Array, attacker: Attacker) -> Array:
         return np.full(len(Z), np.inf)
     far = np.maximum(attacker.high - Z, Z - attacker.low) / attacker.scale
     cover: Array = np.linalg.norm(far, axis=1) if attacker.norm == "l2" else far.max(axis=1)
-    return cover * (1 + 1e-12)
+    return cover * (1 + sum_error(Z.shape[1]))

@@ -24,20 +24,35 @@ F(0) - F(s) at most, and F(0) - F(s + t) <= F(0) - F(s) + F(0) - F(t).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from buttress._checks import Array
+from buttress.certificates.region import sum_error
 from buttress.expansion import KernelExpansion, Scores
 from buttress.features import RandomExpansion
-from buttress.kernels import Combination, Kernel, Linear, Radial, squared_distances
+from buttress.kernels import (
+    RBF,
+    Cauchy,
+    Combination,
+    InverseMultiquadric,
+    Kernel,
+    Linear,
+    Log,
+    MultiscaleRBF,
+    Radial,
+    squared_distances,
+)
 
-OUTWARD = 1e-9  # share by which an eigenvalue or a peak is rounded up, so that the bound stays one
-UNDER_ROOT = 1e-15  # what rounding may hide under a root, in units of the kernel's largest value
-LEAST_TOP = 1e-3  # that value, at least
-STEEPEST_WITHIN = (-5, 5)  # powers of e of a kernel's own length between which it falls fastest
-STEEPEST_TOL = 1e-7
+OUTWARD = 1e-9  # share by which an eigenvalue is rounded up, so that the bound stays one
+# the distance s at which a kernel falls fastest: the only peak of s |F'(s^2)|
+STEEPEST: dict[type, Callable[[Any], float]] = {
+    RBF: lambda kernel: (2 * kernel.gamma) ** -0.5,
+    Cauchy: lambda kernel: (3 * kernel.gamma) ** -0.5,
+    InverseMultiquadric: lambda kernel: kernel.offset / 2**0.5,
+    Log: lambda kernel: kernel.gamma**-0.5,  # of degree 2: another has a cusp at 0
+}
 
 # (radius (n,), norm) -> by how much the leads (n,) can fall within it
 Fall = Callable[[Array, str], Array]
@@ -64,7 +79,7 @@ class Rounding:
 
     def share(self, count: int) -> float:
         """Return by which share of its terms' sizes a sum of ``count`` of them may be off."""
-        return self.unit * (count + 16)
+        return sum_error(count, self.unit)
 
     def squares(self, lengths: Array, width: int) -> Array:
         """Return by how much a squared distance may be off that is computed from these squared lengths."""
@@ -135,10 +150,10 @@ class WaveTerm:
         self.unit = expansion.features.amplitude / np.sqrt(expansion.features.size)
         blocks = range(len(expansion.coef))
         self.longest = max(float(np.linalg.norm(expansion.features.waves(b)[0], axis=0).max()) for b in blocks)
-        self.stretching = np.sqrt(_top_eigenvalue(self._spread(np.ones(expansion.coef.shape[:2]))))
+        self.stretching = np.sqrt(_top_eigenvalue(self._spread(np.ones(len(expansion.coef)))))
 
     def _spread(self, weights: Array) -> Array:
-        """Return W diag(weights) W' over all blocks of features, (d, d); weights is (blocks, m)."""
+        """Return W diag(weights) W' over all blocks of features, (d, d); weights is (blocks, m) or (blocks,)."""
         waves = (self.expansion.features.waves(block)[0] for block in range(len(weights)))
         total: Array = sum((W * w) @ W.T for W, w in zip(waves, weights, strict=True))
         return total
@@ -180,11 +195,10 @@ class Known:
 
 def norm_doubt(kernel: Radial, centers: Array) -> float:
     """Return what rounding may hide of a squared norm c'Kc, for coefficients c whose sizes sum to 1."""
-    exact = Rounding(float(np.finfo(float).eps), np.zeros(1))
     lengths = ((centers - np.median(centers, axis=0)) ** 2).sum(axis=1).max(initial=0.0)
-    ends = kernel.profile(np.array([0.0, float(exact.squares(3 * lengths, centers.shape[1]))]))
-    farthest = abs(float(kernel.profile(np.array([4 * lengths]))[0]))
-    return float(ends[0] - ends[1]) + 2 * exact.share(len(centers)) * max(float(ends[0]), farthest, 1.0)
+    off = 4 * sum_error(centers.shape[1]) * 3 * lengths  # of a squared distance, as of two of these lengths
+    top, near, farthest = (float(kernel.profile(np.array(square))) for square in (0.0, off, 4 * lengths))
+    return top - near + 2 * sum_error(len(centers)) * max(top, abs(farthest), 1.0)
 
 
 class RadialTerm:
@@ -194,13 +208,12 @@ class RadialTerm:
         self.part, self.sizes, kernel = part, sizes, part.kernel
         self.profile: Callable[[Array], Array] = kernel.profile
         self.slope: Callable[[Array], Array] = kernel.slope
-        zero = np.zeros(1)
-        self.top, self.bend = float(self.profile(zero)[0]), -float(self.slope(zero)[0])
+        self.top, self.bend = float(self.profile(np.array(0.0))), -float(self.slope(np.array(0.0)))
         self.definite = kernel.definiteness == "pd"
         self.smooth = 0 < self.bend < np.inf
-        self.steepest = self._steepest() if self.smooth else 0.0
-        panel = KernelExpansion(kernel, part.centers, part.coef, np.zeros(part.coef.shape[1]))
-        self.gram = part.coef.T @ panel(part.centers)  # (k, k): <f_a, f_b>
+        single = [RBF(gamma) for gamma in kernel.gammas] if isinstance(kernel, MultiscaleRBF) else [kernel]
+        self.peaks = [(each, STEEPEST[type(each)](each)) for each in single if type(each) in STEEPEST]
+        self.gram = part.coef.T @ part(part.centers)  # (k, k): <f_a, f_b>
         self.norm_doubt = norm_doubt(kernel, part.centers)
 
     def size(self, Z: Array, V: Array, origin: Array) -> Array:
@@ -266,9 +279,8 @@ class RadialTerm:
     def _fall(self, radius: Array, r: Array, known: "Known", dual: Array) -> Array:
         """The least of the bounds for perturbations of at most ``radius``, at most r in the l2 norm inside."""
         top, square = self.top, known.square
-        rest = UNDER_ROOT * max(abs(self.top), LEAST_TOP)
-        F = self.profile(r**2)
-        S = self.slope(r**2)
+        F, S = self.profile(r**2), self.slope(r**2)
+        rest = sum_error(0) * (abs(self.top) + np.abs(F))  # of the differences under roots
         apart = 2 * (top - F)  # |k(x + d, .) - k(x, .)|^2
         along = 2 * r**2 * S**2 / self.bend  # its part along g
         turn = np.maximum(known.steep - known.steep_off, 0) ** 2 / (2 * self.bend)
@@ -282,20 +294,15 @@ class RadialTerm:
         return np.fmin(np.sqrt(square * (apart + rest)), known_fall)  # of an infinite radius one may be NaN
 
     def _slide(self, r: Array) -> Array:
-        """Return the largest s |F'(s^2) / F'(0)| over s <= r: it rises to one peak."""
-        s = np.minimum(r, self.steepest)
-        return s * np.abs(self.slope(s**2)) / self.bend * (1 + OUTWARD)
+        """Return s |F'(s^2) / F'(0)| at its largest over s <= r, or more.
 
-    def _steepest(self) -> float:
-        """Return the distance at which the kernel falls fastest, the peak of s |F'(s^2)|."""
-        unit = np.sqrt((abs(self.top) or 1.0) / self.bend)
-
-        def rate(power: float) -> float:
-            s = unit * np.exp(power)
-            return -float(s * np.abs(self.slope(np.array([s**2])))[0])
-
-        peak = minimize_scalar(rate, bounds=STEEPEST_WITHIN, method="bounded", options={"xatol": STEEPEST_TOL})
-        return float(unit * np.exp(peak.x))
+        F' falls in size, so that is at most r. Of a kernel with one peak it is the value there, or at r before it; of a
+        mean of kernels, which may have several, at most the mean of theirs.
+        """
+        if not self.peaks:
+            return r
+        steep = sum(s * np.abs(kernel.slope(s**2)) for kernel, peak in self.peaks for s in [np.minimum(r, peak)])
+        return np.asarray(steep / (len(self.peaks) * self.bend) * (1 + sum_error(len(self.peaks))))
 
     def _cusp_fall(self, Z: Array, V: Array, scale: Array, square: Array) -> Fall:
         """Of a kernel without a second derivative at 0: (1), and how far each centre may come nearer or go away."""
@@ -305,11 +312,12 @@ class RadialTerm:
         stretch = _stretch(scale)
 
         def fall(radius: Array, norm: str) -> Array:
-            r = (stretch[norm] * radius)[:, None]
-            nearer = self.profile(np.maximum(distance - r, 0) ** 2) - values
-            further = values - self.profile((distance + r) ** 2)
+            r = stretch[norm] * radius
+            nearer = self.profile(np.maximum(distance - r[:, None], 0) ** 2) - values
+            further = values - self.profile((distance + r[:, None]) ** 2)
             each = np.where(weight > 0, weight * further, -weight * nearer).sum(axis=1)
-            return np.minimum(each, np.sqrt(square * (2 * (self.top - self.profile(r[:, 0] ** 2)) + UNDER_ROOT)))
+            F = self.profile(r**2)
+            return np.minimum(each, np.sqrt(square * (2 * (self.top - F) + sum_error(0) * (abs(self.top) + np.abs(F)))))
 
         return fall
 

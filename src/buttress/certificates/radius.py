@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.certificates.norm_bound import Fall, NoCertificateError
+from buttress.certificates.region import sum_error
 
 DOUBLINGS = 60  # of a radius, where a bound costs more
+OUTWARD = 1 + sum_error(0)  # covers the rounding of a radius times a scale, or of the half of a box
 FARTHEST = float(np.finfo(float).max)  # no input is farther away: what holds there holds everywhere
 HALVINGS = 60  # between a radius that holds and one that does not
 FIRST_STEP_DOWN = 1e-3  # share of the upper radius tried while no radius is known to hold
@@ -56,14 +58,14 @@ def largest_that_holds(holds: Holds, start: Array, scale: Array, limit: Array, c
         more = holds(growing, high[growing])
         grown = growing[more]
         low[grown], high[grown] = high[grown], np.minimum(2 * high[grown], limit[grown])
-        growing = grown[low[grown] < limit[grown]]
+        growing = grown
         if not len(growing):
             break
     for _ in range(HALVINGS):
-        rows = rows[high[rows] - low[rows] > close * np.maximum(low[rows], close * scale[rows])]
+        rows = rows[high[rows] - low[rows] > close * np.fmax(low[rows], close * scale[rows])]
         if not len(rows):
             break
-        middle = (low[rows] + high[rows]) / 2
+        middle = np.mean([low[rows], high[rows]], axis=0)
         more = holds(rows, middle)
         low[rows[more]], high[rows[~more]] = middle[more], middle[~more]
     return low

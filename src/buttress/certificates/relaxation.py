@@ -21,8 +21,8 @@ e^(gamma |d|^2) - 1 at its largest times the least w'x' + b where that is negati
 The sum of these is const + slope'd + bend |d|^2, whose least value over a box is a sum over columns, and over a ball
 comes with a multiplier (:meth:`Region.least`). Every tau gives a bound; the next are taken where the last was least.
 
-Rounding: a sum of m terms is off by at most m units of their sizes, and a product, a root or a kernel value by a few,
-which the 32 units of ``share`` hold. ``slack`` bounds by how much a squared distance may be off, in the model and here.
+Rounding: all allowances are shares of the sizes of what is summed, by the law of :func:`sum_error`, whose 16 units hold
+what a product, a root or a kernel value is off. ``slack`` bounds what a squared distance is off, in the model and here.
 Each bound is lowered by what all of that can change in it and in the model's own scores: one above 0 is a proof.
 """
 
@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress.certificates.region import UNIT, Region, Rows
+from buttress.certificates.region import UNIT, Region, Rows, sum_error
 from buttress.kernels import (
     RBF,
     Cauchy,
@@ -107,7 +107,7 @@ class Lead:
 
     def is_factored(self) -> bool:
         """Say whether it has one kernel, of which e^(gamma |d|^2) can be taken out."""
-        return len(self.kernels) == 1 and type(self.kernels[0][0]) is RBF
+        return [type(kernel) for kernel, _ in self.kernels] == [RBF]
 
     def of_size(self) -> Array:
         """Return the sizes of the numbers summed, shape (n, m)."""
@@ -116,12 +116,12 @@ class Lead:
     def share(self) -> float:
         """Return by which share of its terms' sizes a sum over the centres may be off, in the model and here."""
         values = sum(len(kernel.gammas) if isinstance(kernel, MultiscaleRBF) else 1 for kernel, _ in self.kernels)
-        return self.unit * (len(self.centers) + values + 32)
+        return sum_error(len(self.centers) + values, self.unit)
 
     def slack(self, region: Region) -> Array:
         """Return what rounding may change in squared distances or products of inputs of the region, shape (n, m)."""
         lengths = self.lengths(region.anchor, region.longest())
-        return 4 * self.unit * (region.anchor.shape[1] + 16) * lengths
+        return 4 * sum_error(region.anchor.shape[1], self.unit) * lengths
 
     def lengths(self, X: Array, longest: Array) -> Array:
         """Return squared lengths (n, m) of rows X moved by ``longest`` (n,), and of centres: distances come from these.
@@ -177,7 +177,7 @@ def _refined(lines: Lines, region: Region) -> tuple[Array, Array]:
     for _ in range(ROUNDS):
         line = lines(guess)
         fall, moves = region.least(line.slope, line.bend)
-        doubt = line.doubt + 8 * UNIT * (np.abs(line.const) + line.doubt)
+        doubt = line.doubt + sum_error(0) * (np.abs(line.const) + line.doubt)
         best = np.fmax(best, line.const + fall - doubt)  # ``fall`` is low by more units of it than rounding takes here
         guess = (guess + np.nan_to_num(moves)) / 2
     return best, moves
@@ -187,8 +187,8 @@ def _summed(lead: Lead, region: Region) -> Lines:
     """Return what adds up the lines of every kernel."""
     parts = [_radial(kernel, share, lead, region) if isinstance(kernel, Radial) else
              _product(kernel, share, lead, region) for kernel, share in lead.kernels]
-    flat = np.zeros_like(region.anchor)
-    others = [Below(lead.bias, flat, flat[:, 0], flat[:, 0])]
+    still = np.zeros_like(lead.bias)
+    others = [Below(lead.bias, np.zeros_like(region.anchor), still, still)]
     if lead.tilt is not None:
         others.append(_linear(lead, region))
     return lambda guess: _added(others + [part(guess) for part in parts], region)
@@ -201,7 +201,7 @@ def _added(parts: list[Below], region: Region) -> Below:
     longest = region.longest()
     sizes = sum(np.abs(part.const) + (np.linalg.norm(part.slope, axis=1) + np.abs(part.bend) * longest) * longest
                 for part in parts)
-    return Below(const, slope, bend, doubt + 8 * len(parts) * UNIT * (doubt + sizes))
+    return Below(const, slope, bend, doubt + sum_error(len(parts)) * (doubt + sizes))
 
 
 def _linear(lead: Lead, region: Region) -> Below:
@@ -209,7 +209,7 @@ def _linear(lead: Lead, region: Region) -> Below:
     assert lead.tilt is not None
     const = np.einsum("ij,ij->i", lead.tilt, region.anchor)
     far = np.abs(region.anchor) + region.half + lead.origin
-    doubt = 4 * lead.unit * (far.shape[1] + 16) * np.einsum("ij,ij->i", np.abs(lead.tilt), far)
+    doubt = sum_error(far.shape[1], lead.unit) * np.einsum("ij,ij->i", np.abs(lead.tilt), far)
     return Below(const, lead.tilt, np.zeros(len(const)), doubt)
 
 
@@ -218,12 +218,12 @@ def _line(region: Region, centers: Array, value: Array, steep: Array, lost: Arra
 
     ``about`` is 1 where products are those of moves from the anchors, else 0.
     """
-    share, total = UNIT * (len(centers) + 32), steep.sum(axis=1)
+    share, total = sum_error(len(centers)), steep.sum(axis=1)
     slope = rate * (steep @ centers - about * total[:, None] * region.anchor)
     sizes = np.abs(steep)
     far = sizes @ np.linalg.norm(centers, axis=1)
     far += about * sizes.sum(axis=1) * np.linalg.norm(region.anchor, axis=1)
-    doubt = lost.sum(axis=1) + share * (np.abs(value).sum(axis=1) + 2 * abs(rate) * far * region.longest())
+    doubt = lost.sum(axis=1) + share * (np.abs(value).sum(axis=1) + abs(rate) * far * region.longest())
     return Below(value.sum(axis=1), slope, np.zeros(len(value)), doubt * (1 + share))
 
 
@@ -306,7 +306,7 @@ class Exponentials:
     @classmethod
     def over(cls, lead: Lead, region: Region) -> "Exponentials":
         """Return those of a lead of one RBF kernel."""
-        (kernel, share), anchor, Z = lead.kernels[0], region.anchor, lead.centers
+        ((kernel, share),), anchor, Z = lead.kernels, region.anchor, lead.centers
         assert isinstance(kernel, RBF)
         values, size = kernel(anchor, Z), share * lead.of_size()
         low, high = (2 * kernel.gamma * end for end in region.spans(Z)[:2])
@@ -327,8 +327,8 @@ def _factored(lead: Lead, region: Region) -> Lines:
     terms, anchor, Z = Exponentials.over(lead, region), region.anchor, lead.centers
     rate, W, low = 2 * terms.kernel.gamma, terms.weights, terms.low
     high, tangent = terms.high, W > 0
-    E_low, E_high = np.exp(low), np.exp(high)
-    fall = np.where(high - low > 1e-6, (E_high - E_low) / np.maximum(high - low, 1e-6), E_high)
+    E_low, wide = np.exp(low), high - low
+    fall = np.exp(high) * np.divide(-np.expm1(-wide), wide, out=np.ones_like(wide), where=wide > 0)
     still = None if lead.tilt is None else terms.others(lead, region, np.zeros_like(anchor))
 
     def lines(guess: Array) -> Below:
@@ -347,7 +347,7 @@ def _grown_linear(lead: Lead, region: Region, grown: Array) -> Below:
     line = _linear(lead, region)
     assert lead.tilt is not None
     least = line.const + lead.bias + region.least(lead.tilt, line.bend)[0]
-    doubt = np.exp(grown) * (line.doubt + 16 * UNIT * np.abs(lead.bias))
+    doubt = np.exp(grown) * (line.doubt + sum_error(0) * np.abs(lead.bias))
     return Below(line.const + lead.bias + np.minimum(least, 0) * np.expm1(grown), lead.tilt, line.bend, doubt)
 
 
@@ -358,7 +358,7 @@ def _grown_bias(lead: Lead, gamma: float, grown: Array, guess: Array) -> Below:
     chord = gamma * np.expm1(grown) / np.maximum(grown, TINY)
     const = np.where(positive, lead.bias * touch * (1 - at), lead.bias)
     most = np.maximum(grown, at)
-    doubt = 32 * UNIT * np.abs(lead.bias) * np.exp(most) * (1 + most)
+    doubt = sum_error(0) * np.abs(lead.bias) * np.exp(most) * (1 + most)
     return Below(const, np.zeros_like(guess), lead.bias * np.where(positive, gamma * touch, chord), doubt)
 
 

@@ -1,0 +1,171 @@
+"""What is asked of models for their certificates: in which units, blocks and boxes, and with how much effort."""
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.svm import SVC
+from test_laws_of_radii import model_of, near
+
+from buttress import ThreatModel, certificates
+from buttress.certificates import NORMS, certified_radius, certified_within
+from buttress.certificates.leads import Leads
+from buttress.certificates.radius import CLOSE, OUTWARD
+from buttress.certificates.swapped import MOST_WAYS, proven_under
+from buttress.kernels import RBF, Laplacian
+from buttress.scores import read_scores
+
+
+def of_swaps(count, **more):
+    def ways():
+        yield ()
+        raise AssertionError("nothing is left to prove")
+
+    given = {"count": lambda: count, "norm": "l2", "reach": np.ones((1, 1)), "limited": False, "most": True,
+             "ways": ways, "swapped": lambda X, way: X, "box": lambda X, rows: (X, X)}
+    return SimpleNamespace(**given | more)
+
+
+def test_swaps_are_proven_one_by_one_up_to_ten_thousand_ways():
+    X = np.zeros((2, 1))
+    classes = lambda rows: np.zeros(len(rows), int)  # noqa: E731
+    ball = lambda reach, norm: lambda rows, box: classes(rows) > 0  # noqa: E731
+    with warnings.catch_warnings(action="error"):
+        assert not proven_under(classes, ball, X, of_swaps(10_000)).any()
+    with pytest.warns(UserWarning, match="There are 10001 ways to swap"):
+        proven_under(classes, ball, X, of_swaps(10_001))
+    once = {"limited": True, "of_numbers": lambda: iter([of_swaps(2)])}
+    with warnings.catch_warnings(action="error"):
+        assert not proven_under(classes, ball, X, of_swaps(2, choices_of_numbers=lambda: MOST_WAYS // 2, **once)).any()
+    with pytest.warns(UserWarning, match="There are 10002 ways to choose"):
+        proven_under(classes, ball, X, of_swaps(2, choices_of_numbers=lambda: MOST_WAYS // 2 + 1, **once))
+
+
+def test_a_box_that_holds_all_swaps_is_reached_by_its_farthest_side():
+    seen = []
+
+    def ball(reach, norm):
+        seen.append(reach.tolist())
+        return lambda rows, box: np.ones(len(rows), bool)
+
+    hull = lambda X: (np.array([[-2.0, -5.0, 0.0]]), np.array([[2.0, 3.0, 4.0]]))  # noqa: E731
+    X = np.array([[1.0, 2.0, 3.0], [-1.0, 0.0, 4.0]])
+    assert proven_under(lambda rows: np.zeros(len(rows), int), ball, X, of_swaps(2, norm="linf", hull=hull)).all()
+    assert seen[0] == [[3.0, 7.0, 4.0]]
+
+
+def test_the_radii_of_both_norms_follow_from_either():
+    both = certificates._both(np.array([3.0, 1.0, 8.0]), np.array([1.0, 2.0, 1.0]), 4)
+    assert (both.l2.tolist(), both.linf.tolist()) == ([3.0, 2.0, 8.0], [1.5, 2.0, 4.0])
+    model = model_of(Laplacian(1.0), [[0.0, 0.0]], [1.0], bias=-0.5)
+    for norm in (None, *NORMS):
+        radius = certified_radius(model, np.zeros((1, 2)), norm=norm)
+        assert radius.l2[0] == pytest.approx(np.log(2) / (2**0.5 if norm == "linf" else 1), rel=1e-3)
+        assert radius.linf[0] == pytest.approx(np.log(2) / 2**0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf", "l1"])
+def test_a_linear_pipeline_is_proven_to_its_border_in_any_unit_of_its_columns(norm):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 3))
+    model = make_pipeline(PolynomialFeatures(1, include_bias=False), LogisticRegression()).fit(X, X[:, 0] > 0)
+    w, scores, units = model[-1].coef_[0], np.abs(model.decision_function(X)), np.array([2.0, 0.0, 0.5])
+    for scale in (None, units):
+        steep = np.abs(w * (1 if scale is None else scale))
+        if norm != "l1":
+            found = getattr(certified_radius(model, X, norm=norm, scale=scale), norm)
+            other = getattr(certified_radius(model, X, norm=norm, scale=scale), "l2" if norm == "linf" else "linf")
+            radius = scores / (np.linalg.norm(steep) if norm == "l2" else steep.sum())
+            np.testing.assert_allclose(found, radius, rtol=1e-6)
+            np.testing.assert_allclose(other, radius / (3**0.5 if norm == "l2" else 1), rtol=1e-6)
+    size = 0.999 * scores.min() / np.linalg.norm(w)
+    assert certified_within(model, X, eps=size, norm="l2").all()
+    assert certified_within(model, X, eps=0.0, norm=norm).all()
+    assert certified_within(model, X, eps=1.01 * scores / np.linalg.norm(w), norm="l2").sum() == 0
+    assert not certified_within(model, X, eps=10 * scores.max() / np.abs(w).sum() * np.ones((1, 3)), norm=norm).any()
+
+
+def test_effort_is_shared_by_all_ways_to_swap_and_none_is_spent_where_none_is_asked_for(monkeypatch):
+    model, x = model_of(RBF(0.5), [[0.0, 0.0], [2.0, 0.0]], [1.0, -1.0]), np.array([[0.5, 1.0]] * 3)
+    threat = ThreatModel({0: 0.1})
+    assert certified_within(model, x, threat=threat).all()
+    assert not certified_within(model, x, threat=ThreatModel({0: 0.9})).any()
+    with monkeypatch.context() as patch:
+        patch.setattr(Leads, "proven", lambda *given: pytest.fail("branched"))
+        assert not certified_within(model, x, eps=0.9, effort=0).any()
+    given = []
+    monkeypatch.setattr(certificates, "read_threat", lambda *rest: SimpleNamespace(count=lambda: 3))
+    monkeypatch.setattr(certificates, "proven_under", lambda *rest: None)
+    monkeypatch.setattr(certificates, "_boxed", lambda model, X, effort: given.append(effort) or (SimpleNamespace(
+        classes=None, ball=None), x))
+    for effort in (0, 10):
+        certificates._under_threat(model, x, threat, effort)
+    assert given == [0, 4]
+
+
+def test_columns_that_stay_are_measured_in_a_thousandth_of_the_least_that_moves(monkeypatch):
+    score = read_scores(model_of(RBF(0.5), [[0.0, 0.0, 0.0]], [1.0]))
+    for given, used in (([4.0, 0.0, 2.0], [4.0, 1e-3, 2.0]), ([0.25, 0.0, 0.5], [0.25, 0.25e-3, 0.5]),
+                        ([0.0, 0.0, 0.0], [1e-3] * 3)):
+        assert certificates._leads(score, np.array([given]), 3, "float64").scale.tolist() == near(used)
+
+
+def test_rows_are_looked_at_in_blocks_of_two_million_kernel_values():
+    def blocks(centres, rows):
+        leads = SimpleNamespace(score=SimpleNamespace(expansion=SimpleNamespace(coef=np.zeros((centres, 7)))))
+        return [(block[0], block[-1]) for block in certificates._blocks(leads, rows)]
+
+    assert blocks(1_000_000, 5) == [(0, 1), (2, 3), (4, 4)]
+    assert blocks(3_000_000, 2) == [(0, 0), (1, 1)]
+    assert blocks(0, 7) == [(0, 6)]
+    assert blocks(1, 2_000_001) == [(0, 1_999_999), (2_000_000, 2_000_000)]
+
+
+def test_a_box_holds_rows_and_columns_without_a_unit_in_place():
+    model = model_of(RBF(0.5), [[0.0, 0.0], [2.0, 0.0]], [1.0, -1.0])
+    x = np.array([[0.5, 1.0], [0.25, 2.0]])
+    assert certificates._posed(model, x, None, None)[2] is None
+    assert [len(certificates._posed(model, x[:1], None, scale)[0].scale) for scale in (None, [1.0, 2.0])] == [2, 2]
+    assert certificates._posed(model, x, None, [1.0, 2.0])[2] is None
+    low, high = certificates._posed(model, x, (0.0, 3.0), [1.0, 0.0])[2]
+    assert (low.tolist(), high.tolist()) == ([[0.0, 1.0], [0.0, 2.0]], [[3.0, 1.0], [3.0, 2.0]])
+    low, high = certificates._posed(model, x, None, [1.0, 0.0])[2]
+    assert (low.tolist(), high.tolist()) == ([[-np.inf, 1.0], [-np.inf, 2.0]], [[np.inf, 1.0], [np.inf, 2.0]])
+    low, high = certificates._whole_box(None, x)
+    assert (low == -np.inf).all()
+    assert (high == np.inf).all()
+    assert certified_within(model, x, eps=np.array([[0.4, 0.0]])).tolist() == [True, True]
+    assert certified_within(model, x, eps=np.array([[0.6, 0.0]])).tolist() == [False, True]
+    assert certified_within(model, x, eps=[0.4, 0.8]).tolist() == [True, False]
+    for eps in (-1.0, np.inf, [1.0], np.nan):
+        with pytest.raises(ValueError, match="eps must be"):
+            certified_within(model, x, eps=eps)
+
+
+def test_a_machine_behind_steps_is_asked_in_the_box_of_its_rows_reached_from_their_middle(monkeypatch):
+    rng, seen = np.random.default_rng(0), []
+    X = rng.normal(size=(20, 3))
+    model = make_pipeline(PolynomialFeatures(2), SVC()).fit(X, X[:, 0] > 0)
+    chain = certificates._boxed(model, X, 7)[0]
+    monkeypatch.setattr(certificates, "_leads", lambda score, half, width, real: seen.append((half.tolist(), width)))
+    monkeypatch.setattr(certificates, "_proven", lambda leads, centre, norm, box, radius, effort: seen.append(
+        (norm, radius.tolist(), effort)))
+    centre = np.array([[5.0, 1.0], [5.0, 2.0], [7.0, 3.0]])
+    low, high = centre - [[1.0, 0.5], [4.0, 0.25], [1.0, 0.0]], centre + [[2.0, 0.75], [3.0, 0.5], [0.0, 0.0]]
+    chain.machine(None, centre, low, high)
+    assert seen == [([[4.0 * OUTWARD, 0.75 * OUTWARD]], 2), ("linf", [1.0] * 3, 7)]
+
+
+def test_what_holds_without_a_box_holds_in_it_and_rows_are_asked_for_a_little_more(monkeypatch):
+    asked = []
+    leads = SimpleNamespace(
+        attacker=lambda X, norm, box: norm, rivals=lambda X: [],
+        within=lambda X, rivals, free, eps: asked.append(eps.tolist()) or eps > 1.5,
+        radii=lambda X, rivals, free: np.array([5.0, 0.5])[: len(X)])
+    radius = certificates._without_box(leads, np.zeros((4, 1)), [], "l2", np.array([1.0, 2.0, np.inf, 3.0]))
+    assert asked[0] == near([1 + CLOSE, 2 + 2 * CLOSE, 0.0, 3 + 3 * CLOSE])
+    assert radius.tolist() == [1.0, 5.0, np.inf, 3.0]

@@ -1,0 +1,283 @@
+"""How radii are searched for, and what is asked of a model, its trees, its swaps and its box on the way."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from test_certificates import Expansion
+
+from buttress.certificates import certified_radius, forests
+from buttress.certificates.forests import OfTrees, stands
+from buttress.certificates.leads import Leads, _cover, _Relaxing
+from buttress.certificates.norm_bound import Rounding, norm_doubt
+from buttress.certificates.radius import CLOSE, OUTWARD, largest_by_norm, largest_that_holds
+from buttress.certificates.region import UNIT, Attacker, sum_error
+from buttress.expansion import KernelExpansion, class_contrasts
+from buttress.kernels import RBF, Cauchy, Combination, Laplacian, Linear, Polynomial
+from buttress.scores import read_scores
+
+
+def near(number):
+    return pytest.approx(number, rel=1e-12, abs=0)
+
+
+def test_where_falls_stay_below_the_lead_is_found_to_the_last_digits():
+    lead = np.array([1e-9, 0.3, 1.0, 7.0, 1e9, 0.0])
+    found = largest_by_norm(lead, [lambda radius, norm: radius * {"l2": 1.0}[norm], lambda radius, norm: radius], "l2")
+    np.testing.assert_allclose(found, lead / 2, rtol=1e-12)
+    assert (found <= lead / 2).all()
+    flat = [lambda radius, norm: np.full_like(radius, 2.0)]
+    assert largest_by_norm(np.array([2.1, 2.0, 1.9]), flat, "l2").tolist() == [np.inf, 0.0, 0.0]
+
+
+def test_a_radius_is_the_largest_that_holds_but_for_its_share():
+    true = np.geomspace(1e-3, 1e4, 400)
+    asked = []
+
+    def holds(rows, radius):
+        asked.extend(rows)
+        return radius <= true[rows]
+
+    ones = np.ones(400)
+    found = largest_that_holds(holds, 0 * ones, ones, np.inf * ones)
+    assert (found <= true).all()
+    assert (found >= true * (1 - CLOSE)).all()
+    assert CLOSE == 1e-4  # what the docstrings of radii, and tests of attacks at them, take for granted
+    asked.clear()
+    some = largest_that_holds(holds, 0 * ones, np.where(true > 1, 0.0, 1.0), np.inf * ones)
+    assert (some[true > 1] == 0).all()
+    assert not (true[asked] > 1).any()
+
+
+@pytest.mark.parametrize(("start", "scale", "limit", "first", "last", "expected"), [
+    (0.0, 1.0, 2.0, 0.0, 5.0, 2.0),  # the limit holds
+    (0.0, 1.0, 8.0, 0.0, 5.0, 5.0),
+    (3.0, 0.01, np.inf, 2.5, 10.0, 10.0),  # the bound fails below what another has proven
+    (3.0, 0.01, 3.0, 0.0, 1.0, 3.0),
+    (3.0, 1.0, np.inf, 0.0, 1.0, 3.0),
+    (0.0, 100.0, np.inf, 0.0, 1.0, 1.0),
+    (4.0, 1.0, 5.0, 0.0, 4.5, 4.5)])
+def test_a_search_begins_at_what_is_known_and_ends_at_its_limit(start, scale, limit, first, last, expected):
+    found = largest_that_holds(lambda rows, radius: (radius >= first) & (radius <= last), *(
+        np.array([one]) for one in (start, scale, limit)))
+    assert found[0] <= expected
+    assert found[0] == expected if expected in (limit, start) else found[0] >= expected * (1 - CLOSE)
+
+
+def test_a_limit_that_holds_is_the_radius_whatever_fails_below_it():
+    found = largest_that_holds(lambda rows, radius: (radius < 1.5) | (radius > 2.2), np.zeros(1), np.ones(1),
+                               np.full(1, 2.5))
+    assert found.tolist() == [2.5]
+
+
+def stump(thresholds):
+    return SimpleNamespace(trees=[SimpleNamespace(threshold=np.array([t, np.inf])) for t in thresholds])
+
+
+def test_boxes_of_trees_reach_beyond_all_thresholds_in_the_least_unit():
+    X = np.array([[1.0, -7.0], [2.0, 0.0]])
+    for scale, least in (([4.0, 0.0], 1.0), ([0.5, 0.25], 0.25), ([0.0, 0.0], 1.0)):
+        found = forests._beyond(stump([-3.0, 2.0]), X, np.array([scale]))
+        np.testing.assert_array_equal(found, 2 * (7 + 3 + 1) / least)
+
+
+def test_radii_of_trees_are_found_to_a_billionth_and_share_their_effort_among_forty(monkeypatch):
+    true, efforts = np.geomspace(1e-6, 5, 200), set()
+    X = np.column_stack([true, np.full(200, 3.0)])
+
+    def stands_up_to(forest, rows, low, high, effort):
+        efforts.add(effort)
+        down, up = rows[:, 0] - low[:, 0], high[:, 0] - rows[:, 0]
+        return (up <= rows[:, 0]) & (down >= up * 0.99) & (low[:, 1] >= 1) & (high[:, 1] <= 9)
+
+    monkeypatch.setattr(forests, "stands", stands_up_to)
+    box = np.full(X.shape, -9.0), np.full(X.shape, 9.0)
+    box[0][:, 1], box[1][:, 0] = 2.0, 99.0
+    found = OfTrees(stump([5.0]), 41).radius(X, np.array([[0.5, 1.0]]), "linf", box)
+    assert (found <= true / 0.5 * (1 + UNIT)).all()
+    assert (found >= true / 0.5 * (1 - 1.001e-9)).all()
+    assert efforts == {2}
+    still = OfTrees(stump([5.0]), 0).radius(X[:1], np.array([[0.0, 1.0]]), "linf", (X[:1], X[:1]))
+    assert still.tolist() == [np.inf]
+    assert 1 + sum_error(0) == OUTWARD
+
+
+@pytest.mark.parametrize(("bound", "proven"), [(0.5, [False, False]), (0.5001, [True, True])])
+def test_trees_stand_where_the_bound_of_every_rival_is_above_their_rounding(bound, proven):
+    looked = []
+
+    def searched(low, high, contrast, most):
+        looked.append((low[:, 0].tolist(), contrast.tolist(), most))
+        return SimpleNamespace(bound=np.full(len(low), bound if contrast[0] else 9.0))
+
+    contrasts = np.array([[[1.0], [0.0]], [[-1.0], [0.0]]])
+    forest = SimpleNamespace(scores=lambda X: X, contrasts=contrasts, searched=searched, rounding=lambda contrast: 0.5)
+    X = np.array([[2.0], [-2.0]])
+    assert stands(forest, X, X - 1, X + 1, 6).tolist() == proven
+    assert sorted(most for _, _, most in looked) == [7] * 4
+    assert sorted(low[0] for low, _, _ in looked) == [-3.0, -3.0, 1.0, 1.0]
+
+
+def model_of(kernel, Z, coef, bias=0.0, linear=None):
+    coef = np.array(coef, float)[:, None]
+    return Expansion(KernelExpansion(kernel, np.array(Z, float), coef, np.array([bias]), linear))
+
+
+def leads_of(model, width, **more):
+    return Leads(read_scores(model), width, **more)
+
+
+def test_a_margin_is_less_what_rounding_may_take_from_the_sizes_of_scores():
+    model = model_of(Linear(), [[2.0, 0.0], [0.0, -1.0], [1.0, 1.0]], [1.0, -3.0, 0.5], bias=-0.25)
+    x = np.array([[3.0, 4.0]])
+    score = float(model.decision_function(x)[0])
+    rival = leads_of(model, 2, real="float32").rivals(x)[0]
+    share = sum_error(2 + 3, float(np.finfo(np.float32).eps))
+    sizes = 0.25 + 3 * (2 * 1 + 1 * 0.5) + 4 * (1 * 3 + 1 * 0.5)
+    assert rival.margin[0] == near(score - share * sizes)
+    moves = np.array([2 * 1 + 0.5, 3 + 0.5])
+    assert rival.falls[0](np.ones(1), "linf")[0] == near(
+        (moves * (1 + 2 * share)).sum() * (1 + share))
+
+
+def test_units_of_moves_scale_a_lead_its_gradient_and_its_first_radius():
+    model = model_of(RBF(0.5), [[0.0, 0.0], [1.0, 0.0]], [2.0, -1.0], bias=0.1)
+    x, columns = np.array([[0.5, 0.25]]), np.array([[2.0, 0.5]])
+    leads = leads_of(model, 2, columns=columns)
+    assert leads.scale.tolist() == [2.0, 0.5]
+    rival = leads.rivals(x)[0]
+    e = np.exp(-0.5 * (0.25 + 0.0625))
+    g = -2 * 0.5 * e * (2 * np.array([0.5, 0.25]) - np.array([-0.5, 0.25])) * columns[0]
+    assert rival.first["l2"][0] == near(rival.margin[0] / np.linalg.norm(g))
+    assert rival.first["linf"][0] == near(rival.margin[0] / np.abs(g).sum())
+
+
+def test_a_lead_has_the_norm_weights_sizes_and_bias_of_its_contrast():
+    Z, coef = np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 4.0], [-2.0, 0.5]])
+    expansion = KernelExpansion(RBF(0.5), Z, coef, np.array([3.0, -5.0]), np.array([[1.0, 0.0], [2.0, 7.0]]))
+    V, rounding = np.array([[1.0, -1.0]]), Rounding(2.0**-10, np.array([3.0, 4.0]))
+    lead = _Relaxing.of(expansion).lead(V, rounding)
+    assert (lead.weights.tolist(), lead.sizes.tolist()) == ([[-3.0, -2.5]], [[5.0, 2.5]])
+    assert lead.bias[0] == near(8 - sum_error(0, 2.0**-10) * 8)
+    assert (lead.tilt.tolist(), lead.origin, lead.unit) == ([[1.0, -5.0]], 5.0, 2.0**-10)
+    square = 9 + 6.25 + 2 * 7.5 * np.exp(-0.5)
+    assert lead.square[0] == near(square + 7.5**2 * norm_doubt(RBF(0.5), Z))
+    cubes = _Relaxing.of(KernelExpansion(Polynomial(3, 2.0, 1.0), np.array([[1.0], [2.0]]), coef[:, :1], np.ones(1)))
+    assert cubes.lead(np.ones((1, 1)), rounding).square[0] == near(4**3 * (1 + 4 * 64 - 2 * 2 * 8))
+    half = KernelExpansion(Combination([RBF(0.5)], [0.5]), Z, coef, np.ones(2))
+    assert _Relaxing.of(half).lead(V, rounding).square[0] == near((square + 7.5**2 * norm_doubt(RBF(0.5), Z)) / 4)
+    zero = np.zeros((2, 1))
+    still = _Relaxing.of(KernelExpansion(half.kernel, zero, np.array([[4.0], [-4.0]]), np.ones(1)))
+    assert still.lead(np.ones((1, 1)), rounding).square[0] == near(64 / 4 * norm_doubt(RBF(0.5), zero))
+    many = KernelExpansion(Combination([RBF(1.0), Cauchy(1.0)]), Z[[0, 1, 1]], coef[[0, 1, 1]], np.ones(2))
+    for kernel in (Cauchy(1.0), Polynomial(2, 1.0, 1.0), many.kernel):
+        lead = _Relaxing.of(replace(many, kernel=kernel)).lead(V, rounding)
+        assert lead.square.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("of_sizes", [None, 7.0])
+def test_a_lead_of_features_is_lowered_by_twice_the_law_of_sums_of_their_own_sizes(of_sizes):
+    score = read_scores(model_of(RBF(0.5), [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]], [2.0, -1.0, 1.0], bias=0.5))
+    sizes = None if of_sizes is None else np.full((3, 1), of_sizes)
+    leads, x = Leads(replace(score, sizes=sizes), 2), np.array([[0.1, 0.0]])
+    lead = leads.rivals(x)[0].lead
+    plain = 0.5 - sum_error(0) * 0.5
+    assert lead.bias[0] == pytest.approx(plain - (2 * sum_error(5) * (0.5 + 21) if of_sizes else 0), rel=UNIT, abs=0)
+
+
+class Picked(list):
+    """One part, which stands for any rows."""
+
+    def __getitem__(self, rows):
+        return super().__getitem__(0)
+
+
+def test_of_three_classes_each_rival_counts_and_a_lead_of_0_is_none(monkeypatch):
+    from buttress.certificates import leads as module
+
+    model = Expansion(KernelExpansion(RBF(0.5), np.array([[0.0], [1.0], [4.0], [5.0]]), np.eye(4)[:, :3], np.zeros(3)))
+    model.classes_, model.contrasts_ = np.arange(3), class_contrasts(3)
+    x, eps = np.array([[0.2]]), np.array([0.05])
+    leads = leads_of(model, 1)
+    rivals, attacker = leads.rivals(x), leads.attacker(x, "linf", None)
+    wanted = sorted(np.exp(-0.02) - np.exp(-0.5 * np.array([0.64, 14.44])))
+    assert sorted(rival.margin[0] for rival in rivals) == pytest.approx(wanted)
+    flat = replace(rivals[1], margin=np.zeros(1))
+    assert leads.branched(x, [rivals[0], flat], attacker, np.array([0.25]), 5).tolist() == [0.25]
+    grown = iter([3.0, 2.0])
+    monkeypatch.setattr(module, "stretched", lambda *given: next(grown))
+    assert leads.branched(x, rivals, attacker, np.array([0.25]), 5).tolist() == [2.0]
+    monkeypatch.setattr(module, "relaxed", lambda lead, region: (np.zeros(1), None))
+    none = replace(rivals[0], second=None)
+    assert not leads.holds(none, x, attacker, np.array([0]), eps).any()
+    second = [SimpleNamespace(bound=lambda eps, norm: np.zeros(1))]
+    assert not leads.holds(replace(none, second=Picked(second)), x, attacker, np.array([0]), eps).any()
+
+
+@pytest.mark.parametrize("effort", [0, 3])
+def test_a_box_in_which_the_lead_stays_is_proven_as_far_as_one_likes(effort):
+    model = model_of(Laplacian(1.0), [[0.0]], [1.0], bias=-0.5)
+    x = np.array([[0.1]])
+    assert certified_radius(model, x, bounds=(-0.5, 0.5), effort=effort, norm="linf").linf.tolist() == [np.inf]
+    leads = leads_of(model, 1)
+    attacker = leads.attacker(x, "linf", (np.full((1, 1), -0.5), np.full((1, 1), 0.5)))
+    cover = _cover(x, attacker)
+    one = replace(leads.rivals(x)[0], lead=None)
+    assert leads.branched(x, [one], attacker, cover, 1).tolist() == [np.inf]
+    assert leads.branched(x, [one], attacker, cover / 2, 1).tolist() == [cover[0] / 2]
+
+
+@pytest.mark.parametrize(("norm", "far"), [("l2", np.hypot(3, 2)), ("linf", 3.0)])
+def test_a_ball_covers_a_box_from_its_farthest_corner_on(norm, far):
+    still, scale = np.zeros((1, 30)), np.array([2.0, 0.5] + [1.0] * 30)
+    attacker = Attacker(norm, scale, np.c_[[[-5.0, 0.0]], still], np.c_[[[2.0, 0.25]], still])
+    found = _cover(np.c_[[[1.0, 1.0]], still], attacker)[0]
+    assert found == pytest.approx(far * (1 + sum_error(32)), rel=2 * UNIT, abs=0)
+    assert _cover(np.zeros((2, 1)), Attacker(norm, np.ones(1))).tolist() == [np.inf, np.inf]
+
+
+def test_branching_measures_moves_in_their_units_and_shares_its_effort_among_rivals(monkeypatch):
+    from buttress.certificates import leads as module
+
+    seen = []
+
+    def stretched(lead, attacker, Z, start, first, most, measure):
+        seen.append((most, measure(np.array([2.0, 2.0])), start))
+        return start + 1.0
+
+    monkeypatch.setattr(module, "stretched", stretched)
+    model = model_of(RBF(0.5), [[0.0, 0.0], [1.0, 0.0]], [2.0, -1.0])
+    x = np.array([[0.1, 0.0]])
+    leads = leads_of(model, 2, columns=np.array([[2.0, 0.5]]))
+    for norm, long in (("l2", np.hypot(1, 4)), ("linf", 4.0)):
+        rivals, attacker = leads.rivals(x), leads.attacker(x, norm, None)
+        seen.clear()
+        assert leads.branched(x, rivals * 2, attacker, np.array([0.25]), 5).tolist() == [1.25]
+        assert seen == [(3, near(long), 0.25)] * 2
+        rivals[0].margin[:] = 0
+        assert leads.branched(x, rivals, attacker, np.array([0.25]), 5).tolist() == [0.25]
+
+
+def test_a_row_without_a_margin_is_proven_by_nothing():
+    model = model_of(RBF(0.5), [[0.0], [1.0]], [2.0, -1.0])
+    x, eps = np.array([[0.1]]), np.array([1e-3])
+    leads = leads_of(model, 1)
+    rivals, attacker = leads.rivals(x), leads.attacker(x, "linf", None)
+    rows = np.array([0])
+    assert leads.holds(rivals[0], x, attacker, rows, eps).all()
+    assert leads.proven(x, rivals, attacker, eps, 1).all()
+    rivals[0].margin[:] = 0
+    assert not leads.holds(rivals[0], x, attacker, rows, eps).any()
+    assert not leads.proven(x, rivals, attacker, eps, 1).any()
+    assert not leads.within(x, rivals, attacker, 0 * eps).any()
+
+
+def test_a_linear_lead_is_proven_strictly_inside_its_distance():
+    model = model_of(Linear(), [[1.0]], [1.0])
+    leads = leads_of(model, 1)
+    rivals, attacker = leads.rivals(np.ones((1, 1))), leads.attacker(np.ones((1, 1)), "linf", None)
+    rivals[0].falls = [lambda eps, norm: eps]
+    rivals[0].margin[:] = 2.0
+    asked = [leads.within(np.ones((1, 1)), rivals, attacker, np.array([eps]))[0] for eps in (1.9, 2.0, 2.1)]
+    assert asked == [True, False, False]
