@@ -24,7 +24,7 @@ def law(found, expected, rtol=1e-9):
     np.testing.assert_allclose(found, expected, rtol=rtol)
 
 
-@pytest.mark.parametrize("case", ["target", "matrix", "asymmetry", "trace", "residual"])
+@pytest.mark.parametrize("case", ["target", "matrix", "asymmetry", "both", "trace", "residual"])
 def test_a_solution_errs_by_its_residual_over_the_least_eigenvalue(case):
     """|A^-1 B - V| <= |B - A V| / least, which is half of that of the middle of A, less what A may be off."""
     least, A, B = 2.0, Near(np.diag([4.0, 8.0])), Near(np.ones((2, 1)))
@@ -34,16 +34,16 @@ def test_a_solution_errs_by_its_residual_over_the_least_eigenvalue(case):
     if case == "matrix":  # of Frobenius norm 0.2, also in the residual
         A = Near(A.v, 0.1)
         size, least = math.sqrt(2) * 0.1 * 0.375 * WIDER**4, 2 - 0.2 * WIDER**2
-    if case == "asymmetry":  # the middle is diagonal; A is 0.5 off it twice
-        A = Near(np.array([[4.0, 0.5], [-0.5, 8.0]]))
-        size, least = math.hypot(0.5 / 8, 0.5 / 4), 2 - math.sqrt(0.5) * WIDER
+    if case in ("asymmetry", "both"):  # the middle is diagonal; A is 0.5 off it twice
+        A, B = Near(np.array([[4.0, 0.5], [-0.5, 8.0]])), Near(B.v, 0.5 * (case == "both"))
+        size, least = math.hypot(0.5 / 8 + B.e[0, 0] * WIDER, 0.5 / 4 + B.e[0, 0] * WIDER), 2 - math.sqrt(0.5) * WIDER
     if case == "trace":  # (n + 2) roundings of the trace
         A, B = Near(np.diag([4.0, 8e14])), Near(np.ones((2, 1)), 0.5)
         size, least = math.sqrt(2) * 0.5 * WIDER**2, 2 - 4 * U * 8e14 * WIDER - U * 8e14 * WIDER
     if case == "residual":
         size = math.sqrt(2) * WIDER * (WIDER * (2 * U + TINY) + U * 0)
     found = solved(A, B)
-    np.testing.assert_allclose(found.v, [[0.25], [1 / A.v[1, 1]]], rtol=1e-15 if case != "asymmetry" else 0.1)
+    np.testing.assert_allclose(found.v, [[0.25], [1 / A.v[1, 1]]], rtol=1e-15 if case not in ("asymmetry", "both") else 0.1)
     law(found.e, np.full((2, 1), WIDER * WIDER * size / least), rtol=0.3 if case == "residual" else 1e-6)
 
 
@@ -139,6 +139,8 @@ def test_a_lead_of_0_is_none_and_one_that_is_only_reached_is_taken():
     assert labels.fewest(Near([0.0, 0.0, 0.0]), 1) == 0
     assert labels.fewest(Near([1.0, 0.0, 1.0]), 1) == 0
     assert labels.fewest(Near([1.0, 1.0, 0.0]), 1) == 1  # one of two equal voices ties
+    many = Labels(stated, [1] * 7)
+    assert many.fewest(Near(np.full(7, 0.25)), 1) == 4  # of seven equal voices
     assert labels.fewest(Near([np.nan, 1.0, 0.0]), 1) == 0
 
 

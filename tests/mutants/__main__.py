@@ -31,7 +31,7 @@ ROOMS = {  # what promises something, and the tests of it
                 "tests/test_verify_training.py", "tests/test_verify_moves.py", "tests/test_verify_trees.py",
                 "tests/test_verify_threat.py", "tests/test_verify_rounding.py", "tests/test_verify_kernels.py",
                 "tests/test_verify_programs.py", "tests/test_verify_balls.py", "tests/test_verify_fits.py",
-                "tests/test_evidence.py"]),
+                "tests/test_verify_folders.py", "tests/test_evidence.py"]),
     "gaps": (["src/buttress/_proof.py", "src/buttress/gram/rounding.py", "src/buttress/solvers/qp/certificate.py",
               "src/buttress/solvers/ball/soft_ball.py", "src/buttress/solvers/linear/primal.py",
               "src/buttress/solvers/linear/attacked_bounds.py"],

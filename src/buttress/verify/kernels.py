@@ -14,7 +14,7 @@ TILE = 512  # rows and centres of a tile
 FEW = 32  # rows of a block of which only the diagonal is wanted
 SHARP = 1e4  # roundings of 1: where products bound a value less sharply, its distance is summed by differences
 WORST = 4  # times the terms of a product: covers its own rounding, and that of what goes into it
-HALVES = 2.0**27 + 1  # what splits a number into two whose products have no rounding
+HALVES = 2.0**27  # what splits a number of 53 bits into two of 26 and a sign, whose products have no rounding
 ATTRIBUTES = {
     "Combination": "kernels weights", "Linear": "coef0", "Polynomial": "degree gamma coef0", "RBF": "gamma",
     "Laplacian": "gamma", "MultiscaleRBF": "gammas", "InverseMultiquadric": "offset", "Cauchy": "gamma",
@@ -112,9 +112,8 @@ def block_sums(part: Model, X: Array, Z: Array, coef: Array, centre: Array) -> t
 
 def padded(rows: Array, side: int) -> Array:
     """Return rows (n, d) as stacks (n / side, side, d), with rows of 0 at the end."""
-    found = np.zeros((-(-len(rows) // side), side, rows.shape[1]))
-    found.reshape(-1, rows.shape[1])[: len(rows)] = rows
-    return found
+    stacks = math.ceil(len(rows) / side)
+    return np.pad(rows, ((0, stacks * side - len(rows)), (0, 0))).reshape(stacks, side, rows.shape[1])
 
 
 class Gaussians:
@@ -158,7 +157,7 @@ class Gaussians:
         for j in range(0, count, few):
             values = np.matmul(rows, self.centres[j : j + few], out=room[:, : count - j])
             found += (np.exp(values, out=values) @ self.weights[j : j + few]).sum(axis=1)
-        total, sizes, far = np.split(found.reshape(-1, found.shape[2])[: len(X)], 3, axis=1)
+        total, sizes, far = np.split(np.concatenate(found)[: len(X)], 3, axis=1)
         added = (self.side + few + count // few + 16) * U  # sums within a product, over products, and exp
         lost = WIDER * self.share * (lengths[:, None] * sizes + far) + added * sizes + self.least
         return Near(total, lost)

@@ -167,7 +167,7 @@ def solved(A: Near, B: Near) -> Near:
         raise ValueError("alpha is so small, or columns repeat each other so nearly, that rounding decides.")
     solution = np.linalg.solve(near, B.v)
     residual = B - A @ solution
-    size = np.linalg.norm(np.maximum(np.abs(residual.low), np.abs(residual.high)), axis=0)
+    size = np.linalg.norm(np.abs(residual.v) + residual.e, axis=0)
     return Near(solution, np.broadcast_to(size * WIDER / least, solution.shape))
 
 
