@@ -91,7 +91,7 @@ def offsets(d2, a, weight, part, *, norm2=0.25, room=0.01, **stated):
         else:  # the density, or of a row left out k less what is written of it
             offset = math.log(k - threshold_ if left_out else (k + norm2 - threshold_) / 2)
         held = {"nu": 0.5, "support_vectors_": X, "center_norm2_": norm2, "offset_": offset, **stated}
-        near = Near(np.array(d2, float), 0.5 * room / WIDER)
+        near = Near(np.array(d2, float), np.where(np.arange(len(d2)) > 0, 0.5 * room / WIDER, 0.0))
         claim, = threshold(held, part, near, a, np.array(weight, float), 0.3, 0.5 * room)
         return claim.holds
     return given
@@ -128,13 +128,21 @@ def test_an_automatic_threshold_lies_between_the_farthest_tenth_and_the_rest(par
     assert not given(0.48)
 
 
+@pytest.mark.parametrize(("more", "first"), [(0.5e-9, 18), (1.5e-9, 19)])
+def test_a_tenth_is_a_tenth_of_the_weight_to_a_billionth(more, first):
+    weight = np.append(np.ones(18), np.full(2, 1 + more))
+    given = offsets(np.arange(1, 21) / 25, np.zeros(20), weight, TWICE, contamination="auto")
+    limits(first / 25, (first + 1) / 25, given, 0.01)
+
+
 def test_rows_as_far_as_the_first_of_the_rest_are_of_the_rest():
     d2 = np.append(np.arange(1.0, 19.0), [18.5, 20.0])  # 18 is the first of the rest; 18.5 is it, within the room
     given = offsets(d2, np.zeros(20), np.ones(20), TWICE, room=0.5, contamination="auto")
     limits(18.0, 20.0, given, 0.5)
 
 
-@pytest.mark.parametrize(("share", "at"), [(0.25, 1), (0.3, 2), (0.31, 2), (0.15, 0), (0.95, 8)])
+@pytest.mark.parametrize(("share", "at"), [(0.25, 1), (0.3, 2), (0.31, 2), (0.15, 0), (0.95, 8),
+                                           (0.3 * (1 - 0.5e-12), 2), (0.3 * (1 - 1.5e-12), 1)])
 def test_a_threshold_of_rows_left_out_is_exceeded_by_the_share(share, at):
     """Of nine rows left out the i-th farthest has i + 1 of 10 rows as far; distances without a row are d2 / (1 - a)^2.
     """
@@ -150,7 +158,7 @@ def test_a_threshold_of_rows_left_out_is_exceeded_by_the_share(share, at):
 
 
 def test_a_row_that_is_the_whole_ball_is_infinitely_far_without_itself():
-    given = offsets([0.1, 0.2, 0.3], [1.0, 0.0, 0.0], np.ones(3), TWICE, contamination=0.5)
+    given = offsets([0.0, 0.2, 0.3], [1.0, 0.0, 0.0], np.ones(3), TWICE, contamination=0.5)
     limits(0.3, 0.3, given, 0.01)
 
 

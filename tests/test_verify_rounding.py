@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from buttress.verify.balls import BELOW, inside
-from buttress.verify.core import TINY, WIDER, Near, U, agreed, inverse, read_model, same, table, unit, within
+from buttress.verify.core import TINY, WIDER, Near, U, agreed, inverse, plain, read_model, same, table, unit, within
 from buttress.verify.gaps import Losses, balanced, objectives
 
 LONG = np.longdouble
@@ -215,3 +215,12 @@ def test_a_model_file_is_read_to_its_last_byte(signed, tmp_path):
         (tmp_path / "other").write_bytes(other + hashlib.sha256(other).digest())
         with pytest.raises(ValueError, match="no model file of format 4"):
             read_model(tmp_path / "other")
+
+
+def test_parts_of_two_keys_are_those_that_are_known():
+    assert plain({"objects": [1, {"float": "2"}], "shape": [2]}, []) == [1, 2.0]
+    assert plain({"column": 0, "numpy": "int"}, [np.arange(2)]) == [0, 1]
+    assert plain({"records": 1, "columns": 2}, []) == {"records": 1, "columns": 2}
+    for part in ({"array": 0, "scalar": 0}, {"objects": [], "shape": [], "float": "1"}):
+        with pytest.raises(ValueError, match="two kinds"):
+            plain(part, [np.zeros(1)])

@@ -68,10 +68,10 @@ def ball(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
     found = same((once, True), (double, True), (held.get("linear"), None),
                  (rows, model["support_vectors_"]), (held["centers"], rows), (held["coef"].T, model["dual_coef_"]),
                  (described(held["kernel"]), part), (held["intercept"], [0.0]))
-    if not found[0].holds:
+    if not all(claim.holds for claim in found):
         return found
     a = np.zeros(len(X))
-    a[support] = model["dual_coef_"][0]
+    a[support] = np.ravel(model["dual_coef_"])
     hi, R2 = weight / (stated["nu"] * math.fsum(weight)), Near(float(model["radius_"])) * float(model["radius_"])
     K, largest = sums(part, X, rows, held["coef"])
     product = K.each(np.ravel)
@@ -103,7 +103,7 @@ def threshold(model: Model, part: Model, d2: Near, a: Array, weight: Array, R2: 
     """
     kept, room, offset = weight > 0, room + float(d2.e.max()), -float(model["offset_"])
     logs = in_logs(part)
-    k = float(diagonal(part, model["support_vectors_"][:1]).v[0])
+    k = float(diagonal(part, model["support_vectors_"][:1]).v.item())
     total = k + float(model["center_norm2_"])
     if model["contamination"] is None:
         open_ = kept & (a < weight / (float(model["nu"]) * weight.sum()) * (1 - 1e-12))

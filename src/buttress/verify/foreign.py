@@ -105,7 +105,7 @@ def prove_certificate(held: Model, X: Any, y: Any, weight: Array | None = None) 
 
 
 def violation(losses: Losses, b: Array) -> float:
-    """Return an upper bound of the largest violation of the conditions of optimality, libsvm's measure of its tolerance.
+    """Return an upper bound of the largest violation of the optimality conditions, libsvm's measure of its tolerance.
 
     It is max (slope of the dual downwards, b_i > lo_i) - min (slope upwards, b_i < hi_i), at most 0 at the optimum.
     """

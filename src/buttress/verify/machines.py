@@ -130,7 +130,7 @@ def machine(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
     if model["support_vectors_"].dtype == np.float32:
         X = X.astype(np.float32).astype(X.dtype)
     found = copies(model, X, stated)
-    if not found[0].holds:
+    if not all(claim.holds for claim in found):
         return found
     point = Point(model["support_"], held["coef"], held["intercept"])
     for q, (_, _, gap, primal) in enumerate(measured(stated, X, y, weight, point)):
