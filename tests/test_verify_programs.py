@@ -162,6 +162,7 @@ def test_a_certificate_claims_its_gap_and_violation_one_for_all_or_one_each():
     for claimed, missed in ((gaps, 0), ([gaps[0], 0.0, gaps[2]], 1), (sorted(gaps)[1], 1), ([max(gaps)], 0),
                             (np.nextafter(gaps, 0).tolist(), 3)):
         held = foreign.certificate(stated, point, X, y, {"gap": claimed})
+        assert held["certificate"] == 1  # the version of docs/certificate-files.md
         assert held["data"]["rows"] == 4
         assert held["data"]["columns"] == 2
         found = foreign.prove_certificate(held, X, y)
@@ -169,3 +170,7 @@ def test_a_certificate_claims_its_gap_and_violation_one_for_all_or_one_each():
         assert [claim.holds for claim in found if "gap" in claim.name].count(False) == missed
         assert [claim.name for claim in found].count("primal objective 1") == 1
         assert not any("duality gap" in claim.name for claim in found)
+    held = foreign.certificate(stated, point, X, y, {"gap": 1e9, "violation": 1e9})
+    assert all(claim.holds for claim in foreign.prove_certificate(held, X, y))
+    with pytest.raises(ValueError, match="claims a gap and a violation"):
+        foreign.prove_certificate({**held, "claim": {"gap": 1.0, "radius": 1.0}}, X, y)

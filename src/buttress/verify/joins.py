@@ -7,7 +7,7 @@ import numpy as np
 from .core import ROUNDED, Array, Claim, Columns, Model, Near, inverse, only, plus, same
 
 STEPS = 100  # of the interior-point method
-LEAST = 1e-13  # of the largest share: where its products end
+LEAST = 1e-11  # its gap at the end; a stated end may be off by far more (ROUNDED)
 MOST_ROWS = 20_000  # of a join: more take too long
 ATTRIBUTES = (
     "alpha C loss tol solver sketch objective row_weight class_weight fit_intercept missing scaling unmatched "
@@ -60,10 +60,11 @@ def relational(model: Model, tables: dict[str, Columns], on: list[list[str]], la
     labels = np.array([row[f"{place}.{label}"] for row in rows])
     sign, known = np.where(labels == stated["classes"][1], 1.0, -1.0), np.isin(labels, stated["classes"]).all()
     used = np.array([int(row[place]) for row in rows])
-    share = np.ones(len(rows)) if stated["row_weight"] == "join" else 1 / np.bincount(used)[used]
+    times = np.ones(len(rows)) if stated["row_weight"] == "join" else np.bincount(used)[used]
+    share = np.reciprocal(times, dtype=float)
     largest = np.abs(X).max(axis=0)
     share, scale = share / share.sum(), np.where(largest > 0, largest, 1.0)
-    beta = np.append(model["coef_"][0] * scale, model["intercept_"])
+    beta = np.append(np.ravel(model["coef_"]) * scale, model["intercept_"])
     A = np.column_stack([X / scale, np.full(len(X), float(free))]) * sign[:, None]
     high = float((Near(share) @ (Near(1.0) - Near(A) @ beta).each(plus) + Near(beta) @ beta * alpha).high)
     least, most = (float(end) for end in model["objective_interval_"])
@@ -81,19 +82,20 @@ def lower_bound(A: Array, share: Array, alpha: float) -> float:
     identity.
     """
     M = (A * share[:, None]).T / math.sqrt(2 * alpha)
-    s, z, u = (np.full(len(A), value) for value in (0.5, 1 / len(A), 1 / len(A)))
+    s, z, u = np.full(len(A), 0.5), share, share
     for _ in range(STEPS):
         t = 1 - s
-        aim = 0.1 * (s @ z + t @ u) / (2 * len(A))
+        gap = s @ z + t @ u
+        if gap < LEAST:
+            break
+        aim = 0.05 * gap / len(A)
         diagonal = z / s + u / t
         rhs = share - M.T @ (M @ s) + aim / s - aim / t
         scaled = M / diagonal
         ds = rhs / diagonal - scaled.T @ np.linalg.solve(np.eye(len(M)) + scaled @ M.T, scaled @ rhs)
         dz, du = (aim - z * ds) / s - z, (aim + u * ds) / t - u
-        step = 0.99 / max(0.99, np.max([-ds / s, ds / t, -dz / z, -du / u]))
+        step = 1 / max(1.0, np.max([-ds / s, ds / t, -dz / z, -du / u]) / 0.99)
         s, z, u = s + step * ds, z + step * dz, u + step * du
-        if aim < LEAST * share.max():
-            break
     point = np.clip(share * s, 0, share)
     w = Near(A.T) @ point
     return float((Near(point) @ np.ones(len(point)) - w @ w * inverse(Near(4 * alpha))).low)
