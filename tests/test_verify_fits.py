@@ -207,7 +207,9 @@ def test_an_interval_holds_to_its_last_digit(by):
         for claim in ({"low": low if not steps else np.nextafter(low, 9), "high": high},
                       {"low": low, "high": high if not steps else np.nextafter(high, -9)}):
             held = certificate(stated, {"rows": Z.tolist()}, X, y, {name: end.tolist() for name, end in claim.items()})
-            assert [one.holds for one in prove_moves(held, X, y)].count(False) == missed
+            claims = prove_moves(held, X, y)
+            assert [one.holds for one in claims].count(False) == missed
+            assert [one.stated for one in claims[1:]] == np.column_stack([claim["low"], claim["high"]]).ravel().tolist()
     H = by_formula(LINEAR, 0.5, False, np.ones(5))
     if by is not None:
         exact = np.array([[h @ y - 0.5 * np.abs(h).max(), h @ y + 0.5 * np.abs(h).max()] for h in H])

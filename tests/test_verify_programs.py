@@ -128,7 +128,7 @@ def test_the_violation_is_that_of_libsvm_between_what_is_free_to_fall_and_to_ris
     lo, hi, r = -hi, hi, np.array([1.0, 2.0, 3.0, -1.0])
     for value, fall, rise in ((1.0, 0.25, 0.25), (-1.0, -0.25, -0.25), (0.0, -0.25, 0.25)):
         b = np.array([0.0, value, 0.0, 0.0])
-        some = Losses(Near(np.array([9.0, 2.0, 9.0, 9.0])), lo * [0, 1, 0, 0], hi * [0, 1, 0, 0], 0.25)
+        some = Losses(Near(np.array([-99.0, 2.0, 99.0, 9.0])), lo * [0, 1, 0, 0], hi * [0, 1, 0, 0], 0.25)
         assert violation(some, b) == pytest.approx(fall - rise)
 
 
@@ -168,7 +168,7 @@ def test_a_certificate_claims_its_gap_and_violation_one_for_all_or_one_each():
         found = foreign.prove_certificate(held, X, y)
         assert found[0] == ("the data are those of the certificate", 1.0, 1.0, True)
         assert [claim.holds for claim in found if "gap" in claim.name].count(False) == missed
-        assert [claim.name for claim in found].count("primal objective 1") == 1
+        assert {"primal objective 1", "dual objective 1"} < {claim.name for claim in found}
         assert not any("duality gap" in claim.name for claim in found)
     held = foreign.certificate(stated, point, X, y, {"gap": 1e9, "violation": 1e9})
     assert all(claim.holds for claim in foreign.prove_certificate(held, X, y))

@@ -126,6 +126,8 @@ def test_a_balanced_point_sums_to_0_exactly_in_its_box_and_near(n):
         assert ((found >= lo) & (found <= hi)).all()
         assert np.abs(found - kept).sum() <= abs(math.fsum(kept)) + 2 * n**2 * U * np.abs(kept).max() * 4
         assert (found * kept >= 0).all()
+    full = np.full(n, 2.0)  # so large that sums of all their steps just fit into 64 bits
+    assert (balanced(full - 1e-3, -full, full) == 0).all()
     assert (balanced(np.array([np.inf, -1.0]), np.array([-np.inf] * 2), np.array([np.inf] * 2)) == 0).all()
 
 
