@@ -112,5 +112,4 @@ def violation(losses: Losses, b: Array) -> float:
     near = AT_BOUND * (losses.hi - losses.lo)
     lower, raise_ = b > losses.lo + near, b < losses.hi - near
     down, up = (np.where(positive, losses.l1, -losses.l1) for positive in (b > 0, b >= 0))
-    steepest = (down - losses.r.low)[lower].max(initial=-np.inf)
-    return float(steepest - (up - losses.r.high)[raise_].min(initial=np.inf))
+    return float((down - losses.r.low)[lower].max(initial=-np.inf) - (up - losses.r.high)[raise_].min(initial=np.inf))

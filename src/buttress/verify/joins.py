@@ -60,8 +60,8 @@ def relational(model: Model, tables: dict[str, Columns], on: list[list[str]], la
     labels = np.array([row[f"{place}.{label}"] for row in rows])
     sign, known = np.where(labels == stated["classes"][1], 1.0, -1.0), np.isin(labels, stated["classes"]).all()
     used = np.array([int(row[place]) for row in rows])
-    times = np.ones(len(rows)) if stated["row_weight"] == "join" else np.bincount(used)[used]
-    share = np.reciprocal(times, dtype=float)
+    share = np.reciprocal(np.ones(len(rows)) if stated["row_weight"] == "join" else np.bincount(used)[used],
+                          dtype=float)
     largest = np.abs(X).max(axis=0)
     share, scale = share / share.sum(), np.where(largest > 0, largest, 1.0)
     beta = np.append(np.ravel(model["coef_"]) * scale, model["intercept_"])

@@ -51,8 +51,7 @@ def off(stated: Model, H: Near) -> tuple[Array, Array]:
     if type(k) is not int or k < 0 or by.shape not in ((), (n,)) or not (np.isfinite(by) & (by >= 0)).all():
         raise ValueError("rows is a number of targets, and by a number >= 0, or one for each row.")
     sizes = Near(np.maximum(H.high, -H.low)) * by * eligible(stated, n)
-    largest = Near(np.sort(sizes.high, axis=1)[:, ::-1][:, :k])
-    most = (largest @ np.ones(min(k, n))).high
+    most = (Near(np.sort(sizes.high, axis=1)[:, ::-1][:, :k]) @ np.ones(min(k, n))).high
     return most, most
 
 
