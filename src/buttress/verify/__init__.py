@@ -15,8 +15,8 @@ and folders of evidence (``evidence.py``). Exit code: 0 proven for the
 problem that ``--problem`` states, 1 not proven, 2 cannot be checked, 3 proven for the problem that the file states, and
 nobody else stated it.
 
-``core.py`` holds the errors, the reader and the gap; every kind of proof is a file. To run it without this package,
-copy the folder: ``python -m verify``.
+``core.py`` holds the errors and the reader, ``gaps.py`` the gap; every kind of proof is a file. To run it without this
+package, copy the folder: ``python -m verify``.
 """
 
 from .command import main

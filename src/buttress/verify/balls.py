@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .core import Array, Claim, Losses, Model, Near, U, objectives, only, same, within
+from .core import WIDER, Array, Claim, Model, Near, U, only, same, within
+from .gaps import Losses, objectives
 from .kernels import described, diagonal, sums
 from .machines import OF_ALL
 
@@ -21,6 +22,7 @@ ATTRIBUTES = {
     "SVDD": OF_BALLS + "kernel",
     "MultiKernelSVDD": OF_BALLS + "kernels objective normalize weights kernel_weights_ mixing_ kernel_scales_ "
                                   "kernel_variances_ kernels_ bound_coef_ n_solved_"}
+BELOW = 1 - 4 * U  # what up to three roundings cannot bring to 1
 ALIKE = 1e-9  # share of the threshold by which sums of the model's distances may be off
 
 
@@ -46,15 +48,14 @@ def reached(part: Model, X: Array, a: Array, hi: Array) -> float:
     rows = np.flatnonzero(a)
     b, Z = inside(a, hi)[rows], X[rows]
     product = sums(part, Z, Z, b[:, None])[0].each(np.ravel)
-    share = 1 / math.fsum(b)
-    spread = diagonal(part, Z) @ b + Near(b) @ product * -1 * Near(share, 4 * U * share)
+    spread = diagonal(part, Z) @ b - Near(b) @ product * (1 / (math.fsum(b) * BELOW))
     return float(spread.low)
 
 
 def inside(a: Array, hi: Array) -> Array:
     """Return a in its box, with a sum of at most 1."""
-    b = np.clip(a, 0, hi) * (1 - 4 * U)
-    return b * min(1.0, (1 - 4 * U) / math.fsum(b))
+    b = np.clip(a, 0, hi * BELOW)
+    return b * (BELOW / max(BELOW, math.fsum(b)))
 
 
 def ball(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
@@ -67,19 +68,19 @@ def ball(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
     found = same((once, True), (double, True), (held.get("linear"), None),
                  (rows, model["support_vectors_"]), (held["centers"], rows), (held["coef"].T, model["dual_coef_"]),
                  (described(held["kernel"]), part), (held["intercept"], [0.0]))
-    if not found[0].holds:
+    if not all(claim.holds for claim in found):
         return found
     a = np.zeros(len(X))
-    a[support] = model["dual_coef_"][0]
-    hi, R2 = weight / (stated["nu"] * weight.sum()), Near(float(model["radius_"])) * float(model["radius_"])
+    a[support] = np.ravel(model["dual_coef_"])
+    hi, R2 = weight / (stated["nu"] * math.fsum(weight)), Near(float(model["radius_"])) * float(model["radius_"])
     K, largest = sums(part, X, rows, held["coef"])
     product = K.each(np.ravel)
     norm2 = Near(a) @ product
-    d2 = diagonal(part, X) + product * -2 + norm2
-    losses = Losses(d2 + R2 * -1, np.zeros(len(a)), hi)
+    d2 = diagonal(part, X) - product * 2 + norm2
+    losses = Losses(d2 - R2, np.zeros(len(a)), hi)
     b = inside(a, hi)
     total = math.fsum(b)
-    apart = float(np.abs(a - b / total).sum()) ** 2 * largest * 1.01
+    apart = float(np.abs(a - b / total).sum()) ** 2 * largest * WIDER
     gap = losses.gap(b) + (1 - total) * float(R2.high) + apart
     primal = R2 + losses.total()
     scale = float(np.abs(d2.v).max())
@@ -102,7 +103,7 @@ def threshold(model: Model, part: Model, d2: Near, a: Array, weight: Array, R2: 
     """
     kept, room, offset = weight > 0, room + float(d2.e.max()), -float(model["offset_"])
     logs = in_logs(part)
-    k = float(diagonal(part, model["support_vectors_"][:1]).v[0])
+    k = float(diagonal(part, model["support_vectors_"][:1]).v.item())
     total = k + float(model["center_norm2_"])
     if model["contamination"] is None:
         open_ = kept & (a < weight / (float(model["nu"]) * weight.sum()) * (1 - 1e-12))
@@ -123,7 +124,7 @@ def threshold(model: Model, part: Model, d2: Near, a: Array, weight: Array, R2: 
     order = np.argsort(-left_out, kind="stable")
     p = (1 + np.cumsum(counts[order])) / (1 + counts.sum())
     found = left_out[order][(p > float(model["contamination"]) * (1 + 1e-12)).argmax()]
-    return within("offset", offset, found, found, room * max(1.0, found / max(d2.v.max(), 1e-300)))
+    return within("offset", offset, found, found, room + ALIKE * float(found))
 
 
 def in_logs(part: Model) -> bool:
@@ -150,7 +151,7 @@ def weights(model: Model, stated: Model, X: Array, weight: Array) -> list[Claim]
 
 def mixed(model: Model, X: Array, hi: Array, stated: Model) -> float:
     """Return a lower bound of the cost of the ball over all weights of the kernels."""
-    cuts = np.array([reached(source, X, model["bound_coef_"], hi) / scale * (1 - 4 * U)
-                     for source, scale in zip(stated["kernels"], model["kernel_scales_"], strict=True)])
+    cuts = [reached(source, X, model["bound_coef_"], hi) / scale * BELOW
+            for source, scale in zip(stated["kernels"], model["kernel_scales_"], strict=True)]
     joint = stated["objective"] == "joint" and min(cuts) > 0
-    return float((1 - 99 * U) / np.sum(1 / cuts) if joint else min(cuts))
+    return float(BELOW / math.fsum(1 / cut for cut in cuts) if joint else min(cuts))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .core import Array, Claim, Columns, Model, read_model, single
+from .core import Array, Claim, Columns, Model, agreed, read_model, single
 from .foreign import read_certificate
 from .machines import same_label
 from .proofs import problem_of, prove_held
@@ -78,14 +78,14 @@ def read_folder(folder: Path) -> Model:
 
 def prove_folder(folder: Path, held: Model, key: bytes | None) -> tuple[list[Claim], Model]:
     """Return the claims of a folder whose ``evidence.json`` was read, and the problem of each file that proves."""
-    found = [Claim(f"digest of {name}", 1.0, 0.0, False)
+    found = [agreed(f"digest of {name}", False)
              for name, stated in held["files"].items() if digest_of(folder / inside(name)) != stated]
     if key is not None:
         if len(key) < SHORTEST_KEY or not (folder / SIGNED).is_file():
             raise ValueError(f"The folder has no {SIGNED}, or the key is shorter than {SHORTEST_KEY} bytes.")
         made = hmac.new(key, (folder / STATED).read_bytes(), hashlib.sha256).hexdigest()
         signed = hmac.compare_digest(made, (folder / SIGNED).read_text(encoding="ascii").strip())
-        found.append(Claim(f"signature of {STATED}", 1.0, float(signed), signed))
+        found.append(agreed(f"signature of {STATED}", signed))
     problems: Model = {}
     for statement in held["statements"]:
         if statement["kind"] == "proven":
@@ -136,7 +136,7 @@ def rows_agree(folder: Path, held: Model, data: Columns, target: str) -> list[Cl
             asked += known is not None
             wrong += known is not None and not np.allclose(known, row, rtol=SAME, atol=SAME)
     agree = not wrong and not prepared and asked > 0
-    return [Claim(f"{ROWS} holds the rows of the data given ({asked} entries)", 1.0, float(agree), agree)]
+    return [agreed(f"{ROWS} holds the rows of the data given ({asked} entries)", agree)]
 
 
 def entry_of(unit: Model, entry: str) -> list[float] | None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .core import Array, Claim, Losses, Model, objectives, single, table
+from .core import Array, Claim, Model, agreed, single, table
+from .gaps import Losses, objectives
 from .kernels import described
 from .machines import Point, measured, same_label
 
@@ -68,9 +69,12 @@ def of_pairs(dual: Array, counts: Array) -> Array:
 
 def certificate(stated: Model, point: Mapping[str, Any], X: Any, y: Any, claim: Mapping[str, Any]) -> Model:
     """Return the certificate of a point of a problem, as JSON."""
-    rows = table(X)
-    data = {"rows": len(rows), "columns": rows.shape[1], "sha256": digest(rows, y)}
-    return {"certificate": VERSION, "problem": stated, "data": data, "point": dict(point), "claim": dict(claim)}
+    return {"certificate": VERSION, "problem": stated, "data": data_of(table(X), y), "point": dict(point),
+            "claim": dict(claim)}
+
+
+def data_of(rows: Array, y: Any) -> Model:
+    return {"rows": len(rows), "columns": rows.shape[1], "sha256": digest(rows, y)}
 
 
 def read_certificate(path: Any) -> Model:
@@ -90,26 +94,22 @@ def prove_certificate(held: Model, X: Any, y: Any, weight: Array | None = None) 
     if not claim.keys() <= {"gap", "violation"}:
         raise ValueError(f"A certificate claims a gap and a violation. Got {sorted(claim)}.")
     point = Point(support, np.array(held["point"]["coef"], float), np.array(held["point"]["intercept"], float))
-    agree = held["data"] == {"rows": len(rows), "columns": rows.shape[1], "sha256": digest(rows, y)}
-    found = [Claim("the data are those of the certificate", 1.0, float(agree), agree)]
+    found = [agreed("the data are those of the certificate", held["data"] == data_of(rows, y))]
     weight = np.ones(len(rows)) if weight is None else weight
     for q, (losses, b, gap, primal) in enumerate(measured(stated, rows, y, weight, point)):
         found += objectives(f" {q}", None, q, primal, gap, gap)[:2]
-        for name, value in (("gap", gap), ("violation", violation(losses, b)[1])):
+        for name, value in (("gap", gap), ("violation", violation(losses, b))):
             allowed = float(np.atleast_1d(claim.get(name, value))[min(q, np.size(claim.get(name, value)) - 1)])
             found.append(Claim(f"{name} {q}", allowed, value, value <= allowed))
     return found
 
 
-def violation(losses: Losses, b: Array) -> tuple[float, float]:
-    """Return bounds of the largest violation of the conditions of optimality, libsvm's measure of its tolerance.
+def violation(losses: Losses, b: Array) -> float:
+    """Return an upper bound of the largest violation of the optimality conditions, libsvm's measure of its tolerance.
 
     It is max (slope of the dual downwards, b_i > lo_i) - min (slope upwards, b_i < hi_i), at most 0 at the optimum.
     """
     near = AT_BOUND * (losses.hi - losses.lo)
     lower, raise_ = b > losses.lo + near, b < losses.hi - near
     down, up = (np.where(positive, losses.l1, -losses.l1) for positive in (b > 0, b >= 0))
-    ends = []
-    for r_down, r_up in ((losses.r.high, losses.r.low), (losses.r.low, losses.r.high)):
-        ends.append(float((down - r_down)[lower].max(initial=-np.inf) - (up - r_up)[raise_].min(initial=np.inf)))
-    return ends[0], ends[1]
+    return float((down - losses.r.low)[lower].max(initial=-np.inf) - (up - losses.r.high)[raise_].min(initial=np.inf))

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from .core import ROUNDED, Array, Claim, Columns, Model, Near, U, only, plus, same
+from .core import ROUNDED, Array, Claim, Columns, Model, Near, inverse, only, plus, same
 
 STEPS = 100  # of the interior-point method
-LEAST = 1e-13  # of the largest share: where its products end
+LEAST = 1e-11  # its gap at the end; a stated end may be off by far more (ROUNDED)
 MOST_ROWS = 20_000  # of a join: more take too long
 ATTRIBUTES = (
     "alpha C loss tol solver sketch objective row_weight class_weight fit_intercept missing scaling unmatched "
@@ -60,12 +60,13 @@ def relational(model: Model, tables: dict[str, Columns], on: list[list[str]], la
     labels = np.array([row[f"{place}.{label}"] for row in rows])
     sign, known = np.where(labels == stated["classes"][1], 1.0, -1.0), np.isin(labels, stated["classes"]).all()
     used = np.array([int(row[place]) for row in rows])
-    share = np.ones(len(rows)) if stated["row_weight"] == "join" else 1 / np.bincount(used)[used]
+    share = np.reciprocal(np.ones(len(rows)) if stated["row_weight"] == "join" else np.bincount(used)[used],
+                          dtype=float)
     largest = np.abs(X).max(axis=0)
     share, scale = share / share.sum(), np.where(largest > 0, largest, 1.0)
-    beta = np.append(model["coef_"][0] * scale, model["intercept_"])
+    beta = np.append(np.ravel(model["coef_"]) * scale, model["intercept_"])
     A = np.column_stack([X / scale, np.full(len(X), float(free))]) * sign[:, None]
-    high = float((Near(share) @ (Near(A) @ beta * -1 + 1).each(plus) + Near(beta) @ beta * alpha).high)
+    high = float((Near(share) @ (Near(1.0) - Near(A) @ beta).each(plus) + Near(beta) @ beta * alpha).high)
     least, most = (float(end) for end in model["objective_interval_"])
     low = lower_bound(A, share, alpha)
     found = same((list(model["coef_names_"]), names), (model["n_join_rows_"], len(rows)), (bool(known), True),
@@ -77,22 +78,24 @@ def relational(model: Model, tables: dict[str, Columns], on: list[list[str]], la
 def lower_bound(A: Array, share: Array, alpha: float) -> float:
     """Return a lower bound of the optimum: every s in [0, 1]^n proves share's - |A'(share s)|^2 / 4 alpha.
 
-    s is found by a primal-dual interior-point method, whose steps solve (D + M'M) ds = rhs by Woodbury's identity.
+    s is found by a primal-dual interior-point method, whose steps solve (diagonal + M'M) ds = rhs by Woodbury's
+    identity.
     """
     M = (A * share[:, None]).T / math.sqrt(2 * alpha)
-    s, z, u = (np.full(len(A), value) for value in (0.5, 1 / len(A), 1 / len(A)))
+    s, z, u = np.full(len(A), 0.5), share, share
     for _ in range(STEPS):
-        aim = 0.1 * (s @ z + (1 - s) @ u) / (2 * len(A))
-        inverse = 1 / (z / s + u / (1 - s))
-        rhs = share - M.T @ (M @ s) + aim / s - aim / (1 - s)
-        scaled = M * inverse
-        ds = inverse * rhs - scaled.T @ np.linalg.solve(np.eye(len(M)) + scaled @ M.T, scaled @ rhs)
-        dz, du = aim / s - z - z / s * ds, aim / (1 - s) - u + u / (1 - s) * ds
-        shrinks = np.concatenate([-ds / s, ds / (1 - s), -dz / z, -du / u])
-        step = min(1.0, 0.99 / max(shrinks.max(), 1e-300))
-        s, z, u = s + step * ds, z + step * dz, u + step * du
-        if aim < LEAST * share.max():
+        t = 1 - s
+        gap = s @ z + t @ u
+        if gap < LEAST:
             break
-    s = np.clip(s, 0, 1)
-    w = Near(A.T) @ (share * s)
-    return float((Near(share) @ s + w @ w * (-1 / (4 * alpha))).low) - 8 * U
+        aim = 0.05 * gap / len(A)
+        diagonal = z / s + u / t
+        rhs = share - M.T @ (M @ s) + aim / s - aim / t
+        scaled = M / diagonal
+        ds = rhs / diagonal - scaled.T @ np.linalg.solve(np.eye(len(M)) + scaled @ M.T, scaled @ rhs)
+        dz, du = (aim - z * ds) / s - z, (aim + u * ds) / t - u
+        step = 1 / max(1.0, np.max([-ds / s, ds / t, -dz / z, -du / u]) / 0.99)
+        s, z, u = s + step * ds, z + step * dz, u + step * du
+    point = np.clip(share * s, 0, share)
+    w = Near(A.T) @ point
+    return float((Near(point) @ np.ones(len(point)) - w @ w * inverse(Near(4 * alpha))).low)

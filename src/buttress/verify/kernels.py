@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .core import WIDER, Array, Model, Near, U, only, plus, unit
+from .core import TINY, WIDER, Array, Model, Near, U, only, plus, unit
 
 TILE = 512  # rows and centres of a tile
 FEW = 32  # rows of a block of which only the diagonal is wanted
-SHARP = 1e4  # roundings of a value: where products bound it less sharply, its distance is summed by differences
+SHARP = 1e4  # roundings of 1: where products bound a value less sharply, its distance is summed by differences
 WORST = 4  # times the terms of a product: covers its own rounding, and that of what goes into it
-HALVES = 2.0**27 + 1  # what splits a number into two whose products have no rounding
+HALVES = 2.0**27  # what splits a number of 53 bits into two of 26 and a sign, whose products have no rounding
 ATTRIBUTES = {
     "Combination": "kernels weights", "Linear": "coef0", "Polynomial": "degree gamma coef0", "RBF": "gamma",
     "Laplacian": "gamma", "MultiscaleRBF": "gammas", "InverseMultiquadric": "offset", "Cauchy": "gamma",
@@ -42,7 +42,7 @@ def described(part: Any) -> Model:
     numbers = {name: np.asarray(part[name], dtype=float).tolist() for name in ATTRIBUTES[part["class"]].split()}
     least = min(np.min(value) for value in numbers.values())
     dot = part["class"] in ("Linear", "Polynomial")
-    known = numbers.get("degree", 1) in range(1, 20) and numbers.get("gamma", 1) > 0 if dot else (
+    known = numbers.get("degree") in (None, *range(1, 20)) and numbers.get("gamma") != 0 if dot else (
         least > 0 and (part["class"] != "Log" or numbers["degree"] <= 2))
     if not (known and least >= 0 and all(np.isfinite(value).all() for value in numbers.values())):
         raise ValueError(f"The kernel {part['class']} with {numbers} is not known to be positive definite.")
@@ -50,7 +50,11 @@ def described(part: Any) -> Model:
 
 
 def kernel(part: Model, X: Array, Z: Array, centre: Array | float = 0.0) -> Near:
-    """Return k(x_i, z_j) of rows X and Z for a kernel as :func:`described`; distances are those from ``centre``."""
+    """Return k(x_i, z_j) of rows X and Z for a kernel as :func:`described`; distances are those from ``centre``.
+
+    |a|^2 + |b|^2 - 2 a'b of rows less the centre errs by 2 d + 7 roundings of |a|^2 + |b|^2: the rows themselves by 4,
+    the lengths by d, the product by d, and the sums by 3. |x - z|^2 errs by d + 2 of itself.
+    """
     if part["class"] == "Combination":
         terms = [kernel(inner, X, Z, centre) * w for inner, w in zip(part["kernels"], part["weights"], strict=True)
                  if w > 0]
@@ -62,13 +66,12 @@ def kernel(part: Model, X: Array, Z: Array, centre: Array | float = 0.0) -> Near
         return power
     A, B = X - centre, Z - centre
     lengths = np.add.outer((A**2).sum(axis=1), (B**2).sum(axis=1))
-    found = profile(part, Near(plus(lengths - 2 * A @ B.T), (2 * X.shape[1] + 16) * unit(A) * lengths))
+    found = profile(part, Near(plus(lengths - 2 * A @ B.T), (2 * X.shape[1] + 7) * unit(A) * lengths))
     found.e = found.e.copy()
-    i, j = np.nonzero(found.e > SHARP * unit(A) * (1 + np.abs(found.v)))
-    step = max(1, TILE * TILE // X.shape[1])
-    for some in (slice(k, k + step) for k in range(0, len(i), step)):
+    i, j = np.nonzero(found.e > SHARP * unit(A))
+    for some in (slice(k, k + TILE) for k in range(0, len(i), TILE)):
         r2 = ((X[i[some]] - Z[j[some]]) ** 2).sum(axis=1)
-        exact = profile(part, Near(r2, (X.shape[1] + 4) * 2 * unit(r2) * r2))
+        exact = profile(part, Near(r2, (X.shape[1] + 2) * unit(r2) * r2))
         found.v[i[some], j[some]], found.e[i[some], j[some]] = exact.v, exact.e
     return found
 
@@ -109,9 +112,8 @@ def block_sums(part: Model, X: Array, Z: Array, coef: Array, centre: Array) -> t
 
 def padded(rows: Array, side: int) -> Array:
     """Return rows (n, d) as stacks (n / side, side, d), with rows of 0 at the end."""
-    found = np.zeros((-(-len(rows) // side), side, rows.shape[1]))
-    found.reshape(-1, rows.shape[1])[: len(rows)] = rows
-    return found
+    stacks = math.ceil(len(rows) / side)
+    return np.pad(rows, ((0, stacks * side - len(rows)), (0, 0))).reshape(stacks, side, rows.shape[1])
 
 
 class Gaussians:
@@ -130,10 +132,10 @@ class Gaussians:
         lengths = (Z**2).sum(axis=1)
         self.share = WORST * (Z.shape[1] + 4) * U * gamma
         self.longest = float(lengths.max())
-        self.least = 1e-300 * np.abs(coef).sum(axis=0)  # exp has no relative precision below
+        self.least = TINY * np.abs(coef).sum(axis=0)  # exp has no relative precision below
         centres = np.column_stack([2 * gamma * Z, np.full(len(Z), -gamma), -gamma * lengths])
         weights = np.hstack([coef, np.abs(coef), np.abs(coef) * lengths[:, None]])
-        self.side = 2 ** int(math.log2(200_000 / max(centres.shape[1], weights.shape[1], 4)) / 2)
+        self.side = 2 ** int(math.log2(200_000 / max(centres.shape[1], weights.shape[1])) / 2)
         self.centres = padded(centres, self.side).transpose(0, 2, 1).copy()
         self.weights = padded(weights, self.side)
 
@@ -155,7 +157,7 @@ class Gaussians:
         for j in range(0, count, few):
             values = np.matmul(rows, self.centres[j : j + few], out=room[:, : count - j])
             found += (np.exp(values, out=values) @ self.weights[j : j + few]).sum(axis=1)
-        total, sizes, far = np.split(found.reshape(-1, found.shape[2])[: len(X)], 3, axis=1)
+        total, sizes, far = np.split(np.concatenate(found)[: len(X)], 3, axis=1)
         added = (self.side + few + count // few + 16) * U  # sums within a product, over products, and exp
         lost = WIDER * self.share * (lengths[:, None] * sizes + far) + added * sizes + self.least
         return Near(total, lost)
@@ -165,12 +167,12 @@ def linear_sums(coef0: float, X: Array, Z: Array, coef: Array) -> tuple[Near, fl
     """Return the same of k(x, z) = x'z + coef0: X w with w = Z'coef, of which far less may cancel."""
     w = np.array([[dot(column, b) for b in coef.T] for column in Z.T])
     total = np.array([math.fsum(b) for b in coef.T])
-    known = Near(w, U * np.abs(w) + len(Z) * 1e-300)
+    known = Near(w, U * np.abs(w) + len(Z) * TINY)
     f = [Near(X[i : i + TILE]) @ known for i in range(0, len(X), TILE)]
     longest = [math.sqrt(float((part**2).sum(axis=1).max(initial=0.0))) for part in (X, Z)]
     shift = Near(total, U * np.abs(total)) * coef0
     found = Near(np.concatenate([one.v for one in f]), np.concatenate([one.e for one in f])) + shift
-    return found, longest[0] * longest[1] * 1.01 + abs(coef0)
+    return found, math.prod(longest) * WIDER + abs(coef0)
 
 
 def dot(x: Array, a: Array) -> float:

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .core import Array, Claim, Losses, Model, Near, U, balanced, objectives, only, same
+from .core import WIDER, Array, Claim, Model, Near, U, only, same
+from .gaps import Losses, balanced, objectives
 from .kernels import described, sums
 
 OF_ALL = "n_features_in_ feature_names_in_ _sklearn_output_config converged_ history_ n_iter_ tol max_iter max_time " \
@@ -129,7 +130,7 @@ def machine(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
     if model["support_vectors_"].dtype == np.float32:
         X = X.astype(np.float32).astype(X.dtype)
     found = copies(model, X, stated)
-    if not found[0].holds:
+    if not all(claim.holds for claim in found):
         return found
     point = Point(model["support_"], held["coef"], held["intercept"])
     for q, (_, _, gap, primal) in enumerate(measured(stated, X, y, weight, point)):
@@ -158,9 +159,9 @@ def measured(stated: Model, X: Array, y: Any, weight: Array, at: Point) -> Itera
         b = np.zeros(len(X))
         b[at.support] = at.coef[:, q]
         scores = Near(f.v[:, q], f.e[:, q])
-        losses = Losses(Near(p) + scores * -1 + -float(at.intercept[q]), lo, hi, stated.get("epsilon", 0.0))
+        losses = Losses(Near(p) - scores - float(at.intercept[q]), lo, hi, stated.get("epsilon", 0.0))
         point = balanced(b, lo, hi)
-        apart = float(np.abs(b - point).sum()) ** 2 / 2 * largest * 1.01
+        apart = float(np.abs(b - point).sum()) ** 2 / 2 * largest * WIDER
         yield losses, b, losses.gap(point) + apart, Near(b) @ scores * 0.5 + losses.total()
 
 
@@ -172,10 +173,10 @@ def hyperplane(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
     found = same((double, True), (free or not np.any(model["intercept_"]), True))
     for q, (p, lo, hi) in enumerate(programs(stated, y, weight)):
         w = Near(model["coef_"][q])
-        losses = Losses(Near(p) + Near(X) @ w * -1 + -float(model["intercept_"][q]), lo, hi, squared=squared)
+        losses = Losses(Near(p) - Near(X) @ w - float(model["intercept_"][q]), lo, hi, squared=squared)
         b = balanced(model["dual_coef_"][q], *losses.box()) if free else np.clip(model["dual_coef_"][q], *losses.box())
         away = X - np.median(X, axis=0) * free  # b sums to 0 then
-        apart = w + Near(away.T, 2 * U * np.abs(away.T)) @ b * -1
+        apart = w - Near(away.T, U * np.abs(away.T)) @ b
         gap = losses.gap(b) + float((apart @ apart * 0.5).high)
         found += objectives(f" {q}", model, q, w @ w * 0.5 + losses.total(), gap, gap)
     return found

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .core import Array, Claim, Model, Near, U
+from .core import Array, Claim, Model, Near, inverse
 from .foreign import certificate
-from .training import eligible, inverse, opened, weights
+from .training import eligible, opened, weights
 
 ROOM = 1e-9  # share of its ends by which a written interval is wider
 TARGETS = "least squares, targets"
@@ -50,8 +50,8 @@ def off(stated: Model, H: Near) -> tuple[Array, Array]:
     by, k, n = np.asarray(stated["by"], float), stated["rows"], H.v.shape[1]
     if type(k) is not int or k < 0 or by.shape not in ((), (n,)) or not (np.isfinite(by) & (by >= 0)).all():
         raise ValueError("rows is a number of targets, and by a number >= 0, or one for each row.")
-    sizes = np.sort(((np.abs(H.v) + H.e) * by * eligible(stated, n)), axis=1)[:, n - min(k, n):]
-    most = sizes.sum(axis=1) * (1 + (k + 8) * U)
+    sizes = Near(np.maximum(H.high, -H.low)) * by * eligible(stated, n)
+    most = (Near(np.sort(sizes.high, axis=1)[:, ::-1][:, :k]) @ np.ones(min(k, n))).high
     return most, most
 
 
@@ -60,9 +60,9 @@ def left_out(stated: Model, X: Array, t: Array, weight: Array, h: Near) -> tuple
     if stated["rows"] != 1 or stated["intercept"] == "targets":
         raise ValueError("Of rows left out one is proven, without the mean of the targets: rows is 1.")
     H = weights(stated, X, X, weight)
-    own = H.each(np.diagonal) * -1 + 1.0
+    own = Near(1.0) - H.each(np.diagonal)
     if not (own.low > 0).all():
         raise ValueError("A row decides its own prediction: nothing is known of the fit without it.")
-    change = h * ((Near(t) + (H @ t) * -1) * inverse(own) * -1)
+    change = h * ((H @ t - t) * inverse(own))
     some = eligible(stated, len(X))
     return -np.minimum(change.low[:, some], 0.0).min(axis=1), np.maximum(change.high[:, some], 0.0).max(axis=1)

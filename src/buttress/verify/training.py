@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from .core import WIDER, Array, Claim, Model, Near, U, table
-from .foreign import certificate, digest
+from .core import WIDER, Array, Claim, Model, Near, U, agreed, inverse, table
+from .foreign import certificate, data_of
 from .kernels import described, kernel
 from .machines import told_apart
 
@@ -62,8 +62,7 @@ def opened(
                          "at rows.")
     if asked.shape[1] != rows.shape[1] or not len(asked) or not ((weight > 0) & np.isfinite(weight)).all():
         raise ValueError("Rows must have as many columns as the data, and weights must be finite and above 0.")
-    agree = held["data"] == {"rows": len(rows), "columns": rows.shape[1], "sha256": digest(rows, y)}
-    return rows, asked, weight, [Claim("the data are those of the certificate", 1.0, float(agree), agree)]
+    return rows, asked, weight, [agreed("the data are those of the certificate", held["data"] == data_of(rows, y))]
 
 
 def eligible(stated: Model, n: int) -> Array:
@@ -102,12 +101,12 @@ class Labels:
     def against(self, h: Near, winner: int, rival: int) -> float:
         """Return the bound for one rival, from a lower bound of the lead and upper bounds of what each label takes."""
         values = self.values[:, winner] - (0.0 if self.two else self.values[:, rival])
-        lead = (h @ values[self.codes] + (self.threshold if winner == 0 else -self.threshold)).low
+        lead = (h @ values[self.codes] + (-self.threshold if winner else self.threshold)).low
         drop = Near(values[:, None]) + -values
         most = np.where(self.allowed, drop.high, 0.0).max(axis=1, initial=0.0)[self.codes]
         least = np.where(self.allowed, drop.low, 0.0).min(axis=1, initial=0.0)[self.codes]
-        gains = np.maximum((h * most).high, (h * least).high) * (self.free & (most - least > 0))
-        taken = np.cumsum(np.sort(np.maximum(gains, 0.0))[::-1]) * (1 + 4 * len(gains) * U)
+        gains = np.maximum((h * most).high, (h * least).high) * self.free
+        taken = np.cumsum(np.sort(gains)[::-1]) / (1 - len(gains) * U)  # (1 - U)^n is at least this
         if not (lead > 0 and np.isfinite(taken).all()):
             return 0.0
         return float(np.searchsorted(taken, lead)) + 1 if taken[-1] >= lead else math.inf
@@ -128,7 +127,7 @@ def weights(stated: Model, X: Array, Z: Array, weight: Array) -> Near:
         V = of_columns(X, Z, weight, float(alpha), inner)
     else:
         V = of_kernel(*kernel_values(part, X, Z), Near(alpha) * inverse(Near(weight)), inner)
-    return V if mean is None else V + mean + column(V @ np.ones(len(X))) * mean * -1
+    return V if mean is None else V + mean - column(V @ np.ones(len(X))) * mean
 
 
 def kernel_values(part: Model | None, X: Array, Z: Array) -> tuple[Near, Near]:
@@ -145,15 +144,14 @@ def of_kernel(K: Near, k: Near, penalty: Near, mean: Near | None) -> Near:
     """Return v of each row from kernel values K (n, n) and k (m, n)."""
     if mean is not None:
         middle = K @ mean
-        offset = middle * -1 + mean @ middle
-        K, k = (part + column(part @ mean) * -1 + offset for part in (K, k))
+        K, k = (part - column(part @ mean) - middle + mean @ middle for part in (K, k))
     return turned(solved(K + penalty.each(np.diag), turned(k)))
 
 
 def of_columns(X: Array, Z: Array, weight: Array, alpha: float, mean: Near | None) -> Near:
     """Return v of each row from columns."""
     middle = Near(np.zeros(X.shape[1])) if mean is None else turned(Near(X)) @ mean
-    left, asked = (Near(part) + middle * -1 for part in (X, Z))
+    left, asked = (Near(part) - middle for part in (X, Z))
     weighted = left * weight[:, None]
     return turned(weighted @ solved(turned(left) @ weighted + alpha * np.eye(X.shape[1]), turned(asked)))
 
@@ -164,19 +162,13 @@ def solved(A: Near, B: Near) -> Near:
     away = float(np.linalg.norm(A.e + np.abs(A.v - near) + U * np.abs(near))) * WIDER
     shift = float(np.linalg.eigvalsh(near)[0]) / 2
     np.linalg.cholesky(near - shift * np.eye(len(near)))  # raises where it fails, which proves nothing
-    least = shift - 4 * (len(near) + 2) * U * float(np.abs(np.diagonal(near)).sum() + abs(shift)) - away
+    least = shift - (len(near) + 2) * U * float(np.diagonal(near).sum()) * WIDER - away
     if not least > 0:
         raise ValueError("alpha is so small, or columns repeat each other so nearly, that rounding decides.")
     solution = np.linalg.solve(near, B.v)
-    residual = B + (A @ solution) * -1
-    size = np.linalg.norm(np.maximum(np.abs(residual.low), np.abs(residual.high)), axis=0)
+    residual = B - A @ solution
+    size = np.linalg.norm(np.abs(residual.v) + residual.e, axis=0)
     return Near(solution, np.broadcast_to(size * WIDER / least, solution.shape))
-
-
-def inverse(values: Near) -> Near:
-    """Return 1 / values, which are above 0."""
-    v = 1 / values.v
-    return Near(v, values.e / (values.low * values.v) + 2 * U * v)
 
 
 def turned(values: Near) -> Near:
