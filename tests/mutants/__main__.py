@@ -19,7 +19,7 @@ ROOMS = {  # what promises something, and the tests of it
     "certificates": (["src/buttress/certificates/*.py"],
                      ["tests/test_certificates.py", "tests/test_certificate_bounds.py", "tests/test_hostile_radii.py",
                       "tests/test_verify_radii.py", "tests/test_radii.py", "tests/test_certificate_rounding.py",
-                      "tests/test_certificate_terms.py",
+                      "tests/test_certificate_terms.py", "tests/test_certificate_allowances.py",
                       "tests/test_pipelines_proven.py", "tests/test_threats.py", "tests/test_threats_of_few_numbers.py",
                       "tests/test_quadratic_bound.py", "tests/test_least_squares.py", "tests/test_robust_trees.py",
                       "tests/test_exact_attacks.py", "tests/test_ball_attack.py", "tests/test_columns.py"]),

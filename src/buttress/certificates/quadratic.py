@@ -22,7 +22,7 @@ of what they miss are measured and taken off.
 import numpy as np
 
 from buttress._checks import Array
-from buttress.certificates.region import UNIT, Region
+from buttress.certificates.region import Region, sum_error
 from buttress.certificates.relaxation import Exponentials, Lead
 
 ROUNDS = 4  # choices of the units t
@@ -47,7 +47,7 @@ def quadratic_bound(lead: Lead, region: Region) -> float:
     other = terms.others(lead, region, np.zeros_like(region.anchor))
     bend = _bends(U, W > 0)
     p, s = 2 * gamma * (W @ V) + other.slope[0], 2 * gamma**2 * W * bend
-    share = UNIT * (W.size + half.size + 64)
+    share = sum_error(W.size + half.size)
     const = W.sum() + other.const[0] + min(other.bend[0], 0.0) * float(half @ half) * (1 + share)
     sizes = np.abs(W) @ (1 + U + bend * U**2) + np.abs(other.const[0]) + np.abs(other.slope[0]) @ half
     doubt = terms.lost.sum() + terms.hidden[0] + other.doubt[0] + share * (sizes + np.abs(const))
@@ -67,7 +67,7 @@ def _least(V: Array, s: Array, p: Array, half: Array, enough: float) -> float:
     t = (np.abs(s) @ V**2 + np.finfo(float).tiny) ** 0.25
     best = -np.inf
     for _ in range(ROUNDS):
-        A, h = V / t, half * t * (1 + 4 * UNIT)
+        A, h = V / t, half * t * (1 + sum_error(0))
         least, most = _eigenvalues(A, s)
         bound, y = _over_box(A, s, -least, p / t, h, 2 * (most - least), enough)
         best = max(best, bound)
@@ -83,7 +83,7 @@ def _eigenvalues(A: Array, s: Array) -> tuple[float, float]:
     With A' = QR and R diag(s) R' = W diag(e) W', but for what is measured, no eigenvalue is below
     |Q|^2 |W|^2 min(0, e) less what the products miss.
     """
-    norm, share, steep = np.linalg.norm, 8 * UNIT * (sum(A.shape) + 16), np.abs(s).max(initial=0.0)
+    norm, share, steep = np.linalg.norm, 8 * sum_error(sum(A.shape)), np.abs(s).max(initial=0.0)
     Q, R = np.linalg.qr(A.T)
     C = (R * s) @ R.T
     e, W = np.linalg.eigh(C)
@@ -105,7 +105,7 @@ def _over_box(
     B = (A.T * s) @ A if A.shape[0] > A.shape[1] else None
     square = float(h @ h)
     sizes = np.abs(s) @ (np.abs(A) @ h) ** 2 + shift * square + np.abs(p) @ h
-    taken = shift * square + 8 * UNIT * (sum(A.shape) + 16) * float(sizes)
+    taken = shift * square + 8 * sum_error(sum(A.shape)) * float(sizes)
     y = moved = -h * np.sign(p)
     best, momentum, length = -np.inf, 1.0, 1.1 * steep + np.finfo(float).tiny
     for _ in range(STEPS):

@@ -18,6 +18,16 @@ MULTIPLIERS = 8  # multipliers tried for the ball; each gives a bound
 Rows = NDArray[np.intp] | NDArray[np.bool_] | slice
 
 
+def sum_error(terms: float, unit: float = UNIT) -> float:
+    """Return by which share of its terms' sizes a sum of so many of them may be off, in any order; 0 terms: a number.
+
+    n roundings in a chain, each of a share of u = unit / 2, are off by gamma_n = n u / (1 - n u) (Higham 2002, Accuracy
+    and Stability, lemma 3.1), at most 2 n u = n unit as long as n u <= 1/2. A term of a sum passes through ``terms``
+    roundings of it at most. The 16 others are for what it is made by, and for what is done with the sum.
+    """
+    return unit * (terms + 16)
+
+
 @dataclass
 class Region:
     """Moves d from the anchors with |d_l| <= half_l and, where there is a ball, |(d - offset) / scale| <= radius.
@@ -47,17 +57,17 @@ class Region:
         corner = np.linalg.norm(self.half, axis=1)
         if self.offset is not None:
             corner = np.minimum(corner, np.linalg.norm(self.offset, axis=1) + self.scale.max() * self.radius)
-        longest: Array = corner * (1 + self._share())
+        longest: Array = corner * (1 + self._error())
         return longest
 
-    def _share(self) -> float:
+    def _error(self) -> float:
         """Return by which share of its terms' sizes a sum over the columns may be off."""
-        return UNIT * (self.anchor.shape[1] + 16)
+        return sum_error(self.anchor.shape[1])
 
     def rounded(self) -> "Region":
         """Return the region a little wider: its middle, ends and radius are themselves rounded."""
-        off = 8 * UNIT * (np.abs(self.anchor) + self.half)
-        radius = (self.radius + np.linalg.norm(off / self.scale, axis=1)) * (1 + self._share())
+        off = sum_error(0) * (np.abs(self.anchor) + self.half)
+        radius = (self.radius + np.linalg.norm(off / self.scale, axis=1)) * (1 + self._error())
         return Region(self.anchor, self.half + off, self.offset, self.scale, radius)
 
     def spans(self, centers: Array) -> tuple[Array, Array, Array]:
@@ -66,17 +76,17 @@ class Region:
         The last may be off by 4 (d + 16) units of |a_i|^2 + |z_j|^2, d columns.
         """
         reach, nearest = box_reach(*map(np.ascontiguousarray, (self.anchor, self.half, centers)))
-        reach *= 1 + self._share()
+        reach *= 1 + self._error()
         if self.offset is None:
             return -reach, reach, nearest
         middle = self.offset @ centers.T - np.einsum("ij,ij->i", self.offset, self.anchor)[:, None]
         away = np.linalg.norm(self.anchor, axis=1)[:, None] + np.linalg.norm(centers, axis=1)
-        wide = self._round_reach(centers) + self._share() * np.linalg.norm(self.offset, axis=1)[:, None] * away
+        wide = self._round_reach(centers) + self._error() * np.linalg.norm(self.offset, axis=1)[:, None] * away
         return np.maximum(-reach, middle - wide), np.minimum(reach, middle + wide), nearest
 
     def product_spans(self, centers: Array) -> tuple[Array, Array]:
         """Return the least and largest z_j'd, a little outside, both (n, m)."""
-        outward = 1 + UNIT * (centers.shape[1] + 16)
+        outward = 1 + self._error()
         reach = outward * self.half @ np.abs(centers).T
         if self.offset is None:
             return -reach, reach
@@ -89,7 +99,7 @@ class Region:
         """Return the largest (z_j - a_i)'d over the ball around its own middle, or a little more, shape (n, m)."""
         A, Z = self.anchor * self.scale, centers * self.scale
         sizes = (A**2).sum(axis=1)[:, None] + (Z**2).sum(axis=1)
-        square = sizes - 2 * A @ Z.T + 2 * self._share() * sizes
+        square = sizes - 2 * A @ Z.T + 2 * self._error() * sizes
         return self.radius[:, None] * np.sqrt(np.maximum(square, 0))
 
     def least(self, slope: Array, bend: Array) -> tuple[Array, Array]:
@@ -122,7 +132,7 @@ class Region:
         value, d = _least_in_box(slope - 2 * weight * self.offset, bend[:, None] + weight, self.half)
         apart, beyond = (weight * self.offset**2).sum(axis=1), multiplier * self.radius**2
         turned = (4 * weight * np.abs(self.offset) * self.half).sum(axis=1)
-        return value + apart - beyond - self._share() * (apart + beyond + turned), d
+        return value + apart - beyond - self._error() * (apart + beyond + turned), d
 
     def inside(self, moves: Array) -> Array:
         """Return the moves brought into the region; one that is in the box stays there where the ball's middle is."""
@@ -144,7 +154,7 @@ def _least_in_box(slope: Array, bend: Array, half: Array) -> tuple[Array, Array]
     d = np.where(bend > 0, np.clip(turn, -half, half), ends)
     linear, square = slope * d, bend * d**2
     sizes = (np.abs(linear) + np.abs(square)).sum(axis=1)
-    return (linear + square).sum(axis=1) - UNIT * (d.shape[1] + 16) * sizes, d
+    return (linear + square).sum(axis=1) - sum_error(d.shape[1]) * sizes, d
 
 
 @dataclass

@@ -33,7 +33,7 @@ from math import comb
 import numpy as np
 
 from buttress._checks import Array
-from buttress.certificates.region import UNIT, Rows
+from buttress.certificates.region import Rows, sum_error
 from buttress.certificates.relaxation import TINY, Lead
 from buttress.kernels import RBF, Polynomial
 
@@ -89,7 +89,7 @@ class SecondOrder:
     def bound(self, eps: Array, norm: str) -> Array:
         """Return lower bounds (n,) of the leads within eps (n,), for RBF in units of e^(gamma |d|^2)."""
         d = self.scale.shape[1]
-        share = UNIT * (d + 16)
+        share = sum_error(d)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if norm == "l2":
                 longest = self.scale.max(axis=1) * eps
@@ -114,7 +114,7 @@ class SecondOrder:
             middle = (low + high) / 2
             long = ((self.turned / (self.spectrum + middle[:, None])) ** 2).sum(axis=1) > 4 * eps**2
             low, high = np.where(long, middle, low), np.where(long, high, middle)
-        high = np.maximum(high, np.maximum(-self.spectrum[:, 0], 0) * (1 + 4 * UNIT))
+        high = np.maximum(high, np.maximum(-self.spectrum[:, 0], 0) * (1 + sum_error(0)))
         fall = np.where(self.turned == 0, 0, self.turned**2 / (self.spectrum + high[:, None])).sum(axis=1) / 4
         return -fall - eps**2 * (high * (1 + longer) + lost) - eps * apart
 
@@ -148,7 +148,7 @@ class SecondOrder:
 def _after_second(q: Array) -> Array:
     """Return e^q - 1 - q - q^2/2 without cancellation, rounded up."""
     series = q**3 / 6 * (1 + q / 4 * (1 + q / 5 * (1 + q / 6 * (1 + q / 7 * (1 + q / 8)))))
-    return np.where(q < 0.1, series * (1 + 1e-9), np.exp(q) * (1 + 16 * UNIT * (1 + q)) - 1 - q - q**2 / 2)
+    return np.where(q < 0.1, series * (1 + 1e-9), np.exp(q) * (1 + sum_error(0) * (1 + q)) - 1 - q - q**2 / 2)
 
 
 def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
@@ -173,10 +173,10 @@ def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
     slope, matrix = slope * scale, matrix * scale[:, :, None] * scale[:, None]
     falling = np.abs(matrix)
     np.einsum("ijj->ij", falling)[:] = np.maximum(-np.einsum("ijj->ij", matrix), 0)
-    entries = falling.sum(axis=(1, 2)) * (1 + UNIT * (d**2 + 16))
+    entries = falling.sum(axis=(1, 2)) * (1 + sum_error(d**2))
     spectrum, turned, off = _axes(matrix, slope)
     return SecondOrder(value, lead.bias, slope, spectrum, turned, entries, left, off, sizes, summed, scale, kernel,
-                       (lead.share(), lead.unit * (d + 16)))
+                       (lead.share(), sum_error(d, lead.unit)))
 
 
 def _axes(B: Array, p: Array) -> tuple[Array, Array, Array]:
@@ -190,8 +190,8 @@ def _axes(B: Array, p: Array) -> tuple[Array, Array, Array]:
     norms = np.column_stack([np.linalg.norm(part.reshape(len(e), -1), axis=1) for part in (lost, longer, apart)])
     lengths = np.sqrt(d) * np.linalg.norm(turned, axis=1)
     rounding = np.column_stack([np.abs(e).sum(axis=1), np.full(len(e), float(d)), lengths])
-    share = UNIT * (d**2 + 16)
-    return e, turned, norms * (1 + share) + 2 * UNIT * (d + 16) * rounding
+    share = sum_error(d**2)
+    return e, turned, norms * (1 + share) + 2 * sum_error(d) * rounding
 
 
 Expanded = tuple[float, Array, Array, float, Array, Array]
@@ -209,7 +209,7 @@ def _expand_rbf(kernel: RBF, c: Array, size: Array, lead: Lead, square: float, x
     value, first, second = float(w.sum()), V.T @ w, (V.T * w) @ V
     bent = 2 * gamma**2 * float((second**2).sum())
     left = square - value**2 - 2 * gamma * first @ first - bent
-    hidden = 8 * UNIT * (len(w) + d + 32) * size.sum() ** 2 + UNIT * (d**2 + 16) * bent
+    hidden = 8 * sum_error(len(w) + d) * size.sum() ** 2 + sum_error(d**2) * bent
     left = float(np.sqrt(max(left, 0) + hidden))  # by far more than one rounding of it too high
     orders = np.stack([np.ones_like(r2), 2 * gamma * np.sqrt(r2), 2 * gamma**2 * r2])
     sizes = 8 * TINY * orders @ size  # of values that exp says are 0
@@ -228,6 +228,6 @@ def _expand_polynomial(kernel: Polynomial, c: Array, size: Array, lead: Lead, sq
     largest = steep * (np.linalg.norm(x) + lead.origin) + abs(kernel.coef0)
     orders = np.stack([comb(p, k) * largest ** (p - k) * steep**k for k in range(p + 1)])
     sizes = 4 * lead.unit * (len(c) + 32 + 8 * p * (len(x) + 16)) * orders @ size
-    cubic = max(square, 0) + 8 * UNIT * (len(c) + 3 * len(x) + 32) * (size @ steep**3) ** 2
+    cubic = max(square, 0) + 8 * sum_error(len(c) + 3 * len(x)) * (size @ steep**3) ** 2
     left = float(np.sqrt(cubic)) if p == 3 else 0.0
     return float(c @ t**p), first, second, left, sizes, np.zeros(4)
