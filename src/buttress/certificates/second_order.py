@@ -130,8 +130,8 @@ class SecondOrder:
     def _intercept(self, longest: Array) -> Array:
         if isinstance(self.kernel, Polynomial):
             return self.bias
-        grown: Array = np.exp(self.kernel.gamma * longest**2)
-        return np.where(self.bias > 0, self.bias, self.bias * grown)
+        least: Array = np.minimum(self.bias, self.bias * np.exp(self.kernel.gamma * longest**2))
+        return least
 
     def _doubt(self, longest: Array) -> Array:
         """Return what rounding may change in the bound, and in the scores that the model computes at moved rows.
