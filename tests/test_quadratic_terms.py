@@ -145,3 +145,20 @@ def test_one_convex_column_beside_a_concave_one_costs_little():
         V, s = np.eye(2), np.array([bend, -1.0])
         least = -(p**2) / (4 * bend) - 1.0 - 0.5
         assert least - 0.05 * abs(least) <= _least(V, s, np.array([p, 0.5]), np.ones(2), np.inf) <= least
+
+
+def test_units_start_at_a_root_of_the_bends_and_fall_to_half_where_y_is_inside(coarsely, monkeypatch):
+    V, s, p, half = np.array([[1.0, 2.0, 4.0], [0.5, -1.0, 2.0]]), np.array([2.0, -3.0]), np.arange(1.0, 4.0), np.array(
+        [0.5, 0.25, 0.0])
+    calls, moved = [], np.array([1.0, 0.5, 0.0])
+    monkeypatch.setattr(module, "_eigenvalues", lambda A, s: (-2.0, 5.0))
+    monkeypatch.setattr(module, "_over_box", lambda *given: calls.append(given) or (-1.0 - len(calls), moved * given[4]))
+    assert _least(V, s, p, half, 7.0) == -2.0
+    t = (2 * V[0] ** 2 + 3 * V[1] ** 2) ** 0.25
+    for A, same, shift, q, h, steep, enough in calls:
+        np.testing.assert_allclose(A, V / t)
+        np.testing.assert_allclose(q, p / t)
+        np.testing.assert_allclose(h, half * t * (1 + coarse(0)))
+        assert (same is s, shift, steep, enough) == (True, 2.0, 14.0, 7.0)
+        t = t * [2.0, np.sqrt(1.75), 1.0]
+    assert len(calls) == 4
