@@ -108,6 +108,12 @@ def test_a_tangent_plane_is_taken_less_its_rounding(shape, coarsely, monkeypatch
     sizes = np.abs(s) @ (np.abs(A) @ h) ** 2 + 3.0 * h @ h + np.abs(p) @ h
     assert bound == pytest.approx(-at @ K @ at - h @ np.abs(p + 2 * K @ at) - 3.0 * h @ h - 3 * coarse(7) * sizes)
     np.testing.assert_allclose(y, np.clip(at - (p + 2 * K @ at) / 50.0, -h, h))
+    monkeypatch.setattr(module, "STEPS", 4)
+    before, moved = at, at
+    for step in range(4):
+        y = np.clip(moved - (p + 2 * K @ moved) / 50.0, -h, h)
+        before, moved = y, np.clip(y + step / (step + 3) * (y - before), -h, h)
+    np.testing.assert_allclose(_over_box(A, s, 3.0, p, h, 50.0, np.inf)[1], y)
 
 
 @pytest.mark.parametrize("shape", [(40, 3), (3, 3)])

@@ -155,6 +155,22 @@ def test_the_least_in_a_ball_comes_near_what_the_best_multiplier_gives(seed, ben
     assert values[-1] <= value[0] + 0.1 * region.radius[0] * np.linalg.norm(slope * region.scale)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_many_multipliers_come_to_the_best_of_any(seed, monkeypatch):
+    """In boxes that cut their balls, for slopes and bends of any size."""
+    monkeypatch.setattr(module, "MULTIPLIERS", 40)
+    rng, n = np.random.default_rng(seed), 300
+    scale, radius = 10 ** rng.uniform(-1, 1, size=4), 10 ** rng.uniform(-2, 0, size=n)
+    half = radius[:, None] * scale * rng.uniform(0.1, 1, size=(n, 4))
+    region = Region(np.zeros((n, 4)), half, half * rng.uniform(-1, 1, size=(n, 4)), scale, radius)
+    slope, bend = rng.normal(size=(n, 4)), rng.choice([1, -1, 0], size=n) * 10 ** rng.uniform(-2, 3, size=n)
+    best = region._with_multiplier(slope, bend, np.zeros(n))[0]
+    for power in np.linspace(-6, 9, 301):
+        best = np.maximum(best, region._with_multiplier(slope, bend, np.full(n, 10**power))[0])
+    sizes = np.linalg.norm(slope * scale, axis=1) * radius + np.abs(bend) * (half**2).sum(axis=1)
+    assert ((best - region.least(slope, bend)[0]) / sizes).max() < 1e-9
+
+
 @pytest.mark.parametrize("bend", [0.7, -0.7, 0.0])
 def test_in_a_round_ball_the_first_multiplier_is_the_best(bend, monkeypatch):
     """|slope| / (2 radius) less the bend, around its middle."""

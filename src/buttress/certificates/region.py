@@ -124,14 +124,14 @@ class Region:
             better = value > best
             best, moves[better] = np.where(better, value, best), d[better]
             square = ((d - self.offset) / self.scale) ** 2
-            share = np.sqrt(square.sum(axis=1)) / radius
-            low, high = np.where(share > 1, multiplier, low), np.where(share > 1, high, multiplier)
-            if ((np.abs(share - 1) < 1e-9) | (high == 0)).all():
+            over = np.sqrt(square.sum(axis=1)) / radius - 1
+            low, high = np.where(over > 0, multiplier, low), np.where(over > 0, high, multiplier)
+            if ((np.abs(over) < 1e-9) | (high == 0)).all():
                 break
             bent = np.maximum(np.abs(bend[:, None] * self.scale**2 + multiplier[:, None]), TINY)
             soft = np.where(np.abs(d) < self.half, square / bent, 0).sum(axis=1)
-            turn = multiplier + (share - 1) * square.sum(axis=1) / np.maximum(soft, TINY)
-            between = np.where(high < np.inf, (low + high) / 2, 2 * multiplier + pull)
+            step = np.divide(over * square.sum(axis=1), soft, out=np.zeros_like(soft), where=soft > 0)
+            turn, between = multiplier + step, np.where(high < np.inf, (low + high) / 2, 2 * multiplier + pull)
             multiplier = np.where((low < turn) & (turn < high), turn, between)
         return best, self.inside(moves)
 
@@ -160,8 +160,7 @@ def _least_in_box(slope: Array, bend: Array, half: Array) -> tuple[Array, Array]
     It is below the minimum by what rounding may change in it, for slopes and bends that were rounded once.
     """
     ends = np.where(slope > 0, -half, half)
-    turn = -slope / np.where(bend > 0, 2 * bend, 1.0)
-    d = np.where(bend > 0, np.clip(turn, -half, half), ends)
+    d = np.clip(np.divide(-slope, 2 * bend, out=ends, where=bend > 0), -half, half)
     linear, square = slope * d, bend * d**2
     sizes = (np.abs(linear) + np.abs(square)).sum(axis=1)
     return (linear + square).sum(axis=1) - sum_error(d.shape[1]) * sizes, d
