@@ -18,7 +18,7 @@ from buttress.certificates.branch import (
 )
 from buttress.certificates.quadratic import quadratic_bound
 from buttress.certificates.region import Attacker, Region
-from buttress.certificates.relaxation import Lead, relaxed
+from buttress.certificates.relaxation import Lead
 from buttress.certificates.second_order import second_order
 from buttress.kernels import RBF, Laplacian, Linear, Polynomial
 
@@ -76,6 +76,10 @@ def test_parts_beyond_the_memory_allowed_are_bounded_later_the_worst_first(bound
     assert prove(TWO, box(1.0, 0.0), 100) == Found(Verdict.HOLDS, 15)
     assert [len(call) for call in calls] == [1, 2, 2, 2, 2, 2, 2, 2]
     assert calls[3] == pytest.approx([0.125, 0.125])  # of the last that were halved
+    calls.clear()
+    monkeypatch.setattr(module, "ENTRIES", 3 * 2)
+    assert prove(TWO, box(1.0, 0.0), 100) == Found(Verdict.HOLDS, 15)
+    assert [len(call) for call in calls] == [1, 2, 3, 3, 3, 1, 2]
     calls.clear()
     monkeypatch.setattr(module, "ENTRIES", 1)
 
@@ -191,7 +195,8 @@ def test_the_shortest_breaking_part_of_a_move_is_found_by_thirty_halvings(edge):
     found = nearest_break(lead, np.ones((1, 1)), np.ones(1), lambda move: float(move[0]))
     assert edge <= found <= edge + 2.0**-30
     assert edge != 0.5 or found == 0.5
-    assert nearest_break(lead_of(Linear(0.0), [[1.0]], [-1.0], 0.0), np.ones((1, 1)), np.full(1, 8.0), np.max) <= 2.0**-27
+    lead = lead_of(Linear(0.0), [[1.0]], [-1.0], 0.0)  # broken everywhere
+    assert nearest_break(lead, np.ones((1, 1)), np.full(1, 8.0), np.max) == 8 * 2.0**-30
 
 
 ROW = np.ones((1, 2))

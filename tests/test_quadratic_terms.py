@@ -156,10 +156,10 @@ def test_one_convex_column_beside_a_concave_one_costs_little():
 def test_units_start_at_a_root_of_the_bends_and_fall_to_half_where_y_is_inside(coarsely, monkeypatch):
     V, s, p, half = np.array([[1.0, 2.0, 4.0], [0.5, -1.0, 2.0]]), np.array([2.0, -3.0]), np.arange(1.0, 4.0), np.array(
         [0.5, 0.25, 0.0])
-    calls, moved = [], np.array([1.0, 0.5, 0.0])
+    calls, inside = [], np.array([1.0, 0.5, 0.0])
     monkeypatch.setattr(module, "_eigenvalues", lambda A, s: (-2.0, 5.0))
-    monkeypatch.setattr(module, "_over_box", lambda *given: calls.append(given) or (-1.0 - len(calls), moved * given[4]))
-    assert _least(V, s, p, half, 7.0) == -2.0
+    monkeypatch.setattr(module, "_over_box", lambda *given: calls.append(given) or (-len(calls), inside * given[4]))
+    assert _least(V, s, p, half, 7.0) == -1.0
     t = (2 * V[0] ** 2 + 3 * V[1] ** 2) ** 0.25
     for A, same, shift, q, h, steep, enough in calls:
         np.testing.assert_allclose(A, V / t)

@@ -84,8 +84,8 @@ def test_a_centre_at_the_anchor_has_no_reach_but_for_rounding():
     region = posed()
     region.anchor[:] = 0.0
     least, most, nearest = region.spans(np.zeros((1, 3)))
-    assert not (np.abs(least).any() or np.abs(most).any() or nearest.any())
-    assert not np.abs(region._round_reach(np.zeros((1, 3)))).any()
+    for found in (least, most, nearest, region._round_reach(np.zeros((1, 3)))):
+        assert not found.any()
 
 
 def test_sums_of_a_box_and_its_costs_by_column_are_those_of_loops():
@@ -193,7 +193,8 @@ def test_a_ball_without_radius_and_a_function_without_slope_have_a_bound():
 
 
 def test_moves_are_brought_into_the_box_and_towards_the_middle_of_the_ball():
-    region = Region(np.zeros((1, 2)), np.array([[1.0, 2.0]]), np.array([[0.5, 0.0]]), np.array([1.0, 2.0]), np.full(1, 0.5))
+    half, offset, scale = np.array([[1.0, 2.0]]), np.array([[0.5, 0.0]]), np.array([1.0, 2.0])
+    region = Region(np.zeros((1, 2)), half, offset, scale, np.full(1, 0.5))
     for move, into in (([9.0, 0.0], [1.0, 0.0]), ([0.6, 0.1], [0.6, 0.1]), ([0.5, -9.0], [0.5, -1.0]),
                        ([-9.0, 0.0], [0.0, 0.0]), ([0.5, 0.0], [0.5, 0.0])):
         np.testing.assert_allclose(region.inside(np.array([move])), [into])

@@ -147,7 +147,8 @@ def test_the_rest_of_a_series_is_as_near_as_its_law():
 def test_axes_miss_what_they_miss_and_what_rounding_hides(coarsely, monkeypatch):
     rng = np.random.default_rng(0)
     n, d = 2, 3
-    e, V, B, p = rng.normal(size=(n, d)), rng.normal(size=(n, d, d)), rng.normal(size=(n, d, d)), rng.normal(size=(n, d))
+    e, p = rng.normal(size=(2, n, d))
+    V, B = rng.normal(size=(2, n, d, d))
     monkeypatch.setattr(np.linalg, "eigh", lambda matrix: (e, V))
     same, turned, off = _axes(B, p)
     assert same is e
@@ -212,7 +213,8 @@ def test_what_an_expansion_of_gaussians_leaves_and_rests_on(coarsely):
     assert 3.0 - sum(norms) > 0
     assert second.left[0] == pytest.approx(np.sqrt(3.0 - sum(norms) + hidden))
     far = np.linalg.norm(V, axis=1)
-    np.testing.assert_allclose(second.sizes[0], [2 * TINY * (size * far**p).sum() * (1.0, 1.4, 0.98)[p] for p in range(3)])
+    sizes = [2 * TINY * rate * (size * far**p).sum() for p, rate in enumerate((1.0, 1.4, 0.98))]
+    np.testing.assert_allclose(second.sizes[0], sizes)
     lengths = lead.lengths(x, np.zeros(1)).max()
     np.testing.assert_allclose(second.summed[0], [size @ values, size.sum(), far.max(), lengths])
     np.testing.assert_allclose(second.shares, (lead.share(), coarse(2, 8 * UNIT)))

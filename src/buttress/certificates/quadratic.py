@@ -14,7 +14,7 @@ above its tangent plane at any y, and d'd is at most |h|^2, so over the box
 
     p'd + d'Bd >= -y'Ky - h'|p + 2Ky| - lambda |h|^2.
 
-y is looked for by projected gradient steps with momentum (Chambolle and Dossal 2015), then t is made up to twice smaller
+y is looked for by projected gradient steps with momentum (Chambolle and Dossal 2015), then t is made up to twice less
 in columns where y is inside the box: there lambda costs more than it gives. Any y and t give a bound, and t times a
 number the same. The eigenvalue is proven: of the factors that stand for B, the norms of what they miss are measured and
 taken off.

@@ -136,8 +136,8 @@ class SecondOrder:
     def _doubt(self, longest: Array) -> Array:
         """Return what rounding may change in the bound, and in the scores that the model computes at moved rows.
 
-        For RBF either by the share of a sum over the centres, and by e to the power of what gamma r^2 is off by, 4 units
-        of the lengths a column: of the scores' sizes, which the terms of the series here add up to as well.
+        For RBF either by the share of a sum over the centres, and by e to the power of what gamma r^2 is off by, 4
+        units of the lengths a column: of the scores' sizes, which the terms of the series here add up to as well.
         """
         own: Array = (self.sizes * longest[:, None] ** np.arange(self.sizes.shape[1])).sum(axis=1)
         if isinstance(self.kernel, Polynomial):
