@@ -159,12 +159,12 @@ def test_units_start_at_a_root_of_the_bends_and_fall_to_half_where_y_is_inside(c
     calls, inside = [], np.array([1.0, 0.5, 0.0])
     monkeypatch.setattr(module, "_eigenvalues", lambda A, s: (-2.0, 5.0))
     monkeypatch.setattr(module, "_over_box", lambda *given: calls.append(given) or (-len(calls), inside * given[4]))
-    assert _least(V, s, p, half, 7.0) == -1.0
+    assert _least(V, s, p, half, -1.0) == -1.0  # no more than enough is not enough
     t = (2 * V[0] ** 2 + 3 * V[1] ** 2) ** 0.25
     for A, same, shift, q, h, steep, enough in calls:
         np.testing.assert_allclose(A, V / t)
         np.testing.assert_allclose(q, p / t)
         np.testing.assert_allclose(h, half * t * (1 + coarse(0)))
-        assert (same is s, shift, steep, enough) == (True, 2.0, 14.0, 7.0)
+        assert (same is s, shift, steep, enough) == (True, 2.0, 14.0, -1.0)
         t = t * [2.0, np.sqrt(1.75), 1.0]
     assert len(calls) == 4
