@@ -20,7 +20,7 @@ from buttress.certificates.second_order import second_order
 from buttress.kernels import Radial
 
 ENTRIES = 4_000_000  # of parts times centres times columns that are bounded at once
-DESCENT = 20  # steps of the local search for a breaking input
+DESCENT = 21  # inputs that the local search for a breaking one looks at
 CLOSE = 0.01  # share by which a radius may fall short of a breaking input
 GROWTH = 1.2  # first factor by which a radius is tried to be made larger
 LONGEST = 1e150  # a radius whose square is a number
@@ -51,7 +51,7 @@ def prove(lead: Lead, region: Region, most: int) -> Found:
     move, value = steepest(lead, region)
     if value <= 0:
         return Found(Verdict.BROKEN, 1, move)
-    origin, seen, worst = region.anchor[0], 0, []
+    origin, seen, worst = region.anchor.ravel(), 0, []
     stack = [region]
     size = max(1, ENTRIES // (lead.weights.shape[1] * len(origin)))
     while stack:
@@ -103,31 +103,29 @@ def steepest(lead: Lead, region: Region) -> tuple[Array, float]:
     Frank and Wolfe: a share 2 / (k + 2) of the way to where the lead's tangent plane is least.
     """
     d = np.zeros_like(region.anchor)
-    best, least = d[0], np.inf
+    best, least = d, np.inf
     for step in range(DESCENT):
-        value = float(lead(region.anchor + d)[0])
+        value = lead(region.anchor + d).item()
         if value < least:
-            best, least = d[0].copy(), value
+            best, least = d, value
         target = region.least(lead.gradient(region.anchor + d), np.zeros(1))[1]
         d = d + 2 / (step + 2) * (target - d)
-    value = float(lead(region.anchor + d)[0])
-    return (d[0], value) if value < least else (best, least)
+    return best.ravel(), least
 
 
 def _halved(lead: Lead, parts: Region) -> Region:
     """Return both halves of each part, along the column that costs most; those off the ball left out."""
-    n = len(parts.anchor)
     column = _losses(lead, parts).argmax(axis=1)
     shift, half = np.zeros_like(parts.half), parts.half.copy()
-    rows = np.arange(n)
+    rows = np.arange(len(half))
     half[rows, column] /= 2
     shift[rows, column] = half[rows, column]
-    anchor = np.stack([parts.anchor - shift, parts.anchor + shift], axis=1).reshape(2 * n, -1)
     half = np.repeat(half, 2, axis=0)
+    anchor = np.stack([parts.anchor - shift, parts.anchor + shift], axis=1).reshape(half.shape)
     radius = np.repeat(parts.radius, 2)
     if parts.offset is None:
         return Region(anchor, half, None, parts.scale, radius).rounded()
-    offset = np.stack([parts.offset + shift, parts.offset - shift], axis=1).reshape(2 * n, -1)
+    offset = np.stack([parts.offset + shift, parts.offset - shift], axis=1).reshape(half.shape)
     children = Region(anchor, half, offset, parts.scale, radius).rounded()
     away = np.maximum(np.abs(offset) - children.half, 0) / parts.scale
     return children[np.linalg.norm(away, axis=1) <= children.radius]
@@ -164,7 +162,7 @@ def stretched(lead: Lead, attacker: Attacker, row: Array, start: float, first: f
         else:
             growth = 1 + (growth - 1) / 2
         if found.move is not None:
-            move = region.anchor[0] + found.move - row[0]
+            move = region.anchor.ravel() + found.move - row.ravel()
             broken_from = min(broken_from, nearest_break(lead, row, move, measure))
         radius = growth * low if low > 0 else radius / 2
         if radius >= broken_from:
@@ -177,6 +175,6 @@ def nearest_break(lead: Lead, row: Array, move: Array, measure: Callable[[Array]
     low, high = 0.0, 1.0
     for _ in range(30):
         middle = (low + high) / 2
-        broken = float(lead(row + middle * move)[0]) <= 0
+        broken = lead(row + middle * move).item() <= 0
         low, high = (low, middle) if broken else (middle, high)
     return measure(high * move)

@@ -13,6 +13,7 @@ from buttress._checks import Array
 from buttress.certificates.compiled import box_reach
 
 UNIT = float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)  # values below it have lost digits, or are 0
 MULTIPLIERS = 8  # multipliers tried for the ball; each gives a bound
 
 Rows = NDArray[np.intp] | NDArray[np.bool_] | slice
@@ -106,23 +107,32 @@ class Region:
         """Return a lower bound (n,) of slope'd + bend |d|^2 over the region, and moves (n, d) where it is nearly so.
 
         A sum over columns has its exact minimum over a box. For the ball, lambda (|(d - offset) / scale|^2 - radius^2)
-        is added with a multiplier lambda >= 0: it is at most 0 in the ball, so each lambda gives a bound.
+        is added with a multiplier lambda >= 0: it is at most 0 in the ball, so each lambda gives a bound. The best has
+        its minimum on the border of the ball. It is looked for by Newton's method on 1 / |(d - offset) / scale|, which
+        is nearly linear in lambda, within the bracket of those that were too small and too large.
         """
         if self.offset is None:
             return _least_in_box(slope, np.broadcast_to(bend[:, None], slope.shape), self.half)
-        steep = (slope * self.scale) ** 2
-        total = np.maximum(steep.sum(axis=1), np.finfo(float).tiny)
-        bent = bend * (steep @ self.scale**2) / total
-        pull = np.sqrt(total) / (2 * np.maximum(self.radius, np.finfo(float).tiny))
+        steep = ((slope + 2 * bend[:, None] * self.offset) * self.scale) ** 2  # at the middle of the ball
+        total, radius = np.maximum(steep.sum(axis=1), TINY), np.maximum(self.radius, TINY)
+        pull = np.sqrt(total) / (2 * radius)
+        multiplier = np.maximum(pull - bend * (steep @ self.scale**2) / total, 0)
+        low, high = np.zeros(len(slope)), np.full(len(slope), np.inf)
         best, moves = np.full(len(slope), -np.inf), np.zeros_like(slope)
         for _ in range(MULTIPLIERS):
-            value, d = self._with_multiplier(slope, bend, np.maximum(pull - bent, 0))
+            value, d = self._with_multiplier(slope, bend, multiplier)
             better = value > best
             best, moves[better] = np.where(better, value, best), d[better]
-            share = np.linalg.norm((d - self.offset) / self.scale, axis=1) / np.maximum(self.radius, 1e-300)
-            if (np.abs(share - 1) < 1e-9).all():
+            square = ((d - self.offset) / self.scale) ** 2
+            over = np.sqrt(square.sum(axis=1)) / radius - 1
+            low, high = np.where(over > 0, multiplier, low), np.where(over > 0, high, multiplier)
+            if ((np.abs(over) < 1e-9) | (high == 0)).all():
                 break
-            pull = pull * np.clip(share, 0.1, 10)
+            bent = np.maximum(np.abs(bend[:, None] * self.scale**2 + multiplier[:, None]), TINY)
+            soft = np.where(np.abs(d) < self.half, square / bent, 0).sum(axis=1)
+            step = np.divide(over * square.sum(axis=1), soft, out=np.zeros_like(soft), where=soft > 0)
+            turn, between = multiplier + step, np.where(high < np.inf, (low + high) / 2, 2 * multiplier + pull)
+            multiplier = np.where((low < turn) & (turn < high), turn, between)
         return best, self.inside(moves)
 
     def _with_multiplier(self, slope: Array, bend: Array, multiplier: Array) -> tuple[Array, Array]:
@@ -140,7 +150,7 @@ class Region:
         if self.offset is None:
             return moves
         away = moves - self.offset
-        share = self.radius / np.maximum(np.linalg.norm(away / self.scale, axis=1), np.finfo(float).tiny)
+        share = self.radius / np.maximum(np.linalg.norm(away / self.scale, axis=1), TINY)
         return self.offset + away * np.minimum(share, 1)[:, None]
 
 
@@ -150,8 +160,7 @@ def _least_in_box(slope: Array, bend: Array, half: Array) -> tuple[Array, Array]
     It is below the minimum by what rounding may change in it, for slopes and bends that were rounded once.
     """
     ends = np.where(slope > 0, -half, half)
-    turn = -slope / np.where(bend > 0, 2 * bend, 1.0)
-    d = np.where(bend > 0, np.clip(turn, -half, half), ends)
+    d = np.clip(np.divide(-slope, 2 * bend, out=ends, where=bend > 0), -half, half)
     linear, square = slope * d, bend * d**2
     sizes = (np.abs(linear) + np.abs(square)).sum(axis=1)
     return (linear + square).sum(axis=1) - sum_error(d.shape[1]) * sizes, d

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress.certificates.region import UNIT, Region, Rows, sum_error
+from buttress.certificates.region import TINY, UNIT, Region, Rows, sum_error
 from buttress.kernels import (
     RBF,
     Cauchy,
@@ -51,7 +51,6 @@ from buttress.kernels.kernel import middle
 
 CONVEX = (RBF, MultiscaleRBF, Laplacian, Cauchy, InverseMultiquadric, Log)  # F convex and falling in r^2
 ROUNDS = 3  # choices of tangents
-TINY = float(np.finfo(float).tiny)  # values below it have lost digits, or are 0
 
 
 @dataclass

@@ -24,7 +24,7 @@ sum without the positive part of the diagonal, or the minimum over the ball of r
 
 Rounding: eigenvectors V and -values e are as they come, and what B differs from V diag(e) V', V'V from I and p from
 V V'p is measured; with w = V'u the quadratic is at least (V'p)'w + w'diag(e) w less these differences. Sums are off by
-at most so many units of their terms' sizes, among them the scores that the model itself computes at the moved row.
+their roundings (:func:`sum_error`), among them the scores that the model itself computes at the moved row.
 """
 
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class SecondOrder:
     left : array of shape (n,)
         The norm R, or |T|.
     off : array of shape (n, 3)
-        Norms of what B differs from what stands for it, V'V from I, and p from what stands for it.
+        Sums of sizes, at least the norms, of what B differs from what stands for it, V'V from I, and p likewise.
     sizes : array of shape (n, 3) or (n, 4)
         By how much the terms of each order may be off, for moves of length 1 behind the scalers.
     summed : array of shape (n, 4)
@@ -106,16 +106,19 @@ class SecondOrder:
             return bound
 
     def _over_ball(self, eps: Array) -> Array:
-        """Return the minimum of p'u + u'Bu over |u| <= eps, but for a share of it that ``bound`` takes off."""
+        """Return the minimum of p'u + u'Bu over |u| <= eps, but for a share of it that ``bound`` takes off.
+
+        Squares of p, which may be below the least float where p is not, are not taken.
+        """
         lost, longer, apart = self.off.T
         low = np.maximum(-self.spectrum[:, 0], 0)
-        high = low + np.linalg.norm(self.turned, axis=1) / (2 * eps) + np.finfo(float).tiny
+        high = low + np.abs(self.turned).sum(axis=1) / (2 * eps)
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
             long = ((self.turned / (self.spectrum + middle[:, None])) ** 2).sum(axis=1) > 4 * eps**2
             low, high = np.where(long, middle, low), np.where(long, high, middle)
-        high = np.maximum(high, np.maximum(-self.spectrum[:, 0], 0) * (1 + sum_error(0)))
-        fall = np.where(self.turned == 0, 0, self.turned**2 / (self.spectrum + high[:, None])).sum(axis=1) / 4
+        moved = np.where(self.turned == 0, 0, self.turned / (self.spectrum + high[:, None]))
+        fall = (self.turned * moved).sum(axis=1) / 4
         return -fall - eps**2 * (high * (1 + longer) + lost) - eps * apart
 
     def _rest(self, longest: Array) -> Array:
@@ -127,28 +130,33 @@ class SecondOrder:
     def _intercept(self, longest: Array) -> Array:
         if isinstance(self.kernel, Polynomial):
             return self.bias
-        grown: Array = np.exp(self.kernel.gamma * longest**2)
-        return np.where(self.bias > 0, self.bias, self.bias * grown)
+        least: Array = np.minimum(self.bias, self.bias * np.exp(self.kernel.gamma * longest**2))
+        return least
 
     def _doubt(self, longest: Array) -> Array:
         """Return what rounding may change in the bound, and in the scores that the model computes at moved rows.
 
-        For RBF the share of the scores' sizes holds both: their series in the moves has the sizes of the terms here.
+        For RBF either by the share of a sum over the centres, and by e to the power of what gamma r^2 is off by, 4
+        units of the lengths a column: of the scores' sizes, which the terms of the series here add up to as well.
         """
         own: Array = (self.sizes * longest[:, None] ** np.arange(self.sizes.shape[1])).sum(axis=1)
         if isinstance(self.kernel, Polynomial):
             return own
         gamma, (at_row, coefficients, far, lengths) = self.kernel.gamma, self.summed.T
         grown = gamma * longest**2
-        shaken = self.shares[0] + 4 * np.expm1(4 * gamma * self.shares[1] * (lengths + 2 * longest**2))
+        shaken = self.shares[0] + np.expm1(4 * gamma * self.shares[1] * (lengths + 2 * longest**2))
         scores = np.minimum(at_row * np.exp(2 * gamma * far * longest), coefficients * np.exp(grown))
         return own + 2 * shaken * scores
 
 
 def _after_second(q: Array) -> Array:
-    """Return e^q - 1 - q - q^2/2 without cancellation, rounded up."""
-    series = q**3 / 6 * (1 + q / 4 * (1 + q / 5 * (1 + q / 6 * (1 + q / 7 * (1 + q / 8)))))
-    return np.where(q < 0.1, series * (1 + 1e-9), np.exp(q) * (1 + sum_error(0) * (1 + q)) - 1 - q - q**2 / 2)
+    """Return e^q - 1 - q - q^2/2, rounded up.
+
+    Where they cancel, q^3/6 (1 + q/4 + q^2/20 (1 + q/6 + ...)), with powers of q/6 for what its factors make smaller.
+    """
+    series = q**3 / 6 * (1 + q / 4 * (1 + q / 5 / (1 - q / 6)))
+    error = sum_error(0)
+    return np.where(q < 0.1, series * (1 + error), np.exp(q) * (1 + error * (1 + q)) - 1 - q - q**2 / 2)
 
 
 def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
@@ -165,8 +173,6 @@ def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
     if isinstance(kernel, Polynomial) and kernel.degree not in (2, 3):
         return None
     size, expand = share * lead.of_size(), _expand_rbf if isinstance(kernel, RBF) else _expand_polynomial
-    if size.sum(axis=1).min() < 1e16 * np.sqrt(TINY):  # squares of so small coefficients are 0, and prove nothing
-        return None
     rows = [expand(kernel, share * lead.weights[i], size[i], lead, lead.square[i], X[i]) for i in range(len(X))]
     value, slope, matrix, left, sizes, summed = (np.array(part) for part in zip(*rows, strict=True))
     scale = np.broadcast_to(scale, slope.shape)
@@ -180,18 +186,21 @@ def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
 
 
 def _axes(B: Array, p: Array) -> tuple[Array, Array, Array]:
-    """Return eigenvalues e and V'p, both (n, d), and norms (n, 3) of B - V diag(e) V', V'V - I and p - V V'p."""
+    """Return eigenvalues e and V'p, both (n, d), and sums of sizes (n, 3) of B - V diag(e) V', V'V - I and p - V V'p.
+
+    Products of d terms are off by sums of |V_ik e_k V_jk|, |V_ij V_ik| and |V_ik (V'p)_k|, which come to at most d
+    times sum |e|, d and |V'p|_1 but for the lengths of V's columns, whose squares are not above 2.
+    """
     e, V = np.linalg.eigh(B)
     d = e.shape[1]
     turned = np.einsum("ijk,ij->ik", V, p)
     lost = B - (V * e[:, None]) @ V.transpose(0, 2, 1)
     longer = V.transpose(0, 2, 1) @ V - np.eye(d)
     apart = p - np.einsum("ijk,ik->ij", V, turned)
-    norms = np.column_stack([np.linalg.norm(part.reshape(len(e), -1), axis=1) for part in (lost, longer, apart)])
-    lengths = np.sqrt(d) * np.linalg.norm(turned, axis=1)
-    rounding = np.column_stack([np.abs(e).sum(axis=1), np.full(len(e), float(d)), lengths])
-    share = sum_error(d**2)
-    return e, turned, norms * (1 + share) + 2 * sum_error(d) * rounding
+    sums = [np.abs(part).reshape(len(e), -1).sum(axis=1) for part in (lost, longer, apart)]
+    sizes = [np.abs(e).sum(axis=1), np.full(len(e), float(d)), np.abs(turned).sum(axis=1)]
+    off = np.array(sums) * (1 + sum_error(d**2)) + sum_error(d) * d * np.array(sizes)
+    return e, turned, off.T
 
 
 Expanded = tuple[float, Array, Array, float, Array, Array]
@@ -200,7 +209,9 @@ Expanded = tuple[float, Array, Array, float, Array, Array]
 def _expand_rbf(kernel: RBF, c: Array, size: Array, lead: Lead, square: float, x: Array) -> Expanded:
     """Return A_0, 2 gamma A_1, 2 gamma^2 A_2, R, by how much these terms may be off, and what the scores rest on.
 
-    Of the coefficients' sizes sum |c| no norm sqrt((2 gamma)^p / p!) |A_p| is larger than that.
+    Of the coefficients' sizes sum |c| no norm sqrt((2 gamma)^p / p!) |A_p| is larger than that, and in m + d roundings
+    it is off by no more than their share of it: the three squares by 6 such shares, and their sums by 2 more. A square
+    below the least float is 0, and a value that exp says is 0 is one, here and in the model.
     """
     gamma, V, d = kernel.gamma, lead.centers - x, len(x)
     r2 = np.einsum("ij,ij->i", V, V)
@@ -209,17 +220,21 @@ def _expand_rbf(kernel: RBF, c: Array, size: Array, lead: Lead, square: float, x
     value, first, second = float(w.sum()), V.T @ w, (V.T * w) @ V
     bent = 2 * gamma**2 * float((second**2).sum())
     left = square - value**2 - 2 * gamma * first @ first - bent
-    hidden = 8 * sum_error(len(w) + d) * size.sum() ** 2 + sum_error(d**2) * bent
+    hidden = 4 * sum_error(len(w) + d) * size.sum() ** 2 + sum_error(d**2) * bent + TINY
     left = float(np.sqrt(max(left, 0) + hidden))  # by far more than one rounding of it too high
     orders = np.stack([np.ones_like(r2), 2 * gamma * np.sqrt(r2), 2 * gamma**2 * r2])
-    sizes = 8 * TINY * orders @ size  # of values that exp says are 0
+    sizes = 2 * TINY * orders @ size
     lengths = lead.lengths(x[None], np.zeros(1)).max()
     summed = np.array([size @ values, size.sum(), np.sqrt(r2.max()), lengths])
     return value, 2 * gamma * first, 2 * gamma**2 * second, left, sizes, summed
 
 
 def _expand_polynomial(kernel: Polynomial, c: Array, size: Array, lead: Lead, square: float, x: Array) -> Expanded:
-    """Return f(x), its gradient, half its Hessian, |T|, by how much the terms of a moved row may be off, and zeros."""
+    """Return f(x), its gradient, half its Hessian, |T|, by how much the terms of a moved row may be off, and zeros.
+
+    A power p of a product of d columns behind a scaler passes through p (d + 8) roundings, here and in the model. |T|^2
+    is a sum over pairs of centres of third powers; one below the least float is 0.
+    """
     Z, p, gamma = lead.centers, int(kernel.degree), kernel.gamma
     t = gamma * (Z @ x) + kernel.coef0
     halves = p * (p - 1) / 2 * gamma**2 * c * t ** (p - 2)
@@ -227,7 +242,7 @@ def _expand_polynomial(kernel: Polynomial, c: Array, size: Array, lead: Lead, sq
     steep = gamma * np.linalg.norm(Z, axis=1)
     largest = steep * (np.linalg.norm(x) + lead.origin) + abs(kernel.coef0)
     orders = np.stack([comb(p, k) * largest ** (p - k) * steep**k for k in range(p + 1)])
-    sizes = 4 * lead.unit * (len(c) + 32 + 8 * p * (len(x) + 16)) * orders @ size
-    cubic = max(square, 0) + 8 * sum_error(len(c) + 3 * len(x)) * (size @ steep**3) ** 2
+    sizes = 2 * sum_error(len(c) + p * (len(x) + 8), lead.unit) * orders @ size
+    cubic = max(square, 0) + sum_error(2 * len(c) + 3 * len(x)) * (size @ steep**3) ** 2 + TINY
     left = float(np.sqrt(cubic)) if p == 3 else 0.0
     return float(c @ t**p), first, second, left, sizes, np.zeros(4)
