@@ -16,7 +16,7 @@ from .below import Round, cubes, exponential, power_lines, powers, radial, radia
 from .quadratic import Below, Moves, summed
 
 ROUNDS = 4  # choices of where functions touch
-PRECISE = 2.0**-14  # share by which a radius found may fall short
+PRECISE = 2.0**-14  # share of a radius that is proven below which no step is tried
 LARGEST, SMALLEST = 30, -34  # powers of two of the radii that are tried
 Bound = Callable[[Array, Moves], Below]
 NORMS = ("l2", "linf")
