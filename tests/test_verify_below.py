@@ -297,7 +297,8 @@ def test_bends_are_the_least_and_largest_over_the_range(p):
         t = t[np.abs(t - tau) > 1e-3]
         bend = (t**p - tau**p - p * tau ** (p - 1) * (t - tau)) / (t - tau) ** 2
         powers_of = [near([tau**i]) for i in range(p + 1)]
-        least, most = (bends(p, powers_of, np.array([low]), np.array([high]), np.array([up]))[0] for up in (True, False))
+        ends = np.array([low]), np.array([high])
+        least, most = (bends(p, powers_of, *ends, np.array([up]))[0] for up in (True, False))
         turns = low < 0 < high and p in (4, 6)
         assert least == (0 if turns else pytest.approx(bend.min(), abs=1e-11))
         assert most == pytest.approx(bend.max(), abs=1e-11)

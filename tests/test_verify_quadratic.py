@@ -1,4 +1,4 @@
-"""Quadratic functions of a move in the verifier: each bound against fractions and closed forms, and as tight as said."""
+"""Quadratic functions of a move in the verifier: each bound against fractions and closed forms, and sharp."""
 
 from fractions import Fraction
 
