@@ -10,7 +10,17 @@ from test_verify_quadratic import UNIT
 from buttress import verify
 from buttress.verify.core import Claim
 from buttress.verify.inputs import threatened
-from buttress.verify.inputs.trees import as_json, check_trees, least, reached, stays, tree_radii, widest, widest_cut
+from buttress.verify.inputs.trees import (
+    as_json,
+    check_trees,
+    leads_of,
+    least,
+    reached,
+    stays,
+    tree_radii,
+    widest,
+    widest_cut,
+)
 
 ONE = np.ones(1)
 
@@ -136,6 +146,15 @@ def test_claims_of_trees_are_those_of_their_rows():
     assert verify.prove_trees(held, rows, ["no"] * 4)[2] == Claim("row 0 keeps its class in its box", 1.0, 0.0, False)
     held["problem"]["sha256"], held["data"]["rows"] = "", 5
     assert [tuple(claim)[1:] for claim in verify.prove_trees(held, rows, ["no"] * 4)[:2]] == [(1.0, 0.0, False)] * 2
+
+
+def test_two_classes_have_a_score_together_or_one_each():
+    np.testing.assert_array_equal(leads_of(["a", "b"], forest(offset=(0.0, 0.0))), [[[1, -1]], [[-1, 1]]])
+    np.testing.assert_array_equal(leads_of(["a", "b"], forest()), [[[-1]], [[1]]])
+    assert leads_of(["a", "b", "c"], forest(offset=(0.0,) * 3)).shape == (3, 2, 3)
+    for k, scores in ((2, 3), (3, 2), (3, 1), (4, 2), (4, 4 - 1)):
+        with pytest.raises(ValueError, match="another number of scores"):
+            leads_of(["a", "b", "c", "d"][:k], forest(offset=(0.0,) * scores))
 
 
 def test_trees_are_written_as_they_are():

@@ -8,6 +8,7 @@ from test_verify_quadratic import UNIT, near
 
 from buttress.expansion import KernelExpansion
 from buttress.kernels import MultiscaleRBF
+from buttress.verify.inputs import radii as module
 from buttress.verify.inputs.quadratic import Below, Moves
 from buttress.verify.inputs.radii import Lead, expanded, farthest, parts, radii, rounded, widest
 
@@ -43,7 +44,7 @@ def test_a_kernel_is_a_sum_of_those_that_count():
 def test_each_kernel_has_the_bounds_that_are_known_for_it(part, more, names):
     lead = lead_of(part, **more)
     assert [bound.__name__ for bound in lead.bounds] == names
-    assert lead.round == ("lines" in names)
+    assert (lead.round is not None) == ("lines" in names)
 
 
 @pytest.mark.parametrize("part", [LINEAR, CAUCHY, CUBE, both((RBF, 0.5), (CUBE, 2.0))], ids=str)
@@ -202,6 +203,14 @@ def test_a_radius_is_that_of_the_nearest_rival(norm):
     np.testing.assert_array_equal([claim.stated for claim in larger], exact * (1 + 1e-9))
     part, *_, leads = expanded(three())
     assert (part, leads.shape) == ({"class": "Linear", "coef0": 0.0}, (3, 2, 3))
+
+
+@pytest.mark.parametrize(("norm", "columns"), [("l2", 0), ("linf", 1)])
+def test_every_lead_is_searched_in_the_norm_that_is_asked(norm, columns, monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "widest", lambda lead, most, columns: asked.append((most, columns)) or most / 2)
+    radii(three(), np.array([[-1.0], [0.0], [0.5]]), np.full(3, 8.0), norm)
+    assert asked == [(8.0, columns), (4.0, columns)] * 3
 
 
 def test_of_a_row_between_two_classes_no_radius_is_proven():

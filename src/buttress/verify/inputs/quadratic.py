@@ -159,7 +159,7 @@ def summed(parts: list[tuple[Below, float]]) -> Below:
 def multiplier(e: Array, q: Array, eps: float) -> float:
     """Return nearly the multiplier with which the bound is best: where |q / (e + m)| is 2 eps, or 0."""
     low = max(0.0, -float(e.min()))
-    high = float(np.nextafter(low + length(q) / (2 * eps), np.inf))
+    high = float(np.nextafter(low + length(q) / eps, np.inf))
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (middle, high) if length(q / (e + middle)) > 2 * eps else (low, middle)

@@ -49,12 +49,12 @@ class Lead:
         self.c, self.b, self.tilt = coef @ V, float(V @ intercept), linear @ V
         self.sizes = [np.abs(held) @ np.abs(V) for held in (coef, intercept, linear)]
         c, b = self.c, self.b
-        alone = len(self.parts) == self.parts[0][1] == 1 and not self.tilt.any()
-        self.round = alone and self.parts[0][0]["class"] == "RBF"
+        (first, weight), *others = self.parts
+        alone = weight == 1 and not others and not self.tilt.any()
+        self.round = Round(first["gamma"], x, Z, c, b, norm2) if alone and first["class"] == "RBF" else None
         self.bounds: list[Bound] = [self.sum_of(radial, power_lines)]
         if self.round:
-            whole = Round(self.parts[0][0]["gamma"], x, Z, c, b, norm2)
-            self.bounds = [whole.lines, whole.taylor, whole.parabolas]
+            self.bounds = [self.round.lines, self.round.taylor, self.round.parabolas]
         elif not all(one["class"] == "Linear" for one, _ in self.parts):
             self.bounds.append(self.sum_of(radial_parabolas, powers))
         if all(one.get("degree") == 3 for one, _ in self.parts):
@@ -84,7 +84,7 @@ class Lead:
         with np.errstate(all="ignore"):
             room = Near(self.allowance(moves.longest))
             if self.round:
-                room = room * exponential(Near(self.parts[0][0]["gamma"]) * moves.square)
+                room = room * exponential(Near(self.round.gamma) * moves.square)
             return any(self.above(float(room.high), bound, moves) for bound in self.bounds)
 
     def above(self, room: float, bound: Bound, moves: Moves) -> bool:

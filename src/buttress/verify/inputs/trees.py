@@ -76,7 +76,8 @@ def least(forest: Model, V: Array, low: Array, high: Array) -> float:
     size = 1 + float(np.abs(V) @ np.abs(forest["offset"]))  # 1: probabilities lose a lead of less than a few units
     for tree in forest["trees"]:
         leads = tree["value"] @ V
-        total += float(leads[reached(tree, low, high) & (tree["left"] < 0)].min())
+        leaves = reached(tree, low, high) & (tree["left"] < 0)
+        total += float(leads[leaves].min())
         size += float((np.abs(tree["value"]) @ np.abs(V)).max())
     return total - 4 * (len(forest["trees"]) + len(V) + 4) * U * size
 
@@ -190,7 +191,7 @@ def tree_radii(model: Model, rows: Array, stated: Array | None = None) -> list[C
     rows = table(rows)
     sound(model, rows, None, rows)
     forest, found = model["forest_"], list[Claim]()
-    places = [float(np.abs(tree["threshold"][tree["left"] > 0]).max(initial=0.0)) for tree in forest["trees"]]
+    places = [float(np.abs(np.where(tree["left"] > 0, tree["threshold"], 0.0)).max()) for tree in forest["trees"]]
     for i, x in enumerate(rows):
         rivals = forest["contrasts"][winner(forest, forest["contrasts"], x)]
 
