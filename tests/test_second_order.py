@@ -11,8 +11,8 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from buttress.certificates import second_order as module
-from buttress.certificates.region import UNIT
-from buttress.certificates.relaxation import TINY, Lead
+from buttress.certificates.region import TINY, UNIT
+from buttress.certificates.relaxation import Lead
 from buttress.certificates.second_order import SecondOrder, _after_second, _axes, second_order
 from buttress.kernels import RBF, Laplacian, Polynomial
 

@@ -224,6 +224,7 @@ def test_the_least_of_a_quadratic_function_in_a_ball():
 
 
 @long
+@np.errstate(all="ignore")
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_remainders_of_the_series_of_e(order):
     """Against the mean of e^(t s) (1 - s)^(order - 1) over s in [0, 1], by Gauss and Legendre."""
@@ -232,7 +233,7 @@ def test_remainders_of_the_series_of_e(order):
     for t in (-30.0, -3.0, -1.0001, -1.0, -0.3, 0.0, 1e-8, 0.7, 1.0, 1.0001, 4.0, 30.0):
         exact = (weights / 2 * np.exp(t * s) * (1 - s) ** (order - 1)).sum() / math.factorial(order - 1)
         if order < 3 or t > -10:
-            assert remainder(np.array([t]), order)[0] == pytest.approx(exact, rel=1e-10)
+            assert remainder(np.array([t]), order).v[0] == pytest.approx(exact, rel=1e-10)
 
 
 @long

@@ -18,8 +18,8 @@ from buttress.certificates.norm_bound import (
     summands,
 )
 from buttress.certificates.radius import largest_by_norm, largest_that_holds
-from buttress.certificates.region import Attacker, sum_error
-from buttress.certificates.relaxation import TINY, Lead, can_relax, relaxed
+from buttress.certificates.region import TINY, Attacker, sum_error
+from buttress.certificates.relaxation import Lead, can_relax, relaxed
 from buttress.certificates.second_order import SecondOrder, second_order
 from buttress.expansion import KernelExpansion, Scores, winners
 from buttress.kernels import RBF, Kernel, Polynomial

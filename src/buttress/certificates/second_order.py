@@ -33,8 +33,8 @@ from math import comb
 import numpy as np
 
 from buttress._checks import Array
-from buttress.certificates.region import Rows, sum_error
-from buttress.certificates.relaxation import TINY, Lead
+from buttress.certificates.region import TINY, Rows, sum_error
+from buttress.certificates.relaxation import Lead
 from buttress.kernels import RBF, Polynomial
 
 MOST_COLUMNS = 128  # a spectrum of d columns takes d^3 operations a row

@@ -29,20 +29,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core import Array, Model, Near, U, plus
+from ..core import TINY, Array, Model, Near, U, inverse, plus
 from ..kernels import profile
-from .quadratic import TINY, Below, Moves
+from .quadratic import Below, Moves, root, squared
 
 SERIES = 18  # terms of the series of e^t on [-1, 1]
-EXACT = 1e-12  # share by which a remainder of e^t may be off
+EXACT = 256 * U  # share by which a remainder of e^t may be off
 CUSP = 1e-6  # share of the largest squared distance below which no tangent is taken
 INSIDE = 0.1  # share of the range of a squared distance within which a parabola does not touch
-SLOPES = {  # F'(t) from t and F(t)
-    "RBF": lambda part, t, F: -part["gamma"] * F,
-    "Laplacian": lambda part, t, F: -part["gamma"] * F / (2 * np.sqrt(t)),
-    "InverseMultiquadric": lambda part, t, F: -(F**3) / 2,
-    "Cauchy": lambda part, t, F: -part["gamma"] * F**2,
-    "Log": lambda part, t, F: part["degree"] / 2 * np.expm1(F) / t}
+SLOPES = {  # F'(t) from t > 0 and F(t)
+    "RBF": lambda part, t, F: F * -part["gamma"],
+    "Laplacian": lambda part, t, F: F * inverse(Near(np.sqrt(t), U * np.sqrt(t))) * (-part["gamma"] / 2),
+    "InverseMultiquadric": lambda part, t, F: F * F * F * -0.5,
+    "Cauchy": lambda part, t, F: F * F * -part["gamma"],
+    "Log": lambda part, t, F: (exponential(F) + -1) * inverse(Near(t)) * (part["degree"] / 2)}
 
 
 def gathered(c: Array, value: Near, steep: Near, curved: Near | None, off: Near, directions: Near, bent: bool) -> Below:
@@ -63,15 +63,19 @@ def column(values: Array) -> Array:
 def exponential(a: Near) -> Near:
     """Return e^a, whose error is a share of it."""
     v = np.exp(a.v)
-    return Near(v, v * (np.expm1(a.e) * 1.01 + 8 * U) + TINY)
+    return Near(v, v * (np.expm1(a.e) + 8 * U) + TINY)
 
 
-def remainder(t: Array, order: int) -> Array:
-    """Return (e^t - sum_(i < order) t^i / i!) / t^order, to EXACT of itself; it is positive and rises with t."""
+def remainder(t: Array, order: int) -> Near:
+    """Return (e^t - sum_(i < order) t^i / i!) / t^order, which is positive and rises with t, for orders 1 to 3.
+
+    For |t| > 1 nothing cancels but what is less than 15 times as large, of some 12 roundings; the terms of the series
+    add up to less than three times it, of some 27.
+    """
     series = sum((t**k / math.factorial(k + order) for k in range(SERIES)), np.zeros_like(t))
-    safe = np.where(np.abs(t) > 1, t, 2.0)
-    taken = sum((safe**i / math.factorial(i) for i in range(1, order)), np.zeros_like(t))
-    return np.where(np.abs(t) > 1, (np.expm1(safe) - taken) / safe**order, series)
+    taken = sum((t**i / math.factorial(i) for i in range(1, order)), np.zeros_like(t))
+    found = np.where(np.abs(t) > 1, (np.expm1(t) - taken) / t**order, series)
+    return Near(found, EXACT * found)
 
 
 class Round:
@@ -81,17 +85,17 @@ class Round:
         self.gamma, self.norm2 = gamma, norm2
         self.c, self.b = c, b
         self.away = Near(Z) + -x
-        self.r2 = (self.away * self.away) @ np.ones(len(x))
+        self.r2 = squared(self.away)
         self.up = c > 0
 
     def units(self, moves: Moves) -> Array:
         """Return an upper bound of |u_j|."""
-        return 2 * self.gamma * moves.reach(self.away) * (1 + 8 * U)
+        return moves.reach(self.directions())
 
     def parabolas(self, move: Array, moves: Moves) -> Below:
         R = self.units(moves)
         tau = np.clip(2 * self.gamma * (self.away.v @ move), -R, R)
-        curved = np.where(self.up, remainder(-(R + tau), 2) * (1 - EXACT), remainder(R - tau, 2) * (1 + EXACT))
+        curved = np.where(self.up, remainder(-(R + tau), 2).low, remainder(R - tau, 2).high)
         E = exponential(self.r2 * -self.gamma + tau)
         found = gathered(self.c, E, E, E * curved, Near(-tau), self.directions(), bent=False)
         return self.with_bias(found, move, moves)
@@ -100,7 +104,7 @@ class Round:
         R = self.units(moves)
         tau = np.where(self.up, np.clip(2 * self.gamma * (self.away.v @ move), -R, R), -R)
         E = exponential(self.r2 * -self.gamma + tau)
-        chord = np.where(self.up, 1.0, remainder(2 * R, 1) * (1 + EXACT))
+        chord = np.where(self.up, 1.0, remainder(2 * R, 1).high)
         found = gathered(self.c, E, E * chord, None, Near(-tau), self.directions(), bent=False)
         return self.with_bias(found, move, moves)
 
@@ -108,13 +112,12 @@ class Round:
         E, gamma = exponential(self.r2 * -self.gamma), self.gamma
         found = gathered(self.c, E, E, E * 0.5, Near(np.zeros(len(E.v))), self.directions(), bent=False)
         assert found.curve is not None
-        squares = (found.const * found.const, (found.slope @ found.slope) * Near(0.5 / gamma, U / gamma),
-                   (found.curve * found.curve).each(np.ravel) @ np.ones(found.curve.v.size)
-                   * Near(0.5 / gamma**2, 2 * U / gamma**2))
-        left = math.sqrt(max(float((Near(self.norm2) + sum(squares[1:], squares[0]) * -1).high), 0.0))
-        q = np.array([2 * gamma * moves.longest**2 * (1 + 4 * U)])
-        rest = left * math.sqrt(float((remainder(q, 3) * q**3)[0]) * (1 + EXACT)) * (1 + 8 * U)
-        return self.with_bias(found._replace(const=found.const + -rest), move, moves)
+        half = inverse(Near(gamma) * 2)
+        squares = found.const * found.const + squared(found.slope) * half \
+            + squared(found.curve.each(np.ravel)) * half * inverse(Near(gamma))
+        q = np.array(2 * gamma * moves.square)
+        rest = Near(root(Near(self.norm2) + squares * -1)) * root(remainder(q, 3) * q * q * q)
+        return self.with_bias(found._replace(const=found.const + rest * -1), move, moves)
 
     def directions(self) -> Near:
         return self.away * (2 * self.gamma)
@@ -123,15 +126,9 @@ class Round:
         """Add a line in |d|^2 below b e^(gamma |d|^2): a tangent if b > 0, else the chord up to the largest."""
         s = float(move @ move) if self.b > 0 else 0.0
         touch = exponential(Near(self.gamma) * s)
-        most = Near(self.gamma) * moves.longest * moves.longest
-        steep = touch * self.gamma if self.b > 0 else most_steep(most, self.gamma)
+        chord = remainder((Near(self.gamma) * moves.square).high, 1)
+        steep = (touch if self.b > 0 else chord) * self.gamma
         return Below(found.const + (touch + steep * -s) * self.b, found.slope, found.curve, found.bend + steep * self.b)
-
-
-def most_steep(most: Near, gamma: float) -> Near:
-    """Return the slope of the chord of e^(gamma s) from s = 0 to where gamma s is ``most``."""
-    top = remainder(np.array([most.high]), 1)[0]
-    return Near(top, 2 * EXACT * top + 8 * U * top) * gamma
 
 
 class Span(NamedTuple):
@@ -145,24 +142,19 @@ class Span(NamedTuple):
 
 def span(x: Array, Z: Array, moves: Moves) -> Span:
     away = Near(Z) + -x
-    r2 = (away * away) @ np.ones(len(x))
+    r2 = squared(away)
     if moves.columns:  # column by column
-        near, far = np.abs(away.v) - away.e - moves.eps, np.abs(away.v) + away.e + moves.eps
+        near = far = Near(np.abs(away.v), away.e)
     else:
-        near, far = np.sqrt(plus(r2.low))[:, None] - moves.eps, np.sqrt(r2.high)[:, None] + moves.eps
-    shaken = 2 * (near.shape[1] + 4) * U
-    ends = np.abs(near) + np.abs(far)  # of the size of what is subtracted
-    low = (plus(near - 4 * U * ends) ** 2).sum(axis=1) * (1 - shaken)
-    high = (far**2).sum(axis=1) * (1 + 2 * shaken) + TINY
-    return Span(away, r2, low, high)
+        near, far = (Near(column(ends), U * column(ends)) for ends in (np.sqrt(plus(r2.low)), np.sqrt(r2.high)))
+    near, far = (part + shift for part, shift in ((near, -moves.eps), (far, moves.eps)))
+    return Span(away, r2, plus(squared(Near(plus(near.low))).low), squared(Near(far.high)).high)
 
 
 def tangent(part: Model, tau: Array) -> tuple[Near, Near]:
     """Return F and F' at tau > 0."""
     F = profile(part, Near(tau))
-    ends = (F.low, np.minimum(F.high, 0.0)) if part["class"] == "Log" else (plus(F.low), F.high)
-    low, high = (SLOPES[part["class"]](part, tau, end) for end in ends)
-    return F, Near((low + high) / 2, np.abs(high - low) / 2 + 32 * U * np.maximum(np.abs(low), np.abs(high)))
+    return F, SLOPES[part["class"]](part, tau, F)
 
 
 def radial(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> Below:
@@ -172,7 +164,7 @@ def radial(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves)
     tau = np.where(c > 0, np.maximum(np.clip(near, low, high), CUSP * high), low)
     F, steep = tangent(part, np.where(c > 0, tau, high))
     start = profile(part, Near(low))
-    chord = (profile(part, Near(high)) + start * -1) * Near(1 / (high - low), 4 * U / (high - low))
+    chord = (profile(part, Near(high)) + start * -1) * inverse(Near(high) + -low)
     F, steep = (Near(np.where(c > 0, one.v, other.v), np.where(c > 0, one.e, other.e))
                 for one, other in ((F, start), (steep, chord)))
     return gathered(c, F, steep, None, r2 + -tau, away * -2, bent=True)
@@ -185,11 +177,11 @@ def radial_parabolas(part: Model, x: Array, Z: Array, c: Array, move: Array, mov
     tau = np.clip(near, low + room, high - room)
     F, steep = tangent(part, tau)
     end = np.where(c > 0, high, low)
-    run = end - tau
-    bent = (profile(part, Near(end)) + F * -1 + steep * Near(-run, U * np.abs(run))) * Near(run**-2, 8 * U * run**-2)
+    run = Near(end) + -tau
+    bent = (profile(part, Near(end)) + F * -1 + steep * run * -1) * inverse(run * run)
     curved = Near(np.where(c > 0, plus(bent.low), bent.high))
     found = gathered(c, F, steep, curved, r2 + -tau, away * -2, bent=True)
-    most = moves.longest**2
+    most = moves.square
     each, s = curved * c, min(float(move @ move), most)
     cubic, square = away.each(np.transpose) @ each * -4, each @ np.ones(len(c))
     touch = 2 * s if square.v > 0 else most  # s^2 lies above its tangent, and below its chord from 0 on
@@ -216,7 +208,7 @@ class Powers(NamedTuple):
     def of(cls, part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> "Powers":
         gamma, p = part.get("gamma", 1.0), int(part.get("degree", 1))
         t = Near(Z) @ x * gamma + part["coef0"]
-        reach = gamma * moves.reach(Near(Z)) * (1 + 8 * U)
+        reach = moves.reach(Near(Z) * gamma)
         low, high = (t + -reach).low, (t + reach).high
         tau = np.clip(t.v + gamma * (Z @ move), low, high)
         power = [Near(np.ones(len(c)))]
@@ -250,7 +242,7 @@ def cubes(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) 
     found = gathered(c, t * t * t, t * t * 3, t * 3, Near(np.zeros(len(c))), Near(Z) * gamma, bent=False)
     inner = Near(Z) @ Z.T * gamma
     form = Near(c) @ (inner * inner * inner * gamma * gamma * gamma) @ c
-    return found._replace(const=found.const + -math.sqrt(max(float(form.high), 0.0)) * moves.longest**3 * (1 + 16 * U))
+    return found._replace(const=found.const + Near(root(form)) * moves.square * moves.longest * -1)
 
 
 def bends(p: int, power: list[Near], low: Array, high: Array, up: Array) -> Array:

@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..core import Array, Claim, Model, Near, U, table
+from ..core import WIDER, Array, Claim, Model, Near, U, table
 from ..kernels import SHAPES, described, profile, sums
 from ..machines import contrasts, problem
-from .below import Round, cubes, power_lines, powers, radial, radial_parabolas
+from .below import Round, cubes, exponential, power_lines, powers, radial, radial_parabolas
 from .quadratic import Below, Moves, summed
 
 ROUNDS = 4  # choices of where functions touch
-PRECISE = 2.0**-14  # share by which a radius found may fall short
+PRECISE = 2.0**-14  # share of a radius that is proven below which no step is tried
 LARGEST, SMALLEST = 30, -34  # powers of two of the radii that are tried
 Bound = Callable[[Array, Moves], Below]
 NORMS = ("l2", "linf")
@@ -49,12 +49,12 @@ class Lead:
         self.c, self.b, self.tilt = coef @ V, float(V @ intercept), linear @ V
         self.sizes = [np.abs(held) @ np.abs(V) for held in (coef, intercept, linear)]
         c, b = self.c, self.b
-        alone = len(self.parts) == self.parts[0][1] == 1 and not self.tilt.any()
-        self.round = alone and self.parts[0][0]["class"] == "RBF"
+        (first, weight), *others = self.parts
+        alone = weight == 1 and not others and not self.tilt.any()
+        self.round = Round(first["gamma"], x, Z, c, b, norm2) if alone and first["class"] == "RBF" else None
         self.bounds: list[Bound] = [self.sum_of(radial, power_lines)]
         if self.round:
-            whole = Round(self.parts[0][0]["gamma"], x, Z, c, b, norm2)
-            self.bounds = [whole.lines, whole.taylor, whole.parabolas]
+            self.bounds = [self.round.lines, self.round.taylor, self.round.parabolas]
         elif not all(one["class"] == "Linear" for one, _ in self.parts):
             self.bounds.append(self.sum_of(radial_parabolas, powers))
         if all(one.get("degree") == 3 for one, _ in self.parts):
@@ -81,10 +81,11 @@ class Lead:
 
     def holds(self, moves: Moves) -> bool:
         """Say whether the lead, less what rounding may change in it, is proven to stay positive under the moves."""
-        eps = moves.longest
         with np.errstate(all="ignore"):
-            room = self.allowance(eps) * float(np.exp(self.parts[0][0]["gamma"] * eps**2) if self.round else 1.0)
-            return any(self.above(room, bound, moves) for bound in self.bounds)
+            room = Near(self.allowance(moves.longest))
+            if self.round:
+                room = room * exponential(Near(self.round.gamma) * moves.square)
+            return any(self.above(float(room.high), bound, moves) for bound in self.bounds)
 
     def above(self, room: float, bound: Bound, moves: Moves) -> bool:
         """Say whether a function below, for one of some guesses of the worst move, is proven to be above ``room``."""
@@ -100,22 +101,29 @@ class Lead:
 
     def allowance(self, eps: float) -> float:
         """Return by how much a lead computed at any point within eps (in l2) may differ from the real one."""
-        width, count = len(self.x), len(self.c)
+        width, count = len(self.x), len(self.c) + len(self.parts)
         middle = np.median(self.Z, axis=0)
         own, others = (np.abs(part - middle) + self.origin for part in (self.x, self.Z))
         lengths = 2 * (float((own**2).sum()) + eps**2) + (others**2).sum(axis=1)
         c, b, tilt = self.sizes
-        total = 8 * U * float(b)
-        total += (width + 16) * 2 * U * float(tilt @ (np.abs(self.x) + eps + 2 * self.origin))
+        total = rounded(0) * float(b) + rounded(width) * float(tilt @ (np.abs(self.x) + eps + 2 * self.origin))
         for one, weight in self.parts:
             if one["class"] in SHAPES:
-                top, off, far = (profile(one, Near(t)) for t in (0.0, 8 * (width + 16) * U * lengths, 2 * lengths))
-                lost = top.high - off.low + np.maximum(np.abs(top.v), np.abs(far.low)) * (count + 24) * 4 * U
+                top, off, far = (profile(one, Near(t)) for t in (0.0, 4 * rounded(width) * lengths, 2 * lengths))
+                lost = top.high - off.low + np.maximum(np.abs(top.v), np.abs(far.low)) * rounded(count)
             else:
                 p = one.get("degree", 1)
-                lost = farthest(one, self.x, self.Z, eps) ** p * (p * (width + 8) + count + 16) * 1.01 * U
+                lost = farthest(one, self.x, self.Z, eps) ** p * rounded(p * (width + 8) + count)
             total += weight * float(c @ lost)
         return total
+
+
+def rounded(terms: int) -> float:
+    """Return what rounding may change in a sum of so many products, as a share of its sizes.
+
+    It is a unit a term and 16 more, of what goes into it and comes out: scaled entries, exponentials, powers.
+    """
+    return (terms + 16) * WIDER * U
 
 
 def farthest(part: Model, x: Array, Z: Array, eps: float) -> Array:

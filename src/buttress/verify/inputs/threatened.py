@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Array, Claim, Model, Near, U, only, table
+from ..core import TINY, Array, Claim, Model, Near, U, only, table
 from ..foreign import certificate, digest
 from ..kernels import described, sums
 from ..machines import contrasts, told_apart
@@ -47,7 +47,7 @@ class OfExpansion:
     def keeps(self, x: Array, code: int, reach: Array) -> bool:
         """Say whether a class is proven wherever a row x is moved by at most ``reach``, column by column."""
         sizes = np.abs(x) + reach + np.abs(self.shift) + self.origin
-        box = (reach * (1 + SCALING) + SCALING * sizes) * np.abs(self.scale) + SCALING
+        box = (reach + SCALING * sizes) * np.abs(self.scale) + TINY
         inner = (x - self.shift) * self.scale
         for V in self.leads[code]:
             norm2 = float((Near(V) @ self.gram @ V).high)

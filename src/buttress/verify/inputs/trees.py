@@ -63,7 +63,7 @@ def reached(tree: Model, low: Array, high: Array) -> Array:
     """Say which nodes some row of a box comes to."""
     found = np.zeros(len(tree["left"]), bool)
     found[0] = True
-    for node in np.flatnonzero(tree["left"] >= 0):
+    for node in np.flatnonzero(tree["left"] > 0):
         column, place = tree["feature"][node], tree["threshold"][node]
         found[tree["left"][node]] = found[node] and low[column] <= place
         found[tree["right"][node]] = found[node] and high[column] > place
@@ -76,9 +76,15 @@ def least(forest: Model, V: Array, low: Array, high: Array) -> float:
     size = 1 + float(np.abs(V) @ np.abs(forest["offset"]))  # 1: probabilities lose a lead of less than a few units
     for tree in forest["trees"]:
         leads = tree["value"] @ V
-        total += float(leads[reached(tree, low, high) & (tree["left"] < 0)].min())
+        leaves = reached(tree, low, high) & (tree["left"] < 0)
+        total += float(leads[leaves].min())
         size += float((np.abs(tree["value"]) @ np.abs(V)).max())
     return total - 4 * (len(forest["trees"]) + len(V) + 4) * U * size
+
+
+def winner(forest: Model, leads: Array, x: Array) -> int:
+    """Return the class whose leads over its rivals are largest in sum: its score is the largest."""
+    return int(np.argmax([sum(least(forest, V, x, x) for V in of_class) for of_class in leads]))
 
 
 def stays(forest: Model, V: Array, low: Array, high: Array) -> bool:
@@ -103,7 +109,7 @@ def widest_cut(forest: Model, V: Array, low: Array, high: Array) -> tuple[int, f
     """Return column and threshold at which the tree whose lead varies most in a box splits it; None if none does."""
     widest, cut = 0.0, None
     for tree in forest["trees"]:
-        found, inner = reached(tree, low, high), tree["left"] >= 0
+        found, inner = reached(tree, low, high), tree["left"] > 0
         leads = (tree["value"] @ V)[found & ~inner]
         split = np.flatnonzero(found & inner & found[tree["left"]] & found[tree["right"]])
         if len(split) and leads.max() - leads.min() > widest:
@@ -121,8 +127,8 @@ def from_trees(forest: Any, classes: Any, X: Any, y: Any, low: Any, high: Any) -
     names, written = np.asarray(classes).tolist(), as_json(forest)
     offset, trees = written["offset"], written["trees"]
     held = opened(offset, trees)
-    given = [names[int(np.argmax([min(least(held, V, x, x) for V in of_class) for of_class in leads_of(names, held)]))]
-             for x in table(X)]
+    leads = leads_of(names, held)
+    given = [names[winner(held, leads, x)] for x in table(X)]
     stated = {"model": TREES, "classes": names, "sha256": digest_of(offset, trees)}
     point = {"offset": offset, "trees": trees, "low": np.asarray(low).tolist(), "high": np.asarray(high).tolist()}
     return certificate(stated, point, X, y, {"prediction": given})
@@ -132,7 +138,7 @@ def as_json(forest: Any) -> Model:
     """Return an ``offset`` (k,) and ``trees`` with the arrays of :class:`buttress.trees.Tree`, in lists."""
     trees = [{name: np.asarray(getattr(tree, name)).tolist() for name in NODES} for tree in forest.trees]
     for tree, held in zip(forest.trees, trees, strict=True):  # JSON has no infinite numbers: none is beyond the largest
-        held["threshold"] = np.nan_to_num(np.where(tree.left >= 0, tree.threshold, 0.0)).tolist()
+        held["threshold"] = np.nan_to_num(np.where(tree.left > 0, tree.threshold, 0.0)).tolist()
     return {"offset": np.asarray(forest.offset).tolist(), "trees": trees}
 
 
@@ -185,10 +191,9 @@ def tree_radii(model: Model, rows: Array, stated: Array | None = None) -> list[C
     rows = table(rows)
     sound(model, rows, None, rows)
     forest, found = model["forest_"], list[Claim]()
-    places = [float(np.abs(tree["threshold"][tree["left"] >= 0]).max(initial=0.0)) for tree in forest["trees"]]
+    places = [float(np.abs(np.where(tree["left"] > 0, tree["threshold"], 0.0)).max()) for tree in forest["trees"]]
     for i, x in enumerate(rows):
-        leads = [min(least(forest, V, x, x) for V in of_class) for of_class in forest["contrasts"]]
-        rivals = forest["contrasts"][int(np.argmax(leads))]
+        rivals = forest["contrasts"][winner(forest, forest["contrasts"], x)]
 
         def holds(radius: float, x: Array = x, rivals: Array = rivals) -> bool:
             return all(least(forest, V, x - radius, x + radius) > 0 for V in rivals)
