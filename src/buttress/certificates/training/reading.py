@@ -201,8 +201,10 @@ def _columns(model: Ridge | RidgeClassifier | LinearRegression, X: Array, weight
     if np.ndim(alpha) != 0:
         raise ValueError(f"{type(model).__name__} with one alpha a target is not covered. Fit one machine a target.")
     if alpha > 0 and X.shape[1] > len(X):
-        mean = weight / weight.sum() if model.fit_intercept else None
-        return GramSmoother(lambda Z: Z @ X.T, X @ X.T, alpha / _positive(weight), mean, centred=True)
+        mean = weight / _positive(weight).sum() if model.fit_intercept else None
+        first = mean @ X if mean is not None else 0.0  # products of columns far from 0 would lose what is left of them
+        far = X - first
+        return GramSmoother(lambda Z: (Z - first) @ far.T, far @ far.T, alpha / _positive(weight), mean, centred=True)
     return ColumnSmoother(X, float(alpha), weight, model.fit_intercept)
 
 
