@@ -273,7 +273,9 @@ def _shortest(A: Array, y: Array, j: int, goal: Goal, now: Callable[[Rows, Goal]
     ways = [rows for rows, _ in _path(A, y, j, goal)][: len(y) // 2]
     low, high = 0, 1
     while high < len(ways) and not now(ways[high], goal) < 0:
-        low, high = high, 2 * high
+        if high == len(ways) - 1:
+            return None
+        low, high = high, min(2 * high, len(ways) - 1)
     if high >= len(ways):
         return None
     while high - low > 1:
