@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.svm import SVC as LibSVC
 
 from buttress import LinearSVC
 from buttress.certificates import training_moves
@@ -47,9 +48,10 @@ def machine(K, y, C=1.0, KT=None, own=(1.0,), intercept=False):
     ([[1]], [-1], [-7], 0, 0.5, 0, 0.125 + 0.5 * 1.5, None),
     ([[1]], [1], [-7], 0, 2, 2, 2, None),  # cut to 0
     ([[4, 4], [4, 4]], [1, -1], [1, -1], 0, 2, 4 - 2, 0.5 * 2 * 8 + 2 * 2 * 9, None),  # values that cancel
-    ([[1.5, 0], [0, 0.5]], [1, -1], [1, -1], -0.5, 1, 0, 0.5 * 2 + 2.5 + 2, 2 * 20 * EPS),
+    ([[2.0**60] * 2] * 2, [1, -1], [1, -1], 0, 1, 2 - 2, 2.0**61 + 2 + 2.0**62, 2 * 20 * EPS),
+    ([[1.5, 0], [0, 0.5]], [1, -1], [1, -1], -0.5, 1, 0, 0.5 * 2 + 3 + 2, 2 * 20 * EPS),
     ([[1.5, 0], [0, 0.5]], [1, -1], [1, -0.5], -0.5, 1, 0.8125 + 0.25 - (1.5 - 0.8125),
-     0.5 * 1.625 + 2.5 + 1.75, 0.5 + 1.5 * 20 * EPS),
+     0.5 * 1.625 + 3 + 1.75, 0.5 + 1.5 * 20 * EPS),
 ])
 def test_a_gap_is_its_objectives_and_what_rounding_and_a_sum_that_is_not_0_add(K, y, beta, b, C, gap, size, away):
     problem = machine(K, y, C, intercept=away is not None)
@@ -57,8 +59,8 @@ def test_a_gap_is_its_objectives_and_what_rounding_and_a_sum_that_is_not_0_add(K
     doubt = 2 * (len(y) + 8) * EPS * size
     longest = np.sqrt(2 * (point.primal + doubt) * np.max(K))  # of w*, times that of a row
     lost = 0 if away is None else away * (1 + longest)
-    assert point.doubt == pytest.approx(doubt, rel=1e-12)
-    assert point.gap == pytest.approx(gap + lost + doubt, rel=1e-12)
+    assert point.doubt == pytest.approx(doubt, rel=1e-12, abs=0)
+    assert point.gap == pytest.approx(gap + lost + doubt, rel=1e-12, abs=0)
 
 
 def test_no_interval_of_values_is_narrower_than_its_rounding():
@@ -159,13 +161,21 @@ def test_the_first_label_alone_is_named():
     assert exact.all()
 
 
+def test_with_an_intercept_two_labels_are_the_most_that_is_asked_of():
+    X = np.array([[-4.0], [-3.5], [-3.0], [-2.5], [2.5], [3.0], [3.5], [4.0]])
+    model = LibSVC(kernel="linear", C=0.1, tol=1e-8).fit(X, np.sign(X[:, 0]))
+    needed, rows, _ = fewest_wrong(model, X, np.sign(X[:, 0]), np.array([[5.0], [-5.0], [0.02]]), np.arange(8), 5)
+    assert needed.tolist() == [2, 2, 1]
+    assert rows[2] >= 0
+
+
 @pytest.mark.parametrize("values", [[1.0], [2.0, 3.0], [0.5, 4.0, 64.0]])
 def test_the_least_eigenvalue_is_that_of_its_law(values):
     A, rounded = np.diag(values), (len(values) + 2) * EPS * sum(values)
     assert _least_eigenvalue(A, 0.0) == pytest.approx(values[0] - 2 * rounded, abs=EPS * values[0])
     assert _least_eigenvalue(A, values[0]) == pytest.approx(values[0] / 2 - rounded, abs=EPS * values[0])
     assert _least_eigenvalue(A, 2 * rounded) > 0.4 * values[0]  # half of it proves nothing
-    assert _least_eigenvalue(A, 4 * rounded) == pytest.approx(rounded, rel=1e-9)
+    assert _least_eigenvalue(A, 4 * rounded) == pytest.approx(rounded, rel=1e-9, abs=0)
     assert _least_eigenvalue(-A, 0.0) < -values[-1]
     with pytest.raises(ValueError, match="rounding decides"):
         Solver.of(A, 0.0, away=_least_eigenvalue(A, 0.0))
@@ -202,7 +212,7 @@ def test_centred_kernel_values_lose_what_their_law_says(mean):
     P = np.eye(2) - np.outer(np.ones(2), mean)
     np.testing.assert_array_equal(smoother.solved.A, P @ K @ P.T + np.diag(penalty))
     share = (1 + np.sqrt(2) * np.linalg.norm(mean)) ** 2 * 10 * EPS
-    assert smoother.solved.away == pytest.approx(share * np.linalg.norm(K), rel=1e-12)
+    assert smoother.solved.away == pytest.approx(share * np.linalg.norm(K), rel=1e-12, abs=0)
     told = []
     smoother.solved = lambda values, away: told.append((values, away)) or (values, 0 * away)
     smoother(k)
@@ -226,7 +236,7 @@ def test_sums_of_columns_lose_what_their_law_says(intercept):
     assert abs(middle) > 0.2 or not intercept
     spread = np.sqrt(weight @ far**2)
     assert smoother.solved.A[0, 0] == weight @ (far - middle) ** 2 + 2
-    assert smoother.solved.away == pytest.approx(12 * EPS * spread**2, rel=1e-12)
+    assert smoother.solved.away == pytest.approx(12 * EPS * spread**2, rel=1e-12, abs=0)
     told = []
     smoother.solved = lambda values, away: told.append((values, away)) or (np.full((1, 1), 0.5), np.array([0.25]))
     h, error = smoother(np.array([[point]]))

@@ -194,7 +194,8 @@ class _Proof:
     def _most(self, kind: int, j: int) -> int:
         low, high = 0, 1
         while self.holds(high)[kind][j]:
-            low, high = high, 2 * high
+            low = high
+            high += low
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self.holds(middle)[kind][j] else (low, middle)
@@ -273,9 +274,10 @@ def _shortest(A: Array, y: Array, j: int, goal: Goal, now: Callable[[Rows, Goal]
     ways = [rows for rows, _ in _path(A, y, j, goal)][: len(y) // 2]
     low, high = 0, 1
     while high < len(ways) and not now(ways[high], goal) < 0:
-        if high == len(ways) - 1:
+        low = high
+        high += min(low, len(ways) - 1 - low)
+        if high == low:
             return None
-        low, high = high, min(2 * high, len(ways) - 1)
     if high >= len(ways):
         return None
     while high - low > 1:

@@ -98,9 +98,9 @@ class LeftOut:
         """Return the rows of a fit with this hat matrix, its errors, and targets y."""
         e = y - H @ y
         e_most = np.abs(e) + error * np.linalg.norm(y) + 2 * len(y) * EPS * (np.abs(H) @ np.abs(y) + np.abs(y))
-        free = 1 - np.diagonal(H) - error - 4 * EPS
-        g_most = np.where(free > 0, 1 / np.where(free > 0, free, 1.0), np.inf)
-        r = np.where(free > 0, e / np.maximum(1 - np.diagonal(H), EPS), 0.0)
+        with np.errstate(divide="ignore"):
+            g_most = 1 / np.maximum(1 - np.diagonal(H) - error - 4 * EPS, 0)
+        r = e / np.maximum(1 - np.diagonal(H), EPS)
         return cls(H, error, e, e_most, r, e_most * g_most, g_most)
 
     def moves(self, h: Array, error: Array, k: int) -> tuple[Array, Array]:
