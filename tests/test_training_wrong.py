@@ -6,11 +6,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
+from sklearn.feature_selection import SelectKBest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.svm import SVC
 
 from buttress.certificates import training_accuracy, training_flips, training_moves
 from buttress.certificates.training import flips, moves, together
@@ -79,7 +82,8 @@ def test_what_wrong_labels_take_off_a_lead():
     np.testing.assert_array_equal(suspects.gains(-h[None], values), [[4.0, 10.0, 0.0, 0.0]])
     assert suspects.truth(np.array([0, 1]), h[:2], values).tolist() == [1, 0]
     assert suspects.truth(np.array([0]), -h[:1], values).tolist() == [2]
-    found = check_suspects(np.array([0, 1]), np.array(["a", "b"]), [("a", "b"), ("b", "b")], np.array([True, False]), None)
+    pairs, eligible = [("a", "b"), ("b", "b")], np.array([True, False])
+    found = check_suspects(np.array([0, 1]), np.array(["a", "b"]), pairs, eligible, None)
     assert found.allowed.tolist() == [[False, True], [False, False]]
     assert found.costs.tolist() == [1, np.inf]
 
@@ -149,7 +153,8 @@ def asked_of(weights, lead, slack, k=2):
 
 def test_what_is_within_the_slack_is_neither_proven_nor_sure():
     suspects = check_suspects(np.ones(3, dtype=int), np.arange(2), None, None, None)
-    for lead, needed, exact in ((1.5, 1, True), (1.75, 1, False), (2.25, 1, False), (2.5, 2, True), (9.0, np.inf, True)):
+    for lead, needed, exact in ((1.5, 1, True), (1.75, 1, False), (2.25, 1, False), (2.5, 2, True),
+                                (9.0, np.inf, True)):
         found = _fewest(asked_of([[1.0, 1.0, 0.5]], [{0: lead}], 0.25), suspects, 0)
         assert (found.needed, found.exact) == (needed, exact)
         assert len(found.rows) == (0 if needed == np.inf else needed)
@@ -171,6 +176,18 @@ def test_of_rivals_that_are_as_near_the_sure_one_counts():
         assert found.truth.tolist() == [min(lead, key=lead.get)]
 
 
+def test_of_a_machine_the_label_is_named_and_only_those_that_may_be_wrong():
+    X, y = np.array([[8.0], [0.01], [-0.01]]), np.array(["b", "b", "a"])
+    model = SVC(kernel="linear", C=1.0, tol=1e-8).fit(X, y)
+    found = training_flips(model, X, y, [[9.0], [8.0]], flips=[0, 1, 3])
+    assert found.needed.tolist() == [1, 1]
+    assert [rows.tolist() for rows in found.rows] == [[0], [0]]
+    assert [labels.tolist() for labels in found.labels] == [["a"], ["a"]]
+    assert found.survives.tolist() == [1, 0, 0]
+    assert training_flips(model, X, y, [[9.0]], directions=[("a", "b")]).needed == 2
+    assert training_flips(model, X, y, [[9.0]], eligible=np.array([False, True, True])).needed == 2
+
+
 def test_numbers_of_flips_are_asked_of_strictly():
     X, y = np.arange(8.0)[:, None], np.array([0, 0, 0, 0, 1, 1, 1, 1])
     found = training_flips(RidgeClassifier().fit(X, y), X, y, X, flips=[0, 1, 2])
@@ -187,7 +204,7 @@ def test_what_one_common_set_takes_is_between_proof_and_attack(seed, monkeypatch
     weights, leads = rng.integers(-2, 4, (6, 5)) / 2.0, rng.integers(0, 6, 6).astype(float)
     asked = asked_of(weights, [{0: lead} for lead in leads.tolist()], 0.5 + 0.5 * (seed % 2))
     asked.predicted[4:] = 0
-    asked = Asked(*[*vars(asked).values()][:5], [*[{0: lead} for lead in leads[:4]], *[{1: v} for v in leads[4:]]], asked.slack)
+    asked.lead[4:] = [{1: lead} for lead in leads[4:].tolist()]
     monkeypatch.setattr(together.Asked, "of", classmethod(lambda cls, *args: asked))
     truth, gains, slack = np.array([1, 1, 0, 1, 0, 1]), 2 * weights, asked.slack[0]
     gains[4:] *= -1
@@ -216,7 +233,8 @@ def test_a_bound_by_any_multipliers_is_its_law_in_fractions(seed):
     F = [[Fraction(v) for v in row] for row in gains.tolist()]
     M, B, L = ([Fraction(v) for v in each.tolist()] for each in (m, added, multipliers))
     sums = sorted((sum(a * row[i] for a, row in zip(L, F, strict=True)) for i in range(5)), reverse=True)
-    terms = [a * b for a, b in zip(L, B, strict=True)] + [max(0, 1 - a * (c + b)) for a, b, c in zip(L, B, M, strict=True)]
+    terms = [a * b for a, b in zip(L, B, strict=True)]
+    terms += [max(0, 1 - a * (c + b)) for a, b, c in zip(L, B, M, strict=True)]
     law = sum(terms) + sum(max(value, Fraction(0)) for value in sums[:k])
     size = sum(terms) + sum(a * (sum(map(abs, row)) + abs(c)) for a, row, c in zip(L, F, M, strict=True))
     found = Fraction(_dual(gains, m, added, multipliers, k))
@@ -230,6 +248,17 @@ def test_the_bound_of_a_common_set_is_that_of_the_linear_program():
     assert _most_lost(np.array([[2.0, -3.0], [-3.0, 2.0]]), np.array([1.0, 1.0]), 1) == 1
     assert _most_lost(np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]), np.array([1.0, 0.0, -2.0]), 0) == 2
     assert _most_lost(np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]), np.array([1.0, 0.0, 2.0]), 1) == 2
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_multipliers_are_those_of_the_best_bound(seed):
+    rng = np.random.default_rng(seed)
+    gains, m, k = rng.normal(size=(6, 5)), 2 * rng.random(6), 2
+    most, added = np.sort(gains)[:, -k:].clip(0).sum(axis=1), np.sort(-gains)[:, -k:].clip(0).sum(axis=1)
+    upper = np.hstack([-gains, np.diag(m + added)])[most >= m]
+    best = linprog([0.0] * 5 + [-1.0] * 6, np.vstack([upper, [1.0] * 5 + [0.0] * 6]), [*added[most >= m], k],
+                   bounds=[(0, 1)] * 5 + [(0, float(row)) for row in most >= m])
+    assert _most_lost(gains, m, k) == int(-best.fun + 1e-9)
 
 
 def test_an_attack_uses_no_label_twice_and_names_none_that_it_does_not_need():
@@ -258,8 +287,8 @@ def test_how_far_a_refit_may_be_from_its_model():
         else:
             with pytest.raises(ValueError, match="other values"):
                 check_reproduced(None, np.array(found), np.array(values), spread)
-    both = check_reproduced(None, np.array([[1.0, 2.0], [4.0, 3.0]]), np.array([[1.0, 2.0], [4.0, 3.0 + 2.0**-20]]), 1.0)
-    assert both.tolist() == [0, 2.0**-20]
+    values = np.array([[1.0, 2.0], [4.0, 3.0]])
+    assert check_reproduced(None, values, values + [[0, 0], [0, 2.0**-20]], 1.0).tolist() == [0, 2.0**-20]
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -283,6 +312,9 @@ def test_what_is_read_of_pipelines_processes_and_weights():
     np.testing.assert_allclose(refit(fixed, X, X[:2], None).weights @ y, fixed.predict(X[:2]), rtol=1e-9)
     with pytest.raises(ValueError, match="takes no sample_weight"):
         refit(fixed, X, X, np.array([1.0, 1, 1, 1, 1, 2]))
+    reads = make_pipeline(make_pipeline(StandardScaler(), PolynomialFeatures(include_bias=False), SelectKBest(k=1)), Ridge())
+    with pytest.raises(ValueError, match="SelectKBest may read the labels"):
+        refit(reads.fit(X, y), X, X, None)
     wide = np.column_stack([X] * 4)
     with pytest.raises(ValueError, match="sample_weight is 0"):
         refit(Ridge().fit(wide, y), wide, wide, np.array([1.0, 1, 1, 1, 1, 0]))

@@ -24,7 +24,8 @@ def cheapest(gains: Array, costs: Array, need: float) -> tuple[float, Rows]:
     Returns
     -------
     least : float
-        With the rounding of its sum taken off; that of gains is the caller's, who lowers the need. inf where no set reaches the need. It is the cost of the set where costs are equal, or whole numbers and few.
+        inf where no set reaches the need. It is the cost of the set where costs are equal, or whole numbers and few;
+        elsewhere the rounding of its sum is taken off. (That of the gains is for the caller, who lowers the need.)
     rows : int array
         A set that reaches it, of the cost ``least`` where that is exact; empty where there is none.
     """

@@ -265,6 +265,7 @@ def _fewest(asked: Asked, suspects: Suspects, row: int) -> _Fewest:
         values = asked.contrast(row, rival)
         gains = suspects.gains(h, values)
         needed, rows = cheapest(gains, suspects.costs, lead - slack)
-        exact = bool(gains[rows].sum() > lead + slack and np.isclose(suspects.costs[rows].sum(), needed, rtol=1e-9, atol=0))
+        least = np.isclose(suspects.costs[rows].sum(), needed, rtol=1e-9, atol=0)
+        exact = bool(gains[rows].sum() > lead + slack and least)
         found.append(_Fewest(needed, rows, suspects.truth(rows, h[rows], values), exact))
     return min(found, key=lambda one: (one.needed, not one.exact))

@@ -218,7 +218,7 @@ def _intercepts(problem: HingeProblem, point: HingePoint, y: Array, radius: floa
     beyond = point.primal / problem.C + 1
     kinks = np.hstack([kinks[0] - beyond, kinks, kinks[-1] + beyond])
     sums = problem.C * np.maximum(0, 1 - y * (point.f + kinks[:, None]) - slack).sum(axis=1)
-    length = max(float(np.sqrt(max(point.beta @ point.f, 0.0))) - radius, 0.0)
+    length = max(float(np.sqrt(max(float(point.beta @ point.f), 0.0))) - radius, 0.0)
     doubt = 2 * point.doubt + share * problem.C * (slack + np.abs(kinks).max()).sum()
     most = point.primal + doubt - 0.5 * length**2
     inside = np.flatnonzero(sums <= most)

@@ -16,8 +16,8 @@ where top_k sums the k largest and |.|_top_k is the Euclidean norm of the k larg
 k = 1 the right side is h_i r_i itself: exact. It sharpens the first-order bound of Freund & Hopkins (arXiv 2307.16315).
 
 The attacks that would make it false: a row with H_ii near 1, near copies that hold each other up, and residuals that
-are all rounding. Errors of H and h are bounded by ``smoother`` and enter every term outward: |h_i| r_i is at most the bound
-of |h_i| times that of |r_i| times 1 + 8 eps, and sums of n terms are widened by 8 n eps.
+are all rounding. Errors of H and h are bounded by ``smoother`` and enter every term outward: |h_i r_i| is at most 1 + 8
+eps times the product of the bounds of both, and sums of n terms are widened by 8 n eps.
 """
 
 from dataclasses import dataclass

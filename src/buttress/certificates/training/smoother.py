@@ -18,8 +18,9 @@ where the second term is the rounding of the first. The kernel values and the co
 their sums and their centring lose is in |A - A*| and |k - k*|, by Higham's gamma_m = m u (Accuracy and Stability of
 Numerical Algorithms, 3.1), u = eps / 2:
 
-- kernel values K of n rows, centred: with a = 1 + sqrt(n) |m|, a^2 (n + 8) eps |K| of A, and a^2 (n + 8) eps (|k| +
-  |m| |K|) of k. (A row K m is off by n u |K| |m|, and m'K m by twice that times |m|; three sums follow.)
+- kernel values k of a row with n training rows, of which K are those of the training rows, centred: with a = 1 +
+  sqrt(n) |m|, a^2 (n + 8) eps (|k| + |m| |K|). (k'm is off by n u |k| |m|, K m by n u |K| |m|, m'K m by twice that
+  times |m|; three sums follow.) So is each row of A.
 - columns X of n rows: with F = X less their mean, s^2 = sum_i w_i |F_i|^2 and W = sum_i w_i, (n + 8) eps s^2 of A, and
   eps ((n + 4) s / sqrt(W) + |x - mean|) of x. (A sum of n products and three roundings of each; the error of the mean,
   n u s / sqrt(W), enters A only squared.)
@@ -132,26 +133,22 @@ class GramSmoother:
         self.kernel = kernel
         self.mean = mean
         self.middle = K @ mean if centred and mean is not None else None
-        self.offset = float(mean @ self.middle) if mean is not None and self.middle is not None else 0.0
-        A = self._centred(K) if self.middle is not None else K.copy()
-        A.flat[:: len(A) + 1] += penalty
         self.size = float(np.linalg.norm(K))
-        self.lost = 0.0 if self.middle is None else (len(A) + 8) * EPS * _stretch(mean) ** 2
-        self.solved = Solver.of(A, float(penalty.min()), self.lost * self.size)
+        A, away = self._centred(K)
+        A.flat[:: len(A) + 1] += penalty
+        self.solved = Solver.of(A, float(penalty.min()), float(np.linalg.norm(away)))
 
-    def _centred(self, K: Array) -> Array:
-        """Return the kernel values (m, n) between rows less the mean row of the training rows."""
-        assert self.mean is not None
-        assert self.middle is not None
-        return K - (K @ self.mean)[:, None] - self.middle + self.offset
+    def _centred(self, K: Array) -> tuple[Array, Array]:
+        """Return kernel values (m, n) as they are, or between rows less the mean row, and what rounding adds (m,)."""
+        if self.mean is None or self.middle is None:
+            return K.copy(), np.zeros(len(K))
+        share = (len(self.mean) + 8) * EPS * _stretch(self.mean) ** 2
+        away = share * (np.linalg.norm(K, axis=1) + np.linalg.norm(self.mean) * self.size)
+        return K - (K @ self.mean)[:, None] - self.middle + self.mean @ self.middle, away
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
-        K = self.kernel(X)
-        if self.middle is None:
-            V, error = self.solved(K.T)
-        else:
-            away = self.lost * (np.linalg.norm(K, axis=1) + np.linalg.norm(self.mean) * self.size)
-            V, error = self.solved(self._centred(K).T, away)
+        K, away = self._centred(self.kernel(X))
+        V, error = self.solved(K.T, away)
         return _with_mean(V.T, error, self.mean)
 
 
