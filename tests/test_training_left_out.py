@@ -1,7 +1,7 @@
 """What missing rows do to least squares: every term of the bounds against its law, every step of the attacks."""
 
 from decimal import Decimal, localcontext
-from itertools import pairwise
+from itertools import pairwise, product
 from types import SimpleNamespace
 
 import numpy as np
@@ -103,6 +103,7 @@ def test_rows_left_out_alone_are_those_of_their_law():
     np.testing.assert_allclose(rows.g_most, [np.inf, 1 / (0.75 - 4 * EPS), 1 / (0.25 - 4 * EPS)], rtol=EPS)
     np.testing.assert_allclose(rows.r[1:], [e[1] / 0.75, e[2] / 0.5], rtol=EPS)
     assert rows.r_most[0] == np.inf
+    assert rows.moves(np.ones((1, 3)), np.zeros(1), 1) == (np.inf, np.inf)
     np.testing.assert_allclose(rows.r_most[1:], (rows.e_most * rows.g_most)[1:], rtol=EPS)
     zeros = LeftOut.of(0 * hat, 0 * error, 2.0**40 * y)  # a residual is a rounding of its terms off
     np.testing.assert_allclose(zeros.e_most - np.abs(zeros.e), 2 * 3 * EPS * 2.0**40 * np.abs(y), rtol=0.1)
@@ -197,7 +198,7 @@ def test_what_missing_rows_cannot_change_is_told_from_the_ends(monkeypatch):
     np.testing.assert_array_equal(asked[0][1], [1.75, 1.75, 2.75, 0.0])
     np.testing.assert_array_equal(asked[0][2], [5.25, 5.25, 6.25, 3.5])
     assert len(asked) == 1
-    assert not np.any(found._holds(6))
+    assert [part.tolist() for part in found._holds(6)] == [[False] * 4] * 2
     found.left_out.moves = lambda weights, error, k: (np.full(4, 9.0), np.full(4, 0.0))
     found._holds(3)
     np.testing.assert_array_equal(asked[1][2], [5.25, 5.25, 13.25, 7.0])  # through 0 and beyond
@@ -205,7 +206,7 @@ def test_what_missing_rows_cannot_change_is_told_from_the_ends(monkeypatch):
 
 @pytest.mark.parametrize("most", range(10))
 def test_the_most_rows_are_found_by_halving(most):
-    found = proof([1.0] * 8, np.ones((2, 8)), [1.0, 2.0])
+    found = proof([1.0] * 31, np.ones((2, 31)), [1.0, 2.0])
     found.holds = lambda k: (np.array([k <= most, k <= 3]), np.array([k <= 2, k <= 20 - most]))
     assert found.most(0).tolist() == [most, 3]
     assert found.most(1).tolist() == [2, 20 - most]
@@ -252,9 +253,36 @@ def test_the_attack_stops_where_columns_are_no_longer_told_apart():
     near = 1 + EPS * np.arange(5.0)  # columns that differ by roundings only
     assert list(_path(np.column_stack([near, np.ones(5)]), np.ones(5), 0, _goals(1.0, True, 0.1)[0])) == []
     A = np.column_stack([np.ones(6), [0, 0, 0, 0, 0, 1.0]])
-    y = np.array([1.0, 0.0, 1.0, 0.0, 1.0, 5.0])
-    for rows, _ in _path(A, y, 0, _goals(1.0, True, 0.1)[0]):
-        assert 5 not in rows  # without it there is no second column
+    rng = np.random.default_rng(0)
+    for j, sign in product(range(2), (1.0, -1.0)):
+        for _ in range(5):
+            path = [rows for rows, _ in _path(A, rng.normal(size=6), j, _goals(sign, True, 0.1)[0])]
+            assert len(path) == 3
+            assert 5 not in path[-1]  # without it there is no second column
+
+
+def test_the_attack_names_rows_that_turn_a_sign_not_that_make_it_0(monkeypatch):
+    monkeypatch.setattr(conclusions, "_path", lambda *args: iter([([1], 0.0), ([1, 2], -1.0)]))
+    assert _attack(None, None, 0, None) == [1, 2]
+
+
+def test_how_far_coefficients_are_from_their_refit_is_part_of_the_proof(monkeypatch):
+    told = []
+    monkeypatch.setattr(conclusions, "_Proof", lambda *args: told.append(args) or 1 / 0)
+    X = np.random.default_rng(0).normal(size=(8, 2))
+    model = LinearRegression().fit(X, X[:, 0])
+    model.coef_ = model.coef_ + [0.0, 1e-7]
+    with pytest.raises(ZeroDivisionError):
+        training_conclusions(model, X, X[:, 0])
+    *_, away, p, level = told[0]
+    assert (p, level) == (3, 0.05)
+    np.testing.assert_allclose(away, [0, 1e-7], atol=1e-11)
+    assert (away > 0).all()
+    with pytest.raises(ValueError, match="level"):
+        training_conclusions(model, X, X[:, 0], level=1.5)
+    square = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 0.0]])
+    with pytest.raises(ValueError, match="3 rows do not decide 3"):
+        training_conclusions(LinearRegression().fit(square, square[:, 0]), square, square[:, 0])
 
 
 @pytest.mark.parametrize("n", [3, 4, 6, 7, 8, 13, 14, 20])

@@ -13,6 +13,7 @@ from sklearn.svm import SVC as LibSVC
 
 from buttress import LinearSVC
 from buttress.certificates import training_moves
+from buttress.certificates.training import hinge
 from buttress.certificates.training.hinge import (
     HingePoint,
     HingeProblem,
@@ -158,6 +159,21 @@ def test_the_first_label_alone_is_named():
     assert needed.tolist() == [1, 1]
     assert rows.tolist() == [0, 0]
     assert exact.all()
+
+
+def test_labels_are_proven_not_to_matter_as_long_as_each_fewer_is(monkeypatch):
+    monkeypatch.setattr(hinge, "_moved", lambda problem, point, suspects, k: np.array([1, 1, 1, 1, 1, 9 - 3 * k]) * k)
+    margin = np.array([0.5, 1.0, 1.5, 2.5, 9.0, 5.0])  # the last stands 2 and 3, not 1
+    assert hinge._without_intercept(None, None, margin, None, 3).tolist() == [1, 1, 2, 3, 4, 1]
+    assert hinge._without_intercept(None, None, margin, None, 0).tolist() == [1] * 6
+
+
+def test_fewer_rows_than_the_machine_was_fitted_to_are_refused():
+    X, y = np.array([[1.0], [-1.0], [2.0]]), np.array([1.0, -1.0, -1.0])
+    model = LibSVC(kernel="linear").fit(X, y)
+    assert model.support_.tolist() == [1, 2, 0]
+    with pytest.raises(ValueError, match="X_train has 2 rows"):
+        fewest_wrong(model, X[:2], y[:2], X, np.arange(2), 1)
 
 
 def test_a_value_of_0_is_of_the_first_class():

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.svm import SVC
 
+from buttress import LinearSVC
 from buttress.certificates import training_accuracy, training_flips, training_moves
 from buttress.certificates.training import flips, moves, together
 from buttress.certificates.training.cheapest import cheapest
@@ -186,6 +187,9 @@ def test_of_a_machine_the_label_is_named_and_only_those_that_may_be_wrong():
     assert found.survives.tolist() == [1, 0, 0]
     assert training_flips(model, X, y, [[9.0]], directions=[("a", "b")]).needed == 2
     assert training_flips(model, X, y, [[9.0]], eligible=np.array([False, True, True])).needed == 2
+    X = np.sign(np.arange(-60.0, 60.0) + 0.5)[:, None]
+    model = LinearSVC(C=0.005, fit_intercept=False).fit(X, X[:, 0])
+    assert training_flips(model, X, X[:, 0], [[1.0]], flips=[0, 3]).needed == 4
 
 
 def test_numbers_of_flips_are_asked_of_strictly():
@@ -261,6 +265,11 @@ def test_the_multipliers_are_those_of_the_best_bound(seed):
     assert _most_lost(gains, m, k) == int(-best.fun + 1e-9)
 
 
+def test_a_program_that_is_not_solved_proves_nothing(monkeypatch):
+    monkeypatch.setattr(together, "linprog", lambda *args, **kwargs: SimpleNamespace(status=4))
+    assert _most_lost(np.array([[2.0, 0.0], [0.0, 2.0], [1.0, 0.0]]), np.array([1.5, 1.5, -1.0]), 1) == 3
+
+
 def test_an_attack_uses_no_label_twice_and_names_none_that_it_does_not_need():
     lost, rows = _attack(np.array([[1.0, 1.0]]), np.array([1.5]), 9)
     assert lost == 1
@@ -312,7 +321,8 @@ def test_what_is_read_of_pipelines_processes_and_weights():
     np.testing.assert_allclose(refit(fixed, X, X[:2], None).weights @ y, fixed.predict(X[:2]), rtol=1e-9)
     with pytest.raises(ValueError, match="takes no sample_weight"):
         refit(fixed, X, X, np.array([1.0, 1, 1, 1, 1, 2]))
-    reads = make_pipeline(make_pipeline(StandardScaler(), PolynomialFeatures(include_bias=False), SelectKBest(k=1)), Ridge())
+    steps = make_pipeline(StandardScaler(), PolynomialFeatures(include_bias=False), SelectKBest(k=1))
+    reads = make_pipeline(steps, Ridge())
     with pytest.raises(ValueError, match="SelectKBest may read the labels"):
         refit(reads.fit(X, y), X, X, None)
     wide = np.column_stack([X] * 4)

@@ -192,10 +192,7 @@ class _Proof:
         return np.array([self._most(kind, j) for j in range(len(self.coef))], dtype=np.float64)
 
     def _most(self, kind: int, j: int) -> int:
-        low, high = 0, 1
-        while self.holds(high)[kind][j]:
-            low = high
-            high += low
+        low, high = 0, self.freedom
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self.holds(middle)[kind][j] else (low, middle)

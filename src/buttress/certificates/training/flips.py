@@ -202,7 +202,7 @@ class Asked:
         if len(codes) != found.weights.shape[1]:
             raise ValueError(f"y_train has {len(codes)} labels and X_train {found.weights.shape[1]} rows.")
         values = found.weights @ targets[codes]
-        span = float(np.ptp(targets, axis=0).max())
+        span = float(np.ptp(targets))
         away = check_reproduced(model, values, _values(model, X).reshape(values.shape), span)
         predicted, lead = _leads(values, middle)
         n = len(codes)

@@ -192,7 +192,7 @@ def _intercept(model: Any) -> float:
 def _refitted(problem: HingeProblem, model: Any, X: Array, y: Array) -> HingePoint:
     """Return the optimum for other labels, up to its gap; with one class left the constant machine."""
     if np.ptp(y) == 0:
-        return problem.solved(np.zeros(len(y)), y, float(y[0]))
+        return problem.solved(np.zeros(len(y)), y, float(y.mean()))
     again = clone(model).fit(X, y)
     return problem.solved(_beta(again, len(y)), y, _intercept(again))
 

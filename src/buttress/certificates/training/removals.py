@@ -133,7 +133,7 @@ class LeftOut:
         if not np.isfinite(self.g_most).all():
             return A, np.inf
         root = np.sqrt(self.g_most)
-        for part in np.array_split(np.arange(n), 1 + n**2 // ENTRIES):
+        for part in np.array_split(np.arange(n), -(-n * n // ENTRIES)):
             most = np.abs(self.H[part]) + self.error[part, None]
             most[np.arange(len(part)), part] = 0.0
             signed = self.H[part] * self.r

@@ -81,9 +81,10 @@ def _least_eigenvalue(A: Array, penalty: float) -> float:
     That a Cholesky factor of A - s I can be computed proves it to be above s less (n + 2) eps trace(A) (Rump 2006).
     """
     rounding = (len(A) + 2) * EPS * float(np.abs(np.diagonal(A)).sum())
-    if 0.5 * penalty > rounding and _factors(A, 0.5 * penalty):
-        return 0.5 * penalty - rounding
-    near = float(eigvalsh(A, subset_by_index=[0, 0])[0]) - rounding
+    half = 0.5 * penalty
+    if half > rounding and _factors(A, half):
+        return half - rounding
+    near = float(eigvalsh(A, subset_by_index=[0, 0]).item()) - rounding
     return near - rounding if _factors(A, near) else -np.inf
 
 
