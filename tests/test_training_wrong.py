@@ -316,6 +316,8 @@ def test_what_is_read_of_pipelines_processes_and_weights():
     np.testing.assert_array_equal(refit(make_pipeline(Ridge()).fit(X, y), X, X, None).training, X)
     model = make_pipeline(make_pipeline(StandardScaler(), PolynomialFeatures()), Ridge()).fit(X, y)
     np.testing.assert_array_equal(refit(model, X, X, None).training, model[0].transform(X))
+    model = make_pipeline(StandardScaler(), PolynomialFeatures(), Ridge()).fit(X, y)
+    np.testing.assert_array_equal(refit(model, X, X, None).training, model[:2].transform(X))
     fixed = GaussianProcessRegressor(RBF(1.0, "fixed"), alpha=0.1, normalize_y=True).fit(X, y)
     assert refit(fixed, X, X, np.full(6, 2.0)).weights.sum(axis=1) == pytest.approx(1.0, abs=10)
     np.testing.assert_allclose(refit(fixed, X, X[:2], None).weights @ y, fixed.predict(X[:2]), rtol=1e-9)

@@ -27,9 +27,6 @@ from buttress.certificates.training.moves import top
 from buttress.certificates.training.smoother import EPS
 from buttress.certificates.training.wrong import Direction, Suspects, check_suspects
 
-WEIGHTS = (1.0, 2.0, 4.0)  # how much nearer rows count more, of the attack: the best of all is taken
-NEAR = 0.05  # of a lead: below, no row is nearer
-
 
 @dataclass(frozen=True)
 class TrainingAccuracy:
@@ -156,12 +153,12 @@ def _attack(gains: Array, leads: Array, k: int) -> tuple[int, Rows]:
     best, rows = 0, np.zeros(0, dtype=int)
     able = top(gains, k) > leads
     gains, leads = gains[able], leads[able]
-    for weight in WEIGHTS:
+    for weight in (1.0, 2.0, 4.0):  # how much more nearer rows count
         chosen: list[int] = []
         left = leads
         for _ in range(min(k, gains.shape[1])):
             room = np.maximum(left, 0)[:, None]
-            value = np.maximum(left, NEAR * leads) ** -weight @ np.clip(gains, -room, room)
+            value = np.maximum(left, 0.05 * leads) ** -weight @ np.clip(gains, -room, room)
             value[chosen] = -np.inf
             chosen.append(int(value.argmax()))
             left = left - gains[:, chosen[-1]]
