@@ -28,6 +28,7 @@ from buttress.certificates.training.smoother import (
     GramSmoother,
     Solver,
     _least_eigenvalue,
+    _less_mean,
     _with_mean,
 )
 
@@ -224,10 +225,13 @@ def test_a_mean_stretches_errors():
     values, wider = _with_mean(V, error, mean)
     np.testing.assert_array_equal(values, mean + V - np.array([[7.0], [0.0]]) * mean)
     stretch = 1 + np.sqrt(2 * (0.0625 + 0.5625))
-    np.testing.assert_allclose(wider, [stretch + 2 * EPS * (1 + 5 * stretch), 2 * EPS], rtol=1e-14)
+    np.testing.assert_allclose(wider, [stretch * (1 + 4 * EPS * 5) + 4 * EPS, 4 * EPS], rtol=1e-14)
     wider = _with_mean(V, 0 * error, mean)[1]
-    np.testing.assert_allclose(wider, 2 * EPS * (1 + stretch * np.array([5, 0])), rtol=1e-14)
-    assert _with_mean(V, error, None) == (V, error)
+    np.testing.assert_allclose(wider, 4 * EPS * (1 + stretch * np.array([5, 0])), rtol=1e-14)
+    less, wider = _less_mean(V, 0 * error, mean)
+    np.testing.assert_array_equal(less, values - mean)
+    np.testing.assert_allclose(wider, 4 * EPS * stretch * np.array([5, 0]), rtol=1e-14)
+    assert _with_mean(V, error, None) == _less_mean(V, error, None) == (V, error)
 
 
 @pytest.mark.parametrize("mean", [np.array([0.5, 0.5]), np.array([0.25, 0.75])], ids=str)
@@ -257,29 +261,47 @@ def test_sums_of_columns_lose_what_their_law_says(intercept):
     X, point = (X, 1e16) if intercept else (X - 1e16, 8.0)
     smoother = ColumnSmoother(X, 2.0, weight, intercept)
     first = float(weight @ X[:, 0] / 8) if intercept else 0.0  # near the mean, which is no float
-    far = X[:, 0] - first
+    scale = smoother.scale[0]
+    assert np.frexp(scale)[0] == 0.5  # a power of 2
+    assert 0.5 <= smoother.solved.A[0, 0] <= 2
+    far = scale * (X[:, 0] - first)
     middle = weight @ far / 8 if intercept else 0.0
-    assert abs(middle) > 0.2 or not intercept
+    assert abs(middle) > 0.2 * scale or not intercept
     spread = np.sqrt(weight @ far**2)
-    assert smoother.solved.A[0, 0] == weight @ (far - middle) ** 2 + 2
+    assert smoother.solved.A[0, 0] == weight @ (far - middle) ** 2 + 2 * scale**2
     assert smoother.solved.away == pytest.approx(12 * EPS * spread**2, rel=1e-12, abs=0)
     told = []
     smoother.solved = lambda values, away: told.append((values, away)) or (np.full((1, 1), 0.5), np.array([0.25]))
     h, error = smoother(np.array([[point]]))
-    assert told[0][0] == point - first - middle
-    np.testing.assert_allclose(told[0][1], EPS * (8 * spread / np.sqrt(8) + abs(point - first)), rtol=1e-12)
+    assert told[0][0] == scale * (point - first) - middle
+    np.testing.assert_allclose(told[0][1], EPS * (8 * spread / np.sqrt(8) + scale * abs(point - first)), rtol=1e-12)
     size = np.linalg.norm(weight * (np.abs(far) + abs(middle)))
     V = (weight * (far - middle) * 0.5)[None]
     mean = weight / 8 if intercept else None
     law = _with_mean(V, np.array([size * (0.25 + 3 * EPS * 0.5)]), mean)
     np.testing.assert_array_equal(h, law[0])
     np.testing.assert_allclose(error, law[1], rtol=1e-15)
-    smoother.solved = lambda values, away=0.0: (np.full((1, 1), 0.5), np.zeros(1))
+    smoother.solved = lambda values, away=0.0: (values / scale / 2, np.zeros(1))
     coefficients, error = smoother.coefficients()
-    m = np.zeros(4) if mean is None else mean
-    V, wider = _with_mean(V, np.array([size * 3 * EPS * 0.5]), m)
-    np.testing.assert_array_equal(coefficients, V - m)
-    np.testing.assert_allclose(error, wider + EPS * (np.linalg.norm(V) + np.linalg.norm(m)), rtol=1e-14)
+    law = _less_mean(V, np.array([size * 3 * EPS * 0.5]), mean)
+    np.testing.assert_array_equal(coefficients, law[0])
+    np.testing.assert_allclose(error, law[1], rtol=1e-15)
+
+
+def test_the_units_of_columns_have_no_say():
+    rng = np.random.default_rng(0)
+    X, units = rng.normal(size=(30, 3)), 2.0 ** np.array([0, 40, -40])
+    for alpha, one in ((0.0, True), (1.0, False)):
+        plain, other = ColumnSmoother(X, alpha, np.ones(30), True), ColumnSmoother(X * units, alpha, np.ones(30), True)
+        assert (other(X * units)[1] < 1e-12).all()
+        if one:
+            for mine, its in zip(plain(X), other(X * units), strict=True):
+                np.testing.assert_array_equal(mine, its)
+            np.testing.assert_array_equal(plain.coefficients()[1], other.coefficients()[1] * units)
+    least = ColumnSmoother(X * units, 1.0, np.ones(30), True).solved
+    assert least.least <= np.linalg.eigvalsh(least.A)[0]
+    with pytest.raises(ValueError, match="rounding decides"):
+        ColumnSmoother(X * [1, 0, 1], 0.0, np.ones(30), True)
 
 
 def test_weights_hold_where_roundings_of_equal_terms_have_one_sign():

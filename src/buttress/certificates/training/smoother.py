@@ -21,9 +21,9 @@ Numerical Algorithms, 3.1), u = eps / 2:
 - kernel values k of a row with n training rows, of which K are those of the training rows, centred: with a = 1 +
   sqrt(n) |m|, a^2 (n + 8) eps (|k| + |m| |K|). (k'm is off by n u |k| |m|, K m by n u |K| |m|, m'K m by twice that
   times |m|; three sums follow.) So is each row of A.
-- columns X of n rows: with F = X less their mean, s^2 = sum_i w_i |F_i|^2 and W = sum_i w_i, (n + 8) eps s^2 of A, and
-  eps ((n + 4) s / sqrt(W) + |x - mean|) of x. (A sum of n products and three roundings of each; the error of the mean,
-  n u s / sqrt(W), enters A only squared.)
+- columns X of n rows: with F = X less their mean, in units of powers of 2 near their lengths, s^2 = sum_i w_i |F_i|^2
+  and W = sum_i w_i, (n + 8) eps s^2 of A, and eps ((n + 4) s / sqrt(W) + |x - mean|) of x. (A sum of n products and
+  three roundings of each; the error of the mean, n u s / sqrt(W), enters A only squared.)
 
 The attacks that would make it false: columns that nearly repeat each other with alpha near 0, where h is all rounding;
 sums of so many equal terms that their roundings have one sign.
@@ -100,9 +100,16 @@ def _with_mean(V: Array, error: Array, mean: Array | None) -> tuple[Array, Array
     """Return the weights (m, n) and their errors once the targets are centred by ``mean`` (n,)."""
     if mean is None:
         return V, error
-    stretch = _stretch(mean)
-    rounding = len(mean) * EPS * (1 + stretch * np.linalg.norm(V, axis=1))
-    return mean + V - np.outer(V.sum(axis=1), mean), stretch * error + rounding
+    V, error = _less_mean(V, error, mean)
+    return mean + V, error + (len(mean) + 2) * EPS
+
+
+def _less_mean(V: Array, error: Array, mean: Array | None) -> tuple[Array, Array]:
+    """Return V (I - 1 m') and its errors: a sum of n terms, twice, for the mean is one too, and two roundings."""
+    if mean is None:
+        return V, error
+    rounding = (len(mean) + 2) * EPS * np.linalg.norm(V, axis=1)
+    return V - np.outer(V.sum(axis=1), mean), _stretch(mean) * (error + rounding)
 
 
 def _stretch(mean: Array) -> float:
@@ -170,28 +177,28 @@ class ColumnSmoother:
         self.mean = weight / weight.sum() if intercept else None
         self.first = np.zeros(X.shape[1]) if self.mean is None else self.mean @ X
         far = X - self.first
+        square = np.maximum(weight @ far**2 + alpha, np.finfo(np.float64).tiny)
+        self.scale = np.exp2(-np.round(0.5 * np.log2(square)))
+        far *= self.scale
         self.middle = self.first if self.mean is None else self.mean @ far  # the mean of columns far from 0 is rounded
         centred = far - self.middle
         self.weighted = weight[:, None] * centred
         A = centred.T @ self.weighted
-        A.flat[:: len(A) + 1] += alpha
+        A.flat[:: len(A) + 1] += alpha * self.scale**2
         spread = float(np.linalg.norm(np.sqrt(weight)[:, None] * far))
         self.lost = (len(X) + 4) * EPS * spread / float(np.sqrt(weight.sum()))
-        self.solved = Solver.of(A, alpha, (len(X) + 8) * EPS * spread**2)
+        self.solved = Solver.of(A, alpha * float(self.scale.min()) ** 2, (len(X) + 8) * EPS * spread**2)
         self.size = float(np.linalg.norm(weight[:, None] * (np.abs(far) + np.abs(self.middle))))
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
-        far = X - self.first
+        far = self.scale * (X - self.first)
         G, error = self.solved((far - self.middle).T, self.lost + EPS * np.linalg.norm(far, axis=1))
-        return self._weights(G, error, self.mean)
+        return _with_mean(*self._weights(G, error), self.mean)
 
-    def _weights(self, G: Array, error: Array, mean: Array | None) -> tuple[Array, Array]:
+    def _weights(self, G: Array, error: Array) -> tuple[Array, Array]:
         rounding = (len(G) + 2) * EPS * np.linalg.norm(G, axis=0)
-        return _with_mean((self.weighted @ G).T, self.size * (error + rounding), mean)
+        return (self.weighted @ G).T, self.size * (error + rounding)
 
     def coefficients(self) -> tuple[Array, Array]:
         """Return the weights of the targets in every coefficient, (d, n), and bounds (d,) of the error of each."""
-        G, error = self.solved(np.eye(len(self.middle)))
-        mean = np.zeros(len(self.weighted)) if self.mean is None else self.mean
-        V, wider = self._weights(G, error, mean)
-        return V - mean, wider + EPS * (np.linalg.norm(V, axis=1) + np.linalg.norm(mean))
+        return _less_mean(*self._weights(*self.solved(np.diag(self.scale))), self.mean)
