@@ -239,8 +239,8 @@ def _path(X: Array, y: Array, j: int, goal: Goal) -> Iterator[tuple[Rows, float]
         with np.errstate(divide="ignore", invalid="ignore"):
             yield np.array(gone, dtype=int), float(goal(b, b / np.sqrt(e @ e / freedom * V), freedom))
             after = b - z * e / free
-            squares = np.maximum(e @ e - e**2 / free, 0) / (freedom - 1) * (V + z**2 / free)
-            score = np.where(h < 1 - len(y) * EPS, goal(after, after / np.sqrt(squares), freedom - 1), np.inf)
+            squares = np.maximum(e @ e - e**2 / free, 0) * (V + z**2 / free)  # of all rows the same share of t's
+            score = np.where(h < 1 - len(y) * EPS, goal(after, after / np.sqrt(squares), freedom), np.inf)
         worst = int(np.nan_to_num(score, nan=np.inf).argmin())
         gone.append(int(keep[worst]))
         keep = np.delete(keep, worst)

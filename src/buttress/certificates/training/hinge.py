@@ -147,15 +147,15 @@ def fewest_wrong(
         raise ValueError(f"{type(model).__name__} fitted again to X_train and y_train gives other values than the "
                          "model. Give the data it was fitted to; if it was fitted with sample_weight, use "
                          "LeastSquaresClassifier.")
-    sign = np.where(values > 0, 1.0, -1.0)
+    second = values > 0
     rows = np.full(len(Z), -1)
     stands = np.ones(len(Z), dtype=bool)
     for i in suspects:
         other = y.copy()
         other[i] *= -1
         low, high = _interval(problem, _refitted(problem, model, X, other), other)
-        stands &= np.where(sign > 0, low, -high) > 0
-        rows[np.where(sign > 0, high, -low) < 0] = i
+        stands &= np.where(second, low, -high) > 0
+        rows[np.where(second, high, -low) < 0] = i
     needed = 1.0 + stands
     if not problem.intercept:
         needed = np.maximum(needed, _without_intercept(problem, point, np.abs(values), suspects, most))
