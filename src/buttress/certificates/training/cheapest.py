@@ -4,6 +4,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress._types import Rows
+from buttress.certificates.training.smoother import EPS
 
 # of the exact search for one need; memory and time only: beyond, the bound of the relaxation serves
 MOST_STEPS = 200_000
@@ -23,7 +24,8 @@ def cheapest(gains: Array, costs: Array, need: float) -> tuple[float, Rows]:
     Returns
     -------
     least : float
-        inf where no set reaches the need. It is the cost of the set where costs are equal, or whole numbers and few.
+        inf where no set reaches the need. It is the cost of the set where costs are equal, or whole numbers and few;
+        elsewhere the rounding of its sum is taken off. (That of the gains is for the caller, who lowers the need.)
     rows : int array
         A set that reaches it, of the cost ``least`` where that is exact; empty where there is none.
     """
@@ -37,15 +39,16 @@ def cheapest(gains: Array, costs: Array, need: float) -> tuple[float, Rows]:
     count = int(np.searchsorted(reached, need)) + 1
     greedy = order[:count]
     price = costs[order]
-    if (price == price[0]).all():
-        return float(count * price[0]), greedy
+    least, most = price.min(), price.max()
+    if least == most:
+        return float(count * least), greedy
     total = float(price[:count].sum())
     whole = (price == np.round(price)).all() and len(np.unique(price)) * total**2 <= MOST_STEPS
     if whole:
         return _whole(gains, costs.astype(np.float64), order, need, int(total))
-    before = reached[count - 1] - gains[greedy[-1]]
-    part = (need - before) / gains[greedy[-1]]
-    return float(total - (1 - part) * price[count - 1]), greedy  # the relaxation takes a part of the last row
+    last = order[count - 1]
+    spare = (reached[count - 1] - need) / gains[last]  # the relaxation leaves this part of the last row out
+    return float(total * (1 - (count + 4) * EPS) - spare * costs[last]), greedy
 
 
 def _whole(gains: Array, costs: Array, order: Rows, need: float, most: int) -> tuple[float, Rows]:

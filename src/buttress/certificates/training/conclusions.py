@@ -192,9 +192,7 @@ class _Proof:
         return np.array([self._most(kind, j) for j in range(len(self.coef))], dtype=np.float64)
 
     def _most(self, kind: int, j: int) -> int:
-        low, high = 0, 1
-        while self.holds(high)[kind][j]:
-            low, high = high, 2 * high
+        low, high = 0, self.freedom
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self.holds(middle)[kind][j] else (low, middle)
@@ -241,8 +239,8 @@ def _path(X: Array, y: Array, j: int, goal: Goal) -> Iterator[tuple[Rows, float]
         with np.errstate(divide="ignore", invalid="ignore"):
             yield np.array(gone, dtype=int), float(goal(b, b / np.sqrt(e @ e / freedom * V), freedom))
             after = b - z * e / free
-            squares = np.maximum(e @ e - e**2 / free, 0) / (freedom - 1) * (V + z**2 / free)
-            score = np.where(h < 1 - len(y) * EPS, goal(after, after / np.sqrt(squares), freedom - 1), np.inf)
+            squares = np.maximum(e @ e - e**2 / free, 0) * (V + z**2 / free)  # of all rows the same share of t's
+            score = np.where(h < 1 - len(y) * EPS, goal(after, after / np.sqrt(squares), freedom), np.inf)
         worst = int(np.nan_to_num(score, nan=np.inf).argmin())
         gone.append(int(keep[worst]))
         keep = np.delete(keep, worst)
@@ -273,7 +271,10 @@ def _shortest(A: Array, y: Array, j: int, goal: Goal, now: Callable[[Rows, Goal]
     ways = [rows for rows, _ in _path(A, y, j, goal)][: len(y) // 2]
     low, high = 0, 1
     while high < len(ways) and not now(ways[high], goal) < 0:
-        low, high = high, 2 * high
+        low = high
+        high += min(low, len(ways) - 1 - low)
+        if high == low:
+            return None
     if high >= len(ways):
         return None
     while high - low > 1:

@@ -202,7 +202,7 @@ class Asked:
         if len(codes) != found.weights.shape[1]:
             raise ValueError(f"y_train has {len(codes)} labels and X_train {found.weights.shape[1]} rows.")
         values = found.weights @ targets[codes]
-        span = float(np.ptp(targets, axis=0).max())
+        span = float(np.ptp(targets))
         away = check_reproduced(model, values, _values(model, X).reshape(values.shape), span)
         predicted, lead = _leads(values, middle)
         n = len(codes)
@@ -213,7 +213,7 @@ class Asked:
     def contrast(self, row: int, rival: int) -> Array:
         """Return what a label of each class adds to the lead of the predicted class over a rival, times its weight."""
         if self.targets.shape[1] == 1:
-            return self.targets[:, 0] * (1.0 if self.predicted[row] == 1 else -1.0)
+            return self.targets.ravel() * (1.0 if self.predicted[row] == 1 else -1.0)
         return self.targets[:, self.predicted[row]] - self.targets[:, rival]
 
 
@@ -240,7 +240,7 @@ def _values(model: Any, X: MatrixLike) -> Array:
 def _leads(values: Array, middle: float) -> tuple[Rows, list[dict[int, float]]]:
     """Return the predicted classes and, for each row, the lead over every rival."""
     if values.shape[1] == 1:
-        above = values[:, 0] - middle
+        above = values.ravel() - middle
         predicted = (above > 0).astype(int)
         return predicted, [{1 - p: abs(lead)} for p, lead in zip(predicted.tolist(), above.tolist(), strict=True)]
     predicted = values.argmax(axis=1)
@@ -259,14 +259,13 @@ class _Fewest:
 
 def _fewest(asked: Asked, suspects: Suspects, row: int) -> _Fewest:
     """Return the cheapest wrong labels that change the prediction of one row, over all its rivals."""
-    h = asked.refit.weights[row]
-    best = _Fewest(np.inf, np.zeros(0, dtype=int), np.zeros(0, dtype=int), True)
+    h, slack = asked.refit.weights[row], float(asked.slack[row])
+    found = [_Fewest(np.inf, np.zeros(0, dtype=int), np.zeros(0, dtype=int), True)]
     for rival, lead in asked.lead[row].items():
         values = asked.contrast(row, rival)
-        gains = suspects.gains(h[None], values)[0]
-        slack = float(asked.slack[row])
+        gains = suspects.gains(h, values)
         needed, rows = cheapest(gains, suspects.costs, lead - slack)
-        if needed < best.needed:
-            exact = bool(gains[rows].sum() > lead + slack and np.isclose(suspects.costs[rows].sum(), needed, rtol=1e-9))
-            best = _Fewest(needed, rows, suspects.truth(rows, h[rows], values), exact)
-    return best
+        least = np.isclose(suspects.costs[rows].sum(), needed, rtol=1e-9, atol=0)
+        exact = bool(gains[rows].sum() > lead + slack and least)
+        found.append(_Fewest(needed, rows, suspects.truth(rows, h[rows], values), exact))
+    return min(found, key=lambda one: (one.needed, not one.exact))

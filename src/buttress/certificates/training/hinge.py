@@ -18,11 +18,20 @@ with beta_S = 0 is feasible for the labels changed on S, and
 
 top_k the sum of the k largest. With an intercept nothing is proven beyond one label.
 
-The attack that would make it false: a refit that stopped early. Its gap is measured here from its coefficients, in
-float64, with ``ROUNDING`` of the objectives added, and a prediction within the radius counts as changed.
+**The gap** is that of coefficients cut to 0 <= y_i beta_i <= C. With an intercept the dual point is feasible only if
+they sum to 0; whatever they sum to, P* >= D - |b*| |sum_i beta_i|, and some best b* is a kink y_i - f*(x_i) of the sum
+of hinges, so |b*| <= 1 + sqrt(2 P max_i K_ii).
+
+**Rounding.** With u = eps / 2 = 2^-53, s = |K| |beta| and Higham's gamma_n = n u, f is off by n u s, beta'f by 2 n u
+|beta|'s, and a hinge of n rows by (2 n + 3) u of its terms, so objectives, sums and their differences are right to
+
+    2 (n + 8) eps size,   size = 1/2 |beta|'s + C sum_i (1 + s_i + |b|),
+
+which is added to every gap; values at other rows are right to 2 (n + 8) eps of their absolute terms. Kernel values are
+taken as they were computed. The attack that would make it false: a refit that stopped early. Its gap is measured here
+from its coefficients, and a prediction within the radius counts as changed.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,9 +43,8 @@ from buttress._checks import Array
 from buttress._types import Mask, Rows
 from buttress.certificates.training.moves import top
 from buttress.certificates.training.reading import REPRODUCED
+from buttress.certificates.training.smoother import EPS
 from buttress.scores import read_scores
-
-ROUNDING = 1e-10  # of an objective: far above the rounding of its sums in float64, n eps of their absolute terms
 
 
 @dataclass(frozen=True)
@@ -62,29 +70,42 @@ class HingeProblem:
     intercept: bool
 
     def solved(self, beta: Array, y: Array, b: float) -> "HingePoint":
-        """Return the point with coefficients beta (n,) and intercept b for labels y, and its gap."""
+        """Return the point with coefficients beta (n,), cut to the box, and intercept b for labels y, and its gap."""
+        beta = y * np.clip(y * beta, 0, self.C)
         f = self.K @ beta
+        spread = np.abs(self.K) @ np.abs(beta)
         square = float(beta @ f)
-        losses = np.maximum(0, 1 - y * (f + b))
-        primal = 0.5 * square + self.C * losses.sum()
+        primal = 0.5 * square + float(self.C * np.maximum(0, 1 - y * (f + b)).sum())
         dual = float(y @ beta) - 0.5 * square
-        infeasible = np.maximum(-y * beta, 0).max() + np.maximum(y * beta - self.C, 0).max()
-        if self.intercept:
-            infeasible += abs(beta.sum())
-        size = 0.5 * np.abs(beta) @ np.abs(self.K) @ np.abs(beta) + self.C * (1 + np.abs(f) + abs(b)).sum()
-        lost = infeasible * (len(y) + np.abs(f).sum())  # what a point moved into the feasible set could lose
-        return HingePoint(beta, f, b, primal, max(primal - dual, 0) + lost + ROUNDING * size)
+        size = 0.5 * np.abs(beta) @ spread + self.C * (1 + spread + abs(b)).sum()
+        doubt = float(rounding(len(y)) * size)
+        lost = self._infeasible(beta, primal + doubt) if self.intercept else 0.0
+        return HingePoint(beta, f, b, primal, max(primal - dual, 0) + lost + doubt, doubt)
+
+    def _infeasible(self, beta: Array, primal: float) -> float:
+        """Return what coefficients that do not sum to 0 may add to the dual objective."""
+        away = abs(beta.sum()) + rounding(len(beta)) * np.abs(beta).sum()
+        return float(away * (1 + np.sqrt(2 * primal * np.diagonal(self.K).max())))
+
+
+def rounding(n: int) -> float:
+    """Return the share of their absolute terms to which sums over n rows are right."""
+    return 2 * (n + 8) * EPS
 
 
 @dataclass(frozen=True)
 class HingePoint:
-    """Coefficients (n,), values f (n,) without intercept, the intercept, the primal objective, a bound of the gap."""
+    """Coefficients (n,), values f (n,) without intercept, the intercept, the primal objective, a bound of the gap.
+
+    ``doubt`` bounds the rounding of the objective.
+    """
 
     beta: Array
     f: Array
     b: float
     primal: float
     gap: float
+    doubt: float
 
 
 def is_hinge_machine(model: object) -> bool:
@@ -126,15 +147,15 @@ def fewest_wrong(
         raise ValueError(f"{type(model).__name__} fitted again to X_train and y_train gives other values than the "
                          "model. Give the data it was fitted to; if it was fitted with sample_weight, use "
                          "LeastSquaresClassifier.")
-    sign = np.where(values > 0, 1.0, -1.0)
+    second = values > 0
     rows = np.full(len(Z), -1)
     stands = np.ones(len(Z), dtype=bool)
     for i in suspects:
         other = y.copy()
         other[i] *= -1
         low, high = _interval(problem, _refitted(problem, model, X, other), other)
-        stands &= np.where(sign > 0, low, -high) > 0
-        rows[(np.where(sign > 0, high, -low) < 0) & (rows < 0)] = i
+        stands &= np.where(second, low, -high) > 0
+        rows[np.where(second, high, -low) < 0] = i
     needed = 1.0 + stands
     if not problem.intercept:
         needed = np.maximum(needed, _without_intercept(problem, point, np.abs(values), suspects, most))
@@ -150,14 +171,14 @@ def _problem(model: Any, X: Array, y: Array, Z: Array) -> HingeProblem:
         raise ValueError(f"Nothing can be proven of wrong labels for this {type(model).__name__}: its kernel must be "
                          "known by name and positive definite, its loss the hinge of two classes, with a dual point, "
                          "and class_weight None.")
-    own = np.array([kernel(z[None], z[None])[0, 0] for z in Z])
+    own = np.array([kernel(z[None], z[None]).item() for z in Z])
     return HingeProblem(kernel(X, X), kernel(Z, X), own, y, float(model.C), getattr(model, "fit_intercept", True))
 
 
 def _beta(model: Any, n: int) -> Array:
     beta = (model.dual_coef_.toarray() if issparse(model.dual_coef_) else np.asarray(model.dual_coef_)).ravel()
     if hasattr(model, "support_"):
-        if model.support_.max(initial=-1) >= n:
+        if model.support_.max(initial=0) >= n:
             raise ValueError(f"X_train has {n} rows, and the model was fitted to more. Give the data it was fitted to.")
         beta, of_support = np.zeros(n), beta
         beta[model.support_] = of_support
@@ -165,48 +186,47 @@ def _beta(model: Any, n: int) -> Array:
 
 
 def _intercept(model: Any) -> float:
-    return float(np.ravel(model.intercept_)[0])
+    return float(np.ravel(model.intercept_).item())
 
 
 def _refitted(problem: HingeProblem, model: Any, X: Array, y: Array) -> HingePoint:
     """Return the optimum for other labels, up to its gap; with one class left the constant machine."""
     if np.ptp(y) == 0:
-        return problem.solved(np.zeros(len(y)), y, float(y[0]))
+        return problem.solved(np.zeros(len(y)), y, float(y.mean()))
     again = clone(model).fit(X, y)
-    sign = 1.0 if again.classes_[1] > 0 else -1.0
-    return problem.solved(sign * _beta(again, len(y)), y, sign * _intercept(again))
+    return problem.solved(_beta(again, len(y)), y, _intercept(again))
 
 
 def _interval(problem: HingeProblem, point: HingePoint, y: Array) -> tuple[Array, Array]:
     """Return between which values the exact optimum's predictions lie, two arrays (m,)."""
     radius = np.sqrt(2 * point.gap)
-    reach = radius * np.sqrt(np.maximum(problem.own, 0))
+    reach = radius * np.sqrt(problem.own)
     low, high = _intercepts(problem, point, y, radius) if problem.intercept else (0.0, 0.0)
     values = problem.KT @ point.beta
-    doubt = ROUNDING * (np.abs(problem.KT) @ np.abs(point.beta) + 1)
+    doubt = rounding(len(y)) * (np.abs(problem.KT) @ np.abs(point.beta) + reach)
     return values + low - reach - doubt, values + high + reach + doubt
 
 
 def _intercepts(problem: HingeProblem, point: HingePoint, y: Array, radius: float) -> tuple[float, float]:
-    """Return an interval that holds the intercept of the exact optimum, by bisection outwards."""
-    square = float(point.beta @ point.f)
-    length = max(math.sqrt(max(square, 0.0)) - radius, 0.0)
-    slack = radius * np.sqrt(np.maximum(np.diagonal(problem.K), 0))
-    most = point.primal * (1 + ROUNDING) + ROUNDING
+    """Return an interval that holds the intercept of the exact optimum: where the sum of hinges is low enough.
 
-    def possible(b: float) -> bool:
-        return 0.5 * length**2 + problem.C * np.maximum(0, 1 - y * (point.f + b) - slack).sum() <= most
-
+    The sum is convex in the intercept and a line between its kinks.
+    """
+    share = rounding(len(y))
+    slack = radius * np.sqrt(np.diagonal(problem.K))
+    kinks = np.sort(y * (1 - slack) - point.f)
+    beyond = point.primal / problem.C + 1
+    kinks = np.hstack([kinks[0] - beyond, kinks, kinks[-1] + beyond])
+    sums = problem.C * np.maximum(0, 1 - y * (point.f + kinks[:, None]) - slack).sum(axis=1)
+    length = max(float(np.sqrt(max(float(point.beta @ point.f), 0.0))) - radius, 0.0)
+    doubt = 2 * point.doubt + share * problem.C * (slack + np.abs(kinks).max()).sum()
+    most = point.primal + doubt - 0.5 * length**2
+    inside = np.flatnonzero(sums <= most)
     ends = []
-    for direction in (-1.0, 1.0):
-        step = 1e-6
-        while possible(point.b + direction * step) and step < 1e12:
-            step *= 2
-        inside, outside = (0.0 if step == 1e-6 else step / 2), step
-        for _ in range(40):
-            middle = 0.5 * (inside + outside)
-            inside, outside = (middle, outside) if possible(point.b + direction * middle) else (inside, middle)
-        ends.append(point.b + direction * outside if step < 1e12 else direction * np.inf)
+    for last, step in ((inside.min(), -1), (inside.max(), 1)):
+        pair = [last, last + step]
+        end = np.interp(most, sums[pair], kinks[pair]) if 0 <= pair[1] < len(kinks) else step * np.inf
+        ends.append(float(end + step * share * abs(end)))
     return ends[0], ends[1]
 
 
@@ -214,14 +234,17 @@ def _without_intercept(
     problem: HingeProblem, point: HingePoint, margin: Array, suspects: Rows, most: int
 ) -> Array:
     """Return one more than the largest number of wrong labels that is proven not to matter, at most ``most``."""
+    stands = [margin > _moved(problem, point, suspects, k) for k in range(1, most + 1)]
+    return 1.0 + np.logical_and.accumulate(np.reshape(stands, (most, len(margin)))).sum(axis=0)
+
+
+def _moved(problem: HingeProblem, point: HingePoint, suspects: Rows, k: int) -> Array:
+    """Return how far k wrong labels move values (m,) at most."""
     alpha = np.abs(point.beta)[suspects]
     m = (problem.y * point.f)[suspects]
     diagonal = np.diagonal(problem.K)[suspects]
     gain = problem.C * (np.maximum(0, 1 + m) - np.maximum(0, 1 - m)) + alpha * (1 - m)
-    pull = np.abs(point.beta[suspects] * problem.KT[:, suspects])
-    needed = np.ones(len(margin))
-    for k in range(1, most + 1):
-        moved = 0.5 * top(pull, k) + np.sqrt(problem.own) * np.sqrt(
-            point.gap + top(np.maximum(gain + 0.25 * k * alpha**2 * diagonal, 0), k))
-        needed[(margin > moved * (1 + ROUNDING)) & (needed == k)] = k + 1
-    return needed
+    terms = np.abs(problem.KT) * np.abs(point.beta)
+    square = point.gap + point.doubt + top(gain + 0.25 * k * alpha**2 * diagonal, k)
+    moved = 0.5 * top(terms[:, suspects], k) + np.sqrt(problem.own * square)
+    return moved + rounding(len(point.beta)) * (moved + terms.sum(axis=1))

@@ -111,7 +111,7 @@ def check_reproduced(model: object, found: Array, values: Array, spread: float) 
                          f"model: by up to {away.max():.2g}, where they spread over {spread:.2g}. Give the data and "
                          "the sample_weight that it was fitted with, as they were; training_removals is of models "
                          "without weights.")
-    return away.reshape(len(away), -1).max(axis=1)
+    return np.atleast_2d(away.T).max(axis=0)
 
 
 def _dense(X: Any) -> Any:
@@ -183,7 +183,7 @@ def _process(model: GaussianProcessRegressor, X: Array, weight: Array) -> Smooth
         raise ValueError("GaussianProcessRegressor tuned its kernel by the targets, which a proof does not cover. Fit "
                          "it "
                          "with kernel=model.kernel_ and optimizer=None: the proof is then for this kernel held fixed.")
-    if (weight != weight[0]).any():
+    if np.ptp(weight) > 0:
         raise ValueError("GaussianProcessRegressor takes no sample_weight. Leave it out.")
     penalty = np.broadcast_to(np.asarray(model.alpha, dtype=np.float64), len(X))
     mean = np.full(len(X), 1 / len(X)) if model.normalize_y else None
@@ -201,8 +201,10 @@ def _columns(model: Ridge | RidgeClassifier | LinearRegression, X: Array, weight
     if np.ndim(alpha) != 0:
         raise ValueError(f"{type(model).__name__} with one alpha a target is not covered. Fit one machine a target.")
     if alpha > 0 and X.shape[1] > len(X):
-        mean = weight / weight.sum() if model.fit_intercept else None
-        return GramSmoother(lambda Z: Z @ X.T, X @ X.T, alpha / _positive(weight), mean, centred=True)
+        mean = weight / _positive(weight).sum() if model.fit_intercept else None
+        first = mean @ X if mean is not None else 0.0  # products of columns far from 0 would lose what is left of them
+        far = X - first
+        return GramSmoother(lambda Z: (Z - first) @ far.T, far @ far.T, alpha / _positive(weight), mean, centred=True)
     return ColumnSmoother(X, float(alpha), weight, model.fit_intercept)
 
 

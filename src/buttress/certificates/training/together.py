@@ -101,13 +101,12 @@ def training_accuracy(
     suspects = check_suspects(asked.codes, asked.classes, directions, eligible, None)
     right = np.flatnonzero(asked.classes[asked.predicted] == truth)
     gains, leads = _gains(asked, suspects, right)
-    wrong = len(truth) - len(right)
-    lost, rows = _attack(gains, leads + 2 * asked.slack[right], most)
+    lost, rows = _attack(gains, leads + asked.slack[right], most)
     m = leads - asked.slack[right]
     each = int((top(gains, most) < m).sum())
     together = max(each, len(right) - _most_lost(gains, m, most))
     n = len(truth)
-    return TrainingAccuracy((n - wrong) / n, each / n, together / n, (n - wrong - lost) / n, rows)
+    return TrainingAccuracy(len(right) / n, each / n, together / n, (len(right) - lost) / n, rows)
 
 
 def _gains(asked: Asked, suspects: Suspects, rows: Rows) -> tuple[Array, Array]:
@@ -115,52 +114,51 @@ def _gains(asked: Asked, suspects: Suspects, rows: Rows) -> tuple[Array, Array]:
     other = 1 - asked.codes
     free = suspects.allowed[asked.codes, other] & np.isfinite(suspects.costs)
     sign = np.where(asked.predicted[rows] == 1, 1.0, -1.0)
-    step = np.where(free, (asked.targets[asked.codes] - asked.targets[other])[:, 0], 0.0)
+    step = np.where(free, (asked.targets[asked.codes] - asked.targets[other]).ravel(), 0.0)
     leads = np.array([next(iter(asked.lead[row].values())) for row in rows])
     return sign[:, None] * asked.refit.weights[rows] * step, leads
 
 
 def _most_lost(gains: Array, m: Array, k: int) -> int:
     """Return an upper bound of how many rows any k labels take, proven by the multipliers of the linear relaxation."""
-    able = top(gains, k) >= m  # others are never lost
-    if k == 0 or not able.any():
-        return int(able.sum())
+    always = int((m <= 0).sum())
+    able = (top(gains, k) >= m) & (m > 0)  # others are never lost
+    if not able.any():
+        return always
     gains, m = gains[able], m[able]
     added = top(-gains, k)
-    need = np.maximum(m + added, 1e-12)
-    scale = 1 / np.maximum(np.abs(gains).max(axis=1), need)
-    count = len(gains)
-    used = np.flatnonzero((gains > 0).any(axis=0))
-    upper = np.hstack([-scale[:, None] * gains[:, used], np.diag(scale * need)])
-    budget = np.hstack([np.ones(len(used)), np.zeros(count)])
-    found = linprog(np.hstack([np.zeros(len(used)), -np.ones(count)]), np.vstack([upper, budget]),
-                    np.hstack([scale * added, k]), bounds=(0, 1), method="highs")
+    need = m + added
+    count, n = gains.shape
+    upper = np.hstack([-gains / need[:, None], np.eye(count)])
+    budget = np.hstack([np.ones(n), np.zeros(count)])
+    found = linprog(np.hstack([np.zeros(n), -np.ones(count)]), np.vstack([upper, budget]),
+                    np.hstack([added / need, k]), bounds=(0, 1), method="highs")
     if found.status != 0:
-        return count
-    multipliers = np.maximum(-found.ineqlin.marginals[:-1], 0) * scale
-    bound = _dual(gains, m, added, multipliers, k)
-    return min(count, int(np.floor(bound)))
+        return always + count
+    multipliers = np.maximum(-found.ineqlin.marginals[:-1], 0) / need
+    return always + min(count, int(np.floor(_dual(gains, m, added, multipliers, k))))
 
 
 def _dual(gains: Array, m: Array, added: Array, multipliers: Array, k: int) -> float:
-    """Return the bound of the module's docstring, rounded up."""
+    """Return the bound of the module's docstring, rounded up: sums over rows, labels and both take that many roundings.
+    """
     terms = np.hstack([multipliers * added, np.maximum(0, 1 - multipliers * (m + added))])
     weighed = multipliers @ gains
     size = np.abs(terms).sum() + multipliers @ np.abs(gains).sum(axis=1) + multipliers @ np.abs(m)
-    return float(terms.sum() + top(weighed, k) + 4 * (gains.size + 4) * EPS * size)
+    return float(terms.sum() + top(weighed, k) + (sum(gains.shape) + 8) * EPS * size)
 
 
 def _attack(gains: Array, leads: Array, k: int) -> tuple[int, Rows]:
     """Return how many rows the best set found takes, and the set: greedy for rows that are nearest to be lost."""
     best, rows = 0, np.zeros(0, dtype=int)
-    reach = top(gains, k)
-    for weight in (1.0, 2.0, 4.0):
+    able = top(gains, k) > leads
+    gains, leads = gains[able], leads[able]
+    for weight in (1.0, 2.0, 4.0):  # how much more nearer rows count
         chosen: list[int] = []
-        left = leads.copy()
+        left = leads
         for _ in range(min(k, gains.shape[1])):
-            near = (left > 0) & (reach > leads)
-            pull = np.where(near, 1 / np.maximum(left, 1e-12 + 0.05 * leads), 0.0) ** weight
-            value = pull @ np.minimum(np.maximum(gains, -left[:, None]), np.maximum(left, 0)[:, None])
+            room = np.maximum(left, 0)[:, None]
+            value = np.maximum(left, 0.05 * leads) ** -weight @ np.clip(gains, -room, room)
             value[chosen] = -np.inf
             chosen.append(int(value.argmax()))
             left = left - gains[:, chosen[-1]]

@@ -31,12 +31,12 @@ class Suspects:
     costs: Array
 
     def gains(self, H: Array, values: Array) -> Array:
-        """Return by how much one wrong label lowers a lead sum_i h_i values[c_i] at most, >= 0, shape as H (m, n)."""
+        """Return by how much one wrong label lowers a lead sum_i h_i values[c_i] at most, >= 0, shape as H (..., n)."""
         drop = values[:, None] - values
         most = np.where(self.allowed, drop, -np.inf).max(axis=1, initial=0.0)
         least = np.where(self.allowed, drop, np.inf).min(axis=1, initial=0.0)
         gains = np.maximum(H * most[self.codes], H * least[self.codes])
-        gains[:, np.isinf(self.costs)] = 0.0
+        gains[..., np.isinf(self.costs)] = 0.0
         return gains
 
     def truth(self, rows: Rows, h: Array, values: Array) -> Rows:
@@ -79,4 +79,4 @@ def _number(label: object, classes: Labels) -> int:
     if len(found) != 1:
         raise ValueError(f"directions must be pairs (label given, label in truth) of the classes {classes.tolist()}. "
                          f"Got {label!r}.")
-    return int(found[0])
+    return int(found.item())
