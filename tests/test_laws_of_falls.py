@@ -170,7 +170,8 @@ def test_waves_fall_by_their_gradient_and_bend_or_by_the_steepest_of_all():
 
 @pytest.mark.parametrize(("kernel", "F"), [(RBF(2.0), lambda s: exp(-2 * s)), (Log(2, 3.0), lambda s: -log1p(3 * s)),
                                            (InverseMultiquadric(0.5), lambda s: 1 / sqrt(s + 0.25)),
-                                           (InverseMultiquadric(4.0), lambda s: 1 / sqrt(s + 16))], ids=str)
+                                           (InverseMultiquadric(4.0), lambda s: 1 / sqrt(s + 16))],
+                         ids=["RBF", "Log", "InverseMultiquadric", "wide InverseMultiquadric"])
 def test_a_squared_norm_is_off_by_its_distances_and_by_the_law_of_sums_of_its_terms(kernel, F):
     Z = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 3.0], [1.0, 0.0], [1.0, 0.0]])  # at most 3 from the median
     off = 4 * sum_error(2) * 3 * 9

@@ -12,7 +12,6 @@ from buttress.verify.inputs.quadratic import (
     Moves,
     above,
     dominated,
-    inverse,
     length,
     multiplier,
     root,
@@ -58,17 +57,8 @@ def test_lengths_are_rounded_up_and_those_whose_squares_are_0_have_one():
     assert size(near([[-2.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 4.0]])) == above(5.0, 4)
     assert squared(near([[3.0, 4.0]])).v == squared(near([3.0, 4.0])).v == 25
     assert root(near(4.0)) == above(2.0, 0)
-    assert root(near(4.0, 5.0)) == above(np.sqrt(9.0 + 4 * UNIT), 0)
+    assert root(near(4.0, 5.0)) == above(np.sqrt(np.nextafter(9.0, 10)), 0)
     assert root(near(-4.0)) == 0
-
-
-def test_the_inverse_holds_for_all_numbers_that_an_error_leaves_open():
-    for v, e in ((3.0, 0.0), (3.0, 1e-12), (0.7, 0.2)):
-        found = inverse(near(v, e))
-        ends = [1 / (Fraction(v) + side * Fraction(e)) for side in (-1, 1)]
-        assert Fraction(float(found.v - found.e)) <= min(ends)
-        assert max(ends) <= Fraction(float(found.v + found.e))
-        assert found.e == pytest.approx(1.01 * (float(max(ends)) - 1 / v + UNIT / v), rel=1e-3, abs=0.0)
 
 
 def test_moves_reach_no_farther_than_said():

@@ -87,7 +87,7 @@ class Below(NamedTuple):
         A column loses at most the largest p w - e w^2 with 0 <= w <= eps, where p is above the size of its slope.
         """
         p = Near(np.abs(self.slope.v), self.slope.e).high
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             w = np.where(e > 0, np.minimum(p / (2 * e), eps), eps)
         lost = (Near(p) * w + Near(w) * w * -e) @ np.ones(len(p))
         return float((self.const + lost * -1).low), -np.sign(self.slope.v) * w
