@@ -112,6 +112,15 @@ def test_an_easier_problem_than_the_callers_is_not_proven_for_it(changed, tmp_pa
     assert verify.main([*command, "--problem", honest]) != 0
 
 
+@pytest.mark.parametrize(("alpha", "intercept"), [([0.5] * 3, False), (-1.0, True), (np.nan, True), ("each", True)])
+def test_a_penalty_that_states_no_problem_is_refused(alpha, intercept):
+    """With one a row, the mean that an intercept centres by is not that of the weights."""
+    held, _, X, y, _ = case(0)
+    held["problem"] |= {"alpha": [0.5] * len(X) if alpha == "each" else alpha, "intercept": intercept}
+    with pytest.raises(ValueError, match="alpha must be a number >= 0, or one for each row where"):
+        verify.prove_flips(held, X, y)
+
+
 @pytest.mark.parametrize("rows", [[True, False] * 12, [0.5], [-1], [24], ["0"]])
 def test_rows_that_are_no_numbers_of_rows_are_refused(rows):
     """A mask would be taken for rows 0 and 1, of which fewer labels can be wrong."""

@@ -121,8 +121,8 @@ def weights(stated: Model, X: Array, Z: Array, weight: Array) -> Near:
     inner = mean if centred else None
     part = None if stated["kernel"] is None else described(stated["kernel"])
     alpha = np.array(stated["alpha"], float)
-    if not (np.isfinite(alpha).all() and (alpha >= 0).all() and alpha.shape in ((), (len(X),))):
-        raise ValueError("alpha must be a number >= 0, or one for each row.")
+    if not (np.isfinite(alpha).all() and (alpha >= 0).all() and alpha.shape in (((),) if centred else ((), (len(X),)))):
+        raise ValueError("alpha must be a number >= 0, or one for each row where there is no intercept.")
     if part == {"class": "Linear", "coef0": 0.0} and not alpha.shape:
         V = of_columns(X, Z, weight, float(alpha), inner)
     else:
