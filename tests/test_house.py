@@ -19,7 +19,7 @@ MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own 
 PACKED = 4  # values assigned in one statement
 MOST = {
     "statements": 32_899,  # without imports and docstrings
-    "lines": 66_938,
+    "lines": 66_941,
     "functions": 4_256,
     "files": 435,
     "untyped dicts": 49,  # dict[str, Any] and dict[str, object]

@@ -286,7 +286,7 @@ def test_another_join_must_tell_rows_by_the_pairs_and_times_of_training(change):
         tables[1] = Table("mine", tables[1].source.assign(later=tables[1].source["t"]), features=tables[1].features,
                           time="later")
     elif change == "another pair":
-        on[0] = ("asked.film", "mine.user")
+        on[0] = ("asked.user", "mine.film")
     else:
         tables[0] = Table("new", rows)
         on = [(first.replace("asked.", "new."), second) for first, second in on]

@@ -1,5 +1,6 @@
 """The path from the label's table to every other table of a join, what is read along it, and the rows asked about."""
 
+import operator
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -265,12 +266,14 @@ def order_of(join: Join, t: int, columns: Mapping[str, Column], magnitude: Calla
 
 
 def ways(join: Join, paths: Mapping[int, list[Hop]]) -> dict[str, str]:
-    """Return by which pairs, times and order the rows of each table are told; the label's table may change its name."""
-    said = {join.root: "", **{t: f"{table.name}." for t, table in enumerate(join.tables) if t != join.root}}
+    """Return by which pairs, times and order the rows of each table are told; of the label's no name, which may change.
+    """
+    said = [f"{table.name}." for table in join.tables]
     found = {}
     for t, path in paths.items():
-        pairs = [f"{said[link.parent]}{above} = {said[link.child]}{below}"
-                 for hop in path for link in (hop, hop.tie) if link for above, below in sorted(link.columns)]
+        pairs = [f"{said[link.child]}{below}" + ("" if link.parent == join.root else f" = {said[link.parent]}{above}")
+                 for hop in path for link in (hop, hop.tie) if link
+                 for above, below in sorted(link.columns, key=operator.itemgetter(1))]
         dated = [f"{what} {said[hop.child]}{column}" for hop in path for what in ("time", "order")
                  if (column := getattr(join.tables[hop.child], what)) is not None]
         found[join.tables[t].name] = ", ".join([*pairs, *dated])
