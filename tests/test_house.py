@@ -23,8 +23,8 @@ MOST = {
     "functions": 4_256,
     "files": 435,
     "untyped dicts": 49,  # dict[str, Any] and dict[str, object]
-    "names of constants": 844,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 35_871,  # outside tables
+    "names of constants": 842,  # in upper case, at the head of a file; one that several files have counts once
+    "words of docs": 35_841,  # outside tables
 }
 
 
