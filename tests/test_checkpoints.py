@@ -308,6 +308,17 @@ def test_other_versions_are_refused_unless_bits_do_not_matter(tmp_path, monkeypa
     assert np.all(model.dual_gap_ <= 1e-3 * model.primal_objective_)
 
 
+def test_libraries_loaded_in_another_order_are_the_same_environment(monkeypatch):
+    loaded = [{"user_api": "blas", "internal_api": "openblas", "version": version, "num_threads": 1}
+              for version in ("0.3.30", "0.3.31")]
+    monkeypatch.setattr(fingerprint, "threadpool_info", lambda: loaded)
+    here = fingerprint.environment()
+    monkeypatch.setattr(fingerprint, "threadpool_info", lambda: loaded[::-1])
+    assert fingerprint.environment() == here
+    monkeypatch.setattr(fingerprint, "threadpool_info", lambda: loaded[:1])
+    assert fingerprint.environment() != here
+
+
 def test_other_rows_of_a_join_are_noticed(tmp_path, monkeypatch):
     killed("join", tmp_path, monkeypatch)
     model = clone(CASES["join"][0]).set_params(checkpoint=str(tmp_path), resume=True)

@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--trials", type=int, default=10, help="seeds of the batches, features and attacked rows")
     p.add_argument("--attacked", type=int, default=200, help="test rows attacked in each trial")
     p.add_argument("--nearest", type=int, default=20, help="test rows attacked by C&W and ZOO a trial; 0 for none")
-    p.add_argument("--nearest-trials", type=int, default=10, help="trials with C&W and ZOO: they cost most of the time")
+    p.add_argument("--nearest-trials", type=int, default=10, help="trials with PGD-40, C&W, ZOO, which cost most")
     p.add_argument("--folds", type=int, default=5, help="of the choice of parameters")
     p.add_argument("--sample", type=int, default=5000, help="training rows on which parameters are chosen")
     p.add_argument("--features", type=int, default=1024, help="random features a block")

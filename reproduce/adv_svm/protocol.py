@@ -209,8 +209,9 @@ def measure(
         found = []
         for trial in range(trials):
             model, minutes = _model(name, chosen, split, trial, kept)
-            scores = one_trial(model, split, columns, trial, attacked, nearest if trial < nearest_trials else 0,
-                               partial(_of_row, kept, name))
+            costly = trial < nearest_trials
+            scores = one_trial(model, split, columns if costly else PAPER_ATTACKS, trial, attacked,
+                               nearest if costly else 0, partial(_of_row, kept, name))
             found.append({**scores, "minutes": scores["minutes"] + minutes})
         columns_of = {column: [one[column] for one in found if column in one] for column in found[0]}
         minutes = float(np.mean(columns_of.pop("minutes")))

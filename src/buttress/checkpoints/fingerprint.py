@@ -55,11 +55,9 @@ def environment() -> dict[str, str]:
     found = dict(versions())
     if "torch" in sys.modules:
         found["torch"] = str(sys.modules["torch"].__version__)
-    for library in threadpool_info():
-        if library["user_api"] == "blas":
-            name = f"{library['user_api']} of {library.get('prefix', '')}"
-            known = " ".join(str(library[key]) for key in OF_LIBRARY if key in library)
-            found[name] = f"{found[name]}, {known}" if name in found else known
+    blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    for known in sorted(" ".join(str(library[key]) for key in OF_LIBRARY if key in library) for library in blas):
+        found["blas"] = f"{found['blas']}, {known}" if "blas" in found else known
     return found
 
 
