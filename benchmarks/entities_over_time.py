@@ -89,7 +89,10 @@ def shop_task(folder):
 
 
 def movielens_task(folder):
-    """Ratings of at least 4, from earlier ones of the film and of the user; the last third of 20,000 is judged."""
+    """Ratings of at least 4, from earlier ones of the film and of the user; the last third of 20,000 is judged.
+
+    What is asked is a column of the past too: ``liked``, whether a rating was at least 4.
+    """
     read = {name: duckdb.read_parquet(str(folder / "movielens_small" / f"{name}.parquet")).df()
             for name in ("ratings", "movie_genres")}
     ratings = read["ratings"]
@@ -100,14 +103,21 @@ def movielens_task(folder):
     early = np.arange(len(rows)) < 13_334
     rows["judged"] = ~early
     genres = read["movie_genres"]
-    tables = [Table("asked", rows, label="y"), Table("of_film", ratings, features=["rating"], time="t"),
-              Table("of_user", ratings, features=["rating"], time="t"), Table("genres", genres, features=["genre"])]
+    past = ratings.assign(liked=(ratings["rating"] >= 4).astype(int))
+
+    def rated(name):
+        return Table(name, past, features=["rating", "liked"], time="t")
+
+    tables = [Table("asked", rows, label="y"), rated("of_film"), rated("of_user"),
+              Table("genres", genres, features=["genre"])]
     join = Join(tables, [("asked.movieId", "of_film.movieId"), ("asked.userId", "of_user.userId"),
                          ("asked.movieId", "genres.movieId")], as_of="asked.at")
-    more = ([Table("films_of_user", ratings, features=["rating"], time="t"), Table("alike", genres),
-             Table("of_alike", ratings, features=["rating"], time="t")],
+    more = ([rated("films_of_user"), Table("alike", genres), rated("of_alike"), Table("mine", past, time="t"),
+             Table("agreeing", past, time="t"), rated("of_agreeing")],
             [("of_user.movieId", "films_of_user.movieId"), ("genres.genre", "alike.genre"),
-             ("alike.movieId", "of_alike.movieId"), ("asked.userId", "of_alike.userId")])
+             ("alike.movieId", "of_alike.movieId"), ("asked.userId", "of_alike.userId"),
+             ("asked.userId", "mine.userId"), ("mine.movieId", "agreeing.movieId"), ("mine.liked", "agreeing.liked"),
+             ("agreeing.userId", "of_agreeing.userId"), ("asked.movieId", "of_agreeing.movieId")])
     return Task("movielens", rows, early, join, {"asked": rows, "ratings": ratings, "genres": genres}, more)
 
 
@@ -159,7 +169,11 @@ def written_by_hand(task, who=""):
 
 
 def with_more(task):
-    """The task with more tables: all ratings of films of the user, and of theirs those of films of a kind with it."""
+    """The task with more tables.
+
+    All ratings of films of the user; of theirs those of films of a kind with it; and of the film those by users who
+    liked, or did not, what the user liked, or did not: once for each film that both agree on.
+    """
     tables, pairs = task.more
     return replace(task, join=Join([*task.join.tables, *tables], [*task.join.on, *pairs], as_of=task.join.as_of))
 

@@ -145,6 +145,19 @@ def test_pairs_are_made_for_some_questions_at_a_time(engine, monkeypatch):
     check(join, made, made.transform(rows))
 
 
+def test_circles_are_gone_for_some_questions_at_a_time(monkeypatch):
+    join = films(2, True, n=60)
+    rows = join.tables[0].source
+    made = of_ratings(EntityFeatures(join, WORDS, missing="nan").fit(rows))
+    whole = made.transform(rows)
+    monkeypatch.setattr("buttress.relational.entities.circles.ON_THE_WAY", 200)
+    np.testing.assert_array_equal(made.transform(rows), whole)
+    check(join, made, whole)
+    monkeypatch.setattr("buttress.relational.entities.circles.ON_THE_WAY", 20)
+    with pytest.raises(ValueError, match=r"circle of pairs that ends at 'alike' holds \d+ rows.*engine='sql'"):
+        made.transform(rows)
+
+
 def test_rows_of_one_block_come_back_in_their_order(monkeypatch):
     """More pairs than are held at a time, and fewer than a table has rows."""
     monkeypatch.setattr("buttress.relational.entities.database.PAIRS", 1)

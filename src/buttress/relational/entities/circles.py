@@ -5,7 +5,7 @@ own. Pairs of a question and a row are found by going part of the path down from
 rows, and meeting where both ways together hold the fewest rows. Only those that agree in the tie as well are made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from buttress.relational.plan.keys import combine, match
 from buttress.relational.plan.plan import Index
 
 Codes = tuple[Index, Index]  # keys of the two tables of a hop as numbers, -1 where NULL
+ON_THE_WAY = 1 << 25  # rows of both ways that are held at a time
 
 
 @dataclass(frozen=True)
@@ -63,14 +64,28 @@ class Circle:
         return Way(row_at[second], asked_at[first], later(time, self.up.time, second))
 
 
-def circle(hops: Sequence[Codes], known: Sequence[Array | None], tie: Codes, middle: int) -> Circle:
-    """Return where questions meet the rows of the last table, over the hop ``middle``.
+def circles(name: str, hops: Sequence[Codes], known: Sequence[Array | None], tie: Codes,
+            asked: Index) -> Iterator[tuple[Index, Circle]]:
+    """Yield the questions ``asked`` in parts whose ways can be held, each with where it meets rows of table ``name``.
 
     ``hops`` are the keys of each hop from the questions, ``known`` when rows of each table that is led to became known,
-    if that matters, and ``tie`` the keys of the questions and of the last table that are equal as well.
+    if that matters, and ``tie`` the keys of the questions and of the last table that are equal as well. Raises
+    ValueError where the ways of one question cannot be held.
     """
-    everyone = np.arange(len(hops[0][0]))
-    down = Way(everyone, everyone, None)
+    middle, size = meeting([(hops[0][0][asked], hops[0][1]), *hops[1:]])
+    if size <= ON_THE_WAY:
+        yield asked, circle(hops, known, tie, asked, middle)
+    elif len(asked) > 1:
+        for half in np.array_split(asked, 2):
+            yield from circles(name, hops, known, tie, half)
+    else:
+        raise ValueError(f"The circle of pairs that ends at {name!r} holds {size:.3g} rows on the way of one row, more "
+                         "than this process keeps. Use engine='sql'.")
+
+
+def circle(hops: Sequence[Codes], known: Sequence[Array | None], tie: Codes, asked: Index, middle: int) -> Circle:
+    """Return where the questions ``asked`` meet the rows of the last table, over the hop ``middle``."""
+    down = Way(asked, asked, None)
     for (above, below), time in zip(hops[:middle], known):
         down = down.on(above, below, time)
     last = np.arange(len(hops[-1][1]))

@@ -1,7 +1,7 @@
 """Features of entities in this process: the columns in use of the base tables are read, and merged along each path."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import LARGEST, Array
 from buttress.relational.declare import Join
-from buttress.relational.entities.circles import Circle, circle, counted, later, meeting
+from buttress.relational.entities.circles import Circle, circles, counted, later
 from buttress.relational.entities.features import (
     BETWEEN,
     Feature,
@@ -89,7 +89,6 @@ class InProcess:
             order = order_of(join, t, self.columns[t], lambda t, name: largest(self.columns[t][name]))
             if order is not None:
                 self.orders[t] = np.unique(order, return_inverse=True)[1]
-        self._circles: dict[int, Circle] = {}
         self._numbered: dict[Hop, tuple[Index, Index]] = {}
 
     def moments_of(self, t: int, name: str) -> tuple[float, float, float]:
@@ -123,8 +122,8 @@ class InProcess:
             wanted = [feature for _, feature in mine]
             statistics = statistics_of(wanted, centers)
             far = self._far_rows(t, per, statistics)
-            for here in self._blocks(t):
-                found = self._along(t, far, statistics, ranged_of(wanted, self.day), here)
+            for here, met in self._blocks(t):
+                found = self._along(t, far, statistics, ranged_of(wanted, self.day), here, met)
                 as_of = None if self.as_of is None else self.as_of[here]
                 for j, feature in mine:
                     out[here, j] = value_of(feature, found, as_of, self.day)
@@ -160,31 +159,41 @@ class InProcess:
         ranks = combine([np.unique(self.times[t], return_inverse=True)[1], self.orders[t]])
         return np.where(np.isnan(self.times[t]), np.nan, ranks)
 
-    def _blocks(self, t: int) -> list[Index]:
-        """Return the questions in blocks: the rows of table t with those that lead there are held for one at a time."""
-        first, *others = self.paths[t]
-        asked, _ = self._codes(first)
-        everyone = np.arange(len(asked))
-        if self.paths[t][-1].tie:
-            asked, sizes = everyone, self._circle(t).sizes(len(everyone))
-        elif all(self._known_at(hop.child) is None for hop in others):
-            return [everyone]
-        else:
-            sizes = np.ones(len(self._codes(self.paths[t][-1])[1]))
-            for hop in reversed(self.paths[t]):
-                sizes = counted(sizes * self._may_be_seen(hop.child), *self._codes(hop))
-        most = max([PAIRS, *(len(self._codes(hop)[1]) for hop in self.paths[t])])
-        check_size(self.join, self.paths[t], sizes.max(initial=0), most)
-        return blocks(asked, sizes, most)
+    def _blocks(self, t: int) -> Iterator[tuple[Index, Circle | None]]:
+        """Yield the questions in blocks: the rows of table t with those that lead there are held for one at a time.
 
-    def _along(self, t: int, far: Rows, wanted: Sequence[Statistic], windows: Sequence[Ranged], here: Index) -> Found:
+        With each, where they meet the rows of a table that is tied to them.
+        """
+        path = self.paths[t]
+        tie = path[-1].tie
+        codes = [self._codes(hop) for hop in path]
+        asked = codes[0][0]
+        everyone = np.arange(len(asked))
+        most = max([PAIRS, *(len(below) for _, below in codes)])
+        if tie is not None:
+            known = [self._known_at(hop.child) for hop in path]
+            for part, met in circles(self.join.tables[t].name, codes, known, self._codes(tie), everyone):
+                sizes = met.sizes(len(everyone))
+                check_size(self.join, path, sizes.max(initial=0), most)
+                yield from ((part[block], met) for block in blocks(part, sizes, most))
+        elif all(self._known_at(hop.child) is None for hop in path[1:]):
+            yield everyone, None
+        else:
+            sizes = np.ones(len(codes[-1][1]))
+            for hop in reversed(path):
+                sizes = counted(sizes * self._may_be_seen(hop.child), *self._codes(hop))
+            check_size(self.join, path, sizes.max(initial=0), most)
+            yield from ((block, None) for block in blocks(asked, sizes, most))
+
+    def _along(self, t: int, far: Rows, wanted: Sequence[Statistic], windows: Sequence[Ranged], here: Index,
+               met: Circle | None) -> Found:
         """Return the statistics of the rows of table t that belong to each question, one table after the other."""
         statistics = [statistic for statistic in wanted if statistic.of != "time"]
-        if self.paths[t][-1].tie:
-            met = self._circle(t).pairs(here, far.at)
-            rows, key, above = replace(far.some(met.at), time=met.time), met.of, np.arange(len(here))
-        else:
+        if met is None:
             rows, key, above = self._up(t, far, statistics, here)
+        else:
+            pairs = met.pairs(here, far.at)
+            rows, key, above = replace(far.some(pairs.at), time=pairs.time), pairs.of, np.arange(len(here))
         rows, key = rows.brought_together(key, statistics)
         if rows.time is None or self.as_of is None:
             return taken(merged(statistics, rows.found, key, _groups(above, key)), above)
@@ -204,19 +213,6 @@ class InProcess:
             rows = rows.some(second).met(parents[first], self._known_at(hop.parent))
         above, below = self._codes(self.paths[t][0])
         return rows, below[rows.at], above[here]
-
-    def _circle(self, t: int) -> Circle:
-        """Return where the questions meet the rows of a table that is tied to them."""
-        path = self.paths[t]
-        if t not in self._circles and path[-1].tie is not None:
-            codes = [self._codes(hop) for hop in path]
-            middle, size = meeting(codes)
-            if size > 16 * PAIRS:
-                raise ValueError(f"The circle of pairs that ends at {self.join.tables[t].name!r} holds {size:.3g} rows "
-                                 "on the way, more than this process keeps. Use engine='sql'.")
-            self._circles[t] = circle(codes, [self._known_at(hop.child) for hop in path], self._codes(path[-1].tie),
-                                       middle)
-        return self._circles[t]
 
     def _reached(self, t: int, here: Index) -> dict[int, NDArray[np.bool_]]:
         """Return for each table on the path to t which of its rows the questions lead to, before the latest of them.
