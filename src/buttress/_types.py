@@ -16,6 +16,8 @@ Labels = NDArray[Any]  # class labels: numbers or text
 Targets = NDArray[np.floating[Any] | np.integer[Any]]  # what is fitted: real numbers, -1 and +1, or class numbers
 Rows = NDArray[np.intp]  # row numbers
 Mask = NDArray[np.bool_]  # which rows
+Attributes: TypeAlias = dict[str, Any]  # of an object, by name
+NamedColumns: TypeAlias = dict[str, Any]  # of a table, as the library of a user holds them
 
 
 class Frame(Protocol):
@@ -64,7 +66,7 @@ Rng = np.random.RandomState | np.random.Generator
 RandomStateLike = int | np.random.RandomState | np.random.Generator | None
 
 
-Parameters = Callable[..., dict[str, Any]]  # what get_params is
+Parameters = Callable[..., Attributes]  # what get_params is
 
 
 class Estimator(Protocol):

@@ -14,7 +14,7 @@ from buttress._arrays import Place, namespace
 from buttress._checks import Array
 from buttress._state import Attribute, Lengths, State
 from buttress._threads import BLOCK_ENTRIES
-from buttress._types import Estimator
+from buttress._types import Attributes, Estimator
 from buttress.gram.sums import Sums, weighted_sums
 from buttress.kernels import Combination, Kernel, Precomputed
 
@@ -110,12 +110,12 @@ class KernelExpansion:
         if isinstance(self.centers, np.ndarray):
             self.centers.flags.writeable = False
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Attributes:
         """Return the parts and whether the centers are read-only, which numpy's own state leaves out."""
         parts = {name: value for name, value in vars(self).items() if name != "_kept"}
         return parts | {"_frozen": self._fixed()}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Attributes) -> None:
         """Take the parts over, and freeze centers that were frozen."""
         frozen = state.get("_frozen", False)
         vars(self).update({name: value for name, value in state.items() if name != "_frozen"})

@@ -1,7 +1,6 @@
 """From what was measured to the result of an audit: the recommendation, the findings, the verdict, and its settings."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from buttress.audit.sheet import Sheet
 from buttress.audit.verdict import verdict
 from buttress.audit.writing.paste import paste
 from buttress.audit.writing.words import HEADINGS
+from buttress.files.container import Json
 
 INTERVAL = {"accuracy": "95% Clopper-Pearson over held-out rows", "rmse": "95% bootstrap over held-out rows"}
 ATTACK = ("PGD, 40 steps, 2 starts; for scores without gradients the worst of several attacks by queries; of gradient "
@@ -76,7 +76,7 @@ def _by_class(split: SplitTable, measured: Measured, name: str) -> dict[str, Cla
                                    share(y == label, answers == label)) for label in np.unique(y).tolist()}
 
 
-def _settings(split: SplitTable, interval: str) -> dict[str, Any]:
+def _settings(split: SplitTable, interval: str) -> Json:
     options = split.options
     threat = options.threat
     return {"eps": options.eps, "eps_unit": "standard deviations of each numeric feature",

@@ -13,6 +13,7 @@ from buttress.audit.measuring.cells import Cell
 from buttress.audit.measuring.shown import Shown
 from buttress.audit.measuring.suspicion import Suspect, Suspicion
 from buttress.audit.sheet import Sheet
+from buttress.files.container import Json
 
 # attributes that the file has in another form, under another name, or not at all
 REMADE = ("sheet", "suspicion", "suspects", "rows", "findings", "seconds")
@@ -43,18 +44,18 @@ class AuditData(Shown):
     suspects: list[Suspect]
     recommended: str | None
     code: str
-    data: dict[str, Any]
-    settings: dict[str, Any]
+    data: Json
+    settings: Json
     findings: list[Finding]
     verdict: list[str]
     baseline: str
     sheet: Sheet
-    against: dict[str, Any] | None = None
+    against: Json | None = None
     by_class: dict[str, ClassScore] = field(default_factory=dict)
     measured: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return everything as plain lists, dicts, numbers and text, under the key "schema" the schema's version."""
         from buttress import __version__
 

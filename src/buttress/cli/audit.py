@@ -9,6 +9,7 @@ import typer
 
 from buttress._checks import check_count
 from buttress._suggest import counted, near
+from buttress._types import NamedColumns
 from buttress.audit.options import Effort, Metric, Options
 from buttress.audit.writing.words import HEADINGS, WITHOUT_JINJA, columns_of_task
 from buttress.cli.folders import Data, Sampled, check_options, judge_folder, sample_of
@@ -205,7 +206,7 @@ def _check_files(output: Path, files: dict[str, Path | None], trusted: bool) -> 
                          "the model with buttress.save, whose files cannot run code.")
 
 
-def _newer(path: Path | None, made: "EntityFeatures | None") -> tuple[dict[str, Any], str] | None:
+def _newer(path: Path | None, made: "EntityFeatures | None") -> tuple[NamedColumns, str] | None:
     """Return the columns of a file of newer rows and its name, None for none; of a join with the features ``made``."""
     if path is None:
         return None

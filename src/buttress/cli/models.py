@@ -188,7 +188,7 @@ def _show(model: "TableModel", output: Path) -> None:
     """Say what became of the columns, and what the model scored."""
     from buttress.audit.measuring.cells import printable
 
-    for note in model.trained_on["notes"]:  # type: ignore[attr-defined]
+    for note in model.trained_on["notes"]:
         typer.echo(f"buttress: {printable(str(note))}", err=True)
     score = model.score
     typer.echo(f"{model.estimator}: {score['metric']} {float(score['value']):.3g} ({score['interval']}) on "

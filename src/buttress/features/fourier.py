@@ -17,6 +17,7 @@ from buttress._arrays import NUMPY, Place, namespace, place_of
 from buttress._checks import Array, check_count
 from buttress._state import Attribute, State
 from buttress._threads import BLOCK_ENTRIES
+from buttress._types import Attributes
 from buttress.features.spectral import Spectrum, exponentials, normals, shares, spectrum_of, words
 from buttress.kernels import Kernel
 
@@ -55,7 +56,7 @@ class RandomFeatures:
     seed: int
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Attributes:
         return {**self.__dict__, "_kept": {}}
 
     def waves(self, block: int, place: Place = NUMPY) -> tuple[Any, Any]:

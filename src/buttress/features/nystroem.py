@@ -20,7 +20,7 @@ from buttress._documented import Documented
 from buttress._rows import distinct_rows
 from buttress._state import Attribute, State
 from buttress._threads import BLOCK_ENTRIES
-from buttress._types import MatrixLike, RandomStateLike, VectorLike
+from buttress._types import Attributes, MatrixLike, RandomStateLike, VectorLike
 from buttress.expansion import KernelExpansion
 from buttress.kernels import Kernel, KernelLike, fitted_kernel, is_precomputed
 from buttress.kernels.points import KernelPoint, centred
@@ -59,7 +59,7 @@ class NystroemMap:
     landmarks: Array
     root: Array
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Attributes:
         return {name: value for name, value in self.__dict__.items() if name != "_at"}
 
     @cached_property

@@ -28,7 +28,7 @@ from buttress._proof import proof_word
 from buttress._rows import drawn_rows
 from buttress._state import Attribute
 from buttress._threads import ending, own_threads
-from buttress._types import Mask, MatrixLike, VectorLike
+from buttress._types import Attributes, Mask, MatrixLike, VectorLike
 from buttress.certainty.conformal import named, p_values, threshold
 from buttress.certainty.left_out import left_out_distances
 from buttress.expansion import KernelExpansion
@@ -126,7 +126,7 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
     def _rows_and_diagonal(self, X: MatrixLike, diag: ArrayLike | None) -> tuple[Array, Array]:
         """Return the rows of X in the form that ``expansion_`` takes, and k(x, x) of each."""
 
-    def _described(self, kernel: Kernel, X: Array, Z: Array, weight: Array, ball: Ball) -> dict[str, Any]:
+    def _described(self, kernel: Kernel, X: Array, Z: Array, weight: Array, ball: Ball) -> Attributes:
         """Return the attributes of the model of a ball around the rows of X that have weight, Z as centers."""
         keep = np.flatnonzero(weight)
         used = np.flatnonzero(ball.a)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +12,7 @@ from buttress._checks import Array, check_option, check_values, check_X, warn_us
 from buttress._documented import advises
 from buttress._proof import PROOF, U, proof_word
 from buttress._state import Attribute, State
-from buttress._types import MatrixLike, VectorLike
+from buttress._types import Attributes, MatrixLike, VectorLike
 from buttress._weights import check_weights
 from buttress.gram.spectrum import known_diagonal
 from buttress.kernels import Combination, Kernel, KernelLike, Precomputed, centers, is_precomputed
@@ -260,7 +259,7 @@ class MultiKernelSVDD(BallDetector):
 
     def _of_trial(
         self, parts: list[Array], stack: KernelStack, trial: Trial, weight: Array
-    ) -> dict[str, Any]:
+    ) -> Attributes:
         """Return the attributes of the model of one mixture of the kernels and its ball."""
         weights = [float(w) for w in trial.eta / stack.scales]
         kernel = Precomputed() if self._stacked() else Combination(self.kernels_, weights)

@@ -12,7 +12,7 @@ from buttress._callbacks import Report, showing, step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_X, warn_user
 from buttress._proof import PROOF, proof_word
 from buttress._state import Attribute, State
-from buttress._types import MatrixLike, VectorLike
+from buttress._types import Attributes, MatrixLike, VectorLike
 from buttress._weights import check_weights
 from buttress.gram.rows import KernelRows
 from buttress.gram.spectrum import known_diagonal
@@ -149,7 +149,7 @@ class SVDD(BallDetector):
             else:
                 trained = Combination([kernel], [1 / unit])
 
-        def at(step: Step) -> dict[str, Any]:
+        def at(step: Step) -> Attributes:
             apart = KernelRows(trained, part, self.cache_size, real=np.float64)
             ball = ball_of(apart, weight[keep], self.nu, step.state.b)
             return self._described(kernel, rows, Z, weight, ball.times(unit))

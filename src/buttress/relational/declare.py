@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import near
 from buttress._state import Attribute, State
+from buttress._types import Attributes
 from buttress.relational.sources.databases import Connection
 from buttress.relational.sources.dialects import dialect_of
 from buttress.relational.sources.tables import Source, check_source, column_names, connected
@@ -96,7 +97,7 @@ class Table:
         made.__dict__.update(self.__dict__)
         return made
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Attributes:
         """Refuse to go to another process with a connection, which cannot."""
         if isinstance(self.__dict__.get("source"), tuple):
             raise TypeError(f"Table {self.name!r} is of a database, whose connection cannot be sent to another process "

@@ -12,7 +12,7 @@ from buttress._callbacks import Report, showing
 from buttress._checks import Array, check_classes, check_contamination_or_auto, warn_user
 from buttress._predicting import ExpansionPredictions
 from buttress._state import Attribute, Later, State
-from buttress._types import Labels
+from buttress._types import Attributes, Labels
 from buttress._weights import class_totals
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
@@ -175,7 +175,7 @@ def share_left(share: float | None, isolated: NDArray[np.bool_]) -> float | None
     return max(share * len(isolated) - isolated.sum(), 0) / np.count_nonzero(~isolated)
 
 
-def _described(design: Design, fit: Scored) -> dict[str, Any]:
+def _described(design: Design, fit: Scored) -> Attributes:
     """Return the attributes of the model of a fit with coefficients of a column a class."""
     binary = fit.coef.shape[1] == 2
     expansion = design.expand(fit.coef[:, 1:] if binary else fit.coef)

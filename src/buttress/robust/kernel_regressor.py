@@ -13,7 +13,7 @@ from buttress._checks import Array, check_contamination_or_auto, check_count, wa
 from buttress._predicting import ExpansionValues
 from buttress._rows import drawn_rows
 from buttress._state import Attribute, Later, State
-from buttress._types import Labels
+from buttress._types import Attributes, Labels
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
 from buttress.kernels import KernelLike, Radial
 from buttress.robust.design import Design, Regime, Setting, fit_setting, given, learns_columns
@@ -206,7 +206,7 @@ def under_learned_columns(
     return again, replace(other, n_iter=found.n_iter + other.n_iter), weights
 
 
-def _described(design: Design, fit: Fit, middle: float, unit: float) -> dict[str, Any]:
+def _described(design: Design, fit: Fit, middle: float, unit: float) -> Attributes:
     """Return the attributes of the model of a fit to targets less ``middle``, over ``unit``."""
     return {"intercept_": middle, "expansion_": design.expand(fit.coef[:, None] * unit)}
 

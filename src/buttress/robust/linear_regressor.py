@@ -24,7 +24,7 @@ from buttress._documented import Documented
 from buttress._rows import equal_rows
 from buttress._state import Attribute, Later, State
 from buttress._threads import threads_for
-from buttress._types import Labels, MatrixLike, RandomStateLike, VectorLike
+from buttress._types import Attributes, Labels, MatrixLike, RandomStateLike, VectorLike
 from buttress._weights import repeated_rows
 from buttress.certainty.conformal import GroupPair
 from buttress.certainty.intervals import HeldOutFits, hold_out, interval
@@ -255,7 +255,7 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         return interval(held, check_X(self, X) @ held.coef + held.intercept, coverage, groups)
 
 
-def _described(columns: ColumnUnits, coef: Array, middle: float) -> dict[str, Any]:
+def _described(columns: ColumnUnits, coef: Array, middle: float) -> Attributes:
     """Return the attributes of the line with these coefficients, in units of the columns, of targets less ``middle``.
     """
     slope, constant = columns.original(coef)

@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 from buttress._callbacks import Report, showing
 from buttress._checks import Array
-from buttress._types import DenseOrSparse, Rows
+from buttress._types import Attributes, DenseOrSparse, Rows
 from buttress.certainty.calibration import pairs_of
 from buttress.expansion import KernelExpansion, class_contrasts, pair_contrasts
 from buttress.gram.rows import KernelRows
@@ -33,7 +33,7 @@ class Classes:
         """Whether each of several problems is of a pair of classes."""
         return self.count > 2 and not self.ovr
 
-    def described(self, coef: Array, codes: Rows) -> dict[str, Any]:
+    def described(self, coef: Array, codes: Rows) -> Attributes:
         """Return what a classifier has beside a regressor, for coefficients (n_SV, n_problems) and classes (n_SV,)."""
         pairs = pairs_of(self.count)
         contrasts = pair_contrasts(pairs, self.count) if self.in_pairs else class_contrasts(self.count)
@@ -56,7 +56,7 @@ class Training:
     report: Report
     classes: Classes | None = None  # of a classifier
 
-    def described(self, coef: Array, intercept: Array) -> dict[str, Any]:
+    def described(self, coef: Array, intercept: Array) -> Attributes:
         """Return the attributes of the model with these coefficients (n, k) of the rows solved on, and intercepts."""
         changed, original = self.settled.original(coef, intercept)
         used = changed.any(axis=1)
@@ -78,7 +78,7 @@ class Training:
         one.
         """
 
-        def model_of(step: Step) -> dict[str, Any]:
+        def model_of(step: Step) -> Attributes:
             here = coef.copy()
             here[index, -1] = step.state.b if isinstance(step.state, Point) else step.state
             free = self.described(here, np.zeros(here.shape[1]))["expansion_"](self.X[self.order[index]])

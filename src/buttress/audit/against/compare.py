@@ -18,6 +18,7 @@ from buttress.audit.against.tests import same_categories, same_numbers, unlike
 from buttress.audit.reading.entries import NOTATIONS
 from buttress.audit.reading.table import MISSING, Table, categories_of, read_as_before
 from buttress.certainty.conformal import rejected
+from buttress.files.container import Json
 
 RATE = 0.025  # of false discoveries, among the columns and the model, and among the rows
 MOST_ROWS = 5000  # of each table in the tests of rows and of models; drawn of more
@@ -65,7 +66,7 @@ class Comparison:
         """
         return not self.worse if self.p_score is not None else not (self.apart or self.drifted or self.novel)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return everything as plain values."""
         return asdict(self) | {"trusted": self.trusted, "novel": self.novel[:LISTED], "novel_rows": len(self.novel)}
 

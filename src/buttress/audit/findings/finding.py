@@ -14,6 +14,7 @@ from buttress.audit.against.compare import Comparison
 from buttress.audit.measuring.cells import Cell
 from buttress.audit.measuring.suspicion import LISTED, Verdicts
 from buttress.audit.reading.table import Table
+from buttress.files.container import Json
 
 
 class Severity(StrEnum):
@@ -34,7 +35,7 @@ class Finding:
     code: str
     severity: Severity
     title: str
-    evidence: dict[str, Any] = field(default_factory=dict)
+    evidence: Json = field(default_factory=dict)
     advice: str = ""
 
 

@@ -14,6 +14,7 @@ from buttress._types import Frame, Labels
 from buttress.audit.reading.entries import Notation
 from buttress.audit.reading.table import as_array, categories_of, columns_of, read_as_before
 from buttress.audit.reading.texts import is_missing, texts_of
+from buttress.files.container import Json
 
 if TYPE_CHECKING:
     from buttress.relational import EntityFeatures
@@ -72,7 +73,7 @@ class TableModel:
     given: list[object] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     score: dict[str, float | str] = field(default_factory=dict)
-    trained_on: dict[str, object] = field(default_factory=dict)
+    trained_on: Json = field(default_factory=dict)
     made: "EntityFeatures | None" = None
 
     @property

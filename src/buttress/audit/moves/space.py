@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._types import Labels
+from buttress._types import Labels, NamedColumns
 from buttress.audit.protocols import is_frame
 from buttress.audit.reading.cautions import quartiles_of
 from buttress.audit.reading.table import MISSING, Table, as_array, taken
@@ -49,7 +49,7 @@ class Space:
         """Return rows of the table."""
         return np.column_stack([places.astype(np.float64), self.raw[places]])
 
-    def columns(self, rows: SpaceRows) -> dict[str, object]:
+    def columns(self, rows: SpaceRows) -> NamedColumns:
         """Return rows as columns of the types that came: pandas or polars series, or arrays."""
         places = self.table.places[rows[:, 0].astype(np.intp)]
         axes = {axis.name: axis for axis in self.axes}

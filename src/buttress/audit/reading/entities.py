@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from buttress._types import NamedColumns
 from buttress.audit.reading.table import Table, make_table
 from buttress.relational import EntityFeatures, Join, entity_table, read_join
 from buttress.relational.command import class_texts
@@ -31,7 +32,7 @@ def read_entities(source: str, target: str | None, task: str) -> tuple[Table, st
     return table, settled, rows.made
 
 
-def newer_entities(source: str, made: EntityFeatures) -> dict[str, Any]:
+def newer_entities(source: str, made: EntityFeatures) -> NamedColumns:
     """Return the columns, the label among them if there is one, of another join with the same tables."""
     join = _like(made.join, read_join(source), source)
     rows = entity_table(join, made)

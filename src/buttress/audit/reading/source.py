@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
 from buttress._suggest import listed, near
+from buttress._types import NamedColumns
 
 SHOWN = 20  # columns that a message names
 KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
@@ -27,7 +28,7 @@ NUMBER = r"[-+]?\d*[{}]\d+([eE][-+]?\d+)?"  # with one mark for the decimal poin
 NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"]
 
 
-def load(source: str, target: str | None, file_format: str | None) -> tuple[dict[str, Any], Any, str]:
+def load(source: str, target: str | None, file_format: str | None) -> tuple[NamedColumns, Any, str]:
     """Return (columns, target, target name) of a bundled set or a CSV or Parquet file.
 
     Raises ValueError for what is not there, cannot be read, or lacks the target, naming the nearest name there is.
@@ -43,7 +44,7 @@ def load(source: str, target: str | None, file_format: str | None) -> tuple[dict
     return columns, columns.pop(target), target
 
 
-def _load_bundled(source: str, target: str | None) -> tuple[dict[str, Any], Any, str]:
+def _load_bundled(source: str, target: str | None) -> tuple[NamedColumns, Any, str]:
     if Path(source).is_dir():
         raise ValueError(f"{source!r} is a folder. Name a CSV or Parquet file in it.")
     if Path(source).suffix or Path(source).parent != Path():
@@ -59,7 +60,7 @@ def _load_bundled(source: str, target: str | None) -> tuple[dict[str, Any], Any,
     return {names[j]: X[:, j] for j in range(len(names))}, y, name
 
 
-def read_file(source: str, file_format: str | None) -> dict[str, Any]:
+def read_file(source: str, file_format: str | None) -> NamedColumns:
     """Return the columns of a CSV or Parquet file; ValueError says what is wrong with one that cannot be read."""
     path = Path(source)
     if file_format not in (None, "csv", "parquet"):

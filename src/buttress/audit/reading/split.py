@@ -10,7 +10,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from buttress._suggest import column_called, counted
-from buttress._types import Mask, Rows
+from buttress._types import Mask, NamedColumns, Rows
 from buttress.audit.reading.table import Table, as_array, given_column
 from buttress.audit.reading.texts import factorised, texts_of
 
@@ -93,7 +93,7 @@ def _check_sides(table: Table, classifies: bool, train: Rows, test: Rows) -> Non
 
 def with_rows_to_test(
     columns: Mapping[str, object], target: object, more: Mapping[str, object], target_name: str
-) -> tuple[dict[str, object], object, NDArray[np.bool_]]:
+) -> tuple[NamedColumns, object, NDArray[np.bool_]]:
     """Return the columns and the target with rows to test on below them, and which rows those are."""
     lacking = [name for name in (*columns, target_name) if name not in more]
     if lacking:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from buttress._as_given import refuse_unread
 from buttress._suggest import LARGEST, column_called, counted, near
-from buttress._types import Frame, Labels
+from buttress._types import Frame, Labels, NamedColumns
 from buttress.audit.protocols import is_frame
 from buttress.audit.reading.entries import (
     MISSING_WORDS,
@@ -126,7 +126,7 @@ class Table:
         return ColumnTransformer([("numeric", StandardScaler(), numbers), ("categorical", coder, categories)])
 
 
-def columns_of(X: ArrayLike | Frame) -> dict[str, object]:
+def columns_of(X: ArrayLike | Frame) -> NamedColumns:
     """Return the columns of an array (named by number) or of a pandas or polars frame."""
     refuse_unread("X", X)
     if is_frame(X):

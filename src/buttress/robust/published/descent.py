@@ -21,7 +21,7 @@ from buttress._checks import (
 )
 from buttress._documented import Documented
 from buttress._state import Attribute, State
-from buttress._types import RandomStateLike, Rows, Targets
+from buttress._types import Attributes, RandomStateLike, Rows, Targets
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks, nystroem
 from buttress.features.stored import StoredFeatures, landmark_features
@@ -117,7 +117,7 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
             acceleration=self.acceleration, step=self.step, radius=np.inf if self.radius is None else self.radius,
         )
 
-        def at(state: Array) -> dict[str, Any]:
+        def at(state: Array) -> Attributes:
             found = expand(state if state.ndim == 2 else state[:, None])
             return {"expansion_": found, "coef_" if isinstance(found.kernel, Linear) else "dual_coef_": state}
 
