@@ -18,7 +18,10 @@ from buttress import (
     CRR,
     STIR,
     AdversarialLinearSVC,
+    BatchedRidgeClassifier,
     FreeRangeSVC,
+    KernelClassifier,
+    KernelRegressor,
     RobustKernelClassifier,
     RobustKernelRegressor,
     RobustLinearRegressor,
@@ -71,9 +74,18 @@ def test_the_weighted_median_is_that_of_copies():
     assert weighted_median(values[:4], np.ones(4)) == pytest.approx(np.median(values[:4]))
 
 
-def test_a_class_without_weight_is_refused():
-    with pytest.raises(ValueError, match="zero for every row of class 1"):
-        FreeRangeSVC().fit(X, LABELS, sample_weight=(LABELS == 0).astype(float))
+@pytest.mark.parametrize("model", [FreeRangeSVC(), KernelClassifier(), BatchedRidgeClassifier()], ids=str)
+def test_a_class_without_weight_is_refused(model):
+    with pytest.raises(ValueError, match="zero for every row of class 2"):
+        model.fit(X, np.where(WEIGHT == 0, 2, LABELS), sample_weight=WEIGHT)
+
+
+def test_batches_may_name_classes_that_have_no_weight_yet():
+    model = BatchedRidgeClassifier().partial_fit(X, LABELS, classes=[0, 1], sample_weight=LABELS)
+    assert model.partial_fit(X, LABELS).score(X, LABELS) > 0.8
+
+
+def test_a_negative_weight_is_refused():
     with pytest.raises(ValueError, match="must not be negative"):
         STIR().fit(X, TARGETS, sample_weight=np.full(60, -1.0))
 

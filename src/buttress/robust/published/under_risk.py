@@ -14,7 +14,7 @@ from buttress._predicting import ExpansionPredictions, ExpansionValues
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, Rows, VectorLike
-from buttress._weights import check_weights, weighted_median
+from buttress._weights import check_weights, class_totals, weighted_median
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.conformal import GroupPair, check_coverage
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
@@ -242,13 +242,14 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> "KernelClassifier":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), or fewer
-        than two classes.
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer
+        than two classes, or a class without weight.
         """
         risk = self._checked_risk()
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, "KernelClassifier")
         weight = check_weights(sample_weight, X)
+        class_totals(self.classes_, codes, weight)
         n_classes = len(self.classes_)
         risk = PerClass(risk, codes) if self.balanced else risk
         self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
