@@ -138,6 +138,27 @@ def test_whole_weights_give_the_fit_to_copies(model):
     assert 0 < weighted.inlier_mask_[weight > 0].mean() < 1
 
 
+def test_intervals_do_not_know_rows_of_no_weight():
+    used = WEIGHT > 0
+    there = np.repeat(["a", "b"], 30)
+    asked = {"coverage": 0.8, "groups": (there, there)}
+    weighted = KernelRegressor().fit(X, TARGETS, sample_weight=used)
+    without = KernelRegressor().fit(X[used], TARGETS[used])
+    np.testing.assert_allclose(weighted.predict_interval(X), without.predict_interval(X), rtol=1e-9)
+    np.testing.assert_allclose(weighted.predict_interval(X, **asked),
+                               without.predict_interval(X, 0.8, groups=(there[used], there)), rtol=1e-9)
+
+
+def test_trimmed_likelihoods_do_not_depend_on_the_order_of_rows():
+    points, y, weight = spoiled(TrimmedLikelihoodClassifier())
+    model = TrimmedLikelihoodClassifier().fit(points, y)
+    np.testing.assert_allclose(TrimmedLikelihoodClassifier().fit(points[::-1], y[::-1]).coef_, model.coef_, rtol=1e-9)
+    used = weight > 0
+    without = TrimmedLikelihoodClassifier().fit(points[used], y[used])
+    weighted = TrimmedLikelihoodClassifier().fit(points, y, sample_weight=used)
+    np.testing.assert_allclose(weighted.coef_, without.coef_, rtol=1e-9)
+
+
 @counting
 @named
 @pytest.mark.parametrize("seed", [1, 2])

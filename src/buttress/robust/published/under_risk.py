@@ -1,7 +1,7 @@
 """Kernel regression and classification under a risk: functional gradient descent that can trim corrupt rows."""
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -186,12 +186,16 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         if not self.alpha > 0:
             raise ValueError(f"Intervals of a KernelRegressor need alpha > 0. Got alpha={self.alpha:g}. Raise "
                              "it, or use RobustKernelRegressor or RobustLinearRegressor.")
-        ridge = GramRidge(self._gram("predict_interval"), equal_rows(self.expansion_.centers))
-        y = self._targets - self.intercept_
-        fit = ridge.solve(y, self.weights_ * self._checked_risk().kept * self._row_weights.sum(), self.alpha)
-        weight = self._row_weights * (np.count_nonzero(self._row_weights) / self._row_weights.sum())
+        used = np.flatnonzero(self._row_weights)
+        ridge = GramRidge(self._gram("predict_interval")[np.ix_(used, used)], equal_rows(self.expansion_.centers[used]))
+        y = self._targets[used] - self.intercept_
+        fit = ridge.solve(y, (self.weights_ * self._checked_risk().kept * self._row_weights.sum())[used], self.alpha)
+        weight = self._row_weights[used] * (len(used) / self._row_weights.sum())
         held = hold_out(ridge, y, fit, self.alpha, groups=ridge.groups, weight=weight, by_folds=True)
-        return held.times(1.0, self.intercept_, held.coef, held.intercept)
+        coef = np.zeros((len(self._targets), held.coef.shape[1]))
+        coef[used] = held.coef
+        numbered = replace(held, row=used[held.row], given=len(coef))
+        return numbered.times(1.0, self.intercept_, coef, held.intercept)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
