@@ -133,6 +133,15 @@ def test_weights_of_classes_are_kept():
         np.testing.assert_allclose(ours, theirs)
 
 
+def test_weights_of_classes_are_weights_of_rows():
+    X, y = iris()
+    rows = np.array([1.0, 3.0, 0.5])[y]
+    for model in (SVC(gamma=0.5), LinearSVC(), LinearSVC(loss="squared_hinge"), LinearSVC(multi_class="crammer_singer")):
+        model.set_params(tol=1e-7)
+        by_class = clone(model).set_params(class_weight={1: 3.0, 2: 0.5}).fit(X, y).decision_function(X)
+        np.testing.assert_allclose(by_class, model.fit(X, y, sample_weight=rows).decision_function(X), atol=1e-3)
+
+
 def test_columns_have_weights_under_a_linear_kernel_only():
     X, y = iris()
     for model in (SVC(kernel="linear", decision_function_shape="ovo"), SVR(kernel="linear")):
