@@ -264,6 +264,7 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         else:
             self._descend(X, codes, Multinomial(), risk, weight, groups, n_classes, report)
         kept = risk.kept
+        self.__dict__.pop("_certainty", None)  # or each fit keeps the rows of all before
         found = copy(self)  # parameters may have changed by the time that it is asked
         self._certainty = Certainty.later(lambda rows: found._left_out(rows, codes, weight, kept), X)
         return self
