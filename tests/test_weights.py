@@ -80,6 +80,12 @@ def test_a_class_without_weight_is_refused(model):
         model.fit(X, np.where(WEIGHT == 0, 2, LABELS), sample_weight=WEIGHT)
 
 
+@pytest.mark.parametrize("model", [FreeRangeSVC(), AdversarialLinearSVC()], ids=str)
+def test_weights_beyond_the_solver_are_refused_as_such_a_C_is(model):
+    with pytest.raises(ValueError, match="C=1e-200, weights counted, is beyond the solver's reach"):
+        model.fit(X, LABELS, sample_weight=np.full(60, 1e-200))
+
+
 def test_batches_may_name_classes_that_have_no_weight_yet():
     model = BatchedRidgeClassifier().partial_fit(X, LABELS, classes=[0, 1], sample_weight=LABELS)
     assert model.partial_fit(X, LABELS).score(X, LABELS) > 0.8
