@@ -1,7 +1,9 @@
 """Scores of rows left out, probabilities and prediction sets, against refits, closed forms and scikit-learn."""
 
+import gc
 import pickle
 import warnings
+import weakref
 from copy import deepcopy
 
 import numpy as np
@@ -96,6 +98,15 @@ def test_left_out_scores_are_those_of_refits(model, method):
     if model.get_params()["indefinite"] == "warn":  # a clipped matrix is another without the row
         assert np.all(error[~support] < 1e-6)
     assert np.median(error[support]) < 0.2 * change.max()
+
+
+@pytest.mark.parametrize("model", [KernelClassifier(), SVC(), LinearSVC()], ids=str)
+def test_a_fit_does_not_keep_the_rows_of_fits_before(model):
+    X, y = make_moons(40, random_state=0)
+    before = weakref.ref(model.fit(X, y)._certainty)
+    model.fit(X, y)
+    gc.collect()
+    assert before() is None
 
 
 def test_probabilities_over_a_join():

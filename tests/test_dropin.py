@@ -121,6 +121,7 @@ def test_attributes_are_scikit_learns(kind, make):
         assert np.shape(getattr(ours, name)) == np.shape(getattr(theirs, name))
     assert ours.n_support_.sum() == len(ours.support_) == ours.dual_coef_.shape[1]
     assert ours.shape_fit_ == (100, 4)
+    assert ours.fit_status_ == theirs.fit_status_ == 0
     assert type(ours.n_iter_) is type(theirs.n_iter_)
     assert np.shape(ours.n_iter_) == np.shape(theirs.n_iter_)
 
@@ -131,6 +132,15 @@ def test_weights_of_classes_are_kept():
     for value in (None, "balanced", given):
         ours, theirs = (kind(class_weight=value).fit(X[:120], y[:120]).class_weight_ for kind in (SVC, sklearn.svm.SVC))
         np.testing.assert_allclose(ours, theirs)
+
+
+def test_weights_of_classes_are_weights_of_rows():
+    X, y = iris()
+    rows = np.array([1.0, 3.0, 0.5])[y]
+    for model in (SVC(gamma=0.5), LinearSVC(), LinearSVC(loss="squared_hinge")):
+        model.set_params(tol=1e-7)
+        by_class = clone(model).set_params(class_weight={1: 3.0, 2: 0.5}).fit(X, y).decision_function(X)
+        np.testing.assert_allclose(by_class, model.fit(X, y, sample_weight=rows).decision_function(X), atol=1e-3)
 
 
 def test_columns_have_weights_under_a_linear_kernel_only():

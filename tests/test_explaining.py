@@ -21,6 +21,7 @@ from buttress import (
     RobustKernelClassifier,
     RobustKernelRegressor,
     RobustLinearRegressor,
+    StochasticAdvSVM,
     explain,
     outlier_report,
 )
@@ -106,8 +107,11 @@ def test_detectors_are_explained_by_their_decision_or_not_at_all():
 
 def test_a_model_that_is_no_sum_over_rows_is_refused():
     X, _ = iris()
-    with pytest.raises(ValueError, match="its coef_ says"):
+    with pytest.raises(ValueError, match="coef_, where there is one, says"):
         explain(RobustLinearRegressor().fit(X[:, :3], X[:, 3]), X[0, :3])
+    points, sides = moons(40)
+    with pytest.raises(ValueError, match="StochasticAdvSVM is no sum over training rows"):
+        explain(StochasticAdvSVM(n_features=64, random_state=0).fit(points, sides), points[0])
 
 
 def test_several_rows_and_missing_labels_are_refused():

@@ -178,6 +178,21 @@ def test_a_mixture_of_kernels():
     assert set(np.unique(found["label"])) == {-1, 1}
 
 
+def test_rows_far_out_are_outside_of_a_mixture():
+    model = MultiKernelSVDD([RBF(1.0), Laplacian(1.0)]).fit(MOONS)
+    X = single(np.outer(10.0 ** np.arange(0, 20), [1.0, 1.0]))
+    found = run(to_onnx(model), X)
+    assert_same_scores(found["scores"], model.decision_function(X))
+    assert (found["label"][:, 0] == model.predict(X)).all()
+
+
+@pytest.mark.parametrize("model", [SVDD(), OneClassSVM(), MultiKernelSVDD([Linear(), RBF(1.0)])], ids=name_of)
+def test_a_row_of_unknown_score_is_not_called_normal(model):
+    found = run(to_onnx(model.fit(MOONS)), np.array([[np.nan, 0.0]]))
+    assert found["label"] == -1
+    assert np.isnan(found["scores"])
+
+
 def test_a_pipeline_of_transformers():
     model = make_pipeline(StandardScaler(), PCA(3), SVC()).fit(FLOWERS, SPECIES)
     found = run(to_onnx(model, probabilities=True), FLOWERS)

@@ -114,6 +114,9 @@ def test_no_poison_changes_nothing_and_bad_input_is_refused():
     for bad, message in (({"targets": -1}, "targets"), ({"targets": 1, "bounds": (0.0, np.inf)}, "bounds")):
         with pytest.raises(ValueError, match=message):
             poison_targets(SVR(), X, y, X, y, **bad)
+    for attack, model, other in ((poison_labels, SVR(), "poison_targets"), (poison_targets, SVC(), "poison_labels")):
+        with pytest.raises(ValueError, match=f"Use {other}"):
+            attack(model, X, y, X, y, **{attack.__name__.removeprefix("poison_").replace("labels", "flips"): 1})
     for wrong, name in ((np.nan, "y"), (np.inf, "y"), (1e300, "y")):
         with pytest.raises(ValueError, match=f"'?{name}'? "):
             poison_targets(SVR(), X, np.where(y == 1, wrong, y), X, y, targets=1)

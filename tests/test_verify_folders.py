@@ -113,6 +113,11 @@ def test_rows_of_a_folder_are_those_of_the_data_to_a_billionth(folder, off, agre
             rows_agree(folder, {"units": units}, data, "label")
 
 
+def test_data_are_not_compared_with_a_folder_that_holds_no_rows(tmp_path):
+    with pytest.raises(ValueError, match=r"no rows\.csv to compare the data with.* Leave them out"):
+        rows_agree(tmp_path, {"units": []}, {"a": ["1"]}, "a")
+
+
 def test_columns_of_one_name_are_refused(tmp_path):
     (tmp_path / "data.csv").write_text("u,u\n1,2\n")
     with pytest.raises(ValueError, match="two columns of one name"):

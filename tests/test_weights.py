@@ -18,7 +18,10 @@ from buttress import (
     CRR,
     STIR,
     AdversarialLinearSVC,
+    BatchedRidgeClassifier,
     FreeRangeSVC,
+    KernelClassifier,
+    KernelRegressor,
     RobustKernelClassifier,
     RobustKernelRegressor,
     RobustLinearRegressor,
@@ -71,9 +74,24 @@ def test_the_weighted_median_is_that_of_copies():
     assert weighted_median(values[:4], np.ones(4)) == pytest.approx(np.median(values[:4]))
 
 
-def test_a_class_without_weight_is_refused():
-    with pytest.raises(ValueError, match="zero for every row of class 1"):
-        FreeRangeSVC().fit(X, LABELS, sample_weight=(LABELS == 0).astype(float))
+@pytest.mark.parametrize("model", [FreeRangeSVC(), KernelClassifier(), BatchedRidgeClassifier()], ids=str)
+def test_a_class_without_weight_is_refused(model):
+    with pytest.raises(ValueError, match="zero for every row of class 2"):
+        model.fit(X, np.where(WEIGHT == 0, 2, LABELS), sample_weight=WEIGHT)
+
+
+@pytest.mark.parametrize("model", [FreeRangeSVC(), AdversarialLinearSVC()], ids=str)
+def test_weights_beyond_the_solver_are_refused_as_such_a_C_is(model):
+    with pytest.raises(ValueError, match="C=1e-200, weights counted, is beyond the solver's reach"):
+        model.fit(X, LABELS, sample_weight=np.full(60, 1e-200))
+
+
+def test_batches_may_name_classes_that_have_no_weight_yet():
+    model = BatchedRidgeClassifier().partial_fit(X, LABELS, classes=[0, 1], sample_weight=LABELS)
+    assert model.partial_fit(X, LABELS).score(X, LABELS) > 0.8
+
+
+def test_a_negative_weight_is_refused():
     with pytest.raises(ValueError, match="must not be negative"):
         STIR().fit(X, TARGETS, sample_weight=np.full(60, -1.0))
 
@@ -124,6 +142,27 @@ def test_whole_weights_give_the_fit_to_copies(model):
                 assert any(same) or not weight[row], (name, row)
     assert not weighted.inlier_mask_[weight == 0].any()
     assert 0 < weighted.inlier_mask_[weight > 0].mean() < 1
+
+
+def test_intervals_do_not_know_rows_of_no_weight():
+    used = WEIGHT > 0
+    there = np.repeat(["a", "b"], 30)
+    asked = {"coverage": 0.8, "groups": (there, there)}
+    weighted = KernelRegressor().fit(X, TARGETS, sample_weight=used)
+    without = KernelRegressor().fit(X[used], TARGETS[used])
+    np.testing.assert_allclose(weighted.predict_interval(X), without.predict_interval(X), rtol=1e-9)
+    np.testing.assert_allclose(weighted.predict_interval(X, **asked),
+                               without.predict_interval(X, 0.8, groups=(there[used], there)), rtol=1e-9)
+
+
+def test_trimmed_likelihoods_do_not_depend_on_the_order_of_rows():
+    points, y, weight = spoiled(TrimmedLikelihoodClassifier())
+    model = TrimmedLikelihoodClassifier().fit(points, y)
+    np.testing.assert_allclose(TrimmedLikelihoodClassifier().fit(points[::-1], y[::-1]).coef_, model.coef_, rtol=1e-9)
+    used = weight > 0
+    without = TrimmedLikelihoodClassifier().fit(points[used], y[used])
+    weighted = TrimmedLikelihoodClassifier().fit(points, y, sample_weight=used)
+    np.testing.assert_allclose(weighted.coef_, without.coef_, rtol=1e-9)
 
 
 @counting

@@ -20,7 +20,7 @@ from buttress._documented import Documented
 from buttress._predicting import PlanePredictions
 from buttress._state import Attribute, State
 from buttress._types import Labels, MatrixLike
-from buttress._weights import check_weights
+from buttress._weights import check_weights, class_totals
 from buttress.expansion import one_against_rest
 from buttress.solvers.ridge.leave_one_out import factorised
 
@@ -40,7 +40,7 @@ class RidgeSums(Documented, BaseEstimator, ABC):
     alpha: float = 1.0
 
     @abstractmethod
-    def _targets(self, y: Labels, classes: ArrayLike | None, first: bool) -> Array:
+    def _targets(self, y: Labels, classes: ArrayLike | None, weight: Array, first: bool) -> Array:
         """Return checked targets y (n,) as numbers (n, n_scores); the ``first`` batch sets the classes."""
 
     @all_or_nothing
@@ -48,7 +48,7 @@ class RidgeSums(Documented, BaseEstimator, ABC):
         """Fit to X of shape (n, d) and y of shape (n,) as one batch; returns self.
 
         Raises ValueError for alpha <= 0, NaN, inf and entries beyond 1e100 (naming the column), negative weights, fewer
-        than two rows, of labels also for fewer than two classes.
+        than two rows, of labels also for fewer than two classes, or a class without weight.
         """
         return self._learn(X, y, None, sample_weight, True, 2)
 
@@ -87,9 +87,8 @@ class RidgeSums(Documented, BaseEstimator, ABC):
         check_number("alpha", self.alpha, 0)
         numeric = isinstance(self, RegressorMixin)
         rows, labels = check_X_y(self, X, y, numeric_target=numeric, min_rows=min_rows, reset=first)
-        targets = self._targets(labels, classes, first)
         weight = check_weights(sample_weight, rows)[:, None]
-        given = np.hstack([rows, targets])
+        given = np.hstack([rows, self._targets(labels, classes, weight[:, 0], first)])
         if first:
             self._shift = np.sum(weight * given, axis=0) / weight.sum()
         root = np.sqrt(weight)
@@ -154,7 +153,7 @@ class BatchedRidge(RegressorMixin, RidgeSums):
         check_is_fitted(self)
         return check_X(self, X) @ self.coef_ + self.intercept_
 
-    def _targets(self, y: Labels, classes: ArrayLike | None, first: bool) -> Array:
+    def _targets(self, y: Labels, classes: ArrayLike | None, weight: Array, first: bool) -> Array:
         if classes is not None:
             raise ValueError(f"BatchedRidge predicts numbers and has no classes. Got classes={classes!r}. Use "
                              "BatchedRidgeClassifier.")
@@ -196,10 +195,12 @@ class BatchedRidgeClassifier(PlanePredictions, ClassifierMixin, RidgeSums):
 
     _state = State(Attribute("classes_", "label", "n_classes"))
 
-    def _targets(self, y: Labels, classes: ArrayLike | None, first: bool) -> Array:
+    def _targets(self, y: Labels, classes: ArrayLike | None, weight: Array, first: bool) -> Array:
         who = type(self).__name__
         if first:
-            self.classes_, _ = check_classes(y if classes is None else np.asarray(classes), who)
+            self.classes_, codes = check_classes(y if classes is None else np.asarray(classes), who)
+            if classes is None:
+                class_totals(self.classes_, codes, weight)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes must be those of the first call, {self.classes_}. Got {classes!r}.")
         return one_against_rest(check_known(y, self.classes_), len(self.classes_))

@@ -15,7 +15,7 @@ from buttress._predicting import rows_to_score
 from buttress._types import Labels, MatrixLike, Rows, VectorLike
 from buttress.certificates.training.flips import training_flips
 from buttress.displays.axes import COLOURS, Display, given_or_new
-from buttress.expansion import HasExpansion, margins, winners
+from buttress.expansion import HasExpansion, KernelExpansion, margins, winners
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,8 +140,9 @@ def explain(
     needed, hangs_on = (None, None) if training is None else _fewest(model, training, given, labels)
     if isinstance(model, Pipeline):
         given, model = model[:-1].transform(given), model[-1]
-    if not hasattr(model, "expansion_"):
-        raise ValueError(f"{type(model).__name__} is no sum over training rows: its coef_ says what each column adds.")
+    if not isinstance(getattr(model, "expansion_", None), KernelExpansion):
+        raise ValueError(f"{type(model).__name__} is no sum over training rows. Explain a kernel machine, as its "
+                         "estimator_ may be one; coef_, where there is one, says what each column adds.")
     if hasattr(model, "center_norm2_"):
         raise ValueError(f"{type(model).__name__} scores by a distance, no sum over rows. Explain a OneClassSVM.")
     rows = rows_to_score(model, given)

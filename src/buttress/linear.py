@@ -214,7 +214,7 @@ class LinearSVC(Liblinear, LinearMachine):
     fit_intercept : bool, default=True
         Whether b is free, or 0.
     class_weight : dict, "balanced" or None
-        As in scikit-learn.
+        Factors of the rows of each class, in the planes of all classes (in scikit-learn in that of their own alone).
     tol : float, default=1e-4
         Stop at this relative duality gap.
     max_iter : int or None, default=1000

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 import buttress
 from buttress.audit.reading.corrections import apply_corrections, read_corrections
-from buttress.review.course import Review
+from buttress.review.course import Filter, Review
 from buttress.review.server import application
 from buttress.review.store import Action
 
@@ -140,7 +140,7 @@ def test_the_most_suspicious_row_comes_first_with_what_speaks_against_it(served)
 
 @pytest.mark.parametrize(("action", "value"), [("keep", ""), ("correct", "yes"), ("drop", ""), ("unsure", "")])
 def test_decisions_are_recorded_and_the_next_row_comes(served, action, value):
-    place = served.place()
+    place = next(place for place in served.review.chosen(Filter()) if served.review.table.target[place] != "yes")
     answer = served.decide(place, action, value, "looked it up")
     assert answer.status_code == 303
     assert answer.headers["location"] == f"{ROOT}/"
@@ -227,6 +227,8 @@ def test_a_class_is_offered_and_taken_with_the_spaces_around_it(tmp_path):
     ("classification", {"action": "correct", "value": ""}, "no class"),
     ("regression", {"action": "correct", "value": "many"}, "must be a number"),
     ("regression", {"action": "correct", "value": "inf"}, "must be a number"),
+    ("regression", {"action": "correct", "value": "1_0"}, "must be a number"),
+    ("regression", {"action": "correct", "value": "\uff11"}, "must be a number"),
     ("classification", {"action": "undo"}, "A decision is"),
     ("classification", {"action": "burn"}, "A decision is"),
     ("classification", {"place": "999999", "action": "keep"}, "No row was chosen"),
@@ -237,6 +239,15 @@ def test_what_cannot_be_decided_is_refused_with_a_reason(tmp_path, task, form, w
     assert answer.status_code == 409
     assert why in html.unescape(answer.text)
     assert served.review.store.history == []
+    served.review.close()
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_target_corrected_to_what_is_given_is_kept(tmp_path, task):
+    served = Served(tmp_path / "data.review", task)
+    given = served.review.table.target[3]
+    served.decide(3, "correct", given if task == "classification" else f" {given:.5f}")
+    assert [(one.action, one.value) for one in served.review.store.history] == [(Action.keep, "")]
     served.review.close()
 
 

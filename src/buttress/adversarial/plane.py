@@ -189,9 +189,10 @@ class AttackedPlane(
         varying = varying if varying.size else np.arange(1)
         centre = np.average(X[:, varying], axis=0, weights=counts)
         unit = float(np.sqrt(np.average(np.sum((X[:, varying] - centre) ** 2, axis=1), weights=counts))) or 1.0
-        if not 1 / LARGEST < self.C * unit**2 < LARGEST:
-            raise ValueError(f"The rows of X are {unit:.3g} from their middle, which with C={self.C:g} is beyond the "
-                             "solver's reach. Scale the columns (StandardScaler).")
+        C = self.C * float(counts.max())
+        if not 1 / LARGEST < C * unit**2 < LARGEST:
+            raise ValueError(f"The rows of X are {unit:.3g} from their middle, which with C={C:g}, weights counted, is "
+                             "beyond the solver's reach. Scale the columns (StandardScaler), or the weights.")
         units = Units(X.shape[1], varying, centre, unit)
         steps = self._steps(units.scaled(X), y, self.C * unit**2 * counts, moves, units)
         if not inner:

@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_array, check_random_state
 
@@ -197,6 +197,8 @@ class _Learner:
     def of(
         cls, model: Trainable, X: MatrixLike, y: VectorLike, X_test: MatrixLike, y_test: VectorLike
     ) -> "_Learner":
+        if is_regressor(model):
+            raise ValueError(f"Labels are of classifiers. Got {type(model).__name__}. Use poison_targets.")
         classes, codes = check_classes(y, "A poisoning attack")
         truth = np.asarray(y_test)
         X, Z = _rows(X, codes, X_test, truth)
@@ -208,6 +210,8 @@ class _Learner:
     def of_targets(
         cls, model: Trainable, X: MatrixLike, y: VectorLike, X_test: MatrixLike, y_test: VectorLike
     ) -> "_Learner":
+        if is_classifier(model):
+            raise ValueError(f"Targets are of regressors. Got {type(model).__name__}. Use poison_labels.")
         targets, truth = (_targets(name, part) for name, part in (("y", y), ("y_test", y_test)))
         X, Z = _rows(X, targets, X_test, truth)
         if np.ptp(truth) == 0:

@@ -207,8 +207,8 @@ def add_ball(add: Nodes, model: Any, X: str, label: str, score: str) -> None:
         decision = add_scores(add, model.expansion_, X)
     else:
         decision = add("Sub", add_distances(add, model, X), float(model.offset_))
-    outside = add.cast(add("Less", decision, 0.0), np.int64)
-    add("Sub", np.array([[1]]), add("Mul", outside, np.array([[2]])), output=label)
+    inside = add.cast(add("GreaterOrEqual", decision, 0.0), np.int64)  # not of NaN
+    add("Sub", add("Mul", inside, np.array([[2]])), np.array([[1]]), output=label)
     add.single(decision, score)
 
 

@@ -187,9 +187,9 @@ def add_logs(add: Nodes, scores: KernelExpansion, X: str) -> str:
     terms = [add("Add", _logarithm(add, part, r2), weights + np.log(weight))
              for part, weight in exponentials(scores.kernel)]
     joined = terms[0] if len(terms) == 1 else add("Concat", *terms, axis=1)
-    first = np.array([0])  # x less its log-softmax is the same in every column
-    return add("Sub", add("Gather", joined, first, axis=1),
-               add("Gather", add("LogSoftmax", joined, axis=1), first, axis=1))
+    largest = add("ArgMax", joined, axis=1, keepdims=1)  # x less its log-softmax: the same in every column, but rounded
+    return add("Sub", add("GatherElements", joined, largest, axis=1),
+               add("GatherElements", add("LogSoftmax", joined, axis=1), largest, axis=1))
 
 
 def exponentials(kernel: Kernel) -> list[tuple[Kernel, float]]:

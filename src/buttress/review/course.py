@@ -146,12 +146,14 @@ class Review:
     def decide(self, places: Iterable[int], action: Action, value: str | None, why: str, seen: int) -> None:
         """Record a decision on rows, to correct each to ``value`` or, if None, to what is expected of it.
 
-        RefusedError says why it cannot be.
+        To correct a target to what is given is to keep it. RefusedError says why it cannot be.
         """
         said = []
         for place in places:
             to = (self._expected(place) if value is None else self._checked(value)) if action is Action.correct else ""
-            said.append(Said(self.keys[place], self.names[place], action, to, why.strip()))
+            given = action is Action.correct and self._target(to) == self.table.target[place]
+            done, to = (Action.keep, "") if given else (action, to)
+            said.append(Said(self.keys[place], self.names[place], done, to, why.strip()))
         if not said:
             raise RefusedError("No row was chosen. Tick some rows first.")
         self.store.record(said, seen)
@@ -172,7 +174,7 @@ class Review:
         if not self.classifies:
             value = value.strip()
             try:
-                number = float(value)
+                number = float(value) if value.isascii() and "_" not in value else np.nan  # as files write numbers
             except ValueError:
                 number = np.nan
             if not np.isfinite(number) or (number <= 0 and self._logarithms):
@@ -246,7 +248,10 @@ class Review:
         """Return the target of a row after a decision that keeps the row."""
         if one.action is Action.keep:
             return self.table.target[place]
-        return self._labels[self.classes.index(one.value)] if self.classifies else float(one.value)
+        return self._target(one.value)
+
+    def _target(self, value: str) -> object:
+        return self._labels[self.classes.index(value)] if self.classifies else float(value)
 
     def _take_up(self, ranked: Judgement, places: NDArray[np.intp]) -> None:
         now = Judgement(self.ranked.probability.copy(), self.ranked.score.copy(), self.ranked.expected.copy())

@@ -197,6 +197,12 @@ class KernelMachine(Shrinking, BaseEstimator):
         return (self._start_size, self.n_features_in_) if hasattr(self, "n_features_in_") else (self._start_size,)
 
     @property
+    def fit_status_(self) -> int:
+        """0 where the fit converged, else 1."""
+        check_is_fitted(self)
+        return int(not self.converged_)
+
+    @property
     def loo_decision_(self) -> Array:
         """Scores of the training rows, each under the fit without it: (n,), or (n, n_problems) of several problems.
 

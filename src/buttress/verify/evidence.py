@@ -120,6 +120,8 @@ def rows_agree(folder: Path, held: Model, data: Columns, target: str) -> list[Cl
 
     A column of numbers is (value - mean) / scale of the data's, a category a 0/1 column a level, or its code.
     """
+    if not (folder / ROWS).is_file():
+        raise ValueError(f"The folder has no {ROWS} to compare the data with. Leave them out.")
     rows, names = read_columns(folder / ROWS), [unit["name"] for unit in held["units"]]
     if target not in data or target in names or len(set(names)) < len(names) or not set(names) <= data.keys():
         raise ValueError(f"The folder's units are of other columns than the data's, or {target!r} is none of these.")

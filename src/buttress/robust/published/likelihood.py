@@ -29,7 +29,6 @@ from buttress._checks import (
     check_option,
     check_X_y,
 )
-from buttress._rows import equal_rows
 from buttress._state import Attribute, State
 from buttress._types import Labels, MatrixLike, Rows, VectorLike
 from buttress._weights import check_weights, class_totals, repeated_rows
@@ -153,7 +152,7 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
         A row of weight w, a whole number, is w equal rows. Not all of them may be kept: ``inlier_mask_`` is that of one
-        of them. Where rows are equal, or have weights, ties are broken by their values and not by their places.
+        of them. Ties are broken by the values of rows, not by their places.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), weights
         that are not whole and positive or 0, or negative targets of the Poisson family.
@@ -240,14 +239,12 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
         return self.classes_[positive.astype(int)]
 
 
-def in_own_order(rows: slice | Rows, X: Array, y: Array) -> slice | Rows:
-    """Return the numbered rows as they are; where some are equal in X and y, in an order that depends on their values.
+def in_own_order(rows: slice | Rows, X: Array, y: Array) -> Rows:
+    """Return the numbered rows in an order that depends on their values alone: a fixed permutation of the sorted ones.
 
-    It is a fixed permutation of the sorted ones. The first set of rows has ties, and weights must go as copies do.
+    The first set of rows has ties (all labels of a class are), which are broken by place.
     """
     pairs = np.column_stack([X, y])[rows]
-    if isinstance(rows, slice) and equal_rows(pairs) is None:
-        return rows
     return np.arange(len(X))[rows][np.lexsort(pairs.T)][np.random.default_rng(0).permutation(len(pairs))]
 
 

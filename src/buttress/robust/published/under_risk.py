@@ -1,7 +1,7 @@
 """Kernel regression and classification under a risk: functional gradient descent that can trim corrupt rows."""
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -14,7 +14,7 @@ from buttress._predicting import ExpansionPredictions, ExpansionValues
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, Rows, VectorLike
-from buttress._weights import check_weights, weighted_median
+from buttress._weights import check_weights, class_totals, weighted_median
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.conformal import GroupPair, check_coverage
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
@@ -186,12 +186,16 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         if not self.alpha > 0:
             raise ValueError(f"Intervals of a KernelRegressor need alpha > 0. Got alpha={self.alpha:g}. Raise "
                              "it, or use RobustKernelRegressor or RobustLinearRegressor.")
-        ridge = GramRidge(self._gram("predict_interval"), equal_rows(self.expansion_.centers))
-        y = self._targets - self.intercept_
-        fit = ridge.solve(y, self.weights_ * self._checked_risk().kept * self._row_weights.sum(), self.alpha)
-        weight = self._row_weights * (np.count_nonzero(self._row_weights) / self._row_weights.sum())
+        used = np.flatnonzero(self._row_weights)
+        ridge = GramRidge(self._gram("predict_interval")[np.ix_(used, used)], equal_rows(self.expansion_.centers[used]))
+        y = self._targets[used] - self.intercept_
+        fit = ridge.solve(y, (self.weights_ * self._checked_risk().kept * self._row_weights.sum())[used], self.alpha)
+        weight = self._row_weights[used] * (len(used) / self._row_weights.sum())
         held = hold_out(ridge, y, fit, self.alpha, groups=ridge.groups, weight=weight, by_folds=True)
-        return held.times(1.0, self.intercept_, held.coef, held.intercept)
+        coef = np.zeros((len(self._targets), held.coef.shape[1]))
+        coef[used] = held.coef
+        numbered = replace(held, row=used[held.row], given=len(coef))
+        return numbered.times(1.0, self.intercept_, coef, held.intercept)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -242,13 +246,14 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> "KernelClassifier":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), or fewer
-        than two classes.
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer
+        than two classes, or a class without weight.
         """
         risk = self._checked_risk()
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, "KernelClassifier")
         weight = check_weights(sample_weight, X)
+        class_totals(self.classes_, codes, weight)
         n_classes = len(self.classes_)
         risk = PerClass(risk, codes) if self.balanced else risk
         self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
@@ -259,6 +264,7 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         else:
             self._descend(X, codes, Multinomial(), risk, weight, groups, n_classes, report)
         kept = risk.kept
+        self.__dict__.pop("_certainty", None)  # or each fit keeps the rows of all before
         found = copy(self)  # parameters may have changed by the time that it is asked
         self._certainty = Certainty.later(lambda rows: found._left_out(rows, codes, weight, kept), X)
         return self
