@@ -331,7 +331,9 @@ class KernelRows:
         new = np.isinf(mass)
         up, down = (self._single_sums(np.maximum(part, 0), wanted[new], b) for part in (b, -b))
         f[new], mass[new] = up - down, up + down
-        errors = bounds.of_single_sums(size, self.index, 2 * len(b), mass, self.index[wanted])
+        cheap = self.wide and np.count_nonzero(b) <= self.capacity  # entries cost more than one more sum of stored rows
+        sums = (lambda part: self.times(part)[wanted]) if cheap else None
+        errors = bounds.of_single_sums(size, self.index, 2 * len(b), mass, self.index[wanted], sums)
         return Product(f, errors, np.zeros(len(wanted)), proven=True)
 
     def _single_sums(self, part: Array, wanted: Index, whole: Array) -> Array:
