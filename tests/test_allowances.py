@@ -179,6 +179,10 @@ def test_bounds_of_gaussian_entries():
     np.testing.assert_allclose(single.own, expected, rtol=1e-10)
     np.testing.assert_allclose(single.share, 4 * SINGLE, rtol=1e-12)
     assert (single.root == 1).all()
+    rounded = rounding.single_errors(RBF(gamma), SQUARES, d, rounded=True)
+    expected = 1.06 * 1.01 * (2 * d + 80) * U * gamma * (1 + 2 * d * SINGLE) * SQUARES
+    np.testing.assert_allclose(rounded.own, expected, rtol=1e-10)
+    np.testing.assert_allclose(rounded.share, 4 * SINGLE, rtol=1e-12)
 
 
 def test_gaussian_entries_of_rows_too_long_for_float32_have_no_bound(monkeypatch):

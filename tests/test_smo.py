@@ -126,6 +126,22 @@ def test_bounds_of_float32_sums_of_wide_rows_are_sharper(monkeypatch):
     assert (1.5 * found.errors < rows.single_times(b, some).errors).all()
 
 
+@pytest.mark.parametrize("gamma", [0.1, 1e3])
+def test_float32_sums_of_sparse_rows_are_float64_sums_but_for_one_rounding_of_each_entry(gamma):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(2100, 150)) * (rng.random((2100, 150)) < 0.02)
+    Z[7] = Z[3] * (1 + 1e-9)
+    X = csr_matrix(Z)
+    b, some = rng.normal(size=2100), np.arange(50)
+    rows = KernelRows(RBF(gamma), X, real=np.float32)
+    found = rows.single_times(b, some)
+    truth = (RBF(gamma)(X[:50], X).astype(np.longdouble) @ b).astype(float)
+    assert (np.abs(found.f - truth) <= found.errors).all()
+    assert (found.errors <= 5 * 2.0**-24 * rows.times(np.abs(b))[some]).all()
+    rows.cache.widen()
+    assert rows.single_times(b, some) is None
+
+
 def test_without_time_left_no_newton_step_begins(monkeypatch):
     """On singular programs of some thousand rows a step takes seconds, and one solve would take dozens of them."""
     qp = program(C=5.0)

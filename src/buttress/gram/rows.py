@@ -323,7 +323,7 @@ class KernelRows:
 
         Stored rows are added up if all are stored, else nothing is stored. What is ``known`` is not summed again.
         """
-        bounds = self.cache.entries.single_errors()
+        bounds = self.cache.entries.single_errors() if self.real == np.float32 else None
         if bounds is None:
             return None
         f, mass, moved = known or Summed(b, np.full(len(b), np.inf), b)
