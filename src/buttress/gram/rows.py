@@ -344,13 +344,13 @@ class KernelRows:
         self.cache.n_computed += len(active) * len(wanted) / len(self.cache.diagonal)
         return unstored_sums(self.cache.entries, self.index[active], part[active], self.index[wanted])
 
-    def proven_times(self, b: Array, wanted: Index | None = None, f: Array | None = None) -> Product:
+    def proven_times(self, b: Array, wanted: Index | None = None) -> Product:
         """Return K b from float64 entries, with a proven bound of its error where one is known; only where ``wanted``.
 
-        A tile among the wanted rows where b is not 0 counts twice. Where all rows are stored, ``f`` may be K b already.
+        A tile among the wanted rows where b is not 0 counts twice.
         """
         if self.cache.whole:
-            return Exact(self.cache.entries, self.index).product(b, lambda: self.times(b) if f is None else f)
+            return Exact(self.cache.entries, self.index).product(b, lambda: self.times(b))
         active = np.flatnonzero(b)
         asked = np.arange(len(self)) if wanted is None else wanted
         chosen = np.intersect1d(asked, active, assume_unique=True)

@@ -70,7 +70,7 @@ def certify(
     Rows with b_i = 0 that have no loss as far as the proven error of float32 reaches keep their f from it, some of
     which is ``known``. ``f`` is K b as summed from float64 rows that are all stored, where it is there already.
     """
-    product = _product(qp, b, known) if f is None else qp.rows.proven_times(b, f=f)
+    product = _product(qp, b, known) if f is None else qp.rows.exact(np.arange(len(b))).product(b, lambda: f)
     agreed = certificate(qp, b, product, bias(product.f - qp.p, b, qp.lo, qp.hi, qp.l1), qp.total)
     if enough(agreed):
         return agreed
