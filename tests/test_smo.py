@@ -142,6 +142,19 @@ def test_float32_sums_of_sparse_rows_are_float64_sums_but_for_one_rounding_of_ea
     assert rows.single_times(b, some) is None
 
 
+def test_a_sparse_row_beyond_the_reach_of_all_others_has_no_bound_of_its_float32_sum():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(2100, 150)) * (rng.random((2100, 150)) < 0.02)
+    Z[7] *= 1e8  # its kernel values are 0, and it has no bound
+    b = np.where(np.arange(2100) == 7, 0.0, rng.normal(size=2100))
+    rows = KernelRows(RBF(0.5), csr_matrix(Z), real=np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = rows.single_times(b, np.array([7, 8]))
+    assert found.errors[0] == np.inf
+    assert found.errors[1] < 1e-4
+
+
 def test_without_time_left_no_newton_step_begins(monkeypatch):
     """On singular programs of some thousand rows a step takes seconds, and one solve would take dozens of them."""
     qp = program(C=5.0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 from buttress._threads import share
 from buttress._types import DenseOrSparse
 from buttress.checkpoints.memory import Memory
@@ -330,7 +330,7 @@ class KernelRows:
         f, mass, size = f[wanted], mass[wanted], np.maximum(moved, np.abs(b))
         new = np.isinf(mass)
         up, down = (self._single_sums(np.maximum(part, 0), wanted[new], b) for part in (b, -b))
-        f[new], mass[new] = up - down, up + down
+        f[new], mass[new] = up - down, np.maximum(up + down, TINY)  # more than 0: an infinite bound stays infinite
         cheap = self.wide and np.count_nonzero(b) <= self.capacity  # entries cost more than one more sum of stored rows
         sums = (lambda part: self.times(part)[wanted]) if cheap else None
         errors = bounds.of_single_sums(size, self.index, 2 * len(b), mass, self.index[wanted], sums)
