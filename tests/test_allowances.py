@@ -136,6 +136,16 @@ def test_bounds_of_sums_of_single_entries():
                               ) == pytest.approx([1.01 * 1.12 * 0.01])
 
 
+def test_bounds_of_sums_of_single_entries_whose_columns_are_weighted():
+    bounds = rounding.EntryErrors(np.ones(3), np.array([2.0, 8.0, np.inf]) * 2.0**-10, 2.0**-9)
+    b, columns, rows = np.array([-3.0, 1.0, 0.5]), np.arange(3), np.array([1, 0])
+    mass, K = np.array([4.5, 2.0]), np.array([[0.5, 1.0, 1.0], [0.25, 0.5, 1.0]])
+    found = bounds.of_single_sums(b, columns, 2.0**40, mass, rows, lambda part: K @ part)
+    spread = K @ [3 * 2.0**-9, 2.0**-7, 0.0]
+    expected = 1.01 * (1.12 * ((2.0**-9 + 2.0**-13 + bounds.own[rows]) * mass + spread) + 0.5)  # 0.5 k is off by 0.5
+    np.testing.assert_allclose(found, expected + 2.0**-120 * 4.5, rtol=1e-12)
+
+
 @pytest.mark.parametrize(("n", "chain"), [(10, 18), (2000, 1024 + 2000 / 256), (1_000_000, 1024 + 1_000_000 / 256)])
 def test_sums_that_a_value_passes_through(n, chain):
     assert rounding.chain_of(n) == chain
@@ -169,6 +179,10 @@ def test_bounds_of_gaussian_entries():
     np.testing.assert_allclose(single.own, expected, rtol=1e-10)
     np.testing.assert_allclose(single.share, 4 * SINGLE, rtol=1e-12)
     assert (single.root == 1).all()
+    rounded = rounding.single_errors(RBF(gamma), SQUARES, d, rounded=True)
+    expected = 1.06 * 1.01 * (2 * d + 80) * U * gamma * (1 + 2 * d * SINGLE) * SQUARES
+    np.testing.assert_allclose(rounded.own, expected, rtol=1e-10)
+    np.testing.assert_allclose(rounded.share, 4 * SINGLE, rtol=1e-12)
 
 
 def test_gaussian_entries_of_rows_too_long_for_float32_have_no_bound(monkeypatch):

@@ -104,6 +104,57 @@ def test_steps_on_singular_programs_are_of_least_norm_and_leave_the_warning_filt
         np.testing.assert_allclose(x, expected[:-1], atol=1e-9 * np.abs(expected).max())
 
 
+def test_the_product_of_a_finish_is_that_of_the_proof_where_this_allows_for_so_many_sums(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.repeat([-1.0, 1.0], 30)
+    rows = KernelRows(RBF(0.5), X, real=None)
+    qp = classifier_qp(rows, y, np.ones(60))
+    point, _ = active_set.at_once(qp, 1e-3, 10_000)
+    np.testing.assert_allclose(point.f, rows.gram() @ point.b, rtol=1e-12, atol=1e-14)
+    assert certify(qp, point.b, f=point.f).product.f is point.f
+    monkeypatch.setattr(active_set, "CHAIN", np.count_nonzero(point.b) - 1)
+    assert active_set.at_once(qp, 1e-3, 10_000)[0].f is None
+
+
+def test_bounds_of_float32_sums_of_wide_rows_are_sharper(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, b = rng.uniform(0.1, 1, (2100, 1)) * rng.normal(size=(2100, 150)), rng.normal(size=2100)
+    rows, some = KernelRows(RBF(0.02), X, real=np.float32), np.arange(50)
+    found = rows.single_times(b, some)
+    assert (np.abs(found.f - KernelRows(RBF(0.02), X).times(b)[some]) <= found.errors).all()
+    monkeypatch.setattr(KernelRows, "wide", False)
+    assert (1.5 * found.errors < rows.single_times(b, some).errors).all()
+
+
+@pytest.mark.parametrize("gamma", [0.1, 1e3])
+def test_float32_sums_of_sparse_rows_are_float64_sums_but_for_one_rounding_of_each_entry(gamma):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(2100, 150)) * (rng.random((2100, 150)) < 0.02)
+    Z[7] = Z[3] * (1 + 1e-9)
+    X = csr_matrix(Z)
+    b, some = rng.normal(size=2100), np.arange(50)
+    rows = KernelRows(RBF(gamma), X, real=np.float32)
+    found = rows.single_times(b, some)
+    truth = (RBF(gamma)(X[:50], X).astype(np.longdouble) @ b).astype(float)
+    assert (np.abs(found.f - truth) <= found.errors).all()
+    assert (found.errors <= 5 * 2.0**-24 * rows.times(np.abs(b))[some]).all()
+    rows.cache.widen()
+    assert rows.single_times(b, some) is None
+
+
+def test_a_sparse_row_beyond_the_reach_of_all_others_has_no_bound_of_its_float32_sum():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(2100, 150)) * (rng.random((2100, 150)) < 0.02)
+    Z[7] *= 1e8  # its kernel values are 0, and it has no bound
+    b = np.where(np.arange(2100) == 7, 0.0, rng.normal(size=2100))
+    rows = KernelRows(RBF(0.5), csr_matrix(Z), real=np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = rows.single_times(b, np.array([7, 8]))
+    assert found.errors[0] == np.inf
+    assert found.errors[1] < 1e-4
+
+
 def test_without_time_left_no_newton_step_begins(monkeypatch):
     """On singular programs of some thousand rows a step takes seconds, and one solve would take dozens of them."""
     qp = program(C=5.0)

@@ -159,6 +159,9 @@ class DistanceEntries(InnerEntries):
     def errors(self) -> list[EntryErrors] | None:
         return distance_errors(self.kernel, self.inner.norms, self.inner.terms)
 
+    def single_errors(self) -> EntryErrors | None:
+        return single_errors(self.kernel, self.inner.norms, self.inner.terms, rounded=self.inner.sparse is not None)
+
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         r2 = self.inner(rows, columns)
         xx = self.inner.norms[rows]
@@ -222,9 +225,6 @@ class SingleGaussianEntries(DistanceEntries):
         values = np.empty_like(panel)
         self._finish(panel, self.inner.norms[rows], self.inner.norms[columns], values, np.arange(len(panel)), 0)
         return values
-
-    def single_errors(self) -> EntryErrors | None:
-        return single_errors(self.kernel, self.inner.norms, self.inner.terms)
 
     def among(self, index: Index, out: Array) -> None:
         size = len(index)

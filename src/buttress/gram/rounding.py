@@ -28,8 +28,10 @@ at most (d + 3) u sum_k |x_ik w_k|, in which columns far from 0 do not cancel. N
 **RBF in float32**, whose entries come from rounded rows, with u = 2^-24: the same without differences and with c = 2 d
 + 20, because rounding the rows takes the place of the centre's, nothing is set to 0, and the scale is off by 4. Where
 gamma c u (s_i + s_j) <= 0.1, exp(error) - 1 is at most 1.06 times the error. Longer rows have no bound. The exponential
-is right to 4 u, and what is below 2^-125 becomes that. Here k <= 1 would be too crude: with W_i = sum_j |b_j| fl(k_ij),
-which is summed beside f, E_i = 1.12 (share + own_i + most own_j) W_i, and the few j of largest own_j add |b_j| own_j.
+is right to 4 u, and what is below 2^-125 becomes that. Sparse rows have float64 entries, rounded: own_i is theirs then.
+Here k <= 1 would be too crude: with W_i = sum_j |b_j| fl(k_ij), which is summed beside f, E_i = 1.12 (share + own_i +
+most own_j) W_i, and the few j of largest own_j add |b_j| own_j. Or V_i = sum_j |b_j| own_j fl(k_ij) is summed too, and
+E_i = 1.12 ((share + own_i) W_i + V_i).
 
 exp, log and powers of numpy are taken to be right to 4 u. Bounds are known for the kernels written here, not for those
 that derive from them, and not where squares of rows or parameters come near the ends of float64's range.
@@ -118,11 +120,20 @@ class EntryErrors:
         errors: Array = SLACK * root * ((self.share + chain * U + own) * total + float(size @ own))
         return errors + UNDERFLOW * float(np.abs(b).sum())
 
-    def of_single_sums(self, b: Array, columns: Rows, chain: float, mass: Array, rows: Rows) -> Array:
-        """Return E (m,) at the ``rows`` of sums over the ``columns`` of RBF entries in float32, for W (m,)."""
+    def of_single_sums(
+        self, b: Array, columns: Rows, chain: float, mass: Array, rows: Rows,
+        sums: Callable[[Array], Array] | None = None,
+    ) -> Array:
+        """Return E (m,) at the ``rows`` of sums over the ``columns`` of RBF entries in float32, for W (m,).
+
+        ``sums`` gives such sums (m,) of coefficients that are at least 0, where V is to be used.
+        """
         own, size = self.own[columns], np.abs(b)
         most = FEW_ABOVE * float(np.median(own[size > 0])) if size.any() else 0.0
-        above = float(size @ np.where(own > most, np.minimum(own, 1), 0))
+        above: Array | float = float(size @ np.where(own > most, np.minimum(own, 1), 0))
+        if sums is not None:
+            most = 0.0
+            above = 1.12 * sums(size * np.where(np.isinf(own), 0, own)) + float(size @ np.isinf(own))
         errors: Array = SLACK * (1.12 * (self.share + chain * U + self.own[rows] + most) * mass + above)
         return errors + SINGLE_LEAST * float(size.sum())
 
@@ -152,11 +163,15 @@ def distance_errors(kernel: Kernel, squares: Array, d: int) -> list[EntryErrors]
     return [EntryErrors(np.full(len(squares), largest**0.5), np.zeros(len(squares)), share)]
 
 
-def single_errors(kernel: Kernel, squares: Array, d: int) -> EntryErrors | None:
-    """Return the bounds of RBF entries in float32, of which only sums are taken in float64; None for other kernels."""
+def single_errors(kernel: Kernel, squares: Array, d: int, *, rounded: bool = False) -> EntryErrors | None:
+    """Return the bounds of RBF entries in float32, of which only sums are taken in float64; None for other kernels.
+
+    They are computed in float32, or ``rounded`` to it.
+    """
     if type(kernel) is not RBF or not _within_range(kernel, squares):
         return None
-    own = 1.06 * SLACK * (2 * d + 20) * SINGLE * float(kernel.gamma) * (1 + 2 * d * SINGLE) * squares.astype(np.float64)
+    c = (2 * d + 80) * U if rounded else (2 * d + 20) * SINGLE
+    own = 1.06 * SLACK * c * float(kernel.gamma) * (1 + 2 * d * SINGLE) * squares.astype(np.float64)
     own[~(own <= SINGLE_MOST)] = np.inf
     return EntryErrors(np.ones(len(squares)), own, 4 * SINGLE)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 from buttress._threads import share
 from buttress._types import DenseOrSparse
 from buttress.checkpoints.memory import Memory
@@ -323,15 +323,17 @@ class KernelRows:
 
         Stored rows are added up if all are stored, else nothing is stored. What is ``known`` is not summed again.
         """
-        bounds = self.cache.entries.single_errors()
+        bounds = self.cache.entries.single_errors() if self.real == np.float32 else None
         if bounds is None:
             return None
         f, mass, moved = known or Summed(b, np.full(len(b), np.inf), b)
         f, mass, size = f[wanted], mass[wanted], np.maximum(moved, np.abs(b))
         new = np.isinf(mass)
         up, down = (self._single_sums(np.maximum(part, 0), wanted[new], b) for part in (b, -b))
-        f[new], mass[new] = up - down, up + down
-        errors = bounds.of_single_sums(size, self.index, 2 * len(b), mass, self.index[wanted])
+        f[new], mass[new] = up - down, np.maximum(up + down, TINY)  # more than 0: an infinite bound stays infinite
+        cheap = self.wide and np.count_nonzero(b) <= self.capacity  # entries cost more than one more sum of stored rows
+        sums = (lambda part: self.times(part)[wanted]) if cheap else None
+        errors = bounds.of_single_sums(size, self.index, 2 * len(b), mass, self.index[wanted], sums)
         return Product(f, errors, np.zeros(len(wanted)), proven=True)
 
     def _single_sums(self, part: Array, wanted: Index, whole: Array) -> Array:
@@ -348,8 +350,7 @@ class KernelRows:
         A tile among the wanted rows where b is not 0 counts twice.
         """
         if self.cache.whole:
-            everywhere = np.arange(len(self))
-            return self.exact(everywhere).product(b, lambda: self.times(b))
+            return Exact(self.cache.entries, self.index).product(b, lambda: self.times(b))
         active = np.flatnonzero(b)
         asked = np.arange(len(self)) if wanted is None else wanted
         chosen = np.intersect1d(asked, active, assume_unique=True)

@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 
 from buttress._checks import Array
 from buttress.gram.compiled import WIDTH_MULTIPLE
+from buttress.gram.rounding import CHAIN
 from buttress.gram.rows import KernelRows
 from buttress.kernels import Linear
 from buttress.solvers.qp.compiled import SINGULAR, newton
@@ -34,15 +35,16 @@ def at_once(qp: QP, tol: float, most: int) -> tuple[Point, int]:
     """Solve a small program: pairs until the KKT violation is at most ``tol``, at most so many, then the finish.
 
     Returns the point and the number of pairs. Where there are too many, or K curves downwards along one, there is no
-    finish.
+    finish. The point has its K b where the proof allows for so many sums in any order.
     """
     gram = padded_gram(qp.rows, lasting=False)
     b = qp.start.copy()
     g = padded((_product(gram, b) if qp.start_f is None else qp.start_f) - qp.p)
     pairs, downwards = pair_updates(gram, g, b, qp.lo, qp.hi, qp.l1, tol, most)
-    if pairs < most and not downwards:
-        b = _rounds(qp, gram, b, g[: len(b)], rounds_of(len(b)), lambda: None)
-    return Point(b, downwards=downwards), pairs
+    if pairs == most or downwards:
+        return Point(b, downwards=downwards), pairs
+    b, f = _rounds(qp, gram, b, g[: len(b)], rounds_of(len(b)), lambda: None)
+    return Point(b, f if np.count_nonzero(b) <= CHAIN else None), pairs
 
 
 def exact_finish(
@@ -55,7 +57,7 @@ def exact_finish(
     """
     gram = padded_gram(qp.rows) if at.gram is None else at.gram
     most = rounds_of(len(at.b)) if rounds is None else rounds
-    b = _rounds(qp, gram, at.b, _product(gram, at.b) - qp.p, most, left)
+    b, _ = _rounds(qp, gram, at.b, _product(gram, at.b) - qp.p, most, left)
     return replace(at, b=b, stored=None, summed=None, gram=gram)
 
 
@@ -117,12 +119,15 @@ def _product(gram: Array, b: Array) -> Array:
     return b[active] @ gram[active, : len(b)]
 
 
-def _rounds(qp: QP, gram: Array, b: Array, g: Array, most: int, left: Callable[[], float | None]) -> Array:
+def _rounds(
+    qp: QP, gram: Array, b: Array, g: Array, most: int, left: Callable[[], float | None]
+) -> tuple[Array, Array | None]:
     """Alternate between Newton steps on the free variables and pair updates, for at most ``most`` rounds.
 
-    ``g`` is K b - p. Returns b.
+    ``g`` is K b - p. Returns b, and K b once there was time for a round.
     """
     n = len(b)
+    f = None
     tiny = ROUNDED_VIOLATION * (np.abs(g).max() + np.abs(qp.p).max())
     for _ in range(most):
         if not affords_step(left(), n):
@@ -140,8 +145,8 @@ def _rounds(qp: QP, gram: Array, b: Array, g: Array, most: int, left: Callable[[
         f = _product(gram, b)
         g = f - qp.p
         if not _rise(qp, before, before_f, b, f) < 0:
-            return before
-    return b
+            return before, before_f
+    return b, f
 
 
 def _rise(qp: QP, before: Array, before_f: Array, b: Array, f: Array) -> float:

@@ -61,15 +61,16 @@ class Certificate:
 
 
 def certify(
-    qp: QP, b: Array, known: Summed | None = None, enough: Callable[[Certificate], bool] = lambda proof: False
+    qp: QP, b: Array, known: Summed | None = None, enough: Callable[[Certificate], bool] = lambda proof: False,
+    f: Array | None = None,
 ) -> Certificate:
     """Return the certificate of b, with f from float64 entries wherever f can move it.
 
     It is that of the intercept on which the free variables agree where it is ``enough``, else of the best intercept.
     Rows with b_i = 0 that have no loss as far as the proven error of float32 reaches keep their f from it, some of
-    which is ``known``.
+    which is ``known``. ``f`` is K b as summed from float64 rows that are all stored, where it is there already.
     """
-    product = _product(qp, b, known)
+    product = _product(qp, b, known) if f is None else qp.rows.exact(np.arange(len(b))).product(b, lambda: f)
     agreed = certificate(qp, b, product, bias(product.f - qp.p, b, qp.lo, qp.hi, qp.l1), qp.total)
     if enough(agreed):
         return agreed
@@ -124,7 +125,7 @@ def _terms(qp: QP, b: Array, r: Array) -> Array:
 
 def _moved_to_sum(qp: QP, b: Array, product: Product, total: float) -> tuple[float, float]:
     """Return by how much sum(b) is above ``total``, and by how much the dual falls at most when one b_j gives it up."""
-    excess = math.fsum([*b.tolist(), -total])
+    excess = math.fsum([*b[b != 0].tolist(), -total])
     if excess == 0:
         return 0.0, 0.0
     room = b - qp.lo if excess > 0 else qp.hi - b

@@ -163,7 +163,7 @@ def _at_once(qp: QP, plan: _Plan, limits: Limits, total: Outcome) -> tuple[Point
     point, pairs = at_once(qp, plan.target, most)
     total.n_iter = pairs
     total.status = "stalled" if pairs == most else "converged"
-    proof = certify(qp, point.b, enough=partial(_agreed, limits))
+    proof = certify(qp, point.b, enough=partial(_agreed, limits), f=point.f)
     total.objective = -proof.dual
     total.history.append({"n_iter": pairs, "seconds": time.monotonic() - started, "violation": proof.violation,
                           "objective": -proof.dual})
