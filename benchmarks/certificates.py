@@ -81,7 +81,7 @@ def by_norm(model, X, norm):
     """Radii by the norm, value and gradient in the kernel's space alone; zeros where there is no such bound."""
     leads = Leads(read_scores(model), X.shape[1])
     radii = [np.zeros(len(X)) if rival.falls is None else largest_by_norm(rival.margin, rival.falls, norm)
-             for rival in leads.rivals(X)]
+             for rival in leads.rivals(X, leads.scale)]
     return np.min(radii, axis=0)
 
 

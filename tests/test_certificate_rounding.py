@@ -180,7 +180,7 @@ def test_the_slack_holds_what_a_model_may_lose_in_squared_distances(scaler, far,
     X = far + rng.normal(size=(40, 3))
     model = make_pipeline(scaler, SVC(gamma=1.0)).fit(X, X[:, 0] > far)
     leads = Leads(read_scores(model), 3)
-    Z, lead = leads.score.inner(X[:1]), leads.rivals(X[:1])[0].lead
+    Z, lead = leads.score.inner(X[:1]), leads.rivals(X[:1], leads.scale)[0].lead
     slack = lead.slack(Attacker("linf", np.full(3, wide)).region(Z, np.ones(1)))
     for _ in range(20):
         x = (Z[0] + 0.999 * wide * rng.choice([-1, 1], size=3)) / leads.score.scale + leads.score.shift

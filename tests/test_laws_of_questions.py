@@ -9,15 +9,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 from test_laws_of_radii import model_of, near
 
 from buttress import ThreatModel, certificates
 from buttress.certificates import NORMS, certified_radius, certified_within
 from buttress.certificates.leads import Leads
 from buttress.certificates.radius import CLOSE, OUTWARD
+from buttress.certificates.region import UNIT, Attacker
 from buttress.certificates.swapped import MOST_WAYS, proven_under
 from buttress.kernels import RBF, Laplacian
-from buttress.scores import read_scores
 
 
 def of_swaps(count, **more):
@@ -45,7 +46,7 @@ def test_swaps_are_proven_one_by_one_up_to_ten_thousand_ways():
         proven_under(classes, ball, X, of_swaps(2, choices_of_numbers=lambda: MOST_WAYS // 2 + 1, **once))
 
 
-def test_a_box_that_holds_all_swaps_is_reached_by_its_farthest_side():
+def test_a_box_that_holds_all_swaps_is_reached_by_the_farthest_side_of_each_row():
     seen = []
 
     def ball(reach, norm):
@@ -55,7 +56,15 @@ def test_a_box_that_holds_all_swaps_is_reached_by_its_farthest_side():
     hull = lambda X: (np.array([[-2.0, -5.0, 0.0]]), np.array([[2.0, 3.0, 4.0]]))  # noqa: E731
     X = np.array([[1.0, 2.0, 3.0], [-1.0, 0.0, 4.0]])
     assert proven_under(lambda rows: np.zeros(len(rows), int), ball, X, of_swaps(2, norm="linf", hull=hull)).all()
-    assert seen[0] == [[3.0, 7.0, 4.0]]
+    assert seen[0] == [[far * OUTWARD for far in row] for row in ([3.0, 7.0, 3.0], [3.0, 5.0, 4.0])]
+
+
+def test_a_swap_that_rounding_puts_at_the_threshold_is_reached():
+    model = DecisionTreeClassifier().fit([[1.0], [-1.0]], [1, 0])
+    model.tree_.threshold[0] = -5e-18
+    threat = ThreatModel({}, {0: [-1e-17, 1.0]})  # 1 + 1e-17 is 1, and 1 - 1 beyond the threshold
+    assert model.predict([[1.0], [-1e-17]]).tolist() == [1, 0]
+    assert not certified_within(model, np.ones((1, 1)), threat=threat).any()
 
 
 def test_the_radii_of_both_norms_follow_from_either():
@@ -107,11 +116,12 @@ def test_effort_is_shared_by_all_ways_to_swap_and_none_is_spent_where_none_is_as
     assert given == [0, 4]
 
 
-def test_columns_that_stay_are_measured_in_a_thousandth_of_the_least_that_moves(monkeypatch):
-    score = read_scores(model_of(RBF(0.5), [[0.0, 0.0, 0.0]], [1.0]))
-    for given, used in (([4.0, 0.0, 2.0], [4.0, 1e-3, 2.0]), ([0.25, 0.0, 0.5], [0.25, 0.25e-3, 0.5]),
-                        ([0.0, 0.0, 0.0], [1e-3] * 3)):
-        assert certificates._leads(score, np.array([given]), 3, "float64").scale.tolist() == near(used)
+def test_columns_that_stay_are_measured_in_a_thousandth_of_the_least_that_moves():
+    given = [[4.0, 0.0, 2.0], [0.25, 0.0, 0.5], [0.0, 0.0, 0.0]]
+    used = [[4.0, 1e-3, 2.0], [0.25, 0.25e-3, 0.5], [1e-3] * 3]
+    for row, units in zip(given, used, strict=True):
+        assert certificates._measured(np.array([row])).tolist() == near(units)
+    np.testing.assert_array_equal(certificates._measured(np.array(given)), used)
 
 
 def test_rows_are_looked_at_in_blocks_of_two_million_kernel_values():
@@ -129,7 +139,8 @@ def test_a_box_holds_rows_and_columns_without_a_unit_in_place():
     model = model_of(RBF(0.5), [[0.0, 0.0], [2.0, 0.0]], [1.0, -1.0])
     x = np.array([[0.5, 1.0], [0.25, 2.0]])
     assert certificates._posed(model, x, None, None)[2] is None
-    assert [len(certificates._posed(model, x[:1], None, scale)[0].scale) for scale in (None, [1.0, 2.0])] == [2, 2]
+    for scale in (None, [1.0, 2.0]):
+        assert certificates._posed(model, x[:1], None, scale)[3].tolist() == (scale or [1.0, 1.0])
     assert certificates._posed(model, x, None, [1.0, 2.0])[2] is None
     low, high = certificates._posed(model, x, (0.0, 3.0), [1.0, 0.0])[2]
     assert (low.tolist(), high.tolist()) == ([[0.0, 1.0], [0.0, 2.0]], [[3.0, 1.0], [3.0, 2.0]])
@@ -151,21 +162,25 @@ def test_a_machine_behind_steps_is_asked_in_the_box_of_its_rows_reached_from_the
     X = rng.normal(size=(20, 3))
     model = make_pipeline(PolynomialFeatures(2), SVC()).fit(X, X[:, 0] > 0)
     chain = certificates._boxed(model, X, 7)[0]
-    monkeypatch.setattr(certificates, "_leads", lambda score, half, width, real: seen.append((half.tolist(), width)))
-    monkeypatch.setattr(certificates, "_proven", lambda leads, centre, norm, box, radius, effort: seen.append(
-        (norm, radius.tolist(), effort)))
-    centre = np.array([[5.0, 1.0], [5.0, 2.0], [7.0, 3.0]])
-    low, high = centre - [[1.0, 0.5], [4.0, 0.25], [1.0, 0.0]], centre + [[2.0, 0.75], [3.0, 0.5], [0.0, 0.0]]
-    chain.machine(None, centre, low, high)
-    assert seen == [([[4.0 * OUTWARD, 0.75 * OUTWARD]], 2), ("linf", [1.0] * 3, 7)]
+    monkeypatch.setattr(certificates, "_proven", lambda leads, centre, attacker, radius, effort: seen.append(
+        (leads, attacker, radius.tolist(), effort)))
+    centre = np.full((3, 10), 5.0) + rng.normal(size=(3, 1))
+    far = rng.uniform(size=(2, 3, 10))
+    for rows in ([0, 1, 2], [1]):
+        chain.machine(centre[rows], centre[rows] - far[0, rows], centre[rows] + far[1, rows])
+        leads, attacker, radius, effort = seen.pop()
+        np.testing.assert_allclose(attacker.scale, far.max(axis=0)[rows] * OUTWARD, rtol=8 * UNIT)
+        np.testing.assert_array_equal(attacker[np.array([0])].scale, attacker.scale[:1])
+        assert (leads.score, attacker.norm, radius, effort) == (chain.steps.kernel, "linf", [1.0] * len(rows), 7)
 
 
 def test_what_holds_without_a_box_holds_in_it_and_rows_are_asked_for_a_little_more(monkeypatch):
     asked = []
     leads = SimpleNamespace(
-        attacker=lambda X, norm, box: norm, rivals=lambda X: [],
-        within=lambda X, rivals, free, eps: asked.append(eps.tolist()) or eps > 1.5,
+        rivals=lambda X, scale: [],
+        within=lambda X, rivals, free, eps: asked.append(eps.tolist()) or eps > (1.5 if free.low is None else np.inf),
         radii=lambda X, rivals, free: np.array([5.0, 0.5])[: len(X)])
-    radius = certificates._without_box(leads, np.zeros((4, 1)), [], "l2", np.array([1.0, 2.0, np.inf, 3.0]))
+    attacker = Attacker("l2", np.ones(1), -np.ones((4, 1)), np.ones((4, 1)))
+    radius = certificates._without_box(leads, np.zeros((4, 1)), [], attacker, np.array([1.0, 2.0, np.inf, 3.0]))
     assert asked[0] == near([1 + CLOSE, 2 + 2 * CLOSE, 0.0, 3 + 3 * CLOSE])
     assert radius.tolist() == [1.0, 5.0, np.inf, 3.0]

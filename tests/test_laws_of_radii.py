@@ -79,7 +79,7 @@ def test_boxes_of_trees_reach_beyond_all_thresholds_in_the_least_unit():
     X = np.array([[1.0, -7.0], [2.0, 0.0]])
     for scale, least in (([4.0, 0.0], 1.0), ([0.5, 0.25], 0.25), ([0.0, 0.0], 1.0)):
         found = forests._beyond(stump([-3.0, 2.0]), X, np.array([scale]))
-        np.testing.assert_array_equal(found, 2 * (7 + 3 + 1) / least)
+        np.testing.assert_array_equal(found, 2 * (np.array([7, 2]) + 3 + 1) / least)
 
 
 def test_radii_of_trees_are_found_to_a_billionth_and_share_their_effort_among_forty(monkeypatch):
@@ -132,7 +132,7 @@ def test_a_margin_is_less_what_rounding_may_take_from_the_sizes_of_scores():
     model = model_of(Linear(), [[2.0, 0.0], [0.0, -1.0], [1.0, 1.0]], [1.0, -3.0, 0.5], bias=-0.25)
     x = np.array([[3.0, 4.0]])
     score = float(model.decision_function(x)[0])
-    rival = leads_of(model, 2, real="float32").rivals(x)[0]
+    rival = leads_of(model, 2, real="float32").rivals(x, np.ones(2))[0]
     share = sum_error(2 + 3, float(np.finfo(np.float32).eps))
     sizes = 0.25 + 3 * (2 * 1 + 1 * 0.5) + 4 * (1 * 3 + 1 * 0.5)
     assert rival.margin[0] == near(score - share * sizes)
@@ -144,9 +144,7 @@ def test_a_margin_is_less_what_rounding_may_take_from_the_sizes_of_scores():
 def test_units_of_moves_scale_a_lead_its_gradient_and_its_first_radius():
     model = model_of(RBF(0.5), [[0.0, 0.0], [1.0, 0.0]], [2.0, -1.0], bias=0.1)
     x, columns = np.array([[0.5, 0.25]]), np.array([[2.0, 0.5]])
-    leads = leads_of(model, 2, columns=columns)
-    assert leads.scale.tolist() == [2.0, 0.5]
-    rival = leads.rivals(x)[0]
+    rival = leads_of(model, 2).rivals(x, columns)[0]
     e = np.exp(-0.5 * (0.25 + 0.0625))
     g = -2 * 0.5 * e * (2 * np.array([0.5, 0.25]) - np.array([-0.5, 0.25])) * columns[0]
     assert rival.first["l2"][0] == near(rival.margin[0] / np.linalg.norm(g))
@@ -181,7 +179,7 @@ def test_a_lead_of_features_is_lowered_by_twice_the_law_of_sums_of_their_own_siz
     score = read_scores(model_of(RBF(0.5), [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]], [2.0, -1.0, 1.0], bias=0.5))
     sizes = None if of_sizes is None else np.full((3, 1), of_sizes)
     leads, x = Leads(replace(score, sizes=sizes), 2), np.array([[0.1, 0.0]])
-    lead = leads.rivals(x)[0].lead
+    lead = leads.rivals(x, leads.scale)[0].lead
     plain = 0.5 - sum_error(0) * 0.5
     assert lead.bias[0] == pytest.approx(plain - (2 * sum_error(5) * (0.5 + 21) if of_sizes else 0), rel=UNIT, abs=0)
 
@@ -200,7 +198,7 @@ def test_of_three_classes_each_rival_counts_and_a_lead_of_0_is_none(monkeypatch)
     model.classes_, model.contrasts_ = np.arange(3), class_contrasts(3)
     x, eps = np.array([[0.2]]), np.array([0.05])
     leads = leads_of(model, 1)
-    rivals, attacker = leads.rivals(x), leads.attacker(x, "linf", None)
+    rivals, attacker = leads.rivals(x, leads.scale), leads.attacker(x, "linf", None)
     wanted = sorted(np.exp(-0.02) - np.exp(-0.5 * np.array([0.64, 14.44])))
     assert sorted(rival.margin[0] for rival in rivals) == pytest.approx(wanted)
     flat = replace(rivals[1], margin=np.zeros(1))
@@ -223,7 +221,7 @@ def test_a_box_in_which_the_lead_stays_is_proven_as_far_as_one_likes(effort):
     leads = leads_of(model, 1)
     attacker = leads.attacker(x, "linf", (np.full((1, 1), -0.5), np.full((1, 1), 0.5)))
     cover = _cover(x, attacker)
-    one = replace(leads.rivals(x)[0], lead=None)
+    one = replace(leads.rivals(x, leads.scale)[0], lead=None)
     assert leads.branched(x, [one], attacker, cover, 1).tolist() == [np.inf]
     assert leads.branched(x, [one], attacker, cover / 2, 1).tolist() == [cover[0] / 2]
 
@@ -249,9 +247,10 @@ def test_branching_measures_moves_in_their_units_and_shares_its_effort_among_riv
     monkeypatch.setattr(module, "stretched", stretched)
     model = model_of(RBF(0.5), [[0.0, 0.0], [1.0, 0.0]], [2.0, -1.0])
     x = np.array([[0.1, 0.0]])
-    leads = leads_of(model, 2, columns=np.array([[2.0, 0.5]]))
+    leads = leads_of(model, 2)
     for norm, long in (("l2", np.hypot(1, 4)), ("linf", 4.0)):
-        rivals, attacker = leads.rivals(x), leads.attacker(x, norm, None)
+        attacker = leads.attacker(x, norm, None, np.array([2.0, 0.5]))
+        rivals = leads.rivals(x, attacker.scale)
         seen.clear()
         assert leads.branched(x, rivals * 2, attacker, np.array([0.25]), 5).tolist() == [1.25]
         assert seen == [(3, near(long), 0.25)] * 2
@@ -263,20 +262,20 @@ def test_a_row_without_a_margin_is_proven_by_nothing():
     model = model_of(RBF(0.5), [[0.0], [1.0]], [2.0, -1.0])
     x, eps = np.array([[0.1]]), np.array([1e-3])
     leads = leads_of(model, 1)
-    rivals, attacker = leads.rivals(x), leads.attacker(x, "linf", None)
+    rivals, attacker = leads.rivals(x, leads.scale), leads.attacker(x, "linf", None)
     rows = np.array([0])
     assert leads.holds(rivals[0], x, attacker, rows, eps).all()
-    assert leads.proven(x, rivals, attacker, eps, 1).all()
+    assert leads.proven(x, rivals, attacker, eps, 1, rows).all()
     rivals[0].margin[:] = 0
     assert not leads.holds(rivals[0], x, attacker, rows, eps).any()
-    assert not leads.proven(x, rivals, attacker, eps, 1).any()
+    assert not leads.proven(x, rivals, attacker, eps, 1, rows).any()
     assert not leads.within(x, rivals, attacker, 0 * eps).any()
 
 
 def test_a_linear_lead_is_proven_strictly_inside_its_distance():
     model = model_of(Linear(), [[1.0]], [1.0])
     leads = leads_of(model, 1)
-    rivals, attacker = leads.rivals(np.ones((1, 1))), leads.attacker(np.ones((1, 1)), "linf", None)
+    rivals, attacker = leads.rivals(np.ones((1, 1)), leads.scale), leads.attacker(np.ones((1, 1)), "linf", None)
     rivals[0].falls = [lambda eps, norm: eps]
     rivals[0].margin[:] = 2.0
     asked = [leads.within(np.ones((1, 1)), rivals, attacker, np.array([eps]))[0] for eps in (1.9, 2.0, 2.1)]

@@ -7,6 +7,7 @@ from scipy.special import expit
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import SelectKBest, VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -14,6 +15,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, PolynomialFeatures, RobustScaler, StandardScaler
 from sklearn.svm import SVC as Libsvm
+from sklearn.svm import LinearSVC
 
 from buttress import SVC, ThreatModel, attacks, certificates
 from buttress.certificates.enclosures import activated, around, product
@@ -72,6 +74,48 @@ def test_no_point_at_the_edge_of_a_radius_breaks_it(name, norm):
     if norm == "linf":
         found = attacks.pgd(model, X[rows], before, eps=share * scale, norm=norm, random_state=0, return_info=True)[1]
         assert not (found.success & proven).any()
+
+
+ALONE = {
+    "PCA, rbf": make_pipeline(StandardScaler(), PCA(4), SVC(gamma=0.05)),
+    "PCA, cubic": make_pipeline(StandardScaler(), PCA(3), Libsvm(kernel="poly", degree=3, coef0=1.0)),
+    "polynomials, linear": make_pipeline(MinMaxScaler(), PolynomialFeatures(2), LinearSVC()),
+    "network": make_pipeline(StandardScaler(), network()),
+    "forest": RandomForestClassifier(5, random_state=0),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ALONE)
+def test_a_row_has_the_same_proofs_alone_as_among_others_in_any_order(name):
+    X, y = WINE
+    model = ALONE[name].fit(X, y)
+    rows, scale = X[::15] * np.geomspace(1, 1.2, 12)[:, None], X.std(axis=0)
+    together = certificates.certified_radius(model, rows, scale=scale)
+    assert (together.linf > 0).mean() > 0.6
+    eps = np.median(together.linf) * scale[None]
+    within = certificates.certified_within(model, rows, eps=eps, effort=0)
+    assert 0 < within.mean() < 1
+    for order in ([7], [2], np.random.default_rng(0).permutation(len(rows))):
+        again = certificates.certified_radius(model, rows[order], scale=scale)
+        np.testing.assert_array_equal(again.linf, together.linf[order])
+        np.testing.assert_array_equal(again.l2, together.l2[order])
+        proven = certificates.certified_within(model, rows[order], eps=eps, effort=0)
+        np.testing.assert_array_equal(proven, within[order])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_no_attack_breaks_a_row_within_its_radius_behind_pca(norm):
+    X, y = WINE
+    X = X / X.std(axis=0)
+    model, rows = make_pipeline(PCA(4), SVC(gamma=0.05)).fit(X, y), X[::15]
+    before = model.predict(rows)
+    radius = getattr(certificates.certified_radius(model, rows, norm=norm), norm)
+    for row, size, label in zip(rows, radius, before, strict=True):
+        info = attacks.pgd(model, row[None], [label], eps=size, norm=norm, restarts=3, random_state=0,
+                           return_info=True)[1]
+        assert not info.success.any()
 
 
 @pytest.mark.filterwarnings("ignore")

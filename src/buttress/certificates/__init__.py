@@ -15,20 +15,23 @@ Examples
 (array([1., 1.]), array([1., 1.]))
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_box, check_columns, check_count, check_option, check_rows
-from buttress._types import BoundsLike, MatrixLike
+from buttress._types import BoundsLike, Mask, MatrixLike
 from buttress.certificates.chained import Chained
 from buttress.certificates.forests import OfTrees
 from buttress.certificates.leads import Leads, Rival
 from buttress.certificates.norm_bound import NoCertificateError
 from buttress.certificates.pipelines import in_single, read_steps
 from buttress.certificates.radius import CLOSE, OUTWARD
+from buttress.certificates.region import Attacker
 from buttress.certificates.swapped import Prover, proven_under
 from buttress.certificates.training.conclusions import TrainingConclusions, training_conclusions
 from buttress.certificates.training.flips import TrainingFlips, training_flips
@@ -137,16 +140,17 @@ def certified_radius(
         each = {name: boxed.radius(dense, columns, name, held) if name in wanted else np.zeros(len(dense))
                 for name in NORMS}
         return _both(each["l2"], each["linf"], dense.shape[1])
-    leads, data, box = _posed(model, X, bounds, scale)
+    leads, data, box, units = _posed(model, X, bounds, scale)
     found = {name: np.zeros(len(data)) for name in NORMS}
+    attackers = {name: leads.attacker(data, name, box, units) for name in wanted}
     for rows in _blocks(leads, len(data)):
         part = data[rows]
-        rivals = leads.rivals(part)
+        rivals = leads.rivals(part, leads.scale * units)
         for name in wanted:
-            attacker = leads.attacker(part, name, _of_rows(box, rows))
+            attacker = attackers[name][rows]
             radius = leads.radii(part, rivals, attacker)
             if box is not None:
-                radius = _without_box(leads, part, rivals, name, radius)
+                radius = _without_box(leads, part, rivals, attacker, radius)
             found[name][rows] = radius if effort == 0 else leads.branched(part, rivals, attacker, radius, effort)
     return _both(found["l2"], found["linf"], data.shape[1])
 
@@ -207,10 +211,10 @@ def certified_within(
         check_option("norm", norm, (*NORMS, "l1"))
         columns = _units("eps", scale, rows)
         return boxed.within(rows, _radii(eps, rows)[:, None] * columns, norm, _whole_box(bounds, rows))
-    leads, data, box = _posed(model, X, bounds, scale)
+    leads, data, box, units = _posed(model, X, bounds, scale)
     norm = check_option("norm", norm, (*NORMS, "l1"))
     norm = "l2" if norm == "l1" and not leads.linear else norm
-    return _proven(leads, data, norm, box, _radii(eps, data), effort)
+    return _proven(leads, data, leads.attacker(data, norm, box, units), _radii(eps, data), effort)
 
 
 def _units(name: str, given: ArrayLike | None, X: Array) -> Array:
@@ -228,18 +232,16 @@ def _radii(eps: ArrayLike | None, X: Array) -> Array:
     return np.broadcast_to(radius, len(X))
 
 
-def _proven(leads: Leads, data: Array, norm: str, box: "Box", radius: Array, effort: int) -> NDArray[np.bool_]:
+def _proven(leads: Leads, data: Array, attacker: Attacker, radius: Array, effort: int) -> NDArray[np.bool_]:
     """Say which rows are proven to keep their prediction within radii (n,), with branch and bound where effort > 0."""
     proven = np.zeros(len(data), dtype=bool)
     for rows in _blocks(leads, len(data)):
-        part, size = data[rows], radius[rows]
-        rivals = leads.rivals(part)
-        attacker = leads.attacker(part, norm, _of_rows(box, rows))
-        holds = leads.within(part, rivals, attacker, size)
-        rest = np.flatnonzero(~holds)
-        if effort > 0 and len(rest):
-            again = leads.attacker(part[rest], norm, _of_rows(_of_rows(box, rows), rest))
-            holds[rest] = leads.proven(part[rest], leads.rivals(part[rest]), again, size[rest], effort)
+        part, own, size = data[rows], attacker[rows], radius[rows]
+        rivals = leads.rivals(part, own.scale)
+        holds = leads.within(part, rivals, own, size)
+        if effort > 0:
+            rest = np.flatnonzero(~holds)
+            holds[rest] = leads.proven(part, rivals, own, size, effort, rest)
         proven[rows] = holds
     return proven
 
@@ -252,10 +254,12 @@ def _under_threat(model: Scorable, X: MatrixLike, threat: ThreatModel, effort: i
     if boxed is not None:
         return proven_under(boxed.classes, boxed.ball, data, moves)
     score, data, real = _read(model, X)
+    leads = Leads(score, data.shape[1], real)
 
     def ball(reach: Array, norm: str) -> Prover:
-        leads = _leads(score, reach, data.shape[1], real)
-        return lambda rows, box: _proven(leads, rows, norm, box, np.full(len(rows), float(reach.any())), effort)
+        units, radius = _measured(reach), reach.any(axis=1) * 1.0
+        return lambda rows, box: _proven(leads, rows, leads.attacker(rows, norm, box, units),
+                                         np.broadcast_to(radius, len(rows)), effort)
 
     return proven_under(lambda rows: winners(score(rows), score.contrasts), ball, data, moves)
 
@@ -263,36 +267,33 @@ def _under_threat(model: Scorable, X: MatrixLike, threat: ThreatModel, effort: i
 Box = tuple[Array, Array] | None
 
 
-def _without_box(leads: Leads, X: Array, rivals: list[Rival], norm: str, radius: Array) -> Array:
+def _without_box(leads: Leads, X: Array, rivals: list[Rival], attacker: Attacker, radius: Array) -> Array:
     """Return the radii (n,) found in a box, or larger ones without it: what holds everywhere holds in the box.
 
     Its bounds are seldom better, so rows are first asked for a little more than their radius.
     """
-    free = leads.attacker(X, norm, None)
+    free = replace(attacker, low=None, high=None)
     more = np.isfinite(radius) & leads.within(X, rivals, free, np.where(np.isfinite(radius), (1 + CLOSE) * radius, 0.0))
     rows = np.flatnonzero(more)
     if len(rows):
-        found = leads.radii(X[rows], leads.rivals(X[rows]), leads.attacker(X[rows], norm, None))
+        found = leads.radii(X[rows], leads.rivals(X[rows], free.scale), free)
         radius[rows] = np.maximum(radius[rows], found)
     return radius
 
 
 def _posed(
     model: Scorable, X: MatrixLike, bounds: BoundsLike | None, scale: ArrayLike | None
-) -> tuple[Leads, Array, Box]:
-    """Check what is asked for, and return the leads, the rows in float64 and the box of each row.
+) -> tuple[Leads, Array, Box, Array]:
+    """Check what is asked for, and return the leads, the rows in float64, the box of each row and the units (d,).
 
     Columns whose scale is 0 are held in place by the box.
     """
     score, rows, real = _read(model, X)
-    columns = None if scale is None else check_columns("scale", scale, rows.shape[1])
-    leads = _leads(score, columns, rows.shape[1], real)
-    if bounds is None and (columns is None or columns.all()):
-        return leads, rows, None
-    low, high = check_box((-np.inf, np.inf) if bounds is None else bounds, rows)
-    if columns is not None:
-        low, high = (np.where(columns > 0, side, rows) for side in (low, high))
-    return leads, rows, (np.broadcast_to(low, rows.shape), np.broadcast_to(high, rows.shape))
+    leads, columns = Leads(score, rows.shape[1], real), _units("scale", scale, rows)
+    if bounds is None and columns.all():
+        return leads, rows, None, columns[0]
+    low, high = (np.where(columns > 0, side, rows) for side in _whole_box(bounds, rows))
+    return leads, rows, (low, high), _measured(columns)
 
 
 def _read(model: Scorable, X: MatrixLike) -> tuple[ScoreFunction, Array, str]:
@@ -335,13 +336,14 @@ def _boxed(model: Scorable, X: MatrixLike, effort: int) -> tuple[OfTrees | Chain
     if steps is None:
         return None, rows
     real = "float32" if given.dtype == np.float32 or in_single(classifier) else "float64"
+    leads = None if steps.kernel is None else cache(partial(Leads, steps.kernel, real=real))
+    return Chained(steps, real, None if leads is None else partial(_in_boxes, leads, effort)), rows
 
-    def machine(score: ScoreFunction, centre: Array, low: Array, high: Array) -> NDArray[np.bool_]:
-        half = np.maximum(high - centre, centre - low).max(axis=0, keepdims=True) * OUTWARD
-        leads = _leads(score, half, centre.shape[1], real)
-        return _proven(leads, centre, "linf", (low, high), np.ones(len(centre)), effort)
 
-    return Chained(steps, real, machine), rows
+def _in_boxes(leads_of: Callable[[int], Leads], effort: int, centre: Array, low: Array, high: Array) -> Mask:
+    """Say which rows a kernel machine keeps in their class in boxes, each row measured in the halves of its own."""
+    leads, half = leads_of(centre.shape[1]), np.maximum(high - centre, centre - low) * OUTWARD
+    return _proven(leads, centre, leads.attacker(centre, "linf", (low, high), half), np.ones(len(centre)), effort)
 
 
 def _whole_box(bounds: BoundsLike | None, X: Array) -> tuple[Array, Array]:
@@ -350,17 +352,13 @@ def _whole_box(bounds: BoundsLike | None, X: Array) -> tuple[Array, Array]:
     return np.broadcast_to(low, X.shape), np.broadcast_to(high, X.shape)
 
 
-def _leads(score: ScoreFunction, columns: Array | None, width: int, real: str) -> Leads:
-    """Return the leads, moves measured in units of ``columns`` (1, d); one that stays has a small one, to divide by."""
-    if columns is not None:
-        columns = np.where(columns > 0, columns, STILL * columns[columns > 0].min(initial=1.0))
-    return Leads(score, width, columns, real)
+def _measured(columns: Array) -> Array:
+    """Return units (d,) for moves of ``columns`` (1, d), or (n, d); of one that stays a small one, to divide by."""
+    least = np.min(columns, axis=1, where=columns > 0, initial=1.0, keepdims=True)
+    units = np.where(columns > 0, columns, STILL * least)
+    return units[0] if len(units) == 1 else units
 
 
 def _blocks(leads: Leads, n: int) -> list[NDArray[np.intp]]:
     size = max(1, ENTRIES // max(1, leads.score.expansion.coef.shape[0]))
     return [np.arange(start, min(start + size, n)) for start in range(0, n, size)]
-
-
-def _of_rows(box: Box, rows: NDArray[np.intp]) -> Box:
-    return None if box is None else (box[0][rows], box[1][rows])

@@ -11,21 +11,20 @@ from buttress.certificates.pipelines import Steps
 from buttress.certificates.radius import OUTWARD, largest_that_holds
 from buttress.certificates.swapped import Prover
 from buttress.expansion import winners
-from buttress.scores import ScoreFunction
 
 BLOCK = 64  # rows that are bounded at a time
-FIRST = 1e-6  # the radius that is tried first
+FIRST = 1e-6  # of the size of a row: the radius that is tried first
 SHARP = 1e-7  # share by which a radius may fall short
 TIE = 32  # units of rounding between two probabilities that are told apart
 
-# which rows keep their class under a kernel machine in boxes around them: (scores, rows, low, high) -> (n,)
-Machine = Callable[[ScoreFunction, Array, Array, Array], Mask]
+# which rows keep their class under the kernel machine in boxes around them: (rows, low, high) -> (n,)
+Machine = Callable[[Array, Array, Array], Mask]
 
 
 class Chained:
     """The proofs of one model, whose kernel machine at the end ``machine`` proves."""
 
-    def __init__(self, steps: Steps, real: str, machine: Machine):
+    def __init__(self, steps: Steps, real: str, machine: Machine | None):
         self.steps = steps
         self.unit = float(np.finfo(real).eps)
         self.machine = machine
@@ -57,7 +56,7 @@ class Chained:
             return self.within(X[rows], reach, norm, (box[0][rows], box[1][rows]))
 
         start, limit = np.zeros(len(X)), np.full(len(X), np.inf)
-        return largest_that_holds(holds, start, np.full(len(X), FIRST), limit, SHARP)
+        return largest_that_holds(holds, start, FIRST * (1 + np.abs(X).max(axis=1, initial=0.0)), limit, SHARP)
 
     def _enclosed(self, X: Array, reach: Array, norm: str, box: tuple[Array, Array]) -> Enclosure:
         return around(X, *box, reach, "linf" if norm == "linf" else "l2", self.unit)
@@ -69,8 +68,8 @@ class Chained:
         return winners(self.steps.scores(seen).centre, self.steps.contrasts)
 
     def _stands(self, seen: Enclosure) -> Mask:
-        if self.steps.kernel is not None:
-            return self.machine(self.steps.kernel, seen.centre, *seen.ends())
+        if self.machine is not None:
+            return self.machine(seen.centre, *seen.ends())
         assert self.steps.scores is not None
         scores = self.steps.scores(seen)
         codes = winners(scores.centre, self.steps.contrasts)

@@ -72,4 +72,4 @@ def _beyond(forest: Forest, X: Array, scale: Array) -> Array:
     """Return radii (n,) whose boxes hold all thresholds of the columns that move."""
     farthest = max(float(np.abs(tree.threshold[np.isfinite(tree.threshold)]).max(initial=0.0)) for tree in forest.trees)
     least = float(scale[scale > 0].min(initial=1.0))
-    return np.full(len(X), 2 * (float(np.abs(X).max()) + farthest + 1) / least)
+    return np.asarray(2 * (np.abs(X).max(axis=1) + farthest + 1) / least)

@@ -46,16 +46,15 @@ class Rival:
 class Leads:
     """The leads of every class over every rival as expansions; ValueError for a kernel without any bound.
 
-    ``columns`` (1, d) are the units in which moves of each column are measured, positive; None where they are 1.
-    ``real`` is the type of the rows that the model is given, in which it computes.
+    ``real`` is the type of the rows that the model is given, in which it computes; ``scale`` (d,) is how far a move of
+    1 goes behind the scalers.
     """
 
-    def __init__(self, score: ScoreFunction, width: int, columns: Array | None = None, real: str = "float64"):
+    def __init__(self, score: ScoreFunction, width: int, real: str = "float64"):
         score = replace(score, expansion=in_double(score.expansion))
         self.score, expansion = score, score.expansion
-        signed = np.broadcast_to(np.asarray(score.scale, dtype=np.float64), width)
-        self.scale = np.abs(signed) if columns is None else np.abs(signed) * columns.reshape(width)
-        origin = np.abs(np.broadcast_to(score.origin, width) * signed)
+        self.scale = np.abs(np.broadcast_to(np.asarray(score.scale, dtype=np.float64), width))
+        origin = np.abs(score.origin) * self.scale
         self.rounding = Rounding(float(np.finfo(real).eps), origin)
         sizes = np.abs(expansion.coef) if score.sizes is None else score.sizes
         self.terms = certified_terms(expansion, sizes)
@@ -70,38 +69,39 @@ class Leads:
                 "InverseMultiquadric, Log of degree <= 2), a linear one, a polynomial of degree 3 or an even one, or a "
                 "sum of them.")
 
-    def rivals(self, X: Array) -> list[Rival]:
-        """Return the leads of the class predicted for each row of X over its rivals."""
+    def rivals(self, X: Array, scale: Array) -> list[Rival]:
+        """Return the leads of the class predicted for each row of X over its rivals, in an attacker's scale."""
         Z, contrasts = self.score.inner(X), self.score.contrasts
         scores = self.score.expansion(Z)
         codes = winners(scores, contrasts)
-        return [self._rival(Z, contrasts[codes, rival], scores) for rival in range(contrasts.shape[1])]
+        return [self._rival(Z, contrasts[codes, rival], scores, scale) for rival in range(contrasts.shape[1])]
 
-    def _rival(self, Z: Array, V: Array, scores: Array) -> Rival:
+    def _rival(self, Z: Array, V: Array, scores: Array, scale: Array) -> Rival:
         expansion = self.score.expansion
         share = self.rounding.share(Z.shape[1] + len(expansion.coef))
         size = np.abs(V) @ np.abs(expansion.intercept)
         if self.terms is not None:
             size = size + sum(term.size(Z, V, self.rounding.origin) for term in self.terms)
         margin = np.einsum("ik,ik->i", V, scores) - share * size
-        moves = self.scale * (1 + share)
+        moves = scale * (1 + share)
         falls = None if self.terms is None else [term.fall(Z, V, moves, self.rounding) for term in self.terms]
         if self.relaxing is None:
             return Rival(margin, falls, None, None, {})
         lead = self.relaxing.lead(V, self.rounding)
         if self.score.sizes is not None:
             lead.bias = lead.bias - 2 * share * size
-        g = lead.gradient(Z) * self.scale
+        g = lead.gradient(Z) * scale
         steep = {"l2": np.linalg.norm(g, axis=1), "linf": np.abs(g).sum(axis=1)}
         first = {norm: np.maximum(margin, 0) / np.maximum(size, TINY) for norm, size in steep.items()}
-        return Rival(margin, falls, lead, second_order(lead, Z, self.scale), first)
+        return Rival(margin, falls, lead, second_order(lead, Z, scale), first)
 
-    def attacker(self, X: Array, norm: str, box: tuple[Array, Array] | None) -> Attacker:
-        """Return how the rows X may be moved, behind the scalers, where ``box`` holds them."""
+    def attacker(self, X: Array, norm: str, box: tuple[Array, Array] | None, units: Array | float = 1.0) -> Attacker:
+        """Return how the rows X may be moved in units (d,) or (n, d), behind the scalers, where ``box`` holds them."""
+        scale = self.scale * units
         if box is None:
-            return Attacker(norm, self.scale)
+            return Attacker(norm, scale)
         ends = [self.score.inner(np.broadcast_to(side, X.shape)) for side in box]
-        return Attacker(norm, self.scale, np.minimum(*ends), np.maximum(*ends))
+        return Attacker(norm, scale, np.minimum(*ends), np.maximum(*ends))
 
     def holds(self, rival: Rival, Z: Array, attacker: Attacker, rows: Rows, eps: Array) -> NDArray[np.bool_]:
         """Say which of the leads of some rows (r,) are proven to stay positive within eps (r,)."""
@@ -162,18 +162,20 @@ class Leads:
             return start
 
         def measure(move: Array) -> float:
-            outer = move / self.scale
+            outer = move / attacker.scale
             return float(np.linalg.norm(outer) if attacker.norm == "l2" else np.abs(outer).max())
 
         first = rival.first[attacker.norm][one].item()
         return stretched(rival.lead[one], attacker[one], Z[one], start, first, most, measure)
 
-    def proven(self, X: Array, rivals: list[Rival], attacker: Attacker, eps: Array, effort: int) -> NDArray[np.bool_]:
-        """Say which rows branch and bound proves within eps (n,), from about ``effort`` parts a row and rival."""
-        Z, found = self.score.inner(X), np.zeros(len(X), dtype=bool)
-        for row in range(len(X)):
+    def proven(
+        self, X: Array, rivals: list[Rival], attacker: Attacker, eps: Array, effort: int, rows: Rows
+    ) -> NDArray[np.bool_]:
+        """Say which of some rows branch and bound proves within eps (n,), from about ``effort`` parts a rival."""
+        Z, found = self.score.inner(X), np.zeros(len(rows), dtype=bool)
+        for place, row in enumerate(rows):
             one = np.array([row])
-            found[row] = all(
+            found[place] = all(
                 rival.lead is not None and rival.margin[row] > 0
                 and (self.holds(rival, Z, attacker, one, eps[one]).all()
                      or prove(rival.lead[one], attacker[one].region(Z[one], eps[one]), effort).verdict

@@ -322,6 +322,6 @@ class RadialTerm:
         return fall
 
 
-def _stretch(scale: Array) -> dict[str, float]:
-    """How long, in l2 and inside the scalers, a perturbation of radius 1 outside can be."""
-    return {"l2": float(np.abs(scale).max()), "linf": float(np.linalg.norm(scale))}
+def _stretch(scale: Array) -> dict[str, Array]:
+    """How long, in l2 and inside the scalers, a perturbation of radius 1 outside can be, of all rows or one a row."""
+    return {"l2": np.abs(scale).max(axis=-1), "linf": np.linalg.norm(scale, axis=-1)}

@@ -173,7 +173,7 @@ class Attacker:
     Parameters
     ----------
     norm : {"l2", "linf"}
-    scale : array of shape (d,)
+    scale : array of shape (d,) or, in "linf", one a row (n, d)
         Positive.
     low, high : array of shape (n, d) or None
         The box, behind the scalers.
@@ -185,9 +185,8 @@ class Attacker:
     high: Array | None = None
 
     def __getitem__(self, rows: Rows) -> "Attacker":
-        if self.low is None or self.high is None:
-            return self
-        return Attacker(self.norm, self.scale, self.low[rows], self.high[rows])
+        low, high = (None if side is None else side[rows] for side in (self.low, self.high))
+        return Attacker(self.norm, self.scale if self.scale.ndim == 1 else self.scale[rows], low, high)
 
     def region(self, Z: Array, radius: Array) -> Region:
         """Return where rows Z (n, d) behind the scalers can come with radii (n,), a little more for rounding."""

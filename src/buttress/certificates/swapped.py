@@ -12,6 +12,7 @@ import numpy as np
 from buttress._checks import Array, warn_user
 from buttress._types import Mask, Rows
 from buttress.certificates.pipelines import Unknown
+from buttress.certificates.radius import OUTWARD
 from buttress.threats import Moves
 
 MOST_WAYS = 10_000  # ways to swap a row that are proven one by one
@@ -25,7 +26,7 @@ def proven_under(
 ) -> Mask:
     """Say of which rows X (n, d) no moves that a threat allows change the class.
 
-    ``ball(reach, norm)`` proves rows in a ball of radii (1, d), where a box holds columns of radius 0 in place.
+    ``ball(reach, norm)`` proves rows in a ball of radii (1 or n, d), where a box holds columns of radius 0 in place.
     """
     codes = classes(X)
     proven = _by_hull(ball, X, moves)
@@ -71,7 +72,7 @@ def _by_hull(ball: Callable[[Array, str], Prover], X: Array, moves: Moves) -> Ma
     if moves.norm != "linf" or not moves.most:
         return np.zeros(len(X), dtype=bool)
     low, high = moves.hull(X)
-    reach = np.maximum(X - low, high - X).max(axis=0, keepdims=True)
+    reach = np.maximum(X - low, high - X) * OUTWARD
     try:
         return ball(reach, "linf")(X, (low, high))
     except Unknown:  # an encoder of what is swapped: it knows the levels, not what is between
