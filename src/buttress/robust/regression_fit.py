@@ -273,17 +273,17 @@ def best_alpha_of_many(design: Design, y: Array, responsibility: Array) -> float
 
 
 def _best_alpha(task: RegressionTask, state: Fitted) -> float:
-    """Return the ridge with the least bounded leave-one-out error of the good rows, with fixed weights.
+    """Return the ridge with the least bounded leave-one-out error of the good rows, with fixed weights and bounds.
 
-    If the weights changed with the ridge, each ridge would keep only the rows that it fits well.
+    If the weights changed with the ridge, each ridge would keep only the rows that it fits well. If the bounds were as
+    the spread under each ridge, the largest ridge would be best where all ridges but the least miss most rows.
     """
     rows = task.design.searched
     law = state.known.law
     weight = state.known.responsibility[rows]
-    seen = task.residuals(state.fit).of(rows)
+    bound = MIXTURE.bounded_at * law.scale * law.spread(task.residuals(state.fit).of(rows))
 
     def error(fit: Fit) -> float:
-        bound = MIXTURE.bounded_at * law.scale * law.spread(replace(seen, spread=fit.spread))
         return float(weight @ np.minimum(np.abs(fit.loo), bound) ** 2)
 
     alphas = MIXTURE.ridges * task.design.unit

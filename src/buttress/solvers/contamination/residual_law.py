@@ -35,6 +35,7 @@ from buttress.solvers.ridge.leave_one_out import Fit, Ridge
 from buttress.solvers.run import Budget, Step, Steps
 
 AS_LIKELY = 1e-3  # nats in all rows: decisions are taken by whole ones
+NEGLIGIBLE = float(np.exp(-10.0))  # weight of a law beside the likeliest
 MAD = 1.4826  # standard deviations in a median distance, for normal errors
 
 
@@ -278,21 +279,36 @@ class Explained:
 def explain(seen: LeftOutResiduals, limits: Limits, telling: NDArray[np.bool_] | None = None) -> Explained:
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
-    With levels laws with a shape are tried as well. A parameter costs log(n)/2 (Schwarz's criterion): the outlier
-    density has three, a shape three. With more than 10,000 rows the law is learned from a random part of them. Heavier
-    tails may explain a single large residual about as well as an outlier density. So responsibilities are the mean over
-    all laws tried, weighted by Schwarz's criterion. Rows that are not ``telling`` (n,) say nothing of the law.
+    With levels laws with a shape are tried as well, each at a price (:func:`outlier_cost`, :func:`shape_cost`). Heavier
+    tails may explain a single large residual about as well as an outlier density does. So it is the evidence of all
+    laws tried that decides whether there is one, of which the likeliest law is returned, and responsibilities are the
+    mean over all. With more than 10,000 rows laws are learned from a random part of them. Rows that are not ``telling``
+    (n,) say nothing of the law.
     """
     part = (seen if telling is None else seen.of(telling)).drawn()
     found = _tried(replace(part, level=None), limits)
     if seen.level is not None:
         cost = shape_cost(len(part))
         found += [(other - cost, law) for other, law in _tried(replace(part, missed=None), limits)]
-    best, law = max(found, key=lambda pair: pair[0])
-    likely = [(np.exp(other - best), tried) for other, tried in found if other > best - 10.0]
-    summed = sum(weight * tried.e_step(seen)[0] for weight, tried in likely)
-    responsibility = np.minimum(summed / sum(weight for weight, _ in likely), 1)
-    return Explained(law, responsibility, float(best) / len(part))
+    nats = np.array([other for other, _ in found])
+    weight = np.exp(nats - nats.max())
+    suspects = np.array([law.share > 0 for _, law in found])
+    kind = suspects == bool(weight @ suspects > weight @ ~suspects)
+    summed = sum(w * law.e_step(seen)[0] for w, (_, law) in zip(weight, found, strict=True) if w > NEGLIGIBLE)
+    responsibility = np.minimum(summed / weight[weight > NEGLIGIBLE].sum(), 1)
+    law = found[int(np.argmax(weight * kind))][1]
+    return Explained(law, responsibility, float(nats.max() + np.log(weight @ kind)) / len(part))
+
+
+def outlier_cost(law: Law, n: int) -> float:
+    """Return the nats that an outlier density must gain on n rows.
+
+    Its share costs log(n)/2, by Schwarz's criterion. Location and width cost as much of the corrupt rows, which alone
+    tell them; and beforehand the location could have been anywhere as far away as it is, not just within a width.
+    """
+    corrupt = max(law.share * n, 1.0)
+    away = float(np.hypot(law.location, law.width))
+    return float(np.log(n) / 2 + np.log(corrupt * away / law.width))
 
 
 def shape_cost(n: int) -> float:
@@ -301,15 +317,15 @@ def shape_cost(n: int) -> float:
 
 
 def _tried(seen: LeftOutResiduals, limits: Limits) -> list[tuple[float, Law]]:
-    """Return (Schwarz's criterion in nats, law) for each number of degrees of freedom."""
+    """Return (log likelihood less what an outlier density costs, law) for each number of degrees of freedom."""
     found = []
-    cost = 3 * np.log(len(seen)) / 2 if limits.share is None else 0.0
     for nu in RESIDUALS.degrees:
         mixed = first_law(seen, nu, limits)
         if limits.share is None:
             alone = em_rounds(replace(mixed, share=0.0), seen, Limits(limits.floor, 0.0), RESIDUALS.rounds)
             found.append((float(alone.log_inlier(seen).sum()), alone))
         mixed = em_rounds(mixed, seen, limits, RESIDUALS.rounds)
+        cost = outlier_cost(mixed, len(seen)) if limits.share is None else 0.0
         found.append((mixed.e_step(seen)[1] - cost, mixed))
     return found
 
