@@ -35,7 +35,6 @@ from buttress.solvers.ridge.leave_one_out import Fit, Ridge
 from buttress.solvers.run import Budget, Step, Steps
 
 AS_LIKELY = 1e-3  # nats in all rows: decisions are taken by whole ones
-NEGLIGIBLE = float(np.exp(-10.0))  # weight of a law beside the likeliest
 MAD = 1.4826  # standard deviations in a median distance, for normal errors
 
 
@@ -290,14 +289,14 @@ def explain(seen: LeftOutResiduals, limits: Limits, telling: NDArray[np.bool_] |
     if seen.level is not None:
         cost = shape_cost(len(part))
         found += [(other - cost, law) for other, law in _tried(replace(part, missed=None), limits)]
-    nats = np.array([other for other, _ in found])
-    weight = np.exp(nats - nats.max())
-    suspects = np.array([law.share > 0 for _, law in found])
-    kind = suspects == bool(weight @ suspects > weight @ ~suspects)
-    summed = sum(w * law.e_step(seen)[0] for w, (_, law) in zip(weight, found, strict=True) if w > NEGLIGIBLE)
-    responsibility = np.minimum(summed / weight[weight > NEGLIGIBLE].sum(), 1)
-    law = found[int(np.argmax(weight * kind))][1]
-    return Explained(law, responsibility, float(nats.max() + np.log(weight @ kind)) / len(part))
+    best = max(nats for nats, _ in found)
+    likely = [(float(np.exp(nats - best)), law) for nats, law in found if nats > best - 10.0]
+    total = sum(weight for weight, _ in likely)
+    corrupt = sum(weight for weight, law in likely if law.share > 0)
+    decided = [pair for pair in likely if (pair[1].share > 0) == (2 * corrupt > total)]
+    summed = sum(weight * law.e_step(seen)[0] for weight, law in likely)
+    evidence = best + float(np.log(max(corrupt, total - corrupt)))
+    return Explained(max(decided, key=lambda pair: pair[0])[1], np.minimum(summed / total, 1), evidence / len(part))
 
 
 def outlier_cost(law: Law, n: int) -> float:
