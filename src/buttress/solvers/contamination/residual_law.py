@@ -77,8 +77,7 @@ class LeftOutResiduals:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a mixture is fitted: degrees of freedom of inliers, EM rounds of the law between fits, stopping rules, shape.
-    """
+    """How a mixture is fitted: degrees of freedom of inliers, EM rounds of the law between fits, stopping, shape."""
 
     nu: float
     rounds: int
@@ -215,8 +214,7 @@ def _two_scales(off: Array, weight: Array, n: float, floor: float) -> tuple[floa
 
 
 def levels(y: Array, fit: Fit) -> Array | None:
-    """Return what the fit without each row expects of it, standardised and bounded, (n,); None where that is constant.
-    """
+    """Return what the fit without each row expects of it, standardised and bounded, (n,); None where constant."""
     expected = y - fit.loo
     expected = expected - np.median(expected)
     width = MAD * float(np.median(np.abs(expected)))
@@ -278,36 +276,21 @@ class Explained:
 def explain(seen: LeftOutResiduals, limits: Limits, telling: NDArray[np.bool_] | None = None) -> Explained:
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
-    With levels laws with a shape are tried as well, each at a price (:func:`outlier_cost`, :func:`shape_cost`). Heavier
-    tails may explain a single large residual about as well as an outlier density does. So it is the evidence of all
-    laws tried that decides whether there is one, of which the likeliest law is returned, and responsibilities are the
-    mean over all. With more than 10,000 rows laws are learned from a random part of them. Rows that are not ``telling``
-    (n,) say nothing of the law.
+    Heavier tails may explain a large residual about as well as an outlier density: the evidence of all laws decides
+    whether there is one, and responsibilities are the mean over all. Rows that are not ``telling`` (n,) say nothing.
     """
     part = (seen if telling is None else seen.of(telling)).drawn()
     found = _tried(replace(part, level=None), limits)
     if seen.level is not None:
         cost = shape_cost(len(part))
         found += [(other - cost, law) for other, law in _tried(replace(part, missed=None), limits)]
-    best = max(nats for nats, _ in found)
-    likely = [(float(np.exp(nats - best)), law) for nats, law in found if nats > best - 10.0]
-    total = sum(weight for weight, _ in likely)
-    corrupt = sum(weight for weight, law in likely if law.share > 0)
-    decided = [pair for pair in likely if (pair[1].share > 0) == (2 * corrupt > total)]
-    summed = sum(weight * law.e_step(seen)[0] for weight, law in likely)
-    evidence = best + float(np.log(max(corrupt, total - corrupt)))
-    return Explained(max(decided, key=lambda pair: pair[0])[1], np.minimum(summed / total, 1), evidence / len(part))
-
-
-def outlier_cost(law: Law, n: int) -> float:
-    """Return the nats that an outlier density must gain on n rows.
-
-    Its share costs log(n)/2, by Schwarz's criterion. Location and width cost as much of the corrupt rows, which alone
-    tell them; and beforehand the location could have been anywhere as far away as it is, not just within a width.
-    """
-    corrupt = max(law.share * n, 1.0)
-    away = float(np.hypot(law.location, law.width))
-    return float(np.log(n) / 2 + np.log(corrupt * away / law.width))
+    nats = np.array([other for other, _ in found])
+    weight = np.exp(nats - nats.max()) * (nats > nats.max() - 10.0)
+    corrupt = np.array([law.share > 0 for _, law in found])
+    decided = weight * (corrupt == bool(weight @ corrupt > weight @ ~corrupt))
+    summed = sum(one * law.e_step(seen)[0] for one, (_, law) in zip(weight, found, strict=True) if one)
+    return Explained(found[int(np.argmax(decided))][1], np.minimum(summed / weight.sum(), 1),
+                     float(nats.max() + np.log(decided.sum())) / len(part))
 
 
 def shape_cost(n: int) -> float:
@@ -316,7 +299,10 @@ def shape_cost(n: int) -> float:
 
 
 def _tried(seen: LeftOutResiduals, limits: Limits) -> list[tuple[float, Law]]:
-    """Return (log likelihood less what an outlier density costs, law) for each number of degrees of freedom."""
+    """Return (log likelihood less what an outlier density costs, law) for each number of degrees of freedom.
+
+    Its share costs log(n)/2; location and width log(k) of the k corrupt rows, which alone tell them, and log(m/o).
+    """
     found = []
     for nu in RESIDUALS.degrees:
         mixed = first_law(seen, nu, limits)
@@ -324,14 +310,13 @@ def _tried(seen: LeftOutResiduals, limits: Limits) -> list[tuple[float, Law]]:
             alone = em_rounds(replace(mixed, share=0.0), seen, Limits(limits.floor, 0.0), RESIDUALS.rounds)
             found.append((float(alone.log_inlier(seen).sum()), alone))
         mixed = em_rounds(mixed, seen, limits, RESIDUALS.rounds)
-        cost = outlier_cost(mixed, len(seen)) if limits.share is None else 0.0
-        found.append((mixed.e_step(seen)[1] - cost, mixed))
+        cost = np.log(len(seen) ** 0.5 * max(mixed.share * len(seen), 1) * np.hypot(mixed.location / mixed.width, 1))
+        found.append((mixed.e_step(seen)[1] - cost * (limits.share is None), mixed))
     return found
 
 
 def em_rounds(law: Law, seen: LeftOutResiduals, limits: Limits, rounds: int) -> Law:
-    """Return the law after rounds of E-step and M-step on given residuals, or when it is as likely as the one before.
-    """
+    """Return the law after rounds of E-step and M-step on given residuals, or when it is as likely as before."""
     last = np.inf
     for _ in range(rounds):
         good, likelihood = law.e_step(seen)
