@@ -263,3 +263,12 @@ def test_a_second_group_of_corrupt_rows_is_named_though_the_first_lies_elsewhere
     assert np.mean(~model.inlier_mask_[~bad]) <= 0.02
     low, high = model.contamination_interval_
     assert low <= 0.3 <= high + 0.01
+
+
+def test_a_robust_fit_far_likelier_than_the_plain_one_is_kept_whatever_the_tails():
+    X, y = dataset("friedman1", 2)
+    rows = np.random.default_rng(102).permutation(600)[180:]
+    dirty, bad = corrupted_targets(X[rows], y[rows], "group", 0.3, np.random.default_rng(2))
+    named = ~RobustKernelRegressor(kernel="rbf", random_state=0).fit(X[rows], dirty).inlier_mask_
+    assert np.mean(named[bad]) > 0.4
+    assert np.mean(named[~bad]) < 0.05
