@@ -275,8 +275,7 @@ def best_alpha_of_many(design: Design, y: Array, responsibility: Array) -> float
 def _best_alpha(task: RegressionTask, state: Fitted) -> float:
     """Return the ridge with the least bounded leave-one-out error of the good rows, with fixed weights and bounds.
 
-    If the weights changed with the ridge, each ridge would keep only the rows that it fits well. If the bounds were as
-    the spread under each ridge, the largest ridge would be best where all ridges but the least miss most rows.
+    If they changed with the ridge, each would keep only the rows it fits well, and the largest have the least bounds.
     """
     rows = task.design.searched
     law = state.known.law
