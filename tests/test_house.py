@@ -18,13 +18,13 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 32_899,  # without imports and docstrings
-    "lines": 66_941,
-    "functions": 4_256,
+    "statements": 32_932,  # without imports and docstrings
+    "lines": 67_021,
+    "functions": 4_258,
     "files": 435,
-    "untyped dicts": 49,  # dict[str, Any] and dict[str, object]
-    "names of constants": 842,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 35_841,  # outside tables
+    "untyped dicts": 19,  # dict[str, Any] and dict[str, object]
+    "names of constants": 844,  # in upper case, at the head of a file; one that several files have counts once
+    "words of docs": 35_887,  # outside tables
 }
 
 

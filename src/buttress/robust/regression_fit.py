@@ -107,9 +107,9 @@ def _of_rows_found(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_]
 def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
     """Return the robust fit if a law with an outlier density explains left-out rows best, else the plain one.
 
-    Heavy tails need no such density. Then the robust fit must be likelier by a tenth of a nat a row. Where more than a
-    tenth of the targets are the least or the largest one, only the others are evidence: such rows are two kinds of good
-    ones.
+    Heavy tails need no such density. Then the robust fit must be likelier by a tenth of a nat a row; lighter tails
+    leave each row its weight, and with it the plain fit. Where more than a tenth of the targets are the least or the
+    largest one, only the others are evidence: such rows are two kinds of good ones.
 
     Two laws of two fits are compared: with an outlier density and without, of the fit ``mixed`` and of the plain one.
     No row of a plain fit is named. A law that takes half of the rows for corrupt says nothing. Where the plain fit
@@ -122,7 +122,7 @@ def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
     tried = [Fitted(fit, _explained(task, fit), robust.n_iter) for fit in (mixed, plain)]
     best = max(tried, key=lambda each: each.known.likelihood)
     law = best.known.law
-    needed = 0.0 if law.share > 0 else GUARD.gain_a_row
+    needed = 0.0 if law.share > 0 else GUARD.gain_a_row if law.nu <= 3 else np.inf
     if law.share >= RESIDUALS.most_bad or best.known.likelihood - unsuspected.likelihood <= needed:
         return clean
     lost = law.share - robust.known.law.share
