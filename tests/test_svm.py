@@ -306,6 +306,16 @@ def test_one_against_the_rest_is_one_machine_a_class():
         SVC(multi_class="ovr", decision_function_shape="ovo").fit(X, y)
 
 
+@pytest.mark.parametrize("change", [("ovo", "ovr"), ("ovr", "ovo")])
+def test_scores_are_read_as_they_were_fitted_whatever_the_parameters_say_since(change):
+    X, y = iris()
+    fitted, other = change
+    model, changed = SVC(multi_class=fitted).fit(X, y), SVC(multi_class=fitted).fit(X, y).set_params(multi_class=other)
+    np.testing.assert_array_equal(changed.predict(X), model.predict(X))
+    np.testing.assert_array_equal(changed.decision_function(X), model.decision_function(X))
+    np.testing.assert_array_equal(changed.predict_proba(X), model.predict_proba(X))
+
+
 def test_pairs_share_the_rows_of_one_cache():
     X, y = load_digits(return_X_y=True)
     X, y = np.concatenate([X, X[:400] + 0.5]), np.concatenate([y, y[:400]])  # beyond what is computed at once

@@ -226,7 +226,7 @@ def add_classes(add: Nodes, model: Any, X: str, label: str, score: str, probabil
     scores = decision = add_scores(add, model.expansion_, X)
     if len(model.classes_) == 2:
         winner = add("Squeeze", add.cast(add("Greater", scores, 0.0), np.int64), np.array([1]))
-    elif isinstance(model, ExactClassifier) and model.multi_class == "ovo":
+    elif isinstance(model, ExactClassifier) and not model.one_a_class:
         winner, decision = _votes(add, model, scores)
     else:
         winner = _winner(add, scores, np.asarray(model.contrasts_))

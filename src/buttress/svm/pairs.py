@@ -162,7 +162,7 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
         rows, scores = self._scores(X)
         if len(self.classes_) == 2:
             return scores[:, 0].astype(rows.dtype, copy=False)
-        if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
+        if self.one_a_class or self.decision_function_shape == "ovo":
             return scores.astype(rows.dtype, copy=False)
         return votes(scores, len(self.classes_))[1].astype(rows.dtype, copy=False)
 
@@ -174,12 +174,17 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
         _, winners = self._scores_of(X)
         return self.classes_[winners]
 
+    @property
+    def one_a_class(self) -> bool:
+        """Whether each of several classes has a score of its own, as it was fitted."""
+        return bool(self.dual_coef_.shape[0] == len(self.classes_))
+
     def _scores_of(self, X: MatrixLike) -> tuple[Array, Rows]:
         """Return the scores of every problem (n, k) and the number of the class predicted."""
         _, scores = self._scores(X)
         if len(self.classes_) == 2:
             return scores, (scores[:, 0] > 0).astype(np.intp)
-        if self.multi_class == "ovr":
+        if self.one_a_class:
             return scores, scores.argmax(axis=1)
         counts, decision = votes(scores, len(self.classes_))
         return scores, (decision if self.break_ties else counts).argmax(axis=1)
@@ -187,7 +192,7 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
     def _held_out(self) -> HeldOut:
         kept = self._left_out
         n = len(kept.codes)
-        return HeldOut(self._left_out_scores(), kept.codes, kept.weight, len(self.classes_), self._classes().in_pairs,
+        return HeldOut(self._left_out_scores(), kept.codes, kept.weight, len(self.classes_), not self.one_a_class,
                        row=np.arange(n), given=n)
 
 
