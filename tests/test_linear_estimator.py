@@ -1,6 +1,7 @@
 """LinearSVC and StochasticLinearSVC as estimators: streams, classes, budgets and bad input."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -169,3 +170,20 @@ def test_the_objective_falls_to_what_the_run_reports():
                                      rng=np.random.RandomState(0)), tol=1e-4, max_iter=200)
     w, b, *_ = outcome.state
     assert outcome.objective == pytest.approx(0.5 * w @ w + 0.01 * np.maximum(0, 1 - signs(y) * (X @ w + b)).sum())
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("columns", ["far from 0", "with a time", "of different size", "scaled", "of noise", "rare"])
+def test_stochastic_steps_that_lead_nowhere_are_told(columns, loss, intercept):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 5))
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    if columns in ("of noise", "rare"):
+        y = (rng.random(600) < (0.5 if columns == "of noise" else 0.02)).astype(int)
+    changed = {"far from 0": X + 1e4, "with a time": np.c_[X, np.linspace(1.6e9, 1.7e9, 600)],
+               "of different size": np.c_[X[:, :-1] + 1e4, 1e3 * X[:, -1]]}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        StochasticLinearSVC(loss=loss, fit_intercept=intercept, random_state=0).fit(changed.get(columns, X), y)
+    assert any("Scale them" in str(one.message) for one in told) == (columns in changed)

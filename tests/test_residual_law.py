@@ -128,24 +128,6 @@ def test_a_skewed_tail_is_good_and_a_second_group_is_not():
     np.testing.assert_array_equal(found.responsibility < 0.5, bad)
 
 
-@pytest.mark.parametrize("n", [50, 200])
-def test_one_residual_among_normal_ones_is_found_and_the_largest_of_heavy_tails_is_none(n):
-    def shares(draw):
-        for seed in range(20):
-            r = draw(np.random.default_rng(seed))
-            yield explain(LeftOutResiduals(r, np.ones(n)), Limits(1e-6)).law.share > 0
-
-    assert np.mean(list(shares(lambda rng: np.append(rng.normal(size=n - 1), 16.0)))) > 0.9
-    assert np.mean(list(shares(lambda rng: rng.normal(size=n)))) < 0.1
-    assert np.mean(list(shares(lambda rng: rng.standard_t(3, size=n)))) < 0.15
-
-
-def test_the_largest_of_many_residuals_of_three_degrees_are_not_taken_as_corrupt():
-    named = [np.mean(explain(LeftOutResiduals(np.random.default_rng(seed).standard_t(3, size=1000), np.ones(1000)),
-                             Limits(1e-6)).responsibility < 0.5) for seed in range(10)]
-    assert max(named) == 0
-
-
 def test_the_ridge_that_misses_every_row_by_more_than_counts_is_never_the_best():
     X = np.random.default_rng(0).normal(size=(60, 4))
     y = X.sum(axis=1)
@@ -263,12 +245,3 @@ def test_a_second_group_of_corrupt_rows_is_named_though_the_first_lies_elsewhere
     assert np.mean(~model.inlier_mask_[~bad]) <= 0.02
     low, high = model.contamination_interval_
     assert low <= 0.3 <= high + 0.01
-
-
-def test_a_robust_fit_far_likelier_than_the_plain_one_is_kept_whatever_the_tails():
-    X, y = dataset("friedman1", 2)
-    rows = np.random.default_rng(102).permutation(600)[180:]
-    dirty, bad = corrupted_targets(X[rows], y[rows], "group", 0.3, np.random.default_rng(2))
-    named = ~RobustKernelRegressor(kernel="rbf", random_state=0).fit(X[rows], dirty).inlier_mask_
-    assert np.mean(named[bad]) > 0.4
-    assert np.mean(named[~bad]) < 0.05

@@ -1,16 +1,24 @@
 """The linear support vector classifier by stochastic gradient descent."""
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from buttress._callbacks import with_callbacks
-from buttress._checks import check_classes, check_known, check_number, check_option, warn_user
+from buttress._checks import (
+    NotConvergedWarning,
+    check_classes,
+    check_known,
+    check_number,
+    check_option,
+    warn_user,
+)
 from buttress._documented import STOCHASTIC_LINEAR, advises
 from buttress._state import Attribute, Later, State, one_or_each
 from buttress._types import DenseOrSparse, Labels, MatrixLike, RandomStateLike, Rows, is_csr
@@ -21,7 +29,8 @@ from buttress.solvers.linear.primal import LinearProblem, Rate, chosen_rate, def
 from buttress.solvers.linear.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent
 from buttress.solvers.run import all_or_nothing
 
-FAR = 100  # times their spread: at 10 steps reach .83 of rows that can be told apart, at 1,000 none
+APART = 1e4  # a column's mean square over another's variance, from which steps may lead nowhere
+IDLE = 0.99  # of the objective of the best constant
 
 
 @advises(**STOCHASTIC_LINEAR)
@@ -100,7 +109,6 @@ class StochasticLinearSVC(LinearMachine):
         """
         self._check_steps()
         task = self._task(X, y, sample_weight)
-        _warn_far(task.X)
         self._walks: list[tuple[Walk, SuffixMean]] = []
         rng = check_random_state(self.random_state)
 
@@ -110,6 +118,7 @@ class StochasticLinearSVC(LinearMachine):
             return Course(problem, steps, blocks(len(rows)))
 
         fits = self._solve(task, course)
+        _warn_idle(task.X, fits)
         proven = partial(_objectives, fits)  # takes as long as the steps
         self.primal_objective_ = proven if task.X.size <= KEPT else proven()
         self._keep_left_out(task, fits, [None] * len(task.problems))
@@ -151,7 +160,6 @@ class StochasticLinearSVC(LinearMachine):
         per_class = class_weights(self.class_weight, self.classes_, np.arange(n_classes), np.ones(n_classes))
         bound = self.C * weight * per_class[codes]
         if first:
-            _warn_far(checked)
             self._start(self._problem(checked, codes, bound, 0))
         bound *= 1 / (self._lam * bound.sum())
         for name in ("coef_", "intercept_", "_walks", "_rng"):  # changed in place below
@@ -191,13 +199,25 @@ class StochasticLinearSVC(LinearMachine):
         self._walks = [(Walk.start(w, b), SuffixMean(d + 1)) for w, b in starts]
 
 
-def _warn_far(X: DenseOrSparse) -> None:
-    """Warn where rows lie so far from 0, beside their spread, that steps lead nowhere and soon seem to have ended."""
+def _warn_idle(X: DenseOrSparse, fits: Sequence[Fit]) -> None:
+    """Warn where a plane is hardly better than a constant and columns are of different size or far from 0."""
     squares = X.multiply(X) if is_csr(X) else np.square(X)
-    total, middle = float(squares.sum(axis=0).sum()), float(np.square(X.mean(axis=0)).sum()) * X.shape[0]
-    if middle > FAR**2 * (total - middle):
-        warn_user(f"The rows of X lie more than {FAR} times as far from 0 as from their mean: stochastic steps learn "
-                  "next to nothing from them. Scale the columns (StandardScaler), or use LinearSVC.")
+    size, middle = (np.asarray(part.mean(axis=0)).ravel() for part in (squares, X))
+    spread = size - middle**2
+    ratio = size.max() / spread.min(where=spread > 0, initial=np.inf)
+    if ratio > APART and any(_says_nothing(fit) for fit in fits):
+        warn_user("A plane is hardly better than a constant on the rows it was fitted to: of columns so different in "
+                  "size, or so far from 0, steps learn next to nothing. Scale them (StandardScaler), or use LinearSVC.",
+                  NotConvergedWarning)
+
+
+def _says_nothing(fit: Fit) -> bool:
+    """Return whether the objective is hardly lower than that of the best constant."""
+    problem, w, b = cast(LinearProblem, fit.problem), fit.plane.w, fit.plane.b
+    plus, minus = (float(problem.bound[own].sum()) for own in (problem.y > 0, problem.y < 0))
+    best = (plus - minus) / (plus + minus) if problem.squared else float(np.sign(plus - minus))
+    constant = problem.slack(np.zeros_like(w), best)
+    return problem.primal(w, problem.slack(w, b)) >= IDLE * problem.primal(np.zeros_like(w), constant)
 
 
 def _objectives(fits: list[Fit]) -> Any:

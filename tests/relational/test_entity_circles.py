@@ -9,6 +9,7 @@ from relational_storage import in_database
 
 from buttress import load, save
 from buttress.relational import EntityFeatures, Join, Table, entity_table
+from buttress.relational.entities.circles import Circle
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 
 WORDS = ("count", "mean", "std", "share", "distinct", "since_last", "gap_last", "count:5", "mean:3rows", "bias",
@@ -153,6 +154,12 @@ def test_circles_are_gone_for_some_questions_at_a_time(monkeypatch):
     monkeypatch.setattr("buttress.relational.entities.circles.ON_THE_WAY", 200)
     np.testing.assert_array_equal(made.transform(rows), whole)
     check(join, made, whole)
+    held = []
+    pairs = Circle.pairs
+    monkeypatch.setattr(Circle, "pairs", lambda self, *given: held.append(pairs(self, *given)) or held[-1])
+    monkeypatch.setattr("buttress.relational.entities.memory.PAIRS", 130)
+    np.testing.assert_allclose(made.transform(rows), whole, rtol=1e-12, atol=1e-9)
+    assert max(len(one.at) for one in held) <= 2 * 130
     monkeypatch.setattr("buttress.relational.entities.circles.ON_THE_WAY", 20)
     with pytest.raises(ValueError, match=r"circle of pairs that ends at 'alike' holds \d+ rows.*engine='sql'"):
         made.transform(rows)

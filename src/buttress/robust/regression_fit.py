@@ -122,7 +122,7 @@ def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
     tried = [Fitted(fit, _explained(task, fit), robust.n_iter) for fit in (mixed, plain)]
     best = max(tried, key=lambda each: each.known.likelihood)
     law = best.known.law
-    needed = 0.0 if law.share > 0 else GUARD.gain_a_row if law.nu <= 3 else np.inf
+    needed = 0.0 if law.share > 0 else GUARD.gain_a_row if law.nu <= 2 else np.inf
     if law.share >= RESIDUALS.most_bad or best.known.likelihood - unsuspected.likelihood <= needed:
         return clean
     lost = law.share - robust.known.law.share

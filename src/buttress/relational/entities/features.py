@@ -229,7 +229,7 @@ def kept(features: Sequence[Feature], words: Mapping[str, Sequence[str]], single
         once = feature.table in set(single)
         if feature.function == "count" and "count" not in words[feature.table]:
             continue
-        if once and (feature.word in ("std", "shrunk", "trend", "since_first", "gap_mean", "gap_last", "overdue")
+        if once and (feature.word in ("std", "trend", "since_first", "gap_mean", "gap_last", "overdue")
                      or feature.function.endswith(("row", "rows", "/all"))):
             continue
         if once and feature.function in OF_ONE_ROW:

@@ -175,7 +175,7 @@ class InProcess:
             for part, met in circles(self.join.tables[t].name, codes, known, self._codes(tie), everyone):
                 sizes = met.sizes(len(everyone))
                 check_size(self.join, path, sizes.max(initial=0), most)
-                yield from ((part[block], met) for block in blocks(part, sizes, most))
+                yield from ((part[block], met) for block in blocks(part, sizes[part], most))
         elif all(self._known_at(hop.child) is None for hop in path[1:]):
             yield everyone, None
         else:

@@ -37,8 +37,7 @@ class Residuals:
     """The law of the residuals and how it is learned."""
 
     most_bad: float = tuned(0.5, "share of rows", "largest outlier share: a majority is good by definition", THEORY)
-    degrees: tuple[float, ...] = tuned((2.0, 3.0, 8.0, 30.0), "degrees of freedom", "Student's laws tried",
-                                      "2.5 to 5 degrees of 1,000 rows: with 4 for 3 the tails of 3 look corrupt")
+    degrees: tuple[float, ...] = tuned((2.0, 4.0, 8.0, 30.0), "degrees of freedom", "Student's laws tried")
     cauchy_share: float = tuned(0.1, "share", "Cauchy part of the outlier density: nothing is too far out for it")
     least_width: float = tuned(2.0, "inlier scales", "least outlier width")
     most_shape: float = tuned(1.0, "logarithm", "most skew of good residuals, and growth of their scale a level")
