@@ -599,6 +599,27 @@ def test_more_rows_of_others_leave_a_deviation_as_it_was_to_the_bit(engine):
     np.testing.assert_allclose(found[0], facts.groupby("id")["x"].std(), rtol=1e-12)
 
 
+def test_the_last_bits_of_mean_and_deviation_do_not_tip_what_is_subtracted():
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        x = rng.choice(np.round(rng.uniform(-5, 5, rng.integers(2, 5)), 1), 2 ** rng.integers(1, 9))
+        mean, deviation, most = x.mean(), x.std(), np.abs(x).max()
+        found = {center(mean + up * 2.0**-52 * most, deviation + wide * 2.0**-52 * most, most)
+                 for up in (-4, 0, 4) for wide in (-4, 0, 4)}
+        assert len(found) == 1
+
+
+def test_shrunk_means_are_the_same_of_every_engine_and_order_of_rows():
+    facts = pd.DataFrame({"a": np.arange(200) % 7, "v": np.tile([0.3, 2.3], 100)})
+    rows = pd.DataFrame({"id": np.arange(8)})
+    found = [EntityFeatures(Join([Table("rows", rows), Table("facts", held, features=["v"])], [("rows.id", "facts.a")]),
+                            ["shrunk"], engine=engine).fit_transform(rows)
+             for held in (facts, facts.sort_values("v")) for engine in ("memory", "sql")]
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], atol=1e-12)
+    assert found[0][7] == 0
+
+
 @pytest.mark.parametrize("size", [1.0, 1e-3, 1e-9, 1e5])
 def test_squares_do_not_cancel(size):
     """Values near 1e6 apart by ``size``: deviations to as many digits as the values have, by pandas of exact shifts."""

@@ -137,7 +137,7 @@ def words(frames, *path, engine="memory", **how):
     return {function for table, function, *_ in made.features_ if table == names[-1]}
 
 
-ALL = {"count", "mean", "sum", "min", "max", "std"}
+ALL = {"count", "mean", "shrunk", "sum", "min", "max", "std"}
 CUSTOMERS = ("customers", "cust")
 PATHS = {
     "one to many": ([CUSTOMERS, ("orders", "no"), ("items", "")], ALL),

@@ -19,7 +19,7 @@ START = pd.Timestamp("2024-02-27 05:00")
 ROWS = ("count", "count:20h", "count:20h/all", "count:1d", "count:3rows", "count:0.5w")
 TIMES = ("since_last", "since_first", "gap_mean", "gap_last", "overdue")
 NUMBERS = ("sum", "sum:20h", "sum:20h/all", "mean:1d", "mean:3rows", "min:1d", "max:2rows", "std:1d", "std:3rows",
-           "trend", "trend:1d", "trend:4rows")
+           "trend", "trend:1d", "trend:4rows", "shrunk", "shrunk:1d", "shrunk:3rows")
 TEXT = ("share:1d", "share:3rows", "share:1d/all", "sum_by", "sum_by:1d", "distinct")
 DATE = ("hour", "weekday", "season_sin", "season_cos")
 EXACT = {"distinct", *ROWS, *TIMES, "hour", "weekday", "min:1d", "max:2rows"}
@@ -89,7 +89,7 @@ def slope(rows, column):
     return float(sum(over) / below), float(size / below)
 
 
-def said(word, rows, column, category, by):
+def said(word, rows, column, category, by, usual):
     """What a word says of rows, and the sum of absolute terms that its rounding is measured by."""
     if word == "count":
         return float(len(rows)), 0.0
@@ -101,6 +101,8 @@ def said(word, rows, column, category, by):
         return slope(rows, column)
     values = (rows if word != "sum_by" else rows[rows[by] == category])[column].dropna()
     size = values.abs().sum()
+    if word == "shrunk":
+        return (values - usual).sum() / (len(values) + 10), (values - usual).abs().sum()
     if word == "std":
         return values.std(), size * size / max(values.std() or 1.0, 1e-9)
     return getattr(values, word.removesuffix("_by"))(), size
@@ -127,7 +129,7 @@ def of_date(word, at):
 
 
 @cache
-def by_hand(join, feature):
+def by_hand(join, feature, usual):
     """A feature's value for each question, and the sums that its rounding is measured by."""
     table, function, column, category, by = feature
     found = []
@@ -140,9 +142,10 @@ def by_hand(join, feature):
         if word in TIMES:
             found.append((of_times(word, rows["t"], question["at"]), 0.0))
             continue
-        value, size = said(word, in_window(rows, window.removesuffix("/all"), question["at"]), column, category, by)
+        value, size = said(word, in_window(rows, window.removesuffix("/all"), question["at"]), column, category, by,
+                           usual)
         if window.endswith("/all"):
-            whole, _ = said(word, rows, column, category, by)
+            whole, _ = said(word, rows, column, category, by, usual)
             value, size = (value / whole, 1 + abs(size / whole)) if whole else (np.nan, 0.0)
         found.append((value, size))
     return np.array(found, dtype=float).T
@@ -151,7 +154,7 @@ def by_hand(join, feature):
 def check(join, made, found):
     assert found.shape[1] == len(made.features_)
     for feature, name, values in zip(made.features_, made.get_feature_names_out(), found.T):
-        wanted, size = by_hand(join, feature)
+        wanted, size = by_hand(join, feature, made.centers_.get(f"{feature[0]}.{feature[2]}"))
         if feature[1] in EXACT and feature[1] not in ("gap_mean", "overdue"):
             np.testing.assert_array_equal(values, wanted, err_msg=name)
             continue

@@ -16,6 +16,7 @@ from buttress.relational.entities.words import WORDS, split
 from buttress.relational.plan.times import Window, window_of
 
 BETWEEN = "\0"  # a number and what its rows share with others, in a name that no column has
+GOLDEN = (5**0.5 - 1) / 2  # no fraction
 OF_ONE_ROW = ("mean", "sum", "min", "max", "last")  # functions that are all the value itself, of one row
 
 
@@ -162,14 +163,15 @@ def ranged_of(features: Iterable[Feature], day: float) -> list[Ranged]:
 
 
 def center(mean: float, deviation: float, largest: float) -> float:
-    """Return the mean, rounded to a power of two of about the ``deviation``: a few more rows mostly leave it as it is.
+    """Return the mean, rounded to a power of two of about half the ``deviation``: a few more rows mostly leave it.
 
-    Squares of what is left do not cancel: it is at most half a deviation from the mean, or 2^-27 of the ``largest``
-    magnitude, which with deviations below that costs no more digits than the values themselves lack.
+    Squares of what is left do not cancel: it is at most two fifths of a deviation from the mean, or 2^-27 of the
+    ``largest`` magnitude, which with deviations below that costs no more digits than the values themselves lack. What
+    tips it is where no mean or deviation of few digits is: other engines and orders of rows change their last bits.
     """
     width = max(deviation, largest * 2.0**-26)
-    step = 2.0 ** np.floor(np.log2(width)) if width > 0 else 1.0
-    return float(np.round(mean / step) * step) + 0.0  # not -0.0, which is written otherwise
+    step = 2.0 ** np.floor(np.log2(width * GOLDEN)) if width > 0 else 1.0
+    return float(np.floor(mean / step + GOLDEN) * step) + 0.0  # not -0.0, which is written otherwise
 
 
 def features_of(table: str, columns: Sequence[str], categories: Mapping[str, Sequence[str]],
@@ -229,7 +231,7 @@ def kept(features: Sequence[Feature], words: Mapping[str, Sequence[str]], single
         once = feature.table in set(single)
         if feature.function == "count" and "count" not in words[feature.table]:
             continue
-        if once and (feature.word in ("std", "trend", "since_first", "gap_mean", "gap_last", "overdue")
+        if once and (feature.word in ("std", "shrunk", "trend", "since_first", "gap_mean", "gap_last", "overdue")
                      or feature.function.endswith(("row", "rows", "/all"))):
             continue
         if once and feature.function in OF_ONE_ROW:

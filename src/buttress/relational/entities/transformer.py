@@ -68,8 +68,9 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         others, and several rows of that (keys have two rows or more, on average, of what the latest entity sees).
 
         - Of its rows "count". Of its numbers "mean", "sum", "min", "max", "std" (with n - 1) and "last" (the value with
-          the latest ``time``, if it has one; the last of several by the table's ``order``, else the largest). Of its
-          text the "share" of each value, and "sum_by", the sum of each number over its rows. NULL is skipped.
+          the latest ``time``, if it has one; the last of several by the table's ``order``, else the largest), and
+          "shrunk": the mean less its ``centers_``, were there ten rows more at that. Of its text the "share" of each
+          value, and "sum_by", the sum of each number over its rows. NULL is skipped.
         - Of its times, in days (in their own unit where they are numbers): "since_last" and "since_first" to the date,
           "gap_mean" and "gap_last" between rows, and "overdue", the time since the last row over the mean gap. Of its
           numbers "trend", the least-squares slope a day, and "bias", the mean of each number less what was usual

@@ -12,6 +12,7 @@ import numpy as np
 from buttress._checks import Array, near
 from buttress.relational.plan.times import DAY, WINDOW
 
+USUAL_ROWS = 10  # that "shrunk" adds; 5 and 20 gave areas within .001 on rows of MovieLens that are not judged
 TURN = 2 * np.pi / (365.2425 * DAY)  # radians that the earth goes in a microsecond, from 1970 on
 
 
@@ -69,6 +70,8 @@ WORDS = {
     "std": Word("ndqlh", "CASE WHEN {n} > {one} THEN CASE WHEN {l} = {h} THEN {zero} ELSE "
                          "SQRT(GREATEST({q} - {d} * {d} / {n}, {zero}) / ({n} - {one})) END END", _deviation,
                 windowed=True),
+    "shrunk": Word("dn", f"COALESCE({{d}} / ({{n}} + {USUAL_ROWS}), {{zero}})",
+                   lambda d, n: d / (n + USUAL_ROWS), windowed=True),
     "last": Word("p", "{p}", _same),
     "share": Word("cr", "COALESCE({c} / NULLIF({r}, {zero}), {zero})", lambda c, r: np.nan_to_num(_ratio(c, r)),
                   "text", windowed=True),
@@ -93,7 +96,7 @@ WORDS = {
     "season_sin": Word("t", "SIN({t} * {turn})", lambda t: np.sin(t * TURN), "date"),
     "season_cos": Word("t", "COS({t} * {turn})", lambda t: np.cos(t * TURN), "date"),
 }
-ALWAYS = ("count", "mean", "sum", "min", "max", "std", "last", "share")
+ALWAYS = ("count", "mean", "shrunk", "sum", "min", "max", "std", "last", "share")
 OVER_TIME = ("since_last", "since_first", "gap_mean", "gap_last", "overdue", "mean:3rows", "mean:10rows",
              "bias", "bias:3rows", "bias:10rows")
 OF_MANY = ("mean", "share")  # of what is reached many to many: other words of it gained nothing on MovieLens
