@@ -201,9 +201,9 @@ class StochasticLinearSVC(LinearMachine):
 
 def _warn_idle(X: DenseOrSparse, fits: Sequence[Fit]) -> None:
     """Warn where a plane is hardly better than a constant and columns are of different size or far from 0."""
-    squares = X.multiply(X) if is_csr(X) else np.square(X)
-    size, middle = (np.asarray(part.mean(axis=0)).ravel() for part in (squares, X))
-    spread = size - middle**2
+    squares = X.multiply(X).sum(axis=0) if is_csr(X) else np.einsum("ij,ij->j", X, X, dtype=np.float64)
+    size = np.asarray(squares).ravel() / X.shape[0]
+    spread = size - np.square(np.asarray(X.mean(axis=0, dtype=np.float64)).ravel())
     ratio = size.max() / spread.min(where=spread > 0, initial=np.inf)
     if ratio > APART and any(_says_nothing(fit) for fit in fits):
         warn_user("A plane is hardly better than a constant on the rows it was fitted to: of columns so different in "
