@@ -72,6 +72,14 @@ class LinearTask:
         """Return the residuals explained by good rows alone: skewed ones, or wider where more is expected, are too."""
         return explain(residuals_of(fit, self.ridge, self.y), Limits(self.limits.floor, 0.0))
 
+    def skewed(self, fit: Fit) -> Explained:
+        """Return the residuals explained by laws of which some are skewed, but alike at every level.
+
+        Where the scale grows with what is expected, good rows beside a few bad ones far out in X would scatter so.
+        """
+        seen = replace(residuals_of(fit, self.ridge), level=np.zeros(len(self.y)))
+        return explain(seen, self.limits)
+
     def beyond(self, fit: Fit, known: Explained) -> float:
         """Return what rows far out in X add to the log likelihood of left-out rows: see :func:`nearness`."""
         parts = known.law.log_parts(residuals_of(fit, self.ridge, self.y))
@@ -108,7 +116,11 @@ def linear_fit(rows: LinearTask, n_starts: int, max_iter: int, rng: np.random.Ra
 def _efficient(
     rows: LinearTask, first: Reweighted, votes: NDArray[np.bool_], max_iter: int, budget: Budget
 ) -> Found:
-    """Return the fit that the S estimate ``first`` leads to."""
+    """Return the fit that the S estimate ``first`` leads to.
+
+    No row is named where the likeliest law of its residuals is that of skewed good rows: with light tails the plain fit
+    stays, with heavy ones this fit.
+    """
     steps = reweighting(rows.ridge.Z, rows.y, first, TRIMMING.tukey, rows.slight)
     outcome = budget.run(steps, tol=SETTLED, max_iter=max_iter)
     fit, known = rows.judged(outcome.state, TRIMMING.tukey)
@@ -120,7 +132,11 @@ def _efficient(
     if rows.limits.share is None:
         plain = rows.plain()
         unsuspected = rows.unsuspected(plain)
-        clean = plain_stays(rows, fit, known, unsuspected, rows.beyond(plain, unsuspected) - beyond)
+        tail = rows.skewed(fit)
+        if tail.law.shaped and tail.law.share == 0 and (known.responsibility < EVEN).any():
+            known, clean = tail, tail.law.nu > 2
+        else:
+            clean = plain_stays(rows, fit, known, unsuspected, rows.beyond(plain, unsuspected) - beyond)
     if clean:
         fit, known = plain, unsuspected
     else:

@@ -51,7 +51,7 @@ class RegressionTask:
 
     @property
     def shaped(self) -> bool:
-        """Whether a law with a shape is tried: what landmarks miss has a law of its own."""
+        """Whether a law with a shape may lead the fit: on landmarks good rows near misfit ones have one too."""
         return self.design.regime is Regime.EXACT
 
     @property
@@ -60,8 +60,8 @@ class RegressionTask:
         return MIXTURE.rounds if self.design.regime is Regime.EXACT else MIXTURE.rounds_of_many
 
     def residuals(self, fit: Fit) -> LeftOutResiduals:
-        """Return the residuals of rows left out, with levels where a law with a shape is tried."""
-        return residuals_of(fit, self.design.ridge, self.y if self.shaped else None)
+        """Return the residuals of rows left out, with levels for laws with a shape."""
+        return residuals_of(fit, self.design.ridge, self.y)
 
 
 def robust_fit(task: RegressionTask) -> Found:
@@ -107,9 +107,10 @@ def _of_rows_found(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_]
 def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
     """Return the robust fit if a law with an outlier density explains left-out rows best, else the plain one.
 
-    Heavy tails need no such density. Then the robust fit must be likelier by a tenth of a nat a row; lighter tails
-    leave each row its weight, and with it the plain fit. Where more than a tenth of the targets are the least or the
-    largest one, only the others are evidence: such rows are two kinds of good ones.
+    Heavy tails need no such density. Then the robust fit must be likelier by a tenth of a nat a row, and rows are named
+    by all laws of its residuals: the mixture takes a long tail for corrupt. Lighter tails leave each row its weight,
+    and with it the plain fit. Where more than a tenth of the targets are the least or the largest one, only the others
+    are evidence: such rows are two kinds of good ones.
 
     Two laws of two fits are compared: with an outlier density and without, of the fit ``mixed`` and of the plain one.
     No row of a plain fit is named. A law that takes half of the rows for corrupt says nothing. Where the plain fit
@@ -125,6 +126,8 @@ def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
     needed = 0.0 if law.share > 0 else GUARD.gain_a_row if law.nu <= 2 else np.inf
     if law.share >= RESIDUALS.most_bad or best.known.likelihood - unsuspected.likelihood <= needed:
         return clean
+    if law.share == 0:
+        return replace(robust, known=_explained(task, robust.fit))
     lost = law.share - robust.known.law.share
     robust = _reread(task, robust, best) if lost > MIXTURE.reread and not no_choice else robust
     bad = robust.known.responsibility < 0.5
@@ -234,11 +237,11 @@ def mixed_of_many(task: RegressionTask, start: Fitted) -> tuple[Fitted, float]:
         best = (design.unit if task.budget.spent()
                 else best_alpha_of_many(design, task.y, state.known.responsibility))
     fit = ridge.solve(task.y, state.known.responsibility, float(np.sqrt(best * design.steady)))
-    seen = task.residuals(fit)
+    seen = residuals_of(fit, ridge)
     law = em_rounds(state.known.law, seen.drawn(), task.limits, task.rounds)
     responsibility, total = law.e_step(seen)
     fit = ridge.solve(task.y, responsibility, best)
-    law = law.m_step(task.residuals(fit).drawn(), responsibility[drawn_rows(len(task.y))], task.limits)
+    law = law.m_step(residuals_of(fit, ridge).drawn(), responsibility[drawn_rows(len(task.y))], task.limits)
     known = Explained(law, responsibility, total / len(task.y))
     return Fitted(fit, known, state.n_iter + 1, converged=state.converged), best
 

@@ -194,7 +194,7 @@ class Law:
         excess = weight * law.sigma(seen) ** 2 - responsibility
         information = 2 * self.nu / (self.nu + 3) * float(responsibility @ z**2)
         step = float(excess @ z) / max(information, TINY)
-        most = min(RESIDUALS.most_shape, float(np.log(scale / limits.floor)) / RESIDUALS.far_level)
+        most = min(RESIDUALS.most_growth, float(np.log(scale / limits.floor)) / RESIDUALS.far_level)
         growth = float(np.clip(self.growth + step, -most, most))  # nowhere is the scale below the floor
         middle = float(np.exp((self.growth - growth) * (responsibility @ level / n)))
         return replace(law, scale=max(scale * middle, limits.floor), mode=mode * middle, growth=growth)
@@ -210,8 +210,7 @@ def _two_scales(off: Array, weight: Array, n: float, floor: float) -> tuple[floa
     down = np.cbrt(max(float(weight @ np.where(off > 0, 0, off) ** 2), TINY))
     above = max(float(np.sqrt((up + down) / n) * up), floor)
     below = max(float(np.sqrt((up + down) / n) * down), floor)
-    skew = float(np.clip(0.5 * np.log(above / below), -RESIDUALS.most_shape, RESIDUALS.most_shape))
-    return float(np.sqrt(above * below)), skew
+    return float(np.sqrt(above * below)), float(0.5 * np.log(above / below))
 
 
 def levels(y: Array, fit: Fit) -> Array | None:
@@ -278,16 +277,18 @@ class Explained:
 def explain(seen: LeftOutResiduals, limits: Limits, telling: NDArray[np.bool_] | None = None) -> Explained:
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
-    With levels laws with a shape are tried as well. A parameter costs log(n)/2 (Schwarz's criterion): the outlier
-    density has three, a shape three. With more than 10,000 rows the law is learned from a random part of them. Heavier
-    tails may explain a single large residual about as well as an outlier density. So responsibilities are the mean over
-    all laws tried, weighted by Schwarz's criterion. Rows that are not ``telling`` (n,) say nothing of the law.
+    With levels laws with a shape are tried as well, with the b of the likeliest without. A parameter costs log(n)/2
+    (Schwarz's criterion): the outlier density has three, a shape three. With more than 10,000 rows the law is learned
+    from a random part of them. Heavier tails may explain a single large residual about as well as an outlier density.
+    So responsibilities are the mean over all laws tried, weighted by Schwarz's criterion. Rows that are not ``telling``
+    (n,) say nothing of the law.
     """
     part = (seen if telling is None else seen.of(telling)).drawn()
     found = _tried(replace(part, level=None), limits)
     if seen.level is not None:
         cost = shape_cost(len(part))
-        found += [(other - cost, law) for other, law in _tried(replace(part, missed=None), limits)]
+        stray = max(found, key=lambda pair: pair[0])[1].stray
+        found += [(other - cost, law) for other, law in _tried(part, limits, stray)]
     best, law = max(found, key=lambda pair: pair[0])
     likely = [(np.exp(other - best), tried) for other, tried in found if other > best - 10.0]
     summed = sum(weight * tried.e_step(seen)[0] for weight, tried in likely)
@@ -300,12 +301,12 @@ def shape_cost(n: int) -> float:
     return float(3 * np.log(n) / 2)
 
 
-def _tried(seen: LeftOutResiduals, limits: Limits) -> list[tuple[float, Law]]:
-    """Return (Schwarz's criterion in nats, law) for each number of degrees of freedom."""
+def _tried(seen: LeftOutResiduals, limits: Limits, stray: float = 0.0) -> list[tuple[float, Law]]:
+    """Return (Schwarz's criterion in nats, law) for each number of degrees of freedom, from laws with this b."""
     found = []
     cost = 3 * np.log(len(seen)) / 2 if limits.share is None else 0.0
     for nu in RESIDUALS.degrees:
-        mixed = first_law(seen, nu, limits)
+        mixed = replace(first_law(seen, nu, limits), stray=stray)
         if limits.share is None:
             alone = em_rounds(replace(mixed, share=0.0), seen, Limits(limits.floor, 0.0), RESIDUALS.rounds)
             found.append((float(alone.log_inlier(seen).sum()), alone))

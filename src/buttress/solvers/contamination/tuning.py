@@ -40,7 +40,7 @@ class Residuals:
     degrees: tuple[float, ...] = tuned((2.0, 4.0, 8.0, 30.0), "degrees of freedom", "Student's laws tried")
     cauchy_share: float = tuned(0.1, "share", "Cauchy part of the outlier density: nothing is too far out for it")
     least_width: float = tuned(2.0, "inlier scales", "least outlier width")
-    most_shape: float = tuned(1.0, "logarithm", "most skew of good residuals, and growth of their scale a level")
+    most_growth: float = tuned(1.0, "logarithm", "most growth of the scale of good residuals a level")
     far_level: float = tuned(3.0, "deviations", "that what is expected of a row counts for where the scale grows")
     rounds: int = tuned(50, "EM rounds", "that settle the law of given residuals")
     settled: float = tuned(1e-4, "nats a row", "change that ends the mixture fit")
