@@ -58,7 +58,6 @@ _ELSEWHERE = {
     "verbose": "Use progress=True for a progress bar, or a callback of scikit-learn.",
 }
 _PROBABILITY = "Remove it: predict_proba is always there, and agrees with predict."
-_RANDOM_STATE = "Remove it: nothing in this fit is drawn at random."
 _ATTACKED = {
     "class_weight": "Remove it: rows are weighed alike; repeat those of a class to weigh it.",
     "probability": _PROBABILITY,
@@ -76,7 +75,7 @@ _OF_STEPS = {
 _OF_INPUTS = {"n_landmarks": "It is one of AdversarialSVC and CertifiedSVC.",
               "bounds": "Features are moved, not inputs. It is one of AdversarialSVC and CertifiedSVC.",
               "attack_steps": "It is one of AdversarialSVC."}
-ADV_SVM = {**_ATTACKED, **_OF_INPUTS, **_OF_STEPS, "random_state": _RANDOM_STATE,
+ADV_SVM = {**_ATTACKED, **_OF_INPUTS, **_OF_STEPS, "random_state": "Remove it: nothing in this fit is drawn at random.",
            "device": "It is one of StochasticAdvSVM."}
 STOCHASTIC_ADV_SVM = {**_ATTACKED, **_OF_INPUTS, "solver": _OF_STEPS["solver"],
                       "tol": "Remove it: training ends after n_passes."}

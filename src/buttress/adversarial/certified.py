@@ -26,7 +26,6 @@ from buttress.threats import Region
 
 BATCH = 250  # rows of one Adam iteration
 STILL = 0.1  # of the widest move: the unit of columns that hardly move in the linear start, for its conditioning
-START_TOL = 1e-3  # relative duality gap of the linear machine at which training starts
 
 
 @advises(**CERTIFIED)
@@ -126,7 +125,7 @@ class CertifiedSVC(LandmarkMachine):
             half = np.mean(high - low, axis=0) / 2
             X, radius = (low + high) / 2, float(half.max())
             shares = np.maximum(half / (radius or 1.0), STILL)
-        linear = AdversarialLinearSVC(C=self.C, norm=problem.region.norm, eps=radius, tol=START_TOL,
+        linear = AdversarialLinearSVC(C=self.C, norm=problem.region.norm, eps=radius, tol=1e-3,
                                       max_time=problem.clock()).fit(X / shares, problem.codes)
         linear.coef_ = linear.coef_ / shares
         return linear

@@ -23,8 +23,6 @@ OTHERS = 10  # rows of another class that are started at
 WALKS = 3  # of them, from how many to walk on
 LONG_STEPS = 4  # long steps a radius: they leave flat places
 JUMPS = 10  # random corners a restart
-ZOO_STEPS = 50
-ZOO_ROUNDS = 2
 ZOO_WIDTH = 2  # half-lengths of a difference a radius: wide enough to cross the thresholds of trees
 ZOO_RATE = 5  # Adam steps a radius
 
@@ -156,7 +154,7 @@ def _try_nearest(worst: Worst, y: VectorLike, ball: Ball, bounds: BoundsLike | N
             found.append(carlini_wagner(problem.model, X, labels, bounds=box, random_state=rng,
                                         device=problem.place.device, return_info=True))
         if problem.target.gradient_cost > 1:
-            found.append(zoo(problem.model, X, labels, bounds=box, steps=ZOO_STEPS, rounds=ZOO_ROUNDS,
+            found.append(zoo(problem.model, X, labels, bounds=box, steps=50, rounds=2,
                              h=ball.radius / ZOO_WIDTH, learning_rate=ball.radius / ZOO_RATE, random_state=rng,
                              return_info=True))
     for moved, info in found:

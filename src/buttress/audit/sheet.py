@@ -13,10 +13,7 @@ from buttress.audit.measuring.suspicion import Verdicts
 from buttress.audit.reading.row_keys import row_keys
 from buttress.audit.reading.table import Table, as_array, taken
 
-VERDICT_COLUMNS = ("row", "verdict", "probability", "expected", "why", "target", "key", "corrected", "drop")
 CHUNK = 50_000  # rows written at a time
-NOT_DRAWN = "not judged"
-NOT_ASKED = "not judged: fewer rows were asked for"
 NO_TARGET = "not judged: it has no target"
 
 
@@ -38,11 +35,12 @@ class Sheet:
     def found(self) -> dict[str, list[Any]]:
         """The columns of the verdict by name, a row each, in the file's order."""
         table, verdicts = self.table, self.verdicts
-        found = {name: np.full(len(as_array(table.given_target)), None, dtype=object) for name in VERDICT_COLUMNS}
+        names = ("row", "verdict", "probability", "expected", "why", "target", "key", "corrected", "drop")
+        found = {name: np.full(len(as_array(table.given_target)), None, dtype=object) for name in names}
         found["row"][:] = np.arange(len(found["row"]))  # what rows without a target are called
         found["row"][table.places] = table.row_numbers.astype(object)
         found["verdict"][:] = NO_TARGET
-        found["verdict"][table.places] = NOT_ASKED if self.fewer else NOT_DRAWN
+        found["verdict"][table.places] = "not judged: fewer rows were asked for" if self.fewer else "not judged"
         found["target"][:] = table.target_name
         found["key"][:] = self.keys
         judged, kinds = table.places[self.judged], verdicts.kinds()

@@ -18,7 +18,6 @@ INPUTS = ("BUT001", "BUT002", "BUT003", "BUT004", "BUT006", "BUT009", "BUT010", 
 TARGETS = ("BUT011", "BUT022")
 FEW = 30  # rows that can be looked at one by one
 SURELY_RIGHT = 0.01  # of the targets at most, by the upper end of the interval, may be wrong where none is said to be
-WITHSTANDS = {"attacked": "moved inputs", "flipped_30": "wrong labels", "noise_30": "wrong targets"}
 
 
 def verdict(evidence: Evidence, findings: Sequence[Finding], cut: Sequence[str] = ()) -> list[str]:
@@ -96,7 +95,8 @@ def _why(name: str, evidence: Evidence) -> str:
     if name in plain:
         kind = "A linear model, the easiest to explain: none" if name in LINEAR or name == RIDGE + OF_LOG else "None"
         return f"{kind} is clearly better here."
-    better = [says for key, says in WITHSTANDS.items() if plain and all(
+    withstood = {"attacked": "moved inputs", "flipped_30": "wrong labels", "noise_30": "wrong targets"}
+    better = [says for key, says in withstood.items() if plain and all(
         beats(evidence.cell(name, key), evidence.cell(other, key), evidence.classifies)
         for other in (*plain, evidence.baseline))]
     if better:

@@ -29,7 +29,6 @@ from buttress.kernels import Linear
 from buttress.scores import ScoreFunction, check_one_label, fitted_inside, numbers_of, read_scores
 
 Bound = Callable[[Enclosure], Enclosure]
-SELECTIONS = (SelectKBest, SelectPercentile, VarianceThreshold, SelectFromModel)
 
 
 class Unknown(NoCertificateError):
@@ -215,7 +214,7 @@ def _network(model: MLPClassifier) -> Bound:
 READ: list[tuple[tuple[type, ...], Callable[[Any], Bound | None]]] = [
     ((StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler), _scaler),
     ((PCA, IncrementalPCA, TruncatedSVD), _components),
-    (SELECTIONS, _selected),
+    ((SelectKBest, SelectPercentile, VarianceThreshold, SelectFromModel), _selected),
     ((SimpleImputer,), _imputer),
     ((PolynomialFeatures,), _polynomial),
     ((ColumnTransformer,), _columns),

@@ -22,9 +22,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import MetadataRequest
 from threadpoolctl import threadpool_info
 
-OPERATIONAL = ("checkpoint", "resume", "max_time", "progress")  # parameters that do not change where a fit ends
 PACKAGES = ("buttress", "numpy", "scipy", "scikit-learn", "numba")
-OF_LIBRARY = ("internal_api", "version", "architecture", "threading_layer", "num_threads")
 
 Fingerprint = dict[str, dict[str, str]]
 Update = Callable[[Any], None]  # of a hash, with bytes or a view of them
@@ -36,7 +34,8 @@ def fingerprint(model: BaseEstimator, data: Mapping[str, object]) -> Callable[[]
     It holds texts by name in three parts. What the fit may change is taken now; the data are read when it is called.
     """
     given = model.get_params(deep=True)
-    parameters = {name: _text(value) for name, value in given.items() if name.split("__")[-1] not in OPERATIONAL}
+    operational = ("checkpoint", "resume", "max_time", "progress")  # these do not change where a fit ends
+    parameters = {name: _text(value) for name, value in given.items() if name.split("__")[-1] not in operational}
     here = environment()
 
     @cache
@@ -56,7 +55,8 @@ def environment() -> dict[str, str]:
     if "torch" in sys.modules:
         found["torch"] = str(sys.modules["torch"].__version__)
     blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    for known in sorted(" ".join(str(library[key]) for key in OF_LIBRARY if key in library) for library in blas):
+    keys = ("internal_api", "version", "architecture", "threading_layer", "num_threads")
+    for known in sorted(" ".join(str(library[key]) for key in keys if key in library) for library in blas):
         found["blas"] = f"{found['blas']}, {known}" if "blas" in found else known
     return found
 

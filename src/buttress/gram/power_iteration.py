@@ -7,7 +7,6 @@ import numpy as np
 from buttress._checks import Array
 
 ROUNDS = 30  # products: the value is then within a few per cent, unless many eigenvalues are close to the largest
-ABOVE = 1.02  # times the value found, which is always too small: an upper estimate, safe for step lengths
 
 
 def top_eigenvalue(times: Callable[[Array], Array], v: Array, rounds: int = ROUNDS) -> tuple[float, Array]:
@@ -26,4 +25,4 @@ def top_eigenvalue(times: Callable[[Array], Array], v: Array, rounds: int = ROUN
         if value == 0:
             return 0.0, np.ones_like(v)
         v = v / value
-    return ABOVE * value, v
+    return 1.02 * value, v  # the value found is always too small: this is safe for step lengths

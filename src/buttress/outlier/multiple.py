@@ -34,8 +34,6 @@ from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
 METHODS: dict[str, Callable[[KernelStack, Array], Steps]] = {
     "minimax": level_cuts, "joint": joint_cuts, "spread": alternate, "uniform": fixed,
 }
-# The kernels of Liu's note that are positive definite, or conditionally so. The sigmoid is neither.
-DEFAULT_KERNELS = ("linear", "poly", "rbf", "laplacian", "imq", "log", "cauchy")
 
 
 @advises(weights="Use objective='uniform', or SVDD(kernel=Combination(kernels, weights)).")
@@ -300,7 +298,8 @@ def noting_weights(steps: Steps, seen: list[Array]) -> Steps:
 def listed(kernels: Sequence[KernelLike] | str | None) -> list[KernelLike]:
     """Return the kernels as a list; raise ValueError if it is empty, not a list, or contains "precomputed"."""
     if kernels is None:
-        return list(DEFAULT_KERNELS)
+        # those of Liu's note that are positive definite, or conditionally so: the sigmoid is neither
+        return ["linear", "poly", "rbf", "laplacian", "imq", "log", "cauchy"]
     if isinstance(kernels, str) or not isinstance(kernels, Sequence):
         raise ValueError(f"kernels must be a list of names, kernel objects or functions, or 'precomputed'. Got "
                          f"{kernels!r}. Use [{kernels!r}] for a single kernel.")

@@ -50,7 +50,6 @@ from buttress.persistence.models import decoded, encoded
 __all__ = ["FileContent", "ModelFileError", "load", "read", "save"]
 
 LARGEST_FILE = 2**32  # bytes read by default, 4 GB
-PICKLED = (b"\x80", b"PK", b"\x1f\x8b", b"BZ", b"x")  # pickle, and what joblib and skops wrap it in
 StrPath = str | os.PathLike[str]
 
 
@@ -144,7 +143,7 @@ def read(path: StrPath, *, max_bytes: int = LARGEST_FILE, key: bytes | None = No
     path = Path(path)
     check_key(key)
     content = read_bytes(path, check_count("max_bytes", max_bytes))
-    if content.startswith(PICKLED):
+    if content.startswith((b"\x80", b"PK", b"\x1f\x8b", b"BZ", b"x")):  # a pickle, or as joblib and skops wrap it
         raise ModelFileError(f"{path.name} looks like a pickle, which can run any code when it is read. Save the model "
                              "with buttress.save instead; if you made this file yourself, "
                              "load(path, pickle_can_run_any_code_and_i_trust_this_file=True) reads it.")

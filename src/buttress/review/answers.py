@@ -15,7 +15,6 @@ from buttress.review.store import Action, RefusedError
 
 HERE = Path(__file__).parent / "pages"
 FILES = {"keys.js": "text/javascript", "style.css": "text/css"}
-EXPECTED = "expected"  # the button that corrects each row of a table to what is expected of it
 Form = Mapping[str, list[str]]
 
 
@@ -88,7 +87,7 @@ class Pages:
         bulk = _one(form, "bulk")
         try:
             action = _one(form, "action")
-            as_expected = action == EXPECTED
+            as_expected = action == "expected"  # each row of a table is corrected to what is expected of it
             if not as_expected and action not in set(Action) - {Action.undo}:
                 raise RefusedError(f"A decision is keep, correct, drop or unsure. Got {action!r}.")
             self.review.decide(places, Action.correct if as_expected else Action(action),

@@ -14,9 +14,6 @@ from sklearn.base import is_regressor
 from buttress._checks import Array
 from buttress.trees.forest import Tree
 
-LIGHTGBM = ("lightgbm.sklearn.LGBMClassifier", "lightgbm.sklearn.LGBMRegressor")
-XGBOOST = ("xgboost.sklearn.XGBClassifier", "xgboost.sklearn.XGBRFClassifier", "xgboost.sklearn.XGBRegressor",
-           "xgboost.sklearn.XGBRFRegressor")
 OBJECTIVES = ("binary", "multiclass", "binary:logistic", "multi:softprob", "multi:softmax")
 # whose predictions are their scores, or have the same sign
 REGRESSING = ("regression", "regression_l1", "huber", "fair", "quantile", "mape", "reg:squarederror",
@@ -25,12 +22,15 @@ REGRESSING = ("regression", "regression_l1", "huber", "fair", "quantile", "mape"
 
 def is_lightgbm(model: object) -> bool:
     """Say whether a model is LightGBM's own classifier or regressor, no subclass of a user."""
-    return f"{type(model).__module__}.{type(model).__name__}" in LIGHTGBM
+    return f"{type(model).__module__}.{type(model).__name__}" in (
+        "lightgbm.sklearn.LGBMClassifier", "lightgbm.sklearn.LGBMRegressor")
 
 
 def is_xgboost(model: object) -> bool:
     """Say whether a model is one of XGBoost's own classifiers or regressors."""
-    return f"{type(model).__module__}.{type(model).__name__}" in XGBOOST
+    return f"{type(model).__module__}.{type(model).__name__}" in (
+        "xgboost.sklearn.XGBClassifier", "xgboost.sklearn.XGBRFClassifier", "xgboost.sklearn.XGBRegressor",
+        "xgboost.sklearn.XGBRFRegressor")
 
 
 def raw_scores(model: Any, X: Array) -> Array:

@@ -20,8 +20,9 @@ LEVEL = 0.001  # of tests: a thousand tables without a fault give one false alar
 MUCH_MISSING = 0.2  # share of a column's entries
 GAP = 1.0  # in logarithms, from which it may part entries that are a hundred times too large from the tail
 REACH = 8.0  # robust deviations from which an entry is far out
-NINES = (99.0, 999.0, 9999.0, 99999.0)  # codes for a missing value; one and two less say why it is missing
-SENTINELS = (0.0, -1.0, -9.0, *(sign * (nines - less) for nines in NINES for less in range(3) for sign in (1, -1)))
+# codes for a missing value; one and two less say why it is missing
+SENTINELS = (0.0, -1.0, -9.0, *(sign * (nines - less) for nines in (99.0, 999.0, 9999.0, 99999.0)
+                                for less in range(3) for sign in (1, -1)))
 POWERS = (10.0, 100.0, 1000.0)  # factors of a misplaced decimal comma, and of units
 UNITS = (2.54, 3.281, 2.205, 60.0, 1.8, 4.186, 18.0)  # factors between common units
 FEWEST = 3  # entries on which a cause rests: a unit, a gap, rows in which columns are swapped

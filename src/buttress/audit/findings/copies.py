@@ -27,7 +27,6 @@ DEPENDENT = 2.0  # times as many equal pairs as blocks of columns that know noth
 BLOCKS = 8  # of columns
 MIXER = np.uint64(0x9E3779B97F4A7C15)  # an odd number of many ones and zeros (Knuth's multiplicative hashing)
 HALF = np.uint64(32)  # bits of a word
-ACROSS = "so scores are too high"
 
 
 def duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
@@ -63,7 +62,7 @@ def _across(held: NDArray[np.bool_]) -> str:
     """Return what held-out rows that repeat training rows do to scores; one of hundreds does nothing."""
     if held.mean() < FEW_COPIES:
         return ""
-    return f"; {counted(int(held.sum()), 'held-out row')} repeat training rows, {ACROSS}"
+    return f"; {counted(int(held.sum()), 'held-out row')} repeat training rows, so scores are too high"
 
 
 def _severity(copies: float, disagreeing: float, held: NDArray[np.bool_]) -> Severity:

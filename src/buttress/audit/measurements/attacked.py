@@ -29,14 +29,15 @@ from buttress.checkpoints.memory import Memory
 from buttress.threats import ThreatModel
 
 FEWEST = 30  # rows attacked by queries: of fewer an interval of an accuracy is wider than .35
-COLUMNS_OF_THREAT = {"attacked": "accuracy under the worst that the threat allows",
-                     "certified": "accuracy that nothing the threat allows can lower, proven"}
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:
     eps = split.options.radius
     radii = [share * eps for share in split.plan.radii]
-    found = Measured(columns=COLUMNS_OF_THREAT if split.options.threat is not None else {
+    found = Measured(columns={
+        "attacked": "accuracy under the worst that the threat allows",
+        "certified": "accuracy that nothing the threat allows can lower, proven",
+    } if split.options.threat is not None else {
         "attacked": f"accuracy, numbers moved by {eps:g} standard deviations to do harm",
         "certified": "accuracy no attack within eps can lower, proven"})
     if split.options.threat is not None:

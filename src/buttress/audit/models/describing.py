@@ -10,8 +10,6 @@ from buttress.audit.models.table_model import TableModel
 from buttress.persistence import FileContent
 
 INDENT = "  "
-GAPS = ("gap_", "dual_gap_", "duality_gap_")  # how far from the optimum at most
-FACTS = ("n_join_rows_", "n_iter_", "n_support_", "contamination_", "converged_")
 MOST_NAMES = 30  # of columns, in a line
 
 
@@ -58,7 +56,8 @@ def _facts(model: object) -> Iterator[str]:
     if hasattr(model, "objective_interval_"):
         low, high = model.objective_interval_
         yield f"optimum within [{low:.6g}, {high:.6g}]"
-    for name in (*GAPS, *FACTS):
+    for name in ("gap_", "dual_gap_", "duality_gap_", "n_join_rows_", "n_iter_", "n_support_", "contamination_",
+                     "converged_"):
         value = getattr(model, name, None)
         if value is not None and not hasattr(model, "steps") and np.size(value) <= MOST_NAMES:
             entries = np.ravel(value).tolist()

@@ -35,7 +35,6 @@ LEVEL = 0.3  # how far up from the lower bound to the best value the next weight
 MIXTURES = 2  # of dual points, added after each ball; these cuts need no further program to be solved
 NO_WEIGHT = 1e-12  # weights below this become 0, and variances below this share of the largest count as this much
 INFEASIBLE = 1e-14  # if the last entry of the residual is smaller than this, no weights reach the level
-MASTER_TOL = 1e-14  # of SLSQP on the program of the strongest mixture, whose variances are of the order of 1
 
 
 class Found(NamedTuple):
@@ -172,7 +171,7 @@ def strongest_mixture(cuts: Array) -> Array:
 
     found = minimize(value, start, jac=True, method="SLSQP", bounds=[(0, 1)] * len(V),
                      constraints={"type": "eq", "fun": lambda mix: mix.sum() - 1, "jac": np.ones_like},
-                     options={"ftol": MASTER_TOL}).x
+                     options={"ftol": 1e-14}).x
     found = np.maximum(found, 0) / max(float(np.maximum(found, 0).sum()), TINY)
     return found if value(found)[0] <= value(start)[0] else start
 

@@ -31,10 +31,7 @@ from buttress.solvers.linear.free_range import (
 from buttress.solvers.run import Step, Steps
 
 SHRINK = 0.2  # factor of the barriers' weight once the iterate is near their centre
-CENTRED = 1.0  # squared Newton decrement, in units of that weight, at which it is
-BACKTRACK = 0.5  # factor of a step that leaves the cone, or goes too far
 LEAST_WEIGHT = 1e-15  # of the barriers, in units of the first, below which rounding decides
-LOG_ROOM = (-34.0, 60.0)  # of t - ||w||_* in units of ||w||_*, or of 1: e^-34 is nearly the last place
 BISECTIONS = 50
 OVERSHOOT = 0.3  # the slope may rise to this share of the slope with which the step began
 
@@ -99,7 +96,7 @@ class Program:
         Newton's steps alone follow the border of the cone slowly.
         """
         least, r = dual_norm(point.w, self.norm), self.residual(ConePoint(point.w, point.b, 0.0))
-        low, high = LOG_ROOM
+        low, high = -34.0, 60.0  # log of t - ||w||_*, in units of ||w||_* or of 1: e^-34 is nearly the last place
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
             t = least + float(np.exp(middle)) * max(1.0, least)
@@ -160,9 +157,9 @@ def _barrier_descent(X: Array, y: Array, c: Array, eps: float, norm: str) -> Ste
             inside = ahead.t > 0 and bool((_room(ahead, norm) > 0).all())
             if inside and float(program.gradient(ahead, mu) @ step) <= OVERSHOOT * fall:
                 break
-            length *= BACKTRACK
+            length /= 2
         point = program.with_best_t(ahead, mu)
-        if fall <= CENTRED * mu:
+        if fall <= mu:  # it is near: the squared Newton decrement is at most that weight
             mu *= SHRINK
 
 

@@ -34,8 +34,6 @@ RETREATS = 6  # steps undone before the method stops, only rounding being left: 
 SPRING = 1e-8  # times 1 / lam: the pull of b to its last value, too weak to matter where any row is active
 NEWTON_STEPS = 100  # most steps in one smooth problem: a guard; counts not recorded
 SUFFICIENT = 1e-4  # share of the decrease predicted by the slope that a step must reach: Armijo's constant
-CG_TOL = 1e-10  # relative residual at which conjugate gradients end
-CG_STEPS = 1000  # most steps of conjugate gradients
 LEAST_FALL = 1e-14  # the line search stops when the relative decrease it can find is below this
 
 
@@ -174,7 +172,7 @@ def _solve(X: DenseOrSparse, curvature: Array, right: Array) -> Array:
     m, d = X.shape
     if min(m, d) > DIRECT:
         system = LinearOperator((d, d), matvec=lambda v: v + X.T @ (curvature * (X @ v)), dtype=np.float64)
-        return np.column_stack([cg(system, column, rtol=CG_TOL, maxiter=CG_STEPS)[0] for column in right.T])
+        return np.column_stack([cg(system, column, rtol=1e-10, maxiter=1000)[0] for column in right.T])
     scaled = X.multiply(np.sqrt(curvature)[:, None]).tocsr() if is_csr(X) else X * np.sqrt(curvature)[:, None]
     gram: Any = scaled.T @ scaled if d <= m else scaled @ scaled.T
     gram = gram.toarray() if issparse(gram) else gram
