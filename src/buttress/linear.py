@@ -23,7 +23,7 @@ from buttress._checks import (
     check_X_y,
     warn_user,
 )
-from buttress._documented import LINEAR, advises
+from buttress._documented import ADVICE, advises
 from buttress._dropin import JOINT, Liblinear
 from buttress._predicting import PlanePredictions, beside, dense
 from buttress._rows import equal_rows
@@ -194,7 +194,7 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
         self._certainty = Certainty(held if task.X.size <= KEPT else held())
 
 
-@advises(**LINEAR)
+@advises(**ADVICE["LinearSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearSVC(Liblinear, LinearMachine):
     """Linear support vector classifier with an intercept that is not penalised, exact, with an optimality gap.

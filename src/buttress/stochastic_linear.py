@@ -19,7 +19,7 @@ from buttress._checks import (
     check_option,
     warn_user,
 )
-from buttress._documented import STOCHASTIC_LINEAR, advises
+from buttress._documented import ADVICE, advises
 from buttress._state import Attribute, Later, State, one_or_each
 from buttress._types import DenseOrSparse, Labels, MatrixLike, RandomStateLike, Rows, is_csr
 from buttress._weights import check_weights, class_weights
@@ -33,7 +33,7 @@ APART = 1e4  # a column's mean square over another's variance, from which steps 
 IDLE = 0.99  # of the objective of the best constant
 
 
-@advises(**STOCHASTIC_LINEAR)
+@advises(**ADVICE["StochasticLinearSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class StochasticLinearSVC(LinearMachine):
     """The machine of :class:`LinearSVC` by stochastic gradient descent: cheap steps on one row at a time, no proof.

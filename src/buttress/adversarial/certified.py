@@ -8,7 +8,7 @@ import numpy as np
 from buttress._arrays import Place, to_numpy
 from buttress._callbacks import with_callbacks
 from buttress._checks import Array, check_count
-from buttress._documented import CERTIFIED, advises
+from buttress._documented import ADVICE, advises
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress.adversarial.held_out import Scored, hinge_held_out
@@ -28,7 +28,7 @@ BATCH = 250  # rows of one Adam iteration
 STILL = 0.1  # of the widest move: the unit of columns that hardly move in the linear start, for its conditioning
 
 
-@advises(**CERTIFIED)
+@advises(**ADVICE["CertifiedSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class CertifiedSVC(LandmarkMachine):
     """Kernel support vector classifier trained on what can be proven of it within a radius.

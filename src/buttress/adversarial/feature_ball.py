@@ -8,7 +8,7 @@ import numpy as np
 
 from buttress._callbacks import ModelOf, showing, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_number, warn_user
-from buttress._documented import ADV_SVM, advises
+from buttress._documented import ADVICE, advises
 from buttress._rows import drawn_rows
 from buttress._state import Attribute, State, one_or_each
 from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
@@ -73,7 +73,7 @@ class FeatureBallMachine(AttackedMachine):
             self.rkhs_norm_, intercept=self.fit_intercept))
 
 
-@advises(**ADV_SVM)
+@advises(**ADVICE["AdvSVM"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdvSVM(FeatureBallMachine):
     """The adversarial SVM of Wu, Hu & Gu (2021), exact: a kernel machine whose features, not its inputs, are perturbed.

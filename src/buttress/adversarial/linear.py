@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from buttress._checks import Array, check_box, check_number, check_option, warn_user
-from buttress._documented import ADVERSARIAL_LINEAR, FREE_RANGE, advises
+from buttress._documented import ADVICE, advises
 from buttress._state import State
 from buttress._types import BoundsLike, Rows
 from buttress.adversarial.plane import AttackedPlane, Units
@@ -20,7 +20,7 @@ from buttress.threats.training import check_radii, warn_of_rounding
 FLAT = 0.01  # of scores whose margin is 1: rows that differ by less are all told the same
 
 
-@advises(**ADVERSARIAL_LINEAR)
+@advises(**ADVICE["AdversarialLinearSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdversarialLinearSVC(AttackedPlane[BallMoves]):
     """Linear support vector classifier against inputs moved within a ball, solved exactly.
@@ -107,7 +107,7 @@ class AdversarialLinearSVC(AttackedPlane[BallMoves]):
         return f"Use eps below {least:.3g}." if least < eps else "Use a larger C."
 
 
-@advises(**FREE_RANGE)
+@advises(**ADVICE["FreeRangeSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class FreeRangeSVC(AttackedPlane[BoxMoves]):
     """Linear support vector classifier against attackers who move features part of the way to their limits.

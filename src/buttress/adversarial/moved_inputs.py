@@ -10,7 +10,7 @@ from scipy.linalg import solve
 from buttress._arrays import Place, namespace, place_of, to_numpy
 from buttress._callbacks import with_callbacks
 from buttress._checks import Array, check_count, check_option
-from buttress._documented import ATTACKED_INPUTS, advises
+from buttress._documented import ADVICE, advises
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, Rows, VectorLike
 from buttress.adversarial.held_out import Scored, cross_entropy_held_out
@@ -32,7 +32,7 @@ SINGLE_FROM = 10_000  # entries of X from which training is in single precision,
 UNIFORM_FROM = 100_000
 
 
-@advises(**ATTACKED_INPUTS)
+@advises(**ADVICE["AdversarialSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdversarialSVC(LandmarkMachine):
     """Kernel support vector classifier trained on the worst inputs within a radius that gradient steps find.

@@ -44,7 +44,7 @@ from buttress._state import StateError
 from buttress.files.container import MAGIC, VERSION, AnyArray, Content, ModelFileError, check_key, pack, unpack
 from buttress.files.disk import read_bytes, write_bytes
 from buttress.files.values import Decoder, Encoder
-from buttress.persistence.classes import WITHOUT_FIT, name_of
+from buttress.persistence.classes import name_of
 from buttress.persistence.models import decoded, encoded
 
 __all__ = ["FileContent", "ModelFileError", "load", "read", "save"]
@@ -188,8 +188,9 @@ def _same_arrays(some: Sequence[AnyArray], others: Sequence[AnyArray]) -> bool:
 
 def _check_fitted(model: object) -> None:
     """Refuse an estimator without anything learned; kernels and risks have no fit."""
+    learns_nothing = ("sklearn.FeatureHasher", "sklearn.HashingVectorizer")
     try:
-        if hasattr(model, "fit") and not isinstance(model, type) and name_of(type(model)) not in WITHOUT_FIT:
+        if hasattr(model, "fit") and not isinstance(model, type) and name_of(type(model)) not in learns_nothing:
             check_is_fitted(model)
     except (NotFittedError, TypeError, AttributeError, ValueError, LookupError):  # of what are no steps, or of none
         raise ModelFileError(f"{type(model).__name__} is not fitted: there is nothing to save but its parameters. Call "

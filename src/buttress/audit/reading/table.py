@@ -28,9 +28,9 @@ from buttress.audit.reading.entries import (
 )
 from buttress.audit.reading.row_keys import EXACT
 from buttress.audit.reading.texts import Texts, factorised, is_missing, texts_of
+from buttress.threats.tables import MOST_LEVELS
 
 MISSING = "(missing)"
-MAX_LEVELS = 50  # a text column with more values than this is taken for an identifier
 TIMES = "what may matter of them must be given as numbers, such as days since the first, the month or the weekday."
 LARGEST_CLASS = 2**63  # whole numbers of int64 are smaller
 MAX_CLASSES = 10  # whole-number targets with at most this many values are classes
@@ -293,7 +293,7 @@ def _place(name: str, values: NDArray[Any], table: Table) -> None:
         _drop(name, f"holds {kind} and was dropped: {TIMES}", table, table.dates if kind == "dates" else [])
     elif are_dates(texts):
         _drop(name, f"holds dates and was dropped: {TIMES}", table, table.dates)
-    elif levels > MAX_LEVELS:
+    elif levels > MOST_LEVELS:
         why = f" {reading.culprits(name, table.row_numbers)}." if reading.share > 0.5 else ""
         _drop(name, f"has {levels} different texts and was dropped as an identifier.{why}", table, table.identifiers)
     else:

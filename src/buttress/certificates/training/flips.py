@@ -18,10 +18,10 @@ from numpy.typing import ArrayLike
 
 from buttress._checks import Array, check_classes, check_number
 from buttress._types import Labels, Mask, MatrixLike, Predictor, Rows, VectorLike
+from buttress.certificates.region import UNIT
 from buttress.certificates.training.cheapest import cheapest
 from buttress.certificates.training.hinge import fewest_wrong, is_hinge_machine
 from buttress.certificates.training.reading import Refit, check_reproduced, prepared, refit
-from buttress.certificates.training.smoother import EPS
 from buttress.certificates.training.wrong import Direction, Suspects, check_suspects
 
 
@@ -206,7 +206,7 @@ class Asked:
         away = check_reproduced(model, values, _values(model, X).reshape(values.shape), span)
         predicted, lead = _leads(values, middle)
         n = len(codes)
-        slack = 2 * (away + (found.error * np.sqrt(n) + n * EPS * np.abs(found.weights).sum(axis=1))
+        slack = 2 * (away + (found.error * np.sqrt(n) + n * UNIT * np.abs(found.weights).sum(axis=1))
                      * (np.abs(targets).max() + span))
         return cls(found, classes, codes, targets, predicted, lead, slack)
 

@@ -41,9 +41,9 @@ from sklearn.base import clone
 
 from buttress._checks import Array
 from buttress._types import Mask, Rows
+from buttress.certificates.region import UNIT
 from buttress.certificates.training.moves import top
 from buttress.certificates.training.reading import REPRODUCED
-from buttress.certificates.training.smoother import EPS
 from buttress.scores import read_scores
 
 
@@ -90,7 +90,7 @@ class HingeProblem:
 
 def rounding(n: int) -> float:
     """Return the share of their absolute terms to which sums over n rows are right."""
-    return 2 * (n + 8) * EPS
+    return 2 * (n + 8) * UNIT
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from scipy.optimize import linprog
 
 from buttress._checks import Array, check_count
 from buttress._types import MatrixLike, Predictor, Rows, VectorLike
+from buttress.certificates.region import UNIT
 from buttress.certificates.training.flips import Asked
 from buttress.certificates.training.moves import top
-from buttress.certificates.training.smoother import EPS
 from buttress.certificates.training.wrong import Direction, Suspects, check_suspects
 
 
@@ -145,7 +145,7 @@ def _dual(gains: Array, m: Array, added: Array, multipliers: Array, k: int) -> f
     terms = np.hstack([multipliers * added, np.maximum(0, 1 - multipliers * (m + added))])
     weighed = multipliers @ gains
     size = np.abs(terms).sum() + multipliers @ np.abs(gains).sum(axis=1) + multipliers @ np.abs(m)
-    return float(terms.sum() + top(weighed, k) + (sum(gains.shape) + 8) * EPS * size)
+    return float(terms.sum() + top(weighed, k) + (sum(gains.shape) + 8) * UNIT * size)
 
 
 def _attack(gains: Array, leads: Array, k: int) -> tuple[int, Rows]:

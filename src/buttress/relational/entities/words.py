@@ -97,7 +97,6 @@ WORDS = {
     "season_cos": Word("t", "COS({t} * {turn})", lambda t: np.cos(t * TURN), "date"),
 }
 ALWAYS = ("count", "mean", "shrunk", "sum", "min", "max", "std", "last", "share")
-OF_MANY = ("mean", "share")  # of what is reached many to many: other words of it gained nothing on MovieLens
 
 
 def default_functions(dated: bool, day: float) -> tuple[str, ...]:

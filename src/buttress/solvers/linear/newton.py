@@ -33,7 +33,7 @@ S_GROWTH = 8.0  # factor of s from one proximal step to the next
 RETREATS = 6  # steps undone before the method stops, only rounding being left: S_GROWTH is then its 64th root
 SPRING = 1e-8  # times 1 / lam: the pull of b to its last value, too weak to matter where any row is active
 NEWTON_STEPS = 100  # most steps in one smooth problem: a guard; counts not recorded
-SUFFICIENT = 1e-4  # share of the decrease predicted by the slope that a step must reach: Armijo's constant
+ARMIJO = 1e-4  # share of the decrease predicted by the slope that a step must reach (Nocedal & Wright, section 3.1)
 LEAST_FALL = 1e-14  # the line search stops when the relative decrease it can find is below this
 
 
@@ -154,7 +154,7 @@ def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = NEWTON_STEP
         fall = float(g @ move) + g_b * move_b
         length = 1.0
         while (trial := smooth.value(w + length * move, b + length * move_b, u + length * change)) > (
-            value + SUFFICIENT * length * fall
+            value + ARMIJO * length * fall
         ):
             length /= 2
             if -length * fall < LEAST_FALL * abs(value):
