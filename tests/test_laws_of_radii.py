@@ -10,7 +10,7 @@ from test_certificates import Expansion
 from buttress.certificates import certified_radius, forests
 from buttress.certificates.forests import OfTrees, stands
 from buttress.certificates.leads import Leads, _cover, _Relaxing
-from buttress.certificates.norm_bound import Rounding, norm_doubt
+from buttress.certificates.norm_bound import ModelRounding, norm_doubt
 from buttress.certificates.radius import CLOSE, OUTWARD, largest_by_norm, largest_that_holds
 from buttress.certificates.region import UNIT, Attacker, sum_error
 from buttress.expansion import KernelExpansion, class_contrasts
@@ -154,7 +154,7 @@ def test_units_of_moves_scale_a_lead_its_gradient_and_its_first_radius():
 def test_a_lead_has_the_norm_weights_sizes_and_bias_of_its_contrast():
     Z, coef = np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 4.0], [-2.0, 0.5]])
     expansion = KernelExpansion(RBF(0.5), Z, coef, np.array([3.0, -5.0]), np.array([[1.0, 0.0], [2.0, 7.0]]))
-    V, rounding = np.array([[1.0, -1.0]]), Rounding(2.0**-10, np.array([3.0, 4.0]))
+    V, rounding = np.array([[1.0, -1.0]]), ModelRounding(2.0**-10, np.array([3.0, 4.0]))
     lead = _Relaxing.of(expansion).lead(V, rounding)
     assert (lead.weights.tolist(), lead.sizes.tolist()) == ([[-3.0, -2.5]], [[5.0, 2.5]])
     assert lead.bias[0] == near(8 - sum_error(0, 2.0**-10) * 8)

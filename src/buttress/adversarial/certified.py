@@ -11,7 +11,7 @@ from buttress._checks import Array, check_count
 from buttress._documented import ADVICE, advises
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
-from buttress.adversarial.held_out import Scored, hinge_held_out
+from buttress.adversarial.held_out import ScoredRows, hinge_held_out
 from buttress.adversarial.linear import AdversarialLinearSVC
 from buttress.adversarial.machine import MOST_CENTRES, LandmarkMachine, Problem, check_landmarks
 from buttress.certainty.probabilities import Certainty
@@ -109,7 +109,7 @@ class CertifiedSVC(LandmarkMachine):
         regions = regions_of(kernel, problem.X, Z, problem.region, contrasts)
         machine = self._train(problem, linear, Z, regions)
         self.certified_margin_ = bounds_of(regions, Z, machine)
-        self._certainty = Certainty(partial(hinge_held_out, Scored.of(problem), self.expansion_,
+        self._certainty = Certainty(partial(hinge_held_out, ScoredRows.of(problem), self.expansion_,
                                             self.certified_margin_, problem.X.mean(axis=0), self.C))
         self._warn_if_given_up(problem)
         return self

@@ -12,7 +12,7 @@ from buttress._documented import ADVICE, advises
 from buttress._rows import drawn_rows
 from buttress._state import Attribute, State, one_or_each
 from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
-from buttress.adversarial.held_out import LANDMARKS, Scored, feature_ball_held_out
+from buttress.adversarial.held_out import LANDMARKS, ScoredRows, feature_ball_held_out
 from buttress.adversarial.machine import AttackedMachine, Problem
 from buttress.certainty.probabilities import Certainty
 from buttress.expansion import KernelExpansion
@@ -69,7 +69,7 @@ class FeatureBallMachine(AttackedMachine):
     def _keep_left_out(self, problem: Problem) -> None:
         landmarks = np.array(problem.X[drawn_rows(len(problem.X), LANDMARKS)])
         self._certainty = Certainty(partial(
-            feature_ball_held_out, Scored.of(problem), landmarks, self.expansion_, self.C, self.feature_radius_,
+            feature_ball_held_out, ScoredRows.of(problem), landmarks, self.expansion_, self.C, self.feature_radius_,
             self.rkhs_norm_, intercept=self.fit_intercept))
 
 

@@ -9,7 +9,7 @@ from buttress._checks import Array, check_box, check_number, check_option, warn_
 from buttress._documented import ADVICE, advises
 from buttress._state import State
 from buttress._types import BoundsLike, Rows
-from buttress.adversarial.plane import AttackedPlane, Units
+from buttress.adversarial.plane import AttackedPlane, PlaneUnits
 from buttress.attacks.collapse import learnable
 from buttress.solvers.linear.attacked_bounds import BallMoves, BoxMoves
 from buttress.solvers.linear.ball_attack import ball_descent
@@ -80,7 +80,7 @@ class AdversarialLinearSVC(AttackedPlane[BallMoves]):
                              "columns of X by their radii, if all are positive, and give eps=1.")
         return BallMoves(eps[0], self.norm)
 
-    def _steps(self, X: Array, y: Array, c: Array, moves: BallMoves, units: Units) -> Steps:
+    def _steps(self, X: Array, y: Array, c: Array, moves: BallMoves, units: PlaneUnits) -> Steps:
         eps = moves.eps if isinstance(moves.eps, float) else moves.eps[units.varying]
         return ball_descent(X, y, c, eps=eps / units.unit, norm=self.norm)
 
@@ -176,7 +176,7 @@ class FreeRangeSVC(AttackedPlane[BoxMoves]):
                              f"shapes {low.shape} and {high.shape}.")
         return BoxMoves(np.broadcast_to(low, X.shape[1:]), np.broadcast_to(high, X.shape[1:]), self.C_f, both)
 
-    def _steps(self, X: Array, y: Array, c: Array, moves: BoxMoves, units: Units) -> Steps:
+    def _steps(self, X: Array, y: Array, c: Array, moves: BoxMoves, units: PlaneUnits) -> Steps:
         low, high = (units.scaled(end) for end in (moves.low, moves.high))
         return free_range_descent(free_range_margins(X, y, low, high, share=self.C_f, both=moves.both), y, c)
 

@@ -53,7 +53,7 @@ class ModelFileError(ValueError):
     """A file that is refused, or a model that cannot be saved; the message says which part and why."""
 
 
-class Budget(NamedTuple):
+class StatedSizes(NamedTuple):
     """What a header states of itself; ``grown`` is also what decoding may spend."""
 
     nodes: int
@@ -177,7 +177,7 @@ def _checked_prefix(name: str, content: bytes) -> int:
     return int(length)
 
 
-def _checked_budget(name: str, header: bytes, size: int) -> Budget:
+def _checked_budget(name: str, header: bytes, size: int) -> StatedSizes:
     """Return what the header states; ModelFileError where it is wrong or too much.
 
     Nothing is parsed: brackets and commas are counted, those inside of texts too.
@@ -186,7 +186,7 @@ def _checked_budget(name: str, header: bytes, size: int) -> Budget:
     if found is None or not header.isascii():
         raise ModelFileError(f"{name} is not a well-formed file: its header is not ASCII, or does not say what "
                              "reading it takes.")
-    budget = Budget(int(found[1]), int(found[2]), int(found[3]), found[4] == b"true")
+    budget = StatedSizes(int(found[1]), int(found[2]), int(found[3]), found[4] == b"true")
     containers = header.count(b"[") + header.count(b"{")
     if budget.nodes != _nodes(header):
         raise ModelFileError(f"{name} states {budget.nodes:,} parts and has {_nodes(header):,}.")

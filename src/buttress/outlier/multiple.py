@@ -27,7 +27,7 @@ from buttress.outlier.detector import (
 )
 from buttress.outlier.width import near_distance2
 from buttress.solvers.ball.kernel_stack import KernelStack, Trial, find_copies, variance
-from buttress.solvers.ball.kernel_weights import Found, alternate, fixed, harmonic, joint_cuts, level_cuts
+from buttress.solvers.ball.kernel_weights import BestSoFar, alternate, fixed, harmonic, joint_cuts, level_cuts
 from buttress.solvers.ball.soft_ball import in_the_end
 from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
 
@@ -224,7 +224,7 @@ class MultiKernelSVDD(BallDetector):
     def _set_solution(
         self, parts: list[Array], stack: KernelStack, outcome: Outcome, certified: bool, weight: Array
     ) -> None:
-        found: Found = outcome.state
+        found: BestSoFar = outcome.state
         try:
             with in_the_end(stack.left()):
                 trial, gap, proven = self._proven(stack, found)
@@ -244,7 +244,7 @@ class MultiKernelSVDD(BallDetector):
         self.n_iter_ = outcome.n_iter
         self.n_solved_ = stack.n_solved
 
-    def _proven(self, stack: KernelStack, found: Found) -> tuple[Trial, float, bool]:
+    def _proven(self, stack: KernelStack, found: BestSoFar) -> tuple[Trial, float, bool]:
         """Return the trial with proven bounds, the gap of ``dual_gap_``, and whether the kernels allow such bounds."""
         trial = stack.proven(found.trial)
         if found.point is None:

@@ -21,7 +21,7 @@ from buttress.solvers.contamination.tuning import TRIMMING
 
 
 @dataclass(frozen=True)
-class Found(Fitted):
+class RobustFit(Fitted):
     """A fit with its ridge, whether it is the plain one, and which rows each start took as good, (starts, n),
     None where the starts saw a part of the rows.
 
@@ -95,7 +95,7 @@ def keep_share(
 
 
 def keep_rows(
-    model: Any, found: Found, sigma: Array, share: float | None, unit: float, shares: Callable[[], Array], *,
+    model: Any, found: RobustFit, sigma: Array, share: float | None, unit: float, shares: Callable[[], Array], *,
     whole: bool,
 ) -> None:
     """Set the attributes that speak of rows, from a fit to targets in this unit, ``whole`` if nothing was left undone.

@@ -21,7 +21,7 @@ from buttress.kernels import is_precomputed
 from buttress.robust.design import Design, fit_setting, given
 from buttress.robust.judged import chosen_inliers, keep_share
 from buttress.robust.kernel_machine import RobustKernelMachine
-from buttress.robust.label_fit import LabelFit, LabelTask, Scored, fit_labels, with_directions
+from buttress.robust.label_fit import LabelFit, LabelScores, LabelTask, fit_labels, with_directions
 from buttress.solvers.contamination.confusion_law import one_rate
 from buttress.solvers.contamination.label_law import label_margins
 from buttress.solvers.contamination.share_interval import label_shares
@@ -175,7 +175,7 @@ def share_left(share: float | None, isolated: NDArray[np.bool_]) -> float | None
     return max(share * len(isolated) - isolated.sum(), 0) / np.count_nonzero(~isolated)
 
 
-def _described(design: Design, fit: Scored) -> Attributes:
+def _described(design: Design, fit: LabelScores) -> Attributes:
     """Return the attributes of the model of a fit with coefficients of a column a class."""
     binary = fit.coef.shape[1] == 2
     expansion = design.expand(fit.coef[:, 1:] if binary else fit.coef)

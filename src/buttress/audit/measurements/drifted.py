@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from buttress.audit.against.tests import changed
 from buttress.audit.findings.columns import LEVEL
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
-from buttress.audit.measuring.shown import Along, Drawn
+from buttress.audit.measuring.shown import Along, ColumnBand
 from buttress.audit.measuring.split_table import Places, SplitTable
 from buttress.audit.reading.cautions import LOOKED
 
@@ -44,17 +44,17 @@ def _parts(split: SplitTable) -> tuple[str, Places, list[int]]:
     return along, rows, [len(rows) * k // PARTS for k in range(1, PARTS)]
 
 
-def _drawn(name: str, parts: list[NDArray[Any]]) -> Drawn:
+def _drawn(name: str, parts: list[NDArray[Any]]) -> ColumnBand:
     """Return the quartiles of a column in each part, or the share of the category that changes most."""
     if parts[0].dtype.kind == "f":
         known = [part[~np.isnan(part)] for part in parts]
         thirds = [np.quantile(entries, [0.25, 0.5, 0.75]).tolist() if len(entries) else [None] * 3 for entries in known]
-        return Drawn(name, None, *(list(line) for line in zip(*thirds, strict=True)))
+        return ColumnBand(name, None, *(list(line) for line in zip(*thirds, strict=True)))
     values = np.unique(np.concatenate(parts))
     shares = np.array([[float((part == value).mean()) for part in parts] for value in values])
     most = int(np.ptp(shares, axis=1).argmax())
     line = shares[most].tolist()
-    return Drawn(name, str(values[most]), line, line, line)
+    return ColumnBand(name, str(values[most]), line, line, line)
 
 
 DRIFTED = Measurement("columns along the rows", _take, Cost(0.03, rows=0.0))

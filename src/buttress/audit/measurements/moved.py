@@ -13,7 +13,7 @@ from buttress.audit.measurements.attacked import FEWEST
 from buttress.audit.measuring.cells import Cell, accuracy, rmse
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
-from buttress.audit.moves.asking import Asked, on_prepared_rows
+from buttress.audit.moves.asking import AskedModel, on_prepared_rows
 from buttress.audit.moves.search import CORNERS, SWEEPS, blanks_of, swaps_of, worst_changes, worst_numbers
 from buttress.audit.moves.yours import Yours
 from buttress.checkpoints.memory import Memory
@@ -61,7 +61,7 @@ def _rows(split: SplitTable, yours: Yours, key: str) -> int:
     return min(len(split.test), max(FEWEST, int(split.plan.queries / max(asks, 1))))
 
 
-def _kept_search(split: SplitTable, yours: Yours, name: str, asked: Asked, key: str, rows: int) -> list[Cell]:
+def _kept_search(split: SplitTable, yours: Yours, name: str, asked: AskedModel, key: str, rows: int) -> list[Cell]:
     """Return the cells of one curve, or what the checkpoint of the audit keeps of them."""
 
     def searched() -> Memory:
@@ -70,7 +70,7 @@ def _kept_search(split: SplitTable, yours: Yours, name: str, asked: Asked, key: 
     return [Cell(**cell) for cell in kept_stage(["moves", name, key], searched)["cells"]]
 
 
-def _search(split: SplitTable, yours: Yours, asked: Asked, key: str, count: int) -> list[Cell]:
+def _search(split: SplitTable, yours: Yours, asked: AskedModel, key: str, count: int) -> list[Cell]:
     axes = yours.model.space.axes
     steps = _steps(split, yours, key)[1:]
     changes = swaps_of(axes) if key == "swapped" else blanks_of(axes)

@@ -16,7 +16,7 @@ from buttress.relational.entities.layout import laid_out
 from buttress.relational.entities.memory import PAIRS
 from buttress.relational.entities.paths import Hop, asked_keys, blocks, links, order_of, root_keys, used
 from buttress.relational.entities.statement import expression, own_expression, whole
-from buttress.relational.entities.text import Path, Place, SqlTable, numbered
+from buttress.relational.entities.text import DatabasePlace, Path, SqlTable, numbered
 from buttress.relational.plan.keys import check_exact, check_kinds, combine, encode, largest
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.times import DAY, delay_of
@@ -32,7 +32,7 @@ FEW_DATES = 2  # of a key, up to which pairs of rows and dates take neither data
 
 
 def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int], memory: float,
-               owner: object = None, asked: Mapping[str, Column] | None = None) -> Place:
+               owner: object = None, asked: Mapping[str, Column] | None = None) -> DatabasePlace:
     """Return where the tables with these numbers are, and how their columns in use read.
 
     ``asked`` are the columns of the rows that features are for; without them, it is for a SELECT that is kept.
@@ -50,7 +50,7 @@ def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int
     texts = _text_columns(paths, samples if asked is None else {**samples, join.root: asked})
     tables = {t: _sql_table(join.tables[t], item, samples[t], as_of.get(t), dialect,
                             [name for name in samples[t] if (t, name) in texts]) for t, item in zip(numbers, items)}
-    return Place(connection, dialect, tables, samples)
+    return DatabasePlace(connection, dialect, tables, samples)
 
 
 def _text_columns(paths: Mapping[int, list[Hop]], samples: Mapping[int, Mapping[str, Column]]) -> set[tuple[int, str]]:
@@ -329,7 +329,7 @@ def _values(column: Column) -> NDArray[Any]:
 
 
 def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature],
-             centers: Mapping[str, float], place: Place, day: float,
+             centers: Mapping[str, float], place: DatabasePlace, day: float,
              paired: Callable[[Sequence[str]], bool]) -> dict[tuple[str, str], Path]:
     """Return the paths that features need, by the name of the table and the column by whose values rows are one.
 
@@ -373,7 +373,7 @@ def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequenc
     return laid_out(parts, select, {t: table.name for t, table in enumerate(join.tables)}, place.prefix, dialect)
 
 
-def _few_dates(place: Place, root: SqlTable, names: Sequence[str]) -> bool:
+def _few_dates(place: DatabasePlace, root: SqlTable, names: Sequence[str]) -> bool:
     """Return whether no key of these columns of the label's table has more than a few dates, as it is now."""
     keys = numbered(len(names))
     chosen = ", ".join(f"{root.keys[name]} AS {key}" for name, key in zip(names, keys))

@@ -37,7 +37,7 @@ NO_WEIGHT = 1e-12  # weights below this become 0, and variances below this share
 INFEASIBLE = 1e-14  # if the last entry of the residual is smaller than this, no weights reach the level
 
 
-class Found(NamedTuple):
+class BestSoFar(NamedTuple):
     """The best trial so far; a lower bound of the objective over all weights, and the dual point that proves it."""
 
     trial: Trial
@@ -75,7 +75,7 @@ def _by_cuts(
     stack: KernelStack, eta: Array, mixture: Callable[[Array], Array], bound: Callable[[Array], float],
     following: Callable[[Trial, Array, Array], Array],
 ) -> Steps:
-    """Yield what is :class:`Found` after each ball; the gap is relative.
+    """Yield what is :class:`BestSoFar` after each ball; the gap is relative.
 
     The V of each dual point a is a cut, which gives a lower ``bound`` of the objective. The mixture of dual points that
     attains the minimum over the weights of the largest cut is a dual point too, and by concavity its bound is at least
@@ -96,7 +96,7 @@ def _by_cuts(
             cuts.append(stack.variances(points[-1]))
         strongest = int(np.argmax([bound(V) for V in cuts]))
         lower = bound(cuts[strongest])
-        yield Step(Found(best, lower, points[strongest]), gap=(best.upper - lower) / max(abs(best.upper), TINY),
+        yield Step(BestSoFar(best, lower, points[strongest]), gap=(best.upper - lower) / max(abs(best.upper), TINY),
                    objective=best.upper)
         start = points[-1]
         eta = following(best, np.array(cuts), cuts[strongest])
@@ -188,7 +188,7 @@ def alternate(stack: KernelStack, eta: Array) -> Steps:
     change = np.inf
     while True:
         spread = float(gamma @ trial.variances)
-        yield Step(Found(trial), change=max(change, abs(spread - last) / max(spread, TINY)), objective=-spread)
+        yield Step(BestSoFar(trial), change=max(change, abs(spread - last) / max(spread, TINY)), objective=-spread)
         following = trial.variances / np.linalg.norm(trial.variances)
         last = spread
         change = float(np.abs(following - gamma).max())
@@ -199,4 +199,4 @@ def alternate(stack: KernelStack, eta: Array) -> Steps:
 def fixed(stack: KernelStack, eta: Array) -> Steps:
     """Yield the ball of the given weights, once."""
     trial = stack.evaluate(eta, None)
-    yield Step(Found(trial), objective=trial.upper, done=trial.ball.outcome.status != "max_time")
+    yield Step(BestSoFar(trial), objective=trial.upper, done=trial.ball.outcome.status != "max_time")
