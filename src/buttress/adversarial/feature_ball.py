@@ -22,7 +22,6 @@ from buttress.solvers.qp.rkhs_path import Natural, first_point, natural_path, pa
 from buttress.solvers.run import Outcome, all_or_nothing, run
 
 NEAR_COLLAPSE = 1e-6  # radii closer than this share to the one at which f = 0 becomes optimal are refused too
-SHARPER = 10  # the tolerance of the path search is this many times that of each natural machine
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -153,7 +152,8 @@ class AdvSVM(FeatureBallMachine):
         X, kernel, n = problem.X, problem.kernel, len(problem.X)
         outcomes: list[Outcome] = []
         for y, first in zip(problem.signs.T, firsts, strict=True):
-            solve = natural_path(kernel, X, y, fit_intercept=self.fit_intercept, tol=self.tol / SHARPER,
+            # the machines on the path are solved to a tenth of the tolerance of its search
+            solve = natural_path(kernel, X, y, fit_intercept=self.fit_intercept, tol=self.tol / 10,
                                  left=problem.clock)
             steps = path_search(solve, first, y, C=self.C / n, radius=self.feature_radius_, left=problem.clock)
             last = first is firsts[-1]  # only then a step is a model

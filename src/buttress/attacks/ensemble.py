@@ -23,8 +23,6 @@ OTHERS = 10  # rows of another class that are started at
 WALKS = 3  # of them, from how many to walk on
 LONG_STEPS = 4  # long steps a radius: they leave flat places
 JUMPS = 10  # random corners a restart
-ZOO_WIDTH = 2  # half-lengths of a difference a radius: wide enough to cross the thresholds of trees
-ZOO_RATE = 5  # Adam steps a radius
 
 
 def worst_case(
@@ -154,9 +152,9 @@ def _try_nearest(worst: Worst, y: VectorLike, ball: Ball, bounds: BoundsLike | N
             found.append(carlini_wagner(problem.model, X, labels, bounds=box, random_state=rng,
                                         device=problem.place.device, return_info=True))
         if problem.target.gradient_cost > 1:
-            found.append(zoo(problem.model, X, labels, bounds=box, steps=50, rounds=2,
-                             h=ball.radius / ZOO_WIDTH, learning_rate=ball.radius / ZOO_RATE, random_state=rng,
-                             return_info=True))
+            # differences over a whole radius are wide enough to cross the thresholds of trees
+            found.append(zoo(problem.model, X, labels, bounds=box, steps=50, rounds=2, h=ball.radius / 2,
+                             learning_rate=ball.radius / 5, random_state=rng, return_info=True))
     for moved, info in found:
         worst.queries += info.queries
         delta = ball.project(problem.place(moved) - problem.X[rows])

@@ -22,7 +22,6 @@ from buttress.threats import ThreatModel
 from buttress.trees import read_forest
 
 C_FACTOR = 10.0
-FEWEST_A_CLASS = 2  # rows that a class must have to be held out in its share
 
 
 @dataclass(frozen=True)
@@ -220,7 +219,7 @@ def tuned(
         raise ValueError(f"tuned chooses the C and gamma of a classifier. Got {estimator!r}, which has no C. Use "
                          "GridSearchCV with scoring=attacks.AttackedAccuracy(eps) for other parameters.")
     y = np.asarray(y)
-    enough = np.unique(y, return_counts=True)[1].min() >= FEWEST_A_CLASS
+    enough = np.unique(y, return_counts=True)[1].min() >= 2  # else a class cannot be in both parts
     parts = train_test_split(X, y, test_size=held_out, random_state=random_state, stratify=y if enough else None)
     score = AttackedAccuracy(eps=eps, norm=norm, bounds=bounds, threat=threat)
     with warnings.catch_warnings():

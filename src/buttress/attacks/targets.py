@@ -23,7 +23,6 @@ from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, fitt
 AsFitted = Callable[[Array], MatrixLike]
 Scored = ScoredClassifier | ProbabilisticClassifier
 
-QUERIED_BLOCK = 4096  # rows that an attack on a queried model works on at a time
 SLOPE_STEP = 1e-4  # relative step of the central differences
 QUERY_ROWS = 100_000  # rows of one query
 PHASES = 4_000_000  # phases of random features of one block of rows, 32 MB,
@@ -49,7 +48,7 @@ class Target(ABC):
     exact: Any  # the function of the scores in float64 on numpy
     decides: Any = None  # labels of rows, where they need not be the winners of the scores; None where they are
     gradient_cost = 1  # rows scored for the gradient at one row
-    block = QUERIED_BLOCK  # rows to work on at a time
+    block = 4096  # rows to work on at a time
     separable = False  # whether steps along coordinates cost no more memory than the rows
     shows_slopes = True  # whether gradients are those of the scores
     place = NUMPY  # of all arrays

@@ -32,7 +32,6 @@ from buttress.threats.tables import MOST_LEVELS
 
 MISSING = "(missing)"
 TIMES = "what may matter of them must be given as numbers, such as days since the first, the month or the weekday."
-LARGEST_CLASS = 2**63  # whole numbers of int64 are smaller
 MAX_CLASSES = 10  # whole-number targets with at most this many values are classes
 
 
@@ -228,7 +227,7 @@ def _settle_target(table: Table, task: str) -> str:
     if y.dtype.kind == "f":
         refuse_extremes(name, y, table.row_numbers)
     task = settle_task(y, name, task)
-    if task == "classification" and y.dtype.kind in "uf" and y.max() >= LARGEST_CLASS:
+    if task == "classification" and y.dtype.kind in "uf" and y.max() >= 2**63:  # beyond int64
         raise ValueError(f"The target {name!r} holds {y.max()!s}, too large a whole number for a class. Give the "
                          "classes as texts.")
     table.target = y.astype(np.float64) if task == "regression" else labels_as_read(y)

@@ -43,7 +43,7 @@ LARGEST_EXPONENT = 50  # of a Poisson mean, e^50 counts: a step that is too long
 LEAST_RIDGE = 1e-8  # share of the mean squared length of the rows
 SHORTEST_STEP = 1e-8  # share of a Newton step: shorter ones are not taken, because the objective falls no further
 NEWTON_TOL = 1e-12  # decrease of the objective, relative to 1 + its size, at which the iteration ends
-LIKELIHOOD_STEPS = 100  # most Newton steps: a guard; counts not recorded
+NEWTON_STEPS = 100  # most Newton steps: a guard; counts not recorded
 
 
 @dataclass(frozen=True)
@@ -292,7 +292,7 @@ def newton(X: Array, y: Array, family: Family, mu: float, beta: Array) -> Array:
         return float(family.loss(y, X @ b).sum()) + mu / 2 * float(b @ b)
 
     value = objective(beta)
-    for _ in range(LIKELIHOOD_STEPS):
+    for _ in range(NEWTON_STEPS):
         t = X @ beta
         g = X.T @ (family.mean(t) - y) + mu * beta
         H = (X * family.variance(t)[:, None]).T @ X

@@ -32,7 +32,7 @@ from buttress.solvers.run import Step, Steps
 
 SHRINK = 0.2  # factor of the barriers' weight once the iterate is near their centre
 LEAST_WEIGHT = 1e-15  # of the barriers, in units of the first, below which rounding decides
-BISECTIONS = 50
+HALVINGS = 50
 OVERSHOOT = 0.3  # the slope may rise to this share of the slope with which the step began
 
 
@@ -97,7 +97,7 @@ class Program:
         """
         least, r = dual_norm(point.w, self.norm), self.residual(ConePoint(point.w, point.b, 0.0))
         low, high = -34.0, 60.0  # log of t - ||w||_*, in units of ||w||_* or of 1: e^-34 is nearly the last place
-        for _ in range(BISECTIONS):
+        for _ in range(HALVINGS):
             middle = (low + high) / 2
             t = least + float(np.exp(middle)) * max(1.0, least)
             slope = self.eps * float(self.multipliers(r + self.eps * t, mu)[0].sum())
