@@ -15,7 +15,7 @@ from test_laws_of_radii import model_of, near
 from buttress import ThreatModel, certificates
 from buttress.certificates import NORMS, certified_radius, certified_within
 from buttress.certificates.leads import Leads
-from buttress.certificates.radius import CLOSE, OUTWARD
+from buttress.certificates.radius import OUTWARD, SHORTFALL
 from buttress.certificates.region import UNIT, Attacker
 from buttress.certificates.swapped import MOST_WAYS, proven_under
 from buttress.kernels import RBF, Laplacian
@@ -182,5 +182,5 @@ def test_what_holds_without_a_box_holds_in_it_and_rows_are_asked_for_a_little_mo
         radii=lambda X, rivals, free: np.array([5.0, 0.5])[: len(X)])
     attacker = Attacker("l2", np.ones(1), -np.ones((4, 1)), np.ones((4, 1)))
     radius = certificates._without_box(leads, np.zeros((4, 1)), [], attacker, np.array([1.0, 2.0, np.inf, 3.0]))
-    assert asked[0] == near([1 + CLOSE, 2 + 2 * CLOSE, 0.0, 3 + 3 * CLOSE])
+    assert asked[0] == near([1 + SHORTFALL, 2 + 2 * SHORTFALL, 0.0, 3 + 3 * SHORTFALL])
     assert radius.tolist() == [1.0, 5.0, np.inf, 3.0]

@@ -30,7 +30,7 @@ from buttress.certificates.forests import OfTrees
 from buttress.certificates.leads import Leads, Rival
 from buttress.certificates.norm_bound import NoCertificateError
 from buttress.certificates.pipelines import in_single, read_steps
-from buttress.certificates.radius import CLOSE, OUTWARD
+from buttress.certificates.radius import OUTWARD, SHORTFALL
 from buttress.certificates.region import Attacker
 from buttress.certificates.swapped import Prover, proven_under
 from buttress.certificates.training.conclusions import TrainingConclusions, training_conclusions
@@ -273,7 +273,8 @@ def _without_box(leads: Leads, X: Array, rivals: list[Rival], attacker: Attacker
     Its bounds are seldom better, so rows are first asked for a little more than their radius.
     """
     free = replace(attacker, low=None, high=None)
-    more = np.isfinite(radius) & leads.within(X, rivals, free, np.where(np.isfinite(radius), (1 + CLOSE) * radius, 0.0))
+    wider = np.where(np.isfinite(radius), (1 + SHORTFALL) * radius, 0.0)
+    more = np.isfinite(radius) & leads.within(X, rivals, free, wider)
     rows = np.flatnonzero(more)
     if len(rows):
         found = leads.radii(X[rows], leads.rivals(X[rows], free.scale), free)

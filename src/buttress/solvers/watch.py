@@ -13,7 +13,7 @@ from buttress.checkpoints.journal import Journal, current_journal, journal_of_fi
 from buttress.checkpoints.memory import Memory
 from buttress.solvers.steps import Restartable, Step, Steps
 
-SHARE = 0.005  # of the time of a run that memories may take which are perhaps not written
+TIME_SHARE = 0.005  # of the time of a run that memories may take which are perhaps not written
 FROM_OUTSIDE = ("max_time", "stopped")  # ends of a run that another time would not come at the same step
 
 
@@ -189,7 +189,7 @@ class Keeper:
         """
         assert step.memory is not None, "the steps of a restartable algorithm carry a memory"
         started = time.monotonic()
-        cheap = self.watch.keep != "last" and self.spent <= SHARE * (started - self.watch.start)
+        cheap = self.watch.keep != "last" and self.spent <= TIME_SHARE * (started - self.watch.start)
         self.last = step.memory() if needed or cheap else None
         if self.watch.best is step:
             self.best = self.last

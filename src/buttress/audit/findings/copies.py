@@ -10,7 +10,7 @@ from scipy.stats import poisson
 from buttress._suggest import agreeing, counted
 from buttress.audit.findings.columns import LEVEL
 from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
-from buttress.audit.reading.cautions import LOOKED
+from buttress.audit.reading.cautions import LOOKED_AT
 from buttress.audit.reading.split import groups
 from buttress.audit.reading.table import Table
 
@@ -84,7 +84,7 @@ def _words(table: Table) -> NDArray[np.uint64]:
 
     Rows with equal sums over some columns are equal in them.
     """
-    step = -(-len(table) // LOOKED)
+    step = -(-len(table) // LOOKED_AT)
     entries = np.column_stack([table.coded()[::step], table.target_codes[::step].astype(np.float64)])
     columns = np.ascontiguousarray(entries.T).view(np.uint64)
     salts = np.random.default_rng(0).integers(0, 2**63, (len(columns), 1), dtype=np.uint64)

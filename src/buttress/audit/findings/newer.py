@@ -9,7 +9,7 @@ from buttress.audit.against.tests import changed
 from buttress.audit.findings.columns import LEVEL, SHOWN
 from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.measuring.suspicion import LISTED
-from buttress.audit.reading.cautions import LOOKED
+from buttress.audit.reading.cautions import LOOKED_AT
 
 
 def drifted(evidence: Evidence, finding: Made) -> Iterable[Finding]:
@@ -28,7 +28,7 @@ def drifted(evidence: Evidence, finding: Made) -> Iterable[Finding]:
 def along_the_file(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Columns whose entries in the latter half of the file come from another distribution than those in the former."""
     table = evidence.table
-    step = -(-len(table) // LOOKED)
+    step = -(-len(table) // LOOKED_AT)
     columns: dict[str, Labels] = {**table.numeric, **table.categorical, table.target_name: evidence.target}
     columns = {name: column[::step] for name, column in columns.items()}
     rows = len(columns[table.target_name])

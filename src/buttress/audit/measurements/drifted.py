@@ -13,10 +13,10 @@ from buttress.audit.findings.columns import LEVEL
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.shown import Along, ColumnBand
 from buttress.audit.measuring.split_table import Places, SplitTable
-from buttress.audit.reading.cautions import LOOKED
+from buttress.audit.reading.cautions import LOOKED_AT
 
 PARTS = 10  # of the rows in their order, of equal size
-MOST = 12  # columns that are drawn
+SHOWN = 12  # columns that are drawn
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:
@@ -28,7 +28,7 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     target = columns[table.target_name]
     columns[table.target_name] = target.astype(str) if split.classifies else target.astype(np.float64)
     found = changed(columns, ends[len(ends) // 2], LEVEL)
-    drawn = [_drawn(name, np.split(columns[name], ends)) for name in found[:MOST]]
+    drawn = [_drawn(name, np.split(columns[name], ends)) for name in found[:SHOWN]]
     return Measured(along=Along(along, len(found), drawn) if drawn else None)
 
 
@@ -36,10 +36,10 @@ def _parts(split: SplitTable) -> tuple[str, Places, list[int]]:
     """Return what the rows are in order of, some of them in that order, and where parts after the first begin."""
     table = split.table
     if table.to_test is not None:
-        sides = [side[:: -(-len(side) // LOOKED)] for side in map(np.flatnonzero, (~table.to_test, table.to_test))]
+        sides = [side[:: -(-len(side) // LOOKED_AT)] for side in map(np.flatnonzero, (~table.to_test, table.to_test))]
         return "from the rows trained on to those tested on", np.concatenate(sides), [len(sides[0])]
     rows = np.arange(len(table)) if table.times is None else np.argsort(table.times, kind="stable")
-    rows = rows[:: -(-len(rows) // LOOKED)]
+    rows = rows[:: -(-len(rows) // LOOKED_AT)]
     along = "along the file" if table.times is None else f"along {split.options.time}"
     return along, rows, [len(rows) * k // PARTS for k in range(1, PARTS)]
 
