@@ -68,7 +68,7 @@ def test_a_swap_that_rounding_puts_at_the_threshold_is_reached():
 
 
 def test_the_radii_of_both_norms_follow_from_either():
-    both = certificates._both(np.array([3.0, 1.0, 8.0]), np.array([1.0, 2.0, 1.0]), 4)
+    both = certificates._radii_of_both(np.array([3.0, 1.0, 8.0]), np.array([1.0, 2.0, 1.0]), 4)
     assert (both.l2.tolist(), both.linf.tolist()) == ([3.0, 2.0, 8.0], [1.5, 2.0, 4.0])
     model = model_of(Laplacian(1.0), [[0.0, 0.0]], [1.0], bias=-0.5)
     for norm in (None, *NORMS):

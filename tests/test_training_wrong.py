@@ -210,7 +210,7 @@ def test_what_one_common_set_takes_is_between_proof_and_attack(seed, monkeypatch
     asked = asked_of(weights, [{0: lead} for lead in leads.tolist()], 0.5 + 0.5 * (seed % 2))
     asked.predicted[4:] = 0
     asked.lead[4:] = [{1: lead} for lead in leads[4:].tolist()]
-    monkeypatch.setattr(together.Asked, "of", classmethod(lambda cls, *args: asked))
+    monkeypatch.setattr(together.FlipLeads, "of", classmethod(lambda cls, *args: asked))
     truth, gains, slack = np.array([1, 1, 0, 1, 0, 1]), 2 * weights, asked.slack[0]
     gains[4:] *= -1
     right = asked.predicted == truth

@@ -139,7 +139,7 @@ def certified_radius(
         held = _whole_box(bounds, dense)
         each = {name: boxed.radius(dense, columns, name, held) if name in wanted else np.zeros(len(dense))
                 for name in NORMS}
-        return _both(each["l2"], each["linf"], dense.shape[1])
+        return _radii_of_both(each["l2"], each["linf"], dense.shape[1])
     leads, data, box, units = _posed(model, X, bounds, scale)
     found = {name: np.zeros(len(data)) for name in NORMS}
     attackers = {name: leads.attacker(data, name, box, units) for name in wanted}
@@ -152,10 +152,10 @@ def certified_radius(
             if box is not None:
                 radius = _without_box(leads, part, rivals, attacker, radius)
             found[name][rows] = radius if effort == 0 else leads.branched(part, rivals, attacker, radius, effort)
-    return _both(found["l2"], found["linf"], data.shape[1])
+    return _radii_of_both(found["l2"], found["linf"], data.shape[1])
 
 
-def _both(l2: Array, linf: Array, width: int) -> CertifiedRadius:
+def _radii_of_both(l2: Array, linf: Array, width: int) -> CertifiedRadius:
     """Return the radii of both norms, each at least what the other's says."""
     return CertifiedRadius(np.maximum(l2, linf), np.maximum(linf, l2 / np.sqrt(width)))
 

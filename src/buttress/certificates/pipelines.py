@@ -108,10 +108,10 @@ def _step(step: Any) -> Bound:
         found = read(step) if type(step) in kinds else None
         if found is not None:
             return found
-    return lambda z: _asked(step, z)
+    return lambda z: _transformed(step, z)
 
 
-def _asked(step: Any, z: Enclosure) -> Enclosure:
+def _transformed(step: Any, z: Enclosure) -> Enclosure:
     """Return what a transformer makes of values that do not move."""
     if not z.still:
         raise Unknown(f"No certified radius is known behind {type(step).__name__}, whose input moves. Move other "

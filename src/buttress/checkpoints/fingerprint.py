@@ -185,10 +185,10 @@ def _of_code(value: Any) -> list[Any]:
         return [value.__func__, getattr(value, "__self__", None)]
     called = [value.__module__, value.__qualname__]
     if isinstance(value, type):
-        return called + [_known(vars(kind)) for kind in value.__mro__ if _of_user(kind)]
+        return called + [_own_values(vars(kind)) for kind in value.__mro__ if _of_user(kind)]
     read = _read(_names(value.__code__), value.__globals__) if _of_user(value) else {}
     held = [cell.cell_contents for cell in value.__closure__ or ()]
-    return called + [value.__code__, value.__defaults__, value.__kwdefaults__, held, _known(read)]
+    return called + [value.__code__, value.__defaults__, value.__kwdefaults__, held, _own_values(read)]
 
 
 def _names(code: CodeType) -> list[str]:
@@ -204,7 +204,7 @@ def _read(names: Iterable[str], held: Mapping[str, Any]) -> Mapping[str, Any]:
             for name, part in sorted(found.items())}
 
 
-def _known(named: Mapping[str, Any]) -> Mapping[str, Any]:
+def _own_values(named: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the values but modules and classes of others, which versions tell apart, logs, and what Python keeps."""
     return {name: part for name, part in named.items()
             if (isinstance(part, FunctionType) or name == "__call__" or not name.startswith("__"))

@@ -36,7 +36,7 @@ def rows_in_groups(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         known = np.flatnonzero(codes >= 0)
         if not FEWEST <= len(np.unique(codes[known])) <= len(known) / 2:
             continue
-        share, chance, p = _alike(table, name, codes, known)
+        share, chance, p = _share_with_neighbour(table, name, codes, known)
         if share >= max(ALIKE, TIMES_CHANCE * chance) and p < LEVEL:
             yield finding(
                 f"Rows of one {name!r} are alike: {share:.0%} of the rows have one of the same {name!r} nearest to "
@@ -47,7 +47,7 @@ def rows_in_groups(evidence: Evidence, finding: Made) -> Iterable[Finding]:
                 column=name, share=share, chance=chance)
 
 
-def _alike(
+def _share_with_neighbour(
     table: Table, name: str, codes: NDArray[np.intp], known: NDArray[np.intp]
 ) -> tuple[float, float, float]:
     """Return the share of rows whose nearest other row has the same entry, by all other columns; that by chance; p."""

@@ -148,7 +148,7 @@ def near_duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     numbers = X[:, : len(table.numeric)]
     numbers -= np.nanmean(numbers, axis=0)
     numbers /= np.nanstd(numbers, axis=0)
-    found, partner = _near(np.nan_to_num(X, copy=False))
+    found, partner = _near_rows(np.nan_to_num(X, copy=False))
     if not len(found):
         return
     across = np.isin(evidence.test, found[~np.isin(partner, evidence.test)])
@@ -171,7 +171,7 @@ def _differ(evidence: Evidence, rows: NDArray[np.intp], others: NDArray[np.intp]
     return np.asarray(np.abs(y[rows] - y[others]) > CELL * y.std())
 
 
-def _near(X: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _near_rows(X: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return rows that have another one near but not equal, and that one.
 
     Rows that near lie in one cell of a grid, unless a side of a cell parts them; so in one of several grids, each

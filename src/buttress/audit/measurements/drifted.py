@@ -22,7 +22,7 @@ SHOWN = 12  # columns that are drawn
 def _take(split: SplitTable, measured: Measured) -> Course:
     yield "columns along the rows", 0.0
     table = split.table
-    along, rows, ends = _parts(split)
+    along, rows, ends = _ordered_parts(split)
     columns: dict[str, NDArray[Any]] = {name: column[rows] for name, column in {
         **table.numeric, **table.categorical, table.target_name: table.target}.items()}
     target = columns[table.target_name]
@@ -32,7 +32,7 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     return Measured(along=Along(along, len(found), drawn) if drawn else None)
 
 
-def _parts(split: SplitTable) -> tuple[str, Places, list[int]]:
+def _ordered_parts(split: SplitTable) -> tuple[str, Places, list[int]]:
     """Return what the rows are in order of, some of them in that order, and where parts after the first begin."""
     table = split.table
     if table.to_test is not None:

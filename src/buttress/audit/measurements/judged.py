@@ -36,14 +36,14 @@ def _take(split: SplitTable, measured: Measured) -> Course:
                                                split.test.places)
     found.on = {"rows of the fit that judges targets": f"{len(fitted)} of {len(split.table)}",
                 "rows whose targets are judged": f"{len(found.judged)} of {len(split.table)}"}
-    found.told = [_told(split, first, fitted)]
+    found.told = [_counted_wrong(split, first, fitted)]
     if len(found.judged) > len(fitted):
         found.notes = [f"Labels were judged by a robust fit of {len(fitted)} rows: those without themselves, "
                        f"{len(found.judged) - len(fitted)} others as it had not seen them."]
     return found
 
 
-def _told(split: SplitTable, verdicts: Verdicts, fitted: Places) -> str:
+def _counted_wrong(split: SplitTable, verdicts: Verdicts, fitted: Places) -> str:
     """Return how many targets look wrong among the rows of the robust fit, and the first of them."""
     kind = "label" if split.classifies else "target"
     places = np.flatnonzero(verdicts.wrong)

@@ -45,9 +45,9 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     right = flips.prediction == split.test.y
     needed = {MACHINE: _capped(flips, right, len(y))}
     for name, model in measured.models.items():
-        least = _least(split, name, model, measured.losses[name] == 0)
+        least = _flips_needed(split, name, model, measured.losses[name] == 0)
         needed |= {} if least is None else {name: least}
-    found = _found(split, needed, len(y), labels)
+    found = _columns_and_curve(split, needed, len(y), labels)
     together = split.test.together
     found.cells |= {"as_is": {**measured.cells["as_is"], MACHINE: accuracy(right, together)}, "balanced": {
         **measured.cells["balanced"], MACHINE: balanced_accuracy(right, split.test.y, together)}}
@@ -64,7 +64,7 @@ def _capped(flips: TrainingFlips, right: NDArray[np.bool_], trained: int) -> NDA
     return np.where(right, np.minimum(flips.needed, trained), 0.0)
 
 
-def _least(
+def _flips_needed(
     split: SplitTable, name: str, model: Predictor, right: NDArray[np.bool_]
 ) -> NDArray[np.float64] | None:
     """Return the same of a model of the table, None where it is not known exactly."""
@@ -80,7 +80,9 @@ def _least(
         return None
 
 
-def _found(split: SplitTable, needed: dict[str, NDArray[np.float64]], trained: int, labels: int) -> Measured:
+def _columns_and_curve(
+    split: SplitTable, needed: dict[str, NDArray[np.float64]], trained: int, labels: int
+) -> Measured:
     """Return the two columns and the curve."""
     found = Measured(columns={
         "labels_needed": f"how many of {trained} training labels would have to be wrong: the median held-out row",

@@ -234,11 +234,11 @@ def _without_intercept(
     problem: HingeProblem, point: HingePoint, margin: Array, suspects: Rows, most: int
 ) -> Array:
     """Return one more than the largest number of wrong labels that is proven not to matter, at most ``most``."""
-    stands = [margin > _moved(problem, point, suspects, k) for k in range(1, most + 1)]
+    stands = [margin > _largest_move(problem, point, suspects, k) for k in range(1, most + 1)]
     return 1.0 + np.logical_and.accumulate(np.reshape(stands, (most, len(margin)))).sum(axis=0)
 
 
-def _moved(problem: HingeProblem, point: HingePoint, suspects: Rows, k: int) -> Array:
+def _largest_move(problem: HingeProblem, point: HingePoint, suspects: Rows, k: int) -> Array:
     """Return how far k wrong labels move values (m,) at most."""
     alpha = np.abs(point.beta)[suspects]
     m = (problem.y * point.f)[suspects]

@@ -227,13 +227,13 @@ class _Pass:
                 check_time()
                 keys = [key[piece] for key in rows.down]
                 part = self._consulted(node, keys, len(keys[0]), messages, most=2)
-                worth[piece] = self._met(q[piece], rows.weight[piece], part, slope, histogram)
+                worth[piece] = self._meet_rows(q[piece], rows.weight[piece], part, slope, histogram)
                 part.spread()
             rows.add(rows.weight * worth, self.gradient)
-            self.histogram = _added(self.histogram, (low, histogram.reshape(2, width)))
+            self.histogram = _sum_of_histograms(self.histogram, (low, histogram.reshape(2, width)))
         self.error += off
 
-    def _met(self, q: Index, weight: Array, part: Consulted, slope: Array, histogram: Array) -> Array:
+    def _meet_rows(self, q: Index, weight: Array, part: Consulted, slope: Array, histogram: Array) -> Array:
         """Meet some of the root's rows with their lists; returns what a weight of 1 of each is worth.
 
         Of two lists the first is added up for each key of the second, so that rows meet that in groups of equal bins.
@@ -248,7 +248,7 @@ class _Pass:
             self.met += rows.below.longest
             part.keys = [(op, np.repeat(numbers, made.end - made.begin))]
             found = np.empty(len(q))
-            found[order] = rows.down(made, self._met(made.bins, made.mass, part, slope, histogram))
+            found[order] = rows.down(made, self._meet_rows(made.bins, made.mass, part, slope, histogram))
             return found
         self.met += len(q) + last.longest
         worth = np.zeros(len(q))
@@ -299,7 +299,7 @@ class _Pass:
         return np.concatenate([-score, score])[mass > 0], mass[mass > 0]
 
 
-def _added(one: tuple[int, Array] | None, two: tuple[int, Array]) -> tuple[int, Array]:
+def _sum_of_histograms(one: tuple[int, Array] | None, two: tuple[int, Array]) -> tuple[int, Array]:
     """Add two histograms (least bin, weights a label)."""
     if one is None:
         return two

@@ -108,14 +108,14 @@ class InDatabase:
         value = self.place.tables[t].values[name]
         small = f"CASE WHEN ABS({value}) <= {self.place.dialect.number(LARGEST)} THEN {value} END"
         chosen = f"AVG({small}), STDDEV_POP({small}), MAX(ABS({value}))"
-        mean, deviation, most = self.place.select(f"SELECT {chosen} {self._seen(t)}")[0]
+        mean, deviation, most = self.place.select(f"SELECT {chosen} {self._rows_seen(t)}")[0]
         return float(mean or 0), float(deviation or 0), float(most or 0)
 
     def most_frequent(self, t: int, name: str, limit: int) -> list[str]:
         """Return the most frequent values of text, of what the latest entity sees."""
         value = f"CAST({self.place.tables[t].values[name]} AS {self.place.dialect.text_type})"
         ordered = f'{value} COLLATE "C"' if self.place.dialect is POSTGRES else value
-        rows = self.place.select(f"SELECT {value}, COUNT(*) {self._seen(t)} AND {value} IS NOT NULL "
+        rows = self.place.select(f"SELECT {value}, COUNT(*) {self._rows_seen(t)} AND {value} IS NOT NULL "
                                  f"GROUP BY {value} ORDER BY COUNT(*) DESC, {ordered} LIMIT {limit}")
         return sorted(str(row[0]) for row in rows)
 
@@ -123,10 +123,10 @@ class InDatabase:
         """Return whether a key of a hop has on average at least two rows of its table t that the latest entity sees."""
         keys = [self.place.tables[t].keys[name] for name in (hop.below if t == hop.child else hop.above)]
         known = "".join(f" AND {key} IS NOT NULL" for key in keys)
-        rows = f"SELECT COUNT(*) AS n {self._seen(t)}{known} GROUP BY {', '.join(keys)}"
+        rows = f"SELECT COUNT(*) AS n {self._rows_seen(t)}{known} GROUP BY {', '.join(keys)}"
         return float(self.place.select(f"SELECT AVG(n) FROM ({rows}) q")[0][0] or 0) >= 2
 
-    def _seen(self, t: int) -> str:
+    def _rows_seen(self, t: int) -> str:
         """Return FROM and WHERE of the rows of a table that the latest entity sees."""
         table = self.place.tables[t]
         if self.as_of is None or table.time is None:

@@ -154,7 +154,7 @@ def _barrier_descent(X: Array, y: Array, c: Array, eps: float, norm: str) -> Ste
         fall, length = -float(gradient @ step), 1.0
         while True:  # the objective is convex: where it does not rise steeply, the step was not too long
             ahead = moved(point, length, ConePoint(step[:-2], float(step[-2]), float(step[-1])))
-            inside = ahead.t > 0 and bool((_room(ahead, norm) > 0).all())
+            inside = ahead.t > 0 and bool((_barrier_arguments(ahead, norm) > 0).all())
             if inside and float(program.gradient(ahead, mu) @ step) <= OVERSHOOT * fall:
                 break
             length /= 2
@@ -163,21 +163,21 @@ def _barrier_descent(X: Array, y: Array, c: Array, eps: float, norm: str) -> Ste
             mu *= SHRINK
 
 
-def _room(point: ConePoint, norm: str) -> Array:
+def _barrier_arguments(point: ConePoint, norm: str) -> Array:
     """Return what the barriers of the cone take the logarithm of."""
     return np.atleast_1d(point.t**2 - (float(point.w @ point.w) if norm == "l2" else point.w**2))
 
 
 def _cone_gradient(point: ConePoint, norm: str) -> Array:
     """Return the gradient of the cone's barrier, (d + 2,)."""
-    room = _room(point, norm)
+    room = _barrier_arguments(point, norm)
     return np.concatenate([2 * point.w / room, [0.0, -2 * float((point.t / room).sum())]])
 
 
 def _cone_hessian(point: ConePoint, norm: str) -> Array:
     """Return the Hessian of the cone's barrier, (d + 2, d + 2)."""
     w, t, d = point.w, point.t, len(point.w)
-    room = _room(point, norm)
+    room = _barrier_arguments(point, norm)
     H = np.diag(np.concatenate([np.broadcast_to(2 / room, d), [0.0, -2 * float((1 / room).sum())]]))
     if norm == "l2":
         g = _cone_gradient(point, norm)

@@ -185,8 +185,7 @@ def _next_level(qp: QP, state: _ChunkState, sizes: list[int]) -> _ChunkState:
     product = _Product(state.index[support], state.b[support], everything)
     return _ChunkState(state.level + 1, index, nothing, nothing.copy(), nothing.copy(), np.zeros(len(qp.p)),
                        [_Circle(everything, nothing)], state.reached, state.reached_objective, state.violation, 0.0,
-                       guessed=False, mass=0.5 * float(np.abs(state.b).sum()), product=product,
-                       downwards=state.downwards)
+                       guessed=False, mass=float(np.abs(state.b).sum()) / 2, product=product, downwards=state.downwards)
 
 
 def _advance(qp: QP, level: QP, state: _ChunkState, last: bool) -> None:
