@@ -276,15 +276,12 @@ def settle(kernel: Kernel, X: Array, weight: Array, policy: str) -> Settling:
     return Settling(*correct(kernel, X, weight, policy), True)
 
 
-UNIT_ROWS = 64  # rows from which the scale of a kernel is estimated; only its order of magnitude matters
-
-
 def unit_of(kernel: Kernel, X: Array) -> float:
     """Return the divisor of kernel values: their variance over a few rows if it is outside 1e-6 to 1e6, else 1.
 
     Within that range, division would only add rounding.
     """
-    some = np.unique(np.linspace(0, len(X) - 1, UNIT_ROWS).astype(np.intp))
+    some = np.unique(np.linspace(0, len(X) - 1, 64).astype(np.intp))  # only the order of magnitude matters
     with np.errstate(over="ignore", invalid="ignore"):
         K = kernel(X[some], centers(kernel, X)[some])
         variance = float(np.diagonal(K).mean() - K.mean())

@@ -14,7 +14,6 @@ from buttress.checkpoints.memory import Memory
 from buttress.solvers.steps import Restartable, Step, Steps
 
 TIME_SHARE = 0.005  # of the time of a run that memories may take which are perhaps not written
-FROM_OUTSIDE = ("max_time", "stopped")  # ends of a run that another time would not come at the same step
 
 
 @dataclass
@@ -173,11 +172,8 @@ class Keeper:
             return over
         due = self.journal.due
         self._remember(step, needed=due or over)
-        if self.last is None or self.best is None:
-            self.journal.cut |= over and self.watch.outcome.status in FROM_OUTSIDE
-            return over
-        from_outside = over and self.watch.outcome.status in FROM_OUTSIDE
-        if from_outside or (due and not over):
+        from_outside = over and self.watch.outcome.status in ("max_time", "stopped")
+        if self.last is not None and self.best is not None and (from_outside or (due and not over)):
             self.journal.keep(self.number, self.start, self._record(""))
         self.journal.cut |= from_outside
         return over

@@ -14,11 +14,6 @@ from sklearn.base import is_regressor
 from buttress._checks import Array
 from buttress.trees.forest import Tree
 
-OBJECTIVES = ("binary", "multiclass", "binary:logistic", "multi:softprob", "multi:softmax")
-# whose predictions are their scores, or have the same sign
-REGRESSING = ("regression", "regression_l1", "huber", "fair", "quantile", "mape", "reg:squarederror",
-              "reg:absoluteerror", "reg:pseudohubererror")
-
 
 def is_lightgbm(model: object) -> bool:
     """Say whether a model is LightGBM's own classifier or regressor, no subclass of a user."""
@@ -46,7 +41,10 @@ def read_trees(model: Any) -> list[Tree]:
     count as missing.
     """
     trees, objective = _of_lightgbm(model) if is_lightgbm(model) else _of_xgboost(model)
-    known = REGRESSING if is_regressor(model) else OBJECTIVES
+    known = (  # those of regressors whose predictions are their scores, or have the same sign
+        "regression", "regression_l1", "huber", "fair", "quantile", "mape", "reg:squarederror", "reg:absoluteerror",
+        "reg:pseudohubererror",
+    ) if is_regressor(model) else ("binary", "multiclass", "binary:logistic", "multi:softprob", "multi:softmax")
     if objective not in known:
         raise refused(model, f"has the objective {objective!r}", f"with one of {', '.join(known)}")
     return trees

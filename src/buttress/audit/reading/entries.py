@@ -64,7 +64,6 @@ NOTATIONS = (
 # an entry with a unit: a sign of a currency in front, or letters behind; a number in any notation between them
 UNITED = re.compile(r"([£$€¥]?) ?([-+]?[\d.,]*\d(?:e[-+]?\d+)?) ?((?:[^\W\d_]|[%°µ£$€¥])[^\d\s,;]{0,9})?")
 MISSING_WORDS = frozenset(("", "?", "-", "--", ".", "n.a.", "n/a", "na", "nan", "null", "missing", "#n/a", "<na>"))
-PERHAPS_MISSING = frozenset(("none", "unknown", "not available", "unspecified"))
 
 
 @dataclass

@@ -20,7 +20,6 @@ from buttress.audit.reading.entries import (
     MISSING_WORDS,
     NEARLY_ALL,
     NOTATIONS,
-    PERHAPS_MISSING,
     Notation,
     Reading,
     are_dates,
@@ -246,9 +245,10 @@ def _present(y: NDArray[Any]) -> tuple[NDArray[np.bool_], dict[str, int]]:
     reading = read_numbers(texts)
     if reading.share > 0.5 and len(np.unique(reading.numbers)) > MAX_CLASSES:
         return present, {}
+    perhaps = {"none", "unknown", "not available", "unspecified"}
     plain = [text.strip().lower() for text in texts.distinct]
     words = {text: int(count) for text, word, count in zip(texts.distinct, plain, texts.counts, strict=True)
-             if word in MISSING_WORDS | PERHAPS_MISSING}
+             if word in MISSING_WORDS | perhaps}
     present &= texts.spread(np.array([word not in MISSING_WORDS for word in plain], dtype=bool), False)
     return present, dict(sorted(words.items()))
 

@@ -32,7 +32,6 @@ from buttress.solvers.ball.kernel_stack import KernelStack, Trial
 from buttress.solvers.run import Step, Steps
 
 LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie (the level method's lambda)
-MIXTURES = 2  # of dual points, added after each ball; these cuts need no further program to be solved
 NO_WEIGHT = 1e-12  # weights below this become 0, and variances below this share of the largest count as this much
 INFEASIBLE = 1e-14  # if the last entry of the residual is smaller than this, no weights reach the level
 
@@ -91,7 +90,7 @@ def _by_cuts(
         best = trial if best is None or trial.upper < best.upper else best
         points.append(trial.ball.a)
         cuts.append(trial.variances)
-        for _ in range(MIXTURES):
+        for _ in range(2):  # these cuts need no further program to be solved
             points.append(np.tensordot(mixture(np.array(cuts)), points, axes=1))
             cuts.append(stack.variances(points[-1]))
         strongest = int(np.argmax([bound(V) for V in cuts]))
