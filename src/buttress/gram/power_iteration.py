@@ -9,7 +9,7 @@ from buttress._checks import Array
 ROUNDS = 30  # products: the value is then within a few per cent, unless many eigenvalues are close to the largest
 
 
-def top_eigenvalue(times: Callable[[Array], Array], v: Array, rounds: int = ROUNDS) -> tuple[float, Array]:
+def top_eigenvalue(times: Callable[[Array], Array], v: Array) -> tuple[float, Array]:
     """Return the largest eigenvalue of ``times`` plus two per cent, and its eigenvector, by power iteration from v.
 
     Examples
@@ -19,7 +19,7 @@ def top_eigenvalue(times: Callable[[Array], Array], v: Array, rounds: int = ROUN
     3.06
     """
     value = 0.0
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         v = times(v)
         value = float(np.linalg.norm(v))
         if value == 0:

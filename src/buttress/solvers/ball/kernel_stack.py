@@ -227,9 +227,9 @@ def variance(source: Source, share: Array) -> float:
     return diagonal - mean if diagonal - mean > NO_VARIANCE * max(abs(diagonal), abs(mean)) else 0.0
 
 
-def find_copies(sources: list[Source], sample: int = 200) -> list[tuple[int, int]]:
-    """Return the pairs of kernels that are equal on a sample of the rows, up to scale, centring and rounding."""
-    some = np.unique(np.linspace(0, len(sources[0].X) - 1, sample).astype(np.intp))
+def find_copies(sources: list[Source]) -> list[tuple[int, int]]:
+    """Return the pairs of kernels that are equal on 200 of the rows, up to scale, centring and rounding."""
+    some = np.unique(np.linspace(0, len(sources[0].X) - 1, 200).astype(np.intp))
     shapes = []
     for source in sources:
         K = source.panel(some, some)

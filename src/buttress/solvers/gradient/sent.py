@@ -22,7 +22,7 @@ Points = Generator[Array, tuple[float, Array], None]
 Iterates = Generator[tuple[int, Array], Array, None]
 
 
-def lbfgs_points(x: Array, *, memory: int = 15, tol: float = 1e-9) -> Points:
+def lbfgs_points(x: Array, *, tol: float = 1e-9) -> Points:
     """Yield points to evaluate, starting at ``x``; ends when no step lowers the value or the gradient is below tol.
 
     >>> import numpy as np
@@ -35,7 +35,7 @@ def lbfgs_points(x: Array, *, memory: int = 15, tol: float = 1e-9) -> Points:
     ...     bool(abs(x[0]) < 1e-6)
     True
     """
-    pairs: deque[tuple[Array, Array]] = deque(maxlen=memory)
+    pairs: deque[tuple[Array, Array]] = deque(maxlen=15)
     f, g = yield x
     while np.linalg.norm(g) > tol:
         p = -_two_loops(g, pairs)

@@ -133,7 +133,7 @@ def centred(problem: LinearProblem) -> tuple[LinearProblem, Array]:
     return replace(problem, X=problem.X - mean), mean
 
 
-def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = NEWTON_STEPS) -> tuple[Array, float, Array, int]:
+def minimise(smooth: SmoothProblem, w: Array, b: float) -> tuple[Array, float, Array, int]:
     """Return the minimum (w, b), its multipliers / C and the number of Newton steps.
 
     Ends when a full step does not change the set of active rows: the minimum of that quadratic is then exact. Also ends
@@ -146,7 +146,7 @@ def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = NEWTON_STEP
     value = smooth.value(w, b, u)
     while True:
         share, active = smooth.shares(u)
-        if taken == limit or (length == 1 and np.array_equal(active, last)):
+        if taken == NEWTON_STEPS or (length == 1 and np.array_equal(active, last)):
             return w, b, share, max(taken, 1)
         g, g_b = smooth.gradient(w, b, share)
         move, move_b = smooth.direction(active, g, g_b)

@@ -77,7 +77,7 @@ EARLY = 0.25  # C' n max k(x, x) of the first point: all scores then differ by a
 
 
 def natural_path(
-    kernel: Kernel, X: Array, y: Array, *, fit_intercept: bool, tol: float, cache_size: float = 200.0,
+    kernel: Kernel, X: Array, y: Array, *, fit_intercept: bool, tol: float,
     left: Callable[[], float | None] = lambda: None,
 ) -> Solve:
     """Return the function of C' that solves the natural machine with C' for every row, within the seconds ``left``.
@@ -85,13 +85,13 @@ def natural_path(
     A machine that was cut short is not on the path, but the certificate that follows from it holds all the same.
     """
     n = len(X)
-    rows = KernelRows(kernel, X, cache_size)
+    rows = KernelRows(kernel, X)
     if fit_intercept:
         twins = rows
         labels = y
     else:
         signed = [np.column_stack([X, np.full(n, sign)]) for sign in (1.0, -1.0)]
-        twins = KernelRows(Mirrored(kernel), np.vstack(signed), cache_size)
+        twins = KernelRows(Mirrored(kernel), np.vstack(signed))
         labels = np.append(y, -y)
 
     def solve(C: float) -> Natural:
