@@ -137,20 +137,20 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
             limits = LawLimits(least_residual_scale(scaled), share)
             task = RegressionTask(design, scaled, limits, given(self.alpha), self.max_iter, self.n_starts, setting.rng,
                                   budget)
-            found = robust_fit(task)
+            robust = robust_fit(task)
             self.column_weights_ = None
             if learns_columns(self, setting.X):
-                task, found, self.column_weights_ = with_columns(task, found, setting, hear)
+                task, robust, self.column_weights_ = with_columns(task, robust, setting, hear)
                 design = task.design
-            held = held_out_fits(task, found)
-            law = found.known.law
-            seen = task.residuals(found.fit)
-        budget.tell(found.n_iter)
-        self.__dict__.update(_described(design, found.fit, middle, unit))
+            held = held_out_fits(task, robust)
+            law = robust.known.law
+            seen = task.residuals(robust.fit)
+        budget.tell(robust.n_iter)
+        self.__dict__.update(_described(design, robust.fit, middle, unit))
         without = design.expand(held.coef * unit)
         self.held_out_ = held.times(unit, middle, without.coef, without.intercept)
-        self.alpha_ = found.alpha
-        keep_rows(self, found, law.sigma(seen), share, unit, partial(residual_shares, law, seen, limits),
+        self.alpha_ = robust.alpha
+        keep_rows(self, robust, law.sigma(seen), share, unit, partial(residual_shares, law, seen, limits),
                   whole=budget.whole)
         if self.contamination_ >= 0.5:
             warn_user(f"{self.contamination_:.0%} of the rows look corrupt, and of more than half nothing can be said. "

@@ -196,31 +196,31 @@ def feature_variance(design: Design) -> float:
     return float(design.coarse.Z.var(axis=0).sum()) or design.unit
 
 
-def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
-    """Return the fit ``found``, or one with a rate of wrong labels for each direction where it explains them better.
+def with_directions(task: LabelTask, fit: LabelFit) -> LabelFit:
+    """Return the fit ``fit``, or one with a rate of wrong labels for each direction where it explains them better.
 
     A share given is taken at its word: labels are then wrong in all directions alike.
     """
     exact = task.design.regime is Regime.EXACT
     if task.share is not None or not exact or task.budget.interrupted or task.budget.spent():
-        return found
+        return fit
     codes = task.codes
-    law = learn_confusion(found.first, codes, mixed=found.mixed)
-    found = replace(found, directed=law)
-    if law.lead(found.likelihood, len(codes)) <= CONFUSION.decisive:
-        return found
-    again, final = confused_fit(task, law, found.first)
+    law = learn_confusion(fit.first, codes, mixed=fit.mixed)
+    fit = replace(fit, directed=law)
+    if law.lead(fit.likelihood, len(codes)) <= CONFUSION.decisive:
+        return fit
+    again, final = confused_fit(task, law, fit.first)
     if not final.tells_classes():
-        return found
+        return fit
     true = final.true_chances(again.scores, codes)
     wrong = 1 - true[np.arange(len(codes)), codes]
     fitted = believed(wrong, true, codes, None)
     last, _, _ = _likeliest(task, fitted, fitted, 0.0)
     likelihood = float(np.log(final.joint(again.scores, codes).sum(axis=1)).mean())
     task.note(last, likelihood)
-    return replace(found, last=last, n_iter=found.n_iter + 2, likelihood=likelihood, confusion=final,
+    return replace(fit, last=last, n_iter=fit.n_iter + 2, likelihood=likelihood, confusion=final,
                    flips=Flips(float(wrong.mean()), wrong, final.classes(again.scores), likelihood),
-                   true=law.true_chances(found.first, codes))
+                   true=law.true_chances(fit.first, codes))
 
 
 def confused_fit(task: LabelTask, law: Confusion, scores: Array) -> tuple[LabelScores, Confusion]:

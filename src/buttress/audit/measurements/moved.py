@@ -25,12 +25,12 @@ MOST_CHANGED = 3  # cells of a row, at the end of a curve
 def _take(split: SplitTable, measured: Measured) -> Course:
     yours = split.yours
     assert yours is not None
-    found = Measured(columns=yours.columns, cells={key: {} for key in yours.columns})
+    result = Measured(columns=yours.columns, cells={key: {} for key in yours.columns})
     rows = {key: _rows(split, yours, key) for key in yours.columns}
-    found.on = {f"rows of which {says}": f"{rows[key]} of {len(split.test)}" for key, says in (
+    result.on = {f"rows of which {says}": f"{rows[key]} of {len(split.test)}" for key, says in (
         ("moved", "numbers are moved as they came"), ("swapped", "categories are swapped"),
         ("blanked", "cells are left empty")) if key in rows}
-    found.curves = {key: {"x": list(_steps(split, yours, key))} for key in yours.columns}
+    result.curves = {key: {"x": list(_steps(split, yours, key))} for key in yours.columns}
     for k, (name, model) in enumerate(measured.models.items()):
         asked = yours.model.asked() if name == yours.name else on_prepared_rows(
             model, split.features.native if reads_columns(name) else split.features.prepared, split.table.target,
@@ -39,9 +39,9 @@ def _take(split: SplitTable, measured: Measured) -> Course:
             yield f"{name}: {key}", k / len(measured.models)
             cells = _kept_search(split, yours, name, asked, key, rows[key])
             at = {"moved": split.options.eps, "swapped": float(split.options.swaps), "blanked": 1.0}[key]
-            found.cells[key][name] = cells[int(np.argmin(np.abs(np.array(found.curves[key]["x"]) - at)))]
-            found.curves[key][name] = [cell.value for cell in cells]
-    return found
+            result.cells[key][name] = cells[int(np.argmin(np.abs(np.array(result.curves[key]["x"]) - at)))]
+            result.curves[key][name] = [cell.value for cell in cells]
+    return result
 
 
 def _steps(split: SplitTable, yours: Yours, key: str) -> Sequence[float]:
