@@ -26,7 +26,6 @@ from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, Dialec
 from buttress.relational.sql.plan import column_sample, home_of, typed_sample
 from buttress.relational.sql.text import as_number
 
-MODULI = (2**53, 2**53 - 1)  # of sums of hashes: what is left of these is a float, and both tell 106 bits
 FEW = 100  # entities that are looked up by their keys; of more, whole tables are read once
 FEW_DATES = 2  # of a key, up to which pairs of rows and dates take neither database more time than an order of both
 
@@ -166,8 +165,9 @@ class InDatabase:
         if asked.as_of is not None:
             np.maximum.at(asked.as_of, which, date)
         paths = self._hashed_paths(features)
+        # what is left of a sum of hashes by these two numbers are floats, which together tell 106 bits
         chosen = [part for path in paths for part in (
-            f"f{path.t}.s0", *(f"MOD(f{path.t}.s1, {modulus})" for modulus in MODULI))]
+            f"f{path.t}.s0", *(f"MOD(f{path.t}.s1, {modulus})" for modulus in (2**53, 2**53 - 1)))]
         found = np.nan_to_num(asked._ask(paths, chosen, np.arange(len(first)), len(first) <= FEW), nan=-1)[which]
         return {self.join.tables[path.number].name: np.column_stack([found[:, 3 * j : 3 * j + 3], date])
                 for j, path in enumerate(paths)}
