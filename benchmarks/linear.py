@@ -26,7 +26,7 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.preprocessing import scale
 
 from buttress import LinearSVC, StochasticLinearSVC
-from buttress.linear import Fit
+from buttress.linear import LinearFit
 
 LAM = 1e-4
 
@@ -83,13 +83,13 @@ def apart(model, X, y):
     """Seconds of a fit of ours without its certificate, of that, and of the scores left out once they are asked for."""
     proofs = []
 
-    def bounds(*given, original=Fit.bounds):
+    def bounds(*given, original=LinearFit.bounds):
         start = time.process_time()
         found = original(*given)
         proofs.append(time.process_time() - start)
         return found
 
-    with patch.object(Fit, "bounds", bounds):
+    with patch.object(LinearFit, "bounds", bounds):
         whole = timed(model, X, y)
     start = time.process_time()
     model.predict_proba(X[:1])

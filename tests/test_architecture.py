@@ -110,3 +110,17 @@ def defined(file):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names.update(target.id for target in targets if isinstance(target, ast.Name))
     return names
+
+
+def imported(folder):
+    """The names that scripts import from this package: file, module and name."""
+    for file in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "buttress":
+                yield from ((file.name, node.module, alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "reproduce", "examples"])
+def test_what_scripts_import_is_there(folder):
+    """They are not run, as they need data and time; a name that moved would show only then."""
+    assert [each for each in imported(folder) if not hasattr(importlib.import_module(each[1]), each[2])] == []

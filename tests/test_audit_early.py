@@ -13,7 +13,7 @@ from buttress.audit import contenders
 from buttress.audit.baselines import attacked_by_columns
 from buttress.audit.call import audit_table
 from buttress.audit.contenders import key_of, settled
-from buttress.audit.measurements.judged import _told
+from buttress.audit.measurements.judged import _counted_wrong
 from buttress.audit.measuring.suspicion import Verdicts
 from buttress.audit.moves import search
 from buttress.audit.options import Options
@@ -52,7 +52,7 @@ def test_findings_of_columns_are_told_before_any_model_is_fitted_and_stand_in_th
 def test_nothing_found_is_told_too():
     none = np.zeros(3)
     fine = Verdicts(none, none, none, none, none > 0, np.zeros((3, 1), dtype=np.intp), 0.0, 0, True, (0.0, 0.15))
-    line = _told(SimpleNamespace(classifies=True), fine, np.arange(3))
+    line = _counted_wrong(SimpleNamespace(classifies=True), fine, np.arange(3))
     assert line == "No single label of the first 3 rows judged stands out; between 0% and 15% may be wrong."
 
 

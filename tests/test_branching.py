@@ -6,7 +6,7 @@ import pytest
 from buttress.certificates import branch as module
 from buttress.certificates import region as region_module
 from buttress.certificates.branch import (
-    Found,
+    BranchOutcome,
     Verdict,
     _bounded,
     _halved,
@@ -55,30 +55,30 @@ def bounds(monkeypatch):
     (1, Verdict.OPEN, 1), (3, Verdict.OPEN, 3), (4, Verdict.HOLDS, 7), (100, Verdict.HOLDS, 7)])
 def test_parts_are_halved_until_they_hold_or_as_many_are_seen_as_are_allowed(bounds, most, verdict, parts):
     bounds({1.0: -0.5, 0.5: 0.0, 0.25: 1.0}.get)
-    assert prove(ONE, box(1.0), most) == Found(verdict, parts)
+    assert prove(ONE, box(1.0), most) == BranchOutcome(verdict, parts)
 
 
 @pytest.mark.parametrize(("most", "verdict", "parts"), [(7, Verdict.OPEN, 3), (8, Verdict.HOLDS, 7)])
 def test_a_search_is_given_up_whose_first_halving_gains_too_little(bounds, most, verdict, parts):
     """A quarter three times, for 8 parts, is what is missing after it."""
     bounds({1.0: -1.0, 0.5: -0.75, 0.25: 1.0}.get)
-    assert prove(ONE, box(1.0), most) == Found(verdict, parts)
+    assert prove(ONE, box(1.0), most) == BranchOutcome(verdict, parts)
 
 
 def test_later_halvings_may_gain_little(bounds):
     bounds({1.0: -1.0, 0.5: -0.25, 0.25: -0.24, 0.125: 1.0}.get)
-    assert prove(ONE, box(1.0), 16) == Found(Verdict.HOLDS, 15)
+    assert prove(ONE, box(1.0), 16) == BranchOutcome(Verdict.HOLDS, 15)
 
 
 def test_parts_beyond_the_memory_allowed_are_bounded_later_the_worst_first(bounds, monkeypatch):
     monkeypatch.setattr(module, "ENTRIES", 2 * 2)  # two parts of one centre and two columns
     calls = bounds({1.0: -1.0, 0.5: -0.5, 0.25: -0.1, 0.125: 1.0}.get)
-    assert prove(TWO, box(1.0, 0.0), 100) == Found(Verdict.HOLDS, 15)
+    assert prove(TWO, box(1.0, 0.0), 100) == BranchOutcome(Verdict.HOLDS, 15)
     assert [len(call) for call in calls] == [1, 2, 2, 2, 2, 2, 2, 2]
     assert calls[3] == pytest.approx([0.125, 0.125])  # of the last that were halved
     calls.clear()
     monkeypatch.setattr(module, "ENTRIES", 3 * 2)
-    assert prove(TWO, box(1.0, 0.0), 100) == Found(Verdict.HOLDS, 15)
+    assert prove(TWO, box(1.0, 0.0), 100) == BranchOutcome(Verdict.HOLDS, 15)
     assert [len(call) for call in calls] == [1, 2, 3, 3, 3, 1, 2]
     calls.clear()
     monkeypatch.setattr(module, "ENTRIES", 1)
@@ -212,10 +212,10 @@ def trials(monkeypatch):
             radius = float(region.radius[0])
             tried.append((radius, most))
             if radius <= holds:
-                return Found(Verdict.HOLDS, parts)
+                return BranchOutcome(Verdict.HOLDS, parts)
             if breaks is None or radius < breaks:
-                return Found(Verdict.OPEN, parts)
-            return Found(Verdict.BROKEN, parts, ROW[0] + [radius, 0.0] - region.anchor[0])
+                return BranchOutcome(Verdict.OPEN, parts)
+            return BranchOutcome(Verdict.BROKEN, parts, ROW[0] + [radius, 0.0] - region.anchor[0])
 
         monkeypatch.setattr(module, "prove", proven)
         return tried

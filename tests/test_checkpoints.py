@@ -169,7 +169,7 @@ def kill_while_it_fits(case, seconds, folder):
         try:
             journal.FIRST = 0.01
             journal.INTERVAL = 0.01
-            journal.SHARE = 1.0
+            journal.TIME_SHARE = 1.0
             fit(case, checkpoint=folder, resume=True)
         finally:
             os._exit(0)

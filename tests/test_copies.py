@@ -6,7 +6,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 
 from buttress._rows import drawn_rows, equal_rows, near_copies
 from buttress.solvers.contamination.label_law import explain_labels
-from buttress.solvers.contamination.residual_law import LeftOutResiduals, Limits, explain
+from buttress.solvers.contamination.residual_law import LawLimits, LeftOutResiduals, explain
 
 
 @pytest.mark.parametrize("n", [10, 100, 101, 5000])
@@ -24,7 +24,7 @@ def test_corrupt_rows_that_come_in_turns_are_counted(period):
     rng, n = np.random.default_rng(0), 40_000
     bad = (np.arange(n) % (3 * period) == 0)
     residuals = np.where(bad, rng.normal(8, 2, n), rng.normal(size=n))
-    found = explain(LeftOutResiduals(residuals, np.ones(n)), Limits(1e-6))
+    found = explain(LeftOutResiduals(residuals, np.ones(n)), LawLimits(1e-6))
     assert found.responsibility.mean() == pytest.approx(1 - bad.mean(), abs=0.02)
     codes = np.arange(n) % 3
     scores = np.where(np.arange(3) == ((codes + bad) % 3)[:, None], 2.0, -2.0) + rng.normal(size=(n, 3))

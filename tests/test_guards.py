@@ -25,7 +25,7 @@ from buttress.solvers.contamination.label_law import (
     label_likelihoods,
     label_margins,
 )
-from buttress.solvers.contamination.residual_law import LeftOutResiduals, Limits, explain, reweighted_steps
+from buttress.solvers.contamination.residual_law import LawLimits, LeftOutResiduals, explain, reweighted_steps
 from buttress.solvers.contamination.tuning import LABELS
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
 from buttress.solvers.run import Budget
@@ -297,9 +297,9 @@ def test_reweighting_forgives_no_row_that_the_bisquare_rejected():
     y[:20] = X[:20] @ w + 5
     ridge, weight = FeatureRidge(X), (np.arange(200) >= 20).astype(float)
     fit = ridge.solve(y, weight, 1e-9)
-    known = explain(LeftOutResiduals(fit.loo, fit.spread), Limits(1e-6))
+    known = explain(LeftOutResiduals(fit.loo, fit.spread), LawLimits(1e-6))
     assert known.responsibility[:20].min() > 0.5
-    for step in islice(reweighted_steps(ridge, y, fit, known, alpha=1e-9, limits=Limits(1e-6)), 3):
+    for step in islice(reweighted_steps(ridge, y, fit, known, alpha=1e-9, limits=LawLimits(1e-6)), 3):
         fit = step.state[0]
         assert not fit.weight[:20].any()
     same = LinearRegression(fit_intercept=False).fit(X[20:], y[20:], sample_weight=fit.weight[20:])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from buttress.audit.findings.copies import NEAR, _near
+from buttress.audit.findings.copies import NEAR, _near_rows
 from buttress.audit.measuring.judging import judge_others, with_others
 from buttress.audit.measuring.suspicion import judge
 from buttress.audit.reading.texts import factorised, texts_of
@@ -56,6 +56,6 @@ def test_near_rows_are_those_of_all_pairs():
     X = np.concatenate([X, X[:20] + 1e-4 * rng.uniform(-1, 1, size=(20, 4)), X[20:25]])
     distance = np.abs(X[:, None] - X[None]).max(axis=2)
     expected = np.flatnonzero(((distance > 0) & (distance < NEAR)).any(axis=1))
-    found, partner = _near(X)
+    found, partner = _near_rows(X)
     np.testing.assert_array_equal(found, expected)
     assert np.all(distance[found, partner] < NEAR)

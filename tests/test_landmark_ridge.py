@@ -18,7 +18,7 @@ from buttress.robust.design import Regime, kernel_design
 from buttress.robust.regression_fit import best_alpha_of_many
 from buttress.robust.report import row_keys
 from buttress.robust.tuning import MIXTURE
-from buttress.solvers.contamination.residual_law import LeftOutResiduals, Limits, em_rounds, first_law
+from buttress.solvers.contamination.residual_law import LawLimits, LeftOutResiduals, em_rounds, first_law
 from buttress.solvers.ridge import landmarks
 from buttress.solvers.ridge.landmarks import LandmarkRidge
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, factorised
@@ -138,7 +138,7 @@ def test_variance_that_grows_with_what_is_missed_is_learned():
     r = 0.3 * np.sqrt(1 + 20 * missed) * student(8).rvs(4000, random_state=1)
     r[:400] = rng.normal(12, 2, size=400)
     seen = LeftOutResiduals(r, np.ones(4000), missed)
-    law = em_rounds(first_law(seen, 8.0, Limits(1e-9)), seen, Limits(1e-9), rounds=60)
+    law = em_rounds(first_law(seen, 8.0, LawLimits(1e-9)), seen, LawLimits(1e-9), rounds=60)
     assert law.scale == pytest.approx(0.3, rel=0.15)
     assert law.scale**2 * law.stray == pytest.approx(0.09 * 20, rel=0.15)
     assert law.share == pytest.approx(0.1, abs=0.01)

@@ -13,9 +13,9 @@ from buttress.certificates import certified_radius, norm_bound
 from buttress.certificates.norm_bound import (
     Known,
     LinearTerm,
+    ModelRounding,
     NoCertificateError,
     RadialTerm,
-    Rounding,
     WaveTerm,
     certified_terms,
     norm_doubt,
@@ -37,7 +37,7 @@ from buttress.kernels import (
     Radial,
 )
 
-EXACT = Rounding(0.0, np.zeros(2))
+EXACT = ModelRounding(0.0, np.zeros(2))
 
 
 def near(number):
@@ -96,7 +96,7 @@ def test_of_a_mean_of_kernels_the_steepness_is_a_mean_and_of_an_unknown_kernel_t
 
 
 def test_rounding_is_the_law_of_sums_and_that_of_squares_counts_what_the_scalers_subtract():
-    rounding = Rounding(0.5, np.array([3.0, 4.0]))
+    rounding = ModelRounding(0.5, np.array([3.0, 4.0]))
     assert rounding.share(5) == sum_error(5, 0.5)
     assert rounding.squares(np.array([7.0]), 2)[0] == 4 * sum_error(2, 0.5) * (7 + 25)
 
@@ -141,7 +141,7 @@ def test_a_linear_term_falls_by_its_dual_norms_and_twice_the_law_of_sums_over_co
     for unit in (0.0, 0.5):
         lost = 2 * sum_error(2 + 3, unit)
         W = np.array([(3 + lost * 3) * 2, (4 + lost * 15) * 0.5])
-        fall = term.fall(Z, V, scale, Rounding(unit, np.zeros(2)))
+        fall = term.fall(Z, V, scale, ModelRounding(unit, np.zeros(2)))
         assert fall(radius, "l2")[0] == near(3 * np.linalg.norm(W))
         assert (fall(radius, "linf")[0], fall(radius, "l1")[0]) == (near(3 * W.sum()), near(3 * W.max()))
 
@@ -190,7 +190,7 @@ def test_the_size_of_a_radial_term_is_that_of_its_largest_values():
     np.testing.assert_allclose(term_of(Log(2, 0.1), centers, coef, sizes).size(Z, V, np.zeros(2)), wanted)
 
 
-COARSE = Rounding(2.0**-10, np.array([0.5, 0.0]))
+COARSE = ModelRounding(2.0**-10, np.array([0.5, 0.0]))
 
 
 def one_term(kernel=None):
@@ -287,15 +287,15 @@ def test_a_norm_is_what_rounding_may_hide_of_it_where_coefficients_cancel():
     """Of a conditionally definite kernel four times that; one whose coefficients do not cancel has no norm there."""
     for kernel, times in ((Laplacian(1.0), 1), (Log(1.5, 1.0), 4)):
         term = term_of(kernel, [[0.0], [0.0]], [[1e9], [-1e9]])
-        fall = term._exact_fall(np.zeros((1, 1)), np.ones((1, 1)), np.ones(1), Rounding(0.0, np.zeros(1)))
+        fall = term._exact_fall(np.zeros((1, 1)), np.ones((1, 1)), np.ones(1), ModelRounding(0.0, np.zeros(1)))
         apart = 2 * float(kernel.profile(np.array(0.0)) - kernel.profile(np.array(1.0)))
         wanted = 2e9 * sqrt(times * term.norm_doubt * apart)
         assert fall(np.ones(1), "l2")[0] == pytest.approx(wanted, rel=1e-9)
     still = term_of(Log(2, 1.0), [[0.0], [1.0]], [[0.0], [0.0]])
-    fall = still._exact_fall(np.zeros((1, 1)), np.ones((1, 1)), np.ones(1), Rounding(0.0, np.zeros(1)))
+    fall = still._exact_fall(np.zeros((1, 1)), np.ones((1, 1)), np.ones(1), ModelRounding(0.0, np.zeros(1)))
     assert fall(np.ones(1), "l2")[0] == 0
     apart = term_of(Log(1.5, 1.0), [[0.0], [1.0]], [[1.0], [0.0]])
-    fall = apart._exact_fall(np.zeros((1, 1)), np.ones((1, 1)), np.ones(1), Rounding(0.0, np.zeros(1)))
+    fall = apart._exact_fall(np.zeros((1, 1)), np.ones((1, 1)), np.ones(1), ModelRounding(0.0, np.zeros(1)))
     assert fall(np.ones(1), "l2")[0] == near(log(2))
 
 

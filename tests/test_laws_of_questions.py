@@ -15,7 +15,7 @@ from test_laws_of_radii import model_of, near
 from buttress import ThreatModel, certificates
 from buttress.certificates import NORMS, certified_radius, certified_within
 from buttress.certificates.leads import Leads
-from buttress.certificates.radius import CLOSE, OUTWARD
+from buttress.certificates.radius import OUTWARD, SHORTFALL
 from buttress.certificates.region import UNIT, Attacker
 from buttress.certificates.swapped import MOST_WAYS, proven_under
 from buttress.kernels import RBF, Laplacian
@@ -68,7 +68,7 @@ def test_a_swap_that_rounding_puts_at_the_threshold_is_reached():
 
 
 def test_the_radii_of_both_norms_follow_from_either():
-    both = certificates._both(np.array([3.0, 1.0, 8.0]), np.array([1.0, 2.0, 1.0]), 4)
+    both = certificates._radii_of_both(np.array([3.0, 1.0, 8.0]), np.array([1.0, 2.0, 1.0]), 4)
     assert (both.l2.tolist(), both.linf.tolist()) == ([3.0, 2.0, 8.0], [1.5, 2.0, 4.0])
     model = model_of(Laplacian(1.0), [[0.0, 0.0]], [1.0], bias=-0.5)
     for norm in (None, *NORMS):
@@ -182,5 +182,5 @@ def test_what_holds_without_a_box_holds_in_it_and_rows_are_asked_for_a_little_mo
         radii=lambda X, rivals, free: np.array([5.0, 0.5])[: len(X)])
     attacker = Attacker("l2", np.ones(1), -np.ones((4, 1)), np.ones((4, 1)))
     radius = certificates._without_box(leads, np.zeros((4, 1)), [], attacker, np.array([1.0, 2.0, np.inf, 3.0]))
-    assert asked[0] == near([1 + CLOSE, 2 + 2 * CLOSE, 0.0, 3 + 3 * CLOSE])
+    assert asked[0] == near([1 + SHORTFALL, 2 + 2 * SHORTFALL, 0.0, 3 + 3 * SHORTFALL])
     assert radius.tolist() == [1.0, 5.0, np.inf, 3.0]

@@ -10,8 +10,8 @@ from test_certificates import Expansion
 from buttress.certificates import certified_radius, forests
 from buttress.certificates.forests import OfTrees, stands
 from buttress.certificates.leads import Leads, _cover, _Relaxing
-from buttress.certificates.norm_bound import Rounding, norm_doubt
-from buttress.certificates.radius import CLOSE, OUTWARD, largest_by_norm, largest_that_holds
+from buttress.certificates.norm_bound import ModelRounding, norm_doubt
+from buttress.certificates.radius import OUTWARD, SHORTFALL, largest_by_norm, largest_that_holds
 from buttress.certificates.region import UNIT, Attacker, sum_error
 from buttress.expansion import KernelExpansion, class_contrasts
 from buttress.kernels import RBF, Cauchy, Combination, Laplacian, Linear, Polynomial
@@ -42,8 +42,8 @@ def test_a_radius_is_the_largest_that_holds_but_for_its_share():
     ones = np.ones(400)
     found = largest_that_holds(holds, 0 * ones, ones, np.inf * ones)
     assert (found <= true).all()
-    assert (found >= true * (1 - CLOSE)).all()
-    assert CLOSE == 1e-4  # what the docstrings of radii, and tests of attacks at them, take for granted
+    assert (found >= true * (1 - SHORTFALL)).all()
+    assert SHORTFALL == 1e-4  # what the docstrings of radii, and tests of attacks at them, take for granted
     asked.clear()
     some = largest_that_holds(holds, 0 * ones, np.where(true > 1, 0.0, 1.0), np.inf * ones)
     assert (some[true > 1] == 0).all()
@@ -62,7 +62,7 @@ def test_a_search_begins_at_what_is_known_and_ends_at_its_limit(start, scale, li
     found = largest_that_holds(lambda rows, radius: (radius >= first) & (radius <= last), *(
         np.array([one]) for one in (start, scale, limit)))
     assert found[0] <= expected
-    assert found[0] == expected if expected in (limit, start) else found[0] >= expected * (1 - CLOSE)
+    assert found[0] == expected if expected in (limit, start) else found[0] >= expected * (1 - SHORTFALL)
 
 
 def test_a_limit_that_holds_is_the_radius_whatever_fails_below_it():
@@ -154,7 +154,7 @@ def test_units_of_moves_scale_a_lead_its_gradient_and_its_first_radius():
 def test_a_lead_has_the_norm_weights_sizes_and_bias_of_its_contrast():
     Z, coef = np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 4.0], [-2.0, 0.5]])
     expansion = KernelExpansion(RBF(0.5), Z, coef, np.array([3.0, -5.0]), np.array([[1.0, 0.0], [2.0, 7.0]]))
-    V, rounding = np.array([[1.0, -1.0]]), Rounding(2.0**-10, np.array([3.0, 4.0]))
+    V, rounding = np.array([[1.0, -1.0]]), ModelRounding(2.0**-10, np.array([3.0, 4.0]))
     lead = _Relaxing.of(expansion).lead(V, rounding)
     assert (lead.weights.tolist(), lead.sizes.tolist()) == ([[-3.0, -2.5]], [[5.0, 2.5]])
     assert lead.bias[0] == near(8 - sum_error(0, 2.0**-10) * 8)

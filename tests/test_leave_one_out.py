@@ -10,7 +10,7 @@ from buttress._rows import equal_rows
 from buttress.kernels import RBF
 from buttress.solvers.contamination.label_law import explain_labels
 from buttress.solvers.contamination.mm import Reweighted, bisquare, ended, reweighting
-from buttress.solvers.contamination.residual_law import Law, LeftOutResiduals, Limits, explain
+from buttress.solvers.contamination.residual_law import Law, LawLimits, LeftOutResiduals, explain
 from buttress.solvers.contamination.trimmed import concentrate, lts_scale
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, SpectralRidge, pivoted_cholesky
 
@@ -132,10 +132,10 @@ def test_scale_of_the_smallest_residuals_is_consistent_for_normal_ones(part):
 def test_a_law_finds_the_share_and_the_rows_it_was_drawn_with():
     rng = np.random.default_rng(0)
     r = np.concatenate([rng.normal(size=800), rng.normal(8, 3, size=200)])
-    found = explain(LeftOutResiduals(r, np.ones(1000)), Limits(1e-9))
+    found = explain(LeftOutResiduals(r, np.ones(1000)), LawLimits(1e-9))
     assert found.law.share == pytest.approx(0.2, abs=0.03)
     assert np.mean((found.responsibility > 0.5) == (np.arange(1000) < 800)) > 0.97
-    clean = explain(LeftOutResiduals(rng.standard_t(4, size=1000), np.ones(1000)), Limits(1e-9))
+    clean = explain(LeftOutResiduals(rng.standard_t(4, size=1000), np.ones(1000)), LawLimits(1e-9))
     assert clean.law.share == 0
     assert clean.responsibility.min() > 0.99
 
@@ -145,7 +145,7 @@ def test_how_likely_one_row_is_bad_grows_with_its_distance():
     r, bad = np.random.default_rng(0).normal(size=200), []
     for far in (5.0, 8.0, 10.0, 12.0, 16.0, 25.0, 60.0):
         r[0] = far
-        bad.append(1 - explain(LeftOutResiduals(r, np.ones(200)), Limits(1e-9)).responsibility[0])
+        bad.append(1 - explain(LeftOutResiduals(r, np.ones(200)), LawLimits(1e-9)).responsibility[0])
     assert np.all(np.diff(bad) > 0)
     assert bad[0] < 0.1
     assert bad[-1] > 0.9

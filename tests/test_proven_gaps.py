@@ -300,7 +300,7 @@ def test_each_term_of_a_bound_of_sums_is_needed(term, instead):
 
 @precise
 def test_close_pairs_of_long_rows_need_differences(monkeypatch):
-    monkeypatch.setattr(GaussianEntries, "_near", lambda self, rows, columns, products: None)
+    monkeypatch.setattr(GaussianEntries, "_near_pairs", lambda self, rows, columns, products: None)
     assert is_outside(monkeypatch, rounding)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from buttress.certificates import quadratic as module
-from buttress.certificates.quadratic import _bends, _eigenvalues, _least, _over_box, quadratic_bound
+from buttress.certificates.quadratic import _bends, _eigenvalues, _lower_bound, _over_box, quadratic_bound
 from buttress.certificates.region import UNIT, Region
 from buttress.certificates.relaxation import Exponentials, Lead
 from buttress.kernels import RBF
@@ -38,7 +38,7 @@ def posed(bias, tilted):
 def test_the_bound_is_the_least_of_the_parabolas_less_what_rounding_may_change(bias, tilted, coarsely, monkeypatch):
     lead, region = posed(bias, tilted)
     calls = []
-    monkeypatch.setattr(module, "_least", lambda *given: calls.append(given) or -0.2)
+    monkeypatch.setattr(module, "_lower_bound", lambda *given: calls.append(given) or -0.2)
     bound = quadratic_bound(lead, region)
     terms = Exponentials.over(lead, region)
     other = terms.others(lead, region, np.zeros((1, 2)))
@@ -129,7 +129,7 @@ def test_convex_parabolas_have_their_minimum(shape):
             y = np.clip(y - (p + 2 * B @ y) / steep, -h, h)
         least = p @ y + y @ B @ y
         for scale in (1.0, 1e4):
-            bound = _least(A / scale, s, p / scale, h * scale, np.inf)
+            bound = _lower_bound(A / scale, s, p / scale, h * scale, np.inf)
             assert least - 0.01 * abs(least) <= bound <= least
 
 
@@ -141,8 +141,8 @@ def test_steps_go_on_until_a_bound_is_above_what_is_enough(monkeypatch):
     monkeypatch.setattr(module, "STEPS", 30)
     assert first < _over_box(A, s, 0.0, p, h, 2.0, first)[0] < best
     assert _over_box(A, s, 0.0, p, h, 2.0, np.nextafter(first, -np.inf))[0] == first
-    one = _least(A, s, p, h, -9.0)
-    assert one < _least(A, s, p, h, one)
+    one = _lower_bound(A, s, p, h, -9.0)
+    assert one < _lower_bound(A, s, p, h, one)
 
 
 def test_one_convex_column_beside_a_concave_one_costs_little():
@@ -150,7 +150,7 @@ def test_one_convex_column_beside_a_concave_one_costs_little():
     for bend, p in ((1.0, 0.3), (10.0, 3.0)):
         V, s = np.eye(2), np.array([bend, -1.0])
         least = -(p**2) / (4 * bend) - 1.0 - 0.5
-        assert least - 0.05 * abs(least) <= _least(V, s, np.array([p, 0.5]), np.ones(2), np.inf) <= least
+        assert least - 0.05 * abs(least) <= _lower_bound(V, s, np.array([p, 0.5]), np.ones(2), np.inf) <= least
 
 
 def test_units_start_at_a_root_of_the_bends_and_fall_to_half_where_y_is_inside(coarsely, monkeypatch):
@@ -159,7 +159,7 @@ def test_units_start_at_a_root_of_the_bends_and_fall_to_half_where_y_is_inside(c
     calls, inside = [], np.array([1.0, 0.5, 0.0])
     monkeypatch.setattr(module, "_eigenvalues", lambda A, s: (-2.0, 5.0))
     monkeypatch.setattr(module, "_over_box", lambda *given: calls.append(given) or (-len(calls), inside * given[4]))
-    assert _least(V, s, p, half, -1.0) == -1.0  # no more than enough is not enough
+    assert _lower_bound(V, s, p, half, -1.0) == -1.0  # no more than enough is not enough
     t = (2 * V[0] ** 2 + 3 * V[1] ** 2) ** 0.25
     for A, same, shift, q, h, steep, enough in calls:
         np.testing.assert_allclose(A, V / t)

@@ -22,8 +22,8 @@ from buttress.solvers.contamination.residual_law import (
     Explained,
     Fitted,
     Law,
+    LawLimits,
     LeftOutResiduals,
-    Limits,
     em_rounds,
     explain,
     first_law,
@@ -83,7 +83,7 @@ def test_rounds_end_where_more_would_say_the_same(share, monkeypatch):
     rng = np.random.default_rng(0)
     r = rng.standard_t(4, size=500)
     r[:100] += 15
-    seen, limits = LeftOutResiduals(r, np.ones(500)), Limits(1e-9, share)
+    seen, limits = LeftOutResiduals(r, np.ones(500)), LawLimits(1e-9, share)
     first = first_law(seen, 4.0, limits)
     law = first
     for _ in range(500):
@@ -101,7 +101,7 @@ def test_the_shape_is_recovered_and_no_other_is_likelier():
     level = rng.uniform(-2, 2, size=10_000)
     r = drawn(SHAPED, level, rng)
     seen = LeftOutResiduals(r, np.ones(len(r)), level=level)
-    limits = Limits(1e-9, 0.0)
+    limits = LawLimits(1e-9, 0.0)
     law = em_rounds(replace(first_law(seen, 8.0, limits), share=0.0), seen, limits, 80)
     found = np.array([law.scale, law.mode, law.skew, law.growth])
     np.testing.assert_allclose(found, [0.7, -0.4, 0.6, 0.3], atol=0.05)
@@ -120,11 +120,11 @@ def test_a_skewed_tail_is_good_and_a_second_group_is_not():
     level = rng.uniform(-1, 1, size=800)
     r = (rng.gamma(2.0, size=800) - 2) * np.exp(0.3 * level)
     seen = LeftOutResiduals(r, np.ones(800), level=level)
-    assert np.mean(explain(seen, Limits(1e-6)).responsibility < 0.5) < 0.01
-    assert np.mean(explain(replace(seen, level=None), Limits(1e-6)).responsibility < 0.5) > 0.01
+    assert np.mean(explain(seen, LawLimits(1e-6)).responsibility < 0.5) < 0.01
+    assert np.mean(explain(replace(seen, level=None), LawLimits(1e-6)).responsibility < 0.5) > 0.01
     bad = np.arange(800) < 160
     r[bad] = rng.normal(15, 2, size=160)
-    found = explain(seen, Limits(1e-6))
+    found = explain(seen, LawLimits(1e-6))
     np.testing.assert_array_equal(found.responsibility < 0.5, bad)
 
 
@@ -132,7 +132,7 @@ def test_the_ridge_that_misses_every_row_by_more_than_counts_is_never_the_best()
     X = np.random.default_rng(0).normal(size=(60, 4))
     y = X.sum(axis=1)
     design = kernel_design(RBF(0.1), X, n_landmarks="auto", rng=np.random.RandomState(0))
-    task = regression_fit.RegressionTask(design, y, Limits(1e-6), None, 1, 0, np.random.RandomState(0), Budget())
+    task = regression_fit.RegressionTask(design, y, LawLimits(1e-6), None, 1, 0, np.random.RandomState(0), Budget())
     everyone = np.ones(60)
     fits = [design.ridge.solve(y, everyone, alpha) for alpha in MIXTURE.ridges * design.unit]
     scale = float(np.median(np.abs(fits[0].loo) / fits[0].spread)) / MIXTURE.bounded_at
@@ -147,7 +147,7 @@ def test_where_targets_are_equal_no_scale_falls_below_the_floor():
     level = rng.uniform(-3, 3, size=500)
     r = np.where(level < 0.5, 0.0, rng.exponential(2.0, size=500))
     seen = LeftOutResiduals(r, np.ones(500), level=level)
-    law = em_rounds(first_law(seen, 8.0, Limits(0.3)), seen, Limits(0.3), 50)
+    law = em_rounds(first_law(seen, 8.0, LawLimits(0.3)), seen, LawLimits(0.3), 50)
     _, side = law.sides(seen)
     assert side.min() > 0.29
 

@@ -9,7 +9,7 @@ from sklearn.datasets import make_blobs
 
 from buttress import RobustKernelClassifier, RobustKernelRegressor, RobustLinearRegressor
 from buttress.solvers.contamination.confusion_law import Confusion, learn_confusion
-from buttress.solvers.contamination.residual_law import Law, LeftOutResiduals, Limits
+from buttress.solvers.contamination.residual_law import Law, LawLimits, LeftOutResiduals
 from buttress.solvers.contamination.share_interval import (
     LawsTried,
     around,
@@ -52,7 +52,7 @@ def test_share_of_residuals_of_the_law_itself_is_held(share):
     held = []
     for _ in range(8):
         r, bad = residuals(rng, 300, share)
-        low, high = residual_shares(Law(1.0, 8.0, share, 3.0, 3.0), LeftOutResiduals(r, np.ones(300)), Limits(1e-6))
+        low, high = residual_shares(Law(1.0, 8.0, share, 3.0, 3.0), LeftOutResiduals(r, np.ones(300)), LawLimits(1e-6))
         held.append(low <= bad.mean() <= high)
         assert 0 <= low <= high <= 0.5
     assert np.mean(held) >= 0.75
@@ -64,7 +64,7 @@ def test_more_rows_give_a_narrower_interval():
     for n in (100, 1600):
         r, _ = residuals(rng, n, 0.2)
         law = Law(1.0, 8.0, 0.2, 3.0, 3.0)
-        widths.append(np.ptp(residual_shares(law, LeftOutResiduals(r, np.ones(n)), Limits(1e-6))))
+        widths.append(np.ptp(residual_shares(law, LeftOutResiduals(r, np.ones(n)), LawLimits(1e-6))))
     assert widths[1] < 0.6 * widths[0]
 
 

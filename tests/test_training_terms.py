@@ -19,7 +19,7 @@ from buttress.certificates.training.hinge import (
     HingeProblem,
     _intercepts,
     _interval,
-    _moved,
+    _largest_move,
     fewest_wrong,
     rounding,
 )
@@ -126,7 +126,7 @@ def test_what_some_wrong_labels_move_is_the_worst_of_all_sets(k):
     f, K = np.array([0.5, -4.0, -0.25, 2.0]), np.diag([4.0, 1.0, 16.0, 1.0])
     KT, m, suspects = np.array([[1.0, -2.0, 8.0, 3.0], [0.0, 0.0, 0.0, 5.0]]), y * f, [0, 1, 2]
     problem = machine(K, y, C, KT, [4.0, 0.25])
-    found = _moved(problem, HingePoint(y * a, f, 0.0, 0.0, 0.5, 0.25), np.array(suspects), k)
+    found = _largest_move(problem, HingePoint(y * a, f, 0.0, 0.0, 0.5, 0.25), np.array(suspects), k)
     sets = [list(s) for size in range(k + 1) for s in combinations(suspects, size)]
     g = C * (np.maximum(0, 1 + m) - np.maximum(0, 1 - m)) + a * (1 - m) + k / 4 * a**2 * np.diagonal(K)
     square = 0.5 + 0.25 + max(g[s].sum() for s in sets)
@@ -138,7 +138,7 @@ def test_what_some_wrong_labels_move_is_the_worst_of_all_sets(k):
 
 def test_what_is_trusted_still_rounds():
     problem = machine(np.zeros((2, 2)), [1, -1], KT=[[0, 1]], own=[0])
-    found = _moved(problem, HingePoint(np.array([1.0, -1.0]), np.zeros(2), 0.0, 0.0, 0.0, 0.0), np.array([0]), 1)
+    found = _largest_move(problem, HingePoint(np.array([1.0, -1.0]), np.zeros(2), 0.0, 0.0, 0.0, 0.0), np.array([0]), 1)
     assert found == 2 * (2 + 8) * EPS
 
 
@@ -163,7 +163,8 @@ def test_the_first_label_alone_is_named():
 
 
 def test_labels_are_proven_not_to_matter_as_long_as_each_fewer_is(monkeypatch):
-    monkeypatch.setattr(hinge, "_moved", lambda problem, point, suspects, k: np.array([1, 1, 1, 1, 1, 9 - 3 * k]) * k)
+    moves = np.array([[1] * 5 + [9 - 3 * k] for k in range(5)]) * np.arange(5)[:, None]
+    monkeypatch.setattr(hinge, "_largest_move", lambda problem, point, suspects, k: moves[k])
     margin = np.array([0.5, 1.0, 1.5, 2.5, 9.0, 5.0])  # the last stands 2 and 3, not 1
     assert hinge._without_intercept(None, None, margin, None, 3).tolist() == [1, 1, 2, 3, 4, 1]
     assert hinge._without_intercept(None, None, margin, None, 0).tolist() == [1] * 6

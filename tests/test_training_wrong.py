@@ -19,7 +19,7 @@ from buttress import LinearSVC
 from buttress.certificates import training_accuracy, training_flips, training_moves
 from buttress.certificates.training import flips, moves, together
 from buttress.certificates.training.cheapest import cheapest
-from buttress.certificates.training.flips import Asked, _coded, _fewest, _leads
+from buttress.certificates.training.flips import FlipLeads, _coded, _fewest, _leads
 from buttress.certificates.training.moves import top
 from buttress.certificates.training.reading import Refit, check_reproduced, refit
 from buttress.certificates.training.smoother import ColumnSmoother, GramSmoother
@@ -119,12 +119,12 @@ def test_leads_and_their_slack_are_those_of_their_law(monkeypatch):
     monkeypatch.setattr(flips, "refit", told(weights, error))
     off = np.array([2.0**-21, -(2.0**-22)])
     model, y = SimpleNamespace(predict=lambda X: np.array(weights) @ y + off), np.array([1.0, 5.0, 5.0, 1.0])
-    asked = Asked.of(model, np.zeros((4, 1)), y, np.zeros((2, 1)), None, None)
+    asked = FlipLeads.of(model, np.zeros((4, 1)), y, np.zeros((2, 1)), None, None)
     lost = np.array(error) * 2 + 4 * EPS * np.abs(weights).sum(axis=1)
     np.testing.assert_allclose(asked.slack, 2 * (np.abs(off) + lost * (5 + 4)), rtol=1e-12)
     monkeypatch.setattr(flips, "refit", told(weights, [0.0, 0.0]))
     off = np.zeros(2)
-    asked = Asked.of(model, np.zeros((4, 1)), y, np.zeros((2, 1)), 4.25, None)
+    asked = FlipLeads.of(model, np.zeros((4, 1)), y, np.zeros((2, 1)), 4.25, None)
     np.testing.assert_allclose(asked.slack, 2 * 4 * EPS * np.abs(weights).sum(axis=1) * 9, rtol=1e-12)
     assert asked.lead == [{1: 0.0}, {1: 4.25 + 4.5}]
     assert asked.predicted.tolist() == [0, 0]  # at the threshold is not above it
@@ -148,8 +148,9 @@ def asked_of(weights, lead, slack, k=2):
     weights = np.array(weights, float)
     n = weights.shape[1]
     targets = np.array([[-1.0], [1.0]]) if k == 2 else 2 * np.eye(k) - 1
-    return Asked(Refit(weights, np.zeros(len(weights)), None, None, None), np.arange(k), np.ones(n, dtype=int), targets,
-                 np.ones(len(weights), dtype=int), lead, np.full(len(weights), slack))
+    refit = Refit(weights, np.zeros(len(weights)), None, None, None)
+    return FlipLeads(refit, np.arange(k), np.ones(n, dtype=int), targets, np.ones(len(weights), dtype=int), lead,
+                     np.full(len(weights), slack))
 
 
 def test_what_is_within_the_slack_is_neither_proven_nor_sure():
@@ -209,7 +210,7 @@ def test_what_one_common_set_takes_is_between_proof_and_attack(seed, monkeypatch
     asked = asked_of(weights, [{0: lead} for lead in leads.tolist()], 0.5 + 0.5 * (seed % 2))
     asked.predicted[4:] = 0
     asked.lead[4:] = [{1: lead} for lead in leads[4:].tolist()]
-    monkeypatch.setattr(together.Asked, "of", classmethod(lambda cls, *args: asked))
+    monkeypatch.setattr(together.FlipLeads, "of", classmethod(lambda cls, *args: asked))
     truth, gains, slack = np.array([1, 1, 0, 1, 0, 1]), 2 * weights, asked.slack[0]
     gains[4:] *= -1
     right = asked.predicted == truth

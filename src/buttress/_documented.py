@@ -54,14 +54,12 @@ def advises(**advice: str) -> Callable[[type[T]], type[T]]:
 
 
 _ELSEWHERE = {
+    "probability": "Remove it: predict_proba is always there, and agrees with predict.",
     "shrinking": "Remove it: the solver decides by itself, and the optimality gap of the fit holds either way.",
     "verbose": "Use progress=True for a progress bar, or a callback of scikit-learn.",
 }
-_PROBABILITY = "Remove it: predict_proba is always there, and agrees with predict."
-_RANDOM_STATE = "Remove it: nothing in this fit is drawn at random."
 _ATTACKED = {
     "class_weight": "Remove it: rows are weighed alike; repeat those of a class to weigh it.",
-    "probability": _PROBABILITY,
     **_ELSEWHERE,
     "defense": "Each defence is an estimator: AdversarialSVC ('input'), CertifiedSVC ('certified'), AdvSVM ('rkhs'), "
                "and AdversarialClassifier, which chooses ('auto').",
@@ -76,33 +74,35 @@ _OF_STEPS = {
 _OF_INPUTS = {"n_landmarks": "It is one of AdversarialSVC and CertifiedSVC.",
               "bounds": "Features are moved, not inputs. It is one of AdversarialSVC and CertifiedSVC.",
               "attack_steps": "It is one of AdversarialSVC."}
-ADV_SVM = {**_ATTACKED, **_OF_INPUTS, **_OF_STEPS, "random_state": _RANDOM_STATE,
-           "device": "It is one of StochasticAdvSVM."}
-STOCHASTIC_ADV_SVM = {**_ATTACKED, **_OF_INPUTS, "solver": _OF_STEPS["solver"],
-                      "tol": "Remove it: training ends after n_passes."}
-ATTACKED_INPUTS = {**_ATTACKED, **_OF_STEPS, "tol": "Remove it: training ends after max_iter iterations.",
-                   "fit_intercept": "It is one of AdvSVM, the machine against a ball in feature space."}
-CERTIFIED = {**ATTACKED_INPUTS, "attack_steps": _OF_INPUTS["attack_steps"]}
-CHOOSER = {
-    **CERTIFIED,
-    **dict.fromkeys(("C", "gamma", "kernel", "n_landmarks", "max_iter", "device"),
-                    "Give it to the candidates, as in candidates=[CertifiedSVC(...), AdversarialSVC(...)]."),
-}
-CHOOSER.pop("tune")
 _PLANE = {
     "class_weight": "Give sample_weight to fit instead.",
-    "probability": _PROBABILITY,
     "attack": "AdversarialLinearSVC is trained against a ball, FreeRangeSVC against a free range.",
     **_ELSEWHERE,
 }
-ADVERSARIAL_LINEAR = {**_PLANE, **dict.fromkeys(("C_f", "attacked_class", "bounds"), "It is one of FreeRangeSVC.")}
-FREE_RANGE = {**_PLANE, **dict.fromkeys(("norm", "eps"), "It is one of AdversarialLinearSVC.")}
-STOCHASTIC_LINEAR = {
-    "dual": "Remove it: steps are taken in the primal.",
-    "intercept_scaling": "Remove it: the intercept is not penalised.",
-    "multi_class": "Remove it: many classes are one problem a class.",
-    "penalty": "Remove it: the norm is l2. For a sparse model use LinearSVC(penalty='l1', loss='squared_hinge').",
-    "solver": "It is one of LinearSVC.",
-    "verbose": _ELSEWHERE["verbose"],
+ADVICE = {
+    "AdvSVM": {**_ATTACKED, **_OF_INPUTS, **_OF_STEPS, "device": "It is one of StochasticAdvSVM.",
+               "random_state": "Remove it: nothing in this fit is drawn at random."},
+    "StochasticAdvSVM": {**_ATTACKED, **_OF_INPUTS, "solver": _OF_STEPS["solver"],
+                         "tol": "Remove it: training ends after n_passes."},
+    "AdversarialSVC": {**_ATTACKED, **_OF_STEPS, "tol": "Remove it: training ends after max_iter iterations.",
+                       "fit_intercept": "It is one of AdvSVM, the machine against a ball in feature space."},
+    "AdversarialLinearSVC": {**_PLANE, **dict.fromkeys(("C_f", "attacked_class", "bounds"),
+                                                       "It is one of FreeRangeSVC.")},
+    "FreeRangeSVC": {**_PLANE, **dict.fromkeys(("norm", "eps"), "It is one of AdversarialLinearSVC.")},
+    "LinearSVC": dict.fromkeys(("schedule", "eta0", "decay", "average"), "It is one of StochasticLinearSVC."),
+    "StochasticLinearSVC": {
+        "dual": "Remove it: steps are taken in the primal.",
+        "intercept_scaling": "Remove it: the intercept is not penalised.",
+        "multi_class": "Remove it: many classes are one problem a class.",
+        "penalty": "Remove it: the norm is l2. For a sparse model use LinearSVC(penalty='l1', loss='squared_hinge').",
+        "solver": "It is one of LinearSVC.",
+        "verbose": _ELSEWHERE["verbose"],
+    },
 }
-LINEAR = dict.fromkeys(("schedule", "eta0", "decay", "average"), "It is one of StochasticLinearSVC.")
+ADVICE["CertifiedSVC"] = {**ADVICE["AdversarialSVC"], "attack_steps": _OF_INPUTS["attack_steps"]}
+ADVICE["AdversarialClassifier"] = {
+    **ADVICE["CertifiedSVC"],
+    **dict.fromkeys(("C", "gamma", "kernel", "n_landmarks", "max_iter", "device"),
+                    "Give it to the candidates, as in candidates=[CertifiedSVC(...), AdversarialSVC(...)]."),
+}
+ADVICE["AdversarialClassifier"].pop("tune")

@@ -10,7 +10,6 @@ from typing import Any
 from buttress._checks import check_number, check_option, warn_user
 from buttress._types import RandomStateLike
 
-SHRINKING = "the solver decides by itself which rows to set aside, and the optimality gap holds either way."
 JOINT = "crammer_singer"
 _told: set[tuple[str, str]] = set()
 

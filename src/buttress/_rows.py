@@ -167,7 +167,7 @@ def near_copies(X: Array) -> Rows:
     one_pair = min(COPIES.single, COPIES.single_chance / n**2)
     many_pairs = min(COPIES.several, COPIES.several_chance / n)
     for tol, least in ((one_pair, 2), (many_pairs, max(COPIES.least, n // COPIES.one_in))):
-        rows = _near(X, combined, tol, width, rounding)
+        rows = _near_in_order(X, combined, tol, width, rounding)
         if len(rows) >= least:
             return rows
     return rows[:0]
@@ -197,7 +197,7 @@ def _factors(d: int) -> Array:
     return factors
 
 
-def _near(X: Array, combined: Array, tol: float, width: Array, rounding: Array) -> Rows:
+def _near_in_order(X: Array, combined: Array, tol: float, width: Array, rounding: Array) -> Rows:
     """Return the rows within ``tol`` widths of another one that is close to them in the order of ``combined``."""
     order = np.argsort(combined)
     reach = tol * _factors(X.shape[1]).sum()

@@ -196,7 +196,6 @@ OF_ESTIMATORS = (
     Attribute("feature_names_in_", "label", "n_features", "Names of the columns.", when="if they have names"),
     Attribute("_sklearn_output_config", "any", when="after set_output"),
 )
-SECTIONS = ("See Also", "Notes", "References", "Examples")  # of a docstring, behind its attributes
 
 
 class State:
@@ -217,7 +216,7 @@ class State:
         if not learned or owner.__doc__ is None:
             return
         text = cleandoc(owner.__doc__)
-        starts = [text.find(f"\n{section}\n---") for section in SECTIONS]
+        starts = [text.find(f"\n{section}\n---") for section in ("See Also", "Notes", "References", "Examples")]
         place = min((start for start in starts if start >= 0), default=len(text))
         listed = "\n".join(entry.documented() for entry in learned)
         owner.__doc__ = f"{text[:place].rstrip()}\n\nAttributes\n----------\n{listed}\n\n{text[place:].lstrip()}"

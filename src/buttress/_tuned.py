@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 UNKNOWN = "not recorded"
+THEORY = "set by theory, not by trial"
 
 
 def tuned(value: T, unit: str, meaning: str, origin: str = UNKNOWN) -> T:

@@ -151,7 +151,7 @@ def explain(
                          "at a time.")
     base = model.expansion_
     scores = base(rows)
-    contrast, prediction, rival = _asked(model, scores)
+    contrast, prediction, rival = _contrast_and_labels(model, scores)
     similarity = np.asarray(base.kernel(rows, base.centers))[0]
     contribution = similarity * (base.coef @ contrast)
     flat = base.intercept if base.linear is None else base.intercept + (rows @ base.linear)[0]  # of no row
@@ -174,7 +174,7 @@ def _fewest(
     return float(counted.needed[0]), rows if labels is None else np.asarray(labels)[rows]
 
 
-def _asked(model: HasExpansion, scores: Array) -> tuple[Array, Any, Any]:
+def _contrast_and_labels(model: HasExpansion, scores: Array) -> tuple[Array, Any, Any]:
     """Return the contrast (k,) of the scores that makes the score, the prediction, and the closest rival."""
     judged: Any = model
     if not hasattr(model, "classes_"):

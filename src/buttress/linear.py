@@ -23,7 +23,7 @@ from buttress._checks import (
     check_X_y,
     warn_user,
 )
-from buttress._documented import LINEAR, advises
+from buttress._documented import ADVICE, advises
 from buttress._dropin import JOINT, Liblinear
 from buttress._predicting import PlanePredictions, beside, dense
 from buttress._rows import equal_rows
@@ -52,7 +52,7 @@ class Course(NamedTuple):
     each: int = 1
 
 
-class Fit(NamedTuple):
+class LinearFit(NamedTuple):
     """The plane that a run ended with."""
 
     problem: Problem
@@ -65,7 +65,7 @@ class Fit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Task:
+class TrainingTask:
     """Checked training data: the rows with a C_i, one problem a score, the seconds left, and who is told of steps.
 
     ``counted`` says which of all rows these are.
@@ -114,9 +114,9 @@ class LinearFits(CallbackSupportMixin, BaseEstimator, ABC):
                                  numeric_target=numeric_target)
         return rows if issparse(rows) else np.require(rows, requirements=("C", "W")), labels
 
-    def _run(self, task: Task, course: Callable[[Any], Course]) -> list[Fit]:
+    def _run(self, task: TrainingTask, course: Callable[[Any], Course]) -> list[LinearFit]:
         """Solve each problem on its course; the steps of the last one are models."""
-        fits: list[Fit] = []
+        fits: list[LinearFit] = []
         for problem in task.problems:
             made = course(problem)
             last = problem is task.problems[-1]
@@ -128,7 +128,7 @@ class LinearFits(CallbackSupportMixin, BaseEstimator, ABC):
             if outcome.status == "exhausted":
                 warn_user(f"The solver stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: rounding, "
                           "or max_iter, leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning)
-            fits.append(Fit(made.problem, outcome.state, outcome))
+            fits.append(LinearFit(made.problem, outcome.state, outcome))
         self.converged_ = all(fit.outcome.converged for fit in fits)
         self.n_iter_ = max(fit.outcome.n_iter for fit in fits)
         self.history_ = fits[-1].outcome.history
@@ -145,7 +145,7 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
 
     class_weight: Mapping[Any, float] | str | None = None
 
-    def _task(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Task:
+    def _task(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingTask:
         """Return what is to be solved, and set ``classes_``."""
         left = countdown(self.max_time)
         rows, labels = self._checked(X, y)
@@ -159,7 +159,7 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
         elif rows.size <= KEPT:
             rows = rows.copy()  # the caller may change theirs before the scores of rows left out are asked for
         problems = [self._problem(rows, codes, bound, positive) for positive in self._positives()]
-        return Task(rows, codes, bound, counted, problems, left, report)
+        return TrainingTask(rows, codes, bound, counted, problems, left, report)
 
     def _positives(self) -> list[int]:
         """Numbers of the classes that have a score of their own."""
@@ -169,7 +169,7 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
         return LinearProblem(X, np.where(codes == positive, 1.0, -1.0), bound, self.loss == "squared_hinge",
                              bool(self.fit_intercept))
 
-    def _solve(self, task: Task, course: Callable[[Any], Course]) -> list[Fit]:
+    def _solve(self, task: TrainingTask, course: Callable[[Any], Course]) -> list[LinearFit]:
         """Solve each problem on its course, and set the planes; the steps of the last one are models."""
         fits = self._run(task, course)
         self.coef_ = np.vstack([fit.plane.w for fit in fits])
@@ -177,7 +177,7 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
         return fits
 
     def _keep_left_out(
-        self, task: Task, fits: list[Fit], multipliers: Sequence[Array | None],
+        self, task: TrainingTask, fits: list[LinearFit], multipliers: Sequence[Array | None],
         left_out: Callable[..., Array] = left_out_scores,
     ) -> None:
         """Keep what the scores of rows left out are made of, of which probabilities are made."""
@@ -194,7 +194,7 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
         self._certainty = Certainty(held if task.X.size <= KEPT else held())
 
 
-@advises(**LINEAR)
+@advises(**ADVICE["LinearSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearSVC(Liblinear, LinearMachine):
     """Linear support vector classifier with an intercept that is not penalised, exact, with an optimality gap.
@@ -325,6 +325,6 @@ class LinearSVC(Liblinear, LinearMachine):
         return multiplier_newton(problem) if solver == "newton" else coordinate_descent(problem, most)
 
 
-def _model(before: list[Fit], step: Step) -> dict[str, Array]:
+def _model(before: list[LinearFit], step: Step) -> dict[str, Array]:
     """Return the attributes of the model of a step of the last class."""
     return beside([(fit.plane.w, fit.plane.b) for fit in before], step.state.w, step.state.b)

@@ -16,7 +16,7 @@ from buttress._dropin import Liblinear
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, MatrixLike
 from buttress._weights import check_weights
-from buttress.linear import Course, LinearFits, Task
+from buttress.linear import Course, LinearFits, TrainingTask
 from buttress.solvers.linear.newton import multiplier_newton
 from buttress.solvers.linear.primal import LinearProblem
 from buttress.solvers.run import all_or_nothing, countdown
@@ -90,8 +90,8 @@ class LinearSVR(Documented, RegressorMixin, Liblinear, LinearFits):
         bound = self.C * weight[used] / (1.0 if squared else unit)
         problem = _of_tube(rows[used], targets[used] / unit, self.epsilon / unit, bound,
                            LinearProblem(rows, targets, bound, squared, bool(self.fit_intercept)))
-        task = Task(rows, np.zeros(len(bound), dtype=np.intp), bound, used, [problem], left,
-                    step_callback(self, rows, targets, None))
+        task = TrainingTask(rows, np.zeros(len(bound), dtype=np.intp), bound, used, [problem], left,
+                            step_callback(self, rows, targets, None))
         middle = float(np.median(targets[used])) / unit if self.fit_intercept else 0.0
         fit = self._run(task, lambda problem: Course(problem, multiplier_newton(problem, middle)))[0]
         found = fit.outcome.state

@@ -27,10 +27,6 @@ from buttress._state import Attribute, State
 from buttress._weights import ROUNDING
 
 TIED = 1e-9  # two losses count as equal if they differ by at most this share
-# the root search of the soft cut: error in units of the smoothing, relative error, and most steps
-CUT_TOL = 1e-12
-CUT_RTOL = 1e-14
-CUT_STEPS = 1000
 
 
 class Risk(BaseEstimator, ABC):
@@ -127,7 +123,7 @@ class Subquantile(Risk):
         used = losses[share > 0]
         return float(brentq(
             lambda t: share @ expit((t - losses) / self.smoothing) - self.kept,
-            used.min() - reach, used.max() + reach, xtol=CUT_TOL * self.smoothing, rtol=CUT_RTOL, maxiter=CUT_STEPS,
+            used.min() - reach, used.max() + reach, xtol=1e-12 * self.smoothing, rtol=1e-14, maxiter=1000,
         ))
 
 

@@ -19,12 +19,12 @@ from buttress._checks import (
     check_option,
     warn_user,
 )
-from buttress._documented import STOCHASTIC_LINEAR, advises
+from buttress._documented import ADVICE, advises
 from buttress._state import Attribute, Later, State, one_or_each
 from buttress._types import DenseOrSparse, Labels, MatrixLike, RandomStateLike, Rows, is_csr
 from buttress._weights import check_weights, class_weights
 from buttress.certainty.probabilities import KEPT
-from buttress.linear import Course, Fit, LinearMachine
+from buttress.linear import Course, LinearFit, LinearMachine
 from buttress.solvers.linear.primal import LinearProblem, Rate, chosen_rate, default_rate
 from buttress.solvers.linear.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent
 from buttress.solvers.run import all_or_nothing
@@ -33,7 +33,7 @@ APART = 1e4  # a column's mean square over another's variance, from which steps 
 IDLE = 0.99  # of the objective of the best constant
 
 
-@advises(**STOCHASTIC_LINEAR)
+@advises(**ADVICE["StochasticLinearSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class StochasticLinearSVC(LinearMachine):
     """The machine of :class:`LinearSVC` by stochastic gradient descent: cheap steps on one row at a time, no proof.
@@ -199,7 +199,7 @@ class StochasticLinearSVC(LinearMachine):
         self._walks = [(Walk.start(w, b), SuffixMean(d + 1)) for w, b in starts]
 
 
-def _warn_idle(X: DenseOrSparse, fits: Sequence[Fit]) -> None:
+def _warn_idle(X: DenseOrSparse, fits: Sequence[LinearFit]) -> None:
     """Warn where a plane is hardly better than a constant and columns are of different size or far from 0."""
     squares = X.multiply(X).sum(axis=0) if is_csr(X) else np.einsum("ij,ij->j", X, X, dtype=np.float64)
     size = np.asarray(squares).ravel() / X.shape[0]
@@ -211,7 +211,7 @@ def _warn_idle(X: DenseOrSparse, fits: Sequence[Fit]) -> None:
                   NotConvergedWarning)
 
 
-def _says_nothing(fit: Fit) -> bool:
+def _says_nothing(fit: LinearFit) -> bool:
     """Return whether the objective is hardly lower than that of the best constant."""
     problem, w, b = cast(LinearProblem, fit.problem), fit.plane.w, fit.plane.b
     plus, minus = (float(problem.bound[own].sum()) for own in (problem.y > 0, problem.y < 0))
@@ -220,6 +220,6 @@ def _says_nothing(fit: Fit) -> bool:
     return problem.primal(w, problem.slack(w, b)) >= IDLE * problem.primal(np.zeros_like(w), constant)
 
 
-def _objectives(fits: list[Fit]) -> Any:
+def _objectives(fits: list[LinearFit]) -> Any:
     """Return an upper bound of the objective of each."""
     return one_or_each(fit.bounds()[0] for fit in fits)

@@ -365,7 +365,7 @@ def test_a_declared_file_is_the_same_join(files, monkeypatch):
     np.testing.assert_allclose(model.coef_, RelationalLinearSVC(alpha=0.01, random_state=0).fit(join).coef_, atol=1e-9)
     assert "optimum within" in summary(model)
     n = len(model.coef_names_)
-    monkeypatch.setattr("buttress.relational.command.MOST_SHOWN", 1)
+    monkeypatch.setattr("buttress.relational.command.SHOWN", 1)
     shown = summary(model).splitlines()
     largest = model.coef_names_[abs(model.coef_per_deviation_[0]).argmax()]
     assert shown[3].startswith(largest)

@@ -15,7 +15,7 @@ from buttress.relational.counting.lists import Lists, room, unit_lists
 from buttress.relational.counting.margins import hinge, margin_loss
 from buttress.relational.counting.queries import root_lists
 from buttress.relational.counting.rank_oracle import RankOracle, group_entries
-from buttress.relational.counting.schedule import Product, node_scores, schedule
+from buttress.relational.counting.schedule import MinkowskiSum, node_scores, schedule
 from buttress.relational.counting.semiring import COUNTING
 from buttress.relational.optimum.certified import PlanePool
 from buttress.relational.plan.plan import weigh
@@ -141,7 +141,7 @@ def test_a_product_of_lists_has_every_pair_of_entries_and_what_it_is_worth_reach
     one, two = (Lists(*random_lists(rng, 4, 6), 6) for _ in range(2))
     first, second = np.array([0, 1, 2, 3, 2]), np.array([3, 2, 0, 2, 1 if empty else 2])
     part = Consulted([one, two], [np.zeros(len(lists.mass)) for lists in (one, two)], [])
-    part.multiply(Product(0, 1, (first, second)), np.inf)
+    part.multiply(MinkowskiSum(0, 1, (first, second)), np.inf)
     made = part.lists[2]
     adjoint = rng.normal(size=len(made.mass))
     part.worth[2] += adjoint

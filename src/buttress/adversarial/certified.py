@@ -8,10 +8,10 @@ import numpy as np
 from buttress._arrays import Place, to_numpy
 from buttress._callbacks import with_callbacks
 from buttress._checks import Array, check_count
-from buttress._documented import CERTIFIED, advises
+from buttress._documented import ADVICE, advises
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
-from buttress.adversarial.held_out import Scored, hinge_held_out
+from buttress.adversarial.held_out import ScoredRows, hinge_held_out
 from buttress.adversarial.linear import AdversarialLinearSVC
 from buttress.adversarial.machine import MOST_CENTRES, LandmarkMachine, Problem, check_landmarks
 from buttress.certainty.probabilities import Certainty
@@ -26,10 +26,9 @@ from buttress.threats import Region
 
 BATCH = 250  # rows of one Adam iteration
 STILL = 0.1  # of the widest move: the unit of columns that hardly move in the linear start, for its conditioning
-START_TOL = 1e-3  # relative duality gap of the linear machine at which training starts
 
 
-@advises(**CERTIFIED)
+@advises(**ADVICE["CertifiedSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class CertifiedSVC(LandmarkMachine):
     """Kernel support vector classifier trained on what can be proven of it within a radius.
@@ -110,7 +109,7 @@ class CertifiedSVC(LandmarkMachine):
         regions = regions_of(kernel, problem.X, Z, problem.region, contrasts)
         machine = self._train(problem, linear, Z, regions)
         self.certified_margin_ = bounds_of(regions, Z, machine)
-        self._certainty = Certainty(partial(hinge_held_out, Scored.of(problem), self.expansion_,
+        self._certainty = Certainty(partial(hinge_held_out, ScoredRows.of(problem), self.expansion_,
                                             self.certified_margin_, problem.X.mean(axis=0), self.C))
         self._warn_if_given_up(problem)
         return self
@@ -126,7 +125,7 @@ class CertifiedSVC(LandmarkMachine):
             half = np.mean(high - low, axis=0) / 2
             X, radius = (low + high) / 2, float(half.max())
             shares = np.maximum(half / (radius or 1.0), STILL)
-        linear = AdversarialLinearSVC(C=self.C, norm=problem.region.norm, eps=radius, tol=START_TOL,
+        linear = AdversarialLinearSVC(C=self.C, norm=problem.region.norm, eps=radius, tol=1e-3,
                                       max_time=problem.clock()).fit(X / shares, problem.codes)
         linear.coef_ = linear.coef_ / shares
         return linear

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import without_callbacks
 from buttress._checks import Array, check_classes, check_option, check_X, check_X_y
-from buttress._documented import CHOOSER, Documented, advises
+from buttress._documented import ADVICE, Documented, advises
 from buttress._state import Attribute, State
 from buttress._types import BoundsLike, Labels, MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress.adversarial.boosting import RobustBoostingClassifier
@@ -47,7 +47,7 @@ def _set(candidate: Any, attacked: AttackedAccuracy, **parameters: Any) -> Any:
     return copy.set_params(**{name: value for name, value in {**declared, **parameters}.items() if name in has})
 
 
-@advises(**CHOOSER)
+@advises(**ADVICE["AdversarialClassifier"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Classifier for inputs that may be moved within a radius: it fits candidates, attacks them, and keeps the best.

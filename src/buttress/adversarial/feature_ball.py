@@ -8,11 +8,11 @@ import numpy as np
 
 from buttress._callbacks import ModelOf, showing, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_number, warn_user
-from buttress._documented import ADV_SVM, advises
+from buttress._documented import ADVICE, advises
 from buttress._rows import drawn_rows
 from buttress._state import Attribute, State, one_or_each
 from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
-from buttress.adversarial.held_out import LANDMARKS, Scored, feature_ball_held_out
+from buttress.adversarial.held_out import LANDMARKS, ScoredRows, feature_ball_held_out
 from buttress.adversarial.machine import AttackedMachine, Problem
 from buttress.certainty.probabilities import Certainty
 from buttress.expansion import KernelExpansion
@@ -22,7 +22,6 @@ from buttress.solvers.qp.rkhs_path import Natural, first_point, natural_path, pa
 from buttress.solvers.run import Outcome, all_or_nothing, run
 
 NEAR_COLLAPSE = 1e-6  # radii closer than this share to the one at which f = 0 becomes optimal are refused too
-SHARPER = 10  # the tolerance of the path search is this many times that of each natural machine
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -69,11 +68,11 @@ class FeatureBallMachine(AttackedMachine):
     def _keep_left_out(self, problem: Problem) -> None:
         landmarks = np.array(problem.X[drawn_rows(len(problem.X), LANDMARKS)])
         self._certainty = Certainty(partial(
-            feature_ball_held_out, Scored.of(problem), landmarks, self.expansion_, self.C, self.feature_radius_,
+            feature_ball_held_out, ScoredRows.of(problem), landmarks, self.expansion_, self.C, self.feature_radius_,
             self.rkhs_norm_, intercept=self.fit_intercept))
 
 
-@advises(**ADV_SVM)
+@advises(**ADVICE["AdvSVM"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdvSVM(FeatureBallMachine):
     """The adversarial SVM of Wu, Hu & Gu (2021), exact: a kernel machine whose features, not its inputs, are perturbed.
@@ -153,7 +152,8 @@ class AdvSVM(FeatureBallMachine):
         X, kernel, n = problem.X, problem.kernel, len(problem.X)
         outcomes: list[Outcome] = []
         for y, first in zip(problem.signs.T, firsts, strict=True):
-            solve = natural_path(kernel, X, y, fit_intercept=self.fit_intercept, tol=self.tol / SHARPER,
+            # the machines on the path are solved to a tenth of the tolerance of its search
+            solve = natural_path(kernel, X, y, fit_intercept=self.fit_intercept, tol=self.tol / 10,
                                  left=problem.clock)
             steps = path_search(solve, first, y, C=self.C / n, radius=self.feature_radius_, left=problem.clock)
             last = first is firsts[-1]  # only then a step is a model

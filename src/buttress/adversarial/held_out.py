@@ -28,14 +28,14 @@ LEAST_NORM = 1e-100  # a smaller norm of f, as at the start of a fit, counts as 
 
 
 @dataclass(frozen=True)
-class Scored(Problem):
+class ScoredRows(Problem):
     """The part of a problem whose rows are scored, copied; ``row`` are their numbers among the ``given`` rows."""
 
     row: Rows
     given: int
 
     @classmethod
-    def of(cls, problem: Problem) -> "Scored":
+    def of(cls, problem: Problem) -> "ScoredRows":
         n = len(problem.X)
         _, first = np.unique(problem.codes, return_index=True)  # one row of each class is among them
         some = np.union1d(np.arange(n)[drawn_rows(n, SCORED)], first)
@@ -52,7 +52,7 @@ class Losses:
     ridge: float = 1.0
 
 
-def cross_entropy_held_out(part: Scored, expansion: KernelExpansion, C: float) -> HeldOut:
+def cross_entropy_held_out(part: ScoredRows, expansion: KernelExpansion, C: float) -> HeldOut:
     """Return the left-out scores of a machine trained on moved inputs, its losses taken at the rows themselves."""
     scores = expansion(part.X)
     V = part.contrasts[part.codes]
@@ -63,7 +63,7 @@ def cross_entropy_held_out(part: Scored, expansion: KernelExpansion, C: float) -
     return _held_out(part, scores, losses, *kernel_features(expansion.kernel, part.X, expansion.centers))
 
 
-def hinge_held_out(part: Scored, expansion: KernelExpansion, bounds: Array, middle: Array, C: float) -> HeldOut:
+def hinge_held_out(part: ScoredRows, expansion: KernelExpansion, bounds: Array, middle: Array, C: float) -> HeldOut:
     """Return those of a machine trained on ``bounds`` (n,) of its leads.
 
     A row's hinge pulls its score and its rival's. The linear part has features of its own, from the ``middle`` (d,).
@@ -88,7 +88,7 @@ def _weighted(coef: Array) -> Rows:
 
 
 def feature_ball_held_out(
-    part: Scored, landmarks: Array, expansion: KernelExpansion | RandomExpansion, C: float, radius: float,
+    part: ScoredRows, landmarks: Array, expansion: KernelExpansion | RandomExpansion, C: float, radius: float,
     norm: Array, *, intercept: bool,
 ) -> HeldOut:
     """Return those of the machine against a ball in feature space, with the norms of f held fixed.
@@ -107,7 +107,7 @@ def feature_ball_held_out(
 
 
 def _held_out(
-    part: Scored, scores: Array, losses: list[Losses], Z: Array, missed: Array, *, intercept: bool = True
+    part: ScoredRows, scores: Array, losses: list[Losses], Z: Array, missed: Array, *, intercept: bool = True
 ) -> HeldOut:
     """Return the scores (n, k) of the rows moved by the leverages of their features, a loss a column."""
     out = np.empty_like(scores)

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from buttress._checks import Array, check_box, check_number, check_option, warn_user
-from buttress._documented import ADVERSARIAL_LINEAR, FREE_RANGE, advises
+from buttress._documented import ADVICE, advises
 from buttress._state import State
 from buttress._types import BoundsLike, Rows
-from buttress.adversarial.plane import AttackedPlane, Units
+from buttress.adversarial.plane import AttackedPlane, PlaneUnits
 from buttress.attacks.collapse import learnable
 from buttress.solvers.linear.attacked_bounds import BallMoves, BoxMoves
 from buttress.solvers.linear.ball_attack import ball_descent
@@ -20,7 +20,7 @@ from buttress.threats.training import check_radii, warn_of_rounding
 FLAT = 0.01  # of scores whose margin is 1: rows that differ by less are all told the same
 
 
-@advises(**ADVERSARIAL_LINEAR)
+@advises(**ADVICE["AdversarialLinearSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdversarialLinearSVC(AttackedPlane[BallMoves]):
     """Linear support vector classifier against inputs moved within a ball, solved exactly.
@@ -80,7 +80,7 @@ class AdversarialLinearSVC(AttackedPlane[BallMoves]):
                              "columns of X by their radii, if all are positive, and give eps=1.")
         return BallMoves(eps[0], self.norm)
 
-    def _steps(self, X: Array, y: Array, c: Array, moves: BallMoves, units: Units) -> Steps:
+    def _steps(self, X: Array, y: Array, c: Array, moves: BallMoves, units: PlaneUnits) -> Steps:
         eps = moves.eps if isinstance(moves.eps, float) else moves.eps[units.varying]
         return ball_descent(X, y, c, eps=eps / units.unit, norm=self.norm)
 
@@ -107,7 +107,7 @@ class AdversarialLinearSVC(AttackedPlane[BallMoves]):
         return f"Use eps below {least:.3g}." if least < eps else "Use a larger C."
 
 
-@advises(**FREE_RANGE)
+@advises(**ADVICE["FreeRangeSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class FreeRangeSVC(AttackedPlane[BoxMoves]):
     """Linear support vector classifier against attackers who move features part of the way to their limits.
@@ -176,7 +176,7 @@ class FreeRangeSVC(AttackedPlane[BoxMoves]):
                              f"shapes {low.shape} and {high.shape}.")
         return BoxMoves(np.broadcast_to(low, X.shape[1:]), np.broadcast_to(high, X.shape[1:]), self.C_f, both)
 
-    def _steps(self, X: Array, y: Array, c: Array, moves: BoxMoves, units: Units) -> Steps:
+    def _steps(self, X: Array, y: Array, c: Array, moves: BoxMoves, units: PlaneUnits) -> Steps:
         low, high = (units.scaled(end) for end in (moves.low, moves.high))
         return free_range_descent(free_range_margins(X, y, low, high, share=self.C_f, both=moves.both), y, c)
 

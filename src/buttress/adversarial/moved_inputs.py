@@ -10,10 +10,10 @@ from scipy.linalg import solve
 from buttress._arrays import Place, namespace, place_of, to_numpy
 from buttress._callbacks import with_callbacks
 from buttress._checks import Array, check_count, check_option
-from buttress._documented import ATTACKED_INPUTS, advises
+from buttress._documented import ADVICE, advises
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, Rows, VectorLike
-from buttress.adversarial.held_out import Scored, cross_entropy_held_out
+from buttress.adversarial.held_out import ScoredRows, cross_entropy_held_out
 from buttress.adversarial.machine import MOST_CENTRES, LandmarkMachine, Problem, check_landmarks
 from buttress.attacks.ball import direction, into_ball, random_in_ball
 from buttress.attacks.gradient import REACH
@@ -32,7 +32,7 @@ SINGLE_FROM = 10_000  # entries of X from which training is in single precision,
 UNIFORM_FROM = 100_000
 
 
-@advises(**ATTACKED_INPUTS)
+@advises(**ADVICE["AdversarialSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdversarialSVC(LandmarkMachine):
     """Kernel support vector classifier trained on the worst inputs within a radius that gradient steps find.
@@ -119,7 +119,7 @@ class AdversarialSVC(LandmarkMachine):
         phi = nystroem(problem.kernel, self._centres(problem))
         start = ridge_start(phi, problem.X, problem.codes, problem.contrasts)
         self._train(problem, start)
-        self._certainty = Certainty(partial(cross_entropy_held_out, Scored.of(problem), self.expansion_, self.C))
+        self._certainty = Certainty(partial(cross_entropy_held_out, ScoredRows.of(problem), self.expansion_, self.C))
         self._warn_if_given_up(problem)
         return self
 

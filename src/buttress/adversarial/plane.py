@@ -36,7 +36,7 @@ M = TypeVar("M", bound=Moves)
 NO_WEIGHT = 1e-6  # of the largest: smaller weights are rounding
 
 
-class Fit(NamedTuple):
+class PlaneFit(NamedTuple):
     """w, b and multipliers in the units of X, and the run that ended there."""
 
     w: Array
@@ -45,7 +45,7 @@ class Fit(NamedTuple):
     outcome: Outcome
 
 
-class Units(NamedTuple):
+class PlaneUnits(NamedTuple):
     """The columns of X, of d, that a machine was fitted to, their centre, and the number they were divided by."""
 
     d: int
@@ -94,7 +94,7 @@ class AttackedPlane(
         """Return what the attacker may do to rows X."""
 
     @abstractmethod
-    def _steps(self, X: Array, y: Array, c: Array, moves: M, units: Units) -> Steps:
+    def _steps(self, X: Array, y: Array, c: Array, moves: M, units: PlaneUnits) -> Steps:
         """Yield the solver's steps for rows X, labels and weights in ``units``, ``moves`` being in those of X."""
 
     @abstractmethod
@@ -127,7 +127,7 @@ class AttackedPlane(
         moves = self._moves(X)
         clock = countdown(self.max_time)
         signs = one_against_rest(codes, n_classes)
-        fits: list[Fit] = []
+        fits: list[PlaneFit] = []
         for column in range(signs.shape[1]):
             fits.append(self._fit_column(X, signs[:, column], weight, moves, report, clock, fits,
                                          inner=column < signs.shape[1] - 1))
@@ -148,7 +148,7 @@ class AttackedPlane(
     def _warn(self, X: Array, codes: Rows) -> None:
         """Warn of what the fit to X shows of the attacker."""
 
-    def _prove(self, X: Array, codes: Rows, counts: Array, moves: M, fits: list[Fit]) -> None:
+    def _prove(self, X: Array, codes: Rows, counts: Array, moves: M, fits: list[PlaneFit]) -> None:
         """Set the objective and the gap of each column, from its hyperplane and multipliers in the units of X."""
         found = []
         for column, fit in enumerate(fits):
@@ -158,7 +158,7 @@ class AttackedPlane(
         self.primal_objective_ = one_or_each(primal for primal, _ in found)
         self.dual_gap_ = one_or_each(primal - dual for primal, dual in found)
 
-    def _left_out(self, X: Array, codes: Rows, counts: Array, moves: M, fits: list[Fit]) -> Array:
+    def _left_out(self, X: Array, codes: Rows, counts: Array, moves: M, fits: list[PlaneFit]) -> Array:
         """Return the scores (n, k) of rows left out with those equal to them, of which probabilities are made.
 
         A move counts as a margin that is asked for besides, t_i, as it is at the fitted plane. Columns without weight
@@ -177,8 +177,8 @@ class AttackedPlane(
 
     def _fit_column(
         self, X: Array, y: Array, counts: Array, moves: M, report: Report,
-        clock: Callable[[], float | None], before: list[Fit], *, inner: bool,
-    ) -> Fit:
+        clock: Callable[[], float | None], before: list[PlaneFit], *, inner: bool,
+    ) -> PlaneFit:
         """Return the fit of one column.
 
         Columns that do not vary get w_j = 0, which is optimal. The others are centred and divided by one number, so
@@ -193,7 +193,7 @@ class AttackedPlane(
         if not 1 / LARGEST < C * unit**2 < LARGEST:
             raise ValueError(f"The rows of X are {unit:.3g} from their middle, which with C={C:g}, weights counted, is "
                              "beyond the solver's reach. Scale the columns (StandardScaler), or the weights.")
-        units = Units(X.shape[1], varying, centre, unit)
+        units = PlaneUnits(X.shape[1], varying, centre, unit)
         steps = self._steps(units.scaled(X), y, self.C * unit**2 * counts, moves, units)
         if not inner:
             known = [(fit.w, fit.b) for fit in before]
@@ -205,4 +205,4 @@ class AttackedPlane(
             raise ValueError(f"Rounding hides the rows of X from the solver: their largest entry is "
                              f"{np.abs(X).max():.3g}, and most are much smaller. Scale the columns (RobustScaler), or "
                              "mend the largest entries.") from None
-        return Fit(*units.of_X(outcome.state), outcome.state[2] / unit**2, outcome)
+        return PlaneFit(*units.of_X(outcome.state), outcome.state[2] / unit**2, outcome)

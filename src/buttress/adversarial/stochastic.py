@@ -10,7 +10,7 @@ from sklearn.base import clone
 from buttress._arrays import Place, to_numpy
 from buttress._callbacks import showing, with_callbacks
 from buttress._checks import Array, FeatureNoiseWarning, check_count, check_number, check_option, warn_user
-from buttress._documented import STOCHASTIC_ADV_SVM, advises
+from buttress._documented import ADVICE, advises
 from buttress._rows import drawn_rows
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, RandomStateLike, VectorLike
@@ -27,7 +27,7 @@ OWN = {"C", "eps", "norm", "step", "step_size"}  # parameters in which machines 
 JUDGED = 1000  # rows from which the radius at which f = 0 becomes optimal is estimated
 
 
-@advises(**STOCHASTIC_ADV_SVM)
+@advises(**ADVICE["StochasticAdvSVM"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class StochasticAdvSVM(FeatureBallMachine):
     """The machine of :class:`AdvSVM` by the paper's algorithm, doubly stochastic gradients.

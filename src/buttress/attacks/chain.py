@@ -46,7 +46,6 @@ Columns = Any  # what picks columns of an array: numbers or a slice
 AFFINE = (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler, PCA, IncrementalPCA, TruncatedSVD, FastICA,
           FactorAnalysis, SelectKBest, SelectPercentile, VarianceThreshold, GaussianRandomProjection,
           SparseRandomProjection)
-ANSWERING = ("predict", "predict_proba", "_forward_pass_fast")  # what a network answers by
 
 
 @dataclass(frozen=True)
@@ -113,8 +112,9 @@ def _chain(model: Any) -> Chain:
 
 def _scores(model: Any) -> Smooth:
     """Return the scores of a classifier that is no kernel expansion."""
+    answers = ("predict", "predict_proba", "_forward_pass_fast")  # a subclass may fit in another way
     if isinstance(model, MLPClassifier) and all(getattr(type(model), name, None) is getattr(MLPClassifier, name, None)
-                                                for name in ANSWERING):  # a subclass may fit in another way
+                                                for name in answers):
         return _network(model)
     if type(model) is CalibratedClassifierCV:
         return _calibrated(model)

@@ -62,10 +62,11 @@ def learnable(X: Array, codes: Rows) -> float:
     drawn = drawn_rows(len(X), PROGRAM_ROWS)
     X, codes = X[drawn], codes[drawn]
     classes = np.unique(codes)
-    return max((_apart(X, codes == code) for code in (classes[:1] if len(classes) == 2 else classes)), default=0.0) / 2
+    sides = classes[:1] if len(classes) == 2 else classes
+    return max((_distance_of_means(X, codes == code) for code in sides), default=0.0) / 2
 
 
-def _apart(X: Array, mine: Mask) -> float:
+def _distance_of_means(X: Array, mine: Mask) -> float:
     """Return the least l_inf distance of the mean of the rarer side from a mean of the other's rows, weighted evenly.
     """
     rare, other = (X[mine], X[~mine]) if mine.sum() <= (~mine).sum() else (X[~mine], X[mine])

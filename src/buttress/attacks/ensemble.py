@@ -21,12 +21,6 @@ from buttress.threats import ThreatModel, check_threat
 SMALLER = (1 / 4, 1 / 16, 1 / 64)  # radii that are tried too: a model may be flat at the largest
 OTHERS = 10  # rows of another class that are started at
 WALKS = 3  # of them, from how many to walk on
-LONG_STEPS = 4  # long steps a radius: they leave flat places
-JUMPS = 10  # random corners a restart
-ZOO_STEPS = 50
-ZOO_ROUNDS = 2
-ZOO_WIDTH = 2  # half-lengths of a difference a radius: wide enough to cross the thresholds of trees
-ZOO_RATE = 5  # Adam steps a radius
 
 
 def worst_case(
@@ -90,13 +84,13 @@ def worst_case(
     for rows in problem.blocks():
         descend(worst, rows, problem.X[rows], ball, 1, radius)
         for start in range(restarts):
-            for length in (REACH * radius / steps, radius / LONG_STEPS):
+            for length in (REACH * radius / steps, radius / 4):  # long steps leave flat places
                 _descend_standing(worst, rows, ball, steps, min(radius, length), rng if start else None)
         for share in SMALLER if problem.target.gradient_cost == 1 else ():
             _descend_standing(worst, rows, ball.shrunk(share), steps, REACH * share * radius / steps, None)
         _try_others(worst, rows, ball, steps)
         walk_to_rivals(worst, rows, ball, steps, min(radius, REACH * radius / steps))
-        for _ in range(JUMPS * restarts):
+        for _ in range(10 * restarts):  # random corners
             _jump(worst, rows, ball, rng)
     _try_nearest(worst, y, ball, bounds, rng)
     if radius > 0:
@@ -156,9 +150,9 @@ def _try_nearest(worst: Worst, y: VectorLike, ball: Ball, bounds: BoundsLike | N
             found.append(carlini_wagner(problem.model, X, labels, bounds=box, random_state=rng,
                                         device=problem.place.device, return_info=True))
         if problem.target.gradient_cost > 1:
-            found.append(zoo(problem.model, X, labels, bounds=box, steps=ZOO_STEPS, rounds=ZOO_ROUNDS,
-                             h=ball.radius / ZOO_WIDTH, learning_rate=ball.radius / ZOO_RATE, random_state=rng,
-                             return_info=True))
+            # differences over a whole radius are wide enough to cross the thresholds of trees
+            found.append(zoo(problem.model, X, labels, bounds=box, steps=50, rounds=2, h=ball.radius / 2,
+                             learning_rate=ball.radius / 5, random_state=rng, return_info=True))
     for moved, info in found:
         worst.queries += info.queries
         delta = ball.project(problem.place(moved) - problem.X[rows])

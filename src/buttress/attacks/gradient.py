@@ -172,7 +172,7 @@ def starts_at_others(problem: Problem, rows: Rows, ball: Ball, count: int) -> It
     others = _candidates(problem)
     codes = to_numpy(winners(problem.target.scores(problem.place(others)), problem.target.contrasts))
     X, labels = to_numpy(problem.X[rows]), to_numpy(problem.codes[rows])
-    apart = _apart(X, others, ball)
+    apart = _distances(X, others, ball)
     apart[labels[:, None] == codes] = np.inf
     nearest = np.argsort(apart, axis=1)[:, :count]
     for rank in range(nearest.shape[1]):
@@ -185,7 +185,7 @@ def starts_at_others(problem: Problem, rows: Rows, ball: Ball, count: int) -> It
         yield problem.clip(rows, problem.X[rows] + delta)
 
 
-def _apart(X: Array, others: Array, ball: Ball) -> Array:
+def _distances(X: Array, others: Array, ball: Ball) -> Array:
     """Return the distances of rows from others in the ball's norm, columns that stay left out."""
     columns = np.broadcast_to(to_numpy(cast(Array, ball.columns)), (1, X.shape[1]))[0]
     moving = columns > 0

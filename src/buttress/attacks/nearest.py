@@ -29,8 +29,7 @@ BETTER = 0.9999  # share of the lowest total that a total must be below to count
 BOX_RATE = 0.01  # the default of learning_rate, in widths of the box
 BOX_DIFFERENCE = 1e-4  # the default of h, in widths of the box
 SCATTER = 0.1  # standard deviation of new starts, in widths of the box, per round
-RAISE = 10  # factor of c where nothing was found (Carlini & Wagner)
-LINE_HALVINGS = 20  # of the line back to the row: to a millionth of its length
+HALVINGS = 20  # of the line back to the row: to a millionth of its length
 ANYWHERE = Ball(np.inf, "l2")
 LEAST = 1e-12  # margin and squared slope that count as none
 # Adam's usual constants: what the running means keep, and the least size to divide by
@@ -222,7 +221,8 @@ def _search(
             c, hit = _round(closest, rows, start, slope, steps, rate, c)
             high = xp.where(hit, xp.minimum(high, c), high)
             low = xp.where(hit, low, xp.maximum(low, c))
-            c = xp.where(xp.isfinite(high), (low + xp.minimum(high, c)) / 2, RAISE * c)
+            # c rises tenfold where nothing was found (Carlini & Wagner)
+            c = xp.where(xp.isfinite(high), (low + xp.minimum(high, c)) / 2, 10 * c)
         _draw_back(closest, rows)
 
 
@@ -271,7 +271,7 @@ def _draw_back(closest: Closest, rows: Rows) -> None:
     X = closest.problem.X[rows]
     found = closest.X[rows]
     low, high = (closest.problem.place(np.full(len(rows), end)) for end in (0.0, 1.0))
-    for _ in range(LINE_HALVINGS):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         x = X + middle[:, None] * (found - X)
         margin, _, wrong = closest.see(rows, x, closest.problem.target.scores(x))

@@ -21,11 +21,7 @@ from buttress.scores import Scorable
 from buttress.threats import ThreatModel
 from buttress.trees import read_forest
 
-GAMMA_FACTOR = 3.0  # from one gamma tried to the next
 C_FACTOR = 10.0
-TREE_WORK = 1e5  # of the exact attack on trees, some ten seconds; rows that it leaves open count as fallen
-NEVER = 1e9  # seconds a row: what counts is the work
-FEWEST_A_CLASS = 2  # rows that a class must have to be held out in its share
 
 
 @dataclass(frozen=True)
@@ -71,8 +67,9 @@ class AttackedAccuracy:
         """Return which rows it still gets right; of trees those that are proven, or that the exact attack settles."""
         norm = self.norm if self.threat is None else self.threat.norm
         if norm == "linf" and read_forest(model, np.asarray(X)[:1]) is not None:
-            info = exact(model, X, y, eps=self.eps, bounds=self.bounds, threat=self.threat, max_time=NEVER,
-                         max_work=TREE_WORK, return_info=True)[1]
+            # the work ends it, after some ten seconds, and not the time; rows that it leaves open count as fallen
+            info = exact(model, X, y, eps=self.eps, bounds=self.bounds, threat=self.threat, max_time=1e9,
+                         max_work=1e5, return_info=True)[1]
             return np.asarray(info.proven & ~info.success)
         info = pgd(model, X, y, eps=self.eps, norm=self.norm, bounds=self.bounds, threat=self.threat, steps=self.steps,
                    restarts=self.restarts, random_state=self.random_state, return_info=True)[1]
@@ -222,7 +219,7 @@ def tuned(
         raise ValueError(f"tuned chooses the C and gamma of a classifier. Got {estimator!r}, which has no C. Use "
                          "GridSearchCV with scoring=attacks.AttackedAccuracy(eps) for other parameters.")
     y = np.asarray(y)
-    enough = np.unique(y, return_counts=True)[1].min() >= FEWEST_A_CLASS
+    enough = np.unique(y, return_counts=True)[1].min() >= 2  # else a class cannot be in both parts
     parts = train_test_split(X, y, test_size=held_out, random_state=random_state, stratify=y if enough else None)
     score = AttackedAccuracy(eps=eps, norm=norm, bounds=bounds, threat=threat)
     with warnings.catch_warnings():
@@ -297,5 +294,5 @@ def movable(estimator: Any, X: MatrixLike, y: VectorLike) -> tuple[list[tuple[st
     if isinstance(kernel, str) and kernel not in ("linear", "precomputed") and prefix + "gamma" in parameters:
         inner = X if steps is None or len(steps) == 1 else clone(estimator[:-1]).fit_transform(X, y)
         start[prefix + "gamma"] = resolve_gamma(parameters[prefix + "gamma"], np.asarray(inner, dtype=np.float64))
-        names.insert(0, (prefix + "gamma", GAMMA_FACTOR))
+        names.insert(0, (prefix + "gamma", 3.0))  # from one gamma tried to the next
     return names, start

@@ -91,7 +91,7 @@ def swaps(
     check_one_label(model, X)
     codes = label_codes(model, y, len(X))  # type: ignore[arg-type]
     known = {column: _Entries(choices[column], values) for column, values in given.items()}
-    asked = _Asked(as_classifier(model), X, codes, known)
+    asked = _AskedClassifier(as_classifier(model), X, codes, known)
     worst = WorstCells({column: entries.codes for column, entries in known.items()}, asked.harm, len(codes),
                        enough=WRONG)
     worst.try_ways(ways)
@@ -142,7 +142,7 @@ class _Entries:
 
 
 @dataclass
-class _Asked:
+class _AskedClassifier:
     """A classifier as the search asks it: about rows of X with some cells changed."""
 
     model: Any

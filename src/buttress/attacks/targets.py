@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._arrays import NUMPY, Place, namespace
-from buttress._checks import Array, check_known, check_values
+from buttress._checks import TINY, Array, check_known, check_values
 from buttress._types import Classifier, MatrixLike, ProbabilisticClassifier, Rows, ScoredClassifier, VectorLike
 from buttress.attacks.chain import Chain, Votes, read_chain
 from buttress.expansion import KernelExpansion, class_contrasts, pair_contrasts, pairs_of
@@ -23,8 +23,6 @@ from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, fitt
 AsFitted = Callable[[Array], MatrixLike]
 Scored = ScoredClassifier | ProbabilisticClassifier
 
-LEAST_PROBABILITY = 1e-300  # what a probability of 0 counts as, so that it has a logarithm
-QUERIED_BLOCK = 4096  # rows that an attack on a queried model works on at a time
 SLOPE_STEP = 1e-4  # relative step of the central differences
 QUERY_ROWS = 100_000  # rows of one query
 PHASES = 4_000_000  # phases of random features of one block of rows, 32 MB,
@@ -50,7 +48,7 @@ class Target(ABC):
     exact: Any  # the function of the scores in float64 on numpy
     decides: Any = None  # labels of rows, where they need not be the winners of the scores; None where they are
     gradient_cost = 1  # rows scored for the gradient at one row
-    block = QUERIED_BLOCK  # rows to work on at a time
+    block = 4096  # rows to work on at a time
     separable = False  # whether steps along coordinates cost no more memory than the rows
     shows_slopes = True  # whether gradients are those of the scores
     place = NUMPY  # of all arrays
@@ -267,7 +265,7 @@ def _score_function(model: Scored) -> Callable[[MatrixLike], Array]:
     predict_proba = model.predict_proba
 
     def log_odds(X: MatrixLike) -> Array:
-        logs = np.log(np.clip(predict_proba(X), LEAST_PROBABILITY, None))
+        logs = np.log(np.clip(predict_proba(X), TINY, None))
         return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
     return log_odds

@@ -23,8 +23,6 @@ from buttress.audit.writing.words import HEADINGS
 from buttress.files.container import Json
 
 INTERVAL = {"accuracy": "95% Clopper-Pearson over held-out rows", "rmse": "95% bootstrap over held-out rows"}
-ATTACK = ("PGD, 40 steps, 2 starts; for scores without gradients the worst of several attacks by queries; of gradient "
-          "boosting on numbers without gaps exact, as far as the planned work goes; numeric features only")
 
 
 def conclude(
@@ -81,7 +79,10 @@ def _settings(split: SplitTable, interval: str) -> Json:
     threat = options.threat
     return {"eps": options.eps, "eps_unit": "standard deviations of each numeric feature",
             "norm": "linf" if threat is None else threat.norm, "threat": None if threat is None else str(threat),
-            "attack": ATTACK, "swaps": options.swaps, "effort": str(options.effort), "max_time": options.max_time,
+            "attack": "PGD, 40 steps, 2 starts; for scores without gradients the worst of several attacks by queries; "
+                      "of gradient boosting on numbers without gaps exact, as far as the planned work goes; numeric "
+                      "features only",
+            "swaps": options.swaps, "effort": str(options.effort), "max_time": options.max_time,
             "rows": options.rows, "seed": options.seed, "ignore": list(options.ignore), "interval": interval,
             "groups": options.groups, "time": options.time, "metric": str(split.metric)}
 

@@ -89,14 +89,14 @@ class AuditData(Shown):
 
     def judged(self) -> str:
         """Return a sentence about how many rows look wrong, of which."""
-        found = self.suspicion
-        all_of = "all" if found.judged == found.rows else f"{found.judged} of the"
-        alone = found.isolated
+        suspicion = self.suspicion
+        all_of = "all" if suspicion.judged == suspicion.rows else f"{suspicion.judged} of the"
+        alone = suspicion.isolated
         resembling = f" {alone} {agreeing(alone, 'resembles', 'resemble')} no other row." if alone else ""
-        between = f"{found.share_low:.1%} to {found.share_high:.1%}"
-        return (f"{all_of} {found.rows} rows were judged, held-out ones too: {found.above_half} "
-                f"{agreeing(found.above_half, 'is', 'are')} more likely wrong than right, and about "
-                f"{found.share:.1%} are estimated to be wrong ({between}).{resembling}").capitalize()
+        between = f"{suspicion.share_low:.1%} to {suspicion.share_high:.1%}"
+        return (f"{all_of} {suspicion.rows} rows were judged, held-out ones too: {suspicion.above_half} "
+                f"{agreeing(suspicion.above_half, 'is', 'are')} more likely wrong than right, and about "
+                f"{suspicion.share:.1%} are estimated to be wrong ({between}).{resembling}").capitalize()
 
     def higher(self, key: str) -> bool:
         """Say whether more is better in a column of the table."""
@@ -126,15 +126,15 @@ class AuditData(Shown):
                 if finding.code in fail_on or any(order.index(finding.severity) <= limit for limit in worst)]
 
 
-def rounded(found: Any) -> Any:
+def rounded(data: Any) -> Any:
     """Return data as plain lists, dicts and numbers, these rounded to the digits that the file holds."""
-    if is_dataclass(found) and not isinstance(found, type):
-        found = asdict(found)
-    if isinstance(found, dict):
-        return {key: rounded(value) for key, value in found.items()}
-    if isinstance(found, (list, tuple)):
-        return [rounded(value) for value in found]
-    return float(f"{found:.{DIGITS}g}") if isinstance(found, float) else found
+    if is_dataclass(data) and not isinstance(data, type):
+        data = asdict(data)
+    if isinstance(data, dict):
+        return {key: rounded(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [rounded(value) for value in data]
+    return float(f"{data:.{DIGITS}g}") if isinstance(data, float) else data
 
 
 def frame(columns: dict[str, list[Any]], source: str, index: list[Any] | None = None) -> Any:

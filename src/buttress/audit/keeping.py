@@ -20,8 +20,6 @@ from buttress.checkpoints.journal import current_journal, journal_of_fit, kept
 from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
 from buttress.checkpoints.resumable import FIT, taken_up
 
-NO_PART = ("max_time", "ignore")  # options that do not change what is measured
-
 
 @contextmanager
 def kept_in(
@@ -54,7 +52,8 @@ def kept_in(
 
 
 def _fingerprint(table: Table, task: str, options: Options, entries: Mapping[str, Predictor]) -> Fingerprint:
-    chosen = {name: repr(value) for name, value in vars(options).items() if name not in NO_PART}
+    unmeasured = ("max_time", "ignore")  # options that do not change what is measured
+    chosen = {name: repr(value) for name, value in vars(options).items() if name not in unmeasured}
     columns = [table.given, table.given_target, table.target_name, table.row_numbers, table.to_test]
     return {
         "parameters": {**chosen, "task": task, "estimators": digest([entries])[:12]},

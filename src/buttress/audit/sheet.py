@@ -13,10 +13,7 @@ from buttress.audit.measuring.suspicion import Verdicts
 from buttress.audit.reading.row_keys import row_keys
 from buttress.audit.reading.table import Table, as_array, taken
 
-VERDICT_COLUMNS = ("row", "verdict", "probability", "expected", "why", "target", "key", "corrected", "drop")
 CHUNK = 50_000  # rows written at a time
-NOT_DRAWN = "not judged"
-NOT_ASKED = "not judged: fewer rows were asked for"
 NO_TARGET = "not judged: it has no target"
 
 
@@ -35,22 +32,23 @@ class Sheet:
         return row_keys(self._given())
 
     @cached_property
-    def found(self) -> dict[str, list[Any]]:
+    def verdict_columns(self) -> dict[str, list[Any]]:
         """The columns of the verdict by name, a row each, in the file's order."""
         table, verdicts = self.table, self.verdicts
-        found = {name: np.full(len(as_array(table.given_target)), None, dtype=object) for name in VERDICT_COLUMNS}
-        found["row"][:] = np.arange(len(found["row"]))  # what rows without a target are called
-        found["row"][table.places] = table.row_numbers.astype(object)
-        found["verdict"][:] = NO_TARGET
-        found["verdict"][table.places] = NOT_ASKED if self.fewer else NOT_DRAWN
-        found["target"][:] = table.target_name
-        found["key"][:] = self.keys
+        names = ("row", "verdict", "probability", "expected", "why", "target", "key", "corrected", "drop")
+        columns = {name: np.full(len(as_array(table.given_target)), None, dtype=object) for name in names}
+        columns["row"][:] = np.arange(len(columns["row"]))  # what rows without a target are called
+        columns["row"][table.places] = table.row_numbers.astype(object)
+        columns["verdict"][:] = NO_TARGET
+        columns["verdict"][table.places] = "not judged: fewer rows were asked for" if self.fewer else "not judged"
+        columns["target"][:] = table.target_name
+        columns["key"][:] = self.keys
         judged, kinds = table.places[self.judged], verdicts.kinds()
-        found["verdict"][judged] = kinds
-        found["probability"][judged] = np.round(verdicts.probability, 4)
-        found["expected"][judged] = verdicts.expected
-        found["why"][judged] = [verdicts.why(i) if kind != "fine" else None for i, kind in enumerate(kinds)]
-        return {name: column.tolist() for name, column in found.items()}
+        columns["verdict"][judged] = kinds
+        columns["probability"][judged] = np.round(verdicts.probability, 4)
+        columns["expected"][judged] = verdicts.expected
+        columns["why"][judged] = [verdicts.why(i) if kind != "fine" else None for i, kind in enumerate(kinds)]
+        return {name: column.tolist() for name, column in columns.items()}
 
     def _given(self) -> dict[str, object]:
         return {self.table.target_name: self.table.given_target, **self.table.given}
@@ -58,25 +56,25 @@ class Sheet:
     def write(self, path: Path) -> None:
         """Write all rows as CSV, in the order of the file, some at a time: many do not fit in memory as text."""
         given = self._given()
-        found = self.found
-        names = [name if name not in found else f"{name} (data)" for name in given]
+        verdict = self.verdict_columns
+        names = [name if name not in verdict else f"{name} (data)" for name in given]
         polars = all(type(column).__module__.startswith("polars.") for column in given.values())
         write = _write_series if polars else _write_entries
         with path.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerow([*found, *names])
-            for start in range(0, len(found["row"]), CHUNK):
+            csv.writer(file, lineterminator="\n").writerow([*verdict, *names])
+            for start in range(0, len(verdict["row"]), CHUNK):
                 part = slice(start, start + CHUNK)
-                write(file, [column[part] for column in found.values()],
+                write(file, [column[part] for column in verdict.values()],
                       [taken(column, part) for column in given.values()])
 
     def suspicious(self) -> dict[str, list[Any]]:
         """Return the columns of the rows that look wrong or are borderline, the most suspicious first."""
-        found = self.found
-        chosen = sorted((i for i, kind in enumerate(found["verdict"]) if kind in ("wrong", "borderline")),
-                        key=lambda i: -found["probability"][i])
+        verdict = self.verdict_columns
+        chosen = sorted((i for i, kind in enumerate(verdict["verdict"]) if kind in ("wrong", "borderline")),
+                        key=lambda i: -verdict["probability"][i])
         names = ["row", "verdict", "probability", "expected", "why"]
         picked = np.array(chosen, dtype=np.intp)
-        return {name: [found[name][i] for i in chosen] for name in names} | {
+        return {name: [verdict[name][i] for i in chosen] for name in names} | {
             name: as_list(taken(column, picked)) for name, column in self._given().items()}
 
 

@@ -13,12 +13,8 @@ from buttress.audit.findings.rows import doubt_of
 from buttress.audit.measuring.cells import ENOUGH, beats, number
 from buttress.audit.writing.words import in_words
 
-INPUTS = ("BUT001", "BUT002", "BUT003", "BUT004", "BUT006", "BUT009", "BUT010", "BUT014", "BUT016", "BUT021", "BUT023",
-          "BUT024")
-TARGETS = ("BUT011", "BUT022")
 FEW = 30  # rows that can be looked at one by one
 SURELY_RIGHT = 0.01  # of the targets at most, by the upper end of the interval, may be wrong where none is said to be
-WITHSTANDS = {"attacked": "moved inputs", "flipped_30": "wrong labels", "noise_30": "wrong targets"}
 
 
 def verdict(evidence: Evidence, findings: Sequence[Finding], cut: Sequence[str] = ()) -> list[str]:
@@ -35,7 +31,7 @@ def _labels(evidence: Evidence, findings: Sequence[Finding]) -> str:
     judged = len(verdicts.given)
     if not judged:
         return f"Labels: the {kind}s were not judged."
-    extra = "".join(f" {finding.title}" for finding in findings if finding.code in TARGETS)
+    extra = "".join(f" {finding.title}" for finding in findings if finding.code in ("BUT011", "BUT022"))
     wrong = int(verdicts.wrong.sum())
     low, high = verdicts.interval
     if not wrong and any(finding.code == "BUT001" and finding.severity is Severity.error for finding in findings):
@@ -53,7 +49,9 @@ def _labels(evidence: Evidence, findings: Sequence[Finding]) -> str:
 
 
 def _inputs(findings: Sequence[Finding], cut: Sequence[str]) -> str:
-    found = [finding for finding in findings if finding.code in INPUTS]
+    codes = ("BUT001", "BUT002", "BUT003", "BUT004", "BUT006", "BUT009", "BUT010", "BUT014", "BUT016", "BUT021",
+             "BUT023", "BUT024")
+    found = [finding for finding in findings if finding.code in codes]
     bad = [finding for finding in found if finding.severity is not Severity.note]
     if not bad:
         unseen = f"; not measured: {', '.join(cut)}" if cut else ""
@@ -96,7 +94,8 @@ def _why(name: str, evidence: Evidence) -> str:
     if name in plain:
         kind = "A linear model, the easiest to explain: none" if name in LINEAR or name == RIDGE + OF_LOG else "None"
         return f"{kind} is clearly better here."
-    better = [says for key, says in WITHSTANDS.items() if plain and all(
+    withstood = {"attacked": "moved inputs", "flipped_30": "wrong labels", "noise_30": "wrong targets"}
+    better = [says for key, says in withstood.items() if plain and all(
         beats(evidence.cell(name, key), evidence.cell(other, key), evidence.classifies)
         for other in (*plain, evidence.baseline))]
     if better:

@@ -30,7 +30,7 @@ from buttress.certificates.forests import OfTrees
 from buttress.certificates.leads import Leads, Rival
 from buttress.certificates.norm_bound import NoCertificateError
 from buttress.certificates.pipelines import in_single, read_steps
-from buttress.certificates.radius import CLOSE, OUTWARD
+from buttress.certificates.radius import OUTWARD, SHORTFALL
 from buttress.certificates.region import Attacker
 from buttress.certificates.swapped import Prover, proven_under
 from buttress.certificates.training.conclusions import TrainingConclusions, training_conclusions
@@ -139,7 +139,7 @@ def certified_radius(
         held = _whole_box(bounds, dense)
         each = {name: boxed.radius(dense, columns, name, held) if name in wanted else np.zeros(len(dense))
                 for name in NORMS}
-        return _both(each["l2"], each["linf"], dense.shape[1])
+        return _radii_of_both(each["l2"], each["linf"], dense.shape[1])
     leads, data, box, units = _posed(model, X, bounds, scale)
     found = {name: np.zeros(len(data)) for name in NORMS}
     attackers = {name: leads.attacker(data, name, box, units) for name in wanted}
@@ -152,10 +152,10 @@ def certified_radius(
             if box is not None:
                 radius = _without_box(leads, part, rivals, attacker, radius)
             found[name][rows] = radius if effort == 0 else leads.branched(part, rivals, attacker, radius, effort)
-    return _both(found["l2"], found["linf"], data.shape[1])
+    return _radii_of_both(found["l2"], found["linf"], data.shape[1])
 
 
-def _both(l2: Array, linf: Array, width: int) -> CertifiedRadius:
+def _radii_of_both(l2: Array, linf: Array, width: int) -> CertifiedRadius:
     """Return the radii of both norms, each at least what the other's says."""
     return CertifiedRadius(np.maximum(l2, linf), np.maximum(linf, l2 / np.sqrt(width)))
 
@@ -273,7 +273,8 @@ def _without_box(leads: Leads, X: Array, rivals: list[Rival], attacker: Attacker
     Its bounds are seldom better, so rows are first asked for a little more than their radius.
     """
     free = replace(attacker, low=None, high=None)
-    more = np.isfinite(radius) & leads.within(X, rivals, free, np.where(np.isfinite(radius), (1 + CLOSE) * radius, 0.0))
+    wider = np.where(np.isfinite(radius), (1 + SHORTFALL) * radius, 0.0)
+    more = np.isfinite(radius) & leads.within(X, rivals, free, wider)
     rows = np.flatnonzero(more)
     if len(rows):
         found = leads.radii(X[rows], leads.rivals(X[rows], free.scale), free)

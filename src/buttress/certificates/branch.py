@@ -21,7 +21,7 @@ from buttress.kernels import Radial
 
 ENTRIES = 4_000_000  # of parts times centres times columns that are bounded at once
 DESCENT = 21  # inputs that the local search for a breaking one looks at
-CLOSE = 0.01  # share by which a radius may fall short of a breaking input
+SHORTFALL = 0.01  # share by which a radius may fall short of a breaking input
 GROWTH = 1.2  # first factor by which a radius is tried to be made larger
 LONGEST = 1e150  # a radius whose square is a number
 
@@ -35,7 +35,7 @@ class Verdict(Enum):
 
 
 @dataclass
-class Found:
+class BranchOutcome:
     """A verdict, how many parts were looked at for it, and for a broken region the move (d,) that breaks it."""
 
     verdict: Verdict
@@ -43,14 +43,14 @@ class Found:
     move: Array | None = None
 
 
-def prove(lead: Lead, region: Region, most: int) -> Found:
+def prove(lead: Lead, region: Region, most: int) -> BranchOutcome:
     """Decide whether the lead of one row is positive all over a region, from about ``most`` parts of it.
 
     A search gives up whose first halving gains so little that as many in a row as ``most`` parts allow would not do.
     """
     move, value = steepest(lead, region)
     if value <= 0:
-        return Found(Verdict.BROKEN, 1, move)
+        return BranchOutcome(Verdict.BROKEN, 1, move)
     origin, seen, worst = region.anchor.ravel(), 0, []
     stack = [region]
     size = max(1, ENTRIES // (lead.weights.shape[1] * len(origin)))
@@ -65,18 +65,18 @@ def prove(lead: Lead, region: Region, most: int) -> Found:
         points = parts.anchor + np.nan_to_num(moves)
         values = repeated(points)
         if values.min() <= 0:
-            return Found(Verdict.BROKEN, seen, points[values.argmin()] - origin)
+            return BranchOutcome(Verdict.BROKEN, seen, points[values.argmin()] - origin)
         undecided = np.flatnonzero(~(bound > 0))
         worst.append(float(bound.min()))
         hopeless = len(worst) == 2 and (worst[1] - worst[0]) * np.log2(most) < -worst[1]
         if len(undecided) and (seen >= most or hopeless):
-            return Found(Verdict.OPEN, seen)
+            return BranchOutcome(Verdict.OPEN, seen)
         if len(undecided):
             worst_last = undecided[np.argsort(-bound[undecided])]
             children = _halved(repeated[worst_last], parts[worst_last])
             if len(children.anchor):
                 stack.append(children)
-    return Found(Verdict.HOLDS, seen)
+    return BranchOutcome(Verdict.HOLDS, seen)
 
 
 def _bounded(lead: Lead, parts: Region) -> tuple[Array, Array]:
@@ -153,7 +153,7 @@ def stretched(lead: Lead, attacker: Attacker, row: Array, start: float, first: f
     """
     low, broken_from = start, np.inf
     radius, growth = (GROWTH * start, GROWTH) if start > 0 else (first / 2, 2.0)
-    while most > 0 and low < (1 - CLOSE) * broken_from and radius <= LONGEST:
+    while most > 0 and low < (1 - SHORTFALL) * broken_from and radius <= LONGEST:
         region = attacker.region(row, np.array([radius]))
         found = prove(lead, region, 1 + most // 3)
         most -= found.parts

@@ -16,7 +16,7 @@ from buttress.expansion import winners
 from buttress.trees import Forest
 
 RADII = 40  # that are tried, about: doublings up to one beyond which no box reaches more leaves, then halvings
-SHARP = 1e-9  # share by which a radius may fall short
+SHORTFALL = 1e-9  # share by which a radius may fall short
 
 
 def stands(forest: Forest, X: Array, low: Array, high: Array, effort: int = 0) -> Mask:
@@ -64,7 +64,7 @@ class OfTrees:
             return part.within(X[rows], radius[:, None] * scale * OUTWARD, norm, (box[0][rows], box[1][rows]))
 
         longest = _beyond(self.forest, X, scale)
-        found = largest_that_holds(holds, np.zeros(len(X)), longest * 2.0**-RADII, longest, SHARP)
+        found = largest_that_holds(holds, np.zeros(len(X)), longest * 2.0**-RADII, longest, SHORTFALL)
         return np.where(found < longest, found, np.inf)
 
 

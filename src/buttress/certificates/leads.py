@@ -10,9 +10,9 @@ from buttress.certificates.branch import Verdict, prove, stretched
 from buttress.certificates.norm_bound import (
     Fall,
     LinearTerm,
+    ModelRounding,
     NoCertificateError,
     RadialTerm,
-    Rounding,
     certified_terms,
     norm_doubt,
     summands,
@@ -55,7 +55,7 @@ class Leads:
         self.score, expansion = score, score.expansion
         self.scale = np.abs(np.broadcast_to(np.asarray(score.scale, dtype=np.float64), width))
         origin = np.abs(score.origin) * self.scale
-        self.rounding = Rounding(float(np.finfo(real).eps), origin)
+        self.rounding = ModelRounding(float(np.finfo(real).eps), origin)
         sizes = np.abs(expansion.coef) if score.sizes is None else score.sizes
         self.terms = certified_terms(expansion, sizes)
         self.linear = self.terms is not None and all(isinstance(term, LinearTerm) for term in self.terms)
@@ -222,7 +222,7 @@ class _Relaxing:
         values = replace(expansion, kernel=product, intercept=0 * expansion.intercept, linear=None)(expansion.centers)
         return cls(expansion, kernels, share**2 * coef.T @ values, hidden)
 
-    def lead(self, V: Array, rounding: Rounding) -> Lead:
+    def lead(self, V: Array, rounding: ModelRounding) -> Lead:
         """Return the leads that the contrasts V (n, k) make of the scores."""
         weights, sizes = V @ self.expansion.coef.T, np.abs(V) @ np.abs(self.expansion.coef.T)
         square = np.einsum("ik,kl,il->i", V, self.gram, V) + sizes.sum(axis=1) ** 2 * self.hidden

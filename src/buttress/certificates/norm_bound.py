@@ -18,7 +18,7 @@ Linear parts have their exact radii |f| / ||w||, and a sum of kernels loses no m
 features, which lie in no such space, get theirs from their gradient and the largest derivatives they have anywhere.
 
 What rounding can change in the scores that the model itself computes, in the precision of the rows it is given, counts
-as a part of the fall (:class:`Rounding`). A squared distance that is off by s moves a convex profile that falls by
+as a part of the fall (:class:`ModelRounding`). A squared distance that is off by s moves a convex profile that falls by
 F(0) - F(s) at most, and F(0) - F(s + t) <= F(0) - F(s) + F(0) - F(t).
 """
 
@@ -63,7 +63,7 @@ class NoCertificateError(ValueError):
 
 
 @dataclass(frozen=True)
-class Rounding:
+class ModelRounding:
     """How exactly a model computes: the unit of its floating point numbers, and what its scalers subtract.
 
     Parameters
@@ -132,7 +132,7 @@ class LinearTerm:
         sizes: Array = np.einsum("il,il->i", np.abs(V) @ self.sizes.T, np.abs(Z) + 2 * origin)
         return sizes
 
-    def fall(self, Z: Array, V: Array, scale: Array, rounding: Rounding) -> Fall:
+    def fall(self, Z: Array, V: Array, scale: Array, rounding: ModelRounding) -> Fall:
         share = rounding.share(Z.shape[1] + self.count)  # for the weights, and for what is computed at moved rows
         W = (np.abs(V @ self.weights.T) + 2 * share * np.abs(V) @ self.sizes.T) * scale
         dual = {"l2": np.linalg.norm(W, axis=1), "linf": W.sum(axis=1), "l1": W.max(axis=1)}
@@ -163,7 +163,7 @@ class WaveTerm:
         total: Array = self.unit * np.abs(V) @ np.abs(self.expansion.coef).sum(axis=(0, 1))
         return total * (1 + self.longest * (np.linalg.norm(Z, axis=1) + np.linalg.norm(origin)))
 
-    def fall(self, Z: Array, V: Array, scale: Array, rounding: Rounding) -> Fall:
+    def fall(self, Z: Array, V: Array, scale: Array, rounding: ModelRounding) -> Fall:
         kinds, which = np.unique(V, axis=0, return_inverse=True)
         coefs = [self.expansion.coef @ v for v in kinds]
         steepest = self.unit * self.stretching * np.array([np.linalg.norm(c) for c in coefs])[which.ravel()]
@@ -224,12 +224,12 @@ class RadialTerm:
         values = 2 * np.abs(self.profile(squared_distances(Z, self.part.centers)))
         return np.asarray((weight * np.maximum(values, 1.0)).sum(axis=1))
 
-    def fall(self, Z: Array, V: Array, scale: Array, rounding: Rounding) -> Fall:
+    def fall(self, Z: Array, V: Array, scale: Array, rounding: ModelRounding) -> Fall:
         """Return the bound on the fall of the V-contrasted scores at the inner rows Z, with what rounding adds."""
         exact, doubt, stretch = self._exact_fall(Z, V, scale, rounding), self._doubt(Z, V, rounding), _stretch(scale)
         return lambda radius, norm: exact(radius, norm) + doubt(stretch[norm] * radius)
 
-    def _off(self, Z: Array, rounding: Rounding) -> Array:
+    def _off(self, Z: Array, rounding: ModelRounding) -> Array:
         """Return by how much squared distances (n, m) may be off.
 
         Lengths are those from the median, which predictions centre by, or lie within what the model's origin says.
@@ -238,7 +238,7 @@ class RadialTerm:
         own, others = (((rows - middle) ** 2).sum(axis=1) for rows in (Z, self.part.centers))
         return rounding.squares(2 * own[:, None] + others, Z.shape[1])
 
-    def _doubt(self, Z: Array, V: Array, rounding: Rounding) -> Callable[[Array], Array]:
+    def _doubt(self, Z: Array, V: Array, rounding: ModelRounding) -> Callable[[Array], Array]:
         """Return what rounding of the squared distances may change in the leads (n,), within lengths r (n,)."""
         weight = np.abs(V) @ self.sizes.T
         still = (weight * (self.top - self.profile(self._off(Z, rounding)))).sum(axis=1)
@@ -250,7 +250,7 @@ class RadialTerm:
 
         return doubt
 
-    def _exact_fall(self, Z: Array, V: Array, scale: Array, rounding: Rounding) -> Fall:
+    def _exact_fall(self, Z: Array, V: Array, scale: Array, rounding: ModelRounding) -> Fall:
         sizes = np.abs(V) @ np.abs(self.part.coef).sum(axis=0)
         lost = self.norm_doubt * (1 if self.definite else 4)
         square = np.maximum(np.einsum("ik,kl,il->i", V, self.gram, V), 0) + sizes**2 * lost
@@ -267,7 +267,7 @@ class RadialTerm:
         known = Known(f, value_off, np.linalg.norm(g, axis=1), slope_off, square)
         return lambda radius, norm: self._fall(radius, stretch[norm] * radius, known, dual[norm])
 
-    def _inexact(self, Z: Array, V: Array, rounding: Rounding) -> tuple[Array, Array]:
+    def _inexact(self, Z: Array, V: Array, rounding: ModelRounding) -> tuple[Array, Array]:
         """Return by how much the values and the lengths of the gradients at Z may be off, both (n,)."""
         weight, off, count = np.abs(V) @ self.sizes.T, self._off(Z, rounding), len(self.part.coef)
         share = rounding.share(Z.shape[1] + count)

@@ -29,7 +29,6 @@ from buttress.kernels import Linear
 from buttress.scores import ScoreFunction, check_one_label, fitted_inside, numbers_of, read_scores
 
 Bound = Callable[[Enclosure], Enclosure]
-SELECTIONS = (SelectKBest, SelectPercentile, VarianceThreshold, SelectFromModel)
 
 
 class Unknown(NoCertificateError):
@@ -109,10 +108,10 @@ def _step(step: Any) -> Bound:
         found = read(step) if type(step) in kinds else None
         if found is not None:
             return found
-    return lambda z: _asked(step, z)
+    return lambda z: _transformed(step, z)
 
 
-def _asked(step: Any, z: Enclosure) -> Enclosure:
+def _transformed(step: Any, z: Enclosure) -> Enclosure:
     """Return what a transformer makes of values that do not move."""
     if not z.still:
         raise Unknown(f"No certified radius is known behind {type(step).__name__}, whose input moves. Move other "
@@ -215,7 +214,7 @@ def _network(model: MLPClassifier) -> Bound:
 READ: list[tuple[tuple[type, ...], Callable[[Any], Bound | None]]] = [
     ((StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler), _scaler),
     ((PCA, IncrementalPCA, TruncatedSVD), _components),
-    (SELECTIONS, _selected),
+    ((SelectKBest, SelectPercentile, VarianceThreshold, SelectFromModel), _selected),
     ((SimpleImputer,), _imputer),
     ((PolynomialFeatures,), _polynomial),
     ((ColumnTransformer,), _columns),

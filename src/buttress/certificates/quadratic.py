@@ -53,7 +53,7 @@ def quadratic_bound(lead: Lead, region: Region) -> float:
     const = W.sum() + known + min(bent, 0.0) * float(half @ half) * (1 + error)
     sizes = np.abs(W) @ (1 + U + k * U**2) + np.abs(known) + np.abs(slope) @ half
     doubt = float((terms.lost.sum(axis=1) + terms.hidden + other.doubt).sum()) + error * (sizes + np.abs(const))
-    return float(const - doubt + _least(V, s, p, half, doubt - const) * (1 + error) - error * abs(const))
+    return float(const - doubt + _lower_bound(V, s, p, half, doubt - const) * (1 + error) - error * abs(const))
 
 
 def _bends(U: Array, below: Array) -> Array:
@@ -67,7 +67,7 @@ def _bends(U: Array, below: Array) -> Array:
     return 2 * rise / u**2 * (1 + sign * sum_error(0) * (1 + 1 / u))
 
 
-def _least(V: Array, s: Array, p: Array, half: Array, enough: float) -> float:
+def _lower_bound(V: Array, s: Array, p: Array, half: Array, enough: float) -> float:
     """Return a bound, at most 0, of p'd + sum_j s_j (v_j'd)^2 over |d| <= half; the first above ``enough`` will do."""
     t = (np.abs(s) @ V**2 + TINY) ** 0.25
     best = -np.inf

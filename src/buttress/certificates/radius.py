@@ -15,7 +15,7 @@ OUTWARD = 1 + sum_error(0)  # covers the rounding of a radius times a scale, or 
 FARTHEST = float(np.finfo(float).max)  # no input is farther away: what holds there holds everywhere
 HALVINGS = 60  # between a radius that holds and one that does not
 FIRST_STEP_DOWN = 1e-3  # share of the upper radius tried while no radius is known to hold
-CLOSE = 1e-4  # share by which a radius may fall short of the largest that a bound gives, where a bound costs more
+SHORTFALL = 1e-4  # share by which a radius may fall short of the largest that a bound gives, where a bound costs more
 
 Proof = TypeVar("Proof")
 
@@ -41,7 +41,7 @@ def largest_by_norm(lead: Array, falls: list[Fall], norm: str) -> Array:
     return np.where(endless, np.inf, low)
 
 
-def largest_that_holds(holds: Holds, start: Array, scale: Array, limit: Array, close: float = CLOSE) -> Array:
+def largest_that_holds(holds: Holds, start: Array, scale: Array, limit: Array, close: float = SHORTFALL) -> Array:
     """Return radii (n,) at which ``holds`` was true, from ``start`` (n,), which holds already, up to ``limit``.
 
     ``scale`` (n,) is where to look first, ``close`` the share by which a radius may fall short. A bound that fails at

@@ -38,7 +38,7 @@ from buttress.certificates.relaxation import Lead
 from buttress.kernels import RBF, Polynomial
 
 MOST_COLUMNS = 128  # a spectrum of d columns takes d^3 operations a row
-BISECTIONS = 40
+HALVINGS = 40
 
 
 @dataclass
@@ -113,7 +113,7 @@ class SecondOrder:
         lost, longer, apart = self.off.T
         low = np.maximum(-self.spectrum[:, 0], 0)
         high = low + np.abs(self.turned).sum(axis=1) / (2 * eps)
-        for _ in range(BISECTIONS):
+        for _ in range(HALVINGS):
             middle = (low + high) / 2
             long = ((self.turned / (self.spectrum + middle[:, None])) ** 2).sum(axis=1) > 4 * eps**2
             low, high = np.where(long, middle, low), np.where(long, high, middle)

@@ -22,9 +22,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import MetadataRequest
 from threadpoolctl import threadpool_info
 
-OPERATIONAL = ("checkpoint", "resume", "max_time", "progress")  # parameters that do not change where a fit ends
 PACKAGES = ("buttress", "numpy", "scipy", "scikit-learn", "numba")
-OF_LIBRARY = ("internal_api", "version", "architecture", "threading_layer", "num_threads")
 
 Fingerprint = dict[str, dict[str, str]]
 Update = Callable[[Any], None]  # of a hash, with bytes or a view of them
@@ -36,7 +34,8 @@ def fingerprint(model: BaseEstimator, data: Mapping[str, object]) -> Callable[[]
     It holds texts by name in three parts. What the fit may change is taken now; the data are read when it is called.
     """
     given = model.get_params(deep=True)
-    parameters = {name: _text(value) for name, value in given.items() if name.split("__")[-1] not in OPERATIONAL}
+    operational = ("checkpoint", "resume", "max_time", "progress")  # these do not change where a fit ends
+    parameters = {name: _text(value) for name, value in given.items() if name.split("__")[-1] not in operational}
     here = environment()
 
     @cache
@@ -56,7 +55,8 @@ def environment() -> dict[str, str]:
     if "torch" in sys.modules:
         found["torch"] = str(sys.modules["torch"].__version__)
     blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    for known in sorted(" ".join(str(library[key]) for key in OF_LIBRARY if key in library) for library in blas):
+    keys = ("internal_api", "version", "architecture", "threading_layer", "num_threads")
+    for known in sorted(" ".join(str(library[key]) for key in keys if key in library) for library in blas):
         found["blas"] = f"{found['blas']}, {known}" if "blas" in found else known
     return found
 
@@ -185,10 +185,10 @@ def _of_code(value: Any) -> list[Any]:
         return [value.__func__, getattr(value, "__self__", None)]
     called = [value.__module__, value.__qualname__]
     if isinstance(value, type):
-        return called + [_known(vars(kind)) for kind in value.__mro__ if _of_user(kind)]
+        return called + [_own_values(vars(kind)) for kind in value.__mro__ if _of_user(kind)]
     read = _read(_names(value.__code__), value.__globals__) if _of_user(value) else {}
     held = [cell.cell_contents for cell in value.__closure__ or ()]
-    return called + [value.__code__, value.__defaults__, value.__kwdefaults__, held, _known(read)]
+    return called + [value.__code__, value.__defaults__, value.__kwdefaults__, held, _own_values(read)]
 
 
 def _names(code: CodeType) -> list[str]:
@@ -204,7 +204,7 @@ def _read(names: Iterable[str], held: Mapping[str, Any]) -> Mapping[str, Any]:
             for name, part in sorted(found.items())}
 
 
-def _known(named: Mapping[str, Any]) -> Mapping[str, Any]:
+def _own_values(named: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the values but modules and classes of others, which versions tell apart, logs, and what Python keeps."""
     return {name: part for name, part in named.items()
             if (isinstance(part, FunctionType) or name == "__call__" or not name.startswith("__"))

@@ -20,7 +20,6 @@ except ImportError:  # Windows, where two fits in one folder are not told apart
 
 SUFFIX = ".checkpoint"
 LOCK = "in-use"
-TRIES = 10  # at a lock whose file another fit is just removing
 
 
 class Folder:
@@ -54,7 +53,7 @@ class Folder:
         """Return the open lock file. The system frees the lock of a process that dies."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            for _ in range(TRIES):
+            for _ in range(10):  # another fit may just be removing the file of a lock
                 lock = (self.path / LOCK).open("ab")
                 self._lock(lock)
                 with suppress(FileNotFoundError):

@@ -17,7 +17,7 @@ from buttress.checkpoints.memory import Memory
 
 FIRST = 10.0  # seconds from the start of a fit to its first write: a shorter one pays for none
 INTERVAL = 2.0  # seconds from one write to the next, at least
-SHARE = 0.01  # of the time that writing may take: after a slow write the next one waits for longer
+TIME_SHARE = 0.01  # of the time that writing may take: after a slow write the next one waits for longer
 NOW = "now"  # the name of the run that goes on
 ENDED = "ended-"  # how the names of files begin that hold what has ended
 
@@ -125,7 +125,7 @@ class Journal:
             self._broken = True
             warn_user(f"The checkpoint cannot be written: {error}. The fit goes on without it.")
         finished = time.monotonic()
-        self._next_write = finished + max(INTERVAL, (finished - started) / SHARE)
+        self._next_write = finished + max(INTERVAL, (finished - started) / TIME_SHARE)
 
 
 _CURRENT: ContextVar[Journal | None] = ContextVar("_CURRENT", default=None)

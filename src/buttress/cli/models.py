@@ -324,19 +324,19 @@ def _radius(text: str) -> float:
     return radius
 
 
-def _as_lines(found: "Robustness") -> str:
+def _as_lines(result: "Robustness") -> str:
     """Return the accuracies as lines, blind ones marked."""
     from buttress.audit.measuring.cells import printable
 
-    proven = ["-"] * len(found.eps) if found.proven is None else [f"{share:.3f}" for share in found.proven]
+    proven = ["-"] * len(result.eps) if result.proven is None else [f"{share:.3f}" for share in result.proven]
     lines = [f"{'eps':>6} {'swaps':>6} {'accuracy':>9} {'proven':>7}"]
     lines += [f"{radius:>6g} {swaps:>6} {share:>8.3f}{'*' if blind else ' '} {least:>7}"
               for radius, swaps, share, blind, least in zip(
-                  found.eps, found.swaps, found.attacked, found.blind, proven, strict=True)]
-    true = "at most what is shown: no proof is known" if found.proven is None else "between the two columns"
-    lines.append(f"{counted(found.rows, 'row')}, attacked by {found.how}. The true accuracy is {true}.")
-    lines.append(f"At eps 1: {printable(found.threat)}")
-    if any(found.blind):
+                  result.eps, result.swaps, result.attacked, result.blind, proven, strict=True)]
+    true = "at most what is shown: no proof is known" if result.proven is None else "between the two columns"
+    lines.append(f"{counted(result.rows, 'row')}, attacked by {result.how}. The true accuracy is {true}.")
+    lines.append(f"At eps 1: {printable(result.threat)}")
+    if any(result.blind):
         lines.append("* the attack was blind: near most rows no score changed, so that this accuracy says nothing.")
     return "\n".join(lines)
 

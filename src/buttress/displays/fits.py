@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SMALLEST = 1e-16  # a gap of 0 on a logarithmic axis
-# estimators whose gap is the width of the interval that holds the optimum, over its upper end
-CERTIFIED = ("AdversarialLinearSVC", "FreeRangeSVC", "LinearSVC", "RelationalLinearSVC")
 
 
 class WeighsKernels(Estimator, Protocol):
@@ -90,7 +88,9 @@ class ConvergenceDisplay(Display):
         columns = [np.array([float(step.get(key, np.nan)) for step in history])
                    for key in ("n_iter", "objective", measure)]
         name = type(estimator).__name__
-        known = name in CERTIFIED and measure == "gap"
+        # their gap is the width of the interval that holds the optimum, over its upper end
+        certified = ("AdversarialLinearSVC", "FreeRangeSVC", "LinearSVC", "RelationalLinearSVC")
+        known = name in certified and measure == "gap"
         lower = np.maximum.accumulate(columns[1] * (1 - columns[2])) if known else None
         display = cls(iteration=columns[0], objective=columns[1], distance=columns[2], measure=measure, lower=lower,
                       estimator_name=name)

@@ -37,7 +37,7 @@ Columns = Mapping[str, object]
 
 
 @dataclass
-class _Found:
+class _Evidence:
     """What was found of a model: proofs by their names, what was measured, the rows, and the threat in words."""
 
     proofs: dict[str, Proven]
@@ -137,7 +137,7 @@ def write_evidence(
 def _of_classifier(
     model: object, columns: Columns, y: Any, target: str, training: tuple[Columns, Any] | None,
     threat: ThreatModel | None, share: float, seed: int,
-) -> _Found:
+) -> _Evidence:
     posed = pose(model, columns, y, target)
     allowed = default_threat(posed, 1) if threat is None else threat
     words = [str(word) for word in (model.written if isinstance(model, TableModel) else posed.estimator.classes_)]
@@ -157,7 +157,7 @@ def _of_classifier(
     measured = [*of_labels(labels, given), under_attack(model, columns, y, target, threat, share, seed)]
     rows = {"row": list(range(len(labels))), "label": labels.tolist(), "prediction": given.tolist(),
             "radius": radii.radius or [None] * len(labels)}
-    return _Found(proofs, measured, rows, text, _units(posed.units), {ROWS: as_csv(posed.X, labels)})
+    return _Evidence(proofs, measured, rows, text, _units(posed.units), {ROWS: as_csv(posed.X, labels)})
 
 
 def _labelled(columns: Columns, y: Any) -> tuple[Columns, Any]:
@@ -177,14 +177,14 @@ def _units(units: Units) -> list[Model]:
 
 def _of_regressor(
     model: object, columns: Columns, y: object, target: str, training: tuple[Columns, object] | None, seed: int
-) -> _Found:
+) -> _Evidence:
     estimator, X = _as_fitted(model, columns)
     numbers = _numbers(model, y, target)
     predicted = np.asarray(estimator.predict(X), dtype=np.float64).ravel()
     proof = Proven([], {}, UNKNOWN) if training is None else (
         prove_optimum(*_as_fitted(model, training[0]), _numbers(model, training[1], target)))
     rows = {"row": list(range(len(numbers))), "label": numbers.tolist(), "prediction": predicted.tolist()}
-    return _Found({"optimum": proof}, of_numbers(numbers, predicted, seed), rows)
+    return _Evidence({"optimum": proof}, of_numbers(numbers, predicted, seed), rows)
 
 
 def _as_fitted(model: Any, columns: Columns) -> tuple[Any, Any]:

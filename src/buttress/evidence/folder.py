@@ -19,7 +19,6 @@ PAGE, TABLE, MODEL = "evidence.html", "rows.parquet", "model.buttress"
 TEMPLATE = Path(__file__).with_name("evidence.html.jinja")
 OWN = (STATED, SIGNED, MODEL, PAGE, TABLE, "rows.csv", "training.csv", "moved.json", "labels.json", "optimum.json",
        "optimum.buttress")  # what an earlier folder may hold
-SHOWN_ROWS = 500  # on the page; the table has all
 
 
 @dataclass(frozen=True)
@@ -79,5 +78,5 @@ def _page(evidence: EvidenceReport) -> dict[str, bytes]:
 
     made = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     text = made.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        evidence=evidence, rows=list(zip(*evidence.rows.values(), strict=True)), limit=SHOWN_ROWS)
+        evidence=evidence, rows=list(zip(*evidence.rows.values(), strict=True)), limit=500)
     return {PAGE: text.encode()}

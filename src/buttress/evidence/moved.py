@@ -38,20 +38,20 @@ def scores_of(model: Any, X: Array) -> Model:
     """Return the scores of a classifier as a certificate holds them; ValueError where no proof is known."""
     forest = read_forest(as_classifier(model), X)
     if forest is not None and forest.unit > Forest.unit:
-        raise ValueError(f"proofs are of scores in float64, and {_last(model)} sums in float32")
+        raise ValueError(f"proofs are of scores in float64, and {_last_step(model)} sums in float32")
     if forest is not None:
         return as_json(forest)
     score = read_scores(as_classifier(model))
     held = None if score is None else score.expansion
     if score is None or score.sizes is not None or not isinstance(held, KernelExpansion):
-        raise ValueError(f"no proof is known for {_last(model)}: its scores are neither a kernel expansion nor trees "
-                         f"({NAMES})")
+        raise ValueError(f"no proof is known for {_last_step(model)}: its scores are neither a kernel expansion nor "
+                         f"trees ({NAMES})")
     if any(part.dtype != np.float64 for part in (held.centers, held.coef)):
         raise ValueError("proofs are of scores in float64: fit the model to rows in float64")
     pairs = next((pairs for pairs in (False, True)
                   if np.array_equal(score.contrasts, contrasts(len(score.contrasts), pairs=pairs))), None)
     if pairs is None:
-        raise ValueError(f"no proof is known for the way in which {_last(model)} decides")
+        raise ValueError(f"no proof is known for the way in which {_last_step(model)} decides")
     wide = {name: np.broadcast_to(np.asarray(getattr(score, name), float).ravel(), X.shape[1]).tolist()
             for name in ("shift", "scale", "origin")}
     arrays = {name: np.asarray(getattr(held, name), float).tolist() for name in ("centers", "coef", "intercept")}
@@ -59,9 +59,9 @@ def scores_of(model: Any, X: Array) -> Model:
     return {"kernel": described(_kernel(held.kernel)), "pairs": pairs, "linear": linear, **arrays, **wide}
 
 
-def _last(model: Any) -> str:
+def _last_step(model: Any) -> str:
     """Return what the last step of pipelines is called."""
-    return _last(model[-1]) if isinstance(model, Pipeline) else type(model).__name__
+    return _last_step(model[-1]) if isinstance(model, Pipeline) else type(model).__name__
 
 
 def _kernel(kernel: Kernel) -> Model:

@@ -53,7 +53,7 @@ def prove_optimum(model: Any, X: Any, y: Labels) -> Proven:
     """Return how far the last step of a model is from the optimum of its problem on the training rows (n, d)."""
     last, rows = innermost(model, X)
     try:
-        name, content, held = _held(last, rows, y)
+        name, content, held = _fit_file(last, rows, y)
         claims = prove_held(held, rows, np.asarray(y).astype(str).tolist())
     except IndexError:
         return Proven([], {}, f"no gap is proven of {type(last).__name__}: it was fitted to more than the {len(rows)} "
@@ -74,7 +74,7 @@ def prove_optimum(model: Any, X: Any, y: Labels) -> Proven:
     return Proven([said], {name: content, TRAINING: as_csv(rows, y)})
 
 
-def _held(last: Any, X: Array, y: Labels) -> tuple[str, bytes, Model]:
+def _fit_file(last: Any, X: Array, y: Labels) -> tuple[str, bytes, Model]:
     """Return the name and the content of the file that holds a fit, and what the verifier reads in it."""
     if type(last) in (SVC, SVR):
         held = {**verify.from_duals(last, X, y), "claim": {}}

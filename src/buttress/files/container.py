@@ -20,6 +20,7 @@ import math
 import os
 import re
 import struct
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,9 +43,7 @@ OF_GROWTH = 100
 SPENT_AT_LEAST = 150_000_000  # bytes that the parts of any file may take, beside twice the length of the file
 SHORTEST_KEY = 16  # bytes: a shorter one can be guessed
 NUMBERS_AND_TEXT = "biufcU"  # kinds of dtype whose raw bytes hold all there is
-LARGEST_CHARACTER = 0x10FFFF  # of Unicode
 BUDGET = re.compile(rb'\{"nodes": (\d{1,12}), "grown": (\d{1,12}), "array_bytes": (\d{1,15}), "signed": (true|false), ')
-DTYPE = re.compile(r"[<>|=]?[biufcUO]\d{0,9}")
 AnyArray = NDArray[Any]
 Part: TypeAlias = "bytes | memoryview[int]"  # of a file
 Json: TypeAlias = dict[str, Any]  # an object of JSON
@@ -54,7 +53,7 @@ class ModelFileError(ValueError):
     """A file that is refused, or a model that cannot be saved; the message says which part and why."""
 
 
-class Budget(NamedTuple):
+class StatedSizes(NamedTuple):
     """What a header states of itself; ``grown`` is also what decoding may spend."""
 
     nodes: int
@@ -178,7 +177,7 @@ def _checked_prefix(name: str, content: bytes) -> int:
     return int(length)
 
 
-def _checked_budget(name: str, header: bytes, size: int) -> Budget:
+def _checked_budget(name: str, header: bytes, size: int) -> StatedSizes:
     """Return what the header states; ModelFileError where it is wrong or too much.
 
     Nothing is parsed: brackets and commas are counted, those inside of texts too.
@@ -187,7 +186,7 @@ def _checked_budget(name: str, header: bytes, size: int) -> Budget:
     if found is None or not header.isascii():
         raise ModelFileError(f"{name} is not a well-formed file: its header is not ASCII, or does not say what "
                              "reading it takes.")
-    budget = Budget(int(found[1]), int(found[2]), int(found[3]), found[4] == b"true")
+    budget = StatedSizes(int(found[1]), int(found[2]), int(found[3]), found[4] == b"true")
     containers = header.count(b"[") + header.count(b"{")
     if budget.nodes != _nodes(header):
         raise ModelFileError(f"{name} states {budget.nodes:,} parts and has {_nodes(header):,}.")
@@ -241,13 +240,13 @@ def _check_entries(flat: AnyArray) -> None:
     """Refuse bytes that are no value of their type: truth values beyond 1, characters beyond Unicode."""
     if flat.dtype.kind == "b" and flat.size and flat.view(np.uint8).max() > 1:
         raise ModelFileError("It holds truth values that are neither 0 nor 1.")
-    if flat.dtype.kind == "U" and flat.size and flat.view(np.uint32).max() > LARGEST_CHARACTER:
+    if flat.dtype.kind == "U" and flat.size and flat.view(np.uint32).max() > sys.maxunicode:
         raise ModelFileError("It holds text with characters that do not exist.")
 
 
 def named_dtype(text: object) -> "np.dtype[Any]":
     """Return a dtype of numbers, text or objects; ModelFileError for any other, which a model has no use for."""
-    if not (isinstance(text, str) and DTYPE.fullmatch(text)):
+    if not (isinstance(text, str) and re.fullmatch(r"[<>|=]?[biufcUO]\d{0,9}", text)):
         raise ModelFileError(f"The file names the dtype {text!r}, which is not one of numbers, text or objects.")
     try:
         made: np.dtype[Any] = np.dtype(text)

@@ -203,13 +203,13 @@ class GaussianEntries(DistanceEntries):
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         panel = self.inner(rows, columns)
         norms = self.inner.norms
-        near = self._near(rows, columns, panel)
+        near = self._near_pairs(rows, columns, panel)
         rbf_in_place(panel, norms[rows], norms[columns], float(self.kernel.gamma))
         if near is not None:
             self._correct(rows, columns, near, panel, self.kernel.profile)
         return panel.astype(self.real, copy=False)
 
-    def _near(self, rows: Numbers, columns: Numbers, products: Array) -> Mask | None:
+    def _near_pairs(self, rows: Numbers, columns: Numbers, products: Array) -> Mask | None:
         """Return which pairs are to be computed from differences, by their inner products; None for none."""
         if self.long is None or not (self.long[rows].any() or self.long[columns].any()):
             return None

@@ -7,10 +7,9 @@ import numpy as np
 from buttress._checks import Array
 
 ROUNDS = 30  # products: the value is then within a few per cent, unless many eigenvalues are close to the largest
-ABOVE = 1.02  # times the value found, which is always too small: an upper estimate, safe for step lengths
 
 
-def top_eigenvalue(times: Callable[[Array], Array], v: Array, rounds: int = ROUNDS) -> tuple[float, Array]:
+def top_eigenvalue(times: Callable[[Array], Array], v: Array) -> tuple[float, Array]:
     """Return the largest eigenvalue of ``times`` plus two per cent, and its eigenvector, by power iteration from v.
 
     Examples
@@ -20,10 +19,10 @@ def top_eigenvalue(times: Callable[[Array], Array], v: Array, rounds: int = ROUN
     3.06
     """
     value = 0.0
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         v = times(v)
         value = float(np.linalg.norm(v))
         if value == 0:
             return 0.0, np.ones_like(v)
         v = v / value
-    return ABOVE * value, v
+    return 1.02 * value, v  # the value found is always too small: this is safe for step lengths

@@ -24,9 +24,6 @@ FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and the soluti
 COLUMNS_A_THREAD = 2048  # columns of stored rows that one thread adds at a time
 ROUGH = 1e-5  # float32 entries with a larger relative error are not used
 WIDE = 128  # if X has more columns, entries are taken from stored rows instead of computed again
-# Entries: with rows of a multiple of these, entries below each other share lines of the processor's first cache, and
-# transposing takes two to three times as long
-CLASHING = 512
 SPARE_FILLS = 64  # fillings kept beyond twice the number that stored rows can be from
 
 
@@ -258,7 +255,9 @@ class KernelRows:
         """
         size = len(index)
         width = -(-size // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
-        width += WIDTH_MULTIPLE if width % CLASHING == 0 else 0
+        # in rows of a multiple of 512 entries, those below each other share lines of the processor's first cache, and
+        # transposing takes two to three times as long
+        width += WIDTH_MULTIPLE if width % 512 == 0 else 0
         K = np.empty((size, width), self.real) if size == len(self) else self.cache.scratch(size, width, self.real)
         K[:, size:] = 0
         where = self.index[index]

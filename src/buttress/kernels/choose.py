@@ -17,9 +17,6 @@ FEWEST_FOR_SCALE = 10  # with fewer rows the scale is not checked
 LOOKED_AT = 100  # rows, about, that are compared with the centres
 ALIKE = 1e-6  # all rows count as alike if the kernel's values spread by at most this share of the largest
 UNLIKE = 1e-3  # all rows count as unlike if for half of them no other row reaches this share of k(x, x)
-# how much a Gram matrix may differ from its transpose: relative, and as a share of its largest entry
-SYMMETRIC = 1e-6
-SYMMETRIC_NEAR_0 = 1e-8
 
 
 # what users give as ``kernel``
@@ -160,7 +157,7 @@ def check_gram(K: Array) -> None:
     """Raise ValueError for a Gram matrix that is not square or not symmetric."""
     if K.shape[0] != K.shape[1]:
         raise ValueError(f"A precomputed kernel must be a square matrix. Got shape {K.shape}.")
-    if not np.allclose(K, K.T, rtol=SYMMETRIC, atol=SYMMETRIC_NEAR_0 * np.abs(K).max()):
+    if not np.allclose(K, K.T, rtol=1e-6, atol=1e-8 * np.abs(K).max()):
         raise ValueError("A precomputed kernel must be symmetric. Use (K + K.T) / 2.")
 
 

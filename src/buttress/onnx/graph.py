@@ -30,7 +30,6 @@ from buttress.kernels import (
     Stretched,
 )
 
-OPSET = 13  # of every node here; later versions of these nodes mean the same
 NUMBERS = {np.dtype(np.float32): 1, np.dtype(np.int64): 7, np.dtype(np.float64): 11}  # TensorProto's, of each type
 STRING = 8
 
@@ -61,7 +60,8 @@ class Nodes:
         names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
         made: str = self.scope.get_unique_variable_name(kind.lower()) if output is None else output
         operator = self.scope.get_unique_operator_name(kind)
-        self.container.add_node(kind, names, [made], op_version=OPSET, name=operator, **attributes)
+        # of every node here: later versions of these nodes mean the same
+        self.container.add_node(kind, names, [made], op_version=13, name=operator, **attributes)
         return made
 
     def cast(self, name: str, dtype: DTypeLike, output: str | None = None) -> str:

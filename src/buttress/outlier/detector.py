@@ -276,21 +276,19 @@ def settle(kernel: Kernel, X: Array, weight: Array, policy: str) -> Settling:
     return Settling(*correct(kernel, X, weight, policy), True)
 
 
-UNIT_ROWS = 64  # rows from which the scale of a kernel is estimated; only its order of magnitude matters
-LEAST_UNIT = 1e-6  # kernels with a variance between this and MOST_UNIT are not rescaled: that would only add rounding
-MOST_UNIT = 1e6
-
-
 def unit_of(kernel: Kernel, X: Array) -> float:
-    """Return the divisor of kernel values: their variance over a few rows if it is outside 1e-6 to 1e6, else 1."""
-    some = np.unique(np.linspace(0, len(X) - 1, UNIT_ROWS).astype(np.intp))
+    """Return the divisor of kernel values: their variance over a few rows if it is outside 1e-6 to 1e6, else 1.
+
+    Within that range, division would only add rounding.
+    """
+    some = np.unique(np.linspace(0, len(X) - 1, 64).astype(np.intp))  # only the order of magnitude matters
     with np.errstate(over="ignore", invalid="ignore"):
         K = kernel(X[some], centers(kernel, X)[some])
         variance = float(np.diagonal(K).mean() - K.mean())
     if not np.isfinite(K).all():
         raise ValueError(f"{kernel!r} overflows on these rows: some of its values are not finite. Scale the columns "
                          "of X.")
-    return variance if variance > 0 and not LEAST_UNIT <= variance <= MOST_UNIT else 1.0
+    return variance if variance > 0 and not 1e-6 <= variance <= 1e6 else 1.0
 
 
 def warn_unproven(name: str) -> None:

@@ -25,7 +25,6 @@ from buttress.kernels import (
     squared_distances,
 )
 
-POSITIVE = (RBF, Laplacian, Cauchy, InverseMultiquadric, MultiscaleRBF)
 LEAST_REST = 1e-4  # of a sum, that must be left without a row's own part for the difference to keep its digits
 LEAST_SUM = 1e-30  # below it float32 rows have lost digits of a sum of exponentials; the logarithms are then summed
 
@@ -34,7 +33,7 @@ def in_logs(kernel: Kernel) -> bool:
     """Say whether all values of a kernel are positive and k(x, x) is constant: sums of such have logarithms."""
     if isinstance(kernel, Combination):
         return bool(kernel._terms()) and all(in_logs(part) for part, _ in kernel._terms())
-    return type(kernel) in POSITIVE
+    return type(kernel) in (RBF, Laplacian, Cauchy, InverseMultiquadric, MultiscaleRBF)
 
 
 @singledispatch

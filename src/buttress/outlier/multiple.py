@@ -27,15 +27,13 @@ from buttress.outlier.detector import (
 )
 from buttress.outlier.width import near_distance2
 from buttress.solvers.ball.kernel_stack import KernelStack, Trial, find_copies, variance
-from buttress.solvers.ball.kernel_weights import Found, alternate, fixed, harmonic, joint_cuts, level_cuts
+from buttress.solvers.ball.kernel_weights import BestSoFar, alternate, fixed, harmonic, joint_cuts, level_cuts
 from buttress.solvers.ball.soft_ball import in_the_end
 from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
 
 METHODS: dict[str, Callable[[KernelStack, Array], Steps]] = {
     "minimax": level_cuts, "joint": joint_cuts, "spread": alternate, "uniform": fixed,
 }
-# The kernels of Liu's note that are positive definite, or conditionally so. The sigmoid is neither.
-DEFAULT_KERNELS = ("linear", "poly", "rbf", "laplacian", "imq", "log", "cauchy")
 
 
 @advises(weights="Use objective='uniform', or SVDD(kernel=Combination(kernels, weights)).")
@@ -226,7 +224,7 @@ class MultiKernelSVDD(BallDetector):
     def _set_solution(
         self, parts: list[Array], stack: KernelStack, outcome: Outcome, certified: bool, weight: Array
     ) -> None:
-        found: Found = outcome.state
+        found: BestSoFar = outcome.state
         try:
             with in_the_end(stack.left()):
                 trial, gap, proven = self._proven(stack, found)
@@ -246,7 +244,7 @@ class MultiKernelSVDD(BallDetector):
         self.n_iter_ = outcome.n_iter
         self.n_solved_ = stack.n_solved
 
-    def _proven(self, stack: KernelStack, found: Found) -> tuple[Trial, float, bool]:
+    def _proven(self, stack: KernelStack, found: BestSoFar) -> tuple[Trial, float, bool]:
         """Return the trial with proven bounds, the gap of ``dual_gap_``, and whether the kernels allow such bounds."""
         trial = stack.proven(found.trial)
         if found.point is None:
@@ -300,7 +298,8 @@ def noting_weights(steps: Steps, seen: list[Array]) -> Steps:
 def listed(kernels: Sequence[KernelLike] | str | None) -> list[KernelLike]:
     """Return the kernels as a list; raise ValueError if it is empty, not a list, or contains "precomputed"."""
     if kernels is None:
-        return list(DEFAULT_KERNELS)
+        # those of Liu's note that are positive definite, or conditionally so: the sigmoid is neither
+        return ["linear", "poly", "rbf", "laplacian", "imq", "log", "cauchy"]
     if isinstance(kernels, str) or not isinstance(kernels, Sequence):
         raise ValueError(f"kernels must be a list of names, kernel objects or functions, or 'precomputed'. Got "
                          f"{kernels!r}. Use [{kernels!r}] for a single kernel.")

@@ -44,13 +44,12 @@ from buttress._state import StateError
 from buttress.files.container import MAGIC, VERSION, AnyArray, Content, ModelFileError, check_key, pack, unpack
 from buttress.files.disk import read_bytes, write_bytes
 from buttress.files.values import Decoder, Encoder
-from buttress.persistence.classes import WITHOUT_FIT, name_of
+from buttress.persistence.classes import name_of
 from buttress.persistence.models import decoded, encoded
 
 __all__ = ["FileContent", "ModelFileError", "load", "read", "save"]
 
 LARGEST_FILE = 2**32  # bytes read by default, 4 GB
-PICKLED = (b"\x80", b"PK", b"\x1f\x8b", b"BZ", b"x")  # pickle, and what joblib and skops wrap it in
 StrPath = str | os.PathLike[str]
 
 
@@ -144,7 +143,7 @@ def read(path: StrPath, *, max_bytes: int = LARGEST_FILE, key: bytes | None = No
     path = Path(path)
     check_key(key)
     content = read_bytes(path, check_count("max_bytes", max_bytes))
-    if content.startswith(PICKLED):
+    if content.startswith((b"\x80", b"PK", b"\x1f\x8b", b"BZ", b"x")):  # a pickle, or as joblib and skops wrap it
         raise ModelFileError(f"{path.name} looks like a pickle, which can run any code when it is read. Save the model "
                              "with buttress.save instead; if you made this file yourself, "
                              "load(path, pickle_can_run_any_code_and_i_trust_this_file=True) reads it.")
@@ -189,8 +188,9 @@ def _same_arrays(some: Sequence[AnyArray], others: Sequence[AnyArray]) -> bool:
 
 def _check_fitted(model: object) -> None:
     """Refuse an estimator without anything learned; kernels and risks have no fit."""
+    learns_nothing = ("sklearn.FeatureHasher", "sklearn.HashingVectorizer")
     try:
-        if hasattr(model, "fit") and not isinstance(model, type) and name_of(type(model)) not in WITHOUT_FIT:
+        if hasattr(model, "fit") and not isinstance(model, type) and name_of(type(model)) not in learns_nothing:
             check_is_fitted(model)
     except (NotFittedError, TypeError, AttributeError, ValueError, LookupError):  # of what are no steps, or of none
         raise ModelFileError(f"{type(model).__name__} is not fitted: there is nothing to save but its parameters. Call "

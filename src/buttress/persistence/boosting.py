@@ -22,7 +22,6 @@ from buttress.files.container import Json, ModelFileError
 BOOSTED = {"sklearn.HistGradientBoostingClassifier": HistGradientBoostingClassifier,
            "sklearn.HistGradientBoostingRegressor": HistGradientBoostingRegressor}
 REMADE = ("_preprocessor", "_predictors", "_bin_mapper", "_loss")  # from what stands in their place
-OF_TRAINING = ("_feature_subsample_rng", "_scorer", "_in_fit")
 CATEGORIES = 256  # most of a column, scikit-learn's limit
 WORDS = 8  # of 32 bits, which hold a set of categories
 
@@ -34,7 +33,8 @@ def flattened(model: Any, where: str) -> Json:
                          "OrdinalEncoder before it and name the columns in categorical_features by number.")
     trees = [tree for iteration in model._predictors for tree in iteration]
     nodes = np.concatenate([tree.nodes for tree in trees])
-    state = {key: entry for key, entry in vars(model).items() if key not in (*REMADE, *OF_TRAINING)}
+    left_out = (*REMADE, "_feature_subsample_rng", "_scorer", "_in_fit")  # the last three are of training
+    state = {key: entry for key, entry in vars(model).items() if key not in left_out}
     state["_trees"] = {
         "sizes": np.array([len(tree.nodes) for tree in trees]),
         "nodes": {name: nodes[name].copy() for name in PREDICTOR_RECORD_DTYPE.names},

@@ -88,7 +88,6 @@ _MODULES = {
 }
 SKLEARN = {f"sklearn.{name}": f"sklearn.{module}:{name}" for module, names in _MODULES.items() for name in names}
 
-WITHOUT_FIT = ("sklearn.FeatureHasher", "sklearn.HashingVectorizer")  # they learn nothing
 
 LEFT_OUT = {  # attributes that no file holds
     "Table": ("source",),  # a model holds what a table is called and what of it is used, never its rows

@@ -33,8 +33,6 @@ from buttress.persistence.boosting import BOOSTED, flattened, regrow
 from buttress.persistence.classes import LEFT_OUT, STATE_OF_SKLEARN, class_named, name_of, name_of_thing, thing_named
 
 WORDS_OF_STATE = 624  # of a Mersenne Twister
-UNSAVED = ("_sklearn_version", "_skl_callbacks")  # attributes scikit-learn adds to what it copies or runs
-SPLINE = ("t", "c", "k", "extrapolate", "axis")  # what its constructor takes, in this order
 
 
 def encoded(value: Any, where: str, inner: InnerEncoder) -> object:
@@ -55,7 +53,8 @@ def encoded(value: Any, where: str, inner: InnerEncoder) -> object:
     if type(value) is Bunch:
         return {"bunch": [[key, inner(entry, f"[{key!r}]")] for key, entry in value.items()]}
     if type(value) is BSpline:
-        return {"spline": [inner(getattr(value, name), f".{name}") for name in SPLINE]}
+        taken = ("t", "c", "k", "extrapolate", "axis")  # by its constructor, in this order
+        return {"spline": [inner(getattr(value, name), f".{name}") for name in taken]}
     named = name_of_thing(value)
     if named is not None:
         return {"named": named}
@@ -85,7 +84,8 @@ def _encoded_instance(value: object, where: str, inner: InnerEncoder) -> object:
     elif is_dataclass(value) and not isinstance(value, BaseEstimator):
         state = {field.name: getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")}
     else:
-        left_out = (*UNSAVED, *LEFT_OUT.get(name, ()))
+        added = ("_sklearn_version", "_skl_callbacks")  # by scikit-learn, to what it copies or runs
+        left_out = (*added, *LEFT_OUT.get(name, ()))
         state = {key: getattr(value, key) for key in vars(value) if key not in left_out}
     return {"class": name, "state": {key: inner(entry, f".{key}") for key, entry in state.items()}}
 

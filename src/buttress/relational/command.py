@@ -175,7 +175,7 @@ def class_texts(join: Join, classes: NDArray[Any]) -> list[str]:
     return [counts[word].most_common(1)[0][0] if counts[word] else word for word in words]
 
 
-MOST_SHOWN = 10  # coefficients that a fit prints unless all are asked for
+SHOWN = 10  # coefficients that a fit prints unless all are asked for
 
 
 def summary(model: RelationalLinearSVC, everything: bool = False) -> str:
@@ -189,7 +189,7 @@ def summary(model: RelationalLinearSVC, everything: bool = False) -> str:
              f"{model.n_oracle_calls_} oracle calls"]
     moved = model.coef_per_deviation_[0]
     order = np.argsort(-abs(np.where(np.isnan(moved), model.coef_[0], moved)), kind="stable")
-    shown = order if everything else order[:MOST_SHOWN]
+    shown = order if everything else order[:SHOWN]
     lines.append(f"{'':<30} {'coefficient':>14} {'per standard deviation':>24}")
     lines += [f"{model.coef_names_[j]:<30} {model.coef_[0, j]:>14.6g} {moved[j]:>24.6g}" for j in shown]
     lines.append(f"{'intercept':<30} {model.intercept_[0]:>14.6g}")

@@ -14,7 +14,7 @@ import numpy as np
 from buttress._checks import Array
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.lists import groups
-from buttress.relational.counting.rows import Features, Rows
+from buttress.relational.counting.rows import RowFeatures, Rows
 from buttress.relational.plan.plan import TableData
 from buttress.relational.sources.blocks import blocks
 from buttress.relational.sources.deadline import check_time
@@ -141,7 +141,8 @@ class StoredNode:
                 for j, binary in enumerate(self.layout.binary):
                     X[:, j] = np.fromfile(file, np.uint8 if binary else np.float64, n)
             start, numbers = groups(np.zeros_like(up) if self.layout.root else up)
-            yield Rows([Features(np.array(self.layout.columns, dtype=np.int64), X)], weight, start, numbers, down, up)
+            features = [RowFeatures(np.array(self.layout.columns, dtype=np.int64), X)]
+            yield Rows(features, weight, start, numbers, down, up)
 
 
 def streamed(oracle: SqlOracle, memory: float) -> GridOracle:

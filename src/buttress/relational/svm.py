@@ -180,18 +180,18 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
             return kept_start(oracle, self, alpha, rng) if start is None else start
 
         outcome = solve(oracle, plan, pool, self, alpha, begin, report)
-        found = outcome.state
+        best = outcome.state
         self.alpha_ = alpha
         self.classes_ = np.asarray(plan.classes)
-        self._set_coefficients(plan, found.beta)
-        self.objective_interval_ = (found.low, found.high)
-        self.dual_bound_ = found.low
-        self.gap_ = found.gap
+        self._set_coefficients(plan, best.beta)
+        self.objective_interval_ = (best.low, best.high)
+        self.dual_bound_ = best.low
+        self.gap_ = best.gap
         self.proof_ = proof_word([oracle.proven])
         self.n_join_rows_ = plan.n_rows
-        self.n_oracle_calls_ = found.calls
+        self.n_oracle_calls_ = best.calls
         self.planes_ = (pool.a, pool.B)
-        self.converged_ = found.gap <= self.tol
+        self.converged_ = best.gap <= self.tol
         self.n_iter_ = outcome.n_iter
         self.history_ = outcome.history
         self.coef_per_deviation_ = np.full_like(self.coef_, np.nan)
@@ -199,9 +199,9 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
             self._certainty = Certainty(missing="Ctrl-C came before rows for them were drawn. Call fit again.")
             return self
         try:
-            held, spread = sampled_scores(oracle, found.beta, check_random_state(self.random_state))
+            held, spread = sampled_scores(oracle, best.beta, check_random_state(self.random_state))
             self._certainty = Certainty(held)
-            moved = found.beta * spread
+            moved = best.beta * spread
             self.coef_per_deviation_ = np.concatenate([moved[part][: len(table.scale)]
                                                        for table, part in zip(plan.tables, plan.slices)])[None, :]
         except TimeoutError:  # the model is whole, but cannot say how sure it is

@@ -15,12 +15,11 @@ from buttress.review.store import Action, RefusedError
 
 HERE = Path(__file__).parent / "pages"
 FILES = {"keys.js": "text/javascript", "style.css": "text/css"}
-EXPECTED = "expected"  # the button that corrects each row of a table to what is expected of it
 Form = Mapping[str, list[str]]
 
 
 @dataclass(frozen=True)
-class Asked:
+class PageRequest:
     """A request: what its path names, the parameters behind it, and the fields of its form."""
 
     path: Mapping[str, str]
@@ -46,12 +45,12 @@ class Pages:
         return HTMLResponse(page.render(root=self.root, review=self.review, seen=seen, last=last,
                                         left=self.review.left(), **said), status)
 
-    def next(self, asked: Asked) -> Response:
+    def next(self, asked: PageRequest) -> Response:
         """Go to the row that is next."""
         place = self.review.next()
         return self._page("done", self.review.store.last) if place is None else self._row(place)
 
-    def row(self, asked: Asked) -> Response:
+    def row(self, asked: PageRequest) -> Response:
         """Show one row."""
         place = int(asked.path["place"])
         if not 0 <= place < len(self.review.keys):
@@ -63,7 +62,7 @@ class Pages:
         seen = self.review.store.last
         return self._page("row", seen, status, shown=self.review.shown(place), refused=refused)
 
-    def rows(self, asked: Asked) -> Response:
+    def rows(self, asked: PageRequest) -> Response:
         """Show a page of the table."""
         self.review.store.read()
         return self._rows(Filter(**{name: asked.query.get(name, default)
@@ -79,7 +78,7 @@ class Pages:
         return self._page("rows", seen, status, rows=part, count=len(places), wanted=wanted, page=current, pages=pages,
                           refused=refused, query=urlencode(vars(wanted)))
 
-    def decide(self, asked: Asked) -> Response:
+    def decide(self, asked: PageRequest) -> Response:
         """Record a decision on the rows of a form, and go on; where it was refused say why."""
         form = asked.form
         places = [int(text) for text in form.get("place", []) if text.isdecimal() and len(text) < 10]
@@ -88,7 +87,7 @@ class Pages:
         bulk = _one(form, "bulk")
         try:
             action = _one(form, "action")
-            as_expected = action == EXPECTED
+            as_expected = action == "expected"  # each row of a table is corrected to what is expected of it
             if not as_expected and action not in set(Action) - {Action.undo}:
                 raise RefusedError(f"A decision is keep, correct, drop or unsure. Got {action!r}.")
             self.review.decide(places, Action.correct if as_expected else Action(action),
@@ -102,7 +101,7 @@ class Pages:
         back = f"{self.root}/rows?{urlencode({**vars(wanted), 'page': _one(form, 'page', '1')})}"
         return RedirectResponse(back if bulk else f"{self.root}/", 303)
 
-    def undo(self, asked: Asked) -> Response:
+    def undo(self, asked: PageRequest) -> Response:
         """Take a decision back and show its row again."""
         try:
             taken = self.review.undo(int(_one(asked.form, "decision", "0")))
@@ -110,16 +109,16 @@ class Pages:
             return self._rows(Filter(), "1", str(error), 409)
         return RedirectResponse(f"{self.root}/row/{self.review.place_of[taken.key]}", 303)
 
-    def corrections(self, asked: Asked) -> Response:
+    def corrections(self, asked: PageRequest) -> Response:
         """Give the decisions as the file that ``buttress apply`` reads."""
         named = {"Content-Disposition": 'attachment; filename="corrections.csv"'}
         return Response(self.review.corrections(), 200, named, "text/csv")
 
-    def again(self, asked: Asked) -> Response:
+    def again(self, asked: PageRequest) -> Response:
         """Audit the corrected table, and show both."""
         return self._page("again", self.review.store.last, found=compared(self.review))
 
-    def file(self, asked: Asked) -> Response:
+    def file(self, asked: PageRequest) -> Response:
         """Give the script or the style sheet."""
         name = asked.path["name"]
         if name not in FILES:

@@ -16,7 +16,7 @@ from buttress._types import Labels
 from buttress.audit.baselines import takes_logarithms
 from buttress.audit.data import AuditData
 from buttress.audit.measuring.judging import Judgement
-from buttress.audit.measuring.split_table import Features
+from buttress.audit.measuring.split_table import ModelColumns
 from buttress.audit.measuring.suspicion import BORDERLINE, Plain, Suspect, describing, in_order, plain
 from buttress.audit.reading.table import as_array
 from buttress.review.cells import WrongCell, wrong_cells
@@ -32,7 +32,7 @@ COLUMNS = ("row", "target", "key", "corrected", "drop", "decision", "why", "who"
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownRow:
     """One row as it is shown: what the audit says of it, its wrong cells, and what was decided."""
 
     place: int
@@ -133,15 +133,15 @@ class Review:
         probability = np.nan_to_num(self.ranked.probability[places], nan=-1.0)
         return places[in_order(probability, self.ranked.score[places])]
 
-    def shown(self, place: int) -> Shown:
+    def shown(self, place: int) -> ShownRow:
         """Return a row as it is shown."""
         i = int(self.judged[place])
         key = self.keys[place]
         p = float(self.ranked.probability[place])
         given = {name: plain(as_array(column)[self.table.places[place]]) for name, column in self.table.given.items()}
-        return Shown(place, key, None if i < 0 else self.described(i), given, self.cells.get(place, {}),
-                     plain(self.table.target[place]), plain(self.ranked.expected[place]), None if np.isnan(p) else p,
-                     self.store.current.get(key), any(draw.key == key for draw in self.store.draws))
+        return ShownRow(place, key, None if i < 0 else self.described(i), given, self.cells.get(place, {}),
+                        plain(self.table.target[place]), plain(self.ranked.expected[place]), None if np.isnan(p) else p,
+                        self.store.current.get(key), any(draw.key == key for draw in self.store.draws))
 
     def decide(self, places: Iterable[int], action: Action, value: str | None, why: str, seen: int) -> None:
         """Record a decision on rows, to correct each to ``value`` or, if None, to what is expected of it.
@@ -227,7 +227,7 @@ class Review:
     def _ranking(self) -> Ranking:
         chosen = self._learned_on
         places = self.result.sheet.judged[chosen]
-        features = Features(self.table, places)
+        features = ModelColumns(self.table, places)
         return ranking_of(features.prepared(features.raw[places]), self.table.target[places],
                           self.result.sheet.verdicts.probability[chosen], classifies=self.classifies,
                           logarithms=self._logarithms)

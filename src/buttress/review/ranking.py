@@ -21,7 +21,7 @@ from buttress.robust.design import fit_setting
 from buttress.robust.judged import least_residual_scale, scaled_targets
 from buttress.robust.label_fit import LabelTask, as_given
 from buttress.solvers.contamination.label_law import explain_labels
-from buttress.solvers.contamination.residual_law import Limits, explain, residuals_of
+from buttress.solvers.contamination.residual_law import LawLimits, explain, residuals_of
 from buttress.solvers.run import Budget
 
 ROUNDS = 2  # fits after a batch of decisions
@@ -128,7 +128,7 @@ class NumberRanking(Ranking):
     def fitted(self, decided: Rows, targets: Labels, dropped: Rows) -> Judgement:
         y = self.y.copy()
         y[decided] = (self._transformed(targets) - self.middle) / self.unit
-        limits = Limits(least_residual_scale(y))
+        limits = LawLimits(least_residual_scale(y))
         for _ in range(ROUNDS):
             self.weights[decided] = 1.0
             self.weights[dropped] = 0.0

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from buttress.review.answers import Asked, Form, Pages
+from buttress.review.answers import Form, PageRequest, Pages
 from buttress.review.course import Review
 
 MOST_BYTES = 1_000_000  # of a form
@@ -26,11 +26,11 @@ HEADERS = {
 
 def application(review: Review, token: str, hosts: frozenset[str]) -> Starlette:
     """Return the application; requests for other ``hosts`` (with their port) and without the token are refused."""
-    def guarded(answer: Callable[[Asked], Response]) -> Callable[[Request], Awaitable[Response]]:
+    def guarded(answer: Callable[[PageRequest], Response]) -> Callable[[Request], Awaitable[Response]]:
         async def respond(request: Request) -> Response:
             said = _refused(request, token, hosts)
             if said is None:
-                asked = Asked(request.path_params, request.query_params, await _form(request))
+                asked = PageRequest(request.path_params, request.query_params, await _form(request))
                 said = await run_in_threadpool(answer, asked)
             said.headers.update(HEADERS)
             return said

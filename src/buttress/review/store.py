@@ -63,7 +63,7 @@ class Decision(Said):
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RandomDraw:
     """A row that was drawn at random, and the number of the last decision before that."""
 
     key: str
@@ -98,7 +98,7 @@ class Store:
         self.who = who
         self.history: list[Decision] = []
         self.current: dict[str, Decision] = {}
-        self.draws: list[Drawn] = []
+        self.draws: list[RandomDraw] = []
         self._lock = RLock()
         self._db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
         try:
@@ -153,7 +153,8 @@ class Store:
                     self.current[decision.key] = decision
                 elif self.current[decision.key].id == decision.undoes:
                     del self.current[decision.key]
-            self.draws = [Drawn(*entry) for entry in self._db.execute("SELECT key, after FROM draws ORDER BY rowid")]
+            drawn = self._db.execute("SELECT key, after FROM draws ORDER BY rowid")
+            self.draws = [RandomDraw(*entry) for entry in drawn]
 
     @property
     def last(self) -> int:

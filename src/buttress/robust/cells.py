@@ -22,12 +22,11 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.covariance import ledoit_wolf
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
 from buttress.robust.tuning import ENTRIES
 
 FEWEST = 4  # rows, of which a covariance can be learned
-TAIL = 1e-300  # least p-value, which a logarithm can bear
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class CellLaw:
     def log_chances(self, U: Array) -> Array:
         """Return the log p-value of each entry of scaled rows, shape (n, d)."""
         sigma = np.abs(U - self.expected(U)) / self.spread
-        return np.asarray(np.maximum(np.log(2) + student.logsf(sigma, self.degrees), np.log(TAIL)))
+        return np.asarray(np.maximum(np.log(2) + student.logsf(sigma, self.degrees), np.log(TINY)))
 
 
 def deviating_cells(X: Array) -> Cells:

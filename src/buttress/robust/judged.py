@@ -21,7 +21,7 @@ from buttress.solvers.contamination.tuning import TRIMMING
 
 
 @dataclass(frozen=True)
-class Found(Fitted):
+class RobustFit(Fitted):
     """A fit with its ridge, whether it is the plain one, and which rows each start took as good, (starts, n),
     None where the starts saw a part of the rows.
 
@@ -95,24 +95,24 @@ def keep_share(
 
 
 def keep_rows(
-    model: Any, found: Found, sigma: Array, share: float | None, unit: float, shares: Callable[[], Array], *,
+    model: Any, robust: RobustFit, sigma: Array, share: float | None, unit: float, shares: Callable[[], Array], *,
     whole: bool,
 ) -> None:
     """Set the attributes that speak of rows, from a fit to targets in this unit, ``whole`` if nothing was left undone.
 
     ``shares`` returns the interval of the share of corrupt rows where none is given, once it is asked for.
     """
-    wrong = 1 - found.known.responsibility
-    model.clean_ = found.clean
-    model.n_iter_ = found.n_iter
-    model.converged_ = found.converged and whole
-    model.weights_ = found.fit.weight
+    wrong = 1 - robust.known.responsibility
+    model.clean_ = robust.clean
+    model.n_iter_ = robust.n_iter
+    model.converged_ = robust.converged and whole
+    model.weights_ = robust.fit.weight
     model.outlier_proba_ = wrong
-    model.loo_residual_ = found.fit.loo * unit
+    model.loo_residual_ = robust.fit.loo * unit
     model.loo_sigma_ = sigma
-    model.scale_ = found.known.law.scale * unit
-    model.inlier_mask_ = keep_share(model, wrong, share, shares, none_too=found.clean)
-    agree = np.ones((1, len(sigma))) if found.votes is None else found.votes == model.inlier_mask_
+    model.scale_ = robust.known.law.scale * unit
+    model.inlier_mask_ = keep_share(model, wrong, share, shares, none_too=robust.clean)
+    agree = np.ones((1, len(sigma))) if robust.votes is None else robust.votes == model.inlier_mask_
     model.agreement_ = np.mean(agree, axis=0)
 
 

@@ -21,7 +21,7 @@ from buttress.kernels import is_precomputed
 from buttress.robust.design import Design, fit_setting, given
 from buttress.robust.judged import chosen_inliers, keep_share
 from buttress.robust.kernel_machine import RobustKernelMachine
-from buttress.robust.label_fit import LabelFit, LabelTask, Scored, fit_labels, with_directions
+from buttress.robust.label_fit import LabelFit, LabelScores, LabelTask, fit_labels, with_directions
 from buttress.solvers.contamination.confusion_law import one_rate
 from buttress.solvers.contamination.label_law import label_margins
 from buttress.solvers.contamination.share_interval import label_shares
@@ -128,7 +128,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         return self
 
     def _keep(
-        self, task: LabelTask, found: LabelFit, isolated: NDArray[np.bool_], codes: NDArray[np.intp],
+        self, task: LabelTask, fitted: LabelFit, isolated: NDArray[np.bool_], codes: NDArray[np.intp],
         share: float | None,
     ) -> None:
         """Set the attributes from a fit to the rows, of those of classes ``codes`` (n,), that are not isolated."""
@@ -142,30 +142,30 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
             out[rows] = values
             return out
 
-        self.__dict__.update(_described(task.design, found.last))
-        wrong = found.flips.wrong
-        margin = label_margins(found.last.scores, codes[rows])
+        self.__dict__.update(_described(task.design, fitted.last))
+        wrong = fitted.flips.wrong
+        margin = label_margins(fitted.last.scores, codes[rows])
         self.isolated_ = isolated
-        self.alpha_ = found.last.alpha
-        self.n_iter_ = found.n_iter
+        self.alpha_ = fitted.last.alpha
+        self.n_iter_ = fitted.n_iter
         self.converged_ = task.budget.whole
-        self.weights_ = of_all(found.last.weight, 0.0)
+        self.weights_ = of_all(fitted.last.weight, 0.0)
         self.loo_score_ = of_all(margin, 0.0)
-        self.loo_proba_ = of_all(found.flips.classes, 1 / C)
+        self.loo_proba_ = of_all(fitted.flips.classes, 1 / C)
         # No other row supports or contradicts the label of an isolated row: it is as likely wrong as any.
         self.outlier_proba_ = of_all(wrong, float(wrong.mean()))
         self.scale_ = float(np.median(np.abs(margin)))
         rate = float(wrong.mean()) if share is None else share
-        self.confusion_ = one_rate(C, rate) if found.confusion is None else found.confusion.rates
-        shares = partial(label_shares, found.first, codes[rows], found.directed)
+        self.confusion_ = one_rate(C, rate) if fitted.confusion is None else fitted.confusion.rates
+        shares = partial(label_shares, fitted.first, codes[rows], fitted.directed)
         keep_share(self, self.outlier_proba_, share, shares, none_too=False)
         kept = chosen_inliers(wrong, task.share)
         self.clean_ = bool(kept.all())
         self.inlier_mask_ = np.isin(np.arange(n), rows[kept])
-        self.agreement_ = of_all(np.mean(found.votes == kept, axis=0), 1.0)
-        scores = of_all(found.last.scores[:, 1:] if C == 2 else found.last.scores, 0.0)
+        self.agreement_ = of_all(np.mean(fitted.votes == kept, axis=0), 1.0)
+        scores = of_all(fitted.last.scores[:, 1:] if C == 2 else fitted.last.scores, 0.0)
         self._certainty = Certainty(HeldOut(scores, codes, (~isolated).astype(np.float64), C,
-                                            true=of_all(found.true, 1 / C), row=np.arange(n), given=n))
+                                            true=of_all(fitted.true, 1 / C), row=np.arange(n), given=n))
 
 
 def share_left(share: float | None, isolated: NDArray[np.bool_]) -> float | None:
@@ -175,7 +175,7 @@ def share_left(share: float | None, isolated: NDArray[np.bool_]) -> float | None
     return max(share * len(isolated) - isolated.sum(), 0) / np.count_nonzero(~isolated)
 
 
-def _described(design: Design, fit: Scored) -> Attributes:
+def _described(design: Design, fit: LabelScores) -> Attributes:
     """Return the attributes of the model of a fit with coefficients of a column a class."""
     binary = fit.coef.shape[1] == 2
     expansion = design.expand(fit.coef[:, 1:] if binary else fit.coef)

@@ -18,7 +18,7 @@ from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_o
 from buttress.kernels import KernelLike, Radial
 from buttress.robust.design import Design, Regime, Setting, fit_setting, given, learns_columns
 from buttress.robust.judged import (
-    Found,
+    RobustFit,
     enough,
     keep_rows,
     least_residual_scale,
@@ -28,7 +28,7 @@ from buttress.robust.judged import (
 from buttress.robust.kernel_machine import RobustKernelMachine
 from buttress.robust.regression_fit import RegressionTask, place_explains, robust_fit, unsuspecting_fit
 from buttress.robust.tuning import MIXTURE
-from buttress.solvers.contamination.residual_law import Limits
+from buttress.solvers.contamination.residual_law import LawLimits
 from buttress.solvers.contamination.share_interval import residual_shares
 from buttress.solvers.ridge.columns import column_kernel
 from buttress.solvers.ridge.leave_one_out import Fit, TooRoundedError
@@ -134,23 +134,23 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
             design = setting.design()
             setting.warn_of_scale(design)
             hear(design)
-            limits = Limits(least_residual_scale(scaled), share)
+            limits = LawLimits(least_residual_scale(scaled), share)
             task = RegressionTask(design, scaled, limits, given(self.alpha), self.max_iter, self.n_starts, setting.rng,
                                   budget)
-            found = robust_fit(task)
+            robust = robust_fit(task)
             self.column_weights_ = None
             if learns_columns(self, setting.X):
-                task, found, self.column_weights_ = with_columns(task, found, setting, hear)
+                task, robust, self.column_weights_ = with_columns(task, robust, setting, hear)
                 design = task.design
-            held = held_out_fits(task, found)
-            law = found.known.law
-            seen = task.residuals(found.fit)
-        budget.tell(found.n_iter)
-        self.__dict__.update(_described(design, found.fit, middle, unit))
+            held = held_out_fits(task, robust)
+            law = robust.known.law
+            seen = task.residuals(robust.fit)
+        budget.tell(robust.n_iter)
+        self.__dict__.update(_described(design, robust.fit, middle, unit))
         without = design.expand(held.coef * unit)
         self.held_out_ = held.times(unit, middle, without.coef, without.intercept)
-        self.alpha_ = found.alpha
-        keep_rows(self, found, law.sigma(seen), share, unit, partial(residual_shares, law, seen, limits),
+        self.alpha_ = robust.alpha
+        keep_rows(self, robust, law.sigma(seen), share, unit, partial(residual_shares, law, seen, limits),
                   whole=budget.whole)
         if self.contamination_ >= 0.5:
             warn_user(f"{self.contamination_:.0%} of the rows look corrupt, and of more than half nothing can be said. "
@@ -164,8 +164,8 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
 
 
 def with_columns(
-    task: RegressionTask, found: Found, setting: Setting, hear: Callable[[Design], None]
-) -> tuple[RegressionTask, Found, Array]:
+    task: RegressionTask, found: RobustFit, setting: Setting, hear: Callable[[Design], None]
+) -> tuple[RegressionTask, RobustFit, Array]:
     """Return the task, the fit and the weights of columns (d,): learned where time and rounding allow, else 1.
 
     ``hear`` is told the design of which models are reported from then on.
@@ -183,8 +183,8 @@ def with_columns(
 
 
 def under_learned_columns(
-    task: RegressionTask, found: Found, setting: Setting, hear: Callable[[Design], None]
-) -> tuple[RegressionTask, Found, Array]:
+    task: RegressionTask, found: RobustFit, setting: Setting, hear: Callable[[Design], None]
+) -> tuple[RegressionTask, RobustFit, Array]:
     """Return the task and the fit under a kernel of learned columns, and their weights (d,).
 
     They are learned from the rows as ``found`` believes them, and all else is then done again; but where it took none
@@ -211,7 +211,7 @@ def _described(design: Design, fit: Fit, middle: float, unit: float) -> Attribut
     return {"intercept_": middle, "expansion_": design.expand(fit.coef[:, None] * unit)}
 
 
-def held_out_fits(task: RegressionTask, found: Found) -> HeldOutFits:
+def held_out_fits(task: RegressionTask, found: RobustFit) -> HeldOutFits:
     """Return the fits for intervals: corrupt rows do not count, as far as they are known."""
     design = task.design
 

@@ -50,14 +50,14 @@ class LabelTask:
         """The targets of each class, (C, C): 1 for itself and -1 for the others."""
         return 2.0 * np.eye(self.C) - 1
 
-    def note(self, fit: "Scored", likelihood: float) -> None:
+    def note(self, fit: "LabelScores", likelihood: float) -> None:
         """Report a fit of all rows, with the log likelihood per row, to the callbacks of the estimator."""
         if not self.budget.stopped:
             self.budget.note(Step((self.design, fit), objective=-likelihood))
 
 
 @dataclass(frozen=True)
-class Scored:
+class LabelScores:
     """A fit: coefficients, scores (n, C) of each row left out, ridge, and the weights (n,) of the labels given.
 
     ``bias`` (C,) is what is added to the scores that the coefficients make, where they are ``mixed``.
@@ -83,7 +83,7 @@ class LabelFit:
     learned from ``first``, taken or not, None where none was.
     """
 
-    last: Scored
+    last: LabelScores
     flips: Flips
     votes: NDArray[np.bool_]
     n_iter: int
@@ -116,7 +116,7 @@ def fit_labels(task: LabelTask) -> LabelFit:
     return replace(found, last=last, n_iter=2)
 
 
-def as_given(task: LabelTask) -> tuple[Scored, Flips, list[Array]]:
+def as_given(task: LabelTask) -> tuple[LabelScores, Flips, list[Array]]:
     """Return the fit to the labels given, at the ridge under which they are likeliest, and their law.
 
     It is that of all ridges tried, whose scores (n, C) are the third result; on landmark features of one. A law under
@@ -134,7 +134,7 @@ def as_given(task: LabelTask) -> tuple[Scored, Flips, list[Array]]:
 
 def _likeliest(
     task: LabelTask, fitted: NDArray[np.intp], labels: NDArray[np.intp], rate: float | None
-) -> tuple[Scored, Flips, list[Array]]:
+) -> tuple[LabelScores, Flips, list[Array]]:
     """Return the fit to classes ``fitted`` (n,) whose scores make ``labels`` (n,) likeliest, the law, all scores tried.
 
     Wrong labels are allowed for, at a ``rate`` that is given or to be found. Scores of exact fits may be mixed.
@@ -164,21 +164,21 @@ def fit_many_labels(task: LabelTask, features: FeaturesOfRows) -> LabelFit:
     """Fit logistic regression that allows for wrong labels, on landmark features; votes are of the ridges tried."""
     alphas = RELABEL.logistic * task.design.unit if task.alpha is None else np.array([float(task.alpha)])
     found = NoisyLogistic(features, task.codes, task.C, task.design.groups, task.budget).fit(alphas, task.share)
-    only = Scored(found.coef, found.scores, found.alpha, found.weight)
+    only = LabelScores(found.coef, found.scores, found.alpha, found.weight)
     flips = found.flips
     task.note(only, flips.likelihood)
     return LabelFit(only, flips, found.votes, found.n_iter, flips.likelihood, found.scores,
                     flips.true_chances(task.codes))
 
 
-def fit_to(task: LabelTask, fitted: NDArray[np.intp], alpha: float, law: Confusion | None = None) -> Scored:
+def fit_to(task: LabelTask, fitted: NDArray[np.intp], alpha: float, law: Confusion | None = None) -> LabelScores:
     """Return the fit of all rows to these classes (n,), its scores mixed as a ``law`` says, if any."""
     targets = task.targets[fitted]
     fit = task.design.ridge.solve(targets, np.ones(len(fitted)), alpha)
     weight = (fitted == task.codes).astype(np.float64)
     if law is None:
-        return Scored(fit.coef, targets - fit.loo, alpha, weight)
-    return Scored(fit.coef @ law.A, law.mixture(targets - fit.loo), alpha, weight, law.bias, mixed=True)
+        return LabelScores(fit.coef, targets - fit.loo, alpha, weight)
+    return LabelScores(fit.coef @ law.A, law.mixture(targets - fit.loo), alpha, weight, law.bias, mixed=True)
 
 
 def _scores_at_ridges(task: LabelTask, fitted: NDArray[np.intp]) -> tuple[Array, list[Array]]:
@@ -196,34 +196,34 @@ def feature_variance(design: Design) -> float:
     return float(design.coarse.Z.var(axis=0).sum()) or design.unit
 
 
-def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
-    """Return the fit ``found``, or one with a rate of wrong labels for each direction where it explains them better.
+def with_directions(task: LabelTask, fit: LabelFit) -> LabelFit:
+    """Return the fit ``fit``, or one with a rate of wrong labels for each direction where it explains them better.
 
     A share given is taken at its word: labels are then wrong in all directions alike.
     """
     exact = task.design.regime is Regime.EXACT
     if task.share is not None or not exact or task.budget.interrupted or task.budget.spent():
-        return found
+        return fit
     codes = task.codes
-    law = learn_confusion(found.first, codes, mixed=found.mixed)
-    found = replace(found, directed=law)
-    if law.lead(found.likelihood, len(codes)) <= CONFUSION.decisive:
-        return found
-    again, final = confused_fit(task, law, found.first)
+    law = learn_confusion(fit.first, codes, mixed=fit.mixed)
+    fit = replace(fit, directed=law)
+    if law.lead(fit.likelihood, len(codes)) <= CONFUSION.decisive:
+        return fit
+    again, final = confused_fit(task, law, fit.first)
     if not final.tells_classes():
-        return found
+        return fit
     true = final.true_chances(again.scores, codes)
     wrong = 1 - true[np.arange(len(codes)), codes]
     fitted = believed(wrong, true, codes, None)
     last, _, _ = _likeliest(task, fitted, fitted, 0.0)
     likelihood = float(np.log(final.joint(again.scores, codes).sum(axis=1)).mean())
     task.note(last, likelihood)
-    return replace(found, last=last, n_iter=found.n_iter + 2, likelihood=likelihood, confusion=final,
+    return replace(fit, last=last, n_iter=fit.n_iter + 2, likelihood=likelihood, confusion=final,
                    flips=Flips(float(wrong.mean()), wrong, final.classes(again.scores), likelihood),
-                   true=law.true_chances(found.first, codes))
+                   true=law.true_chances(fit.first, codes))
 
 
-def confused_fit(task: LabelTask, law: Confusion, scores: Array) -> tuple[Scored, Confusion]:
+def confused_fit(task: LabelTask, law: Confusion, scores: Array) -> tuple[LabelScores, Confusion]:
     """Return the fit to the classes that are likeliest under a law of leave-one-out scores (n, C), and its own law.
 
     The first fit blurs what is given as another class. That the rates are learned again from a hundredth of all

@@ -14,7 +14,7 @@ from buttress.robust.judged import counted, least_residual_scale, scaled_targets
 from buttress.robust.report import likeliest
 from buttress.solvers.contamination.confusion_law import learn_confusion, one_rate
 from buttress.solvers.contamination.label_law import explain_labels
-from buttress.solvers.contamination.residual_law import LeftOutResiduals, Limits, explain
+from buttress.solvers.contamination.residual_law import LawLimits, LeftOutResiduals, explain
 from buttress.solvers.contamination.share_interval import label_shares, residual_shares
 
 LEAST_CHANCE = 1e-6  # of a class: has a logarithm where a model says 0. From 1e-30 to 1e-3 nothing depends on it
@@ -221,7 +221,7 @@ def residual_law(predictions: VectorLike, y: VectorLike) -> TargetsJudged:
     targets, middle, unit = scaled_targets(given)
     expected = (predicted - middle) / unit
     seen = LeftOutResiduals(targets - expected, np.ones(len(targets)), level=np.zeros(len(targets)))
-    limits = Limits(least_residual_scale(targets))
+    limits = LawLimits(least_residual_scale(targets))
     known = explain(seen, limits)
     law = known.law
     wrong = 1 - known.responsibility

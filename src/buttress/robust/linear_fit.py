@@ -9,7 +9,7 @@ from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array
 from buttress._rows import drawn_rows
-from buttress.robust.judged import Found
+from buttress.robust.judged import RobustFit
 from buttress.solvers.contamination.mm import (
     BREAKDOWN_BEND,
     SETTLED,
@@ -23,8 +23,8 @@ from buttress.solvers.contamination.mm import (
 from buttress.solvers.contamination.residual_law import (
     MAD,
     Explained,
+    LawLimits,
     LeftOutResiduals,
-    Limits,
     explain,
     residuals_of,
     reweighted_steps,
@@ -46,7 +46,7 @@ class LinearTask:
     ridge: FeatureRidge
     y: Array
     alpha: float
-    limits: Limits
+    limits: LawLimits
 
     @property
     def few(self) -> bool:
@@ -70,7 +70,7 @@ class LinearTask:
 
     def unsuspected(self, fit: Fit) -> Explained:
         """Return the residuals explained by good rows alone: skewed ones, or wider where more is expected, are too."""
-        return explain(residuals_of(fit, self.ridge, self.y), Limits(self.limits.floor, 0.0))
+        return explain(residuals_of(fit, self.ridge, self.y), LawLimits(self.limits.floor, 0.0))
 
     def skewed(self, fit: Fit) -> Explained:
         """Return the residuals explained by laws of which some are skewed, but alike at every level.
@@ -91,12 +91,12 @@ class LinearTask:
         return fit, explain(residuals_of(fit, self.ridge), self.limits)
 
 
-def linear_fit(rows: LinearTask, n_starts: int, max_iter: int, rng: np.random.RandomState, budget: Budget) -> Found:
+def linear_fit(rows: LinearTask, n_starts: int, max_iter: int, rng: np.random.RandomState, budget: Budget) -> RobustFit:
     """Return the MM fit, reweighted by the law of its residuals, or plain ridge (:func:`plain_stays`)."""
     if rows.limits.share == 0 or not rows.y.any():
         plain = rows.plain()
-        return Found(plain, rows.unsuspected(plain), 1, rows.alpha, clean=True, votes=plain.weight[None, :] > 0,
-                     near=plain.coef)
+        return RobustFit(plain, rows.unsuspected(plain), 1, rows.alpha, clean=True, votes=plain.weight[None, :] > 0,
+                         near=plain.coef)
     ends = searched(rows, n_starts, rng, budget)
     votes = np.array([within(rows.y - rows.ridge.Z @ end.coef, TRIMMING.good_within, rows.limits.floor)
                       for end in ends])
@@ -107,15 +107,15 @@ def linear_fit(rows: LinearTask, n_starts: int, max_iter: int, rng: np.random.Ra
         rows = replace(rows, alpha=max(rows.alpha / (1 + strength), LEAST_RIDGE * len(rows.y)))
     return budget.attempt(
         lambda: _efficient(rows, first, votes, max_iter, budget),
-        otherwise=lambda: Found(*rows.judged(first, BREAKDOWN_BEND), 1, rows.alpha, clean=False, votes=votes,
-                                near=first.coef),
+        otherwise=lambda: RobustFit(*rows.judged(first, BREAKDOWN_BEND), 1, rows.alpha, clean=False, votes=votes,
+                                    near=first.coef),
         message="The fit was interrupted. The model is an S estimate: it bears bad rows, but uses little more than "
                 "half of the good ones.")
 
 
 def _efficient(
     rows: LinearTask, first: Reweighted, votes: NDArray[np.bool_], max_iter: int, budget: Budget
-) -> Found:
+) -> RobustFit:
     """Return the fit that the S estimate ``first`` leads to.
 
     No row is named where the likeliest law of its residuals is that of skewed good rows: with light tails the plain fit
@@ -142,8 +142,8 @@ def _efficient(
     else:
         weight = (fit.weight > 0) * known.law.weights(residuals_of(fit, rows.ridge), known.responsibility)
         fit = rows.ridge.solve(rows.y, weight, rows.alpha)
-    return Found(fit, known, max(outcome.n_iter, 1), rows.alpha, clean=clean, votes=votes, near=first.coef,
-                 converged=outcome.converged)
+    return RobustFit(fit, known, max(outcome.n_iter, 1), rows.alpha, clean=clean, votes=votes, near=first.coef,
+                     converged=outcome.converged)
 
 
 def plain_stays(rows: LinearTask, fit: Fit, known: Explained, unsuspected: Explained, beyond: float) -> bool:
@@ -215,7 +215,7 @@ def nearness(Z: Array) -> Array:
     return np.asarray(np.minimum(1, np.median(length) / length) ** 2)
 
 
-def likeliest_first(ends: list[Reweighted], near: Array, limits: Limits) -> list[Reweighted]:
+def likeliest_first(ends: list[Reweighted], near: Array, limits: LawLimits) -> list[Reweighted]:
     """Return S estimates, that of least scale first unless another is decisively likelier to rows weighted by ``near``.
     """
     told = [LeftOutResiduals(end.residual, np.ones(len(near))) for end in ends]

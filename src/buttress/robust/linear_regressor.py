@@ -30,11 +30,11 @@ from buttress.certainty.conformal import GroupPair
 from buttress.certainty.intervals import HeldOutFits, hold_out, interval
 from buttress.certainty.probabilities import KEPT
 from buttress.robust.design import warn_of_near_copies
-from buttress.robust.judged import Found, keep_rows, least_residual_scale, scaled_targets, warn_of_misleading
+from buttress.robust.judged import RobustFit, keep_rows, least_residual_scale, scaled_targets, warn_of_misleading
 from buttress.robust.linear_fit import ColumnUnits, LinearTask, linear_fit, robust_columns
 from buttress.robust.report import OF_ROWS, of_rows_given, row_keys
 from buttress.solvers.contamination.mm import MMEstimate, mm_estimate
-from buttress.solvers.contamination.residual_law import Limits, residuals_of
+from buttress.solvers.contamination.residual_law import LawLimits, residuals_of
 from buttress.solvers.contamination.share_interval import residual_shares
 from buttress.solvers.contamination.tuning import TRIMMING
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
@@ -195,7 +195,7 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         Z, centre, width = robust_columns(X, intercept)
         scaled, middle, unit = scaled_targets(y, intercept)
         ridge = FeatureRidge(Z, groups=equal_rows(X))
-        limits = Limits(least_residual_scale(scaled), share)
+        limits = LawLimits(least_residual_scale(scaled), share)
         task = LinearTask(ridge, scaled, self.alpha, limits)
         columns = ColumnUnits(centre, width, unit, intercept)
         budget.report = showing(report, lambda step: _described(columns, step.state[0].coef, middle))
@@ -262,7 +262,7 @@ def _described(columns: ColumnUnits, coef: Array, middle: float) -> Attributes:
     return {"coef_": slope, "intercept_": middle + float(constant)}
 
 
-def held_out_of(task: LinearTask, fit: Found, units: ColumnUnits, middle: float) -> HeldOutFits:
+def held_out_of(task: LinearTask, fit: RobustFit, units: ColumnUnits, middle: float) -> HeldOutFits:
     """Return the fits without a fold of rows each, in the units given."""
     Z = task.ridge.Z
     with threads_for(Z.size * Z.shape[1]):
@@ -271,7 +271,7 @@ def held_out_of(task: LinearTask, fit: Found, units: ColumnUnits, middle: float)
     return held.times(units.unit, middle, *units.original(held.coef))
 
 
-def estimate_of(task: LinearTask, fit: Found, units: ColumnUnits, middle: float) -> MMEstimate | None:
+def estimate_of(task: LinearTask, fit: RobustFit, units: ColumnUnits, middle: float) -> MMEstimate | None:
     """Return the MM estimate in the units given, the constant first; least squares where the fit is the plain one."""
     Z = task.ridge.Z
     with threads_for(Z.size * Z.shape[1]):

@@ -15,14 +15,14 @@ from buttress._checks import Array, warn_user
 from buttress._rows import drawn_rows
 from buttress._threads import own_threads
 from buttress.robust.design import Design, Regime
-from buttress.robust.judged import Found
+from buttress.robust.judged import RobustFit
 from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.residual_law import (
     Explained,
     Fitted,
+    LawLimits,
     LeftOutResiduals,
-    Limits,
-    Schedule,
+    MixtureSchedule,
     em_rounds,
     explain,
     mixture,
@@ -42,7 +42,7 @@ class RegressionTask:
 
     design: Design
     y: Array
-    limits: Limits
+    limits: LawLimits
     alpha: float | None
     max_iter: int
     n_starts: int
@@ -64,7 +64,7 @@ class RegressionTask:
         return residuals_of(fit, self.design.ridge, self.y)
 
 
-def robust_fit(task: RegressionTask) -> Found:
+def robust_fit(task: RegressionTask) -> RobustFit:
     """Fit plain kernel ridge and the mixture, and return the fit that the guard decides for.
 
     After Ctrl-C, once the search has found good rows, the model is a fit to them.
@@ -80,7 +80,7 @@ def robust_fit(task: RegressionTask) -> Found:
                 "with plain kernel ridge.")
 
 
-def _fit_and_guard(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_] | None) -> Found:
+def _fit_and_guard(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_] | None) -> RobustFit:
     """Fit the mixture from the rows found; the guard decides unless the share of corrupt rows is known."""
     if task.design.regime is Regime.MANY:
         mixed, alpha = mixed_of_many(task, start)
@@ -88,7 +88,7 @@ def _fit_and_guard(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_]
     else:
         mixed, alpha = mixed_of_few(task, start)
         fit = task.design.ridge.solve(task.y, mixed.known.responsibility, alpha)
-    robust = Found(fit, mixed.known, mixed.n_iter, alpha, clean=False, votes=votes, converged=mixed.converged)
+    robust = RobustFit(fit, mixed.known, mixed.n_iter, alpha, clean=False, votes=votes, converged=mixed.converged)
     if task.limits.share is not None:
         return robust
     return task.budget.attempt(
@@ -96,15 +96,15 @@ def _fit_and_guard(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_]
         message="The fit was interrupted. The robust fit stays; it was not compared with plain kernel ridge.")
 
 
-def _of_rows_found(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_] | None) -> Found:
+def _of_rows_found(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_] | None) -> RobustFit:
     """Return a fit of one EM step to the rows that the search took as good."""
     alpha = task.design.unit if task.alpha is None else task.alpha
-    schedule = Schedule(MIXTURE.degrees, task.rounds, 1, RESIDUALS.settled)
+    schedule = MixtureSchedule(MIXTURE.degrees, task.rounds, 1, RESIDUALS.settled)
     mixed = mixed_at(task, start.known.responsibility, alpha, alpha, schedule)
-    return Found(mixed.fit, mixed.known, 1, alpha, clean=False, votes=votes)
+    return RobustFit(mixed.fit, mixed.known, 1, alpha, clean=False, votes=votes)
 
 
-def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
+def guarded(task: RegressionTask, mixed: Fit, robust: RobustFit) -> RobustFit:
     """Return the robust fit if a law with an outlier density explains left-out rows best, else the plain one.
 
     Heavy tails need no such density. Then the robust fit must be likelier by a tenth of a nat a row, and rows are named
@@ -140,13 +140,13 @@ def guarded(task: RegressionTask, mixed: Fit, robust: Found) -> Found:
     return clean
 
 
-def _reread(task: RegressionTask, robust: Found, start: Fitted) -> Found:
+def _reread(task: RegressionTask, robust: RobustFit, start: Fitted) -> RobustFit:
     """Return the fit to which the law of ``start`` leads, or ``robust`` where no fit on the way is likelier.
 
     The mixture may have lost the corrupt rows: with one number of degrees of freedom it takes them for a wide scale.
     """
     ridge = task.design.ridge
-    limits = Limits(task.limits.floor)
+    limits = LawLimits(task.limits.floor)
     steps = reweighted_steps(ridge, task.y, start.fit, start.known, alpha=robust.alpha, limits=limits,
                              shaped=task.shaped)
     fit, known = task.budget.run(steps, max_iter=task.max_iter).state
@@ -157,7 +157,7 @@ def _reread(task: RegressionTask, robust: Found, start: Fitted) -> Found:
 
 
 def _explained(task: RegressionTask, fit: Fit, share: float | None = None) -> Explained:
-    return explain(task.residuals(fit), Limits(task.limits.floor, share), away_from_edge(task.y))
+    return explain(task.residuals(fit), LawLimits(task.limits.floor, share), away_from_edge(task.y))
 
 
 def place_explains(design: Design, bad: NDArray[np.bool_]) -> bool:
@@ -171,10 +171,10 @@ def place_explains(design: Design, bad: NDArray[np.bool_]) -> bool:
     return bool(fit.loo @ fit.loo < GUARD.unexplained * target @ target)
 
 
-def unsuspecting_fit(task: RegressionTask, power: int) -> Found:
+def unsuspecting_fit(task: RegressionTask, power: int) -> RobustFit:
     """Return kernel ridge regression on all rows; an unknown ridge is chosen by this power of left-out errors."""
     plain, alpha = _plain(task, task.alpha, power)
-    return Found(plain, _explained(task, plain, 0.0), 1, alpha, clean=True, votes=plain.weight[None, :] > 0)
+    return RobustFit(plain, _explained(task, plain, 0.0), 1, alpha, clean=True, votes=plain.weight[None, :] > 0)
 
 
 def _plain(task: RegressionTask, alpha: float | None, power: int) -> tuple[Fit, float]:
@@ -201,7 +201,7 @@ def mixed_of_few(task: RegressionTask, start: Fitted) -> tuple[Fitted, float]:
     """
     design = task.design
     first = design.unit if task.alpha is None else task.alpha
-    schedule = Schedule(MIXTURE.degrees, task.rounds, task.max_iter, RESIDUALS.settled)
+    schedule = MixtureSchedule(MIXTURE.degrees, task.rounds, task.max_iter, RESIDUALS.settled)
     state = mixed_at(task, start.known.responsibility, first, first, schedule)
     if task.shaped:
         shaped = replace(schedule, shaped=True)
@@ -230,7 +230,7 @@ def mixed_of_many(task: RegressionTask, start: Fitted) -> tuple[Fitted, float]:
     """
     design = task.design
     ridge = design.ridge
-    schedule = Schedule(MIXTURE.degrees_of_many, task.rounds, task.max_iter, 0.1)
+    schedule = MixtureSchedule(MIXTURE.degrees_of_many, task.rounds, task.max_iter, 0.1)
     state = mixed_at(task, start.known.responsibility, design.unit, design.steady, schedule)
     best = task.alpha
     if best is None:
@@ -246,7 +246,9 @@ def mixed_of_many(task: RegressionTask, start: Fitted) -> tuple[Fitted, float]:
     return Fitted(fit, known, state.n_iter + 1, converged=state.converged), best
 
 
-def mixed_at(task: RegressionTask, responsibility: Array, first: float, alpha: float, schedule: Schedule) -> Fitted:
+def mixed_at(
+    task: RegressionTask, responsibility: Array, first: float, alpha: float, schedule: MixtureSchedule
+) -> Fitted:
     """Fit the mixture at ridge ``alpha`` from the responsibilities of the searched rows, fitted at ridge ``first``."""
     weights = np.zeros(len(task.y))
     weights[task.design.searched] = responsibility
@@ -307,7 +309,7 @@ def search(task: RegressionTask) -> tuple[Fitted, NDArray[np.bool_] | None]:
         votes = np.array([within(end.state[0].loo / end.state[0].spread, TRIMMING.good_within, task.limits.floor)
                           for end in ends])
     best = sorted(ends, key=lambda end: end.objective)[: TRIMMING.followed]
-    schedule = Schedule(MIXTURE.degrees, task.rounds, 12, RESIDUALS.settled)
+    schedule = MixtureSchedule(MIXTURE.degrees, task.rounds, 12, RESIDUALS.settled)
     states = [mixture(design.coarse, y, end.state[0], alpha=design.unit, limits=task.limits, schedule=schedule,
                       budget=Budget()) for end in best]
     return max(states, key=lambda state: state.known.likelihood), votes

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array
-from buttress._tuned import tuned
-from buttress.solvers.contamination.tuning import LABEL_RUNS, THEORY
+from buttress._tuned import THEORY, tuned
+from buttress.solvers.contamination.tuning import LABEL_RUNS
 from buttress.solvers.ridge.tuning import SCALE
 
 

@@ -13,8 +13,7 @@ from buttress.checkpoints.journal import Journal, current_journal, journal_of_fi
 from buttress.checkpoints.memory import Memory
 from buttress.solvers.steps import Restartable, Step, Steps
 
-SHARE = 0.005  # of the time of a run that memories may take which are perhaps not written
-FROM_OUTSIDE = ("max_time", "stopped")  # ends of a run that another time would not come at the same step
+TIME_SHARE = 0.005  # of the time of a run that memories may take which are perhaps not written
 
 
 @dataclass
@@ -173,11 +172,8 @@ class Keeper:
             return over
         due = self.journal.due
         self._remember(step, needed=due or over)
-        if self.last is None or self.best is None:
-            self.journal.cut |= over and self.watch.outcome.status in FROM_OUTSIDE
-            return over
-        from_outside = over and self.watch.outcome.status in FROM_OUTSIDE
-        if from_outside or (due and not over):
+        from_outside = over and self.watch.outcome.status in ("max_time", "stopped")
+        if self.last is not None and self.best is not None and (from_outside or (due and not over)):
             self.journal.keep(self.number, self.start, self._record(""))
         self.journal.cut |= from_outside
         return over
@@ -189,7 +185,7 @@ class Keeper:
         """
         assert step.memory is not None, "the steps of a restartable algorithm carry a memory"
         started = time.monotonic()
-        cheap = self.watch.keep != "last" and self.spent <= SHARE * (started - self.watch.start)
+        cheap = self.watch.keep != "last" and self.spent <= TIME_SHARE * (started - self.watch.start)
         self.last = step.memory() if needed or cheap else None
         if self.watch.best is step:
             self.best = self.last

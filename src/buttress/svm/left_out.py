@@ -104,7 +104,7 @@ def left_out(task: Training, problems: Sequence[Solved]) -> LeftOut:
         scores[rows, column] = solution.proof.product.f + solution.proof.intercept
         coef[rows, column] = solution.b
         on_bound[rows, column] = np.abs(solution.b) >= bound
-    lead, coef, free = _together(task.groups, coef, on_bound | (weight == 0)[:, None])
+    lead, coef, free = _first_of_equals(task.groups, coef, on_bound | (weight == 0)[:, None])
     support = np.flatnonzero(coef.any(axis=1))
     place = np.full(n, -1)
     place[support] = np.arange(len(support))
@@ -116,7 +116,7 @@ def left_out(task: Training, problems: Sequence[Solved]) -> LeftOut:
     return kept
 
 
-def _together(groups: Rows | None, coef: Array, on_bound: Mask) -> tuple[Rows, Array, Mask]:
+def _first_of_equals(groups: Rows | None, coef: Array, on_bound: Mask) -> tuple[Rows, Array, Mask]:
     """Return for each row the first of its equals with a coefficient, and what that one holds for all of them.
 
     These are the sums (n, k) of the coefficients, and whether one of them is on no bound.

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._arrays import check_device
 from buttress._checks import Array, check_limits, check_number, check_option, check_X_y
-from buttress._dropin import SHRINKING, Shrinking, note_idle
+from buttress._dropin import Shrinking, note_idle
 from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress._proof import PROOF, proof_word
 from buttress._rows import drawn_rows
@@ -103,7 +103,8 @@ class KernelMachine(Shrinking, BaseEstimator):
 
     def _check(self) -> None:
         """Check the parameters above."""
-        note_idle(self, shrinking=SHRINKING)
+        note_idle(self, shrinking="the solver decides by itself which rows to set aside, and the optimality gap holds "
+                                  "either way.")
         check_number("tol", self.tol, 0)
         if self.gap is not None:
             check_number("gap", self.gap, 0, 1)

@@ -94,7 +94,7 @@ class OneClassSVM(Documented, CallbackSupportMixin, OutlierMixin, KernelMachine)
                         step_callback(self, rows, y, None))
         coef = self._recalled(task, 1)
         qp = one_class_qp(shared, task.weight, float(self.nu), None if coef is None else Start(coef[:, 0]))
-        best = partial(_least, task.weight, qp.total)
+        best = partial(_least_rho, task.weight, qp.total)
         report = task.reporting(np.zeros((len(used), 1)), [], np.arange(len(used)), best)
         solution = solve(qp, self._limits(convex=settled.convex, max_time=self.max_time, callback=report))
         self._take(task, solution.b[:, None], [solution])
@@ -122,6 +122,6 @@ class OneClassSVM(Documented, CallbackSupportMixin, OutlierMixin, KernelMachine)
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
 
-def _least(weight: Array, total: float, values: Array) -> float:
+def _least_rho(weight: Array, total: float, values: Array) -> float:
     """Return minus the rho of least objective for values (n,)."""
     return best_intercept(-values, np.zeros(len(weight)), weight, 0.0, total)

@@ -24,8 +24,6 @@ from buttress.threats.tables import (
 )
 
 NORMS = ("linf", "l2")
-DIRECTIONS = ("both", "up", "down")
-DEVIATIONS = " sd"  # how a budget in standard deviations ends
 SHOWN = 8  # columns that are named of those of which the same is said
 
 
@@ -59,7 +57,7 @@ class Budget:
                               fix="Write a number in the column's units, or '0.5 sd'.")
         object.__setattr__(self, "by", number if share is None else self.by)
         check_number("step", self.step, 0, closed="left")
-        check_option("direction", self.direction, DIRECTIONS)
+        check_option("direction", self.direction, ("both", "up", "down"))
         if not self.low <= self.high:
             raise ValueError(f"low must be at most high. Got low={self.low}, high={self.high}.")
 
@@ -221,7 +219,7 @@ def check_threat(eps: object, norm: str, bounds: object, threat: ThreatModel | N
 def deviations(text: str) -> float | None:
     """Return the number in "0.5 sd", None for another text."""
     try:
-        return float(text.removesuffix(DEVIATIONS)) if text.endswith(DEVIATIONS) else None
+        return float(text.removesuffix(" sd")) if text.endswith(" sd") else None
     except ValueError:
         return None
 

@@ -144,9 +144,9 @@ def read_threat(threat: ThreatModel, X: Array, given: MatrixLike) -> Moves:
         high[:, place] = X[:, place] if budget.direction == "down" else budget.high
     check_box((low, high), X)
     for place in map(int, np.flatnonzero(step)):
-        down, up = (_whole(np.minimum(reach[0, place], way), step[place])
+        down, up = (_whole_steps(np.minimum(reach[0, place], way), step[place])
                     for way in (X[:, place] - low[:, place], high[:, place] - X[:, place]))
-        in_steps = _whole(reach[0, place], step[place])
+        in_steps = _whole_steps(reach[0, place], step[place])
         reach[0, place] = in_steps if threat.norm == "linf" or in_steps == 0 else reach[0, place]
         low[:, place], high[:, place] = X[:, place] - down, X[:, place] + up
     groups = tuple(Group(np.array([found_at(name, known) for name in names]), _choices(names, levels))
@@ -167,7 +167,7 @@ def at_places(threat: ThreatModel, given: MatrixLike) -> ThreatModel:
     return replace(threat, numbers=numbers, categories=categories, one_hot=())
 
 
-def _whole(way: Array, step: float) -> Array:
+def _whole_steps(way: Array, step: float) -> Array:
     """Return the most whole steps in a way."""
     return np.asarray(np.floor(way / step * (1 + 4 * np.finfo(float).eps)) * step)
 

@@ -14,23 +14,18 @@ from sklearn.base import is_regressor
 from buttress._checks import Array
 from buttress.trees.forest import Tree
 
-LIGHTGBM = ("lightgbm.sklearn.LGBMClassifier", "lightgbm.sklearn.LGBMRegressor")
-XGBOOST = ("xgboost.sklearn.XGBClassifier", "xgboost.sklearn.XGBRFClassifier", "xgboost.sklearn.XGBRegressor",
-           "xgboost.sklearn.XGBRFRegressor")
-OBJECTIVES = ("binary", "multiclass", "binary:logistic", "multi:softprob", "multi:softmax")
-# whose predictions are their scores, or have the same sign
-REGRESSING = ("regression", "regression_l1", "huber", "fair", "quantile", "mape", "reg:squarederror",
-              "reg:absoluteerror", "reg:pseudohubererror")
-
 
 def is_lightgbm(model: object) -> bool:
     """Say whether a model is LightGBM's own classifier or regressor, no subclass of a user."""
-    return f"{type(model).__module__}.{type(model).__name__}" in LIGHTGBM
+    return f"{type(model).__module__}.{type(model).__name__}" in (
+        "lightgbm.sklearn.LGBMClassifier", "lightgbm.sklearn.LGBMRegressor")
 
 
 def is_xgboost(model: object) -> bool:
     """Say whether a model is one of XGBoost's own classifiers or regressors."""
-    return f"{type(model).__module__}.{type(model).__name__}" in XGBOOST
+    return f"{type(model).__module__}.{type(model).__name__}" in (
+        "xgboost.sklearn.XGBClassifier", "xgboost.sklearn.XGBRFClassifier", "xgboost.sklearn.XGBRegressor",
+        "xgboost.sklearn.XGBRFRegressor")
 
 
 def raw_scores(model: Any, X: Array) -> Array:
@@ -46,7 +41,10 @@ def read_trees(model: Any) -> list[Tree]:
     count as missing.
     """
     trees, objective = _of_lightgbm(model) if is_lightgbm(model) else _of_xgboost(model)
-    known = REGRESSING if is_regressor(model) else OBJECTIVES
+    known = (  # those of regressors whose predictions are their scores, or have the same sign
+        "regression", "regression_l1", "huber", "fair", "quantile", "mape", "reg:squarederror", "reg:absoluteerror",
+        "reg:pseudohubererror",
+    ) if is_regressor(model) else ("binary", "multiclass", "binary:logistic", "multi:softprob", "multi:softmax")
     if objective not in known:
         raise refused(model, f"has the objective {objective!r}", f"with one of {', '.join(known)}")
     return trees

@@ -61,7 +61,7 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Found:
+class BoxSearch:
     """What a search of n boxes knows of a lead.
 
     Parameters
@@ -120,7 +120,7 @@ class Forest:
             total += tree.value[at]
         return total
 
-    def searched(self, low: Array, high: Array, contrast: Array, most: int) -> Found:
+    def searched(self, low: Array, high: Array, contrast: Array, most: int) -> BoxSearch:
         """Search boxes from low to high (n, d) for the least ``scores(x) @ contrast``, ``most`` parts of each at most.
 
         A search is over where a lead is met that rounding cannot hide, or where none is left that it could.
@@ -138,7 +138,7 @@ class Forest:
         room = np.empty((2, min(most, len(feature)) + 2, low.shape[1]))
         seen = least_sums(feature, threshold, left, right, value, roots, float(self.offset @ contrast), low, high,
                           self.rounding(contrast), most, np.empty(len(feature), dtype=np.intp), *room)
-        return Found(seen[:, 0], seen[:, 1], low, high, seen[:, 2] > 0)
+        return BoxSearch(seen[:, 0], seen[:, 1], low, high, seen[:, 2] > 0)
 
     def least(self, low: Array, high: Array, contrast: Array) -> Array:
         """Return a lower bound (n,) of ``scores(x) @ contrast`` over boxes from low to high (n, d), tree by tree."""

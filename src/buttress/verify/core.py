@@ -118,7 +118,8 @@ def read_model(path: Any) -> Model:
     arrays, place = [], begin
     for entry in header["arrays"]:
         shape, axes = entry["shape"], entry.get("axes", list(range(len(entry["shape"]))))
-        if sorted(axes) != list(range(len(shape))) or min(shape, default=0) < 0 or not set(entry) <= ARRAY:
+        known = {"dtype", "shape", "axes"}
+        if sorted(axes) != list(range(len(shape))) or min(shape, default=0) < 0 or not set(entry) <= known:
             raise ValueError(f"{path} describes an array that there cannot be.")
         flat = np.frombuffer(content, entry["dtype"], math.prod(shape), place)
         arrays.append(flat.reshape([shape[axis] for axis in axes]).transpose(np.argsort(axes)))
@@ -128,7 +129,6 @@ def read_model(path: Any) -> Model:
     return dict(plain(header["model"], arrays))
 
 
-ARRAY = {"dtype", "shape", "axes"}  # keys of what describes an array
 PAIRS = ({"objects", "shape"}, {"csr_array", "shape"}, {"csr_matrix", "shape"}, {"records", "columns"},
          {"column", "numpy"})  # of what has two keys
 

@@ -11,7 +11,7 @@ from buttress._types import BoundsLike, Mask, MatrixLike, VectorLike
 from buttress.attacks.ball import Ball, ball_of
 from buttress.attacks.problem import AttackInfo, Problem, Worst, pose, warn_of_units
 from buttress.attacks.settling.planes import least_of_planes
-from buttress.attacks.settling.program import Limits, least_of_trees
+from buttress.attacks.settling.program import ProgramLimits, least_of_trees
 from buttress.scores import Scorable
 from buttress.threats import Moves, ThreatModel, check_threat, read_threat
 from buttress.trees import read_forest
@@ -100,7 +100,7 @@ def exact(
     elif moves.norm == "l2":
         raise ValueError("Trees are attacked exactly for norm='linf' only. Got 'l2'. Use worst_case.")
     else:
-        bound = least_of_trees(worst, forest, moves, Limits(max_time, np.inf if max_work is None else max_work))
+        bound = least_of_trees(worst, forest, moves, ProgramLimits(max_time, np.inf if max_work is None else max_work))
     found, info = worst.report(ball)
     proven = info.success | (bound > 0)
     settled = ExactInfo(info.success, info.margin, info.distance, info.queries, ~proven, bound, proven)

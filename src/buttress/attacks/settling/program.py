@@ -32,14 +32,14 @@ PARTS = 3000  # of a box, a rival, before its program: a quarter more or less is
 
 
 @dataclass
-class Limits:
+class ProgramLimits:
     """Of programs: the seconds of a row, and the work that is left to all."""
 
     seconds: float
     work: float
 
 
-def least_of_trees(worst: Worst, forest: Forest, moves: Moves, limits: Limits) -> Array:
+def least_of_trees(worst: Worst, forest: Forest, moves: Moves, limits: ProgramLimits) -> Array:
     """Return lower bounds of the leads, (n,): by a search of each box, and by a program a rival where it is not over.
 
     The box holds all that the moves allow. Where they allow all of it, what the search meets is shown to ``worst``.
@@ -184,7 +184,7 @@ class _Program:
         self.low.append(low)
         self.high.append(high)
 
-    def solve(self, limits: Limits, seconds: float) -> tuple[float, Array | None]:
+    def solve(self, limits: ProgramLimits, seconds: float) -> tuple[float, Array | None]:
         """Return a lower bound of the least cost and the splits of the best solution met, None if there is none.
 
         The solver closes its gap to an absolute tolerance, so costs are put in units of the largest.
@@ -207,7 +207,7 @@ class _Program:
 
 
 def _least_lead(
-    forest: Forest, contrast: Array, box: _Box, limits: Limits, seconds: float
+    forest: Forest, contrast: Array, box: _Box, limits: ProgramLimits, seconds: float
 ) -> tuple[float, Array | None]:
     """Return a lower bound of the lead over the box, and the input at which it is least, None if none was met."""
     program = _Program()

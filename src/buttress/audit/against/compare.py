@@ -23,7 +23,7 @@ from buttress.files.container import Json
 RATE = 0.025  # of false discoveries, among the columns and the model, and among the rows
 MOST_ROWS = 5000  # of each table in the tests of rows and of models; drawn of more
 TREES = 50  # of the forest that tells old rows from new ones
-LISTED = 10  # novel rows, and new values of a category, that are named
+SHOWN = 10  # novel rows, and new values of a category, that are named
 FEWEST = 20  # new rows
 
 
@@ -68,7 +68,7 @@ class Comparison:
 
     def to_dict(self) -> Json:
         """Return everything as plain values."""
-        return asdict(self) | {"trusted": self.trusted, "novel": self.novel[:LISTED], "novel_rows": len(self.novel)}
+        return asdict(self) | {"trusted": self.trusted, "novel": self.novel[:SHOWN], "novel_rows": len(self.novel)}
 
 
 def compare(
@@ -150,7 +150,7 @@ def _texts(name: str, old: Labels, new: Labels) -> Drift:
     most = max(shares, key=lambda value: abs(shares[value][0] - shares[value][1]))
     fresh = [value for value, (before, _) in shares.items() if before == 0]
     said = f"{most!r} {shares[most][0]:.1%}; now {shares[most][1]:.1%}"
-    return Drift(name, same_categories(old, new), said + (f"; new: {', '.join(fresh[:LISTED])}" if fresh else ""))
+    return Drift(name, same_categories(old, new), said + (f"; new: {', '.join(fresh[:SHOWN])}" if fresh else ""))
 
 
 def _coded(table: Table, new: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -13,7 +13,7 @@ from buttress.certainty.conformal import p_values, rejected
 
 LEAST_EXPECTED = 5.0  # rows expected of a category in each table; rarer ones count together, for the chi-squared test
 FEWEST = 5  # entries of each table that a test needs
-CLOSE = 5  # a row is as far out as its fifth nearest row is far
+NEIGHBOUR = 5  # a row is as far out as its fifth nearest row is far
 
 
 def same_numbers(old: NDArray[np.float64], new: NDArray[np.float64]) -> float:
@@ -62,7 +62,7 @@ def unlike(known: NDArray[np.float64], rows: NDArray[np.float64], rate: float) -
     known = np.unique(known, axis=0)  # copies are near each other, and new rows have none among the known
     if len(known) <= 1:
         return np.zeros(0, dtype=np.intp)
-    index = NearestNeighbors(n_neighbors=min(CLOSE, len(known) - 1)).fit(known)
+    index = NearestNeighbors(n_neighbors=min(NEIGHBOUR, len(known) - 1)).fit(known)
     distance = index.kneighbors(rows)[0][:, -1]
     p = p_values(distance, index.kneighbors()[0][:, -1], np.ones(len(known)))
     found = np.flatnonzero(rejected(p, rate, adaptive=False))

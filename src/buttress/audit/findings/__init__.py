@@ -40,7 +40,6 @@ CHECKS = (
     Listed("BUT023", "rows belong to groups", rows_in_groups),
     Listed("BUT024", "rows have times", rows_with_times, Severity.note),
 )
-_WORST_FIRST = list(Severity)
 
 
 def check_codes(codes: Iterable[str], checks: Sequence[Check] = (), words: Sequence[str] = ()) -> None:
@@ -72,4 +71,4 @@ def find_all(
     check_codes(ignore, checks)
     found = [finding for check in (*CHECKS, *checks) if check.code not in ignore
              for finding in (known[check.code] if check.code in known else check.find(evidence))]
-    return sorted(found, key=lambda finding: _WORST_FIRST.index(finding.severity))
+    return sorted(found, key=lambda finding: list(Severity).index(finding.severity))

@@ -16,7 +16,7 @@ from buttress.audit.reading.split import moments
 from buttress.audit.reading.table import Table, given_column
 from buttress.audit.reading.texts import texts_of
 
-LOOKED = 2000  # rows among which nearest ones are looked for
+LOOKED_AT = 2000  # rows among which nearest ones are looked for
 FEWEST = 10  # different entries of a column that says who a row is of; fewer are rather kinds
 ALIKE = 0.2  # of the rows, at least, whose nearest row is of the same group
 TIMES_CHANCE = 3.0  # as many as by chance, at least
@@ -36,7 +36,7 @@ def rows_in_groups(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         known = np.flatnonzero(codes >= 0)
         if not FEWEST <= len(np.unique(codes[known])) <= len(known) / 2:
             continue
-        share, chance, p = _alike(table, name, codes, known)
+        share, chance, p = _share_with_neighbour(table, name, codes, known)
         if share >= max(ALIKE, TIMES_CHANCE * chance) and p < LEVEL:
             yield finding(
                 f"Rows of one {name!r} are alike: {share:.0%} of the rows have one of the same {name!r} nearest to "
@@ -47,12 +47,12 @@ def rows_in_groups(evidence: Evidence, finding: Made) -> Iterable[Finding]:
                 column=name, share=share, chance=chance)
 
 
-def _alike(
+def _share_with_neighbour(
     table: Table, name: str, codes: NDArray[np.intp], known: NDArray[np.intp]
 ) -> tuple[float, float, float]:
     """Return the share of rows whose nearest other row has the same entry, by all other columns; that by chance; p."""
     order = np.random.default_rng(0).permutation(int(codes.max()) + 1)
-    rows = known[np.argsort(order[codes[known]], kind="stable")][:LOOKED]  # whole groups
+    rows = known[np.argsort(order[codes[known]], kind="stable")][:LOOKED_AT]  # whole groups
     parts = [_scaled(column[rows]) for other, column in table.numeric.items() if other != name]
     for other in table.categorical:
         if other != name:

@@ -10,18 +10,19 @@ from scipy.stats import binom, chi2_contingency
 from buttress._suggest import column_called, listed
 from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.findings.leaks import association
-from buttress.audit.reading.cautions import LOOKED, NORMAL_QUARTILES, counts, quartiles_of
+from buttress.audit.reading.cautions import LOOKED_AT, NORMAL_QUARTILES, counts, quartiles_of
 from buttress.audit.reading.table import MISSING
 from buttress.audit.reading.texts import factorised
 
-FEW_ROWS = 0.01  # share of entries that differ in a column that is nearly constant
+DIFFERING = 0.01  # share of entries that differ in a column that is nearly constant
 LEAST_RANK_INDEX = 0.3  # rank correlation, or |2 AUC - 1|, from which a number of the row says something of the target
 LEVEL = 0.001  # of tests: a thousand tables without a fault give one false alarm a test
 MUCH_MISSING = 0.2  # share of a column's entries
 GAP = 1.0  # in logarithms, from which it may part entries that are a hundred times too large from the tail
 REACH = 8.0  # robust deviations from which an entry is far out
-NINES = (99.0, 999.0, 9999.0, 99999.0)  # codes for a missing value; one and two less say why it is missing
-SENTINELS = (0.0, -1.0, -9.0, *(sign * (nines - less) for nines in NINES for less in range(3) for sign in (1, -1)))
+# codes for a missing value; one and two less say why it is missing
+SENTINELS = (0.0, -1.0, -9.0, *(sign * (nines - less) for nines in (99.0, 999.0, 9999.0, 99999.0)
+                                for less in range(3) for sign in (1, -1)))
 POWERS = (10.0, 100.0, 1000.0)  # factors of a misplaced decimal comma, and of units
 UNITS = (2.54, 3.281, 2.205, 60.0, 1.8, 4.186, 18.0)  # factors between common units
 FEWEST = 3  # entries on which a cause rests: a unit, a gap, rows in which columns are swapped
@@ -64,7 +65,7 @@ def constants(evidence: Evidence, finding: Made) -> Iterable[Finding]:
 
 def _mostly(commonest: NDArray[np.bool_]) -> bool:
     """Say whether nearly all of many entries are one."""
-    return bool(commonest.sum() >= (1 - FEW_ROWS) * len(commonest) and len(commonest) >= 1 / FEW_ROWS)
+    return bool(commonest.sum() >= (1 - DIFFERING) * len(commonest) and len(commonest) >= 1 / DIFFERING)
 
 
 def missing_values(evidence: Evidence, finding: Made) -> Iterable[Finding]:
@@ -266,7 +267,7 @@ def swapped(numeric: Mapping[str, NDArray[np.float64]]) -> Iterable[tuple[str, s
     Entries that were swapped stray in pairs; where most stray alone, nothing was. And they lie where the other's do:
     most within its usual range, of which nine in ten do in each column.
     """
-    some = {name: column[:: -(-len(column) // LOOKED)] for name, column in numeric.items()}
+    some = {name: column[:: -(-len(column) // LOOKED_AT)] for name, column in numeric.items()}
     ranges = {name: np.nanquantile(column, [0.05, 0.95]) for name, column in some.items()}  # of nine in ten entries
     for pair in combinations(numeric, 2):
         low, high = sorted(pair, key=lambda name: tuple(ranges[name]))

@@ -10,7 +10,7 @@ from scipy.stats import poisson
 from buttress._suggest import agreeing, counted
 from buttress.audit.findings.columns import LEVEL
 from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
-from buttress.audit.reading.cautions import LOOKED
+from buttress.audit.reading.cautions import LOOKED_AT
 from buttress.audit.reading.split import groups
 from buttress.audit.reading.table import Table
 
@@ -27,7 +27,6 @@ DEPENDENT = 2.0  # times as many equal pairs as blocks of columns that know noth
 BLOCKS = 8  # of columns
 MIXER = np.uint64(0x9E3779B97F4A7C15)  # an odd number of many ones and zeros (Knuth's multiplicative hashing)
 HALF = np.uint64(32)  # bits of a word
-ACROSS = "so scores are too high"
 
 
 def duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
@@ -63,7 +62,7 @@ def _across(held: NDArray[np.bool_]) -> str:
     """Return what held-out rows that repeat training rows do to scores; one of hundreds does nothing."""
     if held.mean() < FEW_COPIES:
         return ""
-    return f"; {counted(int(held.sum()), 'held-out row')} repeat training rows, {ACROSS}"
+    return f"; {counted(int(held.sum()), 'held-out row')} repeat training rows, so scores are too high"
 
 
 def _severity(copies: float, disagreeing: float, held: NDArray[np.bool_]) -> Severity:
@@ -85,7 +84,7 @@ def _words(table: Table) -> NDArray[np.uint64]:
 
     Rows with equal sums over some columns are equal in them.
     """
-    step = -(-len(table) // LOOKED)
+    step = -(-len(table) // LOOKED_AT)
     entries = np.column_stack([table.coded()[::step], table.target_codes[::step].astype(np.float64)])
     columns = np.ascontiguousarray(entries.T).view(np.uint64)
     salts = np.random.default_rng(0).integers(0, 2**63, (len(columns), 1), dtype=np.uint64)
@@ -149,7 +148,7 @@ def near_duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     numbers = X[:, : len(table.numeric)]
     numbers -= np.nanmean(numbers, axis=0)
     numbers /= np.nanstd(numbers, axis=0)
-    found, partner = _near(np.nan_to_num(X, copy=False))
+    found, partner = _near_rows(np.nan_to_num(X, copy=False))
     if not len(found):
         return
     across = np.isin(evidence.test, found[~np.isin(partner, evidence.test)])
@@ -172,7 +171,7 @@ def _differ(evidence: Evidence, rows: NDArray[np.intp], others: NDArray[np.intp]
     return np.asarray(np.abs(y[rows] - y[others]) > CELL * y.std())
 
 
-def _near(X: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _near_rows(X: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return rows that have another one near but not equal, and that one.
 
     Rows that near lie in one cell of a grid, unless a side of a cell parts them; so in one of several grids, each

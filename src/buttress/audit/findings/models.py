@@ -14,7 +14,6 @@ MOVED = 0.1  # drop of the accuracy under small moves that is a finding
 MUCH_MOVED = 0.3
 CORRUPTED = 0.1  # drop of the accuracy when 30% of the labels are wrong; share of the RMSE it grows by, times five
 NOVEL = 0.1  # share of the held-out rows that is novel; of rows like the training rows it is about .05
-YOURS = "yours ("  # how the row of a user's model begins
 # columns about moves: what is done, and the advice; those behind the first are of the data as they came, for any model
 MOVES = {
     "attacked": ("Moving every number by at most {eps:g} standard deviations", "If inputs are noisy or can be "
@@ -29,7 +28,7 @@ MOVES = {
 def fragile_to_moves(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """The recommended model, or the user's, loses accuracy when a row changes a little."""
     first, *in_place = MOVES
-    yours = [name for name in evidence.rows if evidence.classifies and name.startswith(YOURS)]
+    yours = [name for name in evidence.rows if evidence.classifies and name.startswith("yours (")]  # of a user's model
     asked = [(evidence.recommended or "", first), *((name, key) for name in yours for key in in_place)]
     for name, key in asked:
         before, after = (evidence.cell(name, column).value for column in ("as_is", key))

@@ -14,7 +14,7 @@ from buttress.audit.reading.entries import MISSING_WORDS
 
 IMBALANCE = 10.0  # rows of the largest class to one of the smallest
 REPEATED = 3.0  # times as often as any other is a number that stands out
-SHARE = 0.02  # of the targets estimated wrong from which that is a finding, with rows named
+LEAST_SHARE = 0.02  # of the targets estimated wrong from which that is a finding, with rows named
 EXPLAINED = 0.5  # share of the misses of the best model that wrong labels explain, for them to be an error
 MOSTLY = 0.5  # share of the labels that look wrong, by the lower end of its interval, from which they are of one kind
 
@@ -29,7 +29,7 @@ def wrong_labels(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     low, high = verdicts.interval
     kind = "labels" if evidence.classifies else "targets"
     doubt = doubt_of(evidence)
-    clear = len(wrong) >= SHARE * n and low > SHARE / 2 and not doubt
+    clear = len(wrong) >= LEAST_SHARE * n and low > LEAST_SHARE / 2 and not doubt
     yield finding(
         f"{len(wrong)} of {n} {kind} {agreeing(len(wrong), 'looks', 'look')} wrong; an estimated "
         f"{verdicts.share:.1%} are ({low:.1%} to {high:.1%}){'; ' * bool(doubt)}{doubt}.",

@@ -27,17 +27,17 @@ OF_NUMBERS = {
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:
-    found = Measured(columns=OF_CLASSES if split.classifies else OF_NUMBERS, on={
+    result = Measured(columns=OF_CLASSES if split.classifies else OF_NUMBERS, on={
         "rows that models are trained on": f"{len(split.train)} of {split.sides['train']}",
         "rows held out to score them": f"{len(split.test)} of {split.sides['test']}"})
-    found.cells = {key: {} for key in found.columns}
+    result.cells = {key: {} for key in result.columns}
     for k, (name, estimator) in enumerate(split.entries.items()):
         yield f"{name}: as it is", k / len(split.entries)
-        found.models[name] = model = _model(split, name, estimator, found)
-        _score(split, name, answers(model, split.held_out(name)), found)
+        result.models[name] = model = _model(split, name, estimator, result)
+        _score(split, name, answers(model, split.held_out(name)), result)
         if split.classifies:
-            _rank(split, name, model, found)
-    return found
+            _rank(split, name, model, result)
+    return result
 
 
 def _rank(split: SplitTable, name: str, model: Predictor, found: Measured) -> None:

@@ -15,7 +15,7 @@ from buttress.audit.measuring.measurement import Cost, Course, Measured, Measure
 from buttress.audit.measuring.shown import Associations
 from buttress.audit.measuring.split_table import SplitTable
 
-MOST = 12  # columns beside the target
+MOST_COLUMNS = 12  # columns beside the target
 LEAST_ROWS = 10  # of a category that counts on its own: the indicator of one row fits anything
 
 
@@ -27,7 +27,7 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     bases = {name: of_numbers(column[places]) for name, column in table.numeric.items()}
     bases |= {name: of_categories(column[places]) for name, column in table.categorical.items()}
     with_target = {name: associated(first, basis) for name, basis in bases.items()}
-    chosen = sorted(bases, key=lambda name: -with_target[name])[:MOST]
+    chosen = sorted(bases, key=lambda name: -with_target[name])[:MOST_COLUMNS]
     all_of = [(first, not split.classifies), *((bases[name], name in table.numeric) for name in chosen)]
     values = [[associated(one, other) * (np.sign(one.T @ other).item() if numbers and too else 1.0)
                for other, too in all_of] for one, numbers in all_of]

@@ -29,41 +29,42 @@ from buttress.checkpoints.memory import Memory
 from buttress.threats import ThreatModel
 
 FEWEST = 30  # rows attacked by queries: of fewer an interval of an accuracy is wider than .35
-COLUMNS_OF_THREAT = {"attacked": "accuracy under the worst that the threat allows",
-                     "certified": "accuracy that nothing the threat allows can lower, proven"}
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:
     eps = split.options.radius
     radii = [share * eps for share in split.plan.radii]
-    found = Measured(columns=COLUMNS_OF_THREAT if split.options.threat is not None else {
+    result = Measured(columns={
+        "attacked": "accuracy under the worst that the threat allows",
+        "certified": "accuracy that nothing the threat allows can lower, proven",
+    } if split.options.threat is not None else {
         "attacked": f"accuracy, numbers moved by {eps:g} standard deviations to do harm",
         "certified": "accuracy no attack within eps can lower, proven"})
     if split.options.threat is not None:
-        found.notes.append(f"Attacked and proven is what this allows. {split.options.threat}".replace("\n", " "))
-    found.cells = {key: {} for key in found.columns}
-    attacked = {name: rows for name in measured.models if (rows := _rows(split, name, measured.models[name], found))}
+        result.notes.append(f"Attacked and proven is what this allows. {split.options.threat}".replace("\n", " "))
+    result.cells = {key: {} for key in result.columns}
+    attacked = {name: rows for name in measured.models if (rows := _rows(split, name, measured.models[name], result))}
     machines: dict[str, str] = {}  # rows of the table that are one machine are attacked once
     for name, rows in attacked.items():
         first = machines.setdefault(_machine(split, name, measured.models[name]), name)
-        found.fallen[name] = found.fallen[first] if first != name else Fallen(measured.losses[name][:rows] == 0)
+        result.fallen[name] = result.fallen[first] if first != name else Fallen(measured.losses[name][:rows] == 0)
     order = sorted(radii, key=lambda radius: (radius != eps, -radius))  # the table's, the widest, then between
     for k, radius in enumerate(order):
         for name in machines.values():
             yield f"{name}: attacked at eps {radius:g}", k / len(radii)
-            known = _attack(split, name, measured.models[name], radius, found)
+            known = _attack(split, name, measured.models[name], radius, result)
             if known and radius == eps:
-                twins = (other for other in attacked if found.fallen[other] is found.fallen[name])
-                found.cells["certified"] |= dict.fromkeys(twins, _share(split, found.fallen[name].proven >= eps))
+                twins = (other for other in attacked if result.fallen[other] is result.fallen[name])
+                result.cells["certified"] |= dict.fromkeys(twins, _share(split, result.fallen[name].proven >= eps))
     curve: dict[str, list[Any]] = {"x": [0.0, *radii]}
-    for name, fallen in found.fallen.items():
-        found.cells["attacked"][name] = _share(split, fallen.standing(eps))
+    for name, fallen in result.fallen.items():
+        result.cells["attacked"][name] = _share(split, fallen.standing(eps))
         curve[name] = [float(fallen.standing(radius).mean()) for radius in (0.0, *radii)]
-    found.curves["eps"] = curve
-    for name in filter(reads_columns, found.cells["certified"]):
-        decided = (found.fallen[name].proven >= eps) | ~found.fallen[name].standing(eps)
-        found.on[f"rows of {name} of which the worst move is known"] = f"{decided.sum()} of {len(decided)}"
-    return found
+    result.curves["eps"] = curve
+    for name in filter(reads_columns, result.cells["certified"]):
+        decided = (result.fallen[name].proven >= eps) | ~result.fallen[name].standing(eps)
+        result.on[f"rows of {name} of which the worst move is known"] = f"{decided.sum()} of {len(decided)}"
+    return result
 
 
 def _machine(split: SplitTable, name: str, model: Predictor) -> str:

@@ -13,14 +13,13 @@ from buttress.audit.measuring.split_table import SplitTable
 from buttress.checkpoints.memory import Memory
 from buttress.datasets import contaminate
 
-IN_TABLE = (0.1, 0.3)  # of the shares, the columns of the table
-
 
 def _take(split: SplitTable, measured: Measured) -> Course:
     shares = split.plan.shares
     kind, says = ("flip", "accuracy, {:.0%} of training labels flipped") if split.classifies else (
         "noise", "RMSE, {:.0%} of training targets corrupted")
-    keys = {share: f"{'flipped' if kind == 'flip' else kind}_{share:.0%}".rstrip("%") for share in IN_TABLE}
+    columns = (0.1, 0.3)  # the shares that the table shows
+    keys = {share: f"{'flipped' if kind == 'flip' else kind}_{share:.0%}".rstrip("%") for share in columns}
     found = Measured(columns={key: says.format(share) for share, key in keys.items()},
                      cells={key: {} for key in keys.values()})
     curve: dict[str, list[Any]] = {"x": [0.0, *shares]}

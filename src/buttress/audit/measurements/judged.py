@@ -31,19 +31,19 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     for left in range(len(waiting), 0, -CHUNK):
         yield f"judging labels: {left} rows to go", 1 - 0.5 * left / len(waiting)
         parts.append(next(course))
-    found = Measured()
-    found.verdicts, found.judged = with_others(first, parts, split.table.target, np.concatenate([fitted, waiting]),
-                                               split.test.places)
-    found.on = {"rows of the fit that judges targets": f"{len(fitted)} of {len(split.table)}",
-                "rows whose targets are judged": f"{len(found.judged)} of {len(split.table)}"}
-    found.told = [_told(split, first, fitted)]
-    if len(found.judged) > len(fitted):
-        found.notes = [f"Labels were judged by a robust fit of {len(fitted)} rows: those without themselves, "
-                       f"{len(found.judged) - len(fitted)} others as it had not seen them."]
-    return found
+    result = Measured()
+    result.verdicts, result.judged = with_others(first, parts, split.table.target, np.concatenate([fitted, waiting]),
+                                                 split.test.places)
+    result.on = {"rows of the fit that judges targets": f"{len(fitted)} of {len(split.table)}",
+                 "rows whose targets are judged": f"{len(result.judged)} of {len(split.table)}"}
+    result.told = [_counted_wrong(split, first, fitted)]
+    if len(result.judged) > len(fitted):
+        result.notes = [f"Labels were judged by a robust fit of {len(fitted)} rows: those without themselves, "
+                        f"{len(result.judged) - len(fitted)} others as it had not seen them."]
+    return result
 
 
-def _told(split: SplitTable, verdicts: Verdicts, fitted: Places) -> str:
+def _counted_wrong(split: SplitTable, verdicts: Verdicts, fitted: Places) -> str:
     """Return how many targets look wrong among the rows of the robust fit, and the first of them."""
     kind = "label" if split.classifies else "target"
     places = np.flatnonzero(verdicts.wrong)

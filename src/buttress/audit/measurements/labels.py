@@ -45,18 +45,18 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     right = flips.prediction == split.test.y
     needed = {MACHINE: _capped(flips, right, len(y))}
     for name, model in measured.models.items():
-        least = _least(split, name, model, measured.losses[name] == 0)
+        least = _flips_needed(split, name, model, measured.losses[name] == 0)
         needed |= {} if least is None else {name: least}
-    found = _found(split, needed, len(y), labels)
+    result = _columns_and_curve(split, needed, len(y), labels)
     together = split.test.together
-    found.cells |= {"as_is": {**measured.cells["as_is"], MACHINE: accuracy(right, together)}, "balanced": {
+    result.cells |= {"as_is": {**measured.cells["as_is"], MACHINE: accuracy(right, together)}, "balanced": {
         **measured.cells["balanced"], MACHINE: balanced_accuracy(right, split.test.y, together)}}
     hanging = _hanging(split, measured, flips, places)
-    proven = found.cells["labels_proven"]
-    found.labels = WrongLabels(MACHINE, len(y), labels, high, found.cells["labels_needed"][MACHINE], proven[MACHINE],
-                               proven[split.baseline], hanging)
-    found.models = {MACHINE: machine}
-    return found
+    proven = result.cells["labels_proven"]
+    result.labels = WrongLabels(MACHINE, len(y), labels, high, result.cells["labels_needed"][MACHINE], proven[MACHINE],
+                                proven[split.baseline], hanging)
+    result.models = {MACHINE: machine}
+    return result
 
 
 def _capped(flips: TrainingFlips, right: NDArray[np.bool_], trained: int) -> NDArray[np.float64]:
@@ -64,7 +64,7 @@ def _capped(flips: TrainingFlips, right: NDArray[np.bool_], trained: int) -> NDA
     return np.where(right, np.minimum(flips.needed, trained), 0.0)
 
 
-def _least(
+def _flips_needed(
     split: SplitTable, name: str, model: Predictor, right: NDArray[np.bool_]
 ) -> NDArray[np.float64] | None:
     """Return the same of a model of the table, None where it is not known exactly."""
@@ -80,22 +80,24 @@ def _least(
         return None
 
 
-def _found(split: SplitTable, needed: dict[str, NDArray[np.float64]], trained: int, labels: int) -> Measured:
+def _columns_and_curve(
+    split: SplitTable, needed: dict[str, NDArray[np.float64]], trained: int, labels: int
+) -> Measured:
     """Return the two columns and the curve."""
-    found = Measured(columns={
+    result = Measured(columns={
         "labels_needed": f"how many of {trained} training labels would have to be wrong: the median held-out row",
         "labels_proven": f"share of held-out rows right whichever {counted(labels, 'training label')} "
                          f"{agreeing(labels, 'is', 'are')} wrong, proven"})
-    found.cells = {key: {} for key in found.columns}
-    found.curves["labels"] = {"x": list(SHARES)}
+    result.cells = {key: {} for key in result.columns}
+    result.curves["labels"] = {"x": list(SHARES)}
     for name, least in needed.items():
         middle = median_error(least, split.options.seed, split.test.together)
-        found.cells["labels_needed"][name] = Cell(*(float(end(value)) for end, value in zip(
+        result.cells["labels_needed"][name] = Cell(*(float(end(value)) for end, value in zip(
             (math.floor, math.floor, math.ceil), (middle.value or 0.0, middle.low or 0.0, middle.high or 0.0),
             strict=True)))
-        found.cells["labels_proven"][name] = accuracy(least > labels, split.test.together)
-        found.curves["labels"][name] = [float((least > math.floor(share * trained)).mean()) for share in SHARES]
-    return found
+        result.cells["labels_proven"][name] = accuracy(least > labels, split.test.together)
+        result.curves["labels"][name] = [float((least > math.floor(share * trained)).mean()) for share in SHARES]
+    return result
 
 
 def _hanging(split: SplitTable, measured: Measured, flips: TrainingFlips, trained: Places) -> list[Hanging]:

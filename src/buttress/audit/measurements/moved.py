@@ -13,7 +13,7 @@ from buttress.audit.measurements.attacked import FEWEST
 from buttress.audit.measuring.cells import Cell, accuracy, rmse
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
-from buttress.audit.moves.asking import Asked, on_prepared_rows
+from buttress.audit.moves.asking import AskedModel, on_prepared_rows
 from buttress.audit.moves.search import CORNERS, SWEEPS, blanks_of, swaps_of, worst_changes, worst_numbers
 from buttress.audit.moves.yours import Yours
 from buttress.checkpoints.memory import Memory
@@ -25,12 +25,12 @@ MOST_CHANGED = 3  # cells of a row, at the end of a curve
 def _take(split: SplitTable, measured: Measured) -> Course:
     yours = split.yours
     assert yours is not None
-    found = Measured(columns=yours.columns, cells={key: {} for key in yours.columns})
+    result = Measured(columns=yours.columns, cells={key: {} for key in yours.columns})
     rows = {key: _rows(split, yours, key) for key in yours.columns}
-    found.on = {f"rows of which {says}": f"{rows[key]} of {len(split.test)}" for key, says in (
+    result.on = {f"rows of which {says}": f"{rows[key]} of {len(split.test)}" for key, says in (
         ("moved", "numbers are moved as they came"), ("swapped", "categories are swapped"),
         ("blanked", "cells are left empty")) if key in rows}
-    found.curves = {key: {"x": list(_steps(split, yours, key))} for key in yours.columns}
+    result.curves = {key: {"x": list(_steps(split, yours, key))} for key in yours.columns}
     for k, (name, model) in enumerate(measured.models.items()):
         asked = yours.model.asked() if name == yours.name else on_prepared_rows(
             model, split.features.native if reads_columns(name) else split.features.prepared, split.table.target,
@@ -39,9 +39,9 @@ def _take(split: SplitTable, measured: Measured) -> Course:
             yield f"{name}: {key}", k / len(measured.models)
             cells = _kept_search(split, yours, name, asked, key, rows[key])
             at = {"moved": split.options.eps, "swapped": float(split.options.swaps), "blanked": 1.0}[key]
-            found.cells[key][name] = cells[int(np.argmin(np.abs(np.array(found.curves[key]["x"]) - at)))]
-            found.curves[key][name] = [cell.value for cell in cells]
-    return found
+            result.cells[key][name] = cells[int(np.argmin(np.abs(np.array(result.curves[key]["x"]) - at)))]
+            result.curves[key][name] = [cell.value for cell in cells]
+    return result
 
 
 def _steps(split: SplitTable, yours: Yours, key: str) -> Sequence[float]:
@@ -61,7 +61,7 @@ def _rows(split: SplitTable, yours: Yours, key: str) -> int:
     return min(len(split.test), max(FEWEST, int(split.plan.queries / max(asks, 1))))
 
 
-def _kept_search(split: SplitTable, yours: Yours, name: str, asked: Asked, key: str, rows: int) -> list[Cell]:
+def _kept_search(split: SplitTable, yours: Yours, name: str, asked: AskedModel, key: str, rows: int) -> list[Cell]:
     """Return the cells of one curve, or what the checkpoint of the audit keeps of them."""
 
     def searched() -> Memory:
@@ -70,7 +70,7 @@ def _kept_search(split: SplitTable, yours: Yours, name: str, asked: Asked, key: 
     return [Cell(**cell) for cell in kept_stage(["moves", name, key], searched)["cells"]]
 
 
-def _search(split: SplitTable, yours: Yours, asked: Asked, key: str, count: int) -> list[Cell]:
+def _search(split: SplitTable, yours: Yours, asked: AskedModel, key: str, count: int) -> list[Cell]:
     axes = yours.model.space.axes
     steps = _steps(split, yours, key)[1:]
     changes = swaps_of(axes) if key == "swapped" else blanks_of(axes)

@@ -16,16 +16,16 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     yield "novel rows", 0.0
     rest = split.at_most(np.setdiff1d(np.arange(len(split.table)), split.test.places), split.plan.novelty)
     outside = np.sort(unlike(split.prepared(rest), split.test.X, NOVELTY))
-    found = Measured(on={"rows that held-out ones are compared with": f"{len(rest)} of {len(split.table)}"})
-    found.novel = [plain(row) for row in split.table.row_numbers[split.test.places[outside]]]
-    if found.novel:
+    result = Measured(on={"rows that held-out ones are compared with": f"{len(rest)} of {len(split.table)}"})
+    result.novel = [plain(row) for row in split.table.row_numbers[split.test.places[outside]]]
+    if result.novel:
         what = "accuracy" if split.classifies else "RMSE"
         together = None if split.test.together is None else split.test.together[outside]
-        found.columns["novel"] = f"{what} on the {len(found.novel)} novel held-out rows"
-        found.cells["novel"] = {
+        result.columns["novel"] = f"{what} on the {len(result.novel)} novel held-out rows"
+        result.cells["novel"] = {
             name: accuracy(loss[outside] == 0, together) if split.classifies
             else root_mean(loss[outside], split.options.seed, together) for name, loss in measured.losses.items()}
-    return found
+    return result
 
 
 NOVEL = Measurement("novel rows", _take, Cost(0.1, rows=0.0), (AS_IS.name,))

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.shown import Precision
 from buttress.audit.measuring.split_table import SplitTable
-from buttress.audit.reading.cautions import LOOKED
+from buttress.audit.reading.cautions import LOOKED_AT
 
 FEWEST = 20  # different entries, of fewer they are levels or counts rather than rounded
 MOST_STEPS = 1e6  # from 0 to the largest entry: finer ones are as the computer holds them, and show no rounding
@@ -28,7 +28,7 @@ def step_of(column: NDArray[np.float64]) -> float:
     >>> step_of(np.arange(0, 500, 10.0)), step_of(np.arange(100) / 8), step_of(np.sqrt(np.arange(100.0)))
     (10.0, 0.001, 0.0)
     """
-    entries = np.unique(column[:: -(-len(column) // LOOKED)])
+    entries = np.unique(column[:: -(-len(column) // LOOKED_AT)])
     entries = np.abs(entries[~np.isnan(entries)])
     if len(entries) < FEWEST:
         return 0.0

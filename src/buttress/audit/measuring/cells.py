@@ -14,8 +14,6 @@ from buttress.attacks import pgd, worst_case
 from buttress.scores import as_classifier, read_scores
 
 RESAMPLES = 1000  # of the bootstrap: its 2.5% quantile is then the 25th draw
-PGD_STEPS = 40
-PGD_STARTS = 2
 QUERY_STEPS = 10  # of each attack by queries, which costs hundreds of predictions a step
 QUERY_STARTS = 3
 # Two estimators differ beyond chance (sign test, 5%) when six rows or more are right with one of them only; of fewer
@@ -269,7 +267,7 @@ def attacked_correct(
     low, high = given.copy(), given.copy()
     low[:, :n_numeric], high[:, :n_numeric] = -np.inf, np.inf
     options: dict[str, Any] = {"eps": eps, "bounds": (low, high), "random_state": seed}
-    moved = (pgd(model, given, y, steps=PGD_STEPS, restarts=PGD_STARTS, **options) if known
+    moved = (pgd(model, given, y, steps=40, restarts=2, **options) if known
              else worst_case(model, given, y, steps=QUERY_STEPS, restarts=QUERY_STARTS, **options))
     within = np.clip(moved, X - eps, X + eps)  # in float64, as what is predicted is
     return np.asarray((model.predict(within) == y) & (model.predict(X) == y))

@@ -19,7 +19,6 @@ FLIPS, AT_ONCE = 2000, 100  # draws of signs, and how many in memory
 ROUNDING = 1e-9  # of sums of numbers whose squares sum to 1
 ALIKE = 0.01  # accuracy, or share of an RMSE, by which two scores differ without that it matters
 FAR = {True: 0.02, False: 0.05}  # by how much a score may be worse, however uncertain: accuracy, or share of an RMSE
-PLANTED = ("flipped_10", "flipped_30", "noise_10", "noise_30")  # faults that count only where they were found
 LEAST_SHARE = 0.01  # of the targets, by the lower end of its interval, from which they were found
 
 
@@ -101,7 +100,8 @@ def found_wrong(measured: Measured) -> bool:
 
 def judged_by(split: SplitTable, measured: Measured) -> list[str]:
     """Return the columns that count among equals: scores as they are and moved, and planted faults that were found."""
-    counted = [split.decides, *["attacked"] * split.classifies, *(PLANTED if found_wrong(measured) else ())]
+    planted = ("flipped_10", "flipped_30", "noise_10", "noise_30") if found_wrong(measured) else ()
+    counted = [split.decides, *["attacked"] * split.classifies, *planted]
     return [key for key in counted if key in measured.columns]
 
 

@@ -16,7 +16,7 @@ FARTHEST = 1e50  # a prediction at most: its square, and the square of that, are
 
 
 @dataclass
-class Fit:
+class FittedCopy:
     """A fitted copy, whether it converged, and what it warned of."""
 
     model: Supervised
@@ -24,14 +24,14 @@ class Fit:
     notes: list[str]
 
 
-def fitted(split: SplitTable, name: str, estimator: Supervised, y: Labels, quiet: bool = False) -> Fit:
+def fitted(split: SplitTable, name: str, estimator: Supervised, y: Labels, quiet: bool = False) -> FittedCopy:
     """Fit a copy to the training rows with targets y; what it warns of is dropped where it is to be ``quiet``."""
     notes: list[str] = []
     if name.endswith(OF_LOG):  # corrupt targets may be negative
         y = np.maximum(y, split.table.target.min())
     with noted(notes, None if quiet else in_words(name, split.task)) as early:
         model = clone(estimator).fit(split.train.taken_by(name), y)
-    return Fit(model, not early, notes)
+    return FittedCopy(model, not early, notes)
 
 
 def answers(model: Predictor, X: NDArray[np.float64]) -> Labels:

@@ -111,7 +111,7 @@ def measure(
     for one in chosen:
         share = one.cost.of(split) / whole
         lacking = [need for need in one.needs if need in measured.cut]
-        found = None if lacking else _found(one, split, measured, deadline, _from(report, done, share))
+        found = None if lacking else _result_of(one, split, measured, deadline, _from(report, done, share))
         if found is None:
             measured.cut.append(one.name)
         else:
@@ -127,7 +127,7 @@ def _from(report: Report, start: float, share: float) -> Report:
     return lambda what, part: report(what, start + share * part)
 
 
-def _found(
+def _result_of(
     one: Measurement, split: SplitTable, measured: Measured, deadline: float | None, report: Report
 ) -> Measured | None:
     """Return what a measurement finds, None where it was cut short."""

@@ -62,7 +62,7 @@ class WrongLabels:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ColumnBand:
     """A column part by part: the quartiles of numbers, or ``middle`` alone, the share of ``category``."""
 
     column: str
@@ -78,7 +78,7 @@ class Along:
 
     along: str
     found: int
-    columns: list[Drawn]
+    columns: list[ColumnBand]
 
 
 @dataclass(frozen=True)

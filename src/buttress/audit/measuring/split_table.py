@@ -24,7 +24,7 @@ Places = NDArray[np.intp]  # of rows in the table
 RARE = 0.1  # of the rows: where a class has fewer, the majority is right in most of them, and accuracy says little
 
 
-class Features:
+class ModelColumns:
     """The columns of a table as models take them: prepared features, or columns as they are for gradient boosting."""
 
     def __init__(self, table: Table, fitted_on: Places):
@@ -78,7 +78,7 @@ class SplitTable:
     entries: dict[str, Predictor]
     options: Options
     plan: Plan
-    features: Features
+    features: ModelColumns
     train: Part
     test: Part
     yours: Yours | None
@@ -151,7 +151,7 @@ def split_table(table: Table, task: str, entries: dict[str, Predictor], options:
         raise ValueError(f"The metric {options.metric} does not suit a {task} task. Leave it out, or use "
                          f"{'accuracy or balanced_accuracy' if classifies else 'rmse or mae'}.")
     train, test, note = split(table, classifies, seed)
-    features = Features(table, _at_most(table, train, plan.prepared_by, classifies, seed))
+    features = ModelColumns(table, _at_most(table, train, plan.prepared_by, classifies, seed))
 
     def part(places: Places, size: int) -> Part:
         chosen = _at_most(table, places, size, classifies, seed)

@@ -19,7 +19,7 @@ SOLVER_SECONDS = 1e6  # a program: it ends by its own size, never by the clock
 
 
 @dataclass
-class Found:
+class AttackOutcome:
     """Which rows stand an attack, which are proven to (None where no proof is known), and whether it was blind."""
 
     stands: Mask
@@ -30,7 +30,7 @@ class Found:
 
 def under_threat(
     model: Any, X: Array, y: Labels, threat: ThreatModel, right: Mask, seed: int, *, codes: bool, work: float
-) -> Found:
+) -> AttackOutcome:
     """Prove what can be proven of the rows that stand so far, and attack the others.
 
     Models that split ``codes`` of categories, and rows with gaps, are attacked by trying. ``work`` is that of the
@@ -38,8 +38,8 @@ def under_threat(
     """
     if np.isnan(X).any() or codes:
         moves = read_threat(threat, np.nan_to_num(X), X)
-        return Found(right & _by_trying(model, X, y, moves, right, seed), None, False,
-                      "corners, then column by column, around ways to swap")
+        return AttackOutcome(right & _by_trying(model, X, y, moves, right, seed), None, False,
+                              "corners, then column by column, around ways to swap")
     stands, proven, how = right.copy(), np.zeros(len(X), dtype=bool), "the exact attack"
     known: Mask | None = proven
     try:
@@ -62,7 +62,7 @@ def under_threat(
         blind = 2 * int(info.blind.sum()) > int(stands.sum())
         tried = "projected gradient descent" if gradients else "the worst of several attacks by queries"
         how = f"{how}, then {tried}" if how else tried
-    return Found(stands, None if known is None else proven, blind, how or "proof alone")
+    return AttackOutcome(stands, None if known is None else proven, blind, how or "proof alone")
 
 
 def _by_trying(model: Any, X: Array, y: Labels, moves: Moves, right: Mask, seed: int) -> Mask:

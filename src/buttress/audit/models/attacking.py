@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from buttress._types import Array, Labels
 from buttress.audit.fitted import on_prepared, order_columns
 from buttress.audit.measuring.cells import has_scores
-from buttress.audit.measuring.threatened import Found, under_threat
+from buttress.audit.measuring.threatened import AttackOutcome, under_threat
 from buttress.audit.measuring.units import Units, behind, units_of
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.reading.table import MISSING, Table, as_array, make_table, numbers_of
@@ -74,7 +74,7 @@ def attack(
     swapping = inner.most_swaps if inner.categories else 0
     shares = sorted({0.0, *(float(share) for share in eps)} if swapping else {float(share) for share in eps} - {0.0})
     right = np.asarray(posed.estimator.predict(posed.X) == posed.y)
-    found = [Found(right, right, False, "nothing")]
+    found = [AttackOutcome(right, right, False, "nothing")]
     for share in shares:
         found.append(under_threat(posed.estimator, posed.X, posed.y, inner.scaled(share), found[-1].stands, seed,
                                   codes=posed.units.native and bool(posed.units.coded), work=WORK))

@@ -10,9 +10,7 @@ from buttress.audit.models.table_model import TableModel
 from buttress.persistence import FileContent
 
 INDENT = "  "
-GAPS = ("gap_", "dual_gap_", "duality_gap_")  # how far from the optimum at most
-FACTS = ("n_join_rows_", "n_iter_", "n_support_", "contamination_", "converged_")
-MOST_NAMES = 30  # of columns, in a line
+SHOWN = 30  # of columns, in a line
 
 
 def describe(file: FileContent) -> str:
@@ -34,7 +32,7 @@ def _of_table(model: TableModel) -> list[str]:
                  "rows, of a fit to the others")
     for kind, names in (("numbers", model.numeric), ("categories", model.categorical)):
         if names:
-            lines.append(f"columns of {kind}: {listed(names, MOST_NAMES, str)}")
+            lines.append(f"columns of {kind}: {listed(names, SHOWN, str)}")
     lines += [f"column {name!r}: {notation.name}" for name, notation in model.read_as.items()]
     notes = cast(list[str], trained["notes"])
     return [*lines, *_of_estimator(model.pipeline[-1]), *(f"note: {note}" for note in notes)]
@@ -45,7 +43,7 @@ def _of_estimator(model: Any, depth: int = 0) -> list[str]:
     lines = [f"{INDENT * depth}{' '.join(repr(model).split()) if not hasattr(model, 'steps') else 'Pipeline'}"]
     names = getattr(model, "feature_names_in_", None)
     if names is not None and depth == 0:
-        lines.append(f"columns: {listed([str(name) for name in names], MOST_NAMES, str)}")
+        lines.append(f"columns: {listed([str(name) for name in names], SHOWN, str)}")
     for _, step in getattr(model, "steps", ()):
         lines += _of_estimator(step, depth + 1)
     return [*lines, *(f"{INDENT * (depth + 1)}{fact}" for fact in _facts(model))]
@@ -54,12 +52,13 @@ def _of_estimator(model: Any, depth: int = 0) -> list[str]:
 def _facts(model: object) -> Iterator[str]:
     classes = getattr(model, "class_texts_", getattr(model, "classes_", None))
     if classes is not None and not hasattr(model, "steps"):
-        yield f"classes: {listed([str(word) for word in classes], MOST_NAMES, str)}"
+        yield f"classes: {listed([str(word) for word in classes], SHOWN, str)}"
     if hasattr(model, "objective_interval_"):
         low, high = model.objective_interval_
         yield f"optimum within [{low:.6g}, {high:.6g}]"
-    for name in (*GAPS, *FACTS):
+    for name in ("gap_", "dual_gap_", "duality_gap_", "n_join_rows_", "n_iter_", "n_support_", "contamination_",
+                     "converged_"):
         value = getattr(model, name, None)
-        if value is not None and not hasattr(model, "steps") and np.size(value) <= MOST_NAMES:
+        if value is not None and not hasattr(model, "steps") and np.size(value) <= SHOWN:
             entries = np.ravel(value).tolist()
             yield f"{name}: {' '.join(f'{entry:.4g}' if isinstance(entry, float) else str(entry) for entry in entries)}"

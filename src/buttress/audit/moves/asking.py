@@ -18,7 +18,7 @@ TRIED = 5  # rows on which a model of the user's is tried before any work is don
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedModel:
     """A fitted model to be asked with rows of a :class:`Space`.
 
     ``scores`` gives (n, classes), the largest being likeliest, in the order of ``classes``; None of a model that gives
@@ -66,17 +66,17 @@ class InPlace:
         found = np.asarray(self.model.predict(self._data(np.asarray(X))))
         return as_targets(found.ravel(), self.target, self.classifies)
 
-    def asked(self) -> Asked:
+    def asked(self) -> AskedModel:
         """Return the model as a search asks it, with its probabilities where it gives them for known classes."""
         known = getattr(self.model, "classes_", None)
         if isinstance(self.model, TableModel):
             known = np.array(self.model.given, dtype=object)
         proba = hasattr(self.model, "predict_proba") and self._gives_proba()
         if not self.classifies or known is None or not proba:
-            return Asked(self.predict, None, np.empty(0), self.classifies)
+            return AskedModel(self.predict, None, np.empty(0), self.classifies)
         own = as_targets(np.asarray(known), self.target, True)
         order = np.argsort(own)
-        return Asked(self.predict, lambda rows: self._proba(rows)[:, order], own[order], True)
+        return AskedModel(self.predict, lambda rows: self._proba(rows)[:, order], own[order], True)
 
     def try_rows(self, rows: SpaceRows, name: str) -> None:
         """Ask for a few rows; ValueError says what the model made of them."""
@@ -132,7 +132,7 @@ def as_targets(found: Labels, target: Labels, classifies: bool) -> Labels:
 
 def on_prepared_rows(
     model: Predictor, prepare: Callable[[NDArray[np.float64]], NDArray[np.float64]], target: Labels, classifies: bool
-) -> Asked:
+) -> AskedModel:
     """Return a model of prepared features as a search asks it; ``prepare`` makes them of the columns."""
     def predict(rows: SpaceRows) -> Labels:
         return np.asarray(model.predict(prepare(rows[:, 1:])))
@@ -145,6 +145,6 @@ def on_prepared_rows(
         return np.column_stack([-found, found]) if found.ndim == 1 else found
 
     if not classifies:
-        return Asked(predict, None, np.empty(0), False)
+        return AskedModel(predict, None, np.empty(0), False)
     scores = probabilities if hasattr(model, "predict_proba") else decisions
-    return Asked(predict, scores if has_scores(model) else None, np.unique(target), True)
+    return AskedModel(predict, scores if has_scores(model) else None, np.unique(target), True)

@@ -22,7 +22,7 @@ LONGEST = 1100  # letters of an entry that may be a number or a date: a float in
 DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d\d)([ T].*)?")
 
 
-def _short(text: str) -> str:
+def _stripped(text: str) -> str:
     """Return an entry without spaces around it, and nothing of one too long to be a number, a date or a unit."""
     text = text.strip()
     return text if len(text) <= LONGEST else ""
@@ -43,7 +43,7 @@ class Notation:
 
     def number(self, text: str) -> float:
         """Return the entry as a number, NaN where it is none."""
-        text = _short(text)
+        text = _stripped(text)
         if not re.fullmatch(self.pattern, text, re.IGNORECASE):
             return np.nan
         for old, new in self.replacements:
@@ -64,7 +64,6 @@ NOTATIONS = (
 # an entry with a unit: a sign of a currency in front, or letters behind; a number in any notation between them
 UNITED = re.compile(r"([£$€¥]?) ?([-+]?[\d.,]*\d(?:e[-+]?\d+)?) ?((?:[^\W\d_]|[%°µ£$€¥])[^\d\s,;]{0,9})?")
 MISSING_WORDS = frozenset(("", "?", "-", "--", ".", "n.a.", "n/a", "na", "nan", "null", "missing", "#n/a", "<na>"))
-PERHAPS_MISSING = frozenset(("none", "unknown", "not available", "unspecified"))
 
 
 @dataclass
@@ -146,7 +145,7 @@ def _units(texts: Texts) -> Counter[str]:
     """Return how many entries have which unit; those that are no number with or without a unit are not counted."""
     units: Counter[str] = Counter()
     for text, count in zip(texts.distinct, texts.counts.tolist(), strict=True):
-        match = UNITED.fullmatch(_short(text))
+        match = UNITED.fullmatch(_stripped(text))
         if match:
             units[match[1] + (match[3] or "")] += count
     return units
@@ -168,5 +167,5 @@ def _with_unit(base: Notation, unit: str) -> Notation:
 def are_dates(texts: Texts) -> bool:
     """Say whether nine in ten entries look like a date, as in 2024-03-31 or 31.03.2024."""
     looked = _sampled(texts)
-    dates = np.array([bool(DATE.fullmatch(_short(text))) for text in looked.distinct], dtype=bool)
+    dates = np.array([bool(DATE.fullmatch(_stripped(text))) for text in looked.distinct], dtype=bool)
     return looked.known > 0 and int(looked.counts[dates].sum()) >= NEARLY_ALL * looked.known

@@ -18,7 +18,6 @@ from buttress._types import NamedColumns
 
 SHOWN = 20  # columns that a message names
 KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
-SEPARATORS = ",;\t|"  # the first of equals
 PACKED = {  # first bytes: what a file is, and how to unpack it
     b"\x28\xb5\x2f\xfd": ("compressed (zstd)", "Unpack it: unzstd {}"),
     b"BZh91AY": ("compressed (bzip2)", "Unpack it: bunzip2 -k {}"),
@@ -158,7 +157,7 @@ def csv_options(path: Path) -> dict[str, Any]:
     with lines_of(path) as lines:
         first = list(islice(lines, 100))
     blank = next((i for i, line in enumerate(first) if line.strip()), 0)
-    separator = max(SEPARATORS, key=lambda mark: len(next(_records(first[blank:], mark), [])))
+    separator = max(",;\t|", key=lambda mark: len(next(_records(first[blank:], mark), [])))  # the first of equals
     records = _records(first[blank:], separator)
     header = next(records, [])
     options: dict[str, Any] = {"infer_schema_length": None, "null_values": NULLS}

@@ -20,7 +20,6 @@ from buttress.audit.reading.entries import (
     MISSING_WORDS,
     NEARLY_ALL,
     NOTATIONS,
-    PERHAPS_MISSING,
     Notation,
     Reading,
     are_dates,
@@ -28,11 +27,10 @@ from buttress.audit.reading.entries import (
 )
 from buttress.audit.reading.row_keys import EXACT
 from buttress.audit.reading.texts import Texts, factorised, is_missing, texts_of
+from buttress.threats.tables import MOST_LEVELS
 
 MISSING = "(missing)"
-MAX_LEVELS = 50  # a text column with more values than this is taken for an identifier
 TIMES = "what may matter of them must be given as numbers, such as days since the first, the month or the weekday."
-LARGEST_CLASS = 2**63  # whole numbers of int64 are smaller
 MAX_CLASSES = 10  # whole-number targets with at most this many values are classes
 
 
@@ -228,7 +226,7 @@ def _settle_target(table: Table, task: str) -> str:
     if y.dtype.kind == "f":
         refuse_extremes(name, y, table.row_numbers)
     task = settle_task(y, name, task)
-    if task == "classification" and y.dtype.kind in "uf" and y.max() >= LARGEST_CLASS:
+    if task == "classification" and y.dtype.kind in "uf" and y.max() >= 2**63:  # beyond int64
         raise ValueError(f"The target {name!r} holds {y.max()!s}, too large a whole number for a class. Give the "
                          "classes as texts.")
     table.target = y.astype(np.float64) if task == "regression" else labels_as_read(y)
@@ -247,9 +245,10 @@ def _present(y: NDArray[Any]) -> tuple[NDArray[np.bool_], dict[str, int]]:
     reading = read_numbers(texts)
     if reading.share > 0.5 and len(np.unique(reading.numbers)) > MAX_CLASSES:
         return present, {}
+    perhaps = {"none", "unknown", "not available", "unspecified"}
     plain = [text.strip().lower() for text in texts.distinct]
     words = {text: int(count) for text, word, count in zip(texts.distinct, plain, texts.counts, strict=True)
-             if word in MISSING_WORDS | PERHAPS_MISSING}
+             if word in MISSING_WORDS | perhaps}
     present &= texts.spread(np.array([word not in MISSING_WORDS for word in plain], dtype=bool), False)
     return present, dict(sorted(words.items()))
 
@@ -293,7 +292,7 @@ def _place(name: str, values: NDArray[Any], table: Table) -> None:
         _drop(name, f"holds {kind} and was dropped: {TIMES}", table, table.dates if kind == "dates" else [])
     elif are_dates(texts):
         _drop(name, f"holds dates and was dropped: {TIMES}", table, table.dates)
-    elif levels > MAX_LEVELS:
+    elif levels > MOST_LEVELS:
         why = f" {reading.culprits(name, table.row_numbers)}." if reading.share > 0.5 else ""
         _drop(name, f"has {levels} different texts and was dropped as an identifier.{why}", table, table.identifiers)
     else:

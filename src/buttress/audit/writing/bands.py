@@ -4,7 +4,7 @@ from html import escape
 
 from buttress.audit.data import AuditData
 from buttress.audit.measuring.cells import number
-from buttress.audit.measuring.shown import Drawn
+from buttress.audit.measuring.shown import ColumnBand
 
 WIDTH = 240
 HEIGHT = 110
@@ -19,7 +19,7 @@ def bands(result: AuditData) -> list[tuple[str, str]]:
             for one in columns]
 
 
-def _band(one: Drawn) -> str:
+def _band(one: ColumnBand) -> str:
     known = [(k, low, middle, high) for k, (low, middle, high) in enumerate(
         zip(one.low, one.middle, one.high, strict=True)) if low is not None and middle is not None and high is not None]
     bottom, top = min(low for _, low, _, _ in known), max(high for *_, high in known)

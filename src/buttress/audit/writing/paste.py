@@ -96,14 +96,14 @@ def _in_pandas(columns: dict[str, Notation]) -> list[str]:
     """Return the same function for a pandas frame."""
     inner = []
     for name, notation in columns.items():
-        text = rf"frame[{name!r}].astype(str).str.extract({_whole(notation)!r})[0]"
+        text = rf"frame[{name!r}].astype(str).str.extract({_spaced_pattern(notation)!r})[0]"
         for old, new in notation.replacements:
             text += f".str.replace({old!r}, {new!r}, regex=False)"
         inner.append(f"        {name!r}: pd.to_numeric({text}, errors='coerce'),")
     return ["def with_numbers(frame):", "    return frame.assign(**{", *inner, "    })", ""]
 
 
-def _whole(notation: Notation) -> str:
+def _spaced_pattern(notation: Notation) -> str:
     """Return the pattern of an entry with spaces around it, the number being its first group."""
     return rf"(?i)^\s*({notation.pattern})\s*$"
 
@@ -117,7 +117,7 @@ def _conversion(name: str, notation: Notation) -> str:
     text = f"pl.col({name!r}).cast(pl.String)"
     if not notation.replacements:
         return f"{text}.str.strip_chars().cast(pl.Float64, strict=False)"
-    text += f".str.extract({_whole(notation)!r})"
+    text += f".str.extract({_spaced_pattern(notation)!r})"
     for old, new in notation.replacements:
         text += f".str.replace_all({old!r}, {new!r}, literal=True)"
     return f"{text}.cast(pl.Float64, strict=False)"

@@ -18,8 +18,6 @@ from buttress.files.disk import replace_files
 FILES = ("audit.json", "audit.html", "suspicious.csv")
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
 TERMINAL_ROWS = 5  # suspicious rows shown in the terminal; audit.json holds all
-PAGE_ROWS = 60  # and on the page
-FRAME_HEIGHT = 820  # pixels of the page in a notebook
 
 
 def write(result: AuditData, folder: Path) -> list[Path]:
@@ -72,13 +70,13 @@ def html(result: AuditData) -> str:
     said = [sentence.partition(": ") for sentence in (*result.verdict, next_step(result))]
     name = Path(str(result.data["source"])).name  # the page is sent to people who do not have the folder
     return page.render(result=result, said=said, name=name, figures=figures(result), bands=bands(result), best=best,
-                       limit=PAGE_ROWS, headings=HEADINGS, glossary=_glossary(result))
+                       limit=60, headings=HEADINGS, glossary=_glossary(result))
 
 
 def embedded(result: AuditData) -> str:
     """Return the page inside a frame of its own, so that a notebook and it do not share styles."""
     page = escape(html(result), quote=True)
-    return f'<iframe title="audit" style="width:100%;height:{FRAME_HEIGHT}px;border:0" srcdoc="{page}"></iframe>'
+    return f'<iframe title="audit" style="width:100%;height:820px;border:0" srcdoc="{page}"></iframe>'
 
 
 def _glossary(result: AuditData) -> dict[str, tuple[str, str]]:

@@ -4,7 +4,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress._types import Rows
-from buttress.certificates.training.smoother import EPS
+from buttress.certificates.region import UNIT
 
 # of the exact search for one need; memory and time only: beyond, the bound of the relaxation serves
 MOST_STEPS = 200_000
@@ -45,13 +45,13 @@ def cheapest(gains: Array, costs: Array, need: float) -> tuple[float, Rows]:
     total = float(price[:count].sum())
     whole = (price == np.round(price)).all() and len(np.unique(price)) * total**2 <= MOST_STEPS
     if whole:
-        return _whole(gains, costs.astype(np.float64), order, need, int(total))
+        return _by_whole_costs(gains, costs.astype(np.float64), order, need, int(total))
     last = order[count - 1]
     spare = (reached[count - 1] - need) / gains[last]  # the relaxation leaves this part of the last row out
-    return float(total * (1 - (count + 4) * EPS) - spare * costs[last]), greedy
+    return float(total * (1 - (count + 4) * UNIT) - spare * costs[last]), greedy
 
 
-def _whole(gains: Array, costs: Array, order: Rows, need: float, most: int) -> tuple[float, Rows]:
+def _by_whole_costs(gains: Array, costs: Array, order: Rows, need: float, most: int) -> tuple[float, Rows]:
     """Return the least cost and a set of it, for whole costs, by the best gain of every cost up to ``most``."""
     best = np.zeros(most + 1)
     groups = []

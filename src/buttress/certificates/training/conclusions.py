@@ -26,10 +26,11 @@ from sklearn.base import clone
 
 from buttress._checks import Array, check_number
 from buttress._types import Mask, MatrixLike, Predictor, Rows, VectorLike
+from buttress.certificates.region import UNIT
 from buttress.certificates.training.moves import predicted
 from buttress.certificates.training.reading import check_reproduced
 from buttress.certificates.training.removals import LeftOut
-from buttress.certificates.training.smoother import EPS, ColumnSmoother
+from buttress.certificates.training.smoother import ColumnSmoother
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ class _Proof:
         shortest = np.maximum(self.length - self.error, 0)
         stretched = self.left_out.stretch(np.abs(self.weights) + self.error[:, None], k)
         longest = np.hypot(self.length + self.error, np.sqrt(stretched))
-        wider = 1 + 16 * len(e) * EPS  # the rounding of these sums, and of Student's t
+        wider = 1 + 16 * len(e) * UNIT  # the rounding of these sums, and of Student's t
         with np.errstate(divide="ignore", invalid="ignore"):
             t_low = np.maximum(low, 0) / (np.sqrt((e_most**2).sum() / (self.freedom - k)) * longest)
             t_high = high / (np.sqrt(least / self.freedom) * shortest)
@@ -229,18 +230,18 @@ def _path(X: Array, y: Array, j: int, goal: Goal) -> Iterator[tuple[Rows, float]
     while len(keep) > X.shape[1] + 1:
         A, freedom = X[keep], len(keep) - X.shape[1]
         basis, triangle = np.linalg.qr(A)
-        if np.abs(np.diagonal(triangle)).min() <= len(y) * EPS * np.abs(triangle).max():
+        if np.abs(np.diagonal(triangle)).min() <= len(y) * UNIT * np.abs(triangle).max():
             return  # columns that only the rows left out told apart
         inverse = np.linalg.inv(triangle)
         h, z = (basis**2).sum(axis=1), basis @ inverse[j]
         b, V = float(inverse[j] @ (basis.T @ y[keep])), float(inverse[j] @ inverse[j])
         e = y[keep] - basis @ (basis.T @ y[keep])
-        free = np.maximum(1 - h, EPS)
+        free = np.maximum(1 - h, UNIT)
         with np.errstate(divide="ignore", invalid="ignore"):
             yield np.array(gone, dtype=int), float(goal(b, b / np.sqrt(e @ e / freedom * V), freedom))
             after = b - z * e / free
             squares = np.maximum(e @ e - e**2 / free, 0) * (V + z**2 / free)  # of all rows the same share of t's
-            score = np.where(h < 1 - len(y) * EPS, goal(after, after / np.sqrt(squares), freedom), np.inf)
+            score = np.where(h < 1 - len(y) * UNIT, goal(after, after / np.sqrt(squares), freedom), np.inf)
         worst = int(np.nan_to_num(score, nan=np.inf).argmin())
         gone.append(int(keep[worst]))
         keep = np.delete(keep, worst)

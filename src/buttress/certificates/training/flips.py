@@ -18,10 +18,10 @@ from numpy.typing import ArrayLike
 
 from buttress._checks import Array, check_classes, check_number
 from buttress._types import Labels, Mask, MatrixLike, Predictor, Rows, VectorLike
+from buttress.certificates.region import UNIT
 from buttress.certificates.training.cheapest import cheapest
 from buttress.certificates.training.hinge import fewest_wrong, is_hinge_machine
 from buttress.certificates.training.reading import Refit, check_reproduced, prepared, refit
-from buttress.certificates.training.smoother import EPS
 from buttress.certificates.training.wrong import Direction, Suspects, check_suspects
 
 
@@ -136,7 +136,7 @@ def training_flips(
             raise ValueError("For support vector machines costs, threshold and sample_weight are not covered. Leave "
                              "them out, or use LeastSquaresClassifier.")
         return _of_machine(last, training, y_train, rows, count, directions, eligible)
-    asked = Asked.of(model, X_train, y_train, X, threshold, sample_weight)
+    asked = FlipLeads.of(model, X_train, y_train, X, threshold, sample_weight)
     suspects = check_suspects(asked.codes, asked.classes, directions, eligible, costs)
     found = [_fewest(asked, suspects, row) for row in range(len(asked.lead))]
     needed = np.array([one.needed for one in found])
@@ -165,7 +165,7 @@ def _of_machine(
 
 
 @dataclass(frozen=True)
-class Asked:
+class FlipLeads:
     """The leads of the predicted classes over their rivals, and what they are made of.
 
     Parameters
@@ -195,7 +195,7 @@ class Asked:
     def of(
         cls, model: Predictor, X_train: MatrixLike, y_train: VectorLike, X: MatrixLike, threshold: float | None,
         sample_weight: VectorLike | None,
-    ) -> "Asked":
+    ) -> "FlipLeads":
         """Fit the model again, compare it with what is given, and read off the leads."""
         found = refit(model, X_train, X, sample_weight)
         targets, middle, classes, codes = _coded(model, y_train, threshold)
@@ -206,7 +206,7 @@ class Asked:
         away = check_reproduced(model, values, _values(model, X).reshape(values.shape), span)
         predicted, lead = _leads(values, middle)
         n = len(codes)
-        slack = 2 * (away + (found.error * np.sqrt(n) + n * EPS * np.abs(found.weights).sum(axis=1))
+        slack = 2 * (away + (found.error * np.sqrt(n) + n * UNIT * np.abs(found.weights).sum(axis=1))
                      * (np.abs(targets).max() + span))
         return cls(found, classes, codes, targets, predicted, lead, slack)
 
@@ -257,7 +257,7 @@ class _Fewest:
     exact: bool
 
 
-def _fewest(asked: Asked, suspects: Suspects, row: int) -> _Fewest:
+def _fewest(asked: FlipLeads, suspects: Suspects, row: int) -> _Fewest:
     """Return the cheapest wrong labels that change the prediction of one row, over all its rivals."""
     h, slack = asked.refit.weights[row], float(asked.slack[row])
     found = [_Fewest(np.inf, np.zeros(0, dtype=int), np.zeros(0, dtype=int), True)]

@@ -41,9 +41,9 @@ from sklearn.base import clone
 
 from buttress._checks import Array
 from buttress._types import Mask, Rows
+from buttress.certificates.region import UNIT
 from buttress.certificates.training.moves import top
 from buttress.certificates.training.reading import REPRODUCED
-from buttress.certificates.training.smoother import EPS
 from buttress.scores import read_scores
 
 
@@ -90,7 +90,7 @@ class HingeProblem:
 
 def rounding(n: int) -> float:
     """Return the share of their absolute terms to which sums over n rows are right."""
-    return 2 * (n + 8) * EPS
+    return 2 * (n + 8) * UNIT
 
 
 @dataclass(frozen=True)
@@ -234,11 +234,11 @@ def _without_intercept(
     problem: HingeProblem, point: HingePoint, margin: Array, suspects: Rows, most: int
 ) -> Array:
     """Return one more than the largest number of wrong labels that is proven not to matter, at most ``most``."""
-    stands = [margin > _moved(problem, point, suspects, k) for k in range(1, most + 1)]
+    stands = [margin > _largest_move(problem, point, suspects, k) for k in range(1, most + 1)]
     return 1.0 + np.logical_and.accumulate(np.reshape(stands, (most, len(margin)))).sum(axis=0)
 
 
-def _moved(problem: HingeProblem, point: HingePoint, suspects: Rows, k: int) -> Array:
+def _largest_move(problem: HingeProblem, point: HingePoint, suspects: Rows, k: int) -> Array:
     """Return how far k wrong labels move values (m,) at most."""
     alpha = np.abs(point.beta)[suspects]
     m = (problem.y * point.f)[suspects]

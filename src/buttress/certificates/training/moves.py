@@ -10,8 +10,8 @@ import numpy as np
 
 from buttress._checks import Array, check_count
 from buttress._types import MatrixLike, Predictor, VectorLike
+from buttress.certificates.region import UNIT
 from buttress.certificates.training.reading import Refit, check_reproduced, refit
-from buttress.certificates.training.smoother import EPS
 from buttress.certificates.training.wrong import check_eligible
 
 
@@ -75,7 +75,7 @@ def training_moves(
         raise ValueError(f"by must be a number >= 0, or one for each of the {len(y)} training rows. Got {by!r}.")
     off = np.where(check_eligible(eligible, len(y)), reach, 0.0)
     size = top(np.abs(found.weights) * off, check_count("rows", rows, 0))
-    slack = away + found.error * np.linalg.norm(off) + len(y) * EPS * size
+    slack = away + found.error * np.linalg.norm(off) + len(y) * UNIT * size
     return TrainingInterval(prediction, prediction - size - slack, prediction + size + slack)
 
 

@@ -26,8 +26,8 @@ import numpy as np
 
 from buttress._checks import Array, check_count
 from buttress._types import MatrixLike, Predictor, VectorLike
+from buttress.certificates.region import UNIT
 from buttress.certificates.training.moves import TrainingInterval, predicted, top
-from buttress.certificates.training.smoother import EPS
 
 ENTRIES = 4_000_000  # of the hat matrix worked on at once: memory only
 
@@ -97,10 +97,10 @@ class LeftOut:
     def of(cls, H: Array, error: Array, y: Array) -> "LeftOut":
         """Return the rows of a fit with this hat matrix, its errors, and targets y."""
         e = y - H @ y
-        e_most = np.abs(e) + error * np.linalg.norm(y) + 2 * len(y) * EPS * (np.abs(H) @ np.abs(y) + np.abs(y))
+        e_most = np.abs(e) + error * np.linalg.norm(y) + 2 * len(y) * UNIT * (np.abs(H) @ np.abs(y) + np.abs(y))
         with np.errstate(divide="ignore"):
-            g_most = 1 / np.maximum(1 - np.diagonal(H) - error - 4 * EPS, 0)
-        r = e / np.maximum(1 - np.diagonal(H), EPS)
+            g_most = 1 / np.maximum(1 - np.diagonal(H) - error - 4 * UNIT, 0)
+        r = e / np.maximum(1 - np.diagonal(H), UNIT)
         return cls(H, error, e, e_most, r, e_most * g_most, g_most)
 
     def moves(self, h: Array, error: Array, k: int) -> tuple[Array, Array]:
@@ -111,10 +111,10 @@ class LeftOut:
             return (np.full(len(h), np.inf),) * 2
         h_most = np.abs(h) + error[:, None]
         gain = h * self.r
-        slack = (1 + 8 * EPS) * h_most * self.r_most - np.abs(gain) + h_most * self.g_most * A
+        slack = (1 + 8 * UNIT) * h_most * self.r_most - np.abs(gain) + h_most * self.g_most * A
         root = np.sqrt(self.g_most)
         rest = norm_of_top(h_most * root, k) * norm_of_top(A * root, k) * mu / (1 - mu)
-        wider = 1 + 8 * len(A) * EPS
+        wider = 1 + 8 * len(A) * UNIT
         return wider * (top(gain + slack, k) + rest), wider * (top(slack - gain, k) + rest)
 
     def stretch(self, h: Array, k: int) -> Array:
@@ -122,7 +122,7 @@ class LeftOut:
         mu = self.held_up(k)[1]
         if not mu < 1:
             return np.full(h.shape[:-1], np.inf)
-        return (1 + 8 * len(self.r) * EPS) * norm_of_top(h * np.sqrt(self.g_most), k) ** 2 / (1 - mu)
+        return (1 + 8 * len(self.r) * UNIT) * norm_of_top(h * np.sqrt(self.g_most), k) ** 2 / (1 - mu)
 
     def held_up(self, k: int) -> tuple[Array, float]:
         """Return A (n,) and mu for sets of k rows; mu is inf where a row may hold itself up."""
@@ -138,10 +138,10 @@ class LeftOut:
             most[np.arange(len(part)), part] = 0.0
             signed = self.H[part] * self.r
             signed[np.arange(len(part)), part] = 0.0
-            slack = (1 + 8 * EPS) * most * self.r_most - np.abs(signed)
+            slack = (1 + 8 * UNIT) * most * self.r_most - np.abs(signed)
             A[part] = np.maximum(top(signed + slack, k - 1), top(slack - signed, k - 1))
             mu = max(mu, float((root[part] * top(most * root, k - 1)).max()))
-        return A, mu * (1 + 8 * n * EPS)
+        return A, mu * (1 + 8 * n * UNIT)
 
 
 def norm_of_top(values: Array, k: int) -> Array:

@@ -37,8 +37,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigvalsh
 
 from buttress._checks import Array
-
-EPS = float(np.finfo(np.float64).eps)
+from buttress.certificates.region import UNIT
 
 
 class Smoother(Protocol):
@@ -71,7 +70,7 @@ class Solver:
         """
         H = cho_solve(self.factor, K)
         length = np.linalg.norm(H, axis=0)
-        rounding = (len(self.A) + 4) * EPS * (np.linalg.norm(self.A) * length + np.linalg.norm(K, axis=0))
+        rounding = (len(self.A) + 4) * UNIT * (np.linalg.norm(self.A) * length + np.linalg.norm(K, axis=0))
         return H, (np.linalg.norm(K - self.A @ H, axis=0) + rounding + self.away * length + away) / self.least
 
 
@@ -80,7 +79,7 @@ def _least_eigenvalue(A: Array, penalty: float) -> float:
 
     That a Cholesky factor of A - s I can be computed proves it to be above s less (n + 2) eps trace(A) (Rump 2006).
     """
-    rounding = (len(A) + 2) * EPS * float(np.abs(np.diagonal(A)).sum())
+    rounding = (len(A) + 2) * UNIT * float(np.abs(np.diagonal(A)).sum())
     half = 0.5 * penalty
     if half > rounding and _factors(A, half):
         return half - rounding
@@ -101,14 +100,14 @@ def _with_mean(V: Array, error: Array, mean: Array | None) -> tuple[Array, Array
     if mean is None:
         return V, error
     V, error = _less_mean(V, error, mean)
-    return mean + V, error + (len(mean) + 2) * EPS
+    return mean + V, error + (len(mean) + 2) * UNIT
 
 
 def _less_mean(V: Array, error: Array, mean: Array | None) -> tuple[Array, Array]:
     """Return V (I - 1 m') and its errors: a sum of n terms, twice, for the mean is one too, and two roundings."""
     if mean is None:
         return V, error
-    rounding = (len(mean) + 2) * EPS * np.linalg.norm(V, axis=1)
+    rounding = (len(mean) + 2) * UNIT * np.linalg.norm(V, axis=1)
     return V - np.outer(V.sum(axis=1), mean), _stretch(mean) * (error + rounding)
 
 
@@ -150,7 +149,7 @@ class GramSmoother:
         """Return kernel values (m, n) as they are, or between rows less the mean row, and what rounding adds (m,)."""
         if self.mean is None or self.middle is None:
             return K.copy(), np.zeros(len(K))
-        share = (len(self.mean) + 8) * EPS * _stretch(self.mean) ** 2
+        share = (len(self.mean) + 8) * UNIT * _stretch(self.mean) ** 2
         away = share * (np.linalg.norm(K, axis=1) + np.linalg.norm(self.mean) * self.size)
         return K - (K @ self.mean)[:, None] - self.middle + self.mean @ self.middle, away
 
@@ -186,17 +185,17 @@ class ColumnSmoother:
         A = centred.T @ self.weighted
         A.flat[:: len(A) + 1] += alpha * self.scale**2
         spread = float(np.linalg.norm(np.sqrt(weight)[:, None] * far))
-        self.lost = (len(X) + 4) * EPS * spread / float(np.sqrt(weight.sum()))
-        self.solved = Solver.of(A, alpha * float(self.scale.min()) ** 2, (len(X) + 8) * EPS * spread**2)
+        self.lost = (len(X) + 4) * UNIT * spread / float(np.sqrt(weight.sum()))
+        self.solved = Solver.of(A, alpha * float(self.scale.min()) ** 2, (len(X) + 8) * UNIT * spread**2)
         self.size = float(np.linalg.norm(weight[:, None] * (np.abs(far) + np.abs(self.middle))))
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         far = self.scale * (X - self.first)
-        G, error = self.solved((far - self.middle).T, self.lost + EPS * np.linalg.norm(far, axis=1))
+        G, error = self.solved((far - self.middle).T, self.lost + UNIT * np.linalg.norm(far, axis=1))
         return _with_mean(*self._weights(G, error), self.mean)
 
     def _weights(self, G: Array, error: Array) -> tuple[Array, Array]:
-        rounding = (len(G) + 2) * EPS * np.linalg.norm(G, axis=0)
+        rounding = (len(G) + 2) * UNIT * np.linalg.norm(G, axis=0)
         return (self.weighted @ G).T, self.size * (error + rounding)
 
     def coefficients(self) -> tuple[Array, Array]:

@@ -22,9 +22,9 @@ from scipy.optimize import linprog
 
 from buttress._checks import Array, check_count
 from buttress._types import MatrixLike, Predictor, Rows, VectorLike
-from buttress.certificates.training.flips import Asked
+from buttress.certificates.region import UNIT
+from buttress.certificates.training.flips import FlipLeads
 from buttress.certificates.training.moves import top
-from buttress.certificates.training.smoother import EPS
 from buttress.certificates.training.wrong import Direction, Suspects, check_suspects
 
 
@@ -91,7 +91,7 @@ def training_accuracy(
     >>> found.each, found.together, found.attacked
     (0.75, 0.875, 0.875)
     """
-    asked = Asked.of(model, X_train, y_train, X, threshold, sample_weight)
+    asked = FlipLeads.of(model, X_train, y_train, X, threshold, sample_weight)
     if len(asked.classes) != 2:
         raise ValueError(f"training_accuracy is for two classes. Got {len(asked.classes)}. Use training_flips.")
     truth = np.asarray(y)
@@ -109,7 +109,7 @@ def training_accuracy(
     return TrainingAccuracy(len(right) / n, each / n, together / n, (len(right) - lost) / n, rows)
 
 
-def _gains(asked: Asked, suspects: Suspects, rows: Rows) -> tuple[Array, Array]:
+def _gains(asked: FlipLeads, suspects: Suspects, rows: Rows) -> tuple[Array, Array]:
     """Return what each wrong label takes off the lead of each row, signed, (m, n), and the leads (m,)."""
     other = 1 - asked.codes
     free = suspects.allowed[asked.codes, other] & np.isfinite(suspects.costs)
@@ -145,7 +145,7 @@ def _dual(gains: Array, m: Array, added: Array, multipliers: Array, k: int) -> f
     terms = np.hstack([multipliers * added, np.maximum(0, 1 - multipliers * (m + added))])
     weighed = multipliers @ gains
     size = np.abs(terms).sum() + multipliers @ np.abs(gains).sum(axis=1) + multipliers @ np.abs(m)
-    return float(terms.sum() + top(weighed, k) + (sum(gains.shape) + 8) * EPS * size)
+    return float(terms.sum() + top(weighed, k) + (sum(gains.shape) + 8) * UNIT * size)
 
 
 def _attack(gains: Array, leads: Array, k: int) -> tuple[int, Rows]:

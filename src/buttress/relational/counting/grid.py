@@ -17,9 +17,9 @@ from scipy import sparse
 from buttress._checks import Array
 from buttress.relational.counting import compiled
 from buttress.relational.counting.lists import ENTRY_MEGABYTES, Lists, Sum, entries, groups, joined_lists, unit_lists
-from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, Rounding, evaluation
-from buttress.relational.counting.rows import Features, MemoryNode, Node, Rows, memory_nodes, sampled
-from buttress.relational.counting.schedule import Product, multiplied
+from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, SumRounding, evaluation
+from buttress.relational.counting.rows import ChunkedNode, MemoryNode, RowFeatures, Rows, memory_nodes, sampled
+from buttress.relational.counting.schedule import MinkowskiSum, multiplied
 from buttress.relational.plan.plan import Index, Plan, total_weight
 from buttress.relational.sources.deadline import check_time
 
@@ -37,7 +37,7 @@ class GridOracle:
     take. ``far`` are the largest features, where all sums over rows are made here: their rounding is then allowed for.
     """
 
-    def __init__(self, nodes: Sequence[Node], width: int, total: float, memory: float = np.inf,
+    def __init__(self, nodes: Sequence[ChunkedNode], width: int, total: float, memory: float = np.inf,
                  far: Array | None = None):
         self.nodes = nodes
         self.width = width
@@ -47,14 +47,14 @@ class GridOracle:
         self.far = far
         self.proven = far is not None
 
-    def rounding(self, met: int) -> Rounding | None:
+    def rounding(self, met: int) -> SumRounding | None:
         """Return that of a call's sums: a number is added to at most once by each row of a table or node, up, at the
         root or down, and ``met`` times where lists meet."""
         if self.far is None:
             return None
         chunks = [rows for node in self.nodes for rows in node.chunks()]
         rows = sum(len(part.weight) + sum(features.X.shape[0] for features in part.features) for part in chunks)
-        return Rounding.of(4 * rows + met + self.width, self.far)
+        return SumRounding.of(4 * rows + met + self.width, self.far)
 
     def sample(self, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
         """Return about n rows drawn by weight, or all where they are few, as :func:`sampled` does."""
@@ -108,7 +108,7 @@ class GridOracle:
                             for name in ("lower", "upper", "smooth", "tilt")))
 
 
-def in_time(node: Node) -> Iterator[Rows]:
+def in_time(node: ChunkedNode) -> Iterator[Rows]:
     """Yield the rows of a node; TimeoutError when the time of the fit is up."""
     for rows in node.chunks():
         check_time()
@@ -128,7 +128,7 @@ def grid_oracle(plan: Plan, *, fold: bool = True, listed: int = 0, memory: float
 def listed_oracle(X: Array, y: Array, weight: Array) -> GridOracle:
     """Return the oracle of rows that are all here: scaled features (n, width), labels -1/+1, weights. It is exact."""
     one_key = np.zeros(1, dtype=np.int64)
-    rows = Rows([Features(np.arange(X.shape[1]), X)], weight, np.array([0, len(y)]), one_key, [],
+    rows = Rows([RowFeatures(np.arange(X.shape[1]), X)], weight, np.array([0, len(y)]), one_key, [],
                 (y > 0).astype(np.int64))
     return GridOracle([MemoryNode([], rows)], X.shape[1], float(weight.sum()))
 
@@ -156,7 +156,7 @@ class Consulted:
         op, key = self.keys[0]
         return Sum(q[order], w[order], start, key[order], self.lists[op], self.worth[op])
 
-    def multiply(self, product: Product, free: float) -> int:
+    def multiply(self, product: MinkowskiSum, free: float) -> int:
         """Make a product of two lists, the entries of one as rows that consult the other.
 
         Returns how often a number is added to, at most, on the way up or back.
@@ -189,7 +189,7 @@ class _Pass:
         self.met = 0  # additions to one number where lists meet, at most
         self.histogram: tuple[int, Array] | None = None
 
-    def up(self, node: Node, messages: list[Message]) -> Message:
+    def up(self, node: ChunkedNode, messages: list[Message]) -> Message:
         """Return the lists of a node's keys, from its rows and its children's lists."""
         found = []
         numbers = []
@@ -208,7 +208,7 @@ class _Pass:
         self.free = before - lists.megabytes
         return Message(lists, low, np.zeros(len(lists.mass)))
 
-    def root(self, node: Node, messages: list[Message]) -> None:
+    def root(self, node: ChunkedNode, messages: list[Message]) -> None:
         """Meet the root's rows with its children's lists: histograms, the gradient and what each entry is worth."""
         off = 0.0
         for rows in in_time(node):
@@ -227,13 +227,13 @@ class _Pass:
                 check_time()
                 keys = [key[piece] for key in rows.down]
                 part = self._consulted(node, keys, len(keys[0]), messages, most=2)
-                worth[piece] = self._met(q[piece], rows.weight[piece], part, slope, histogram)
+                worth[piece] = self._meet_rows(q[piece], rows.weight[piece], part, slope, histogram)
                 part.spread()
             rows.add(rows.weight * worth, self.gradient)
-            self.histogram = _added(self.histogram, (low, histogram.reshape(2, width)))
+            self.histogram = _sum_of_histograms(self.histogram, (low, histogram.reshape(2, width)))
         self.error += off
 
-    def _met(self, q: Index, weight: Array, part: Consulted, slope: Array, histogram: Array) -> Array:
+    def _meet_rows(self, q: Index, weight: Array, part: Consulted, slope: Array, histogram: Array) -> Array:
         """Meet some of the root's rows with their lists; returns what a weight of 1 of each is worth.
 
         Of two lists the first is added up for each key of the second, so that rows meet that in groups of equal bins.
@@ -248,14 +248,14 @@ class _Pass:
             self.met += rows.below.longest
             part.keys = [(op, np.repeat(numbers, made.end - made.begin))]
             found = np.empty(len(q))
-            found[order] = rows.down(made, self._met(made.bins, made.mass, part, slope, histogram))
+            found[order] = rows.down(made, self._meet_rows(made.bins, made.mass, part, slope, histogram))
             return found
         self.met += len(q) + last.longest
         worth = np.zeros(len(q))
         compiled.meet(q, weight, key, *last.arrays, slope, histogram, part.worth[op], worth)
         return worth
 
-    def down(self, node: Node, message: Message, messages: list[Message]) -> None:
+    def down(self, node: ChunkedNode, message: Message, messages: list[Message]) -> None:
         """Bring what a node's lists are worth to its rows and to its children's lists."""
         for rows in in_time(node):
             q, low, _ = self._bins(node, rows, messages)
@@ -267,7 +267,7 @@ class _Pass:
             part.spread()
             rows.add(rows.weight * worth, self.gradient)
 
-    def _bins(self, node: Node, rows: Rows, messages: list[Message]) -> tuple[Index, int, float]:
+    def _bins(self, node: ChunkedNode, rows: Rows, messages: list[Message]) -> tuple[Index, int, float]:
         """Return the bins of rows' scores, counted from the least; the least of what the rows make with their
         children's lists; and how far off the scores are then."""
         score = rows.scores(self.beta)
@@ -276,7 +276,9 @@ class _Pass:
         return ((rounded - low).astype(np.int32), int(low) + sum(messages[c].low for c in node.children),
                 float(np.abs(score - self.step * rounded).max()))
 
-    def _consulted(self, node: Node, keys: Sequence[Index], n: int, messages: list[Message], most: int) -> Consulted:
+    def _consulted(
+        self, node: ChunkedNode, keys: Sequence[Index], n: int, messages: list[Message], most: int
+    ) -> Consulted:
         """Return the lists of n rows, multiplied until there are at most ``most``."""
         if not keys:
             return Consulted([unit_lists()], [np.zeros(1)], [(0, np.zeros(n, dtype=np.int64))])
@@ -297,7 +299,7 @@ class _Pass:
         return np.concatenate([-score, score])[mass > 0], mass[mass > 0]
 
 
-def _added(one: tuple[int, Array] | None, two: tuple[int, Array]) -> tuple[int, Array]:
+def _sum_of_histograms(one: tuple[int, Array] | None, two: tuple[int, Array]) -> tuple[int, Array]:
     """Add two histograms (least bin, weights a label)."""
     if one is None:
         return two

@@ -91,20 +91,20 @@ def entries(lists: Lists, chosen: Index) -> tuple[Index, Index]:
     return start, np.arange(start[-1]) + np.repeat(lists.begin[chosen] - start[:-1], many)
 
 
-def joined_lists(found: Sequence[tuple[Lists, int]], numbers: Index, free: float) -> tuple[Lists, int]:
+def joined_lists(chunks: Sequence[tuple[Lists, int]], numbers: Index, free: float) -> tuple[Lists, int]:
     """Return the lists of several chunks of rows as one, and its least bin; a key may be in two chunks.
 
-    ``found`` are a chunk's lists and its least bin, ``numbers`` the keys of all chunks, ascending.
+    ``chunks`` are a chunk's lists and its least bin, ``numbers`` the keys of all chunks, ascending.
     """
-    if len(found) == 1:
-        return found[0]
-    low = min(place for _, place in found)
-    before = np.cumsum([0, *(len(lists.mass) for lists, _ in found)])
-    whole = Lists(np.concatenate([lists.begin + at for (lists, _), at in zip(found, before)]),
-                  np.concatenate([lists.end + at for (lists, _), at in zip(found, before)]),
-                  np.concatenate([lists.bins for lists, _ in found]),
-                  np.concatenate([lists.mass for lists, _ in found]), max(lists.width for lists, _ in found))
-    q = np.repeat([place - low for _, place in found], [len(lists.begin) for lists, _ in found]).astype(np.int32)
+    if len(chunks) == 1:
+        return chunks[0]
+    low = min(place for _, place in chunks)
+    before = np.cumsum([0, *(len(lists.mass) for lists, _ in chunks)])
+    whole = Lists(np.concatenate([lists.begin + at for (lists, _), at in zip(chunks, before)]),
+                  np.concatenate([lists.end + at for (lists, _), at in zip(chunks, before)]),
+                  np.concatenate([lists.bins for lists, _ in chunks]),
+                  np.concatenate([lists.mass for lists, _ in chunks]), max(lists.width for lists, _ in chunks))
+    q = np.repeat([place - low for _, place in chunks], [len(lists.begin) for lists, _ in chunks]).astype(np.int32)
     start, _ = groups(numbers)
     return Sum(q, np.ones(len(q)), start, np.arange(len(q)), whole, np.zeros(0)).up(free), low
 

@@ -89,7 +89,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Rounding:
+class SumRounding:
     """How exact sums over rows are: each is off by at most ``share`` of the sum of the sizes of its terms.
 
     ``far`` (width,) are the largest features. Where nothing is known of the sums, both are 0, and nothing is proven.
@@ -99,16 +99,16 @@ class Rounding:
     far: Array
 
     @classmethod
-    def of(cls, additions: int, far: Array) -> "Rounding":
+    def of(cls, additions: int, far: Array) -> "SumRounding":
         """Return that of numbers which come from so many additions one after the other, products among them."""
         return cls(SLACK * U * (additions + FUNCTIONS), far)
 
 
 def evaluation(
-    loss: MarginLoss, beta: Array, b: Array, z: Array, mass: Array, error: float, rounding: Rounding | None = None
+    loss: MarginLoss, beta: Array, b: Array, z: Array, mass: Array, error: float, rounding: SumRounding | None = None
 ) -> Evaluation:
     """Build an Evaluation from sketched margins z, each off by at most ``error``, and their shares of the weight."""
-    off = rounding or Rounding(0.0, np.zeros(len(beta)))
+    off = rounding or SumRounding(0.0, np.zeros(len(beta)))
     spread = float(off.far @ np.abs(beta))  # no score is larger
     error += off.share * spread
     slope = loss.slope(z)

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from buttress._checks import Array
 from buttress.relational.counting.rank_oracle import group_entries, stage_error
-from buttress.relational.counting.schedule import Block, Product, node_scores, schedule
+from buttress.relational.counting.schedule import Block, MinkowskiSum, node_scores, schedule
 from buttress.relational.counting.semiring import (
     COUNTING,
     Entries,
@@ -97,7 +97,7 @@ def _lists_below(plan: Plan, scores: list[Array], semiring: Semiring, annotation
     made: list[Entries] = []
     error = stage_error(eps, len(work.operations) - 1)
     for operation in work.operations[:-1]:
-        if isinstance(operation, Product):
+        if isinstance(operation, MinkowskiSum):
             found = times(semiring, made[operation.left], made[operation.right], operation.keys)
         else:
             node = plan.nodes[operation.parts[0][0]]

@@ -18,7 +18,7 @@ from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import Evaluation, MarginLoss
 from buttress.relational.counting.schedule import (
     Block,
-    Product,
+    MinkowskiSum,
     block_values,
     gather_gradient,
     node_scores,
@@ -162,7 +162,7 @@ class RankOracle:
         sketches: list[Sketch] = []
         blocks = iter(range(len(local)))
         for operation in self.schedule.operations[:-1]:
-            if isinstance(operation, Product):
+            if isinstance(operation, MinkowskiSum):
                 sketches.append(self._product(operation, sketches))
             else:
                 i = next(blocks)
@@ -201,7 +201,7 @@ class RankOracle:
         op, key = block.lists[0]
         return self._consulting(owner, n_lists, (score, score, w), np.arange(block.n_rows), key, sketches[op])
 
-    def _product(self, product: Product, sketches: list[Sketch]) -> Sketch:
+    def _product(self, product: MinkowskiSum, sketches: list[Sketch]) -> Sketch:
         """Pairs of groups: those of the first lists as rows that consult the second."""
         one = sketches[product.left]
         pair, first = expand(product.keys[0], one.end)
@@ -225,7 +225,7 @@ class RankOracle:
             operation = self.schedule.operations[n]
             sketch = sketches[n]
             v = adjoint[n][sketch.bucket]
-            if isinstance(operation, Product):
+            if isinstance(operation, MinkowskiSum):
                 sides = ((operation.left, sketch.row), (operation.right, sketch.entry))
                 for (op, mine), (rival, other) in (sides, sides[::-1]):
                     adjoint[op] += np.bincount(mine, v * sketches[rival].mass[other], minlength=len(adjoint[op]))

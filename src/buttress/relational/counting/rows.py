@@ -15,7 +15,7 @@ from buttress.relational.plan.rows import unrank
 
 
 @dataclass(frozen=True)
-class Features:
+class RowFeatures:
     """Features that rows get from one table: those of its row ``place``, or of the same row."""
 
     columns: Index  # numbers of the coefficients
@@ -45,7 +45,7 @@ class Rows:
     is the second class, and rows follow each other by the lists they consult.
     """
 
-    features: Sequence[Features]
+    features: Sequence[RowFeatures]
     weight: Array
     start: Index
     numbers: Index
@@ -69,7 +69,7 @@ class Rows:
             part.add(count, gradient)
 
 
-class Node(Protocol):
+class ChunkedNode(Protocol):
     """A node whose rows come in chunks."""
 
     @property
@@ -124,12 +124,12 @@ def _rows(plan: Plan, block: Block, weights: list[Array], side: Index) -> Rows:
     for node, at in block.parts:
         weight *= weights[node] if at is None else weights[node][at]
         for table, place in plan.nodes[node].members:
-            features.append(Features(columns[plan.slices[table]], plan.tables[table].X,
-                                     place if at is None else place[at]))
+            features.append(RowFeatures(columns[plan.slices[table]], plan.tables[table].X,
+                                        place if at is None else place[at]))
     return Rows(features, weight, block.start, np.arange(len(block.start) - 1), [key for _, key in block.lists], side)
 
 
-def sampled(nodes: Sequence[Node], width: int, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
+def sampled(nodes: Sequence[ChunkedNode], width: int, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
     """Return rows by weight: what :func:`drawn` does, and ones.
 
     Where the only node has no more than n rows, all of positive weight, and their weights.
@@ -152,7 +152,7 @@ def _fill(X: Array, rows: Rows, here: Index, row: Index) -> None:
         X[np.ix_(here, part.columns)] = part.of(row)
 
 
-def drawn(nodes: Sequence[Node], width: int, n: int, rng: RandomState) -> tuple[Array, Array]:
+def drawn(nodes: Sequence[ChunkedNode], width: int, n: int, rng: RandomState) -> tuple[Array, Array]:
     """Return n rows drawn with repetition by weight: scaled features (n, width) and labels -1/+1."""
     totals, n_chunks = _key_weights(nodes)
     X = np.zeros((n, width))
@@ -175,7 +175,7 @@ def drawn(nodes: Sequence[Node], width: int, n: int, rng: RandomState) -> tuple[
     return X, y
 
 
-def _key_weights(nodes: Sequence[Node]) -> tuple[list[Array], list[int]]:
+def _key_weights(nodes: Sequence[ChunkedNode]) -> tuple[list[Array], list[int]]:
     """Return for each node the weight of the rows of its subtree, a key (in the root that of all), and its chunks."""
     totals: list[Array] = []
     n_chunks = []
@@ -190,7 +190,7 @@ def _key_weights(nodes: Sequence[Node]) -> tuple[list[Array], list[int]]:
     return totals, n_chunks
 
 
-def _mass(rows: Rows, node: Node, totals: list[Array]) -> Array:
+def _mass(rows: Rows, node: ChunkedNode, totals: list[Array]) -> Array:
     """Return the weight of the rows of the join that extend each row of a chunk, down the tree."""
     mass = rows.weight.copy()
     for key, child in zip(rows.down, node.children):

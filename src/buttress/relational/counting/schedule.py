@@ -43,7 +43,7 @@ class Block:
 
 
 @dataclass
-class Product:
+class MinkowskiSum:
     """List p is the Minkowski sum of list ``keys[0][p]`` of operation ``left`` and ``keys[1][p]`` of ``right``."""
 
     left: int
@@ -55,7 +55,7 @@ class Product:
 class Schedule:
     """Operations, each after those it consults; the last is the root block."""
 
-    operations: list[Block | Product]
+    operations: list[Block | MinkowskiSum]
 
     @property
     def root(self) -> Block:
@@ -70,14 +70,14 @@ class Schedule:
 
 def multiplied(
     lists: list[tuple[int, Index]], most: int, first: int
-) -> tuple[list[Product], list[tuple[int, Index]]]:
+) -> tuple[list[MinkowskiSum], list[tuple[int, Index]]]:
     """Return the products that leave rows at most ``most`` lists to consult, numbered from ``first``, and these."""
-    products: list[Product] = []
+    products: list[MinkowskiSum] = []
     while len(lists) > most:
         (left, a), (right, b), *rest = sorted(lists, key=lambda item: int(item[1].max(initial=0)))
         width = int(b.max(initial=0)) + 1
         pairs, place = np.unique(a * width + b, return_inverse=True)
-        products.append(Product(left, right, (pairs // width, pairs % width)))
+        products.append(MinkowskiSum(left, right, (pairs // width, pairs % width)))
         lists = [*rest, (first + len(products) - 1, place.reshape(-1))]
     return products, lists
 
@@ -89,7 +89,7 @@ def is_exact(plan: Plan, child: int) -> bool:
 
 def schedule(plan: Plan, *, products: bool = True, fold: bool = True) -> Schedule:
     """Return the operations for a plan; with ``products`` rows consult one list at most, else those of all children."""
-    operations: list[Block | Product] = []
+    operations: list[Block | MinkowskiSum] = []
 
     def gather(i: int) -> tuple[list[Part], list[tuple[int, Index]]]:
         parts: list[Part] = [(i, None)]

@@ -16,7 +16,7 @@ from buttress.relational.entities.layout import laid_out
 from buttress.relational.entities.memory import PAIRS
 from buttress.relational.entities.paths import Hop, asked_keys, blocks, links, order_of, root_keys, used
 from buttress.relational.entities.statement import expression, own_expression, whole
-from buttress.relational.entities.text import Path, Place, SqlTable, numbered
+from buttress.relational.entities.text import DatabasePlace, Path, SqlTable, numbered
 from buttress.relational.plan.keys import check_exact, check_kinds, combine, encode, largest
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.times import DAY, delay_of
@@ -26,13 +26,12 @@ from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, Dialec
 from buttress.relational.sql.plan import column_sample, home_of, typed_sample
 from buttress.relational.sql.text import as_number
 
-MODULI = (2**53, 2**53 - 1)  # of sums of hashes: what is left of these is a float, and both tell 106 bits
 FEW = 100  # entities that are looked up by their keys; of more, whole tables are read once
 FEW_DATES = 2  # of a key, up to which pairs of rows and dates take neither database more time than an order of both
 
 
 def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int], memory: float,
-               owner: object = None, asked: Mapping[str, Column] | None = None) -> Place:
+               owner: object = None, asked: Mapping[str, Column] | None = None) -> DatabasePlace:
     """Return where the tables with these numbers are, and how their columns in use read.
 
     ``asked`` are the columns of the rows that features are for; without them, it is for a SELECT that is kept.
@@ -50,7 +49,7 @@ def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int
     texts = _text_columns(paths, samples if asked is None else {**samples, join.root: asked})
     tables = {t: _sql_table(join.tables[t], item, samples[t], as_of.get(t), dialect,
                             [name for name in samples[t] if (t, name) in texts]) for t, item in zip(numbers, items)}
-    return Place(connection, dialect, tables, samples)
+    return DatabasePlace(connection, dialect, tables, samples)
 
 
 def _text_columns(paths: Mapping[int, list[Hop]], samples: Mapping[int, Mapping[str, Column]]) -> set[tuple[int, str]]:
@@ -108,14 +107,14 @@ class InDatabase:
         value = self.place.tables[t].values[name]
         small = f"CASE WHEN ABS({value}) <= {self.place.dialect.number(LARGEST)} THEN {value} END"
         chosen = f"AVG({small}), STDDEV_POP({small}), MAX(ABS({value}))"
-        mean, deviation, most = self.place.select(f"SELECT {chosen} {self._seen(t)}")[0]
+        mean, deviation, most = self.place.select(f"SELECT {chosen} {self._rows_seen(t)}")[0]
         return float(mean or 0), float(deviation or 0), float(most or 0)
 
     def most_frequent(self, t: int, name: str, limit: int) -> list[str]:
         """Return the most frequent values of text, of what the latest entity sees."""
         value = f"CAST({self.place.tables[t].values[name]} AS {self.place.dialect.text_type})"
         ordered = f'{value} COLLATE "C"' if self.place.dialect is POSTGRES else value
-        rows = self.place.select(f"SELECT {value}, COUNT(*) {self._seen(t)} AND {value} IS NOT NULL "
+        rows = self.place.select(f"SELECT {value}, COUNT(*) {self._rows_seen(t)} AND {value} IS NOT NULL "
                                  f"GROUP BY {value} ORDER BY COUNT(*) DESC, {ordered} LIMIT {limit}")
         return sorted(str(row[0]) for row in rows)
 
@@ -123,10 +122,10 @@ class InDatabase:
         """Return whether a key of a hop has on average at least two rows of its table t that the latest entity sees."""
         keys = [self.place.tables[t].keys[name] for name in (hop.below if t == hop.child else hop.above)]
         known = "".join(f" AND {key} IS NOT NULL" for key in keys)
-        rows = f"SELECT COUNT(*) AS n {self._seen(t)}{known} GROUP BY {', '.join(keys)}"
+        rows = f"SELECT COUNT(*) AS n {self._rows_seen(t)}{known} GROUP BY {', '.join(keys)}"
         return float(self.place.select(f"SELECT AVG(n) FROM ({rows}) q")[0][0] or 0) >= 2
 
-    def _seen(self, t: int) -> str:
+    def _rows_seen(self, t: int) -> str:
         """Return FROM and WHERE of the rows of a table that the latest entity sees."""
         table = self.place.tables[t]
         if self.as_of is None or table.time is None:
@@ -166,8 +165,9 @@ class InDatabase:
         if asked.as_of is not None:
             np.maximum.at(asked.as_of, which, date)
         paths = self._hashed_paths(features)
+        # what is left of a sum of hashes by these two numbers are floats, which together tell 106 bits
         chosen = [part for path in paths for part in (
-            f"f{path.t}.s0", *(f"MOD(f{path.t}.s1, {modulus})" for modulus in MODULI))]
+            f"f{path.t}.s0", *(f"MOD(f{path.t}.s1, {modulus})" for modulus in (2**53, 2**53 - 1)))]
         found = np.nan_to_num(asked._ask(paths, chosen, np.arange(len(first)), len(first) <= FEW), nan=-1)[which]
         return {self.join.tables[path.number].name: np.column_stack([found[:, 3 * j : 3 * j + 3], date])
                 for j, path in enumerate(paths)}
@@ -329,7 +329,7 @@ def _values(column: Column) -> NDArray[Any]:
 
 
 def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature],
-             centers: Mapping[str, float], place: Place, day: float,
+             centers: Mapping[str, float], place: DatabasePlace, day: float,
              paired: Callable[[Sequence[str]], bool]) -> dict[tuple[str, str], Path]:
     """Return the paths that features need, by the name of the table and the column by whose values rows are one.
 
@@ -373,7 +373,7 @@ def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequenc
     return laid_out(parts, select, {t: table.name for t, table in enumerate(join.tables)}, place.prefix, dialect)
 
 
-def _few_dates(place: Place, root: SqlTable, names: Sequence[str]) -> bool:
+def _few_dates(place: DatabasePlace, root: SqlTable, names: Sequence[str]) -> bool:
     """Return whether no key of these columns of the label's table has more than a few dates, as it is now."""
     keys = numbered(len(names))
     chosen = ", ".join(f"{root.keys[name]} AS {key}" for name, key in zip(names, keys))

@@ -17,7 +17,6 @@ from buttress.relational.plan.times import Window, window_of
 
 BETWEEN = "\0"  # a number and what its rows share with others, in a name that no column has
 GOLDEN = (5**0.5 - 1) / 2  # no fraction
-OF_ONE_ROW = ("mean", "sum", "min", "max", "last")  # functions that are all the value itself, of one row
 
 
 @dataclass(frozen=True)
@@ -234,7 +233,7 @@ def kept(features: Sequence[Feature], words: Mapping[str, Sequence[str]], single
         if once and (feature.word in ("std", "shrunk", "trend", "since_first", "gap_mean", "gap_last", "overdue")
                      or feature.function.endswith(("row", "rows", "/all"))):
             continue
-        if once and feature.function in OF_ONE_ROW:
+        if once and feature.function in ("mean", "sum", "min", "max", "last"):  # of one row all are the value itself
             if feature.source in seen:
                 continue
             seen.add(feature.source)

@@ -17,7 +17,6 @@ HELD = {"asked": "the rows that features are for: keys a0, a1, ..., and their da
         "f": "statistics of {table} of all rows that a date of a key sees, and b0, ... in windows before it",
         "c": "rows of {table}; c counts those of a key up to the time of a row",
         "b": "statistics b0, b1, ... of {table} in windows before each date of a key"}
-CLAUSES = r"(?<!LEFT)\s(?=(?:FROM|(?:LEFT )?JOIN|WHERE|GROUP BY|UNION ALL)\b)"
 
 
 def laid_out(parts: Sequence[str], chosen: str, tables: Mapping[int, str], prefix: str, dialect: Dialect) -> str:
@@ -34,7 +33,8 @@ def laid_out(parts: Sequence[str], chosen: str, tables: Mapping[int, str], prefi
 def in_lines(select: str, dialect: Dialect, indent: int) -> str:
     """Return a SELECT with a line for each of its clauses and of the columns it chooses; only spaces are changed."""
     lines = []
-    for clause in _divided(select, CLAUSES, dialect):
+    clauses = r"(?<!LEFT)\s(?=(?:FROM|(?:LEFT )?JOIN|WHERE|GROUP BY|UNION ALL)\b)"
+    for clause in _divided(select, clauses, dialect):
         first, *others = _divided(clause, r"(?<=,) ", dialect) if clause.startswith("SELECT ") else [clause]
         lines += [first, *(f"    {column}" for column in others)]
     return "\n".join(" " * indent + line for line in lines)

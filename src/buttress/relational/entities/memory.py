@@ -33,7 +33,7 @@ PAIRS = 1 << 21  # rows with those they meet on the way that are held at a time,
 
 
 @dataclass(frozen=True)
-class Rows:
+class StatisticRows:
     """Rows ``at`` of a table, each with statistics and when they became known; with ``value``, of one value each."""
 
     at: Index
@@ -41,16 +41,16 @@ class Rows:
     time: Array | None
     value: Index | None
 
-    def some(self, rows: Index) -> "Rows":
+    def some(self, rows: Index) -> "StatisticRows":
         """Return some of the rows, in their order."""
         time, value = (None if part is None else part[rows] for part in (self.time, self.value))
-        return Rows(self.at[rows], taken(self.found, rows), time, value)
+        return StatisticRows(self.at[rows], taken(self.found, rows), time, value)
 
-    def met(self, at: Index, known: Array | None) -> "Rows":
+    def met(self, at: Index, known: Array | None) -> "StatisticRows":
         """Return the rows as each met row ``at`` of the next table, which became ``known``: the later time counts."""
         return replace(self, at=at, time=later(self.time, known, at))
 
-    def brought_together(self, key: Index, statistics: Sequence[Statistic]) -> tuple["Rows", Index]:
+    def brought_together(self, key: Index, statistics: Sequence[Statistic]) -> tuple["StatisticRows", Index]:
         """Return one row a key where times do not matter, the earliest of each key and value, and their keys."""
         if self.value is not None:
             time = np.zeros(len(key)) if self.time is None else self.time
@@ -61,7 +61,8 @@ class Rows:
         if self.time is not None:
             return self, key
         keys = np.unique(key[key >= 0])
-        return Rows(keys, taken(merged(statistics, self.found, key, _groups(key, key)), keys), None, None), keys
+        together = merged(statistics, self.found, key, _groups(key, key))
+        return StatisticRows(keys, taken(together, keys), None, None), keys
 
 
 class InProcess:
@@ -129,7 +130,7 @@ class InProcess:
                     out[here, j] = value_of(feature, found, as_of, self.day)
         return out
 
-    def _far_rows(self, t: int, per: str, statistics: Sequence[Statistic]) -> Rows:
+    def _far_rows(self, t: int, per: str, statistics: Sequence[Statistic]) -> StatisticRows:
         """Return the rows of table t with their statistics, and the value of the column ``per`` if there is one."""
         columns = self._with_excess(t, statistics)
         n = len(next(iter(columns.values())).null)
@@ -139,7 +140,7 @@ class InProcess:
         found = of_rows(own, columns, self._place_in_time(t), n)
         found |= {when(""): self.orders[t]} if t in self.orders else {}
         time = self._known_at(t)
-        return Rows(at, taken(found, at), None if time is None else time[at], value)
+        return StatisticRows(at, taken(found, at), None if time is None else time[at], value)
 
     def _with_excess(self, t: int, statistics: Sequence[Statistic]) -> Columns:
         """Return the columns of table t, and by how much numbers exceed earlier ones of what their rows share."""
@@ -185,7 +186,7 @@ class InProcess:
             check_size(self.join, path, sizes.max(initial=0), most)
             yield from ((block, None) for block in blocks(asked, sizes, most))
 
-    def _along(self, t: int, far: Rows, wanted: Sequence[Statistic], windows: Sequence[Ranged], here: Index,
+    def _along(self, t: int, far: StatisticRows, wanted: Sequence[Statistic], windows: Sequence[Ranged], here: Index,
                met: Circle | None) -> Found:
         """Return the statistics of the rows of table t that belong to each question, one table after the other."""
         statistics = [statistic for statistic in wanted if statistic.of != "time"]
@@ -201,7 +202,9 @@ class InProcess:
         seen = merged_by(wanted, found, key, rows.time, above, self.as_of[here])
         return seen | ranged(windows, found, key, rows.time, found.get(when("")), above, self.as_of[here])
 
-    def _up(self, t: int, far: Rows, statistics: Sequence[Statistic], here: Index) -> tuple[Rows, Index, Index]:
+    def _up(
+        self, t: int, far: StatisticRows, statistics: Sequence[Statistic], here: Index
+    ) -> tuple[StatisticRows, Index, Index]:
         """Return the rows of the path's first table that some questions lead to, their keys, and those of questions."""
         reached = self._reached(t, here)
         rows = far.some(np.flatnonzero(reached[t][far.at]))

@@ -37,7 +37,7 @@ class SqlTable:
 
 
 @dataclass(frozen=True)
-class Place:
+class DatabasePlace:
     """Where tables of a join are: a connection, its dialect, the tables by number, and up to some rows of each."""
 
     connection: Connection
@@ -76,7 +76,7 @@ class Path:
     asked: Sequence[str]
     statistics: Sequence[Statistic]
     ranged: Sequence[Ranged]
-    place: Place
+    place: DatabasePlace
     dated: bool
     day: float
     per: str = ""

@@ -34,7 +34,7 @@ from buttress.relational.entities.paths import (
     used,
     ways,
 )
-from buttress.relational.entities.words import OF_MANY, WORDS, check_dated, check_functions, default_functions
+from buttress.relational.entities.words import WORDS, check_dated, check_functions, default_functions
 from buttress.relational.plan.times import DAY, check_times, date_column, moments
 from buttress.relational.sources.columns import Column, plain
 from buttress.relational.sources.databases import one_snapshot
@@ -256,7 +256,8 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             return {table.name: self.functions for table in self.join.tables}
         usual = default_functions(self.join.date is not None, aggregates.day)
         far = many_to_many(paths, aggregates.several)
-        return {table.name: OF_MANY if t in far else usual for t, table in enumerate(self.join.tables)}
+        few = ("mean", "share")  # of what is reached many to many: other words of it gained nothing on MovieLens
+        return {table.name: few if t in far else usual for t, table in enumerate(self.join.tables)}
 
     def _day(self, own: dict[str, Column]) -> float:
         """Return a day in the unit in which times are compared: microseconds, or 1 where they are numbers."""

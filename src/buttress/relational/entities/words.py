@@ -97,15 +97,14 @@ WORDS = {
     "season_cos": Word("t", "COS({t} * {turn})", lambda t: np.cos(t * TURN), "date"),
 }
 ALWAYS = ("count", "mean", "shrunk", "sum", "min", "max", "std", "last", "share")
-OVER_TIME = ("since_last", "since_first", "gap_mean", "gap_last", "overdue", "mean:3rows", "mean:10rows",
-             "bias", "bias:3rows", "bias:10rows")
-OF_MANY = ("mean", "share")  # of what is reached many to many: other words of it gained nothing on MovieLens
-OVER_DATES = ("count:30d", "count:90d", "count:30d/all", "count:90d/all", "sum:30d", "sum:90d")
 
 
 def default_functions(dated: bool, day: float) -> tuple[str, ...]:
     """Return the words of a default set: those of time need an as_of, and windows of days need dates."""
-    return ALWAYS + (OVER_TIME if dated else ()) + (OVER_DATES if dated and day == DAY else ())
+    of_time = ("since_last", "since_first", "gap_mean", "gap_last", "overdue", "mean:3rows", "mean:10rows",
+               "bias", "bias:3rows", "bias:10rows")
+    windows = ("count:30d", "count:90d", "count:30d/all", "count:90d/all", "sum:30d", "sum:90d")
+    return ALWAYS + (of_time if dated else ()) + (windows if dated and day == DAY else ())
 
 
 def split(function: str) -> tuple[str, str, bool]:

@@ -220,7 +220,7 @@ def _of_arrays(
     return result
 
 
-def _apart(name: str, there: Sequence[str]) -> str:
+def _schema_hint(name: str, there: Sequence[str]) -> str:
     """Return what to write for "schema.table", where there is such a table; else nothing."""
     *schema, table = name.split(".")
     return f" Give the schema apart: (connection, {(*schema, table)!r})." if schema and table in there else ""
@@ -252,14 +252,14 @@ class _Query:
             if name in there:
                 raise
             raise ValueError(f"{self.dialect.name} has no table {name!r}."
-                             + (_apart(name, there) or near(name, there))) from None
+                             + (_schema_hint(name, there) or near(name, there))) from None
 
     def _check_no_file(self, name: str) -> None:
         """Refuse a name that DuckDB would take for a file's: what is asked for is a table of the database."""
         there = self._tables()
         if name not in there:
             file = f"{near(name, there)} To read a file, give its path as the source: Table(..., {name!r})."
-            raise ValueError(f"The database has no table {name!r}.{_apart(name, there) or file}")
+            raise ValueError(f"The database has no table {name!r}.{_schema_hint(name, there) or file}")
 
     def _tables(self) -> list[str]:
         if self.dialect is SPARK:

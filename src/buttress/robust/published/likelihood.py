@@ -41,10 +41,9 @@ from buttress.solvers.run import Steps, all_or_nothing
 
 LARGEST_EXPONENT = 50  # of a Poisson mean, e^50 counts: a step that is too long would overflow with more
 LEAST_RIDGE = 1e-8  # share of the mean squared length of the rows
-RADIUS_TOL = 1e-10  # error of the logarithm of the penalty
 SHORTEST_STEP = 1e-8  # share of a Newton step: shorter ones are not taken, because the objective falls no further
 NEWTON_TOL = 1e-12  # decrease of the objective, relative to 1 + its size, at which the iteration ends
-LIKELIHOOD_STEPS = 100  # most Newton steps: a guard; counts not recorded
+NEWTON_STEPS = 100  # most Newton steps: a guard; counts not recorded
 
 
 @dataclass(frozen=True)
@@ -281,7 +280,7 @@ def likelihood_in_ball(X: Array, y: Array, family: Family, radius: float, start:
     def excess(log_mu: float) -> float:
         return float(np.linalg.norm(newton(X, y, family, np.exp(log_mu), beta))) - radius
 
-    mu = np.exp(brentq(excess, np.log(least), np.log(most), xtol=RADIUS_TOL))
+    mu = np.exp(brentq(excess, np.log(least), np.log(most), xtol=1e-10))
     beta = newton(X, y, family, mu, beta)
     return beta * min(1.0, radius / float(np.linalg.norm(beta)))
 
@@ -293,7 +292,7 @@ def newton(X: Array, y: Array, family: Family, mu: float, beta: Array) -> Array:
         return float(family.loss(y, X @ b).sum()) + mu / 2 * float(b @ b)
 
     value = objective(beta)
-    for _ in range(LIKELIHOOD_STEPS):
+    for _ in range(NEWTON_STEPS):
         t = X @ beta
         g = X.T @ (family.mean(t) - y) + mu * beta
         H = (X * family.variance(t)[:, None]).T @ X

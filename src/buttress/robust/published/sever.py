@@ -60,7 +60,6 @@ from buttress.solvers.contamination.trimmed import trimming
 from buttress.solvers.run import all_or_nothing, run
 
 CHI_SQUARE_MEDIAN = 0.4549364  # of the square of a standard normal number
-EIGEN_TOL = 1e-8  # relative error of the top eigenvalue; scores are only compared with one another
 FEWEST = 3  # with fewer rows no direction stands out, and the eigenvalue solver needs more than two
 Gram = Callable[[Array], Array]  # multiplication by a kernel matrix
 Model = TypeVar("Model")
@@ -360,7 +359,7 @@ def scores(R: Array, gram: Gram) -> Array:
     if not np.any(times(start)):
         return np.zeros(len(R))
     value, u = eigsh(LinearOperator((len(R), len(R)), matvec=lambda v: times(np.ravel(v)), dtype=np.float64), k=1,
-                     v0=start, tol=EIGEN_TOL)
+                     v0=start, tol=1e-8)  # scores are only compared with one another
     return value[0] * u[:, 0] ** 2
 
 

@@ -16,10 +16,8 @@ from buttress.solvers.ball.soft_ball import Ball, ball_of, recounted, solve_ball
 from buttress.solvers.qp.solve import Limits
 
 FETCHED_ROWS = 512  # rows of each kernel computed at a time: 4 kB of scratch memory for each column
-FINISHED_ROWS = 200  # rows: with more, only the last ball is finished exactly, to save time; runs not recorded
 ALONE = 0.1  # if a smaller share of the columns is wanted, only those entries are computed, not whole rows
 NO_VARIANCE = 1e-12  # a variance below this share of the two sums it is the difference of is rounding
-COPY_ROWS = 200  # rows on which kernels are compared
 COPY = 1e-9  # relative distance of two centred and scaled Gram matrices below which they are the same kernel
 
 
@@ -154,7 +152,8 @@ class KernelStack:
         rows = MixtureRows(self, eta / self.scales)
         limits = Limits(gap_tol=self.gap_tol, max_time=self.left(), inner=True)
         try:
-            ball = solve_ball(rows, self.weight, self.nu, limits, start=start, exact_rows=FINISHED_ROWS)
+            # with more rows only the last ball is finished exactly, to save time; runs not recorded
+            ball = solve_ball(rows, self.weight, self.nu, limits, start=start, exact_rows=200)
             trial = Trial(eta, ball, self.variances(ball.a))
             if ball.outcome.status == "max_time" and self.n_solved > 0:
                 raise TimeoutError("No time is left for another ball.")
@@ -228,9 +227,9 @@ def variance(source: Source, share: Array) -> float:
     return diagonal - mean if diagonal - mean > NO_VARIANCE * max(abs(diagonal), abs(mean)) else 0.0
 
 
-def find_copies(sources: list[Source], sample: int = COPY_ROWS) -> list[tuple[int, int]]:
-    """Return the pairs of kernels that are equal on a sample of the rows, up to scale, centring and rounding."""
-    some = np.unique(np.linspace(0, len(sources[0].X) - 1, sample).astype(np.intp))
+def find_copies(sources: list[Source]) -> list[tuple[int, int]]:
+    """Return the pairs of kernels that are equal on 200 of the rows, up to scale, centring and rounding."""
+    some = np.unique(np.linspace(0, len(sources[0].X) - 1, 200).astype(np.intp))
     shapes = []
     for source in sources:
         K = source.panel(some, some)

@@ -32,13 +32,11 @@ from buttress.solvers.ball.kernel_stack import KernelStack, Trial
 from buttress.solvers.run import Step, Steps
 
 LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie (the level method's lambda)
-MIXTURES = 2  # of dual points, added after each ball; these cuts need no further program to be solved
 NO_WEIGHT = 1e-12  # weights below this become 0, and variances below this share of the largest count as this much
 INFEASIBLE = 1e-14  # if the last entry of the residual is smaller than this, no weights reach the level
-MASTER_TOL = 1e-14  # of SLSQP on the program of the strongest mixture, whose variances are of the order of 1
 
 
-class Found(NamedTuple):
+class BestSoFar(NamedTuple):
     """The best trial so far; a lower bound of the objective over all weights, and the dual point that proves it."""
 
     trial: Trial
@@ -76,7 +74,7 @@ def _by_cuts(
     stack: KernelStack, eta: Array, mixture: Callable[[Array], Array], bound: Callable[[Array], float],
     following: Callable[[Trial, Array, Array], Array],
 ) -> Steps:
-    """Yield what is :class:`Found` after each ball; the gap is relative.
+    """Yield what is :class:`BestSoFar` after each ball; the gap is relative.
 
     The V of each dual point a is a cut, which gives a lower ``bound`` of the objective. The mixture of dual points that
     attains the minimum over the weights of the largest cut is a dual point too, and by concavity its bound is at least
@@ -92,12 +90,12 @@ def _by_cuts(
         best = trial if best is None or trial.upper < best.upper else best
         points.append(trial.ball.a)
         cuts.append(trial.variances)
-        for _ in range(MIXTURES):
+        for _ in range(2):  # these cuts need no further program to be solved
             points.append(np.tensordot(mixture(np.array(cuts)), points, axes=1))
             cuts.append(stack.variances(points[-1]))
         strongest = int(np.argmax([bound(V) for V in cuts]))
         lower = bound(cuts[strongest])
-        yield Step(Found(best, lower, points[strongest]), gap=(best.upper - lower) / max(abs(best.upper), TINY),
+        yield Step(BestSoFar(best, lower, points[strongest]), gap=(best.upper - lower) / max(abs(best.upper), TINY),
                    objective=best.upper)
         start = points[-1]
         eta = following(best, np.array(cuts), cuts[strongest])
@@ -172,7 +170,7 @@ def strongest_mixture(cuts: Array) -> Array:
 
     found = minimize(value, start, jac=True, method="SLSQP", bounds=[(0, 1)] * len(V),
                      constraints={"type": "eq", "fun": lambda mix: mix.sum() - 1, "jac": np.ones_like},
-                     options={"ftol": MASTER_TOL}).x
+                     options={"ftol": 1e-14}).x
     found = np.maximum(found, 0) / max(float(np.maximum(found, 0).sum()), TINY)
     return found if value(found)[0] <= value(start)[0] else start
 
@@ -189,7 +187,7 @@ def alternate(stack: KernelStack, eta: Array) -> Steps:
     change = np.inf
     while True:
         spread = float(gamma @ trial.variances)
-        yield Step(Found(trial), change=max(change, abs(spread - last) / max(spread, TINY)), objective=-spread)
+        yield Step(BestSoFar(trial), change=max(change, abs(spread - last) / max(spread, TINY)), objective=-spread)
         following = trial.variances / np.linalg.norm(trial.variances)
         last = spread
         change = float(np.abs(following - gamma).max())
@@ -200,4 +198,4 @@ def alternate(stack: KernelStack, eta: Array) -> Steps:
 def fixed(stack: KernelStack, eta: Array) -> Steps:
     """Yield the ball of the given weights, once."""
     trial = stack.evaluate(eta, None)
-    yield Step(Found(trial), objective=trial.upper, done=trial.ball.outcome.status != "max_time")
+    yield Step(BestSoFar(trial), objective=trial.upper, done=trial.ball.outcome.status != "max_time")

@@ -34,7 +34,6 @@ from buttress.solvers.qp.smo import block_smo
 from buttress.solvers.qp.solve import TIGHTEST, Limits, follow, stall_limit
 from buttress.solvers.run import Outcome, countdown
 
-CENTRE_ROWS = 64  # rows whose mean is the first guess of the centre
 # nu n above which the violation is that of squared distances: float32 could not make that of b so small. A quarter more
 # or less changes the steps by 1 to 8 per cent, on 4,000 normal rows and on digits, and leaves gaps below 3e-6.
 MANY = 200
@@ -136,7 +135,8 @@ def ball_program(rows: KernelRows, weight: Array, total: float, start: Array | N
 
 def first_distances(rows: KernelRows, weight: Array) -> tuple[Array, float]:
     """Return squared distances to the mean of a few rows, up to a constant, and their weighted mean (1 if it is 0)."""
-    some = np.unique(np.linspace(0, len(rows) - 1, min(CENTRE_ROWS, rows.capacity)).astype(np.intp))
+    # their mean is the first guess of the centre
+    some = np.unique(np.linspace(0, len(rows) - 1, min(64, rows.capacity)).astype(np.intp))
     panel = rows.fetch(some)
     away = rows.diagonal - 2 * panel.mean(axis=0)
     scale = float(weight @ (away + panel[:, some].mean())) / len(rows)

@@ -30,7 +30,6 @@ BREAKDOWN_BEND = 1.547645  # deviations: the S scale is then that of normal erro
 HALF = 0.5  # mean of chi at the scale
 SETTLED = 1e-8  # scales: change of the residuals that ends either descent
 STEPS = 500  # most steps of either
-SCALE_STEPS = 60  # most steps to a scale; some five are usual
 POWERS = (0.5, 2.0)  # of the ratio in a step: the inverse of the slope, large where no residual is near the bend
 WELL_APART = 1e-4  # of the largest pivot of X'UX: normal equations then lose at most half of the digits
 DEPENDENT = 1e-10  # of the largest singular value: a smaller one means columns that depend on others
@@ -82,7 +81,7 @@ def m_scale(r: Array, lost: float, first: float) -> float:
     By Newton's method in log s, in which the slope of the sum's logarithm is between 0 and -2.
     """
     s = first
-    for _ in range(SCALE_STEPS):
+    for _ in range(60):  # some five are usual
         if not s > 0:
             return 0.0
         square = np.minimum(np.abs(r / (s * BREAKDOWN_BEND)), 1) ** 2  # in this order a square cannot overflow

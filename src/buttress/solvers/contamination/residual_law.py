@@ -39,7 +39,7 @@ MAD = 1.4826  # standard deviations in a median distance, for normal errors
 
 
 @dataclass(frozen=True)
-class Limits:
+class LawLimits:
     """Constraints on a law: the least inlier scale, and the outlier share if it is given."""
 
     floor: float
@@ -76,7 +76,7 @@ class LeftOutResiduals:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class MixtureSchedule:
     """How a mixture is fitted: degrees of freedom of inliers, EM rounds of the law between fits, stopping rules, shape.
     """
 
@@ -158,7 +158,7 @@ class Law:
             return responsibility
         return responsibility * np.minimum((self.nu + 1) / (self.nu + self.sigma(seen) ** 2), 1)
 
-    def m_step(self, seen: LeftOutResiduals, responsibility: Array, limits: Limits) -> "Law":
+    def m_step(self, seen: LeftOutResiduals, responsibility: Array, limits: LawLimits) -> "Law":
         """Return the law of greatest likelihood given the responsibilities; with levels one with a shape."""
         learned = self._scaled if seen.level is None else self._shaped
         good = learned(seen, responsibility, limits)
@@ -170,14 +170,14 @@ class Law:
         share = float(np.clip(bad.mean(), least, RESIDUALS.most_bad)) if limits.share is None else limits.share
         return replace(good, share=share, location=location, width=max(width, RESIDUALS.least_width * good.scale))
 
-    def _scaled(self, seen: LeftOutResiduals, responsibility: Array, limits: Limits) -> "Law":
+    def _scaled(self, seen: LeftOutResiduals, responsibility: Array, limits: LawLimits) -> "Law":
         c = self.spread(seen)
         square = (self.nu + 1) / (self.nu + (seen.r / (self.scale * c)) ** 2) * seen.r**2
         variance, beyond = _variance(square, seen, responsibility, c)
         scale = max(float(np.sqrt(variance)), limits.floor)
         return replace(self, scale=scale, stray=beyond / scale**2)
 
-    def _shaped(self, seen: LeftOutResiduals, responsibility: Array, limits: Limits) -> "Law":
+    def _shaped(self, seen: LeftOutResiduals, responsibility: Array, limits: LawLimits) -> "Law":
         """Return the law with the likeliest mode, then the two scales, then a step of Fisher scoring for the growth."""
         level = seen.level
         assert level is not None, "a shape is learned from levels"
@@ -258,7 +258,7 @@ def _variance(square: Array, seen: LeftOutResiduals, responsibility: Array, c: A
     return max(float(near), 1e-3 * one), float(far)
 
 
-def first_law(seen: LeftOutResiduals, nu: float, limits: Limits) -> Law:
+def first_law(seen: LeftOutResiduals, nu: float, limits: LawLimits) -> Law:
     """Return the law to start from: the scale of the smaller half of residuals, and a wide outlier density around 0."""
     scale = max(0.8 * lts_scale(seen.r / seen.spread, len(seen) // 2 + 1), limits.floor)
     width = max(float(np.quantile(np.abs(seen.r), 0.9)), 4.0 * scale)
@@ -274,7 +274,7 @@ class Explained:
     likelihood: float
 
 
-def explain(seen: LeftOutResiduals, limits: Limits, telling: NDArray[np.bool_] | None = None) -> Explained:
+def explain(seen: LeftOutResiduals, limits: LawLimits, telling: NDArray[np.bool_] | None = None) -> Explained:
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
     With levels laws with a shape are tried as well, with the b of the likeliest without. A parameter costs log(n)/2
@@ -301,21 +301,21 @@ def shape_cost(n: int) -> float:
     return float(3 * np.log(n) / 2)
 
 
-def _tried(seen: LeftOutResiduals, limits: Limits, stray: float = 0.0) -> list[tuple[float, Law]]:
+def _tried(seen: LeftOutResiduals, limits: LawLimits, stray: float = 0.0) -> list[tuple[float, Law]]:
     """Return (Schwarz's criterion in nats, law) for each number of degrees of freedom, from laws with this b."""
     found = []
     cost = 3 * np.log(len(seen)) / 2 if limits.share is None else 0.0
     for nu in RESIDUALS.degrees:
         mixed = replace(first_law(seen, nu, limits), stray=stray)
         if limits.share is None:
-            alone = em_rounds(replace(mixed, share=0.0), seen, Limits(limits.floor, 0.0), RESIDUALS.rounds)
+            alone = em_rounds(replace(mixed, share=0.0), seen, LawLimits(limits.floor, 0.0), RESIDUALS.rounds)
             found.append((float(alone.log_inlier(seen).sum()), alone))
         mixed = em_rounds(mixed, seen, limits, RESIDUALS.rounds)
         found.append((mixed.e_step(seen)[1] - cost, mixed))
     return found
 
 
-def em_rounds(law: Law, seen: LeftOutResiduals, limits: Limits, rounds: int) -> Law:
+def em_rounds(law: Law, seen: LeftOutResiduals, limits: LawLimits, rounds: int) -> Law:
     """Return the law after rounds of E-step and M-step on given residuals, or when it is as likely as the one before.
     """
     last = np.inf
@@ -329,7 +329,7 @@ def em_rounds(law: Law, seen: LeftOutResiduals, limits: Limits, rounds: int) -> 
 
 
 def reweighted_steps(
-    ridge: Ridge, y: Array, fit: Fit, known: Explained, *, alpha: float, limits: Limits, shaped: bool = False
+    ridge: Ridge, y: Array, fit: Fit, known: Explained, *, alpha: float, limits: LawLimits, shaped: bool = False
 ) -> Steps:
     """Yield (fit, :class:`Explained`) of least squares with the weights of the law, learned again after each fit.
 
@@ -361,7 +361,7 @@ class Fitted:
 
 
 def mixture_steps(
-    ridge: Ridge, y: Array, fit: Fit, *, alpha: float, limits: Limits, schedule: Schedule
+    ridge: Ridge, y: Array, fit: Fit, *, alpha: float, limits: LawLimits, schedule: MixtureSchedule
 ) -> Steps:
     """Yield :class:`Fitted` states from the residuals of ``fit``; the change is that of the log likelihood per row.
 
@@ -387,7 +387,7 @@ def mixture_steps(
 
 
 def mixture(
-    ridge: Ridge, y: Array, fit: Fit, *, alpha: float, limits: Limits, schedule: Schedule, budget: Budget
+    ridge: Ridge, y: Array, fit: Fit, *, alpha: float, limits: LawLimits, schedule: MixtureSchedule, budget: Budget
 ) -> Fitted:
     """Run :func:`mixture_steps` from ``fit`` to the end of the schedule or of the budget."""
     steps = mixture_steps(ridge, y, fit, alpha=alpha, limits=limits, schedule=schedule)

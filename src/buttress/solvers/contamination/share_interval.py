@@ -32,7 +32,7 @@ from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
 from buttress.solvers.contamination.confusion_law import Confusion, with_calibration
 from buttress.solvers.contamination.label_law import label_likelihoods, wrong_chances
-from buttress.solvers.contamination.residual_law import Law, LeftOutResiduals, Limits, em_rounds
+from buttress.solvers.contamination.residual_law import Law, LawLimits, LeftOutResiduals, em_rounds
 from buttress.solvers.contamination.tuning import LABELS, RESIDUALS, SHARES
 
 COVERAGE = 0.9
@@ -93,7 +93,7 @@ def outward(law: AnyLaw, values: Array, start: float, learned: Callable[[AnyLaw,
     return LawsTried.of(found, np.gradient(values))
 
 
-def residual_shares(law: Law, seen: LeftOutResiduals, limits: Limits) -> Array:
+def residual_shares(law: Law, seen: LeftOutResiduals, limits: LawLimits) -> Array:
     """Return the interval for the outlier share of leave-one-out residuals, shape (2,), from their law.
 
     The law is learned anew at each share. With more than 10,000 rows it is learned from a random part of them.
@@ -101,7 +101,7 @@ def residual_shares(law: Law, seen: LeftOutResiduals, limits: Limits) -> Array:
     part = seen.drawn() if law.shaped else replace(seen, level=None).drawn()
 
     def learned(now: Law, share: float) -> Learned[Law]:
-        now = em_rounds(replace(now, share=share), part, Limits(limits.floor, share), 5)
+        now = em_rounds(replace(now, share=share), part, LawLimits(limits.floor, share), 5)
         good, likelihood = now.e_step(part)
         return now, likelihood, 1 - good
 

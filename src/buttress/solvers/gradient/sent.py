@@ -17,15 +17,12 @@ from buttress._checks import TINY, Array
 
 TRIALS = 12  # steps tried along a line before the search ends
 ARMIJO = 1e-4  # share of the decrease predicted by the slope that a step must reach (Nocedal & Wright, section 3.1)
-# a step that fails is multiplied by a factor between these: it goes to the minimum of a parabola through the values
-LEAST_CUT = 0.1
-MOST_CUT = 0.5
 LEAST_CURVATURE = 1e-12  # a pair of differences s and r with a smaller s'r / r'r is rounding
 Points = Generator[Array, tuple[float, Array], None]
 Iterates = Generator[tuple[int, Array], Array, None]
 
 
-def lbfgs_points(x: Array, *, memory: int = 15, tol: float = 1e-9) -> Points:
+def lbfgs_points(x: Array, *, tol: float = 1e-9) -> Points:
     """Yield points to evaluate, starting at ``x``; ends when no step lowers the value or the gradient is below tol.
 
     >>> import numpy as np
@@ -38,7 +35,7 @@ def lbfgs_points(x: Array, *, memory: int = 15, tol: float = 1e-9) -> Points:
     ...     bool(abs(x[0]) < 1e-6)
     True
     """
-    pairs: deque[tuple[Array, Array]] = deque(maxlen=memory)
+    pairs: deque[tuple[Array, Array]] = deque(maxlen=15)
     f, g = yield x
     while np.linalg.norm(g) > tol:
         p = -_two_loops(g, pairs)
@@ -54,7 +51,8 @@ def lbfgs_points(x: Array, *, memory: int = 15, tol: float = 1e-9) -> Points:
             if f_new <= f + ARMIJO * step * slope:
                 break
             curved = max(f_new - f - slope * step, TINY)
-            step *= max(LEAST_CUT, min(MOST_CUT, -slope * step / (2 * curved)))
+            # to the minimum of a parabola through the values, but to no less than a tenth and no more than a half
+            step *= max(0.1, min(0.5, -slope * step / (2 * curved)))
         else:
             return
         s = x_new - x

@@ -27,9 +27,9 @@ from buttress.solvers.run import SPENT, Step, Steps
 
 # Adam's running means: the share of the old value that is kept, and the least divisor. The
 # share kept of squares is below the usual .999. The trial that chose it is not recorded.
-TRAINING_MEAN_KEPT = 0.9
-TRAINING_SQUARE_KEPT = 0.99
-TRAINING_LEAST_SIZE = 1e-8
+MEAN_KEPT = 0.9
+SQUARE_KEPT = 0.99
+LEAST_SIZE = 1e-8
 ITERATIONS = 20  # Adam iterations between two objectives
 JUDGED_ROWS = 250  # most rows on which the objective is computed
 DRAWN_CENTRES = 64  # most centres that stand for all in the gradient of ||f||^2
@@ -200,12 +200,12 @@ class Adam:
     def step(self, g: Array) -> Array:
         """Return what to subtract for the gradient g."""
         self.t += 1
-        self.mean *= TRAINING_MEAN_KEPT
-        self.mean += (1 - TRAINING_MEAN_KEPT) * g
-        self.square *= TRAINING_SQUARE_KEPT
-        self.square += (1 - TRAINING_SQUARE_KEPT) * g**2
-        size = namespace(g).sqrt(self.square / (1 - TRAINING_SQUARE_KEPT**self.t))
-        size += TRAINING_LEAST_SIZE
+        self.mean *= MEAN_KEPT
+        self.mean += (1 - MEAN_KEPT) * g
+        self.square *= SQUARE_KEPT
+        self.square += (1 - SQUARE_KEPT) * g**2
+        size = namespace(g).sqrt(self.square / (1 - SQUARE_KEPT**self.t))
+        size += LEAST_SIZE
         direction = self.mean / size
-        direction *= self.rate / (1 - TRAINING_MEAN_KEPT**self.t)
+        direction *= self.rate / (1 - MEAN_KEPT**self.t)
         return direction

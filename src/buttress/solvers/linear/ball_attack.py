@@ -31,11 +31,8 @@ from buttress.solvers.linear.free_range import (
 from buttress.solvers.run import Step, Steps
 
 SHRINK = 0.2  # factor of the barriers' weight once the iterate is near their centre
-CENTRED = 1.0  # squared Newton decrement, in units of that weight, at which it is
-BACKTRACK = 0.5  # factor of a step that leaves the cone, or goes too far
 LEAST_WEIGHT = 1e-15  # of the barriers, in units of the first, below which rounding decides
-LOG_ROOM = (-34.0, 60.0)  # of t - ||w||_* in units of ||w||_*, or of 1: e^-34 is nearly the last place
-BISECTIONS = 50
+HALVINGS = 50
 OVERSHOOT = 0.3  # the slope may rise to this share of the slope with which the step began
 
 
@@ -99,8 +96,8 @@ class Program:
         Newton's steps alone follow the border of the cone slowly.
         """
         least, r = dual_norm(point.w, self.norm), self.residual(ConePoint(point.w, point.b, 0.0))
-        low, high = LOG_ROOM
-        for _ in range(BISECTIONS):
+        low, high = -34.0, 60.0  # log of t - ||w||_*, in units of ||w||_* or of 1: e^-34 is nearly the last place
+        for _ in range(HALVINGS):
             middle = (low + high) / 2
             t = least + float(np.exp(middle)) * max(1.0, least)
             slope = self.eps * float(self.multipliers(r + self.eps * t, mu)[0].sum())
@@ -157,30 +154,30 @@ def _barrier_descent(X: Array, y: Array, c: Array, eps: float, norm: str) -> Ste
         fall, length = -float(gradient @ step), 1.0
         while True:  # the objective is convex: where it does not rise steeply, the step was not too long
             ahead = moved(point, length, ConePoint(step[:-2], float(step[-2]), float(step[-1])))
-            inside = ahead.t > 0 and bool((_room(ahead, norm) > 0).all())
+            inside = ahead.t > 0 and bool((_barrier_arguments(ahead, norm) > 0).all())
             if inside and float(program.gradient(ahead, mu) @ step) <= OVERSHOOT * fall:
                 break
-            length *= BACKTRACK
+            length /= 2
         point = program.with_best_t(ahead, mu)
-        if fall <= CENTRED * mu:
+        if fall <= mu:  # it is near: the squared Newton decrement is at most that weight
             mu *= SHRINK
 
 
-def _room(point: ConePoint, norm: str) -> Array:
+def _barrier_arguments(point: ConePoint, norm: str) -> Array:
     """Return what the barriers of the cone take the logarithm of."""
     return np.atleast_1d(point.t**2 - (float(point.w @ point.w) if norm == "l2" else point.w**2))
 
 
 def _cone_gradient(point: ConePoint, norm: str) -> Array:
     """Return the gradient of the cone's barrier, (d + 2,)."""
-    room = _room(point, norm)
+    room = _barrier_arguments(point, norm)
     return np.concatenate([2 * point.w / room, [0.0, -2 * float((point.t / room).sum())]])
 
 
 def _cone_hessian(point: ConePoint, norm: str) -> Array:
     """Return the Hessian of the cone's barrier, (d + 2, d + 2)."""
     w, t, d = point.w, point.t, len(point.w)
-    room = _room(point, norm)
+    room = _barrier_arguments(point, norm)
     H = np.diag(np.concatenate([np.broadcast_to(2 / room, d), [0.0, -2 * float((1 / room).sum())]]))
     if norm == "l2":
         g = _cone_gradient(point, norm)

@@ -33,9 +33,7 @@ S_GROWTH = 8.0  # factor of s from one proximal step to the next
 RETREATS = 6  # steps undone before the method stops, only rounding being left: S_GROWTH is then its 64th root
 SPRING = 1e-8  # times 1 / lam: the pull of b to its last value, too weak to matter where any row is active
 NEWTON_STEPS = 100  # most steps in one smooth problem: a guard; counts not recorded
-SUFFICIENT = 1e-4  # share of the decrease predicted by the slope that a step must reach: Armijo's constant
-CG_TOL = 1e-10  # relative residual at which conjugate gradients end
-CG_STEPS = 1000  # most steps of conjugate gradients
+ARMIJO = 1e-4  # share of the decrease predicted by the slope that a step must reach (Nocedal & Wright, section 3.1)
 LEAST_FALL = 1e-14  # the line search stops when the relative decrease it can find is below this
 
 
@@ -135,7 +133,7 @@ def centred(problem: LinearProblem) -> tuple[LinearProblem, Array]:
     return replace(problem, X=problem.X - mean), mean
 
 
-def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = NEWTON_STEPS) -> tuple[Array, float, Array, int]:
+def minimise(smooth: SmoothProblem, w: Array, b: float) -> tuple[Array, float, Array, int]:
     """Return the minimum (w, b), its multipliers / C and the number of Newton steps.
 
     Ends when a full step does not change the set of active rows: the minimum of that quadratic is then exact. Also ends
@@ -148,7 +146,7 @@ def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = NEWTON_STEP
     value = smooth.value(w, b, u)
     while True:
         share, active = smooth.shares(u)
-        if taken == limit or (length == 1 and np.array_equal(active, last)):
+        if taken == NEWTON_STEPS or (length == 1 and np.array_equal(active, last)):
             return w, b, share, max(taken, 1)
         g, g_b = smooth.gradient(w, b, share)
         move, move_b = smooth.direction(active, g, g_b)
@@ -156,7 +154,7 @@ def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = NEWTON_STEP
         fall = float(g @ move) + g_b * move_b
         length = 1.0
         while (trial := smooth.value(w + length * move, b + length * move_b, u + length * change)) > (
-            value + SUFFICIENT * length * fall
+            value + ARMIJO * length * fall
         ):
             length /= 2
             if -length * fall < LEAST_FALL * abs(value):
@@ -174,7 +172,7 @@ def _solve(X: DenseOrSparse, curvature: Array, right: Array) -> Array:
     m, d = X.shape
     if min(m, d) > DIRECT:
         system = LinearOperator((d, d), matvec=lambda v: v + X.T @ (curvature * (X @ v)), dtype=np.float64)
-        return np.column_stack([cg(system, column, rtol=CG_TOL, maxiter=CG_STEPS)[0] for column in right.T])
+        return np.column_stack([cg(system, column, rtol=1e-10, maxiter=1000)[0] for column in right.T])
     scaled = X.multiply(np.sqrt(curvature)[:, None]).tocsr() if is_csr(X) else X * np.sqrt(curvature)[:, None]
     gram: Any = scaled.T @ scaled if d <= m else scaled @ scaled.T
     gram = gram.toarray() if issparse(gram) else gram

@@ -35,7 +35,7 @@ BLOCKS = 16  # blocks of one pass over many rows; a step is reported after each
 SMALL_PASS = 1000  # with fewer rows a pass is one block: the objective would take as long as the steps
 EVEN = 1e-12  # relative: shares that differ by less count as equal
 MERGED = 10_000  # most rows among which equal ones are merged; with more, finding them takes a third of the whole fit
-JUDGES = 5_000  # most rows on which the objective is computed; with fewer rows it is exact
+JUDGED_ROWS = 5_000  # most rows on which the objective is computed; with fewer rows it is exact
 
 
 @register_jitable
@@ -264,8 +264,8 @@ def stochastic_descent(
 
 
 def judges(problem: LinearProblem, rng: np.random.RandomState, rows: NDArray[np.intp]) -> LinearProblem:
-    """Return the problem of at most ``JUDGES`` of the ``rows``, with its C_i scaled to the same sum."""
-    if len(rows) > JUDGES:
-        rows = rows[np.sort(rng.choice(len(rows), JUDGES, replace=False))]
+    """Return the problem of at most ``JUDGED_ROWS`` of the ``rows``, with its C_i scaled to the same sum."""
+    if len(rows) > JUDGED_ROWS:
+        rows = rows[np.sort(rng.choice(len(rows), JUDGED_ROWS, replace=False))]
     bound = problem.bound[rows]
     return replace(problem, X=problem.X[rows], y=problem.y[rows], bound=bound * (problem.bound.sum() / bound.sum()))

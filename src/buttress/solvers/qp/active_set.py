@@ -27,7 +27,6 @@ LEAST_ROUNDS = 100  # rounds that every program gets
 SPARE_ROUNDS = 30_000  # divided by n: rounds added to those, because the rounds of small programs are cheap
 STEP_SECONDS = 1e-9  # times n^3: what a step takes at most, where K is singular and all variables are free; one thread
 ROUGH = 1e-7  # of the range of the linear terms: the violation from which on Newton steps minimise over a simplex
-DPOSV = scipy.linalg.lapack.dposv
 FEW = 64  # free variables: for more, LAPACK is faster than a compiled loop without blocks
 
 
@@ -213,7 +212,7 @@ def _bordered_solve(K: Array, right: Array) -> Array:
     sides = np.empty((2, size))
     sides[0] = 1.0
     sides[1] = right
-    factor, found, failed = DPOSV((K + shift).T, sides.T, overwrite_a=1, overwrite_b=1)
+    factor, found, failed = scipy.linalg.lapack.dposv((K + shift).T, sides.T, overwrite_a=1, overwrite_b=1)
     if not failed and factor.diagonal().min() ** 2 > SINGULAR * shift:
         level, move = found.T
         share: float = move.sum() / level.sum()

@@ -73,7 +73,7 @@ class _Circle:
 
 
 @dataclass
-class _State:
+class _ChunkState:
     """Where the solve is: at a level on the rows ``index``, with b and f = K b, which is right on the last circle.
 
     While ``guessed`` is False, f is that of the level before. ``added`` and ``moved`` are ``mass`` and ``moved`` of
@@ -158,7 +158,7 @@ def chunked_smo(
             state = _next_level(qp, state, sizes)
 
 
-def _first(qp: QP, at: Point, sizes: list[int]) -> _State:
+def _first(qp: QP, at: Point, sizes: list[int]) -> _ChunkState:
     """Return the state at the first level, or at the last one if the point is not 0."""
     given = bool(at.b.any())
     index = part_of(len(qp.p), len(qp.p) if given else sizes[0])
@@ -171,24 +171,24 @@ def _first(qp: QP, at: Point, sizes: list[int]) -> _State:
     found = violation(f - qp.p, b, qp.lo, qp.hi, qp.l1) if given else violation(-qp.p, at.b, qp.lo, qp.hi, qp.l1)
     objective = _objective(level_of(qp, index), b, f)
     added = np.full(len(b), np.inf)
-    return _State(len(sizes) - 1 if given else 0, index, b, f, added, np.zeros(len(qp.p)),
-                  [_Circle(everything, np.zeros(len(b)))], at.b.copy(), objective, found, objective,
-                  downwards=at.downwards)
+    return _ChunkState(len(sizes) - 1 if given else 0, index, b, f, added, np.zeros(len(qp.p)),
+                       [_Circle(everything, np.zeros(len(b)))], at.b.copy(), objective, found, objective,
+                       downwards=at.downwards)
 
 
-def _next_level(qp: QP, state: _State, sizes: list[int]) -> _State:
+def _next_level(qp: QP, state: _ChunkState, sizes: list[int]) -> _ChunkState:
     """Return the state at the next level, where K b of this one on its rows is still to be computed."""
     index = part_of(len(qp.p), sizes[state.level + 1])
     everything = np.arange(len(index))
     nothing = np.zeros(len(index))
     support = np.flatnonzero(state.b)
     product = _Product(state.index[support], state.b[support], everything)
-    return _State(state.level + 1, index, nothing, nothing.copy(), nothing.copy(), np.zeros(len(qp.p)),
-                  [_Circle(everything, nothing)], state.reached, state.reached_objective, state.violation, 0.0,
-                  guessed=False, mass=0.5 * float(np.abs(state.b).sum()), product=product, downwards=state.downwards)
+    return _ChunkState(state.level + 1, index, nothing, nothing.copy(), nothing.copy(), np.zeros(len(qp.p)),
+                       [_Circle(everything, nothing)], state.reached, state.reached_objective, state.violation, 0.0,
+                       guessed=False, mass=float(np.abs(state.b).sum()) / 2, product=product, downwards=state.downwards)
 
 
-def _advance(qp: QP, level: QP, state: _State, last: bool) -> None:
+def _advance(qp: QP, level: QP, state: _ChunkState, last: bool) -> None:
     """Compute a slice of the product; at its end say what is now known."""
     product = state.product
     assert product is not None, "there is a product to go on with"
@@ -210,7 +210,7 @@ def _advance(qp: QP, level: QP, state: _State, last: bool) -> None:
         _reach(qp, level, state, guess=product.guess)
 
 
-def _set_out(level: QP, state: _State, last: bool) -> None:
+def _set_out(level: QP, state: _ChunkState, last: bool) -> None:
     """Choose b and the first circle from K b of the level before, and begin to compute K b."""
     state.guessed = True
     state.b, known = started(level, state.f, state.mass)
@@ -223,7 +223,7 @@ def _set_out(level: QP, state: _State, last: bool) -> None:
     state.product = _Product(state.index[support], state.b[support], known, guess=True)
 
 
-def _view(level: QP, state: _State) -> _View:
+def _view(level: QP, state: _ChunkState) -> _View:
     """Return what the slopes on the inner circle say."""
     inner = state.circles[-1].rows
     part = _restricted(level, inner)
@@ -234,7 +234,7 @@ def _view(level: QP, state: _State) -> _View:
     return _View(part, up, down, float(down.max() - up.min()), primal - dual)
 
 
-def _enough(state: _State, view: _View | None, gap: float | None) -> bool:
+def _enough(state: _ChunkState, view: _View | None, gap: float | None) -> bool:
     """Say whether the duality gap is small enough on the inner circle, outside of which it is taken to be 0."""
     if view is None or gap is None:
         return False
@@ -242,7 +242,7 @@ def _enough(state: _State, view: _View | None, gap: float | None) -> bool:
     return view.gap <= share * gap * abs(view.gap - state.objective)
 
 
-def _step(qp: QP, state: _State, view: _View | None, pairs: int, enough: bool) -> Step:
+def _step(qp: QP, state: _ChunkState, view: _View | None, pairs: int, enough: bool) -> Step:
     """Return the step of the point reached."""
     whole = view is not None and len(state.circles) == 1 and len(state.index) == len(qp.p)
     violation = state.violation
@@ -259,7 +259,7 @@ def _step(qp: QP, state: _State, view: _View | None, pairs: int, enough: bool) -
                 shown=_shown(qp, state, view), memory=partial(_memory, state, pairs, qp.rows.cache.n_computed))
 
 
-def _shown(qp: QP, state: _State, view: _View | None) -> str:
+def _shown(qp: QP, state: _ChunkState, view: _View | None) -> str:
     """Return what the progress line says."""
     rows = f"{len(state.index)} of {len(qp.p)} rows"
     if view is not None:
@@ -269,7 +269,7 @@ def _shown(qp: QP, state: _State, view: _View | None) -> str:
     return f"{rows}, looked at {state.product.done} of {len(state.product.wanted)}"
 
 
-def _narrowed(level: QP, state: _State, view: _View) -> _View:
+def _narrowed(level: QP, state: _ChunkState, view: _View) -> _View:
     """Draw a circle of the rows that are not clear of moving, if they are few enough, and return the view on it.
 
     None is drawn where it would leave out the other half of the pairs that violate most.
@@ -287,7 +287,7 @@ def _narrowed(level: QP, state: _State, view: _View) -> _View:
     return found
 
 
-def _close_circle(state: _State) -> None:
+def _close_circle(state: _ChunkState) -> None:
     """Begin to bring f up to date on the rows between the inner circle and the one around it."""
     inner = state.circles.pop()
     change = state.b - inner.base
@@ -296,7 +296,7 @@ def _close_circle(state: _State) -> None:
     state.product = _Product(state.index[moved], change[moved], others)
 
 
-def _solve_chunk(qp: QP, level: QP, state: _State, view: _View, aim: float) -> int:
+def _solve_chunk(qp: QP, level: QP, state: _ChunkState, view: _View, aim: float) -> int:
     """Solve for the inner circle's variables that violate the conditions most; return the number of pair updates."""
     inner = state.circles[-1].rows
     last = np.flatnonzero(np.isin(inner, state.chunk, assume_unique=True))
@@ -344,7 +344,7 @@ def _rows_among(rows: KernelRows, index: Index) -> KernelRows:
     return KernelRows(cache.kernel, cache.X[rows.index[index]], cache.megabytes, rows.real)
 
 
-def _reach(qp: QP, level: QP, state: _State, *, guess: bool = False) -> None:
+def _reach(qp: QP, level: QP, state: _ChunkState, *, guess: bool = False) -> None:
     """Note the point of the whole program that b is, or makes when divided by how much larger its bounds are.
 
     Where b is the guess at the start of a level, the point of the level before stays if it is better. Where all of b is
@@ -380,7 +380,7 @@ def _sums(qp: QP, columns: Index, weights: Array, wanted: Index) -> Array:
     return unstored_sums(qp.rows.cache.entries, qp.rows.index[columns], weights, qp.rows.index[wanted])
 
 
-def _memory(state: _State, pairs: int, n_computed: float) -> Memory:
+def _memory(state: _ChunkState, pairs: int, n_computed: float) -> Memory:
     """Return what the solve goes on from."""
     product = state.product
     kept = _copied(vars(state))
@@ -392,9 +392,9 @@ def _copied(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in values.items()}
 
 
-def _recalled(memory: Memory) -> _State:
+def _recalled(memory: Memory) -> _ChunkState:
     kept = _copied({name: memory[name] for name in memory.keys() - {"pairs", "n_computed"}})
     product = kept["product"]
     kept["circles"] = [_Circle(**circle) for circle in kept["circles"]]
     kept["product"] = None if product is None else _Product(**product)
-    return _State(**kept)
+    return _ChunkState(**kept)

@@ -20,7 +20,6 @@ from buttress.solvers.run import Step, Steps
 INTERIOR_ROWS = 3000  # rows: beyond this, one factorisation usually takes longer than pairs need for the whole problem
 SMALLER = 0.9  # of the least gap so far: only a gap below this counts as progress
 STUCK_STEPS = 12  # iterations without progress after which the method stops: the rest is rounding
-EARLY_PATIENCE = 5 * STUCK_STEPS  # the same while the gap is above EARLY_GAP: rounding cannot be the reason there
 EARLY_GAP = 0.1  # relative
 AWAY = 1e-3  # least distance of the first multipliers from 0, when K has a mean diagonal of 1
 
@@ -57,7 +56,7 @@ def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array) -> Steps
     point = _start(K, linear, signs, floor, share * (ceiling - floor), ceiling)
     least = np.inf
     idle = 0
-    while idle < (STUCK_STEPS if least < EARLY_GAP else EARLY_PATIENCE):
+    while idle < (STUCK_STEPS if least < EARLY_GAP else 5 * STUCK_STEPS):
         b = feasible((signs * point.x).sum(axis=0) / scale, lo, hi)
         primal, dual, _ = objectives(scale * (K @ b), b, p, lo, hi, l1)
         gap = (primal - dual) / max(abs(primal), abs(dual), np.finfo(float).tiny)

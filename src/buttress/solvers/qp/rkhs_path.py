@@ -73,13 +73,11 @@ class Natural:
 
 Solve = Callable[[float], Natural]
 SAME_LOG = 1e-13  # in log C': a bracket this narrow is rounding
-BACK = 1.0  # in log C': how far the search steps back while every point so far maps beyond the wanted C
 EARLY = 0.25  # C' n max k(x, x) of the first point: all scores then differ by at most twice this, which is below 1
-FIRST_TOL = 1e-6  # tolerance of the first point, from which the start of the search and the largest radius follow
 
 
 def natural_path(
-    kernel: Kernel, X: Array, y: Array, *, fit_intercept: bool, tol: float, cache_size: float = 200.0,
+    kernel: Kernel, X: Array, y: Array, *, fit_intercept: bool, tol: float,
     left: Callable[[], float | None] = lambda: None,
 ) -> Solve:
     """Return the function of C' that solves the natural machine with C' for every row, within the seconds ``left``.
@@ -87,13 +85,13 @@ def natural_path(
     A machine that was cut short is not on the path, but the certificate that follows from it holds all the same.
     """
     n = len(X)
-    rows = KernelRows(kernel, X, cache_size)
+    rows = KernelRows(kernel, X)
     if fit_intercept:
         twins = rows
         labels = y
     else:
         signed = [np.column_stack([X, np.full(n, sign)]) for sign in (1.0, -1.0)]
-        twins = KernelRows(Mirrored(kernel), np.vstack(signed), cache_size)
+        twins = KernelRows(Mirrored(kernel), np.vstack(signed))
         labels = np.append(y, -y)
 
     def solve(C: float) -> Natural:
@@ -122,7 +120,7 @@ def first_point(
     """
     C = EARLY / (len(y) * float(kernel.diagonal(X).max()))
     if fit_intercept and y.sum() != 0:
-        point = natural_path(kernel, X, y, fit_intercept=True, tol=FIRST_TOL, left=left)(C)
+        point = natural_path(kernel, X, y, fit_intercept=True, tol=1e-6, left=left)(C)
         if point.total > 0:
             return point
     sums = np.where(y > 0, (y > 0).sum(), (y < 0).sum()) if fit_intercept else np.ones(len(y))
@@ -168,7 +166,7 @@ def path_search(
         if value == 0 or high - low < SAME_LOG:
             return
         if np.isinf(low):
-            trial -= BACK
+            trial -= 1  # in log C': every point so far maps beyond the wanted C
         elif np.isinf(high_value):
             trial = (low + high) / 2
         else:

@@ -77,7 +77,7 @@ def block_smo(
 
 
 @dataclass
-class _State:
+class BlockState:
     """b and g = K b - p, which change in place; the last block, its entries and pair updates, and the next one's size.
 
     ``gram`` and ``downwards`` are those of :class:`Point`; ``looked`` is the violation at which the duality gap was
@@ -96,16 +96,17 @@ class _State:
     enough: bool = False
 
 
-def _first(qp: QP, at: Point) -> _State:
+def _first(qp: QP, at: Point) -> BlockState:
     b = at.b.copy()
     f = at.stored if at.f is None else at.f
     g = (qp.rows.times(b) if f is None else f) - qp.p
     n = len(b)
     size = LARGE_BLOCK if qp.rows.cache.whole else min(SMALL_BLOCK, max(LEAST_BLOCK, n // SHARE_OF_ROWS))
-    return _State(b, g, min(size, qp.rows.capacity), np.empty(0, dtype=np.intp), gram=at.gram, downwards=at.downwards)
+    none = np.empty(0, dtype=np.intp)
+    return BlockState(b, g, min(size, qp.rows.capacity), none, gram=at.gram, downwards=at.downwards)
 
 
-def _look(qp: QP, state: _State, viol: float, gap: float | None) -> None:
+def _look(qp: QP, state: BlockState, viol: float, gap: float | None) -> None:
     """Note whether the duality gap is at most ``gap`` of the primal, where the violation has fallen since last time."""
     if gap is not None and viol <= LOOK_AGAIN * state.looked:
         state.looked = viol
@@ -113,7 +114,7 @@ def _look(qp: QP, state: _State, viol: float, gap: float | None) -> None:
         state.enough = primal - dual <= gap * abs(primal)
 
 
-def _memory(state: _State, rows: KernelRows) -> Memory:
+def _memory(state: BlockState, rows: KernelRows) -> Memory:
     """Return what block SMO goes on from: its state, and which rows are stored. Large matrices are computed again."""
     lasting = state.K is not None and len(state.K) == len(state.b)
     return {"b": state.b.copy(), "g": state.g.copy(), "size": state.size, "block": state.block, "pairs": state.pairs,
@@ -122,15 +123,15 @@ def _memory(state: _State, rows: KernelRows) -> Memory:
             "K": state.K if lasting and not rows.cache.whole else None, "rows": rows.cache.memory()}
 
 
-def _recalled(qp: QP, at: Point, memory: Memory) -> _State:
+def _recalled(qp: QP, at: Point, memory: Memory) -> BlockState:
     rows = qp.rows
     K = memory["K"]
     if memory["lasting"] and K is None:
         K = rows.block(np.arange(len(rows)))
     rows.cache.restore(memory["rows"])
-    return _State(memory["b"].copy(), memory["g"].copy(), memory["size"], memory["block"], K,
-                  K if memory["gram"] else at.gram, memory["pairs"], memory["downwards"], memory["looked"],
-                  memory["enough"])
+    return BlockState(memory["b"].copy(), memory["g"].copy(), memory["size"], memory["block"], K,
+                      K if memory["gram"] else at.gram, memory["pairs"], memory["downwards"], memory["looked"],
+                      memory["enough"])
 
 
 def working_set(up: Array, down: Array, size: int, last: Index) -> Index:
