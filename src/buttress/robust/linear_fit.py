@@ -72,14 +72,6 @@ class LinearTask:
         """Return the residuals explained by good rows alone: skewed ones, or wider where more is expected, are too."""
         return explain(residuals_of(fit, self.ridge, self.y), LawLimits(self.limits.floor, 0.0))
 
-    def skewed(self, fit: Fit) -> Explained:
-        """Return the residuals explained by laws of which some are skewed, but alike at every level.
-
-        Where the scale grows with what is expected, good rows beside a few bad ones far out in X would scatter so.
-        """
-        seen = replace(residuals_of(fit, self.ridge), level=np.zeros(len(self.y)))
-        return explain(seen, self.limits)
-
     def beyond(self, fit: Fit, known: Explained) -> float:
         """Return what rows far out in X add to the log likelihood of left-out rows: see :func:`nearness`."""
         parts = known.law.log_parts(residuals_of(fit, self.ridge, self.y))
@@ -132,7 +124,8 @@ def _efficient(
     if rows.limits.share is None:
         plain = rows.plain()
         unsuspected = rows.unsuspected(plain)
-        tail = rows.skewed(fit)
+        # laws with a skew; a scale that grew would give good rows beside bad ones far out in X a wide one
+        tail = explain(replace(residuals_of(fit, rows.ridge), level=np.zeros(len(rows.y))), rows.limits)
         if tail.law.shaped and tail.law.share == 0 and (known.responsibility < EVEN).any():
             known, clean = tail, tail.law.nu > 2
         else:

@@ -278,10 +278,9 @@ def explain(seen: LeftOutResiduals, limits: LawLimits, telling: NDArray[np.bool_
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
     With levels laws with a shape are tried as well, with the b of the likeliest without. A parameter costs log(n)/2
-    (Schwarz's criterion): the outlier density has three, a shape three. With more than 10,000 rows the law is learned
-    from a random part of them. Heavier tails may explain a single large residual about as well as an outlier density.
-    So responsibilities are the mean over all laws tried, weighted by Schwarz's criterion. Rows that are not ``telling``
-    (n,) say nothing of the law.
+    (Schwarz's criterion): the outlier density has three, a shape three. Of more than 10,000 rows a random part is used.
+    Heavier tails may explain a single large residual about as well as an outlier density. So responsibilities are the
+    mean over all laws tried, weighted by that criterion. Rows that are not ``telling`` (n,) say nothing of the law.
     """
     part = (seen if telling is None else seen.of(telling)).drawn()
     found = _tried(replace(part, level=None), limits)
