@@ -179,6 +179,14 @@ def test_a_row_has_one_key_as_text_and_in_every_frame():
     assert len(set(as_text)) == 4
 
 
+def test_large_whole_numbers_have_the_key_of_their_text_beside_a_gap():
+    entries = [2**60, None, 2**60 + 1]
+    as_text = row_keys({"i": ["" if entry is None else str(entry) for entry in entries]})
+    assert len(set(as_text)) == 3
+    for frame in (pl.Series(entries), pl.Series(entries, dtype=pl.Int128), pd.Series(entries, dtype="Int64")):
+        assert row_keys({"i": frame}) == as_text
+
+
 def test_keys_count_equal_rows_and_tell_others_apart():
     rng = np.random.default_rng(0)
     many = {"a": rng.integers(0, 500, 20_000), "b": rng.choice(list("xyz"), 20_000), "c": rng.integers(0, 9, 20_000)}

@@ -271,8 +271,8 @@ def check_values(X: Array, columns: Sequence[str], who: str = "buttress") -> Non
     """Raise ValueError, naming the first column of ``X`` (n, d) that holds NaN, inf or a value beyond 1e100."""
     if _surely_within(X):
         return
-    with np.errstate(invalid="ignore", over="ignore"):  # 1e100 overflows beside float32 values
-        bad = ~(np.abs(np.asarray(X.data) if issparse(X) else X) <= LARGEST)
+    with np.errstate(invalid="ignore"):  # of float32 beside float32 values 1e100 would be inf, and inf within it
+        bad = ~(np.abs(np.asarray(X.data) if issparse(X) else X) <= np.float64(LARGEST))
     if not bad.any():
         return
     sparse: Any = X

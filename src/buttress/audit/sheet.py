@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from buttress.audit.measuring.suspicion import Verdicts
 from buttress.audit.reading.row_keys import row_keys
-from buttress.audit.reading.table import Table, as_array, taken
+from buttress.audit.reading.table import Table, taken
+from buttress.audit.reading.texts import as_array
 
 VERDICT_COLUMNS = ("row", "verdict", "probability", "expected", "why", "target", "key", "corrected", "drop")
 CHUNK = 50_000  # rows written at a time
