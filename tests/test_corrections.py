@@ -3,6 +3,7 @@
 import csv
 import io
 import random
+from datetime import timedelta
 
 import numpy as np
 import pandas as pd
@@ -209,6 +210,21 @@ def test_the_sheet_of_an_audit_has_the_keys_of_the_file(tmp_path):
     buttress.audit(None, *_parts(data), rows=30, target_name="y").save(tmp_path)
     with (tmp_path / "suspicious.csv").open(newline="") as file:
         assert [row["key"] for row in csv.DictReader(file)] == keys_of(data)
+
+
+@pytest.mark.parametrize("entries", [
+    [timedelta(days=row) for row in range(60)], [b"u", b"\xff"] * 30, [[1, 2], [3]] * 30, [{"u": 1, "v": 2.5}] * 60,
+    [{"u": 1}, {"u": 2}] * 30], ids=["durations", "bytes", "lists", "one struct", "structs"])
+def test_columns_of_parquet_that_no_csv_holds_are_written_as_texts(tmp_path, entries):
+    data = tmp_path / "data.parquet"
+    number = np.random.default_rng(0).normal(size=60)
+    pl.DataFrame({"a": number, "c": entries, "y": ["u", "v"] * 30}).write_parquet(data)
+    frame = pl.read_parquet(data)
+    buttress.audit(None, frame.drop("y"), frame["y"], rows=30, target_name="y").save(tmp_path)
+    with (tmp_path / "suspicious.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["key"], float(row["a"]), row["c"]) for row in rows] == list(
+        zip(keys_of(data), number.tolist(), map(str, entries), strict=True))
 
 
 def _parts(data):

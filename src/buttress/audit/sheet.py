@@ -99,4 +99,7 @@ def _write_series(file: TextIO, found: list[list[Any]], given: list[Any]) -> Non
     columns = [*(pl.Series(column, strict=False) for column in found), *given]
     texts = [column.cast(pl.String).str.to_titlecase() if column.dtype == pl.Boolean else column for column in columns]
     frame = pl.DataFrame([column.alias(str(place)) for place, column in enumerate(texts)])
-    file.write(frame.write_csv(include_header=False))
+    try:
+        file.write(frame.write_csv(include_header=False))
+    except pl.exceptions.ComputeError:  # a column is nested, or of durations or bytes
+        _write_entries(file, found, given)

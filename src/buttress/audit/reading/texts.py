@@ -41,16 +41,18 @@ class Texts:
 
 
 def as_array(column: Any) -> NDArray[Any]:
-    """Return a column of a frame, or a sequence, as an array; of objects where whole numbers would be rounded.
+    """Return a column of a frame, or a sequence, as an array; of objects where it would be another.
 
-    A frame makes floats of whole numbers with a gap, and polars no array of those of 128 bits.
+    A frame makes floats of whole numbers with a gap; polars makes no array of those of 128 bits, and several columns of
+    one that is nested.
     """
     kind = str(getattr(column, "dtype", "")).lower()
     if not kind.endswith("int128"):
         values = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-        if values.dtype.kind != "f" or "int" not in kind or np.nanmax(np.abs(values), initial=0.0) < EXACT:
+        rounded = values.dtype.kind == "f" and "int" in kind and np.nanmax(np.abs(values), initial=0.0) >= EXACT
+        if not rounded and (values.ndim == 1 or not hasattr(column, "to_list")):
             return values
-    return np.array([*column], dtype=object)
+    return np.fromiter(column.to_list(), object, len(column))
 
 
 def texts_of(values: Labels) -> Texts:
