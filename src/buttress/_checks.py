@@ -300,7 +300,8 @@ def check_rows(X: MatrixLike, width: int | None, who: str, names: Sequence[Any] 
 
     ``names`` are those of the columns that the model was fitted on, where it knows them.
 
-    Raises ValueError for sparse rows, entries that are no real numbers, NaN and inf (naming the column), another width.
+    Raises ValueError for sparse rows, entries that are no real numbers, NaN and inf (naming the column), another width,
+    and columns of a frame in another order.
     """
     refuse_unread("X", X)
     if issparse(X):
@@ -317,8 +318,16 @@ def check_rows(X: MatrixLike, width: int | None, who: str, names: Sequence[Any] 
     if width is not None and rows.shape[1] != width:
         raise ValueError(f"X has {rows.shape[1]} features, but the model was fitted on {width}. Give those columns."
                          f"{_lacking(X, names)}")
+    check_names("X", X, names)
     check_values(rows, [str(j) for j in range(rows.shape[1])], who)
     return rows
+
+
+def check_names(what: str, X: MatrixLike, names: Sequence[Any] | None) -> None:
+    """Raise ValueError for a frame whose columns are not ``names`` in their order; None stands for any."""
+    if names is not None and list(getattr(X, "columns", names)) != list(names):
+        raise ValueError(f"{what} must have the columns that the model was fitted on, in their order: "
+                         f"{', '.join(map(str, names[:5]))}{', ...' if len(names) > 5 else ''}.")
 
 
 def _lacking(X: MatrixLike, names: Sequence[Any] | None) -> str:
