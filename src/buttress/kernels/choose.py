@@ -1,7 +1,7 @@
 """Make a kernel object from the ``kernel`` parameter of an estimator, and check it against the data."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.sparse import issparse
@@ -91,7 +91,8 @@ def resolve_gamma(gamma: float | str, X: Array | None, sample_weight: Array | No
     middle = float(X.dtype.type(mean))
     squares = np.square(np.subtract(X.data if issparse(X) else X, middle, dtype=np.float64))
     if issparse(X):
-        stored = np.diff(X.indptr)
+        rows: Any = X
+        stored = np.diff(rows.indptr)
         length = float(np.repeat(share, stored) @ squares + share @ (X.shape[1] - stored) * middle**2) * X.shape[1]
     else:
         length = float(share @ squares.sum(axis=1)) * X.shape[1]

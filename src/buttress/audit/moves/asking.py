@@ -14,6 +14,7 @@ from buttress.audit.models.table_model import TableModel
 from buttress.audit.moves.space import Space, SpaceRows, chosen, names_of
 
 Harm = Callable[[SpaceRows], NDArray[np.float64]]  # of moved rows, as many as were given, in their order
+NO_CLASS = np.iinfo(np.int64).min  # stands for a prediction that is no whole number, such as a probability
 TRIED = 5  # rows on which a model of the user's is tried before any work is done
 
 
@@ -63,8 +64,10 @@ class InPlace:
 
     def predict(self, X: MatrixLike) -> Labels:
         """Return the predictions for rows of the space, as the table has its targets."""
-        found = np.asarray(self.model.predict(self._data(np.asarray(X))))
-        return as_targets(found.ravel(), self.target, self.classifies)
+        return as_targets(self._said(X), self.target, self.classifies)
+
+    def _said(self, X: MatrixLike) -> Labels:
+        return np.asarray(self.model.predict(self._data(np.asarray(X)))).ravel()
 
     def asked(self) -> Asked:
         """Return the model as a search asks it, with its probabilities where it gives them for known classes."""
@@ -91,8 +94,8 @@ class InPlace:
             said = " ".join(str(error).split())[:200]
             raise ValueError(f"{name} cannot predict the rows as they came ({type(error).__name__}: {said}). Give the "
                              "columns it was fitted on, as it was fitted on them.") from None
-        if self.classifies and not np.isin(found := self.predict(rows), self.target).any():
-            raise ValueError(f"{name} predicts {found.tolist()[0]!r}, which is no class of the target "
+        if self.classifies and not np.isin(self.predict(rows), self.target).any():
+            raise ValueError(f"{name} predicts {self._said(rows[:1]).tolist()[0]!r}, which is no class of the target "
                              f"{self.space.table.target_name!r}: {np.unique(self.target).tolist()}.")
 
     def fails_on(self, rows: SpaceRows) -> bool:
@@ -119,15 +122,18 @@ class InPlace:
 
 
 def as_targets(found: Labels, target: Labels, classifies: bool) -> Labels:
-    """Return predictions as the table has its targets: floats, whole numbers, or texts."""
+    """Return predictions as the table has its targets: floats, whole numbers (``NO_CLASS`` for others), or texts."""
     if not classifies:
         return found.astype(np.float64)
-    if target.dtype.kind in "iu":
-        try:
-            return found.astype(np.float64).astype(np.int64)
-        except ValueError:
-            return np.full(len(found), np.iinfo(np.int64).min)  # no class of the target
-    return np.array([str(label) for label in found.tolist()])
+    if target.dtype.kind not in "iu":
+        return np.array([str(label) for label in found.tolist()])
+    if found.dtype.kind in "iub":
+        return found.astype(np.int64)
+    try:
+        numbers = found.astype(np.float64)
+    except ValueError:
+        numbers = np.full(len(found), np.nan)
+    return np.where(numbers % 1 == 0, numbers, NO_CLASS).astype(np.int64)
 
 
 def on_prepared_rows(
