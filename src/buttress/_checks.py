@@ -22,7 +22,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from buttress._as_given import canonical, refuse_unread, unwrapped
+from buttress._as_given import canonical, check_names, refuse_unread, unwrapped
 from buttress._suggest import LARGEST, brief, near
 from buttress._types import Array, BoundsLike, Estimator, Labels, MatrixLike, Rows, VectorLike
 
@@ -300,8 +300,7 @@ def check_rows(X: MatrixLike, width: int | None, who: str, names: Sequence[Any] 
 
     ``names`` are those of the columns that the model was fitted on, where it knows them.
 
-    Raises ValueError for sparse rows, entries that are no real numbers, NaN and inf (naming the column), another width,
-    and columns of a frame in another order.
+    Raises ValueError for sparse rows, no real numbers, NaN and inf (naming the column), another width or order.
     """
     refuse_unread("X", X)
     if issparse(X):
@@ -321,13 +320,6 @@ def check_rows(X: MatrixLike, width: int | None, who: str, names: Sequence[Any] 
     check_names("X", X, names)
     check_values(rows, [str(j) for j in range(rows.shape[1])], who)
     return rows
-
-
-def check_names(what: str, X: MatrixLike, names: Sequence[Any] | None) -> None:
-    """Raise ValueError for a frame whose columns are not ``names`` in their order; None stands for any."""
-    if names is not None and list(getattr(X, "columns", names)) != list(names):
-        raise ValueError(f"{what} must have the columns that the model was fitted on, in their order: "
-                         f"{', '.join(map(str, names[:5]))}{', ...' if len(names) > 5 else ''}.")
 
 
 def _lacking(X: MatrixLike, names: Sequence[Any] | None) -> str:

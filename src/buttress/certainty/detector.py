@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from buttress._as_given import frames_like
+from buttress._as_given import check_names, frames_like
 from buttress._callbacks import all_or_nothing
-from buttress._checks import TINY, Array, check_names, check_number, check_X, check_X_y, warn_user
+from buttress._checks import TINY, Array, check_number, check_X, check_X_y, warn_user
 from buttress._documented import Documented
 from buttress._rows import row_sums
 from buttress._state import Attribute, State

@@ -14,7 +14,6 @@ from buttress.audit.models.table_model import TableModel
 from buttress.audit.moves.space import Space, SpaceRows, chosen, names_of
 
 Harm = Callable[[SpaceRows], NDArray[np.float64]]  # of moved rows, as many as were given, in their order
-NO_CLASS = np.iinfo(np.int64).min  # stands for a prediction that is no whole number, such as a probability
 TRIED = 5  # rows on which a model of the user's is tried before any work is done
 
 
@@ -64,10 +63,8 @@ class InPlace:
 
     def predict(self, X: MatrixLike) -> Labels:
         """Return the predictions for rows of the space, as the table has its targets."""
-        return as_targets(self._said(X), self.target, self.classifies)
-
-    def _said(self, X: MatrixLike) -> Labels:
-        return np.asarray(self.model.predict(self._data(np.asarray(X)))).ravel()
+        found = np.asarray(self.model.predict(self._data(np.asarray(X))))
+        return as_targets(found.ravel(), self.target, self.classifies)
 
     def asked(self) -> Asked:
         """Return the model as a search asks it, with its probabilities where it gives them for known classes."""
@@ -95,7 +92,8 @@ class InPlace:
             raise ValueError(f"{name} cannot predict the rows as they came ({type(error).__name__}: {said}). Give the "
                              "columns it was fitted on, as it was fitted on them.") from None
         if self.classifies and not np.isin(self.predict(rows), self.target).any():
-            raise ValueError(f"{name} predicts {self._said(rows[:1]).tolist()[0]!r}, which is no class of the target "
+            said = np.ravel(self.model.predict(self._data(rows[:1]))).tolist()[0]
+            raise ValueError(f"{name} predicts {said!r}, which is no class of the target "
                              f"{self.space.table.target_name!r}: {np.unique(self.target).tolist()}.")
 
     def fails_on(self, rows: SpaceRows) -> bool:
@@ -122,7 +120,7 @@ class InPlace:
 
 
 def as_targets(found: Labels, target: Labels, classifies: bool) -> Labels:
-    """Return predictions as the table has its targets: floats, whole numbers (``NO_CLASS`` for others), or texts."""
+    """Return predictions as the table has its targets: floats, whole numbers (the least for others), or texts."""
     if not classifies:
         return found.astype(np.float64)
     if target.dtype.kind not in "iu":
@@ -133,7 +131,7 @@ def as_targets(found: Labels, target: Labels, classifies: bool) -> Labels:
         numbers = found.astype(np.float64)
     except ValueError:
         numbers = np.full(len(found), np.nan)
-    return np.where(numbers % 1 == 0, numbers, NO_CLASS).astype(np.int64)
+    return np.where(numbers % 1 == 0, numbers, np.iinfo(np.int64).min).astype(np.int64)
 
 
 def on_prepared_rows(

@@ -275,11 +275,9 @@ def _place(name: str, values: NDArray[Any], table: Table) -> None:
     if numbers is not None:
         refuse_extremes(name, numbers, table.row_numbers)
     if numbers is not None and not _told_apart(values, numbers, texts):
-        table.read_as.pop(name, None)
         _drop(name, "holds whole numbers beyond 2^53 that floating point does not tell apart, and was dropped as an "
                     "identifier. Subtract the smallest if they are numbers.", table, table.identifiers)
     elif not known or levels < 2:
-        table.read_as.pop(name, None)
         _drop(name, f"is {'constant' if known else 'empty'} and was dropped.", table, table.constant)
     elif numbers is not None:
         table.numeric[name] = numbers
@@ -313,13 +311,14 @@ def _told_apart(values: NDArray[Any], numbers: NDArray[np.float64], texts: Texts
     """Say whether whole numbers that differ are different in float64, as those up to 2^53 are; also those in texts."""
     if np.nanmax(np.abs(numbers), initial=0.0) < EXACT:
         return True
-    words = [] if texts is None else [text.strip() for text in texts.distinct]
-    entries = values[~np.isnan(numbers)].tolist() if texts is None else filter(WHOLE.fullmatch, words)
+    entries = (values[~np.isnan(numbers)].tolist() if texts is None else
+               filter(WHOLE.fullmatch, map(str.strip, texts.distinct)))
     exact = {int(entry): float(entry) for entry in entries}
     return len(exact) == len(set(exact.values()))
 
 
 def _drop(name: str, why: str, table: Table, among: list[str]) -> None:
+    table.read_as.pop(name, None)
     table.notes.append(f"{column_called(name)} {why}")
     among.append(name)
 

@@ -23,7 +23,6 @@ from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, is_csr
 
 RATE_ROWS = 10_000  # rows from which the rate of stochastic steps is estimated: an error of a tenth does no harm
-LEAST_BENT = 1e-9  # of lam, where columns are so short that rounding hides the other curvature
 BENT = 0.2  # of the mean squared column: the curvature that rows near the margin add to the mean loss
 NO_PRIMAL = 1e-14  # times 1 / lam: replaces a primal objective of 0 in a ratio
 
@@ -183,7 +182,7 @@ def default_rate(problem: LinearProblem, rows: NDArray[np.intp]) -> Rate:
     squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if is_csr(X) else np.einsum("ij,ij->i", X, X)
     size = float(share @ squares) / X.shape[1] or 1.0
     noise = (X.shape[1] + 1) * size
-    mu = max(problem.lam + BENT * size, problem.lam * (1 + LEAST_BENT))
+    mu = max(problem.lam + BENT * size, problem.lam * (1 + 1e-9))  # where rounding hides the squares of short columns
     rate = replace(best_rate(mu, noise, 2 / mu), intercept=size)
     return replace(rate, first=1 / (problem.lam + 2 * (squares.max() + size))) if problem.squared else rate
 
