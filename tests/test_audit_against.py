@@ -180,3 +180,13 @@ def test_rows_that_are_all_equal_are_compared_with_nothing():
     assert unlike(np.repeat(np.eye(3), 9, axis=0), 50 * np.ones((30, 3)), 0.3).size == 30
 
 
+
+
+def test_entries_beyond_float32_are_no_mistake():
+    """scikit-learn's trees, which look for leaks and tell new rows from old, refuse them without naming the column."""
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(80, 2)), columns=["a", "b"])
+    y = np.where(X.a + X.b > 0, "u", "v")
+    far = X.copy()
+    far.loc[3, "a"] = 1e60
+    assert buttress.audit(None, X, y, effort="quick", against=far).against["apart"] is False
+    assert buttress.audit(None, far, y, effort="quick", against=X).against["apart"] is False

@@ -3,6 +3,7 @@
 import gzip
 import re
 import zipfile
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,7 @@ from buttress import KernelRegressor
 from buttress.audit.reading import entries
 from buttress.audit.reading.cautions import counts, skewed, stretched, tells
 from buttress.audit.reading.source import kind_of, load, read_call
-from buttress.audit.reading.split import split
+from buttress.audit.reading.split import set_apart, split
 from buttress.audit.reading.table import columns_of, make_table
 from buttress.audit.reading.texts import texts_of
 from buttress.audit.writing.paste import paste
@@ -145,6 +146,34 @@ def test_whole_numbers_that_floats_do_not_tell_apart_are_no_numbers_and_not_cons
     assert list(table.numeric) == ["far", "b"]
     assert (table.identifiers, table.constant) == (["id"], [])
     assert "'id' holds whole numbers beyond 2^53" in table.notes[0]
+
+
+@pytest.mark.parametrize("gap", [False, True], ids=["whole", "gap"])
+@pytest.mark.parametrize("made", [pl.Series, partial(pl.Series, dtype=pl.Int128), partial(pd.Series, dtype="Int64"),
+                                  lambda entries: pd.Series(entries, dtype="Int64").astype("string")],
+                         ids=["polars", "polars128", "pandas", "texts"])
+def test_large_whole_numbers_keep_their_digits_beside_a_gap(numbers, made, gap):
+    """Frames turn whole numbers with a gap into floats, of which 2^60 and 2^60 + 1 are one."""
+    entries = [None if gap and row == 7 else 2**60 + row % 4 for row in range(80)]
+    table, _ = make_table({"id": made(entries), "b": numbers}, made(entries), "y", "classification")
+    assert (table.identifiers, table.constant, list(table.numeric)) == (["id"], [], ["b"])
+    assert sorted(map(str, set(table.target.tolist()))) == [str(2**60 + rest) for rest in range(4)]
+    set_apart(table, "id", None)
+    assert table.groups.max() == 3
+
+
+def test_a_target_without_any_entry_is_refused(numbers):
+    for empty in ([None] * 80, pl.Series([None] * 80, dtype=pl.String), numbers[:0].astype(str)):
+        with pytest.raises(ValueError, match="at least 20 rows with a target"):
+            make_table({"b": numbers}, empty, "y", "auto")
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_an_infinite_target_is_refused_in_every_precision(numbers, kind):
+    target = numbers.astype(kind)
+    target[4] = -np.inf
+    with pytest.raises(ValueError, match="'y' holds -inf in row 4"):
+        make_table({"b": numbers}, target, "y", "auto")
 
 
 @pytest.mark.parametrize("target", [np.uint64(2**63) + np.arange(80, dtype=np.uint64) % 2, 1e19 * (np.arange(80) % 2)])

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier, is_outlier_detector, is_regressor
 from sklearn.datasets import load_wine
 from sklearn.preprocessing import RobustScaler
@@ -161,11 +162,15 @@ def test_columns_far_apart_in_scale_are_refused_before_they_overflow():
             LinearSVC().fit(X, y)
 
 
-def test_nan_among_float32_values_is_named_without_a_warning():
+@pytest.mark.parametrize("made", [np.asarray, csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_among_float32_values_is_named_without_a_warning(value, made):
     """The largest value allowed is beyond what float32 holds."""
     X = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
-    X[7, 2] = np.nan
+    model = SVC().fit(made(X), np.arange(20) % 2)
+    X[7, 2] = value
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ValueError, match=r"column 2 .* row 7"):
-            SVC().fit(X, np.arange(20) % 2)
+        for call in (lambda: SVC().fit(made(X), np.arange(20) % 2), lambda: model.predict(made(X))):
+            with pytest.raises(ValueError, match=r"column 2 .* row 7"):
+                call()

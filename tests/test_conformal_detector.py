@@ -166,7 +166,7 @@ def test_columns_keep_their_names_before_a_detector_that_knows_them(frame):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gains = novel_columns(model, named[1], named[0])
-        with pytest.raises(ValueError, match="same order"):
+        with pytest.raises(ValueError, match=r"X must have .* order: a, b, c"):
             novel_columns(model, named[1][["c", "b", "a"]], named[0])
     np.testing.assert_allclose(gains, novel_columns(SVDD().fit(X), new, X), rtol=1e-12)
 
@@ -217,3 +217,12 @@ def test_copies_are_false_alarms_no_more_often_than_stated():
             ConformalDetector(FromTheMean(), random_state=0).fit(draws[:100]).p_values(draws[100:])
         alarms += bool(said)
     assert alarms <= 3
+
+
+@pytest.mark.parametrize("fitted_to", [pd.DataFrame, np.asarray], ids=["frame", "array"])
+def test_typical_rows_with_columns_in_another_order_are_refused(fitted_to):
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)) + [0, 9], columns=["a", "b"])
+    model = SVDD().fit(fitted_to(X))
+    assert novel_columns(model, X[:1] + [9, 0], X).argmax() == 0
+    with pytest.raises(ValueError, match=r"known must have the columns .* in their order: a, b"):
+        novel_columns(model, X[:1], X[["b", "a"]])

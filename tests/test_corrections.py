@@ -3,6 +3,7 @@
 import csv
 import io
 import random
+from datetime import timedelta
 
 import numpy as np
 import pandas as pd
@@ -179,6 +180,14 @@ def test_a_row_has_one_key_as_text_and_in_every_frame():
     assert len(set(as_text)) == 4
 
 
+def test_large_whole_numbers_have_the_key_of_their_text_beside_a_gap():
+    entries = [2**60, None, 2**60 + 1]
+    as_text = row_keys({"i": ["" if entry is None else str(entry) for entry in entries]})
+    assert len(set(as_text)) == 3
+    for frame in (pl.Series(entries), pl.Series(entries, dtype=pl.Int128), pd.Series(entries, dtype="Int64")):
+        assert row_keys({"i": frame}) == as_text
+
+
 def test_keys_count_equal_rows_and_tell_others_apart():
     rng = np.random.default_rng(0)
     many = {"a": rng.integers(0, 500, 20_000), "b": rng.choice(list("xyz"), 20_000), "c": rng.integers(0, 9, 20_000)}
@@ -201,6 +210,21 @@ def test_the_sheet_of_an_audit_has_the_keys_of_the_file(tmp_path):
     buttress.audit(None, *_parts(data), rows=30, target_name="y").save(tmp_path)
     with (tmp_path / "suspicious.csv").open(newline="") as file:
         assert [row["key"] for row in csv.DictReader(file)] == keys_of(data)
+
+
+@pytest.mark.parametrize("entries", [
+    [timedelta(days=row) for row in range(60)], [b"u", b"\xff"] * 30, [[1, 2], [3]] * 30, [{"u": 1, "v": 2.5}] * 60,
+    [{"u": 1}, {"u": 2}] * 30], ids=["durations", "bytes", "lists", "one struct", "structs"])
+def test_columns_of_parquet_that_no_csv_holds_are_written_as_texts(tmp_path, entries):
+    data = tmp_path / "data.parquet"
+    number = np.random.default_rng(0).normal(size=60)
+    pl.DataFrame({"a": number, "c": entries, "y": ["u", "v"] * 30}).write_parquet(data)
+    frame = pl.read_parquet(data)
+    buttress.audit(None, frame.drop("y"), frame["y"], rows=30, target_name="y").save(tmp_path)
+    with (tmp_path / "suspicious.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["key"], float(row["a"]), row["c"]) for row in rows] == list(
+        zip(keys_of(data), number.tolist(), map(str, entries), strict=True))
 
 
 def _parts(data):

@@ -6,6 +6,7 @@ from scipy.sparse import csr_matrix
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
+from buttress import SVC
 from buttress.kernels import (
     RBF,
     Combination,
@@ -20,6 +21,7 @@ from buttress.kernels import (
     Stretched,
     as_kernel,
     centers,
+    resolve_gamma,
     squared_distances,
 )
 from buttress.kernels.points import centred
@@ -191,3 +193,30 @@ def test_kernels_clone(kernel):
 def test_bad_parameters_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e3, 1e9])
+def test_scale_is_the_variance_of_sparse_entries_too(mean):
+    X = mean + np.random.default_rng(0).normal(size=(30, 3)) * np.array([[1.0], [0.0]] * 15)
+    weight = np.arange(30.0)
+    middle = np.average(X.mean(axis=1), weights=weight)
+    expected = 1 / np.average(((X - middle) ** 2).sum(axis=1), weights=weight)
+    for made in (np.asarray, csr_matrix):
+        assert resolve_gamma("scale", made(X), weight) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-15, 1.0, 1e15])
+def test_scale_of_float32_entries_is_that_of_float64(unit):
+    X = unit * np.random.default_rng(0).normal(size=(30, 3))
+    assert resolve_gamma("scale", X.astype(np.float32)) == pytest.approx(resolve_gamma("scale", X), rel=1e-5)
+    assert resolve_gamma("scale", np.full((30, 3), unit / 7, dtype=np.float32)) == 1
+
+
+@pytest.mark.parametrize(("unit", "kind"), [(1e-25, np.float32), (1e-20, np.float32), (1e25, np.float32),
+                                            (1e-160, np.float64)])
+def test_entries_whose_squares_no_float_holds_are_refused(unit, kind):
+    """Their kernel would be the same for every two rows, or 0."""
+    X = (unit * np.random.default_rng(0).normal(size=(30, 3))).astype(kind)
+    for made in (np.asarray, csr_matrix):
+        with pytest.raises(ValueError, match=f"gamma='scale' .*{np.dtype(kind)}.* Scale the columns"):
+            SVC().fit(made(X), np.arange(30) % 2)

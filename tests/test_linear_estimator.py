@@ -187,3 +187,15 @@ def test_stochastic_steps_that_lead_nowhere_are_told(columns, loss, intercept):
         warnings.simplefilter("always")
         StochasticLinearSVC(loss=loss, fit_intercept=intercept, random_state=0).fit(changed.get(columns, X), y)
     assert any("Scale them" in str(one.message) for one in told) == (columns in changed)
+
+
+@pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
+@pytest.mark.parametrize("n", [10, 13, 40])
+@pytest.mark.parametrize("unit", [1e-100, 1e-23, 1e-12, 1e-9, 1e80, 1e99])
+def test_the_first_step_suits_columns_of_any_size(n, unit):
+    """Of short ones the curvature is that of the penalty up to rounding, of long ones its square overflows."""
+    X = unit * np.random.default_rng(0).normal(size=(n, 3))
+    model = StochasticLinearSVC(random_state=0).fit(X, X[:, 0] > 0)
+    assert np.isfinite(model.decision_function(X)).all()
+    if unit > 1:
+        assert model.score(X, X[:, 0] > 0) > 0.8

@@ -272,3 +272,29 @@ def test_a_skops_file_is_read_only_where_it_is_trusted(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "skops", SimpleNamespace(io=io))
     np.testing.assert_array_equal(_fitted(path).predict(SIZE[:, None]), model.predict(SIZE[:, None]))
     assert asked == [["a.B"]]
+
+
+class Answers:
+    """A fitted model that says ``answer`` of the sizes of the rows."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def predict(self, X):
+        return self.answer(X["size"].to_numpy())
+
+
+@pytest.mark.parametrize(("answer", "said"), [
+    (lambda sizes: 1 / (1 + np.exp(50 - sizes)), r"0\.\d+"),
+    (lambda sizes: np.where(sizes > 50, "big", "small"), "'(big|small)'")], ids=["probabilities", "texts"])
+def test_what_a_model_says_that_is_no_class_is_named(answer, said):
+    """A probability of .7 is not class 0."""
+    with pytest.raises(ValueError, match=f"predicts {said}, which is no class of the target"):
+        buttress.audit(Answers(answer), pd.DataFrame(COLUMNS), (SIZE > 50).astype(int), effort="quick")
+
+
+@pytest.mark.parametrize("first", [0, 2**60])
+def test_classes_that_are_large_whole_numbers_are_told_apart(first):
+    result = buttress.audit(Answers(lambda sizes: first + (sizes > 50)), pd.DataFrame(COLUMNS), first + (SIZE > 50),
+                            effort="quick")
+    assert result.rows["yours (Answers)"]["as_is"].value == 1

@@ -3,6 +3,7 @@
 from itertools import combinations, product
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.kernel_ridge import KernelRidge
@@ -135,3 +136,13 @@ def test_moved_targets_are_at_an_end_and_no_other_is_said_to_be_moved(unit):
         found = poison_targets(SVR(), X, y, Z, rng.normal(size=60), targets=targets)
         np.testing.assert_array_equal(np.flatnonzero(found.y != y), np.sort(found.rows))
         assert np.isin(found.y[found.rows], [y.min(), y.max()]).all()
+
+
+def test_columns_in_another_order_are_refused():
+    """The model is fitted to arrays, which have no names: what was asked about would be another row."""
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=["a", "b"])
+    y = np.where(X.a > 0, "u", "v")
+    for poison, options in ((poison_labels, {"flips": 1}), (poison_rows, {"rows": 1})):
+        assert poison(SVC(), X, y, X, y, random_state=0, **options) is not None
+        with pytest.raises(ValueError, match="in their order: a, b"):
+            poison(SVC(), X, y, X[["b", "a"]], y, random_state=0, **options)

@@ -17,6 +17,7 @@ import buttress
 from buttress import (
     CRR,
     STIR,
+    SVDD,
     AdversarialLinearSVC,
     BatchedRidgeClassifier,
     FreeRangeSVC,
@@ -290,3 +291,10 @@ def test_intervals_made_later_do_not_follow_weights_that_changed():
     first = fits[0].predict_interval(X)
     weight[:] = np.arange(80)
     np.testing.assert_array_equal(fits[1].predict_interval(X), first)
+
+
+def test_weights_add_nothing_to_the_number_of_rows_behind_a_p_value():
+    far = np.full((1, X.shape[1]), 50.0)
+    for weight in (None, np.full(60, 3.0)):
+        assert SVDD().fit(X, sample_weight=weight).p_values(far) == pytest.approx(1 / 61)
+    assert SVDD().fit(np.repeat(X, 3, axis=0)).p_values(far) == pytest.approx(1 / 181)

@@ -1,6 +1,6 @@
 """What users give in forms that numpy reads otherwise: masked arrays, labels of pandas, sparse rows, frames."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,3 +60,10 @@ def frames_like(X: MatrixLike) -> Callable[[Array], Any]:
     if hasattr(made, "schema"):  # polars, which guesses whether as many rows as columns are rows
         return lambda rows: made(rows, schema=names, orient="row")
     return lambda rows: made(rows, columns=names)  # X.schema may be a column of X
+
+
+def check_names(what: str, X: MatrixLike, names: Sequence[Any] | None) -> None:
+    """Raise ValueError for a frame whose columns are not ``names`` in their order; None stands for any."""
+    if names is not None and list(getattr(X, "columns", names)) != list(names):
+        raise ValueError(f"{what} must have the columns that the model was fitted on, in their order: "
+                         f"{', '.join(map(str, names[:5]))}{', ...' if len(names) > 5 else ''}.")

@@ -22,7 +22,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from buttress._as_given import canonical, refuse_unread, unwrapped
+from buttress._as_given import canonical, check_names, refuse_unread, unwrapped
 from buttress._suggest import LARGEST, brief, near
 from buttress._types import Array, BoundsLike, Estimator, Labels, MatrixLike, Rows, VectorLike
 
@@ -271,8 +271,8 @@ def check_values(X: Array, columns: Sequence[str], who: str = "buttress") -> Non
     """Raise ValueError, naming the first column of ``X`` (n, d) that holds NaN, inf or a value beyond 1e100."""
     if _surely_within(X):
         return
-    with np.errstate(invalid="ignore", over="ignore"):  # 1e100 overflows beside float32 values
-        bad = ~(np.abs(np.asarray(X.data) if issparse(X) else X) <= LARGEST)
+    with np.errstate(invalid="ignore"):  # of float32 beside float32 values 1e100 would be inf, and inf within it
+        bad = ~(np.abs(np.asarray(X.data) if issparse(X) else X) <= np.float64(LARGEST))
     if not bad.any():
         return
     sparse: Any = X
@@ -300,7 +300,7 @@ def check_rows(X: MatrixLike, width: int | None, who: str, names: Sequence[Any] 
 
     ``names`` are those of the columns that the model was fitted on, where it knows them.
 
-    Raises ValueError for sparse rows, entries that are no real numbers, NaN and inf (naming the column), another width.
+    Raises ValueError for sparse rows, no real numbers, NaN and inf (naming the column), another width or order.
     """
     refuse_unread("X", X)
     if issparse(X):
@@ -317,6 +317,7 @@ def check_rows(X: MatrixLike, width: int | None, who: str, names: Sequence[Any] 
     if width is not None and rows.shape[1] != width:
         raise ValueError(f"X has {rows.shape[1]} features, but the model was fitted on {width}. Give those columns."
                          f"{_lacking(X, names)}")
+    check_names("X", X, names)
     check_values(rows, [str(j) for j in range(rows.shape[1])], who)
     return rows
 

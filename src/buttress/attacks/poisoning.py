@@ -255,7 +255,7 @@ class _Learner:
 def _rows(X: MatrixLike, y: Labels, X_test: MatrixLike, y_test: Labels) -> tuple[Array, Array]:
     """Return the rows to train on and those asked about, in float64; ValueError unless each has one label."""
     rows = check_rows(X, None, "A poisoning attack")
-    asked = check_rows(X_test, rows.shape[1], "A poisoning attack")
+    asked = check_rows(X_test, rows.shape[1], "A poisoning attack", getattr(X, "columns", None))
     if y.shape != (len(rows),) or y_test.shape != (len(asked),):
         raise ValueError("y and y_test must hold one label a row. Got "
                          f"{y.shape} for {len(rows)} rows and {y_test.shape} for {len(asked)}.")

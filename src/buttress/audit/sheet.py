@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from buttress.audit.measuring.suspicion import Verdicts
 from buttress.audit.reading.row_keys import row_keys
-from buttress.audit.reading.table import Table, as_array, taken
+from buttress.audit.reading.table import Table, taken
+from buttress.audit.reading.texts import as_array
 
 CHUNK = 50_000  # rows written at a time
 NO_TARGET = "not judged: it has no target"
@@ -96,4 +97,7 @@ def _write_series(file: TextIO, found: list[list[Any]], given: list[Any]) -> Non
     columns = [*(pl.Series(column, strict=False) for column in found), *given]
     texts = [column.cast(pl.String).str.to_titlecase() if column.dtype == pl.Boolean else column for column in columns]
     frame = pl.DataFrame([column.alias(str(place)) for place, column in enumerate(texts)])
-    file.write(frame.write_csv(include_header=False))
+    try:
+        file.write(frame.write_csv(include_header=False))
+    except pl.exceptions.ComputeError:  # a column is nested, or of durations or bytes
+        _write_entries(file, found, given)

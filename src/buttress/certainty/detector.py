@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from buttress._as_given import frames_like
+from buttress._as_given import check_names, frames_like
 from buttress._callbacks import all_or_nothing
 from buttress._checks import TINY, Array, check_number, check_X, check_X_y, warn_user
 from buttress._documented import Documented
@@ -252,6 +252,8 @@ def novel_columns(detector: Any, X: MatrixLike, known: MatrixLike, *, tried: int
     >>> novel_columns(SVDD().fit(X), [[0.0, 6.0, 0.0]], X).argmax()
     np.int64(1)
     """
+    for what, part in (("X", X), ("known", known)):
+        check_names(what, part, getattr(detector, "feature_names_in_", getattr(X, "columns", None)))
     rows, usual = (np.asarray(part, dtype=np.float64) for part in (X, known))
     check_number("tried", tried, 0)
     places = np.linspace(0, len(usual) - 1, min(int(tried), len(usual))).round().astype(np.intp)

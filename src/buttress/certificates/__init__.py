@@ -313,11 +313,7 @@ def _rows(model: Scorable, X: MatrixLike) -> Array:
     if not isinstance(classifier, SignOf):
         check_is_fitted(classifier)
     names = getattr(classifier, "feature_names_in_", None)
-    rows = check_rows(X, getattr(classifier, "n_features_in_", None), "A certificate", names)
-    if names is not None and list(getattr(X, "columns", names)) != list(names):
-        raise ValueError("X must have the columns that the model was fitted on, in their order: "
-                         f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}.")
-    return rows
+    return check_rows(X, getattr(classifier, "n_features_in_", None), "A certificate", names)
 
 
 def _boxed(model: Scorable, X: MatrixLike, effort: int) -> tuple[OfTrees | Chained | None, Array]:

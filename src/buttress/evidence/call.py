@@ -17,8 +17,8 @@ from buttress.audit.measuring.units import Units, behind
 from buttress.audit.models.answering import rows_for
 from buttress.audit.models.attacking import default_threat, pose
 from buttress.audit.models.table_model import TableModel
-from buttress.audit.reading.table import as_array, read_as_before, taken
-from buttress.audit.reading.texts import is_missing
+from buttress.audit.reading.table import read_as_before, taken
+from buttress.audit.reading.texts import as_array, is_missing
 from buttress.evidence.folder import MODEL, EvidenceReport, write
 from buttress.evidence.measured import of_labels, of_numbers, under_attack
 from buttress.evidence.moved import prove_rows

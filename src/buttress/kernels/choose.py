@@ -1,11 +1,10 @@
 """Make a kernel object from the ``kernel`` parameter of an estimator, and check it against the data."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array, KernelScaleWarning, check_number, warn_user
 from buttress._suggest import near
@@ -71,7 +70,10 @@ def as_kernel(
 
 
 def resolve_gamma(gamma: float | str, X: Array | None, sample_weight: Array | None = None) -> float:
-    """Return gamma as a number; ``"scale"`` is 1 / (d * variance of all entries), ``"auto"`` is 1/d."""
+    """Return gamma as a number; ``"scale"`` is 1 / (d * variance of all entries), ``"auto"`` is 1/d.
+
+    ValueError also where the numbers of X, float32 or float64, do not hold their squares.
+    """
     if not isinstance(gamma, str):
         return check_number("gamma", gamma, 0, fix="Use a positive number, 'scale' or 'auto'.")
     if gamma not in ("scale", "auto"):
@@ -83,11 +85,19 @@ def resolve_gamma(gamma: float | str, X: Array | None, sample_weight: Array | No
     weight = np.ones(X.shape[0]) if sample_weight is None else sample_weight
     share = weight / weight.sum() / X.shape[1]
     mean = float(share @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel())
+    middle = float(X.dtype.type(mean))
+    squares = np.square(np.subtract(X.data if issparse(X) else X, middle, dtype=np.float64))
     if issparse(X):
-        variance = float(share @ row_norms(X, squared=True)) - mean**2
+        rows: Any = X
+        stored = np.diff(rows.indptr)
+        length = float(np.repeat(share, stored) @ squares + share @ (X.shape[1] - stored) * middle**2) * X.shape[1]
     else:
-        variance = float(share @ ((X - mean) ** 2).sum(axis=1, dtype=np.float64))
-    return 1 / (X.shape[1] * variance) if variance > 0 else 1.0
+        length = float(share @ squares.sum(axis=1)) * X.shape[1]
+    held = np.finfo(X.dtype)
+    if length and not float(held.tiny) < length < float(held.max):
+        raise ValueError(f"gamma='scale' divides by the variance of X, and {X.dtype} does not hold the squares of its "
+                         f"entries. Scale the columns (StandardScaler){', or give float64' if held.bits < 64 else ''}.")
+    return 1 / length if length else 1.0
 
 
 def centers(kernel: Kernel, X: Array) -> Array:

@@ -7,7 +7,8 @@ import numpy as np
 from buttress.audit.call import audit_table
 from buttress.audit.data import AuditData
 from buttress.audit.options import Effort, Options
-from buttress.audit.reading.table import as_array, make_table
+from buttress.audit.reading.table import make_table
+from buttress.audit.reading.texts import as_array
 from buttress.review.course import Review
 from buttress.review.store import Action
 

@@ -18,7 +18,7 @@ from buttress.audit.data import AuditData
 from buttress.audit.measuring.judging import Judgement
 from buttress.audit.measuring.split_table import ModelColumns
 from buttress.audit.measuring.suspicion import BORDERLINE, Plain, Suspect, describing, in_order, plain
-from buttress.audit.reading.table import as_array
+from buttress.audit.reading.texts import as_array
 from buttress.review.cells import WrongCell, wrong_cells
 from buttress.review.left import Draw, Left, wrong_left
 from buttress.review.ranking import Ranking, ranking_of

@@ -15,6 +15,7 @@ from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifie
 
 from buttress._types import Labels
 from buttress.audit.against.tests import same_categories, same_numbers, unlike
+from buttress.audit.reading.cautions import SPLIT
 from buttress.audit.reading.entries import NOTATIONS
 from buttress.audit.reading.table import MISSING, Table, categories_of, read_as_before
 from buttress.certainty.conformal import rejected
@@ -160,7 +161,7 @@ def _coded(table: Table, new: Table) -> tuple[NDArray[np.float64], NDArray[np.fl
     for name, column in table.numeric.items():
         low, middle, high = np.nanquantile(column, [0.25, 0.5, 0.75])
         scale = (high - low) or np.nanstd(column) or 1.0
-        scaled = [(values - middle) / scale for values in (column, new.numeric[name])]
+        scaled = [np.clip((values - middle) / scale, -SPLIT, SPLIT) for values in (column, new.numeric[name])]
         parts.append((np.nan_to_num(scaled[0]), np.nan_to_num(scaled[1])))
         if np.isnan(scaled[0]).any():
             parts.append((np.isnan(scaled[0]), np.isnan(scaled[1])))

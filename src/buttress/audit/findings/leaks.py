@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from buttress._suggest import column_called
 from buttress._types import Labels
 from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
-from buttress.audit.reading.cautions import tells
+from buttress.audit.reading.cautions import SPLIT, tells
 from buttress.audit.reading.split import Rows, draw, told_to_hold_out
 from buttress.audit.reading.table import Table
 
@@ -56,7 +56,7 @@ def leaks(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     columns: dict[str, NDArray[Any]] = {**table.numeric, **table.categorical}
     drawn = draw(evidence.target, ROWS, evidence.classifies, 0)
     Z, y = table.coded()[drawn], evidence.target[drawn]
-    Z = np.nan_to_num(Z, nan=np.nanmin(Z) - 1.0)
+    Z = np.clip(np.nan_to_num(Z, nan=np.nanmin(Z) - 1.0), -SPLIT, SPLIT)
     folds = _folds(table, drawn, evidence.classifies)
     for place, (name, column) in enumerate(columns.items()):
         how = tells(column, evidence.target, table.target_codes if evidence.classifies else None)

@@ -17,7 +17,8 @@ from buttress.audit.measuring.cells import has_scores
 from buttress.audit.measuring.threatened import AttackOutcome, under_threat
 from buttress.audit.measuring.units import Units, behind, units_of
 from buttress.audit.models.table_model import TableModel
-from buttress.audit.reading.table import MISSING, Table, as_array, make_table, numbers_of
+from buttress.audit.reading.table import MISSING, Table, make_table, numbers_of
+from buttress.audit.reading.texts import as_array
 from buttress.scores import check_one_label
 from buttress.threats import Budget, ThreatModel
 

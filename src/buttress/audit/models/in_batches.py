@@ -30,7 +30,8 @@ from buttress.audit.models.training import given_words, score_of
 from buttress.audit.protocols import Report
 from buttress.audit.reading.folder import MOST_CLASSES, Columns, Numbers, ParquetRows
 from buttress.audit.reading.split import split
-from buttress.audit.reading.table import Table, as_array, labels_as_read, make_table, read_as_before, settle_task
+from buttress.audit.reading.table import Table, labels_as_read, make_table, read_as_before, settle_task
+from buttress.audit.reading.texts import as_array
 from buttress.batched_ridge import BatchedRidge, BatchedRidgeClassifier
 from buttress.features import Nystroem
 

@@ -17,6 +17,7 @@ from buttress.audit.models.table_model import TableModel
 from buttress.audit.reading.source import csv_options, kind_of, packing, unpacked
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import Table
+from buttress.audit.reading.texts import as_array
 
 # how an estimator's name begins -> what the command calls it; others by their first word
 FAMILIES = {"majority": "baseline", "mean": "baseline", "logistic": "linear", "ridge": "linear", "gradient": "boosting",
@@ -84,7 +85,7 @@ def score_of(predicted: Labels, y: Labels, task: str, seed: int) -> dict[str, fl
 
 def given_words(table: Table, labels: Labels) -> list[object]:
     """Return classes as they stand in the data, plain Python values, in the order of the table's ``labels``."""
-    values = np.asarray(table.given_target)[table.places]
+    values = as_array(table.given_target)[table.places]
     first = {code: value for value, code in zip(values[::-1].tolist(), table.target[::-1].tolist(), strict=True)}
     return [first[code] for code in labels.tolist()]
 
@@ -94,7 +95,7 @@ def texts_of(source: str, target: str, file_format: str | None, y: Any) -> dict[
 
     Empty for what is no text file, and for columns that were read as text.
     """
-    values = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    values = as_array(y)
     if kind_of(source, file_format) != "csv" or values.dtype.kind not in "biuf":
         return {}
     import polars as pl

@@ -91,8 +91,9 @@ class InPlace:
             said = " ".join(str(error).split())[:200]
             raise ValueError(f"{name} cannot predict the rows as they came ({type(error).__name__}: {said}). Give the "
                              "columns it was fitted on, as it was fitted on them.") from None
-        if self.classifies and not np.isin(found := self.predict(rows), self.target).any():
-            raise ValueError(f"{name} predicts {found.tolist()[0]!r}, which is no class of the target "
+        if self.classifies and not np.isin(self.predict(rows), self.target).any():
+            said = np.ravel(self.model.predict(self._data(rows[:1]))).tolist()[0]
+            raise ValueError(f"{name} predicts {said!r}, which is no class of the target "
                              f"{self.space.table.target_name!r}: {np.unique(self.target).tolist()}.")
 
     def fails_on(self, rows: SpaceRows) -> bool:
@@ -119,15 +120,18 @@ class InPlace:
 
 
 def as_targets(found: Labels, target: Labels, classifies: bool) -> Labels:
-    """Return predictions as the table has its targets: floats, whole numbers, or texts."""
+    """Return predictions as the table has its targets: floats, whole numbers (the least for others), or texts."""
     if not classifies:
         return found.astype(np.float64)
-    if target.dtype.kind in "iu":
-        try:
-            return found.astype(np.float64).astype(np.int64)
-        except ValueError:
-            return np.full(len(found), np.iinfo(np.int64).min)  # no class of the target
-    return np.array([str(label) for label in found.tolist()])
+    if target.dtype.kind not in "iu":
+        return np.array([str(label) for label in found.tolist()])
+    if found.dtype.kind in "iub":
+        return found.astype(np.int64)
+    try:
+        numbers = found.astype(np.float64)
+    except ValueError:
+        numbers = np.full(len(found), np.nan)
+    return np.where(numbers % 1 == 0, numbers, np.iinfo(np.int64).min).astype(np.int64)
 
 
 def on_prepared_rows(

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from buttress._types import Labels, NamedColumns
 from buttress.audit.protocols import is_frame
 from buttress.audit.reading.cautions import quartiles_of
-from buttress.audit.reading.table import MISSING, Table, as_array, taken
-from buttress.audit.reading.texts import is_missing
+from buttress.audit.reading.table import MISSING, Table, taken
+from buttress.audit.reading.texts import as_array, is_missing
 
 UNSEEN = -1.0  # the code of an empty cell in a column of categories without any
 SpaceRows = NDArray[np.float64]  # (n, 1 + d): the place in the table, then the features

@@ -13,6 +13,7 @@ from buttress.audit.reading.texts import factorised
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 STRETCH = 20.0  # a lognormal column of log deviation 2 is as far from a normal one
 LOOKED_AT = 20_000  # rows of a longer table that some checks of columns look at
+SPLIT = 3e38  # scikit-learn's trees split numbers of float32, which are smaller
 FEW = 4  # a value stands for at least so many rows on average, if knowing its class is to say anything
 
 

@@ -130,7 +130,7 @@ def _read_united(texts: Texts, looked: Texts) -> Reading | None:
     """
     units = _units(looked)
     named = Counter({unit: count for unit, count in units.items() if unit})
-    if units.total() < NEARLY_ALL * looked.known or named.total() < looked.known / 2:
+    if units.total() < NEARLY_ALL * looked.known or named.total() < max(looked.known / 2, 1):
         return None
     unit, count = named.most_common(1)[0]
     if count < looked.known / 4:  # codes such as A12, B7: no unit is common

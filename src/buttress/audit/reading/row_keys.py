@@ -21,10 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress.audit.reading.source import NULLS, NUMBER
-from buttress.audit.reading.texts import texts_of
+from buttress.audit.reading.texts import EXACT, WHOLE, as_array, texts_of
 
-EXACT = 2**53  # whole numbers up to here are float64 numbers
-WHOLE = re.compile(r"[-+]?[0-9]{1,1000}")
 COMMA = re.compile(NUMBER.format(","))  # a number with a decimal comma
 MISSING = 0x6D697373696E6721
 
@@ -62,7 +60,7 @@ def _digest(text: str) -> int:
 
 def _codes(column: Any) -> Codes:
     """Return the entries of a column as 64 bits each."""
-    values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    values = as_array(column)
     if values.dtype.kind in "fiu":
         numbers = values.astype(float)
         if np.nanmax(np.abs(numbers), initial=0.0) < EXACT:

@@ -25,8 +25,7 @@ from buttress.audit.reading.entries import (
     are_dates,
     read_numbers,
 )
-from buttress.audit.reading.row_keys import EXACT
-from buttress.audit.reading.texts import Texts, factorised, is_missing, texts_of
+from buttress.audit.reading.texts import EXACT, WHOLE, Texts, as_array, factorised, is_missing, texts_of
 from buttress.threats.tables import MOST_LEVELS
 
 MISSING = "(missing)"
@@ -197,11 +196,6 @@ def given_column(table: Table, name: str, option: str) -> NDArray[Any]:
     return as_array(table.given[name])[table.places]
 
 
-def as_array(column: object) -> NDArray[Any]:
-    """Return a column of a frame, or a sequence, as an array."""
-    return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-
-
 def taken(column: object, part: slice | NDArray[np.intp]) -> object:
     """Return some rows of a column of a frame, or of a sequence."""
     if hasattr(column, "iloc"):
@@ -279,14 +273,13 @@ def _place(name: str, values: NDArray[Any], table: Table) -> None:
     known, levels = _known_and_levels(values, numbers, texts)
     if numbers is not None:
         refuse_extremes(name, numbers, table.row_numbers)
-    if not known or levels < 2:
-        table.read_as.pop(name, None)
-        _drop(name, f"is {'constant' if known else 'empty'} and was dropped.", table, table.constant)
-    elif numbers is not None and (texts is not None or _told_apart(values, numbers)):
-        table.numeric[name] = numbers
-    elif numbers is not None:
+    if numbers is not None and not _told_apart(values, numbers, texts):
         _drop(name, "holds whole numbers beyond 2^53 that floating point does not tell apart, and was dropped as an "
                     "identifier. Subtract the smallest if they are numbers.", table, table.identifiers)
+    elif not known or levels < 2:
+        _drop(name, f"is {'constant' if known else 'empty'} and was dropped.", table, table.constant)
+    elif numbers is not None:
+        table.numeric[name] = numbers
     elif texts is None:
         kind = "durations" if values.dtype.kind == "m" else "dates"
         _drop(name, f"holds {kind} and was dropped: {TIMES}", table, table.dates if kind == "dates" else [])
@@ -313,14 +306,18 @@ def _known_and_levels(
     return len(known), len(np.unique(known)) + (len(known) < len(values))
 
 
-def _told_apart(values: NDArray[Any], numbers: NDArray[np.float64]) -> bool:
-    """Say whether entries that differ are different numbers in float64, as whole ones up to 2^53 are."""
-    known = ~np.isnan(numbers)
-    beyond = np.abs(numbers[known]).max() >= EXACT
-    return not beyond or len(set(values[known].tolist())) == len(np.unique(numbers[known]))
+def _told_apart(values: NDArray[Any], numbers: NDArray[np.float64], texts: Texts | None) -> bool:
+    """Say whether whole numbers that differ are different in float64, as those up to 2^53 are; also those in texts."""
+    if np.nanmax(np.abs(numbers), initial=0.0) < EXACT:
+        return True
+    entries = (values[~np.isnan(numbers)].tolist() if texts is None else
+               filter(WHOLE.fullmatch, map(str.strip, texts.distinct)))
+    exact = {int(entry): float(entry) for entry in entries}
+    return len(exact) == len(set(exact.values()))
 
 
 def _drop(name: str, why: str, table: Table, among: list[str]) -> None:
+    table.read_as.pop(name, None)
     table.notes.append(f"{column_called(name)} {why}")
     among.append(name)
 
@@ -367,7 +364,7 @@ def categories_of(column: object) -> NDArray[Any]:
 
 
 def refuse_extremes(name: str, numbers: NDArray[Any], rows: NDArray[Any]) -> None:
-    bad = np.flatnonzero(np.abs(numbers) > LARGEST)
+    bad = np.flatnonzero(np.abs(numbers) > np.float64(LARGEST))  # of float32 it would be inf
     if bad.size:
         raise ValueError(f"{column_called(name)} holds {numbers[bad[0]]:g} in row {rows[bad[0]]} "
                          f"({counted(bad.size, 'such row')}). "

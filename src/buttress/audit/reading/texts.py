@@ -4,13 +4,17 @@ Of a million rows of a category there are a few different texts, so that reading
 """
 
 import math
+import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buttress._types import Labels
 
+EXACT = 2**53  # whole numbers up to here are float64 numbers
+WHOLE = re.compile(r"[-+]?[0-9]{1,1000}")
 MISSING_TYPES = ("<NA>", "NaT")  # how missing values of pandas print
 
 
@@ -34,6 +38,21 @@ class Texts:
     def spread(self, values: NDArray[np.generic], missing: object) -> Labels:
         """Return for each row the entry of ``values`` that belongs to its text."""
         return np.append(values, np.array([missing], dtype=values.dtype))[self.codes]
+
+
+def as_array(column: Any) -> NDArray[Any]:
+    """Return a column of a frame, or a sequence, as an array; of objects where it would be another.
+
+    A frame makes floats of whole numbers with a gap; polars makes no array of those of 128 bits, and several columns of
+    one that is nested.
+    """
+    kind = str(getattr(column, "dtype", "")).lower()
+    if not kind.endswith("int128"):
+        values = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+        rounded = values.dtype.kind == "f" and "int" in kind and np.nanmax(np.abs(values), initial=0.0) >= EXACT
+        if not rounded and (values.ndim == 1 or not hasattr(column, "to_list")):
+            return values
+    return np.fromiter(column.to_list(), object, len(column))
 
 
 def texts_of(values: Labels) -> Texts:

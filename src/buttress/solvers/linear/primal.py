@@ -160,8 +160,8 @@ def best_rate(mu: float, noise: float, distance: float) -> Rate:
     The bound needs eta mu <= 1. If p_0 is larger than 2M / mu^2, the first step is therefore 1 / mu. It makes
     p_1 = M / mu^2 for any p_0, and the rate continues as from p_0 = 2M / mu^2.
     """
-    distance = min(distance, 2 * noise / mu**2)
-    return Rate(mu * distance / (2 * noise), mu**2 * distance / (4 * noise))
+    distance = min(distance, 2 * noise / mu / mu)  # mu^2 may overflow
+    return Rate(mu * distance / (2 * noise), mu * (mu * distance) / (4 * noise))
 
 
 def default_rate(problem: LinearProblem, rows: NDArray[np.intp]) -> Rate:
@@ -182,7 +182,7 @@ def default_rate(problem: LinearProblem, rows: NDArray[np.intp]) -> Rate:
     squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if is_csr(X) else np.einsum("ij,ij->i", X, X)
     size = float(share @ squares) / X.shape[1] or 1.0
     noise = (X.shape[1] + 1) * size
-    mu = problem.lam + BENT * size
+    mu = max(problem.lam + BENT * size, problem.lam * (1 + 1e-9))  # where rounding hides the squares of short columns
     rate = replace(best_rate(mu, noise, 2 / mu), intercept=size)
     return replace(rate, first=1 / (problem.lam + 2 * (squares.max() + size))) if problem.squared else rate
 
