@@ -234,16 +234,14 @@ def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
         raise ValueError(f"Column {where!r} is NULL in {int(column.null[rows].sum())} rows of the join. Fill them, or "
                          "drop the rows.")
     returned = function(column.values[rows])
-    found: NDArray[Any] = _values_of(returned) if ring is None else check_domain(where, returned, ring)
+    if ring is not None:
+        found: NDArray[Any] = check_domain(where, returned, ring)
+    else:  # a list of tuples is an array of objects
+        found = objects(returned) if isinstance(returned, list) else np.asarray(returned, dtype=object)
     if found.shape != (len(rows),):
         raise ValueError(f"The function of {where!r} must return one value for each of {len(rows)} rows. Got shape "
                          f"{found.shape}. Write it for arrays, as with np.vectorize.")
     return found
-
-
-def _values_of(returned: Any) -> NDArray[Any]:
-    """Return an array of objects; a list of tuples is one of them."""
-    return objects(returned) if isinstance(returned, list) else np.asarray(returned, dtype=object)
 
 
 def _placed(plan: Plan, table: int, values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:

@@ -36,15 +36,12 @@ def paste(table: Table, estimator: object) -> str:
     columns = "\n    ".join(steps)
     if getattr(estimator, "threat", None) is not None:
         imports += ["from math import inf", "from buttress import Budget, ThreatModel"]
-    text = " ".join(_whole_repr(estimator).split())
+    # of a long one scikit-learn would leave out the middle
+    code = estimator.__repr__(N_CHAR_MAX=np.inf) if isinstance(estimator, BaseEstimator) else repr(estimator)
+    text = " ".join(code.split())
     more, reading, fitting = _data(table)
     return "\n".join([*more, *imports, "", *reading, f"prepare = make_column_transformer(\n    {columns}\n)",
                       f"model = make_pipeline(prepare, {text})", fitting])
-
-
-def _whole_repr(estimator: object) -> str:
-    """Return the code of an estimator, of which scikit-learn leaves out the middle where it is long."""
-    return estimator.__repr__(N_CHAR_MAX=np.inf) if isinstance(estimator, BaseEstimator) else repr(estimator)
 
 
 def _home(cls: type) -> str:
