@@ -22,7 +22,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from buttress._as_given import canonical, check_names, refuse_unread, unwrapped
+from buttress._as_given import canonical, refuse_unread, unwrapped
 from buttress._suggest import LARGEST, brief, near
 from buttress._types import Array, BoundsLike, Estimator, Labels, MatrixLike, Rows, VectorLike
 
@@ -300,7 +300,7 @@ def check_rows(X: MatrixLike, width: int | None, who: str, names: Sequence[Any] 
 
     ``names`` are those of the columns that the model was fitted on, where it knows them.
 
-    Raises ValueError for sparse rows, no real numbers, NaN and inf (naming the column), another width or order.
+    Raises ValueError for sparse rows, entries that are no real numbers, NaN and inf (naming the column), another width.
     """
     refuse_unread("X", X)
     if issparse(X):
@@ -317,7 +317,6 @@ def check_rows(X: MatrixLike, width: int | None, who: str, names: Sequence[Any] 
     if width is not None and rows.shape[1] != width:
         raise ValueError(f"X has {rows.shape[1]} features, but the model was fitted on {width}. Give those columns."
                          f"{_lacking(X, names)}")
-    check_names("X", X, names)
     check_values(rows, [str(j) for j in range(rows.shape[1])], who)
     return rows
 

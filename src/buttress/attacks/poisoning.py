@@ -21,6 +21,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_array, check_random_state
 
+from buttress._as_given import check_names
 from buttress._checks import Array, check_classes, check_count, check_rows, check_values
 from buttress._types import BoundsLike, Labels, MatrixLike, RandomStateLike, Rows, Trainable, VectorLike
 from buttress.attacks.swaps import rivals_of
@@ -255,7 +256,8 @@ class _Learner:
 def _rows(X: MatrixLike, y: Labels, X_test: MatrixLike, y_test: Labels) -> tuple[Array, Array]:
     """Return the rows to train on and those asked about, in float64; ValueError unless each has one label."""
     rows = check_rows(X, None, "A poisoning attack")
-    asked = check_rows(X_test, rows.shape[1], "A poisoning attack", getattr(X, "columns", None))
+    asked = check_rows(X_test, rows.shape[1], "A poisoning attack")
+    check_names("X_test", X_test, getattr(X, "columns", None))
     if y.shape != (len(rows),) or y_test.shape != (len(asked),):
         raise ValueError("y and y_test must hold one label a row. Got "
                          f"{y.shape} for {len(rows)} rows and {y_test.shape} for {len(asked)}.")

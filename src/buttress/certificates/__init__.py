@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from buttress._as_given import check_names
 from buttress._checks import Array, check_box, check_columns, check_count, check_option, check_rows
 from buttress._types import BoundsLike, Mask, MatrixLike
 from buttress.certificates.chained import Chained
@@ -313,7 +314,9 @@ def _rows(model: Scorable, X: MatrixLike) -> Array:
     if not isinstance(classifier, SignOf):
         check_is_fitted(classifier)
     names = getattr(classifier, "feature_names_in_", None)
-    return check_rows(X, getattr(classifier, "n_features_in_", None), "A certificate", names)
+    rows = check_rows(X, getattr(classifier, "n_features_in_", None), "A certificate", names)
+    check_names("X", X, names)
+    return rows
 
 
 def _boxed(model: Scorable, X: MatrixLike, effort: int) -> tuple[OfTrees | Chained | None, Array]:
