@@ -130,18 +130,26 @@ class NoisyLogistic:
         coef, steps = self._rounds(best.coef, best.alpha, rho)
         scores = None
         if len(fold) <= LEVERAGES.few_rows * len(coef) and not self.stopped:
-            scores = self._crossed(fold, best.alpha, rho)
+            scores = self._crossed(fold, coef, best.alpha, rho)
         if scores is None:
             self.used = np.ones(len(fold))
             scores = self.left_out(coef, best.alpha, rho)
         return AtRidge(coef, scores, best.flips, best.alpha, steps)
 
-    def _crossed(self, fold: NDArray[np.intp], alpha: float, rho: float) -> Array | None:
-        """Return the scores (n, C) of each row under the fit to the other folds, None if stopped."""
+    def _crossed(self, fold: NDArray[np.intp], whole: Array, alpha: float, rho: float) -> Array | None:
+        """Return the scores (n, C) of each row under the fit to the other folds, None if stopped.
+
+        A Gram matrix only scales steps. So all folds have those of the first point and of the fit to all rows, whose
+        coefficients are ``whole`` (m, C), less what the rows of the fold add to them.
+        """
+        folds = np.unique(fold)
+        weights = [curvature(self.chances(coef)) for coef in (self._start(), whole)]
+        parts = [[self.features.weighted_gram(np.flatnonzero(fold == k), s[fold == k]) for k in folds] for s in weights]
+        sums = np.sum(parts, axis=1)
         scores: Array = np.empty((len(fold), self.C))
-        for k in np.unique(fold):
+        for k, *out in zip(folds, *parts, strict=True):
             self.used = (fold != k).astype(np.float64)
-            coef, _ = self._rounds(self._start(), alpha, rho)
+            coef, _ = self._rounds(self._start(), alpha, rho, sums - out)
             if self.stopped:
                 return None
             scores[fold == k] = self._scores(coef)[fold == k]
@@ -150,18 +158,21 @@ class NoisyLogistic:
     def _start(self) -> Array:
         return np.zeros((self.features.shape[1], self.C))
 
-    def _rounds(self, coef: Array, alpha: float, rho: float) -> tuple[Array, int]:
+    def _rounds(self, coef: Array, alpha: float, rho: float, grams: Array | None = None) -> tuple[Array, int]:
         """M-step: return the coefficients after some steps with each Gram matrix, and the number of steps.
 
-        Coefficients of zero are not a model. From there the time limit counts only after the first step, and Ctrl-C is
-        passed on.
+        ``grams`` are these matrices, (rounds, m, m), made of the curvature where none are given. Coefficients of zero
+        are not a model. From there the time limit counts only after the first step, and Ctrl-C is passed on.
         """
         n_iter = 0
-        for _ in range(0 if self.stopped else NOISY_LABELS.rounds):
+        for k in range(0 if self.stopped else NOISY_LABELS.rounds):
             left = self.budget.left() if coef.any() else None
-            q = self.chances(coef)
-            s = curvature(q)
-            factor, pull = self._factor(s * self.used, alpha, self.residuals(q, rho) / s[:, None])
+            if grams is None:
+                q = self.chances(coef)
+                s = curvature(q)
+                factor, pull = self._factor(s * self.used, alpha, self.residuals(q, rho) / s[:, None])
+            else:
+                factor, pull = self._factorised(grams[k], alpha), None
             outcome = self.budget.run(self.steps(coef, factor, alpha, rho, pull), tol=1e-5,
                                       max_iter=NOISY_LABELS.steps, max_time=left, inner=False)
             coef = outcome.state
@@ -240,15 +251,19 @@ class NoisyLogistic:
         return _residuals(q, self.codes, self.used, rho)
 
     def _factor(self, s: Array, alpha: float, targets: Array | None = None) -> tuple[tuple[Array, bool], Array]:
-        """Return the Cholesky factor of Z'SZ + alpha I, its diagonal raised by the size of rounding errors, and Z'ST.
+        """Return the factor of Z'SZ + alpha I, and Z'ST.
 
         T (n, C) are the ``targets``; where there are none, Z'ST has no columns.
         """
         sums = self.features.weighted_gram(self._rows, s, targets)
         m = len(sums)
-        A = sums[:, :m].copy()
-        A.flat[:: m + 1] += alpha + self.features.eps * np.diagonal(A).max()
-        return factorised(A), sums[:, m:].copy()
+        return self._factorised(sums[:, :m], alpha), sums[:, m:].copy()
+
+    def _factorised(self, gram: Array, alpha: float) -> tuple[Array, bool]:
+        """Return the Cholesky factor of a Gram matrix + alpha I, its diagonal raised by the size of rounding errors."""
+        A = gram.copy()
+        A.flat[:: len(A) + 1] += alpha + self.features.eps * np.diagonal(A).max()
+        return factorised(A)
 
     def left_out(self, coef: Array, alpha: float, rho: float) -> Array:
         """Return the scores (n, C) of each row, left out together with its equal rows, from a fit to all rows.
