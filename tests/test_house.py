@@ -18,9 +18,9 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 32_876,  # without imports and docstrings
-    "lines": 67_035,
-    "functions": 4_259,
+    "statements": 32_886,  # without imports and docstrings
+    "lines": 67_054,
+    "functions": 4_260,
     "files": 435,
     "untyped dicts": 19,  # dict[str, Any] and dict[str, object]
     "names of constants": 720,  # in upper case, at the head of a file; one that several files have counts once
