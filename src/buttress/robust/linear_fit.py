@@ -125,8 +125,9 @@ def _efficient(
         plain = rows.plain()
         unsuspected = rows.unsuspected(plain)
         # laws with a skew; a scale that grew would give good rows beside bad ones far out in X a wide one
-        tail = explain(replace(residuals_of(fit, rows.ridge), level=np.zeros(len(rows.y))), rows.limits)
-        if tail.law.shaped and tail.law.share == 0 and (known.responsibility < EVEN).any():
+        tail = known if (known.responsibility >= EVEN).all() else explain(
+            replace(residuals_of(fit, rows.ridge), level=np.zeros(len(rows.y))), rows.limits)
+        if tail.law.shaped and tail.law.share == 0:
             known, clean = tail, tail.law.nu > 2
         else:
             clean = plain_stays(rows, fit, known, unsuspected, rows.beyond(plain, unsuspected) - beyond)
