@@ -110,8 +110,7 @@ def _efficient(
 ) -> RobustFit:
     """Return the fit that the S estimate ``first`` leads to.
 
-    No row is named where the likeliest law of its residuals is that of skewed good rows: with light tails the plain fit
-    stays, with heavy ones this fit.
+    No row is named where the likeliest law is of skewed good rows: the plain fit stays with light tails, else this one.
     """
     steps = reweighting(rows.ridge.Z, rows.y, first, TRIMMING.tukey, rows.slight)
     outcome = budget.run(steps, tol=SETTLED, max_iter=max_iter)
