@@ -19,7 +19,7 @@ MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own 
 PACKED = 4  # values assigned in one statement
 MOST = {
     "statements": 32_886,  # without imports and docstrings
-    "lines": 67_054,
+    "lines": 67_052,
     "functions": 4_260,
     "files": 435,
     "untyped dicts": 19,  # dict[str, Any] and dict[str, object]

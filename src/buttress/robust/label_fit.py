@@ -197,7 +197,7 @@ def feature_variance(design: Design) -> float:
 
 
 def with_directions(task: LabelTask, fit: LabelFit) -> LabelFit:
-    """Return the fit ``fit``, or one with a rate of wrong labels for each direction where it explains them better.
+    """Return ``fit``, or one with a rate of wrong labels for each direction where it explains them better.
 
     A share given is taken at its word: labels are then wrong in all directions alike.
     """

@@ -8,7 +8,7 @@ has little weight (Natarajan et al. 2013; Patrini et al. 2017, forward correctio
 E-step's bound (Dempster et al. 1977), diag(q_i) - q_i q_i' <= s_i I with s_i = 2 max_c q_ic (1 - q_ic) <= 1/2
 (Boehning 1992, with the actual s_i in place of its upper bound). So one Gram matrix Z'SZ + alpha I serves all classes.
 It scales Nesterov's steps, each of which takes one pass over the rows: scores, and the gradient that follows from them.
-The gradient at the first point comes with the Gram matrix.
+The gradient at the first point comes with the Gram matrix where one is made of all rows of the fit.
 
 The M-step, W at a given rho, is :meth:`NoisyLogistic._rounds`; the E-step, rho and the responsibilities at given
 scores, is ``label_law.explain_labels``.
@@ -19,6 +19,7 @@ they are large. With up to 20 rows per landmark that step is too short; rows are
 fifths of the rows.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -142,14 +143,14 @@ class NoisyLogistic:
         A Gram matrix only scales steps. So all folds have those of the first point and of the fit to all rows, whose
         coefficients are ``whole`` (m, C), less what the rows of the fold add to them.
         """
-        folds = np.unique(fold)
         weights = [curvature(self.chances(coef)) for coef in (self._start(), whole)]
-        parts = [[self.features.weighted_gram(np.flatnonzero(fold == k), s[fold == k]) for k in folds] for s in weights]
-        sums = np.sum(parts, axis=1)
+        wholes = [self.features.weighted_gram(self._rows, s) for s in weights]
         scores: Array = np.empty((len(fold), self.C))
-        for k, *out in zip(folds, *parts, strict=True):
+        for k in np.unique(fold):
+            out = np.flatnonzero(fold == k)
             self.used = (fold != k).astype(np.float64)
-            coef, _ = self._rounds(self._start(), alpha, rho, sums - out)
+            grams = (gram - self.features.weighted_gram(out, s[out]) for gram, s in zip(wholes, weights, strict=True))
+            coef, _ = self._rounds(self._start(), alpha, rho, grams)
             if self.stopped:
                 return None
             scores[fold == k] = self._scores(coef)[fold == k]
@@ -158,21 +159,21 @@ class NoisyLogistic:
     def _start(self) -> Array:
         return np.zeros((self.features.shape[1], self.C))
 
-    def _rounds(self, coef: Array, alpha: float, rho: float, grams: Array | None = None) -> tuple[Array, int]:
+    def _rounds(self, coef: Array, alpha: float, rho: float, grams: Iterator[Array] | None = None) -> tuple[Array, int]:
         """M-step: return the coefficients after some steps with each Gram matrix, and the number of steps.
 
-        ``grams`` are these matrices, (rounds, m, m), made of the curvature where none are given. Coefficients of zero
-        are not a model. From there the time limit counts only after the first step, and Ctrl-C is passed on.
+        ``grams`` yields these matrices (m, m), made of the curvature where none are given. Coefficients of zero are not
+        a model. From there the time limit counts only after the first step, and Ctrl-C is passed on.
         """
         n_iter = 0
-        for k in range(0 if self.stopped else NOISY_LABELS.rounds):
+        for _ in range(0 if self.stopped else NOISY_LABELS.rounds):
             left = self.budget.left() if coef.any() else None
             if grams is None:
                 q = self.chances(coef)
                 s = curvature(q)
                 factor, pull = self._factor(s * self.used, alpha, self.residuals(q, rho) / s[:, None])
             else:
-                factor, pull = self._factorised(grams[k], alpha), None
+                factor, pull = self._factorised(next(grams), alpha), None
             outcome = self.budget.run(self.steps(coef, factor, alpha, rho, pull), tol=1e-5,
                                       max_iter=NOISY_LABELS.steps, max_time=left, inner=False)
             coef = outcome.state
@@ -251,10 +252,7 @@ class NoisyLogistic:
         return _residuals(q, self.codes, self.used, rho)
 
     def _factor(self, s: Array, alpha: float, targets: Array | None = None) -> tuple[tuple[Array, bool], Array]:
-        """Return the factor of Z'SZ + alpha I, and Z'ST.
-
-        T (n, C) are the ``targets``; where there are none, Z'ST has no columns.
-        """
+        """Return the factor of Z'SZ + alpha I, and Z'ST of ``targets`` T (n, C), without columns where none are."""
         sums = self.features.weighted_gram(self._rows, s, targets)
         m = len(sums)
         return self._factorised(sums[:, :m], alpha), sums[:, m:].copy()
