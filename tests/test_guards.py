@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
 
-from buttress import RobustKernelClassifier, RobustLinearRegressor
+from buttress import RobustKernelClassifier, RobustKernelRegressor, RobustLinearRegressor
 from buttress._checks import TINY
 from buttress._rows import SAMPLES
 from buttress._tuned import changed
@@ -214,6 +214,30 @@ def test_bad_targets_that_pull_little_are_still_found(rate):
         errors.append([np.linalg.norm(fit.coef_ - w) for fit in fits])
     ours, plain, oracle = np.mean(errors, axis=0)
     assert ours < (plain + oracle) / 2
+
+
+def mirrored_penguins(seed, n=234):
+    """Columns and masses of three made kinds, and which three tenths of the masses are mirrored at their mean."""
+    rng = np.random.default_rng(seed)
+    kind = rng.choice(3, size=n, p=[0.44, 0.2, 0.36])
+    sex = rng.integers(2, size=n)
+    mass = np.array([3.7, 3.73, 5.08])[kind] + 0.7 * (sex - 0.5) + 0.3 * rng.normal(size=n)
+    bill = np.array([39, 49, 47])[kind] + 3 * sex + 2 * rng.normal(size=n)
+    flipper = np.array([190, 196, 217])[kind] + 5 * mass + 4 * rng.normal(size=n)
+    bad = rng.random(n) < 0.3
+    return np.column_stack([np.eye(3)[kind], sex, bill, flipper]), scale(mass) * np.where(bad, -1, 1), bad
+
+
+def test_a_law_that_takes_half_of_the_rows_for_corrupt_does_not_outvote_one_that_does_not():
+    """It is the likeliest here, of the plain fit, and says nothing: the other one decides."""
+    X, y, bad = mirrored_penguins(76)
+    model = RobustKernelRegressor(kernel="rbf", random_state=0).fit(X, y)
+    good, plain = (RobustKernelRegressor(kernel="rbf", contamination=0.0, random_state=0).fit(X[rows], y[rows])
+                   for rows in (~bad, slice(None)))
+    assert not model.clean_
+    assert not (~model.inlier_mask_)[~bad].any()
+    off, plainly = (np.linalg.norm(fit.predict(X) - good.predict(X)) for fit in (model, plain))
+    assert off < 0.75 * plainly
 
 
 @pytest.mark.parametrize("noise", ["normal", "standard_t", "exponential", "laplace"])

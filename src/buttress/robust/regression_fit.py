@@ -121,7 +121,7 @@ def guarded(task: RegressionTask, mixed: Fit, robust: RobustFit) -> RobustFit:
     unsuspected = _explained(task, plain, 0.0)
     clean = replace(robust, fit=plain, known=unsuspected, alpha=alpha, clean=True)
     tried = [Fitted(fit, _explained(task, fit), robust.n_iter) for fit in (mixed, plain)]
-    best = max(tried, key=lambda each: each.known.likelihood)
+    best = max(tried, key=lambda each: (each.known.law.share < RESIDUALS.most_bad, each.known.likelihood))
     law = best.known.law
     needed = 0.0 if law.share > 0 else GUARD.gain_a_row if law.nu <= 2 else np.inf
     if law.share >= RESIDUALS.most_bad or best.known.likelihood - unsuspected.likelihood <= needed:
