@@ -268,7 +268,7 @@ def test_a_box_is_kept_and_used_to_its_end():
         (DecisionTreeClassifier(), {"norm": "l2"}, "linf' only"),
         (DecisionTreeClassifier(), {"eps": -1}, "eps must be in"),
         (DecisionTreeClassifier(), {"max_time": 0}, "max_time must be in"),
-        (HistGradientBoostingClassifier(categorical_features=[0], max_iter=2), {}, "split categories"),
+        (HistGradientBoostingClassifier(categorical_features=[0], max_iter=2), {}, "categorical columns"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -278,6 +278,15 @@ def test_what_is_not_known_is_refused(model, options, message):
     model = model.fit(X, (X[:, 0] % 2).astype(int))
     with pytest.raises(ValueError, match=message):
         attacks.exact(model, X, (X[:, 0] % 2).astype(int), **{"eps": 0.1, **options})
+
+
+def test_categories_that_no_tree_splits_are_refused_too_for_they_change_places():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=200), rng.integers(0, 2, 200)])
+    model = HistGradientBoostingClassifier(categorical_features=[1], max_iter=2, max_depth=1).fit(X, X[:, 0] > 0)
+    assert not any(tree.nodes["is_categorical"].any() for (tree,) in model._predictors)
+    with pytest.raises(ValueError, match="categorical columns"):
+        certified_radius(model, X)
 
 
 def test_bagged_trees_that_saw_some_columns_and_classes_are_put_in_the_whole():

@@ -190,10 +190,8 @@ def _behind_scaler(scaler: BaseEstimator, score: ScoreFunction) -> ScoreFunction
     """Return the scores of ((x - a) * b - shift) * scale; None if the transformer is not a plain scaler."""
     if type(scaler) not in SCALERS or getattr(scaler, "clip", False):
         return None
-    if type(scaler) is MinMaxScaler:
-        a, b = -scaler.min_ / scaler.scale_, scaler.scale_
-    else:
-        a, b = centre_of(scaler), 1.0 if scaler.scale_ is None else 1 / scaler.scale_
+    b = np.asarray(1.0 if scaler.scale_ is None else scaler.scale_, dtype=np.float64)  # fitted to float32 it holds that
+    a, b = (-scaler.min_ / b, b) if type(scaler) is MinMaxScaler else (centre_of(scaler), 1 / b)
     return replace(score, shift=a + score.shift / b, scale=b * score.scale, origin=np.abs(a) + score.origin / np.abs(b))
 
 

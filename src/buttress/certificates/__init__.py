@@ -42,6 +42,7 @@ from buttress.certificates.training.together import TrainingAccuracy, training_a
 from buttress.expansion import winners
 from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, read_scores
 from buttress.threats import ThreatModel, check_threat, read_threat
+from buttress.threats.tables import columns_by_name
 from buttress.trees import NAMES as TREES
 from buttress.trees import read_forest
 
@@ -249,7 +250,7 @@ def _proven(leads: Leads, data: Array, attacker: Attacker, radius: Array, effort
 
 def _under_threat(model: Scorable, X: MatrixLike, threat: ThreatModel, effort: int) -> NDArray[np.bool_]:
     """Say which rows are proven under a threat."""
-    moves = read_threat(threat, _rows(model, X).astype(np.float64, copy=False), X)
+    moves = read_threat(threat, _rows(model, X)[0], X)
     effort = -(-effort // moves.count())
     boxed, data = _boxed(model, X, effort)
     if boxed is not None:
@@ -299,24 +300,30 @@ def _posed(
 
 
 def _read(model: Scorable, X: MatrixLike) -> tuple[ScoreFunction, Array, str]:
-    """Return the scores of a fitted model, the rows in float64, and the type in which they came."""
-    score, rows = read_scores(as_classifier(model)), _rows(model, X)
+    """Return the scores of a fitted model, the rows in float64, and the type in which it may compute."""
+    score, (rows, real) = read_scores(as_classifier(model)), _rows(model, X)
     if score is None:
         raise NoCertificateError(
             f"No certified radius is known for {type(model).__name__}. It must be a kernel expansion (an estimator of "
             f"this package, SVC, a linear classifier, also behind scalers or Nystroem), or a {TREES}.")
-    return score, rows.astype(np.float64, copy=False), rows.dtype.name
+    return score, rows, real
 
 
-def _rows(model: Scorable, X: MatrixLike) -> Array:
-    """Return the rows, checked against the columns of a fitted model."""
+def _rows(model: Scorable, X: MatrixLike) -> tuple[Array, str]:
+    """Return the rows, checked against the columns of a fitted model, in float64, and the coarsest type of a column.
+
+    A scaler of some columns of a frame computes in their type, whatever the others have.
+    """
     classifier = as_classifier(model)
     if not isinstance(classifier, SignOf):
         check_is_fitted(classifier)
     names = getattr(classifier, "feature_names_in_", None)
     rows = check_rows(X, getattr(classifier, "n_features_in_", None), "A certificate", names)
     check_names("X", X, names)
-    return rows
+    kinds = {values.dtype for values in columns_by_name(X).values()}
+    if np.dtype(np.float16) in kinds:
+        raise ValueError("X holds float16, whose range no certificate knows. Use X.astype(float), in predict too.")
+    return rows.astype(np.float64, copy=False), "float32" if np.dtype(np.float32) in kinds else "float64"
 
 
 def _boxed(model: Scorable, X: MatrixLike, effort: int) -> tuple[OfTrees | Chained | None, Array]:
@@ -324,18 +331,17 @@ def _boxed(model: Scorable, X: MatrixLike, effort: int) -> tuple[OfTrees | Chain
 
     None for other models; the rows are in float64.
     """
-    given, classifier = _rows(model, X), as_classifier(model)
-    rows = given.astype(np.float64, copy=False)
+    (rows, real), classifier = _rows(model, X), as_classifier(model)
     forest = read_forest(classifier, rows)
-    if forest is not None and forest.scaled and given.dtype != np.float64:
-        raise ValueError(f"X must be of float64 where trees stand behind a scaler, which scales {given.dtype} rows in "
+    if forest is not None and forest.scaled and real != "float64":
+        raise ValueError(f"X must be of float64 where trees stand behind a scaler, which scales {real} rows in "
                          "that type: some fall to the other side of a threshold. Use X.astype(float), in predict too.")
     if forest is not None:
         return OfTrees(forest, effort), rows
     steps = None if read_scores(classifier) is not None else read_steps(classifier)
     if steps is None:
         return None, rows
-    real = "float32" if given.dtype == np.float32 or in_single(classifier) else "float64"
+    real = "float32" if in_single(classifier) else real
     leads = None if steps.kernel is None else cache(partial(Leads, steps.kernel, real=real))
     return Chained(steps, real, None if leads is None else partial(_in_boxes, leads, effort)), rows
 

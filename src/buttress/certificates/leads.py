@@ -206,20 +206,22 @@ class _Relaxing:
     hidden: float
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # then nothing follows from the products
     def of(cls, expansion: KernelExpansion) -> "_Relaxing | None":
         """Return it for an expansion; None where a kernel has no such lines."""
         kernels = summands(expansion.kernel)
         if not kernels or not all(can_relax(kernel) for kernel, _ in kernels):
             return None
-        coef, hidden = expansion.coef, 0.0
+        coef, centers, hidden = expansion.coef, expansion.centers, 0.0
         match kernels:
             case [(RBF() as kernel, share)]:
-                product, hidden = kernel, share**2 * norm_doubt(kernel, expansion.centers)
+                product, hidden = kernel, share**2 * norm_doubt(kernel, centers)
             case [(Polynomial(degree=3, gamma=gamma), share)]:
-                product = Polynomial(3, gamma**2)
+                product, centers = Polynomial(3), gamma * centers
             case _:
                 return cls(expansion, kernels, np.zeros((coef.shape[1], coef.shape[1])), hidden)
-        values = replace(expansion, kernel=product, intercept=0 * expansion.intercept, linear=None)(expansion.centers)
+        values = replace(expansion, kernel=product, centers=centers, intercept=0 * expansion.intercept,
+                         linear=None)(centers)
         return cls(expansion, kernels, share**2 * coef.T @ values, hidden)
 
     def lead(self, V: Array, rounding: ModelRounding) -> Lead:

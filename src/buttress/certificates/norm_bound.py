@@ -282,8 +282,8 @@ class RadialTerm:
         F, S = self.profile(r**2), self.slope(r**2)
         rest = sum_error(0) * (abs(self.top) + np.abs(F))  # of the differences under roots
         apart = 2 * (top - F)  # |k(x + d, .) - k(x, .)|^2
-        along = 2 * r**2 * S**2 / self.bend  # its part along g
-        turn = np.maximum(known.steep - known.steep_off, 0) ** 2 / (2 * self.bend)
+        along = 2 * (r * S / np.sqrt(self.bend)) ** 2  # its part along g
+        turn = (np.maximum(known.steep - known.steep_off, 0) / np.sqrt(2 * self.bend)) ** 2
         slide = np.minimum(dual * radius, (known.steep + known.steep_off) * self._slide(r))
         sink, turned, left = np.zeros_like(r), apart, square - turn
         if self.definite:

@@ -44,16 +44,17 @@ def quadratic_bound(lead: Lead, region: Region) -> float:
     (W,), (U,), (half,) = terms.weights, np.maximum(-terms.low, terms.high), region.half
     if not U.max(initial=0.0) <= FARTHEST:
         return -np.inf
-    gamma, V = terms.kernel.gamma, lead.centers - region.anchor
+    rate = np.sqrt(2 * terms.kernel.gamma)  # by it nothing has a unit: gamma**2 may be no float
+    V = rate * (lead.centers - region.anchor)
     other = terms.others(lead, region, np.zeros_like(region.anchor))
     (known,), (slope,), (bent,) = other.const, other.slope, other.bend
     k = _bends(U, W > 0)
-    p, s = 2 * gamma * (W @ V) + slope, 2 * gamma**2 * W * k
+    p, s = W @ V + slope / rate, W * k / 2
     error = sum_error(W.size + half.size)
     const = W.sum() + known + min(bent, 0.0) * float(half @ half) * (1 + error)
     sizes = np.abs(W) @ (1 + U + k * U**2) + np.abs(known) + np.abs(slope) @ half
     doubt = float((terms.lost.sum(axis=1) + terms.hidden + other.doubt).sum()) + error * (sizes + np.abs(const))
-    return float(const - doubt + _lower_bound(V, s, p, half, doubt - const) * (1 + error) - error * abs(const))
+    return float(const - doubt + _lower_bound(V, s, p, rate * half, doubt - const) * (1 + error) - error * abs(const))
 
 
 def _bends(U: Array, below: Array) -> Array:

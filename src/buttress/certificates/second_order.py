@@ -159,6 +159,7 @@ def _after_second(q: Array) -> Array:
     return np.where(q < 0.1, series * (1 + error), np.exp(q) * (1 + error * (1 + q)) - 1 - q - q**2 / 2)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # no bound follows
 def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
     """Return the expansion of the leads at the rows X behind the scalers; None for a kernel without one here.
 
@@ -217,16 +218,17 @@ def _expand_rbf(kernel: RBF, c: Array, size: Array, lead: Lead, square: float, x
     r2 = np.einsum("ij,ij->i", V, V)
     values = np.exp(-gamma * r2)
     w = c * values
-    value, first, second = float(w.sum()), V.T @ w, (V.T * w) @ V
-    bent = 2 * gamma**2 * float((second**2).sum())
-    left = square - value**2 - 2 * gamma * first @ first - bent
+    U = np.sqrt(2 * gamma) * V  # of no unit: gamma**2 may be no float
+    value, first, second = float(w.sum()), U.T @ w, (U.T * w) @ U
+    bent = float((second**2).sum()) / 2
+    left = square - value**2 - first @ first - bent
     hidden = 4 * sum_error(len(w) + d) * size.sum() ** 2 + sum_error(d**2) * bent + TINY
     left = float(np.sqrt(max(left, 0) + hidden))  # by far more than one rounding of it too high
-    orders = np.stack([np.ones_like(r2), 2 * gamma * np.sqrt(r2), 2 * gamma**2 * r2])
+    orders = np.stack([np.ones_like(r2), 2 * gamma * np.sqrt(r2), gamma * (2 * gamma * r2)])
     sizes = 2 * TINY * orders @ size
     lengths = lead.lengths(x[None], np.zeros(1)).max()
     summed = np.array([size @ values, size.sum(), np.sqrt(r2.max()), lengths])
-    return value, 2 * gamma * first, 2 * gamma**2 * second, left, sizes, summed
+    return value, np.sqrt(2 * gamma) * first, gamma * second, left, sizes, summed
 
 
 def _expand_polynomial(kernel: Polynomial, c: Array, size: Array, lead: Lead, square: float, x: Array) -> Expanded:
@@ -235,11 +237,11 @@ def _expand_polynomial(kernel: Polynomial, c: Array, size: Array, lead: Lead, sq
     A power p of a product of d columns behind a scaler passes through p (d + 8) roundings, here and in the model. |T|^2
     is a sum over pairs of centres of third powers; one below the least float is 0.
     """
-    Z, p, gamma = lead.centers, int(kernel.degree), kernel.gamma
-    t = gamma * (Z @ x) + kernel.coef0
-    halves = p * (p - 1) / 2 * gamma**2 * c * t ** (p - 2)
-    first, second = Z.T @ (p * gamma * c * t ** (p - 1)), (Z.T * halves) @ Z
-    steep = gamma * np.linalg.norm(Z, axis=1)
+    Z, p = kernel.gamma * lead.centers, int(kernel.degree)
+    t = Z @ x + kernel.coef0
+    halves = p * (p - 1) / 2 * c * t ** (p - 2)
+    first, second = Z.T @ (p * c * t ** (p - 1)), (Z.T * halves) @ Z
+    steep = np.linalg.norm(Z, axis=1)
     largest = steep * (np.linalg.norm(x) + lead.origin) + abs(kernel.coef0)
     orders = np.stack([comb(p, k) * largest ** (p - k) * steep**k for k in range(p + 1)])
     sizes = 2 * sum_error(len(c) + p * (len(x) + 8), lead.unit) * orders @ size

@@ -94,6 +94,9 @@ def _trees_of(model: Any) -> list[Tree] | None:
     if type(model) in BY_HISTOGRAMS:
         if model.loss in ("poisson", "gamma"):  # of predictions that are all positive
             raise refused(model, f"has the loss {model.loss!r}", "with loss='squared_error'")
+        if model.is_categorical_ is not None:  # also where no tree splits them: they come first in its columns
+            raise ValueError("Boosting by histograms with categorical columns is not read as trees. Encode these as "
+                             "numbers (OneHotEncoder), and fit it with categorical_features=None.")
         return [_histogram_tree(tree.nodes, k, len(row)) for row in model._predictors for k, tree in enumerate(row)]
     if is_xgboost(model):
         check_one_label(model)
@@ -192,9 +195,6 @@ def _nodes_of(tree: Any, rate: float) -> Tree:
 
 
 def _histogram_tree(nodes: NDArray[np.void], column: int, columns: int) -> Tree:
-    if nodes["is_categorical"].any():
-        raise ValueError("Trees that split categories are not read. Encode the categorical columns as numbers "
-                         "(OneHotEncoder) and fit HistGradientBoostingClassifier to those.")
     leaf = nodes["is_leaf"].astype(bool)
     left, right = (np.where(leaf, -1, nodes[side].astype(np.intp)) for side in ("left", "right"))
     tree = Tree(nodes["feature_idx"].astype(np.intp), nodes["num_threshold"].astype(np.float64), left, right,

@@ -27,7 +27,7 @@ class ExactInfo(AttackInfo):
         No input of the ball has a smaller lead of the label over any rival, in the units of the model's scores
         (probabilities of forests); -inf where the model was wrong from the start.
     proven : bool array of shape (n,)
-        Whether the row is settled: broken, or proven to stand. False where the time was up.
+        Whether the row is settled: broken, or proven to stand. False where the time was up, or rounding may hide it.
     """
 
     bound: Array

@@ -2,8 +2,11 @@
 
 The lead w'x + b is least at x - eps sign(w) (l_inf), clipped to the box, or at x - eps w / |w| (l_2), with a box at the
 clip of x - t w for the t at which the length is eps. With one eps a column the same holds of moves in units of their
-columns. Swaps add to it, so that the worst k are those that lower it most.
+columns. Swaps add to it, so that the worst k are those that lower it most. The bound is lowered by what rounding may
+change in that input, and in the leads that the model computes around it.
 """
+
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +15,7 @@ from buttress.attacks.ball import Ball
 from buttress.attacks.problem import Worst
 from buttress.attacks.targets import ExpansionTarget
 from buttress.kernels import Linear
+from buttress.scores import ScoreFunction
 from buttress.threats import Moves
 from buttress.trees import NAMES
 
@@ -34,10 +38,20 @@ def least_of_planes(worst: Worst, ball: Ball, moves: Moves) -> Array:
         W = target.linearise(problem.X).gradient(V)
         start = _steepest_swaps(problem.X, W, moves)
         moved = _most_moved(_steepest(start, moves.box(start, rows), W, ball), start, W, moves)
-        bound = np.minimum(bound, np.einsum("ik,ik->i", V, target.scores(moved)))
+        lead = np.einsum("ik,ik->i", V, target.scores(moved))
+        bound = np.minimum(bound, lead - _hidden(target.exact, V, problem.X, moved))
         moved = moves.stepped(moved, start)
         worst.see(rows, moved, target.scores(moved))
     return bound
+
+
+def _hidden(score: ScoreFunction, V: Array, X: Array, moved: Array) -> Array:
+    """Return what rounding may change in the leads V (n, k) at moved rows: 4 shares of the sizes of what they sum."""
+    held: Any = score.expansion
+    steep = np.abs(held.coef).T @ np.abs(held.centers) + (0 if held.linear is None else np.abs(held.linear).T)
+    reach = np.abs(score.inner(X)) + np.abs(score.inner(moved)) + 2 * np.abs(score.origin * score.scale)
+    sizes = np.einsum("ik,kj,ij->i", np.abs(V), steep, reach) + np.abs(V) @ np.abs(held.intercept)
+    return np.asarray(4 * (sum(held.centers.shape) + 16) * np.finfo(X.dtype).eps * sizes)
 
 
 def _steepest_swaps(X: Array, W: Array, moves: Moves) -> Array:
