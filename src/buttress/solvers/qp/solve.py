@@ -45,7 +45,6 @@ STALL_PAIRS = 100_000  # pair updates that every program gets before pairs count
 STALL_CUBE = 8000.0  # n^3 / this further ones: the interior-point method's time grows with n^3; runs not recorded
 GUARD_PAIRS = 1e7  # libsvm's limit: this many pair updates, or 100 for each row
 INTERIOR_TARGET = 1e-3  # of gap_tol: the target of the interior-point method, which needs few steps near the end
-SNAP_ROUNDS = 10  # Newton steps that then solve for the other variables again
 C_FACTOR = 100.0  # C is multiplied by this on the way to the hard margin: few solves, each started near its end
 HARDEST = 1e10  # C times the variance in feature space: beyond this a margin is below rounding
 VARIANCE_ROWS = 500  # rows for the estimate of the variance, of which only the order of magnitude matters
@@ -294,7 +293,7 @@ def on_bounds(
     K = gram[:, : len(gram)]
     primal, dual, _ = objectives(K @ inner, inner, qp.p, qp.lo, qp.hi, qp.l1)
     for near in (1e-4, 1e-7, 1e-10):  # of hi - lo: what is closer to a bound is put on it
-        b = exact_finish(qp, Point(snapped(inner, qp.lo, qp.hi, near), gram=gram), SNAP_ROUNDS, left).b
+        b = exact_finish(qp, Point(snapped(inner, qp.lo, qp.hi, near), gram=gram), rounds=10, left=left).b
         top, bottom, _ = objectives(K @ b, b, qp.p, qp.lo, qp.hi, qp.l1)
         if top - bottom <= max(0.5 * gap_tol * abs(top), primal - dual):
             return b
