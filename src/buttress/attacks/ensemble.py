@@ -19,8 +19,6 @@ from buttress.threats import ThreatModel, check_threat
 
 # The ensemble's attacks, as wide and as long as finds more on models whose scores have steps or are saturated.
 SMALLER = (1 / 4, 1 / 16, 1 / 64)  # radii that are tried too: a model may be flat at the largest
-OTHERS = 10  # rows of another class that are started at
-WALKS = 3  # of them, from how many to walk on
 
 
 def worst_case(
@@ -114,11 +112,11 @@ def _try_others(worst: Worst, rows: Rows, ball: Ball, steps: int) -> None:
     problem, rows = worst.problem, rows[~worst.wrong[rows]]
     if not len(rows):
         return
-    for rank, moved in enumerate(starts_at_others(problem, rows, ball, OTHERS)):
+    for rank, moved in enumerate(starts_at_others(problem, rows, ball, 10)):  # rows of another class
         standing = ~worst.wrong[rows]
         if not standing.any():
             return
-        if rank < WALKS and problem.target.gradient_cost == 1:
+        if rank < 3 and problem.target.gradient_cost == 1:  # of them, from how many to walk on
             descend(worst, rows[standing], moved[standing], ball, steps, REACH * ball.radius / steps)
         else:
             worst.see(rows[standing], moved[standing], problem.target.scores(moved[standing]))

@@ -23,12 +23,7 @@ from buttress.attacks.problem import Closest, pose
 from buttress.attacks.targets import Linearised
 from buttress.scores import Scorable
 
-LOOKS = 10  # a round, at which a row is compared with what it was
 PATIENCE = 2  # looks at which a row may be no better than before; a block goes on for its last row
-BETTER = 0.9999  # share of the lowest total that a total must be below to count as better
-BOX_RATE = 0.01  # the default of learning_rate, in widths of the box
-BOX_DIFFERENCE = 1e-4  # the default of h, in widths of the box
-SCATTER = 0.1  # standard deviation of new starts, in widths of the box, per round
 HALVINGS = 20  # of the line back to the row: to a millionth of its length
 ANYWHERE = Ball(np.inf, "l2")
 LEAST = 1e-12  # margin and squared slope that count as none
@@ -152,7 +147,7 @@ def zoo(
     problem = pose(model, X, y, bounds, device)
     closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
     rng, d = generator(random_state), problem.X.shape[1]
-    width = problem.width * 0 + check_number("h", h, 0) if h is not None else BOX_DIFFERENCE * problem.width
+    width = problem.width * 0 + check_number("h", h, 0) if h is not None else 1e-4 * problem.width
     count = min(d, check_count("coordinates", coordinates))
 
     def slope(at: Linearised, contrast: Array, active: Mask) -> tuple[Rows, Array]:
@@ -209,14 +204,15 @@ def _search(
 ) -> None:
     """Search for c row by row (all rows of a block together), then draw what was found back towards the rows."""
     problem, xp = closest.problem, closest.problem.place.xp
-    rate: Array = BOX_RATE * problem.width
+    rate: Array = 0.01 * problem.width
     if learning_rate is not None:
         rate = 0 * rate + check_number("learning_rate", learning_rate, 0)
     for rows in problem.blocks(per_row):
         X, c = problem.X[rows], None
         low, high = (problem.place(np.full(len(rows), end)) for end in (0.0, np.inf))
         for number in range(rounds):
-            away = SCATTER * number * problem.width * problem.place(rng.normal(size=X.shape))
+            # of the box, a standard deviation more in each round
+            away = 0.1 * number * problem.width * problem.place(rng.normal(size=X.shape))
             start = problem.clip(rows, xp.where(xp.isfinite(high)[:, None], X, X + away))
             c, hit = _round(closest, rows, start, slope, steps, rate, c)
             high = xp.where(hit, xp.minimum(high, c), high)
@@ -247,9 +243,9 @@ def _round(
         closest.slope(rows, g)
         if c is None:  # 2 margin / |gradient|^2 would just do for a linear model; g may hold some of its slopes only
             c = 2 * margin.clip(LEAST, None) / ((g**2).sum(axis=1) * X.shape[1] / g.shape[1]).clip(LEAST, None)
-        if step % max(1, steps // LOOKS) == 0:
+        if step % max(1, steps // 10) == 0:  # ten looks a round
             total = ((x - X) ** 2).sum(axis=1) + c * margin.clip(-closest.kappa, None)
-            stalls += total > BETTER * lowest
+            stalls += total > 0.9999 * lowest  # better is what is lower by a ten-thousandth
             if bool((stalls >= PATIENCE).all()):
                 break
             lowest = xp.minimum(lowest, total)

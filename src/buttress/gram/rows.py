@@ -24,7 +24,6 @@ FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and the soluti
 COLUMNS_A_THREAD = 2048  # columns of stored rows that one thread adds at a time
 ROUGH = 1e-5  # float32 entries with a larger relative error are not used
 WIDE = 128  # if X has more columns, entries are taken from stored rows instead of computed again
-SPARE_FILLS = 64  # fillings kept beyond twice the number that stored rows can be from
 
 
 class RowCache:
@@ -175,7 +174,7 @@ class RowCache:
         self._filled[slots, section] = True
         self._filling[slots, section] = len(self._fills)
         self._fills.append((index, section))
-        if len(self._fills) > SPARE_FILLS + 2 * self._filling.size:
+        if len(self._fills) > 64 + 2 * self._filling.size:  # beyond twice the number that stored rows can be from
             self._forget_fills()
         self.n_computed += len(index) * (stop - start) / self.X.shape[0]
 
