@@ -14,7 +14,6 @@ from buttress.audit.measuring.cells import ENOUGH, beats, number
 from buttress.audit.writing.words import in_words
 
 FEW = 30  # rows that can be looked at one by one
-SURELY_RIGHT = 0.01  # of the targets at most, by the upper end of the interval, may be wrong where none is said to be
 
 
 def verdict(evidence: Evidence, findings: Sequence[Finding], cut: Sequence[str] = ()) -> list[str]:
@@ -36,7 +35,7 @@ def _labels(evidence: Evidence, findings: Sequence[Finding]) -> str:
     low, high = verdicts.interval
     if not wrong and any(finding.code == "BUT001" and finding.severity is Severity.error for finding in findings):
         return f"Labels: cannot tell: a column gives the {kind}s away, and so agrees with wrong ones.{extra}"
-    if not wrong and high <= SURELY_RIGHT:
+    if not wrong and high <= 0.01:  # of the targets, at most
         return f"Labels: no {kind} of the {judged} rows judged looks wrong.{extra}"
     if not wrong:
         return (f"Labels: cannot tell: no single {kind} of the {judged} judged stands out, but between {low:.0%} and "

@@ -26,7 +26,6 @@ from buttress.verify.machines import told_apart
 from buttress.verify.proofs import prove_held
 
 FLIPS = "labels.json"
-MACHINES = ("SVC", "SVR", "LinearSVC")  # of this package, of which the verifier proves gaps
 WRONG = 0.01  # of the training labels
 WIDER = 1.1  # times a gap that is stated: another processor sums in another order
 
@@ -79,7 +78,7 @@ def _fit_file(last: Any, X: Array, y: Labels) -> tuple[str, bytes, Model]:
     if type(last) in (SVC, SVR):
         held = {**verify.from_duals(last, X, y), "claim": {}}
         return "optimum.json", json.dumps(held).encode(), held
-    if type(last).__name__ not in MACHINES or not type(last).__module__.startswith("buttress."):
+    if type(last).__name__ not in ("SVC", "SVR", "LinearSVC") or not type(last).__module__.startswith("buttress."):
         raise ValueError("it is no machine whose optimum can be bounded here")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "optimum.buttress"

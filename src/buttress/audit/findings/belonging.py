@@ -19,7 +19,6 @@ from buttress.audit.reading.texts import texts_of
 LOOKED_AT = 2000  # rows among which nearest ones are looked for
 FEWEST = 10  # different entries of a column that says who a row is of; fewer are rather kinds
 ALIKE = 0.2  # of the rows, at least, whose nearest row is of the same group
-TIMES_CHANCE = 3.0  # as many as by chance, at least
 WHO = re.compile(r"(?i)(?:^|[\W_])(?:id|patient|subject|person|participant|user|customer|client|account|household"
                  r"|family|group|site|session|batch|animal|owner)s?(?:$|[\W_])|(?<=[a-z])I[Dd]$")
 WHEN = re.compile(r"(?i)(?:^|[\W_])(?:date|datetime|timestamp|year)(?:$|[\W_])")
@@ -37,7 +36,7 @@ def rows_in_groups(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         if not FEWEST <= len(np.unique(codes[known])) <= len(known) / 2:
             continue
         share, chance, p = _share_with_neighbour(table, name, codes, known)
-        if share >= max(ALIKE, TIMES_CHANCE * chance) and p < LEVEL:
+        if share >= max(ALIKE, 3.0 * chance) and p < LEVEL:
             yield finding(
                 f"Rows of one {name!r} are alike: {share:.0%} of the rows have one of the same {name!r} nearest to "
                 f"them, by chance {chance:.0%} would. Held out at random they have such relatives among the "

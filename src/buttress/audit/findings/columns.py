@@ -15,7 +15,6 @@ from buttress.audit.reading.table import MISSING
 from buttress.audit.reading.texts import factorised
 
 DIFFERING = 0.01  # share of entries that differ in a column that is nearly constant
-LEAST_RANK_INDEX = 0.3  # rank correlation, or |2 AUC - 1|, from which a number of the row says something of the target
 LEVEL = 0.001  # of tests: a thousand tables without a fault give one false alarm a test
 MUCH_MISSING = 0.2  # share of a column's entries
 GAP = 1.0  # in logarithms, from which it may part entries that are a hundred times too large from the tail
@@ -37,7 +36,7 @@ def indexes(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     for name, column in (table.indexes | kept).items():
         rank = association(column.astype(np.float64), evidence.target, evidence.classifies)
         dropped = "was dropped" if name in table.indexes else "is used as a feature"
-        predicts = rank >= max(LEAST_RANK_INDEX, 4 / np.sqrt(len(table)))
+        predicts = rank >= max(0.3, 4 / np.sqrt(len(table)))  # rank correlation, or |2 AUC - 1|
         severity = (Severity.note if name in table.indexes else  # dropped, it does no harm
                     Severity.error if predicts else Severity.warning)
         known = f"AUC {(1 + rank) / 2:.2f}" if evidence.classifies else f"rank correlation {rank:.2f}"

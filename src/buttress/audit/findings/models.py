@@ -11,7 +11,6 @@ from buttress.audit.measuring.suspicion import LISTED
 from buttress.audit.writing.words import in_words
 
 MOVED = 0.1  # drop of the accuracy under small moves that is a finding
-MUCH_MOVED = 0.3
 CORRUPTED = 0.1  # drop of the accuracy when 30% of the labels are wrong; share of the RMSE it grows by, times five
 NOVEL = 0.1  # share of the held-out rows that is novel; of rows like the training rows it is about .05
 # columns about moves: what is done, and the advice; those behind the first are of the data as they came, for any model
@@ -40,7 +39,7 @@ def fragile_to_moves(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         facts = ({"move": key, "as_is": before, "moved": after} if key in in_place else
                  {"as_is": before, "attacked": after, "eps": evidence.eps})
         yield finding(f"{what.format(eps=evidence.eps)} takes {model} from {before:.0%} right to {after:.0%}.", advice,
-                      Severity.error if before - after >= MUCH_MOVED else Severity.warning, estimator=name, **facts)
+                      Severity.error if before - after >= 0.3 else Severity.warning, estimator=name, **facts)
 
 
 def fragile_to_labels(evidence: Evidence, finding: Made) -> Iterable[Finding]:

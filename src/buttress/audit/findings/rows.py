@@ -12,10 +12,8 @@ from buttress.audit.measuring.cells import number
 from buttress.audit.reading.cautions import skewed
 from buttress.audit.reading.entries import MISSING_WORDS
 
-IMBALANCE = 10.0  # rows of the largest class to one of the smallest
 REPEATED = 3.0  # times as often as any other is a number that stands out
 LEAST_SHARE = 0.02  # of the targets estimated wrong from which that is a finding, with rows named
-EXPLAINED = 0.5  # share of the misses of the best model that wrong labels explain, for them to be an error
 MOSTLY = 0.5  # share of the labels that look wrong, by the lower end of its interval, from which they are of one kind
 
 
@@ -47,7 +45,8 @@ def doubt_of(evidence: Evidence) -> str:
     """
     score, share = evidence.cell(evidence.recommended, "as_is").value, evidence.verdicts.share
     misleading = evidence.verdicts.misleading()
-    if misleading or not evidence.classifies or score is None or 1 - score <= share / EXPLAINED:
+    # wrong labels are an error only if they explain half of the misses
+    if misleading or not evidence.classifies or score is None or 1 - score <= 2 * share:
         return misleading
     return (f"the best model misses {1 - score:.0%} of the held-out rows, so that most misses are not wrong labels, "
             "and some of these may be right")
@@ -98,7 +97,7 @@ def imbalance(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         return
     labels, counts = np.unique(evidence.target, return_counts=True)
     ratio = counts.max() / counts.min()
-    if ratio >= IMBALANCE:
+    if ratio >= 10.0:
         rare = str(labels[counts.argmin()])
         yield finding(
             f"Class {rare!r} has {counted(int(counts.min()), 'row')}, the largest {counts.max()}: {ratio:.0f} to "

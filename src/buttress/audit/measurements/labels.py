@@ -27,7 +27,6 @@ MACHINE = "least squares"
 MOST_ROWS = 2_500  # that the machine is fitted to: its time grows with their cube
 MOST_CLASSES = 20  # each pair of them is counted on its own
 SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the training labels: the curve
-MOST_TUNED = 0.05  # of the labels, beyond which only the majority class stands: the machine is not tuned for more
 SHOWN = 10  # predictions that are named of a row
 
 
@@ -37,7 +36,8 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     high, places = measured.verdicts.interval[1], split.at_most(split.train.places, MOST_ROWS)
     X, y = split.prepared(places), split.table.target[places]
     labels = max(1, math.ceil(high * len(y)))
-    machine = LeastSquaresClassifier(alpha="loo", flips=min(labels, max(1, int(MOST_TUNED * len(y))))).fit(X, y)
+    # where more labels are wrong only the majority class stands: the machine is not tuned for them
+    machine = LeastSquaresClassifier(alpha="loo", flips=min(labels, max(1, int(0.05 * len(y))))).fit(X, y)
     try:
         flips = training_flips(machine, X, y, split.test.X)
     except ValueError as why:

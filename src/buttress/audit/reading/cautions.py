@@ -11,7 +11,6 @@ from buttress.audit.reading.table import Table
 from buttress.audit.reading.texts import factorised
 
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
-STRETCH = 20.0  # a lognormal column of log deviation 2 is as far from a normal one
 LOOKED_AT = 20_000  # rows of a longer table that some checks of columns look at
 SPLIT = 3e38  # scikit-learn's trees split numbers of float32, which are smaller
 FEW = 4  # a value stands for at least so many rows on average, if knowing its class is to say anything
@@ -49,7 +48,8 @@ def stretched(table: Table) -> list[str]:
 def _far_out(column: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return the rows that make the standard deviation of a column; none of one that is mostly one value."""
     found = quartiles_of(column)
-    reach = STRETCH * (found.high - found.low) / NORMAL_QUARTILES
+    # a lognormal column of log deviation 2 is as far from a normal one
+    reach = 20.0 * (found.high - found.low) / NORMAL_QUARTILES
     if not 0 < reach < np.nanstd(column):
         return np.empty(0, dtype=np.intp)
     return np.flatnonzero(np.abs(column - found.middle) > reach)
