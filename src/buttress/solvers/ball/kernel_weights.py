@@ -33,7 +33,6 @@ from buttress.solvers.run import Step, Steps
 
 LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie (the level method's lambda)
 NO_WEIGHT = 1e-12  # weights below this become 0, and variances below this share of the largest count as this much
-INFEASIBLE = 1e-14  # if the last entry of the residual is smaller than this, no weights reach the level
 
 
 class BestSoFar(NamedTuple):
@@ -131,7 +130,7 @@ def nearest_low(eta: Array, cuts: Array, level: float) -> Array:
     E = np.vstack([G.T, h[None] / unit])
     target = np.append(np.zeros(m - 1), 1.0)
     residual = E @ nnls(E, target)[0] - target
-    if not abs(residual[-1]) > INFEASIBLE:
+    if not abs(residual[-1]) > 1e-14:  # no weights reach the level
         return lowest(cuts)[0]
     moved = eta + B @ (-unit * residual[:-1] / residual[-1])
     moved[moved < NO_WEIGHT] = 0.0

@@ -31,7 +31,6 @@ from buttress.solvers.contamination.confusion_law import (
 )
 from buttress.solvers.contamination.tuning import CONFUSION, LABELS
 
-MOST_MIXED = 12  # classes: a step of their mixture takes C^6 operations, seconds from twenty on; not varied
 TOGETHER = 16  # factors of a product
 LEAST_FACTOR = 1e-18  # float64 holds a product of so many of them
 
@@ -107,7 +106,8 @@ def explain_mixed(
     rates = rates_tried(rate)
     plain = _likelihoods(tried, codes, rates)
     cost = (numbers_mixed(C) * float(np.log(n)) / 2 + CONFUSION.decisive) / n
-    if 2 < C <= MOST_MIXED and plain.max() < -cost:  # no likelihood is above 0
+    # a step takes C^6 operations, seconds from twenty classes on; not varied
+    if 2 < C <= 12 and plain.max() < -cost:  # no likelihood is above 0
         laws = mixtures(tried, codes, rate)
         scores = [law.mixture(each) for law, each in zip(laws, tried, strict=True)]
         mixed = _likelihoods(scores, codes, rates)

@@ -31,7 +31,6 @@ HALF = 0.5  # mean of chi at the scale
 SETTLED = 1e-8  # scales: change of the residuals that ends either descent
 STEPS = 500  # most steps of either
 POWERS = (0.5, 2.0)  # of the ratio in a step: the inverse of the slope, large where no residual is near the bend
-WELL_APART = 1e-4  # of the largest pivot of X'UX: normal equations then lose at most half of the digits
 DEPENDENT = 1e-10  # of the largest singular value: a smaller one means columns that depend on others
 
 
@@ -228,7 +227,8 @@ def weighted(X: Array, y: Array, u: Array, alpha: float) -> Array:
         A += (X[part] * u[part, None]).T @ X[part]
     factor, failed = lapack.dpotrf(A, lower=1)
     pivots = factor.diagonal()
-    if not failed and (alpha > 0 or pivots.min() > WELL_APART * pivots.max()):
+    # normal equations then lose at most half of the digits
+    if not failed and (alpha > 0 or pivots.min() > 1e-4 * pivots.max()):
         return np.asarray(cho_solve((factor, True), X.T @ (u * y)))
     root = np.sqrt(u)
     return np.asarray(np.linalg.lstsq(X * root[:, None], y * root, rcond=None)[0])

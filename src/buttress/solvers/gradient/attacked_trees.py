@@ -26,7 +26,6 @@ from buttress._types import Rows
 from buttress.solvers.run import Step, Steps
 from buttress.trees import Forest, Tree
 
-LEAST_BEND = 1e-16  # of a loss, so that a leaf of rows that are all but sure stays defined
 ALIKE = 1e-9  # relative difference of sums that rounding may have made
 LEAST_GAIN = 1e-12  # of a split, relative to the square of the gradient: below, rounding decides
 
@@ -87,7 +86,8 @@ def logistic(y: Array, weight: Array) -> Newton:
         lead = np.where(y > 0, low, -high)
         wrong = expit(-lead)
         loss = float(weight @ np.logaddexp(0, -lead))
-        return loss, weight * y * wrong, weight * np.maximum(wrong * (1 - wrong), LEAST_BEND)
+        # a leaf of sure rows stays defined
+        return loss, weight * y * wrong, weight * np.maximum(wrong * (1 - wrong), 1e-16)
 
     return newton
 

@@ -27,14 +27,9 @@ from buttress.solvers.linear.primal import LinearProblem, Plane
 from buttress.solvers.run import Step, Steps
 
 DIRECT = 3000  # largest system that is factorised; larger ones are solved by conjugate gradients
-FIRST_S = 0.25  # s of the first proximal step (hinge): larger means fewer proximal steps and harder Newton problems
-SQUARED_S = 2.0  # s of the squared hinge, for which the smooth problem is the problem itself
-S_GROWTH = 8.0  # factor of s from one proximal step to the next
-RETREATS = 6  # steps undone before the method stops, only rounding being left: S_GROWTH is then its 64th root
-SPRING = 1e-8  # times 1 / lam: the pull of b to its last value, too weak to matter where any row is active
+RETREATS = 6  # steps undone before the method stops, only rounding being left: the growth of s is then its 64th root
 NEWTON_STEPS = 100  # most steps in one smooth problem: a guard; counts not recorded
 ARMIJO = 1e-4  # share of the decrease predicted by the slope that a step must reach (Nocedal & Wright, section 3.1)
-LEAST_FALL = 1e-14  # the line search stops when the relative decrease it can find is below this
 
 
 @dataclass
@@ -51,7 +46,8 @@ class SmoothProblem:
 
     @property
     def spring(self) -> float:
-        return SPRING / self.linear.lam if self.linear.intercept else 0.0
+        # the pull of b to its last value, too weak to matter where any row is active
+        return 1e-8 / self.linear.lam if self.linear.intercept else 0.0
 
     def shares(self, u: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Return a / C at slacks u, and which rows lie on the quadratic piece."""
@@ -103,8 +99,9 @@ def multiplier_newton(problem: LinearProblem, b: float = 0.0) -> Steps:
     problem, mean = centred(problem)
     w = np.zeros(problem.X.shape[1])
     share = np.zeros(len(problem.y))
-    s = SQUARED_S if problem.squared else FIRST_S
-    growth = 1.0 if problem.squared else S_GROWTH
+    # a larger first s means fewer proximal steps and harder Newton problems; the squared hinge is smooth itself
+    s = 2.0 if problem.squared else 0.25
+    growth = 1.0 if problem.squared else 8.0
     retreats = 0
     taken = 1
     best = _Proximal(np.inf, w, b, share, s)
@@ -157,7 +154,7 @@ def minimise(smooth: SmoothProblem, w: Array, b: float) -> tuple[Array, float, A
             value + ARMIJO * length * fall
         ):
             length /= 2
-            if -length * fall < LEAST_FALL * abs(value):
+            if -length * fall < 1e-14 * abs(value):  # the search can find no more
                 return w, b, share, max(taken, 1)
         w = w + length * move
         b = b + length * move_b

@@ -32,7 +32,6 @@ LINE = 8  # numbers in a cache line
 
 _REST = "float64[::1], int64[::1]" + 3 * ", float64[::1]" + 3 * ", float64" + ", boolean, float64"
 BLOCKS = 16  # blocks of one pass over many rows; a step is reported after each
-SMALL_PASS = 1000  # with fewer rows a pass is one block: the objective would take as long as the steps
 EVEN = 1e-12  # relative: shares that differ by less count as equal
 MERGED = 10_000  # most rows among which equal ones are merged; with more, finding them takes a third of the whole fit
 JUDGED_ROWS = 5_000  # most rows on which the objective is computed; with fewer rows it is exact
@@ -207,7 +206,7 @@ def draws(share: Array, rng: np.random.RandomState, *, whole: bool = False) -> I
 
 def blocks(n: int) -> int:
     """Return how many blocks make a pass over n rows."""
-    return BLOCKS if n >= SMALL_PASS else 1
+    return BLOCKS if n >= 1000 else 1  # of fewer rows the objective would take as long as the steps
 
 
 def merged(problem: LinearProblem) -> tuple[LinearProblem, NDArray[np.intp]]:
