@@ -28,7 +28,6 @@ UNSEEN = 0.5  # rows of each class that might have been seen anywhere: Jeffreys'
 SHARP = 1e-12  # of a gradient a row: where maximum likelihood stops
 NEWTON_STEPS = 100  # most steps of maximum likelihood; some ten are usual
 LEAST_GAIN = 1e-4  # of what the slope promises: a Newton step that gains less is halved (Armijo's rule)
-LEAST_STEP = 1e-10  # of the Newton step: no gain from so short a one is rounding
 At = Callable[[Array], tuple[float, Array, Array]]  # value, gradient and Hessian at a theta
 
 
@@ -246,7 +245,7 @@ def softmax_curves(scores: Array, targets: Array, share: Array) -> tuple[float, 
         promised = LEAST_GAIN * float(gradient @ step)
         size = 1.0
         reached = at(theta + step)
-        while reached[0] > value + size * promised and size > LEAST_STEP:
+        while reached[0] > value + size * promised and size > 1e-10:  # no gain from so short a step is rounding
             size /= 2
             reached = at(theta + size * step)
         if reached[0] >= value:  # rounding decides

@@ -20,7 +20,6 @@ from buttress.certificates.second_order import second_order
 from buttress.kernels import Radial
 
 ENTRIES = 4_000_000  # of parts times centres times columns that are bounded at once
-DESCENT = 21  # inputs that the local search for a breaking one looks at
 SHORTFALL = 0.01  # share by which a radius may fall short of a breaking input
 GROWTH = 1.2  # first factor by which a radius is tried to be made larger
 LONGEST = 1e150  # a radius whose square is a number
@@ -104,7 +103,7 @@ def steepest(lead: Lead, region: Region) -> tuple[Array, float]:
     """
     d = np.zeros_like(region.anchor)
     best, least = d, np.inf
-    for step in range(DESCENT):
+    for step in range(21):  # inputs of the local search for a breaking one
         value = lead(region.anchor + d).item()
         if value < least:
             best, least = d, value
