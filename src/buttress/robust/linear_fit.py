@@ -34,7 +34,6 @@ from buttress.solvers.contamination.tuning import GUARD, TRIMMING
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
 from buttress.solvers.run import Budget
 
-SEARCHED = 1000  # rows, drawn from more, on which the start is searched
 LEAST_RIDGE = 1e-12  # a row: with less the rounding of Z'UZ can be larger where columns depend on others
 EVEN = 0.5  # probability from which a row is likelier good than corrupt
 
@@ -183,7 +182,7 @@ def searched(rows: LinearTask, n_starts: int, rng: np.random.RandomState, budget
 
     They start from the targets nearest their middle, from least absolute deviations, and from random rows.
     """
-    part = drawn_rows(len(rows.y), SEARCHED)
+    part = drawn_rows(len(rows.y), 1000)  # on which the start is searched
     Z = rows.ridge.Z[part]
     y = rows.y[part]
     n, p = Z.shape

@@ -39,10 +39,8 @@ from buttress.robust.report import of_rows_given
 from buttress.solvers.contamination.trimmed import smallest, trimming
 from buttress.solvers.run import Steps, all_or_nothing
 
-LARGEST_EXPONENT = 50  # of a Poisson mean, e^50 counts: a step that is too long would overflow with more
 LEAST_RIDGE = 1e-8  # share of the mean squared length of the rows
 SHORTEST_STEP = 1e-8  # share of a Newton step: shorter ones are not taken, because the objective falls no further
-NEWTON_TOL = 1e-12  # decrease of the objective, relative to 1 + its size, at which the iteration ends
 NEWTON_STEPS = 100  # most Newton steps: a guard; counts not recorded
 
 
@@ -61,7 +59,7 @@ class Family:
 
 
 def _exp(t: Array) -> Array:
-    return np.exp(np.minimum(t, LARGEST_EXPONENT))
+    return np.exp(np.minimum(t, 50))  # too long a step would overflow
 
 
 FAMILIES = {
@@ -305,6 +303,6 @@ def newton(X: Array, y: Array, family: Family, mu: float, beta: Array) -> Array:
         reached = objective(beta)
         fall = value - reached
         value = reached
-        if fall <= NEWTON_TOL * (1 + abs(value)):
+        if fall <= 1e-12 * (1 + abs(value)):
             break
     return beta
