@@ -22,7 +22,6 @@ from buttress.files.container import Json, ModelFileError
 BOOSTED = {"sklearn.HistGradientBoostingClassifier": HistGradientBoostingClassifier,
            "sklearn.HistGradientBoostingRegressor": HistGradientBoostingRegressor}
 REMADE = ("_preprocessor", "_predictors", "_bin_mapper", "_loss")  # from what stands in their place
-CATEGORIES = 256  # most of a column, scikit-learn's limit
 WORDS = 8  # of 32 bits, which hold a set of categories
 
 
@@ -53,7 +52,7 @@ def regrow(model: Any) -> None:
     categorical = np.zeros(width, dtype=bool)
     categorical[: 0 if categories is None else len(categories)] = True  # they stand first behind the preprocessor
     if categories is not None and (len(categories) != int(np.sum(model.is_categorical_)) or len(
-            model.is_categorical_) != width or any(len(known) > CATEGORIES for known in categories)):
+            model.is_categorical_) != width or any(len(known) > 256 for known in categories)):  # scikit-learn's limit
         raise ModelFileError("The categories in the file do not belong to its columns.")
     trees = _trees(held, categorical)
     per = int(model.n_trees_per_iteration_)

@@ -43,7 +43,6 @@ from buttress.svm.left_out import LeftOut
 from buttress.svm.task import Training
 
 GAP = 1e-3  # of the primal objective: what the duality gap is brought to beside ``tol``
-LARGEST_ENTRY = 1e30  # curvatures and bounds of larger kernels overflow in products
 
 
 # of one problem an objective is a number, of several an array with one a problem
@@ -146,7 +145,7 @@ class KernelMachine(Shrinking, BaseEstimator):
         settled = settled_on(kernel, X, order, self.indefinite)
         with np.errstate(over="ignore", invalid="ignore"):
             largest = np.abs(settled.kernel.diagonal(settled.X)).max()
-        if not largest <= LARGEST_ENTRY:
+        if not largest <= 1e30:  # curvatures and bounds of larger kernels overflow in products
             raise ValueError(f"The kernel reaches {largest:.3g} on these rows, and the program's products would "
                              "overflow float64. Scale the columns of X (StandardScaler), or lower gamma, degree or "
                              "coef0.")
