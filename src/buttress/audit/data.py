@@ -18,7 +18,6 @@ from buttress.files.container import Json
 # attributes that the file has in another form, under another name, or not at all
 REMADE = ("sheet", "suspicion", "suspects", "rows", "findings", "seconds")
 SCHEMA = "buttress.audit/3"
-DIGITS = 6  # of numbers in the file: what is beyond may change with a processor or a library
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,8 @@ def rounded(data: Any) -> Any:
         return {key: rounded(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
         return [rounded(value) for value in data]
-    return float(f"{data:.{DIGITS}g}") if isinstance(data, float) else data
+    # what is beyond may change with a processor or a library
+    return float(f"{data:.6g}") if isinstance(data, float) else data
 
 
 def frame(columns: dict[str, list[Any]], source: str, index: list[Any] | None = None) -> Any:

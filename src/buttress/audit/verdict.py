@@ -13,8 +13,6 @@ from buttress.audit.findings.rows import doubt_of
 from buttress.audit.measuring.cells import ENOUGH, beats, number
 from buttress.audit.writing.words import in_words
 
-FEW = 30  # rows that can be looked at one by one
-
 
 def verdict(evidence: Evidence, findings: Sequence[Finding], cut: Sequence[str] = ()) -> list[str]:
     """Return three sentences: whether the labels can be trusted, whether the inputs can, and which model to use.
@@ -40,7 +38,7 @@ def _labels(evidence: Evidence, findings: Sequence[Finding]) -> str:
     if not wrong:
         return (f"Labels: cannot tell: no single {kind} of the {judged} judged stands out, but between {low:.0%} and "
                 f"{high:.0%} may be wrong.{extra}")
-    sure = "few enough to look at one by one" if wrong <= FEW else "correct the first of them before you tune a model"
+    sure = "few enough to look at one by one" if wrong <= 30 else "correct the first of them before you tune a model"
     tail = doubt_of(evidence) or sure
     return (f"Labels: {'cannot tell: ' * (tail != sure)}{wrong} of the {judged} {kind}s judged "
             f"{agreeing(wrong, 'looks', 'look')} wrong, and between {low:.1%} and {high:.1%} are estimated to be; "

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-COVERAGE = 0.9
 # q as a multiple of p. Half of the stake is on no wrong row at all: that is what a review nears.
 FEWER = np.array([0.0, 0.1, 0.25, 0.4, 0.55, 0.7])
 MORE = np.array([1.5, 2.0, 3.0, 5.0, 10.0, 30.0])
@@ -76,7 +75,7 @@ def _ends(
 ) -> tuple[int, int]:
     """Return the fewest and the most wrong rows left that the draws do not refuse, by bisection: stakes are monotone.
     """
-    limit = 2 / (1 - COVERAGE)
+    limit = 2 / (1 - 0.9)  # of an interval of 90%, for each of its ends
 
     def refused(left: int, bets: NDArray[np.float64], on: NDArray[np.float64]) -> bool:
         p = np.clip((now + left - found) / others, 0, 1)

@@ -25,7 +25,6 @@ SENTINELS = (0.0, -1.0, -9.0, *(sign * (nines - less) for nines in (99.0, 999.0,
 POWERS = (10.0, 100.0, 1000.0)  # factors of a misplaced decimal comma, and of units
 UNITS = (2.54, 3.281, 2.205, 60.0, 1.8, 4.186, 18.0)  # factors between common units
 FEWEST = 3  # entries on which a cause rests: a unit, a gap, rows in which columns are swapped
-TOGETHER = 0.8  # of the entries that stray into the other column's range, those in rows where both do
 SHOWN = 5  # columns or rows that a sentence names
 
 
@@ -274,7 +273,8 @@ def swapped(numeric: Mapping[str, NDArray[np.float64]]) -> Iterable[tuple[str, s
             strays = some[low] >= ranges[high][0], some[high] <= ranges[low][1]
             both = strays[0] & strays[1]
             inside = both & _within(some[low], ranges[high]) & _within(some[high], ranges[low])
-            if both.sum() >= max(FEWEST, TOGETHER * max(map(np.sum, strays))) and 2 * inside.sum() >= both.sum():
+            # most of the entries that stray into the other column's range do so in the same rows
+            if both.sum() >= max(FEWEST, 0.8 * max(map(np.sum, strays))) and 2 * inside.sum() >= both.sum():
                 middle = (ranges[low][1] + ranges[high][0]) / 2
                 yield *pair, np.flatnonzero((numeric[low] > middle) & (numeric[high] < middle))
 

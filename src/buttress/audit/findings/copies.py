@@ -16,13 +16,10 @@ from buttress.audit.reading.table import Table
 
 NEAR = 1e-3  # standard deviations: rows nearer than that, in every column, are near-duplicates
 CELL = 0.1  # standard deviations: side of the cells in which near rows are looked for; targets that differ by it differ
-GRIDS = 4  # of them; rows at the full distance are parted by one of 30 columns in a quarter of the grids
 MOST_IN_CELL = 500  # rows compared with each other
 FEW_COPIES = 0.01  # share of the rows below which copies are good to know only, and of held-out rows to matter there
 # benchmarks/audit_truth.py --columns, choosing half, and 200 drawn tables of dependent columns of few values: 1.5 and
 # 2.5 find as many copies there, 1 takes a sixth of the clean ones for copies
-DEPENDENT = 2.0  # times as many equal pairs as blocks of columns that know nothing of each other may have by chance
-BLOCKS = 8  # of columns
 MIXER = np.uint64(0x9E3779B97F4A7C15)  # an odd number of many ones and zeros (Knuth's multiplicative hashing)
 HALF = np.uint64(32)  # bits of a word
 
@@ -102,7 +99,8 @@ def _beyond_chance(
     limit, scale = len(group) / 2, (len(group) / words.shape[1]) ** 2
 
     def chance(pairs: float, among: NDArray[np.uint64]) -> bool:
-        return bool(poisson.sf(pairs - 1, DEPENDENT * scale * _expected(among)) >= LEVEL)
+        # twice as many may be by chance, of blocks that know nothing of each other
+        return bool(poisson.sf(pairs - 1, 2.0 * scale * _expected(among)) >= LEVEL)
 
     few = int(group.max()) + 1 < limit
     if (few or chance(equal - agreeing, words[:-1])) and int(same.max()) + 1 >= limit and not chance(agreeing, words):
@@ -119,7 +117,7 @@ def _expected(words: NDArray[np.uint64]) -> float:
     """
     if len(words) < 2:
         return np.inf
-    parts = np.array_split(np.random.default_rng(0).permutation(len(words)), min(BLOCKS, len(words)))
+    parts = np.array_split(np.random.default_rng(0).permutation(len(words)), min(8, len(words)))
     blocks = [words[part].sum(axis=0, dtype=np.uint64) for part in parts]
     whole = words.sum(axis=0, dtype=np.uint64)
     equal = _pairs(whole)
@@ -177,7 +175,7 @@ def _near_rows(X: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.int
     """
     rng = np.random.default_rng(0)
     partner = np.full(len(X), -1)
-    for _ in range(GRIDS):
+    for _ in range(4):  # rows at the full distance are parted by one of 30 columns in a quarter of the grids
         shift = np.asarray(rng.random(X.shape[1]))
         for rows in _cells(X, shift):
             X_cell = X[rows[:MOST_IN_CELL]]

@@ -25,9 +25,7 @@ from buttress.least_squares import LeastSquaresClassifier
 
 MACHINE = "least squares"
 MOST_ROWS = 2_500  # that the machine is fitted to: its time grows with their cube
-MOST_CLASSES = 20  # each pair of them is counted on its own
 SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the training labels: the curve
-SHOWN = 10  # predictions that are named of a row
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:
@@ -109,9 +107,9 @@ def _hanging(split: SplitTable, measured: Measured, flips: TrainingFlips, traine
     for k in np.argsort(flips.needed, kind="stable"):
         for i in flips.rows[k][doubtful[flips.rows[k]]].tolist():
             on[int(trained[i])].append(plain(names[split.test.places[k]]))
-    found = [Hanging(plain(names[place]), len(rows), rows[:SHOWN]) for place, rows in on.items()]
+    found = [Hanging(plain(names[place]), len(rows), rows[:10]) for place, rows in on.items()]
     return sorted(found, key=lambda one: -one.count)
 
 
 LABELS = Measurement("wrong labels it would take", _take, Cost(0.7, rows=1.5, classes=1.0), (AS_IS.name, JUDGED.name),
-                     lambda split: split.classifies and len(np.unique(split.train.y)) <= MOST_CLASSES)
+                     lambda split: split.classifies and len(np.unique(split.train.y)) <= 20)  # each pair is counted

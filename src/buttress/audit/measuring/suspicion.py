@@ -23,9 +23,6 @@ Robust = RobustKernelClassifier | RobustKernelRegressor
 Plain = bool | int | float | str | None
 WRONG = 0.5  # probability from which a row is called wrong
 BORDERLINE = 0.25  # and from which it is worth a look
-MANY = 0.2  # share of targets from which wrong ones look like columns that do not tell
-ALIKE = 20  # rows of the nearest targets that a row of a regression is compared with, at least
-ODD = 1.5  # a column is unusual for a row from here: robust deviations, or -log10 of the share of its category
 
 
 @dataclass(frozen=True)
@@ -121,7 +118,7 @@ class Verdicts:
                                                               together=False)
         if shared:
             return f"but {shared[0]}"
-        return "so many may also mean that the columns do not tell the targets" if self.share >= MANY else ""
+        return "so many may also mean that the columns do not tell the targets" if self.share >= 0.2 else ""
 
     def kinds(self) -> list[str]:
         """Return the verdict on each row in a word or two."""
@@ -254,7 +251,7 @@ def usual_of(
         target = verdicts.given[i]
         if not verdicts.classifies:
             order = np.argsort(np.abs(given - target), kind="stable")
-            return among(rows[order[: max(ALIKE, len(rows) // 10)]])
+            return among(rows[order[: max(20, len(rows) // 10)]])  # of the nearest targets
         if target not in known:
             peers = rows[given == target]
             known[target] = among(peers if len(peers) else judged[verdicts.given == target])
@@ -278,7 +275,7 @@ def unusual(values: Mapping[str, Plain], usual: Mapping[str, Usual]) -> list[Unu
             found.append((abs(value - among.middle) / among.spread,
                           Unusual(name, value, " to ".join(map(number, ends)))))
     found.sort(key=lambda entry: -entry[0])
-    return [one for how, one in found[:3] if how >= ODD]
+    return [one for how, one in found[:3] if how >= 1.5]  # robust deviations, or -log10 of the share of its category
 
 
 def plain(value: object) -> Plain:

@@ -13,7 +13,6 @@ from buttress.audit.reading.texts import factorised
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 LOOKED_AT = 20_000  # rows of a longer table that some checks of columns look at
 SPLIT = 3e38  # scikit-learn's trees split numbers of float32, which are smaller
-FEW = 4  # a value stands for at least so many rows on average, if knowing its class is to say anything
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,8 @@ def tells(column: NDArray[Any], y: NDArray[Any], codes: NDArray[np.intp] | None)
     values, low, high = _classes_of(column, codes)
     if (low < high).any():
         return ""  # a value with rows of two classes
-    few = len(values) * FEW <= len(codes)
+    # a value stands for four rows on average, if knowing its class is to say anything
+    few = len(values) * 4 <= len(codes)
     runs = 1 + np.count_nonzero(np.diff(low))  # of one class, in order of the values
     return "alone tells" if few or (column.dtype.kind == "f" and runs == codes.max() + 1) else ""
 

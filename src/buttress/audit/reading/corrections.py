@@ -14,7 +14,6 @@ from typing import Any
 from buttress.audit.reading.row_keys import row_keys
 from buttress.audit.reading.source import csv_options, kind_of, lines_of, unpacked
 
-NEEDED = ("row", "target", "key")
 KEY = re.compile(r"k[0-9a-f]{16}\.[1-9][0-9]*")
 YES = frozenset(("yes", "y", "x", "1", "1.0", "true", "drop"))
 NO = frozenset(("", "no", "n", "0", "0.0", "false"))
@@ -45,7 +44,7 @@ def read_corrections(path: Path) -> Corrections:
     """Return what ``suspicious.csv`` was filled in with; ValueError names what cannot be understood."""
     with lines_of(path) as lines:
         reader = csv.DictReader(lines, delimiter=csv_options(path).get("separator", ","))
-        missing = [name for name in NEEDED if name not in (reader.fieldnames or [])]
+        missing = [name for name in ("row", "target", "key") if name not in (reader.fieldnames or [])]
         if missing or not {"corrected", "drop"} & set(reader.fieldnames or []):
             raise ValueError(f"{path.name} needs the columns row, target, key, and corrected or drop, as in "
                              f"suspicious.csv. Got {', '.join(reader.fieldnames or [])}.")
