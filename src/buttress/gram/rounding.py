@@ -48,7 +48,6 @@ from buttress._proof import SLACK, U
 from buttress._types import Rows
 from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Kernel, Laplacian, Linear, Log, MultiscaleRBF, Polynomial
 
-LEAST = 1e-250  # the largest s_i is to be at least this
 UNDERFLOW = 1e-100  # what numbers below the range of float64 can then add to an entry
 # |x|^2 + |z|^2 - 2 x'z is off by a few roundings of |x|^2 + |z|^2. Closer pairs than this share of it are computed from
 # differences of their coordinates, which keeps 12 digits of the distance.
@@ -188,4 +187,4 @@ def _within_range(kernel: Kernel, squares: Array) -> bool:
     """Say whether nothing that matters is lost below or above the range of float64."""
     values = np.abs(np.concatenate([np.ravel(value) for value in vars(kernel).values()]).astype(float))
     low, high = 1e-50, 1e50  # the range of parameters for which bounds hold
-    return bool(((values == 0) | ((values >= low) & (values <= high))).all() and squares.max(initial=0.0) >= LEAST)
+    return bool(((values == 0) | ((values >= low) & (values <= high))).all() and squares.max(initial=0.0) >= 1e-250)

@@ -20,7 +20,6 @@ from buttress.kernels import Kernel, Precomputed, centers, squared_distances
 
 POLICIES = ("warn", "raise", "clip", "flip", "shift")  # of every estimator; the exact machines also have "krein"
 SPECTRUM_ROWS = 5000  # most rows for a full eigendecomposition, which costs n^3; its time is not recorded
-SAMPLE_ROWS = 500  # rows of the sample on which a kernel is judged, cheap to decompose; its time is not recorded
 
 
 class SpectrumCorrected(Kernel):
@@ -109,7 +108,7 @@ def is_definite(kernel: Kernel, X: DenseOrSparse) -> bool:
     """
     if kernel.definiteness in ("pd", "cpd"):
         return True
-    some = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLE_ROWS, dtype=np.intp))
+    some = np.unique(np.linspace(0, X.shape[0] - 1, 500, dtype=np.intp))  # cheap to decompose; its time is not recorded
     values = np.linalg.eigvalsh(centred(entries(kernel, X, np.float64)(some, some)))
     return bool(values[0] >= -1e-8 * max(abs(values[0]), values[-1]))  # a smaller eigenvalue is not rounding
 

@@ -12,10 +12,6 @@ from buttress.kernels.composed import Combination, Custom, Precomputed
 from buttress.kernels.kernel import Kernel
 from buttress.kernels.named import NAMES, Linear
 
-LOOKED_AT = 100  # rows, about, that are compared with the centres
-ALIKE = 1e-6  # all rows count as alike if the kernel's values spread by at most this share of the largest
-
-
 # what users give as ``kernel``
 KernelLike = str | Kernel | Callable[[Array, Array], Array]
 
@@ -112,10 +108,10 @@ def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
     """
     if isinstance(kernel, Linear) or Z.shape[0] < 10:  # too few to tell
         return
-    seen = np.arange(0, X.shape[0], -(-X.shape[0] // LOOKED_AT))
+    seen = np.arange(0, X.shape[0], -(-X.shape[0] // 100))
     rows = X[seen].astype(np.float64, copy=False)
     K = np.abs(kernel(rows, Z))
-    if K.max() - K.min() <= ALIKE * K.max():
+    if K.max() - K.min() <= 1e-6 * K.max():
         complaint = "alike: it is the same for every two"
         gamma = "raise"
     else:

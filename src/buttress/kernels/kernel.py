@@ -16,7 +16,6 @@ from buttress._checks import Array
 from buttress._state import Lengths, State
 
 MEDIAN_ROWS = 16  # rows whose median is the centre for squared distances; any point among the rows will do
-ROUNDINGS = 16  # rounding error of the squared distance of two equal rows, in machine epsilons of their squared lengths
 
 
 def _check_sound(kernel: "Kernel", lengths: Lengths) -> None:
@@ -179,7 +178,7 @@ def clear_rounding(r2: Array, xx: Array, zz: Array) -> None:
     """Set squared distances r2 (n, m) to 0 where they are within rounding, given squared norms xx (n,) and zz (m,)."""
     if len(xx) and len(zz):
         xp = namespace(r2)
-        rounding = ROUNDINGS * xp.finfo(r2.dtype).eps
+        rounding = 16 * xp.finfo(r2.dtype).eps  # of the squared lengths of two equal rows
         close = r2 <= rounding * (xx.max() + zz.max())
         if not close.any():
             return

@@ -16,7 +16,6 @@ from buttress.solvers.ball.soft_ball import Ball, ball_of, recounted, solve_ball
 from buttress.solvers.qp.solve import Limits
 
 FETCHED_ROWS = 512  # rows of each kernel computed at a time: 4 kB of scratch memory for each column
-ALONE = 0.1  # if a smaller share of the columns is wanted, only those entries are computed, not whole rows
 
 
 class Source:
@@ -37,7 +36,7 @@ class Source:
         whole = len(columns) == len(self.X)
         for start in range(0, len(index), self.block):
             part = index[start : start + self.block]
-            if len(columns) < ALONE * len(self.X):
+            if len(columns) < 0.1 * len(self.X):  # of few columns only those entries are computed, not whole rows
                 total[start : start + self.block] += weight * self.panel(part, columns)
             else:
                 rows = self.rows.fetch(part)

@@ -31,7 +31,6 @@ from buttress._checks import TINY, Array
 from buttress.solvers.ball.kernel_stack import KernelStack, Trial
 from buttress.solvers.run import Step, Steps
 
-LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie (the level method's lambda)
 NO_WEIGHT = 1e-12  # weights below this become 0, and variances below this share of the largest count as this much
 
 
@@ -55,7 +54,7 @@ def level_cuts(stack: KernelStack, eta: Array) -> Steps:
 
     def following(best: Trial, cuts: Array, strongest: Array) -> Array:
         lower = float(strongest.min())
-        return nearest_low(best.eta, cuts, lower + LEVEL * (best.upper - lower))
+        return nearest_low(best.eta, cuts, lower + 0.3 * (best.upper - lower))  # the level method's lambda
 
     return _by_cuts(stack, eta, lambda cuts: lowest(cuts)[1], lambda V: float(V.min()), following)
 

@@ -27,7 +27,6 @@ from buttress.solvers.run import Step, Steps
 from buttress.trees import Forest, Tree
 
 ALIKE = 1e-9  # relative difference of sums that rounding may have made
-LEAST_GAIN = 1e-12  # of a split, relative to the square of the gradient: below, rounding decides
 
 
 @dataclass(frozen=True)
@@ -192,7 +191,7 @@ def best_split(
         allowed &= (h_left > least) & (h_right > least) & np.isfinite(grid.thresholds)
         gains.append(np.where(allowed, gain, -np.inf).ravel())
     gain = np.maximum(*gains)
-    if gain.max() <= LEAST_GAIN * float(g @ g):
+    if gain.max() <= 1e-12 * float(g @ g):  # below, rounding decides
         return None
     at = int((gain >= (1 - ALIKE) * gain.max()).argmax())
     return at // places, at % places

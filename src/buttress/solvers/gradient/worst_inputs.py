@@ -25,15 +25,12 @@ from buttress.kernels.named import Scaled
 from buttress.kernels.points import centred
 from buttress.solvers.run import SPENT, Step, Steps
 
-# Adam's running means: the share of the old value that is kept, and the least divisor. The
-# share kept of squares is below the usual .999. The trial that chose it is not recorded.
+# Adam's running means: the share of the old value that is kept. That of squares is below the usual .999. The trial that
+# chose it is not recorded.
 MEAN_KEPT = 0.9
 SQUARE_KEPT = 0.99
-LEAST_SIZE = 1e-8
 ITERATIONS = 20  # Adam iterations between two objectives
-JUDGED_ROWS = 250  # most rows on which the objective is computed
 DRAWN_CENTRES = 64  # most centres that stand for all in the gradient of ||f||^2
-GROWTH = 4  # the radius reaches eps after 1 / GROWTH of the iterations
 
 
 @dataclass
@@ -90,7 +87,7 @@ def joint_descent(
     are ``left`` within a step.
     """
     n, ridge = len(X), 1 / (C * len(X))
-    judged = rng.permutation(n)[:JUDGED_ROWS]
+    judged = rng.permutation(n)[:250]  # on which the objective is computed
     z, rates = flat(machine), _rates(kernel, machine, _deviation(X))
     adam = Adam(z, 1.0)
     while True:
@@ -101,8 +98,8 @@ def joint_descent(
             rows = np.arange(n) if n <= batch else rng.choice(n, batch, replace=False)
             done = adam.t / iterations
             at = centred(kernel_of(kernel, machine), machine.centers)
-            # the last quarter of the iterations seeks worst inputs by all steps, not by one
-            moved = worst(at, machine, rows, min(1.0, 0.1 + GROWTH * done), done >= 0.75)
+            # the radius grows to eps; the last quarter of the iterations seeks worst inputs by all steps, not by one
+            moved = worst(at, machine, rows, min(1.0, 0.1 + 4 * done), done >= 0.75)
             g = _gradient(kernel, at, moved, V[rows], machine, ridge, _drawn(len(machine.coef), rng))
             # steps grow to their longest over a tenth of the iterations
             size = min(1.0, 0.1 + done / 0.1) * max(0.0, 1 - done)
@@ -202,7 +199,7 @@ class Adam:
         self.square *= SQUARE_KEPT
         self.square += (1 - SQUARE_KEPT) * g**2
         size = namespace(g).sqrt(self.square / (1 - SQUARE_KEPT**self.t))
-        size += LEAST_SIZE
+        size += 1e-8  # Adam's least divisor
         direction = self.mean / size
         direction *= self.rate / (1 - MEAN_KEPT**self.t)
         return direction

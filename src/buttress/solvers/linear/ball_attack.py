@@ -30,9 +30,6 @@ from buttress.solvers.linear.free_range import (
 )
 from buttress.solvers.run import Step, Steps
 
-SHRINK = 0.2  # factor of the barriers' weight once the iterate is near their centre
-HALVINGS = 50
-
 
 def ball_descent(X: Array, y: Array, c: Array, *, eps: Array | float, norm: str) -> Steps:
     """Yield (w, b, a) with the duality gap relative to the primal objective.
@@ -95,7 +92,7 @@ class Program:
         """
         least, r = dual_norm(point.w, self.norm), self.residual(ConePoint(point.w, point.b, 0.0))
         low, high = -34.0, 60.0  # log of t - ||w||_*, in units of ||w||_* or of 1: e^-34 is nearly the last place
-        for _ in range(HALVINGS):
+        for _ in range(50):  # halvings
             middle = (low + high) / 2
             t = least + float(np.exp(middle)) * max(1.0, least)
             slope = self.eps * float(self.multipliers(r + self.eps * t, mu)[0].sum())
@@ -159,7 +156,7 @@ def _barrier_descent(X: Array, y: Array, c: Array, eps: float, norm: str) -> Ste
             length /= 2
         point = program.with_best_t(ahead, mu)
         if fall <= mu:  # it is near: the squared Newton decrement is at most that weight
-            mu *= SHRINK
+            mu *= 0.2  # the iterate is near the centre of these barriers
 
 
 def _barrier_arguments(point: ConePoint, norm: str) -> Array:

@@ -28,7 +28,6 @@ from buttress.solvers.run import Step, Steps
 
 DIRECT = 3000  # largest system that is factorised; larger ones are solved by conjugate gradients
 RETREATS = 6  # steps undone before the method stops, only rounding being left: the growth of s is then its 64th root
-NEWTON_STEPS = 100  # most steps in one smooth problem: a guard; counts not recorded
 ARMIJO = 1e-4  # share of the decrease predicted by the slope that a step must reach (Nocedal & Wright, section 3.1)
 
 
@@ -143,7 +142,8 @@ def minimise(smooth: SmoothProblem, w: Array, b: float) -> tuple[Array, float, A
     value = smooth.value(w, b, u)
     while True:
         share, active = smooth.shares(u)
-        if taken == NEWTON_STEPS or (length == 1 and np.array_equal(active, last)):
+        # most steps in one smooth problem: a guard; counts not recorded
+        if taken == 100 or (length == 1 and np.array_equal(active, last)):
             return w, b, share, max(taken, 1)
         g, g_b = smooth.gradient(w, b, share)
         move, move_b = smooth.direction(active, g, g_b)

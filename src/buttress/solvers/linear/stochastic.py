@@ -31,8 +31,6 @@ AHEAD = 4  # rows are prefetched this many steps ahead: they are drawn at random
 LINE = 8  # numbers in a cache line
 
 _REST = "float64[::1], int64[::1]" + 3 * ", float64[::1]" + 3 * ", float64" + ", boolean, float64"
-BLOCKS = 16  # blocks of one pass over many rows; a step is reported after each
-EVEN = 1e-12  # relative: shares that differ by less count as equal
 MERGED = 10_000  # most rows among which equal ones are merged; with more, finding them takes a third of the whole fit
 JUDGED_ROWS = 5_000  # most rows on which the objective is computed; with fewer rows it is exact
 
@@ -194,7 +192,7 @@ def draws(share: Array, rng: np.random.RandomState, *, whole: bool = False) -> I
     of weight two is drawn as two equal rows are.
     """
     n = len(share)
-    even = bool(np.ptp(share) <= EVEN * share[0])
+    even = bool(np.ptp(share) <= 1e-12 * share[0])  # but for rounding
     reach = np.cumsum(share) / share.sum()
     while True:
         rows = np.arange(n)
@@ -206,7 +204,7 @@ def draws(share: Array, rng: np.random.RandomState, *, whole: bool = False) -> I
 
 def blocks(n: int) -> int:
     """Return how many blocks make a pass over n rows."""
-    return BLOCKS if n >= 1000 else 1  # of fewer rows the objective would take as long as the steps
+    return 16 if n >= 1000 else 1  # of fewer rows the objective would take as long as the steps
 
 
 def merged(problem: LinearProblem) -> tuple[LinearProblem, NDArray[np.intp]]:

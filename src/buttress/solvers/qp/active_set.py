@@ -23,8 +23,6 @@ from buttress.solvers.qp.program import QP, Point, violation
 # Rows. A round costs up to n^3 / 3 operations, and the matrix takes 18 MB at this size. Pairs alone solve larger ones.
 ACTIVE_SET_ROWS = 1500
 LEAST_ROUNDS = 100  # rounds that every program gets
-ROUGH = 1e-7  # of the range of the linear terms: the violation from which on Newton steps minimise over a simplex
-FEW = 64  # free variables: for more, LAPACK is faster than a compiled loop without blocks
 
 
 def at_once(qp: QP, tol: float, most: int) -> tuple[Point, int]:
@@ -70,7 +68,8 @@ def simplex_minimiser(U: Array, a: Array) -> Array:
     v[(a - 0.5 * rows.diagonal).argmax()] = 1.0
     qp = QP(rows, a, none, np.ones(k), v, none)
     gram = padded_gram(rows)
-    pair_updates(gram, padded(gram[:, :k] @ v - a), v, none, qp.hi, none, ROUGH * float(np.ptp(a)), LEAST_ROUNDS * k)
+    # from so small a violation on, Newton steps minimise over a simplex
+    pair_updates(gram, padded(gram[:, :k] @ v - a), v, none, qp.hi, none, 1e-7 * float(np.ptp(a)), LEAST_ROUNDS * k)
     return exact_finish(qp, Point(v, gram=gram)).b
 
 
@@ -162,7 +161,7 @@ def newton_step(K: Array, qp: QP, b: Array, g: Array) -> tuple[Array, bool]:
     size = len(free)
     if size < 2:
         return b, False
-    if size <= FEW:
+    if size <= 64:  # for more, LAPACK is faster than a compiled loop without blocks
         reached = b.copy()
         met = newton(K, g, reached, qp.lo, qp.hi, qp.l1, free, np.empty((size, size + 2)))
         if met >= 0:

@@ -18,7 +18,6 @@ from buttress.solvers.qp.program import feasible
 from buttress.solvers.run import Step, Steps
 
 INTERIOR_ROWS = 3000  # rows: beyond this, one factorisation usually takes longer than pairs need for the whole problem
-SMALLER = 0.9  # of the least gap so far: only a gap below this counts as progress
 STUCK_STEPS = 12  # iterations without progress after which the method stops: the rest is rounding
 
 
@@ -59,7 +58,7 @@ def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array) -> Steps
         primal, dual, _ = objectives(scale * (K @ b), b, p, lo, hi, l1)
         gap = (primal - dual) / max(abs(primal), abs(dual), np.finfo(float).tiny)
         yield Step(b, gap=gap, objective=primal - dual)
-        if gap < SMALLER * least:
+        if gap < 0.9 * least:  # only a clearly smaller gap is progress
             least = gap
             idle = 0
         else:

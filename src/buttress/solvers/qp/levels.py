@@ -18,7 +18,6 @@ from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.program import QP, slopes
 
 CHUNK_BYTES = 512 * 2**20  # most memory for the entries of a chunk: more is not kept from one chunk to the next
-ALONE = 1.5  # times the rows of a chunk: so many are not divided any more
 # In units of p, see ``unit``:
 
 
@@ -30,7 +29,7 @@ def chunk_rows(rows: KernelRows) -> int:
 def level_sizes(n: int, chunk: int) -> list[int]:
     """Return the numbers of rows of the levels of n rows, from about those of a chunk up to n."""
     sizes = [n]
-    while sizes[0] > ALONE * chunk:
+    while sizes[0] > 1.5 * chunk:  # so few are not divided any more
         sizes.insert(0, max(chunk, sizes[0] // 6))  # rows of a level for one of the level before
     return sizes
 

@@ -45,7 +45,6 @@ STALL_PAIRS = 100_000  # pair updates that every program gets before pairs count
 STALL_CUBE = 8000.0  # n^3 / this further ones: the interior-point method's time grows with n^3; runs not recorded
 GUARD_PAIRS = 1e7  # libsvm's limit: this many pair updates, or 100 for each row
 INTERIOR_TARGET = 1e-3  # of gap_tol: the target of the interior-point method, which needs few steps near the end
-C_FACTOR = 100.0  # C is multiplied by this on the way to the hard margin: few solves, each started near its end
 HARDEST = 1e10  # C times the variance in feature space: beyond this a margin is below rounding
 VARIANCE_ROWS = 500  # rows for the estimate of the variance, of which only the order of magnitude matters
 
@@ -347,7 +346,7 @@ def without_loss(
         if np.abs(solution.b).max() < C * (1 - 1e-9):
             return solution
         start = Start(solution.b, solution.stored)
-        C *= C_FACTOR
+        C *= 100.0  # few solves, each started near its end
     return None
 
 
