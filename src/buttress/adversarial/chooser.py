@@ -30,7 +30,6 @@ TUNING_FITS = 6  # most fits a candidate that choose its C and gamma
 COMPARED_ROWS = 2000  # most rows with which candidates are compared, a quarter of them held out
 HELD_OUT = 4  # of so many rows of a class one is held out
 MOST_WORK = 1e10  # rows times columns^2 times scores of the certified machine's linear start, about 10 s
-EVERY = slice(None)  # row
 
 
 def _set(candidate: Any, attacked: AttackedAccuracy, **parameters: Any) -> Any:
@@ -125,7 +124,7 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         best, self.tuned_params_ = candidates[0], dict[str, float]()
         if len(candidates) > 1 or self.tune is not None:
             best, self.tuned_params_ = self._chosen(candidates, X, y, codes, attack, region.eps)
-        self.estimator_ = _set(best, attack(EVERY), random_state=self.random_state, progress=self.progress,
+        self.estimator_ = _set(best, attack(slice(None)), random_state=self.random_state, progress=self.progress,
                                max_time=clock(), **self.tuned_params_).fit(X, y)
         self.chosen_ = type(self.estimator_).__name__
         if not isinstance(self.estimator_, AttackedMachine):  # which warn themselves

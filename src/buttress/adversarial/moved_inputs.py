@@ -23,7 +23,6 @@ from buttress.features import NystroemMap, landmarks, nystroem
 from buttress.solvers.gradient.worst_inputs import StretchedMachine, joint_descent, kernel_of, score_slopes
 from buttress.solvers.run import all_or_nothing
 
-BATCH = 128  # rows of one Adam iteration
 SURE = 10.0  # the lead that the start aims at: a loss of e^-10
 
 
@@ -136,7 +135,7 @@ class AdversarialSVC(LandmarkMachine):
         place = Place(self.device, "float32" if problem.X.size >= 10_000 else "float64")
         attack = attack_of(self, problem, place)
         steps = joint_descent(kernel, attack.X, attack.V, StretchedMachine(*map(place, vars(start).values())), C=self.C,
-                              worst=attack, batch=BATCH, iterations=self.max_iter, rng=problem.rng, left=problem.clock)
+                              worst=attack, batch=128, iterations=self.max_iter, rng=problem.rng, left=problem.clock)
 
         def expansion(machine: StretchedMachine) -> KernelExpansion:
             coef, intercept, centers, _ = (to_numpy(part).astype(np.float64) for part in vars(machine).values())

@@ -23,14 +23,11 @@ from buttress.attacks.problem import Closest, pose
 from buttress.attacks.targets import Linearised
 from buttress.scores import Scorable
 
-PATIENCE = 2  # looks at which a row may be no better than before; a block goes on for its last row
-HALVINGS = 20  # of the line back to the row: to a millionth of its length
 ANYWHERE = Ball(np.inf, "l2")
 LEAST = 1e-12  # margin and squared slope that count as none
 # Adam's usual constants: what the running means keep, and the least size to divide by
 MEAN_KEPT = 0.9
 SQUARE_KEPT = 0.999
-LEAST_SIZE = 1e-8
 
 # (point, contrasts, rows still in the way of success) -> columns (b, B) or None for all, and the margin's slope there
 Slope = Callable[[Linearised, Array, Mask], tuple[Rows | None, Array]]
@@ -194,7 +191,7 @@ class _Adam:
         mean = self.mean[at] = MEAN_KEPT * self.mean[at] + (1 - MEAN_KEPT) * g
         square = self.square[at] = SQUARE_KEPT * self.square[at] + (1 - SQUARE_KEPT) * g**2
         count = self.count[at] = self.count[at] + 1
-        size = xp.sqrt(square / (1 - SQUARE_KEPT**count)) + LEAST_SIZE
+        size = xp.sqrt(square / (1 - SQUARE_KEPT**count)) + 1e-8
         w[at] -= self.rate[at] * (mean / (1 - MEAN_KEPT**count)) / size
 
 
@@ -246,7 +243,7 @@ def _round(
         if step % max(1, steps // 10) == 0:  # ten looks a round
             total = ((x - X) ** 2).sum(axis=1) + c * margin.clip(-closest.kappa, None)
             stalls += total > 0.9999 * lowest  # better is what is lower by a ten-thousandth
-            if bool((stalls >= PATIENCE).all()):
+            if bool((stalls >= 2).all()):  # looks without a better total; a block goes on for its last row
                 break
             lowest = xp.minimum(lowest, total)
         adam.step(moved, columns, 2 * _pick(x - X, columns) + (c * active)[:, None] * g)
@@ -267,7 +264,7 @@ def _draw_back(closest: Closest, rows: Rows) -> None:
     X = closest.problem.X[rows]
     found = closest.X[rows]
     low, high = (closest.problem.place(np.full(len(rows), end)) for end in (0.0, 1.0))
-    for _ in range(HALVINGS):
+    for _ in range(20):  # to a millionth of its length
         middle = (low + high) / 2
         x = X + middle[:, None] * (found - X)
         margin, _, wrong = closest.see(rows, x, closest.problem.target.scores(x))

@@ -24,7 +24,6 @@ AsFitted = Callable[[Array], MatrixLike]
 Scored = ScoredClassifier | ProbabilisticClassifier
 
 QUERY_ROWS = 100_000  # rows of one query
-FEWEST = 64  # rows of it at least: for fewer, reading or drawing the frequencies takes longer than their products
 ENTRIES = 500_000  # kernel values of one block of rows, 4 MB: they stay in the cache between steps
 
 
@@ -222,7 +221,8 @@ class WaveTarget(Target):
         self.place, self.there = place, score.moved(place)
         self.contrasts = self.there.contrasts
         # phases of one block of rows, 32 MB
-        self.block = max(FEWEST, 4_000_000 // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
+        # for fewer rows, reading or drawing the frequencies takes longer than their products
+        self.block = max(64, 4_000_000 // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
         self._last: WavePoint | None = None
 
     def scores(self, X: Array) -> Array:

@@ -45,7 +45,6 @@ MOST_WORK = 2e9  # multiplications: of many rows the curvature of fewer is facto
 BLOCK = 2000  # rows scored at once
 JITTER = 1e-8  # of the mean diagonal, which makes a singular Gram matrix one that can be factored
 MOST_FREE = 1500  # free rows of the system of spans: fewer than all make the distances larger
-LARGE = 10.0  # lengths of a row that stand for a free intercept where columns are many
 
 Panel = Callable[[Rows, Rows], Array]  # k of the numbered rows with others
 
@@ -114,7 +113,7 @@ def _by_rows(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool, 
     1 - h w l'' is no share of anything.
     """
     lengths = row_norms(Z, squared=True)
-    constant = LARGE * float(np.sqrt(lengths.mean())) * intercept
+    constant = 10.0 * float(np.sqrt(lengths.mean())) * intercept  # stands for a free intercept where columns are many
     lengths += constant**2
     active = np.flatnonzero(curvature)
     most = min(len(active), MOST_FEATURES, int(np.sqrt(MOST_WORK / Z.shape[0])))

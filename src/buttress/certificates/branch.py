@@ -22,7 +22,6 @@ from buttress.kernels import Radial
 ENTRIES = 4_000_000  # of parts times centres times columns that are bounded at once
 SHORTFALL = 0.01  # share by which a radius may fall short of a breaking input
 GROWTH = 1.2  # first factor by which a radius is tried to be made larger
-LONGEST = 1e150  # a radius whose square is a number
 
 
 class Verdict(Enum):
@@ -152,7 +151,7 @@ def stretched(lead: Lead, attacker: Attacker, row: Array, start: float, first: f
     """
     low, broken_from = start, np.inf
     radius, growth = (GROWTH * start, GROWTH) if start > 0 else (first / 2, 2.0)
-    while most > 0 and low < (1 - SHORTFALL) * broken_from and radius <= LONGEST:
+    while most > 0 and low < (1 - SHORTFALL) * broken_from and radius <= 1e150:  # the square of the radius is a number
         region = attacker.region(row, np.array([radius]))
         found = prove(lead, region, 1 + most // 3)
         most -= found.parts

@@ -87,8 +87,8 @@ def audit(
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
     check_numbers(eps, max_time, rows, seed)
     _check_files(output, {"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
-    folder = check_options(context, data, "file_format", "test")  # options of one table
-    drawn = sample_of(data, target, task.value, sample, seed) if folder else None
+    drawn = sample_of(data, target, task.value, sample, seed) if check_options(context, data, "file_format", "test") \
+        else None
     table, settled, made = read_table(data, target, file_format, task.value, test, drawn)
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table

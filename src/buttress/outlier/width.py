@@ -14,8 +14,6 @@ from buttress.kernels.named import Scaled
 # sets of ADBench, over nearest neighbours for clean rows and over isolation forest for contaminated ones (to vary it,
 # change it and run python -m benchmarks.adbench --sets choosing --rows 700). The first is better for clean rows only,
 # the fifth and tenth for contaminated ones only.
-NEIGHBOUR = 3
-LOOKED_AT = 2000  # rows whose neighbours are looked for: the median over more is hardly another
 
 
 def near_distance2(X: Array, weight: Array) -> float:
@@ -29,8 +27,8 @@ def near_distance2(X: Array, weight: Array) -> float:
     if len(different) < 2:
         return 1.0
     counts = np.bincount(group.reshape(-1), weights=weight[here])
-    some = np.arange(len(different))[drawn_rows(len(different), LOOKED_AT)]
-    rank = min(NEIGHBOUR, len(different) - 1)
+    some = np.arange(len(different))[drawn_rows(len(different), 2000)]  # the median over more is hardly another
+    rank = min(3, len(different) - 1)
     near = NearestNeighbors(n_neighbors=rank + 1).fit(different).kneighbors(different[some])[0][:, rank]
     middle = float(np.quantile(near, 0.5, weights=counts[some], method="inverted_cdf")) ** 2
     return middle if middle > 0 else 1.0

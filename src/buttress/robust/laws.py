@@ -17,8 +17,6 @@ from buttress.solvers.contamination.label_law import explain_labels
 from buttress.solvers.contamination.residual_law import LawLimits, LeftOutResiduals, explain
 from buttress.solvers.contamination.share_interval import label_shares, residual_shares
 
-LEAST_ROWS = 0.5  # by its probabilities, of a class that no label has: with fewer it is no class of these rows
-
 
 @dataclass(frozen=True)
 class RowsJudged:
@@ -137,7 +135,8 @@ def _read_classes(columns: VectorLike | None, y: VectorLike, classes: VectorLike
 
 def _judged(chances: Array, codes: Rows, names: Labels) -> LabelsJudged:
     """Return what the law says of labels ``codes`` by the probabilities of classes ``names``, one column each."""
-    kept = np.flatnonzero((chances.sum(axis=0) > LEAST_ROWS) | (np.bincount(codes, minlength=len(names)) > 0))
+    # with fewer than half a row by its probabilities a class is none of these rows
+    kept = np.flatnonzero((chances.sum(axis=0) > 0.5) | (np.bincount(codes, minlength=len(names)) > 0))
     if 2 <= len(kept) < len(names):  # with the others, wrong labels would come out too unlikely
         part = chances[:, kept]
         law = _judged(part / part.sum(axis=1, keepdims=True), np.searchsorted(kept, codes), names[kept])

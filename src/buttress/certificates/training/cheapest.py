@@ -7,7 +7,6 @@ from buttress._types import Rows
 from buttress.certificates.region import UNIT
 
 # of the exact search for one need; memory and time only: beyond, the bound of the relaxation serves
-MOST_STEPS = 200_000
 
 
 def cheapest(gains: Array, costs: Array, need: float) -> tuple[float, Rows]:
@@ -43,7 +42,7 @@ def cheapest(gains: Array, costs: Array, need: float) -> tuple[float, Rows]:
     if least == most:
         return float(count * least), greedy
     total = float(price[:count].sum())
-    whole = (price == np.round(price)).all() and len(np.unique(price)) * total**2 <= MOST_STEPS
+    whole = (price == np.round(price)).all() and len(np.unique(price)) * total**2 <= 200_000  # steps
     if whole:
         return _by_whole_costs(gains, costs.astype(np.float64), order, need, int(total))
     last = order[count - 1]

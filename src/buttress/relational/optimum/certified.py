@@ -23,7 +23,6 @@ MOST_PLANES = 200  # planes kept: time and memory of the bound's quadratic progr
 # An oracle call is the expensive part; each of these trades calls of one kind for calls of another.
 POLISH_CALLS = 25  # oracle calls of L-BFGS for each width of the rounded hinge
 POLISH_SHARE = 0.2  # of tol: a rounded problem solved this well leaves the rest to the next width
-ROUNDING = 1e-9  # how far the bounds may cross: sums of 64-bit floats and the bound's program are off by less
 
 
 class PlanePool:
@@ -135,7 +134,8 @@ class Climber:
 
     def _check(self) -> None:
         """Refuse a lower bound above the upper one, which no fixed set of rows gives: never is it hidden."""
-        if self.best.low > self.best.high + ROUNDING * (1 + self.best.high):
+        # sums of 64-bit floats and the bound's program are off by less
+        if self.best.low > self.best.high + 1e-9 * (1 + self.best.high):
             raise SourceChangedError(
                 "The rows of the join changed while they were counted: the optimum would be at least "
                 f"{self.best.low:.6g} and at most {self.best.high:.6g}. Fit to a copy of the tables, or to a snapshot.")

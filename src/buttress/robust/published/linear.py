@@ -44,8 +44,6 @@ from buttress.robust.published.scoring import NORMAL_MEDIAN
 from buttress.robust.report import OF_RUN, keep_run, of_rows_given
 from buttress.solvers.run import Outcome, Step, Steps, all_or_nothing, run
 
-RIDGE = 1e-12  # of columns scaled to norm 1: keeps the normal equations solvable if columns depend on each other
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearModel(Documented, CallbackSupportMixin, BaseEstimator):
@@ -285,5 +283,5 @@ def weighted_least_squares(X: Array, y: Array, weight: Array) -> Array:
     scale = np.sqrt(np.maximum(weight @ X**2, np.finfo(float).tiny))
     Z = X / scale
     A = (Z * weight[:, None]).T @ Z
-    A[np.diag_indices_from(A)] += RIDGE
+    A[np.diag_indices_from(A)] += 1e-12  # of columns of norm 1, which may depend on each other
     return cho_solve(cho_factor(A, overwrite_a=True), Z.T @ (weight * y)) / scale

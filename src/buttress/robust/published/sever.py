@@ -59,7 +59,6 @@ from buttress.robust.report import of_rows_given
 from buttress.solvers.contamination.trimmed import trimming
 from buttress.solvers.run import all_or_nothing, run
 
-FEWEST = 3  # with fewer rows no direction stands out, and the eigenvalue solver needs more than two
 Gram = Callable[[Array], Array]  # multiplication by a kernel matrix
 Model = TypeVar("Model")
 renamed = advises(rule="Give tolerance=4.0 for the random rule.",
@@ -352,7 +351,7 @@ def scores(R: Array, gram: Gram) -> Array:
         u = np.sum(R * gram(R * u[:, None]), axis=1)
         return u - u.mean()
 
-    if len(R) < FEWEST:
+    if len(R) < 3:  # no direction stands out, and the eigenvalue solver needs more than two
         return np.zeros(len(R))
     start = np.random.default_rng(0).normal(size=len(R))  # any vector that is not orthogonal to u
     if not np.any(times(start)):

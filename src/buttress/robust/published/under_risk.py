@@ -30,8 +30,6 @@ from buttress.solvers.gradient.space import Dual
 from buttress.solvers.ridge.leave_one_out import GramRidge
 from buttress.solvers.run import all_or_nothing
 
-LEAST_RIDGE = 1e-9  # of the heaviest row's weight, where alpha is 0
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, KernelRisk):
@@ -276,7 +274,7 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         q = expit(scores) if C == 2 else softmax(scores, axis=1)
         targets = (codes == 1)[:, None] if C == 2 else codes[:, None] == np.arange(C)
         features = kernel_features(self.expansion_.kernel, X, self.expansion_.centers)
-        ridge = max(2 * self.alpha / (kept * weight.sum()), LEAST_RIDGE * float(self.weights_.max()))
+        ridge = max(2 * self.alpha / (kept * weight.sum()), 1e-9 * float(self.weights_.max()))  # some, where alpha is 0
         groups = equal_rows(X, codes)
         columns = [Slopes(q[:, c] - targets[:, c], q[:, c] * (1 - q[:, c])) for c in range(q.shape[1])]
         left_out = [one_step(scores[:, c], slopes, self.weights_,

@@ -15,7 +15,6 @@ from ..machines import contrasts, problem
 from .below import Round, cubes, exponential, power_lines, powers, radial, radial_parabolas
 from .quadratic import Below, Moves, summed
 
-ROUNDS = 4  # choices of where functions touch
 PRECISE = 2.0**-14  # share of a radius that is proven below which no step is tried
 LARGEST, SMALLEST = 30, -34  # powers of two of the radii that are tried
 Bound = Callable[[Array, Moves], Below]
@@ -90,7 +89,7 @@ class Lead:
     def above(self, room: float, bound: Bound, moves: Moves) -> bool:
         """Say whether a function below, for one of some guesses of the worst move, is proven to be above ``room``."""
         move = np.zeros(len(self.x))
-        for _ in range(ROUNDS):
+        for _ in range(4):  # choices of where functions touch
             low, worst = bound(move, moves).least(moves)
             if low > room:
                 return True
