@@ -17,7 +17,6 @@ from buttress.audit.reading.source import csv_options, kind_of, lines_of, unpack
 KEY = re.compile(r"k[0-9a-f]{16}\.[1-9][0-9]*")
 YES = frozenset(("yes", "y", "x", "1", "1.0", "true", "drop"))
 NO = frozenset(("", "no", "n", "0", "0.0", "false"))
-TRUTH = {"true": True, "false": False, "True": True, "False": False, None: None}
 MARK = "\ufeff"  # that some programs put before the first byte of a text
 
 
@@ -166,7 +165,8 @@ def _write_parquet(found: Corrections, data: Path, output: Path) -> list[str]:
     entries = pl.Series(found.target, [new.get(key, entry) for key, entry in zip(keys, given, strict=True)])
     try:
         # polars casts no text to a truth value
-        column = entries.replace_strict(TRUTH, return_dtype=kind) if kind == pl.Boolean else entries.cast(kind)
+        truth = {"true": True, "false": False, "True": True, "False": False, None: None}
+        column = entries.replace_strict(truth, return_dtype=kind) if kind == pl.Boolean else entries.cast(kind)
     except pl.exceptions.InvalidOperationError:
         raise ValueError(f"A corrected target is no {kind}, the type of {found.target!r} in {data.name}.") from None
     kept = [row for row, key in enumerate(keys) if key not in found.dropped]

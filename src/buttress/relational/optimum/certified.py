@@ -19,9 +19,6 @@ from buttress.solvers.qp.active_set import simplex_minimiser
 from buttress.solvers.run import Step, Steps
 
 MOST_PLANES = 200  # planes kept: time and memory of the bound's quadratic program grow with them
-
-# An oracle call is the expensive part; each of these trades calls of one kind for calls of another.
-POLISH_CALLS = 25  # oracle calls of L-BFGS for each width of the rounded hinge
 POLISH_SHARE = 0.2  # of tol: a rounded problem solved this well leaves the rest to the next width
 
 
@@ -164,7 +161,7 @@ def polish(climb: Climber) -> Steps:
     """Minimise the smoothed loss by L-BFGS from the best point, one width of the rounded hinge after the other."""
     rounded = climb.loss == "hinge"
     for width in HINGE_WIDTHS if rounded else (0.0,):  # a loss that is smooth has one stage only
-        yield from _polish_smoothed(climb, width, POLISH_CALLS if rounded else 10 * POLISH_CALLS)
+        yield from _polish_smoothed(climb, width, 25 if rounded else 250)  # oracle calls, for each width
         climb.refine()
 
 

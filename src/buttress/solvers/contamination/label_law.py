@@ -32,7 +32,6 @@ from buttress.solvers.contamination.confusion_law import (
 from buttress.solvers.contamination.tuning import CONFUSION, LABELS
 
 TOGETHER = 16  # factors of a product
-LEAST_FACTOR = 1e-18  # float64 holds a product of so many of them
 
 
 @dataclass(frozen=True)
@@ -159,11 +158,11 @@ def label_likelihoods(scores: Array, codes: NDArray[np.intp], rates: Array) -> A
 def _mean_log(given: Array, slope: Array, least: Array) -> Array:
     """Return the mean over n numbers q of log(slope q + least), for each of R slopes, from products of a few factors.
 
-    Logarithms are of products of several factors; where ``least`` is below LEAST_FACTOR, of single ones.
+    Logarithms are of products of several factors; where ``least`` is tiny, of single ones.
     """
     few = TOGETHER
     n = len(given) // few * few
-    safe = least > LEAST_FACTOR
+    safe = least > 1e-18  # float64 holds a product of so many factors
     sums = np.empty(len(least))
     alone = slope[~safe] * given[:, None] + least[~safe]
     sums[~safe] = np.log(alone + TINY).sum(axis=0)

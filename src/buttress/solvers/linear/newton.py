@@ -27,7 +27,6 @@ from buttress.solvers.linear.primal import LinearProblem, Plane
 from buttress.solvers.run import Step, Steps
 
 DIRECT = 3000  # largest system that is factorised; larger ones are solved by conjugate gradients
-RETREATS = 6  # steps undone before the method stops, only rounding being left: the growth of s is then its 64th root
 ARMIJO = 1e-4  # share of the decrease predicted by the slope that a step must reach (Nocedal & Wright, section 3.1)
 
 
@@ -93,7 +92,7 @@ def multiplier_newton(problem: LinearProblem, b: float = 0.0) -> Steps:
     The gap is the relative duality gap.
 
     s grows from step to step. On badly scaled columns Newton's method may fail with a large s: the gap then rises. Such
-    a step is undone, and s grows more slowly from there. After ``RETREATS`` undone steps only rounding is left.
+    a step is undone, and s grows more slowly from there. After some undone steps only rounding is left.
     """
     problem, mean = centred(problem)
     w = np.zeros(problem.X.shape[1])
@@ -104,7 +103,7 @@ def multiplier_newton(problem: LinearProblem, b: float = 0.0) -> Steps:
     retreats = 0
     taken = 1
     best = _Proximal(np.inf, w, b, share, s)
-    while retreats < RETREATS:
+    while retreats < 6:  # the growth of s is then its 64th root
         primal = problem.primal(w, problem.slack(w, b))
         dual = problem.dual(problem.bound * share)
         gap = problem.relative_gap(primal, dual)

@@ -31,7 +31,6 @@ AHEAD = 4  # rows are prefetched this many steps ahead: they are drawn at random
 LINE = 8  # numbers in a cache line
 
 _REST = "float64[::1], int64[::1]" + 3 * ", float64[::1]" + 3 * ", float64" + ", boolean, float64"
-MERGED = 10_000  # most rows among which equal ones are merged; with more, finding them takes a third of the whole fit
 JUDGED_ROWS = 5_000  # most rows on which the objective is computed; with fewer rows it is exact
 
 
@@ -211,10 +210,10 @@ def merged(problem: LinearProblem) -> tuple[LinearProblem, NDArray[np.intp]]:
     """Return the problem with the C_i of equal rows added to one of them (0 for the others), and the rows that count.
 
     The rows are sorted by their product with a fixed vector. This order depends on the values of the rows and not on
-    their places, so repeated, weighted and shuffled rows get the same steps. More than ``MERGED`` rows stay as given.
+    their places, so repeated, weighted and shuffled rows get the same steps. Very many rows stay as given.
     Equal rows are not merged if another row with the same rounded product lies between them.
     """
-    if len(problem.y) > MERGED:
+    if len(problem.y) > 10_000:  # finding equal ones takes a third of the whole fit
         return problem, np.arange(len(problem.y))
     X = problem.X
     y = problem.y

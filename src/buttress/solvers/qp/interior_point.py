@@ -18,7 +18,6 @@ from buttress.solvers.qp.program import feasible
 from buttress.solvers.run import Step, Steps
 
 INTERIOR_ROWS = 3000  # rows: beyond this, one factorisation usually takes longer than pairs need for the whole problem
-STUCK_STEPS = 12  # iterations without progress after which the method stops: the rest is rounding
 
 
 @dataclass
@@ -53,7 +52,8 @@ def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array) -> Steps
     point = _start(K, linear, signs, floor, share * (ceiling - floor), ceiling)
     least = np.inf
     idle = 0
-    while idle < (STUCK_STEPS if least < 0.1 else 5 * STUCK_STEPS):  # a relative gap above a tenth is early
+    # iterations without progress after which the rest is rounding; a relative gap above a tenth is early
+    while idle < (12 if least < 0.1 else 60):
         b = feasible((signs * point.x).sum(axis=0) / scale, lo, hi)
         primal, dual, _ = objectives(scale * (K @ b), b, p, lo, hi, l1)
         gap = (primal - dual) / max(abs(primal), abs(dual), np.finfo(float).tiny)

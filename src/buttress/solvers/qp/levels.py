@@ -17,13 +17,11 @@ from buttress.gram.rows import Index, KernelRows
 from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.program import QP, slopes
 
-CHUNK_BYTES = 512 * 2**20  # most memory for the entries of a chunk: more is not kept from one chunk to the next
-# In units of p, see ``unit``:
-
 
 def chunk_rows(rows: KernelRows) -> int:
     """Return how many rows a chunk has: the entries among them fit into the memory for rows."""
-    return max(64, math.isqrt(int(min(rows.cache.megabytes * 2**20, CHUNK_BYTES)) // rows.real.itemsize))
+    megabytes = min(rows.cache.megabytes, 512)  # more is not kept from one chunk to the next
+    return max(64, math.isqrt(int(megabytes * 2**20) // rows.real.itemsize))
 
 
 def level_sizes(n: int, chunk: int) -> list[int]:

@@ -15,7 +15,6 @@ from ..machines import contrasts, problem
 from .below import Round, cubes, exponential, power_lines, powers, radial, radial_parabolas
 from .quadratic import Below, Moves, summed
 
-PRECISE = 2.0**-14  # share of a radius that is proven below which no step is tried
 LARGEST, SMALLEST = 30, -34  # powers of two of the radii that are tried
 Bound = Callable[[Array, Moves], Below]
 NORMS = ("l2", "linf")
@@ -137,7 +136,7 @@ def widest(lead: Lead, most: float, columns: int) -> float:
         return most
     low = 0.0
     for step in 2.0 ** np.arange(LARGEST, SMALLEST, -1):
-        if step < PRECISE * low:
+        if step < 2.0**-14 * low:  # of the radius that is proven
             break
         if low + step < most and lead.holds(Moves(low + step, columns)):
             low += step
