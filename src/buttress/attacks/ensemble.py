@@ -17,8 +17,6 @@ from buttress.attacks.problem import BlindAttackWarning, Worst, pose, warn_of_un
 from buttress.scores import Scorable
 from buttress.threats import ThreatModel, check_threat
 
-# The ensemble's attacks, as wide and as long as finds more on models whose scores have steps or are saturated.
-
 
 def worst_case(
     model: Scorable,

@@ -18,8 +18,6 @@ NEAR = 1e-3  # standard deviations: rows nearer than that, in every column, are 
 CELL = 0.1  # standard deviations: side of the cells in which near rows are looked for; targets that differ by it differ
 MOST_IN_CELL = 500  # rows compared with each other
 FEW_COPIES = 0.01  # share of the rows below which copies are good to know only, and of held-out rows to matter there
-# benchmarks/audit_truth.py --columns, choosing half, and 200 drawn tables of dependent columns of few values: 1.5 and
-# 2.5 find as many copies there, 1 takes a sixth of the clean ones for copies
 MIXER = np.uint64(0x9E3779B97F4A7C15)  # an odd number of many ones and zeros (Knuth's multiplicative hashing)
 HALF = np.uint64(32)  # bits of a word
 
@@ -99,7 +97,8 @@ def _beyond_chance(
     limit, scale = len(group) / 2, (len(group) / words.shape[1]) ** 2
 
     def chance(pairs: float, among: NDArray[np.uint64]) -> bool:
-        # twice as many may be by chance, of blocks that know nothing of each other
+        # Twice as many may be by chance. On benchmarks/audit_truth.py --columns, choosing half, and 200 drawn tables of
+        # dependent columns of few values 1.5 and 2.5 find as many copies, 1 takes a sixth of the clean ones for copies.
         return bool(poisson.sf(pairs - 1, 2.0 * scale * _expected(among)) >= LEVEL)
 
     few = int(group.max()) + 1 < limit
