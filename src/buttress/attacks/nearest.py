@@ -246,13 +246,10 @@ def _round(
             if bool((stalls >= 2).all()):  # looks without a better total; a block goes on for its last row
                 break
             lowest = xp.minimum(lowest, total)
-        adam.step(moved, columns, 2 * _pick(x - X, columns) + (c * active)[:, None] * g)
+        away = x - X if columns is None else (x - X)[xp.arange(len(x))[:, None], columns]
+        adam.step(moved, columns, 2 * away + (c * active)[:, None] * g)
     assert c is not None  # steps >= 1
     return c, hit
-
-
-def _pick(values: Array, columns: Rows | None) -> Array:
-    return values if columns is None else values[namespace(values).arange(len(values))[:, None], columns]
 
 
 def _draw_back(closest: Closest, rows: Rows) -> None:

@@ -213,14 +213,6 @@ def landmark_root(kernel: Kernel, landmarks: DenseOrSparse) -> Array:
     return vectors[:, kept] / np.sqrt(values[kept])
 
 
-def kernel_leverages(
-    features: tuple[Array, Array], curvature: Array, ridge: float, *, intercept: bool = False
-) -> Array:
-    """Return h (n,) from :func:`kernel_features`: no other row helps with what the features leave out."""
-    Z, missed = features
-    return leverages(Z, curvature, ridge, intercept=intercept) + left_over(missed, curvature, ridge)
-
-
 def left_over(missed: Array, curvature: Array, ridge: float) -> Array:
     """Return the leverage (n,) through what the features miss of a row's diagonal, where each row is alone."""
     return missed / (ridge + curvature * missed)

@@ -8,7 +8,6 @@ from buttress.audit.measuring.cells import number
 
 WIDTH = 460
 HEIGHT = 240
-LETTER = 8  # of a digit
 COLOURS = 11  # that the page has for lines
 BOTTOM = 28
 TOP = 12
@@ -43,7 +42,7 @@ def says(result: AuditData, key: str) -> str:
 def _figure(result: AuditData, key: str) -> str:
     curve = result.curves[key]
     right, top = max(curve["x"]) or 1.0, _top(result, key)
-    left = 14 + LETTER * max(len(number(y)) for y in ticks(top))  # beside the numbers of the axis
+    left = 14 + 8 * max(len(number(y)) for y in ticks(top))  # beside the numbers of the axis, and of a digit
 
     def place(x: float, y: float) -> tuple[float, float]:
         return left + x / right * (WIDTH - left - RIGHT), HEIGHT - BOTTOM - y / top * (HEIGHT - BOTTOM - TOP)

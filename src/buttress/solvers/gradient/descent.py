@@ -34,7 +34,6 @@ from buttress.risks import Risk
 from buttress.solvers.gradient.space import RkhsPoint, Space, heaviest
 from buttress.solvers.run import Step, Steps
 
-SLACK = 8  # the preconditioner is factorised again once its bound is more than this many times what is needed
 STEP_RULES = ("spectral", "paper", "preconditioned")
 # a rule by name, one size, or a size for each iteration
 StepLike = str | float | Callable[[int], float]
@@ -145,7 +144,8 @@ def preconditioned(space: Space, loss: Loss, share: Array, ridge: float) -> Step
     def rule(g: Array, q: Array, iteration: int) -> tuple[Array, float]:
         nonlocal solve, bound
         most = heaviest(q, share)
-        if not bound / SLACK <= most <= bound * (1 + 1e-9):  # but for rounding
+        # it is factorised again once its bound is more than eight times what is needed, or below it but for rounding
+        if not bound / 8 <= most <= bound * (1 + 1e-9):
             bound = most if bound == 0 else 2 * most
             solve = None
         if solve is None:
