@@ -23,8 +23,6 @@ from buttress.features import NystroemMap, landmarks, nystroem
 from buttress.solvers.gradient.worst_inputs import StretchedMachine, joint_descent, kernel_of, score_slopes
 from buttress.solvers.run import all_or_nothing
 
-SURE = 10.0  # the lead that the start aims at: a loss of e^-10
-
 
 @advises(**ADVICE["AdversarialSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -145,10 +143,10 @@ class AdversarialSVC(LandmarkMachine):
 
 
 def ridge_start(phi: NystroemMap, X: Array, codes: Rows, contrasts: Array) -> StretchedMachine:
-    """Return ridge regression on features phi to a lead of ``SURE`` of each row's class over every rival."""
+    """Return ridge regression on features phi to a sure lead of each row's class over every rival."""
     label_scores = contrasts.mean(axis=1)
     label_scores = label_scores / (contrasts[0, 0] @ label_scores[0])
-    targets = SURE * label_scores[codes]
+    targets = 10.0 * label_scores[codes]  # a loss of e^-10
     mean = targets.mean(axis=0)
     features = phi(X)
     A = features.T @ features

@@ -16,7 +16,6 @@ from buttress.audit.sheet import Sheet
 from buttress.files.container import Json
 
 # attributes that the file has in another form, under another name, or not at all
-REMADE = ("sheet", "suspicion", "suspects", "rows", "findings", "seconds")
 SCHEMA = "buttress.audit/3"
 
 
@@ -58,7 +57,8 @@ class AuditData(Shown):
         """Return everything as plain lists, dicts, numbers and text, under the key "schema" the schema's version."""
         from buttress import __version__
 
-        plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in REMADE}
+        remade = ("sheet", "suspicion", "suspects", "rows", "findings", "seconds")
+        plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in remade}
         found = {**plain, "estimators": self.rows, "suspicion": self.suspicion, "suspicious": self.suspects,
                  "findings": self.findings}
         return {"schema": SCHEMA, "buttress": __version__, **rounded(found)}

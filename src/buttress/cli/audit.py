@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from buttress.threats import ThreatModel
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".skops")  # how files that can run code when they are read are called
+OF_FILES = ("file_format", "test")  # options of one table
 CUT_SHORT = 3  # the exit code of an audit that --max-time ended
 
 
@@ -87,8 +88,7 @@ def audit(
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
     check_numbers(eps, max_time, rows, seed)
     _check_files(output, {"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
-    drawn = sample_of(data, target, task.value, sample, seed) if check_options(context, data, "file_format", "test") \
-        else None
+    drawn = sample_of(data, target, task.value, sample, seed) if check_options(context, data, *OF_FILES) else None
     table, settled, made = read_table(data, target, file_format, task.value, test, drawn)
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table

@@ -21,7 +21,6 @@ from buttress.files.container import Json, ModelFileError
 
 BOOSTED = {"sklearn.HistGradientBoostingClassifier": HistGradientBoostingClassifier,
            "sklearn.HistGradientBoostingRegressor": HistGradientBoostingRegressor}
-REMADE = ("_preprocessor", "_predictors", "_bin_mapper", "_loss")  # from what stands in their place
 WORDS = 8  # of 32 bits, which hold a set of categories
 
 
@@ -32,7 +31,8 @@ def flattened(model: Any, where: str) -> Json:
                          "OrdinalEncoder before it and name the columns in categorical_features by number.")
     trees = [tree for iteration in model._predictors for tree in iteration]
     nodes = np.concatenate([tree.nodes for tree in trees])
-    left_out = (*REMADE, "_feature_subsample_rng", "_scorer", "_in_fit")  # the last three are of training
+    # the first four are remade from what stands in their place, the last three are of training
+    left_out = ("_preprocessor", "_predictors", "_bin_mapper", "_loss", "_feature_subsample_rng", "_scorer", "_in_fit")
     state = {key: entry for key, entry in vars(model).items() if key not in left_out}
     state["_trees"] = {
         "sizes": np.array([len(tree.nodes) for tree in trees]),

@@ -22,7 +22,6 @@ from buttress.solvers.run import Outcome
 
 SAME = 1e-6  # share of a row's size by which its key may differ, enough for float32
 Model = TypeVar("Model")
-NEEDED = "RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier"
 
 
 # what those of published methods say of their run
@@ -162,7 +161,8 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
         estimator = estimator[-1]
     if not hasattr(estimator, "outlier_proba_"):
         best = " Give its best_estimator_." if hasattr(estimator, "best_estimator_") else ""
-        raise ValueError(f"outlier_report needs a fitted {NEEDED}. Got {type(estimator).__name__}.{best}")
+        raise ValueError("outlier_report needs a fitted RobustKernelRegressor, RobustLinearRegressor or "
+                         f"RobustKernelClassifier. Got {type(estimator).__name__}.{best}")
     given = np.asarray(y).reshape(-1)
     _check_rows(estimator, seen, given)
     expected, doubt = expectations(estimator, given)

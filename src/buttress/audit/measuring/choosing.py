@@ -16,7 +16,6 @@ from buttress.audit.options import Metric
 
 FLIPS, AT_ONCE = 2000, 100  # draws of signs, and how many in memory
 ALIKE = 0.01  # accuracy, or share of an RMSE, by which two scores differ without that it matters
-FAR = {True: 0.02, False: 0.05}  # by how much a score may be worse, however uncertain: accuracy, or share of an RMSE
 
 
 def better_than_guessing(split: SplitTable, measured: Measured) -> list[str] | None:
@@ -84,7 +83,8 @@ def as_good(
     for name, loss in losses.items():
         behind = (loss - best) / unit
         error = standard_error(behind, together)
-        if behind.mean() <= max(ALIKE, min(error, FAR[classifies])):
+        # a score may be worse by .02 of the accuracy, or .05 of the RMSE, however uncertain
+        if behind.mean() <= max(ALIKE, min(error, 0.02 if classifies else 0.05)):
             good.append(name)
     return good
 

@@ -23,7 +23,6 @@ from buttress.relational.counting.schedule import MinkowskiSum, multiplied
 from buttress.relational.plan.plan import Index, Plan, total_weight
 from buttress.relational.sources.deadline import check_time
 
-FINEST_STEP = 1e-9  # share of the largest score; finer steps would be lost in the rounding of 64-bit sums
 PRODUCT_ENTRIES = 10_000_000  # at most of the lists that are made at once for some of the root's rows
 
 
@@ -312,8 +311,8 @@ def _sum_of_histograms(one: tuple[int, Array] | None, two: tuple[int, Array]) ->
 def step_of(ranges: Sequence[tuple[float, float]], bins: int) -> float:
     """Return h so that the sum of the ranges of the nodes' shares of the score is ``bins`` steps.
 
-    No finer than FINEST_STEP of the largest score, and 1 where all scores are 0.
+    No finer than what the rounding of 64-bit sums leaves of the largest score, and 1 where all scores are 0.
     """
     spread = sum(high - low for low, high in ranges)
     largest = max((max(abs(low), abs(high)) for low, high in ranges), default=0.0)
-    return max(spread / bins, FINEST_STEP * largest) or 1.0
+    return max(spread / bins, 1e-9 * largest) or 1.0

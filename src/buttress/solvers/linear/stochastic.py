@@ -24,8 +24,6 @@ from buttress._types import is_csr
 from buttress.solvers.linear.primal import LinearProblem, Plane, Rate
 from buttress.solvers.run import Step, Steps
 
-SMALLEST = 1e-4  # a smaller scale is multiplied into v: rounding errors would grow by its inverse
-
 ANY_ORDER = {"reassoc", "contract"}  # sums may be reordered, without which inner products are not vectorised
 AHEAD = 4  # rows are prefetched this many steps ahead: they are drawn at random, so the processor cannot guess them
 LINE = 8  # numbers in a cache line
@@ -55,7 +53,7 @@ def advance(
 @register_jitable
 def take_in_scale(carry: Array, v: Array, lag: Array) -> None:
     """Multiply the scale into v once it has become too small, and set it to 1."""
-    if carry[0] < SMALLEST:
+    if carry[0] < 1e-4:  # rounding errors would grow by the inverse of the scale
         for j in range(v.size):
             lag[j] += carry[1] * v[j]
             v[j] *= carry[0]
