@@ -55,7 +55,6 @@ ModelOf = Callable[[Any], Mapping[str, object]]
 
 # what a step does not have: scores of rows left out (those of an earlier fit, which the estimator may hold, are not
 # its), and names of columns: it is scored on rows that have been checked, which have none
-UNKNOWN: Mapping[str, object] = {"_certainty": None, "feature_names_in_": None}
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Told:
                                               reconstruction_attributes=made))
 
     def _model(self, model_of: ModelOf, step: object) -> Mapping[str, object]:
-        return {**UNKNOWN, **self.known, **model_of(step)}
+        return {"_certainty": None, "feature_names_in_": None, **self.known, **model_of(step)}
 
 
 # what the loop calls with each of its steps; True stops it

@@ -19,8 +19,6 @@ from threadpoolctl import ThreadpoolController
 from buttress._checks import Array
 
 WORTH = 2e6  # multiplications: for less work, waking a thread costs more than it saves
-PARTIAL_SUMS = 8  # sums that threads compute in parallel; fixed, so that the result does not depend on the threads
-HELD_ENTRIES = 16_000_000  # most entries of all these sums together, 128 MB
 BLOCK_ENTRIES = 4_000_000  # entries of one block of rows, 32 MB
 SMALL = 1e9  # multiplications: up to this, a product or factorisation is faster with one BLAS thread
 
@@ -133,7 +131,8 @@ def total(term: Callable[[Part], Array], parts: Sequence[Part], shape: tuple[int
     Every eighth part goes to the same sum, and these sums are added in a fixed order. So the result does not depend on
     the number of threads.
     """
-    count = max(1, min(PARTIAL_SUMS, len(parts), HELD_ENTRIES // max(1, math.prod(shape))))
+    # 16 million entries of all these sums together are 128 MB
+    count = max(1, min(8, len(parts), 16_000_000 // max(1, math.prod(shape))))
     sums = np.zeros((count, *shape))
 
     def add(number: int) -> None:

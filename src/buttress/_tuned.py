@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-UNKNOWN = "not recorded"
 THEORY = "set by theory, not by trial"
 
 
-def tuned(value: T, unit: str, meaning: str, origin: str = UNKNOWN) -> T:
+def tuned(value: T, unit: str, meaning: str, origin: str = "not recorded") -> T:
     """Return a dataclass field with this default; ``origin`` names the command and sets it was chosen on."""
     return field(default=value, metadata={"unit": unit, "meaning": meaning, "origin": origin})
 

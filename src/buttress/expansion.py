@@ -18,8 +18,6 @@ from buttress._types import Attributes, Estimator
 from buttress.gram.sums import Sums, weighted_sums
 from buttress.kernels import Combination, Kernel, Precomputed
 
-KEPT_ENTRIES = 1 << 20  # of the centers, 8 MB: with at most this many, what depends on them alone is kept
-
 
 class Scores(Protocol):
     """Scores of rows with their input gradients, such as a kernel expansion or a sum of random features."""
@@ -129,7 +127,8 @@ class KernelExpansion:
         """Return the weighted sums toward the centers; of few that are read-only they are kept for the next call."""
         single = X.dtype == self.centers.dtype == np.float32
         real: type[np.floating[Any]] = np.float32 if single else np.float64
-        if not (self._fixed() and self.centers.size <= KEPT_ENTRIES):
+        # 8 MB: with at most this many, what depends on the centers alone is kept
+        if not (self._fixed() and self.centers.size <= 1 << 20):
             return weighted_sums(self.kernel, self.centers, real)
         key = (self.kernel, self.centers, real)
         kept, sums = vars(self).get("_kept", ((None, None, None), None))

@@ -26,8 +26,6 @@ from buttress._checks import Array, check_number
 from buttress._state import Attribute, State
 from buttress._weights import ROUNDING
 
-TIED = 1e-9  # two losses count as equal if they differ by at most this share
-
 
 class Risk(BaseEstimator, ABC):
     """n losses -> a number, and its gradient: n weights that sum to 1."""
@@ -111,7 +109,7 @@ class Subquantile(Risk):
         order = np.argsort(losses)
         reach = np.cumsum(share[order])
         boundary = losses[order[min(int(np.searchsorted(reach, self.kept - ROUNDING)), len(order) - 1)]]
-        tied = np.abs(losses - boundary) <= TIED * np.abs(boundary)
+        tied = np.abs(losses - boundary) <= 1e-9 * np.abs(boundary)  # losses that differ by less count as equal
         kept = np.where((losses < boundary) & ~tied, share, 0.0)
         kept[tied] = share[tied] * (self.kept - kept.sum()) / share[tied].sum()
         return kept / kept.sum()

@@ -29,7 +29,6 @@ from buttress.solvers.linear.primal import LinearProblem, Rate, chosen_rate, def
 from buttress.solvers.linear.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent
 from buttress.solvers.run import all_or_nothing
 
-APART = 1e4  # a column's mean square over another's variance, from which steps may lead nowhere
 IDLE = 0.99  # of the objective of the best constant
 
 
@@ -205,7 +204,7 @@ def _warn_idle(X: DenseOrSparse, fits: Sequence[LinearFit]) -> None:
     size = np.asarray(squares).ravel() / X.shape[0]
     spread = size - np.square(np.asarray(X.mean(axis=0, dtype=np.float64)).ravel())
     ratio = size.max() / spread.min(where=spread > 0, initial=np.inf)
-    if ratio > APART and any(_says_nothing(fit) for fit in fits):
+    if ratio > 1e4 and any(_says_nothing(fit) for fit in fits):
         warn_user("A plane is hardly better than a constant on the rows it was fitted to: of columns so different in "
                   "size, or so far from 0, steps learn next to nothing. Scale them (StandardScaler), or use LinearSVC.",
                   NotConvergedWarning)

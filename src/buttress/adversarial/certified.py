@@ -24,9 +24,6 @@ from buttress.solvers.gradient.certified_hinge import Regions, SplitMachine, bou
 from buttress.solvers.run import all_or_nothing
 from buttress.threats import Region
 
-BATCH = 250  # rows of one Adam iteration
-STILL = 0.1  # of the widest move: the unit of columns that hardly move in the linear start, for its conditioning
-
 
 @advises(**ADVICE["CertifiedSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -124,7 +121,8 @@ class CertifiedSVC(LandmarkMachine):
             low, high = problem.region.ends(X)
             half = np.mean(high - low, axis=0) / 2
             X, radius = (low + high) / 2, float(half.max())
-            shares = np.maximum(half / (radius or 1.0), STILL)
+            # of the widest move, for the conditioning of columns that hardly move
+            shares = np.maximum(half / (radius or 1.0), 0.1)
         linear = AdversarialLinearSVC(C=self.C, norm=problem.region.norm, eps=radius, tol=1e-3,
                                       max_time=problem.clock()).fit(X / shares, problem.codes)
         linear.coef_ = linear.coef_ / shares
@@ -143,7 +141,7 @@ class CertifiedSVC(LandmarkMachine):
         parts = (zeros, zeros, unit * linear.coef_.T, linear.intercept_ + linear.coef_ @ middle)
         steps = certified_descent(_scaled(regions, middle, unit, place), place((Z - middle) / unit),
                                   place(kernel(Z, Z)), SplitMachine(*map(place, parts)), ridge=1 / (self.C * len(X)),
-                                  linear_ridge=1 / (self.C * len(X) * unit**2), batch=BATCH, iterations=self.max_iter,
+                                  linear_ridge=1 / (self.C * len(X) * unit**2), batch=250, iterations=self.max_iter,
                                   rng=problem.rng, left=problem.clock)
 
         def expansion(state: SplitMachine) -> KernelExpansion:

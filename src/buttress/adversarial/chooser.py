@@ -29,13 +29,7 @@ from buttress.threats import ThreatModel, at_places, region_of
 TUNING_FITS = 6  # most fits a candidate that choose its C and gamma
 COMPARED_ROWS = 2000  # most rows with which candidates are compared, a quarter of them held out
 HELD_OUT = 4  # of so many rows of a class one is held out
-# the most that the certified machine may cost to be a candidate by default: rows times columns^2 times scores of its
-# linear start, about 10 s, and rows times centres of its lines, about 1 GB
-MOST_WORK = 1e10
-MOST_LINES = 3e7
-
-
-EVERY = slice(None)  # row
+MOST_WORK = 1e10  # rows times columns^2 times scores of the certified machine's linear start, about 10 s
 
 
 def _set(candidate: Any, attacked: AttackedAccuracy, **parameters: Any) -> Any:
@@ -130,7 +124,7 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         best, self.tuned_params_ = candidates[0], dict[str, float]()
         if len(candidates) > 1 or self.tune is not None:
             best, self.tuned_params_ = self._chosen(candidates, X, y, codes, attack, region.eps)
-        self.estimator_ = _set(best, attack(EVERY), random_state=self.random_state, progress=self.progress,
+        self.estimator_ = _set(best, attack(slice(None)), random_state=self.random_state, progress=self.progress,
                                max_time=clock(), **self.tuned_params_).fit(X, y)
         self.chosen_ = type(self.estimator_).__name__
         if not isinstance(self.estimator_, AttackedMachine):  # which warn themselves
@@ -219,7 +213,7 @@ def default_candidates(X: Array, n_classes: int, norm: str) -> list[Any]:
     n, d = X.shape
     scores = 1 if n_classes == 2 else n_classes
     machines: list[Any] = [AdversarialSVC()]
-    if n * d**2 * scores <= MOST_WORK and n * min(n, MOST_CENTRES) <= MOST_LINES:
+    if n * d**2 * scores <= MOST_WORK and n * min(n, MOST_CENTRES) <= 3e7:  # lines of 1 GB
         machines.insert(0, CertifiedSVC())
     return [*machines, RobustBoostingClassifier()] if norm == "linf" else machines
 

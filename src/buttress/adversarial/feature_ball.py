@@ -21,8 +21,6 @@ from buttress.kernels import Kernel
 from buttress.solvers.qp.rkhs_path import Natural, first_point, natural_path, path_search
 from buttress.solvers.run import Outcome, all_or_nothing, run
 
-NEAR_COLLAPSE = 1e-6  # radii closer than this share to the one at which f = 0 becomes optimal are refused too
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FeatureBallMachine(AttackedMachine):
@@ -56,7 +54,7 @@ class FeatureBallMachine(AttackedMachine):
         firsts = [first_point(problem.kernel, problem.X[rows], y, fit_intercept=self.fit_intercept, left=problem.clock)
                   for y in problem.signs[rows].T]
         most = min(first.norm / first.total for first in firsts)
-        if self.feature_radius_ > 0 and self.feature_radius_ >= most * (1 - NEAR_COLLAPSE):
+        if self.feature_radius_ > 0 and self.feature_radius_ >= most * (1 - 1e-6):  # a radius so near is refused too
             largest = input_radius(problem.kernel, most) / self._reach(problem.X)
             raise ValueError(
                 f"eps={problem.region.radius:g} is too large for {type(self).__name__} with {problem.kernel!r}: its "

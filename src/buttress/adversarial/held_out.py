@@ -21,10 +21,6 @@ from buttress.solvers.gradient.worst_inputs import cross_entropy
 
 SCORED = 2000  # rows whose scores tell how sure the machine is
 LANDMARKS = 500  # rows that stand for all of them in the curvature, where the fit has no landmarks of its own
-# of the largest coefficient: the descent leaves so much where 0 is best. On two sets that were drawn to choose it
-# nothing depended on it from .001 to .03
-NEXT_TO_ZERO = 0.01
-LEAST_NORM = 1e-100  # a smaller norm of f, as at the start of a fit, counts as this, so that no ridge is infinite
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,8 @@ def hinge_held_out(part: ScoredRows, expansion: KernelExpansion, bounds: Array, 
 def _weighted(coef: Array) -> Rows:
     """Return the rows of coef (m, k) that are not next to 0."""
     largest = np.abs(coef).max(axis=1)
-    return np.flatnonzero(largest > NEXT_TO_ZERO * largest.max())
+    # the descent leaves so much where 0 is best; on two sets drawn to choose it nothing depended on it from .001 to .03
+    return np.flatnonzero(largest > 0.01 * largest.max())
 
 
 def feature_ball_held_out(
@@ -101,7 +98,8 @@ def feature_ball_held_out(
     for y, score, length in zip(part.signs.T, scores.T, norm, strict=True):
         weight = np.full(len(X), C / n)
         slopes = hinge_slopes(y, 1 + radius * length - y * score, weight)
-        added = radius / max(length, LEAST_NORM) * float(weight @ np.abs(slopes.first)) * n / len(X)
+        # f is 0 at the start of a fit, and no ridge is to be infinite
+        added = radius / max(length, 1e-100) * float(weight @ np.abs(slopes.first)) * n / len(X)
         losses.append(Losses(slopes, C / n, 1 + added))
     return _held_out(part, scores, losses, *kernel_features(part.kernel, X, landmarks), intercept=intercept)
 

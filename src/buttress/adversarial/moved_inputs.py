@@ -23,14 +23,6 @@ from buttress.features import NystroemMap, landmarks, nystroem
 from buttress.solvers.gradient.worst_inputs import StretchedMachine, joint_descent, kernel_of, score_slopes
 from buttress.solvers.run import all_or_nothing
 
-BATCH = 128  # rows of one Adam iteration
-CENTRES_A_CLASS = 50  # the default of n_landmarks, where that is more than 300
-START_RIDGE = 1e-3  # of the ridge start, a row
-SURE = 10.0  # the lead that the start aims at: a loss of e^-10
-SINGLE_FROM = 10_000  # entries of X from which training is in single precision, which halves its time
-# entries of X from which centres, which training moves, start at random rows: kmeans++ would take as long as training
-UNIFORM_FROM = 100_000
-
 
 @advises(**ADVICE["AdversarialSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -127,19 +119,21 @@ class AdversarialSVC(LandmarkMachine):
         n, classes = len(problem.X), len(problem.contrasts)
         if isinstance(self.n_landmarks, str):
             check_option("n_landmarks", self.n_landmarks, ("auto",))
-            count = max(MOST_CENTRES, CENTRES_A_CLASS * classes)
+            count = max(MOST_CENTRES, 50 * classes)
         else:
             check_landmarks(self.n_landmarks)
             count = self.n_landmarks or n
-        method = "uniform" if problem.X.size >= UNIFORM_FROM else "kmeans++"
+        # of many entries centres, which training moves, start at random rows: kmeans++ would take as long as training
+        method = "uniform" if problem.X.size >= 100_000 else "kmeans++"
         return landmarks(problem.X, count, rng=problem.rng, method=method)
 
     def _train(self, problem: Problem, start: StretchedMachine) -> None:
         kernel = problem.kernel
-        place = Place(self.device, "float32" if problem.X.size >= SINGLE_FROM else "float64")
+        # single precision halves the time of training
+        place = Place(self.device, "float32" if problem.X.size >= 10_000 else "float64")
         attack = attack_of(self, problem, place)
         steps = joint_descent(kernel, attack.X, attack.V, StretchedMachine(*map(place, vars(start).values())), C=self.C,
-                              worst=attack, batch=BATCH, iterations=self.max_iter, rng=problem.rng, left=problem.clock)
+                              worst=attack, batch=128, iterations=self.max_iter, rng=problem.rng, left=problem.clock)
 
         def expansion(machine: StretchedMachine) -> KernelExpansion:
             coef, intercept, centers, _ = (to_numpy(part).astype(np.float64) for part in vars(machine).values())
@@ -149,14 +143,14 @@ class AdversarialSVC(LandmarkMachine):
 
 
 def ridge_start(phi: NystroemMap, X: Array, codes: Rows, contrasts: Array) -> StretchedMachine:
-    """Return ridge regression on features phi to a lead of ``SURE`` of each row's class over every rival."""
+    """Return ridge regression on features phi to a sure lead of each row's class over every rival."""
     label_scores = contrasts.mean(axis=1)
     label_scores = label_scores / (contrasts[0, 0] @ label_scores[0])
-    targets = SURE * label_scores[codes]
+    targets = 10.0 * label_scores[codes]  # a loss of e^-10
     mean = targets.mean(axis=0)
     features = phi(X)
     A = features.T @ features
-    A.flat[:: len(A) + 1] += START_RIDGE * len(X)
+    A.flat[:: len(A) + 1] += 1e-3 * len(X)  # a row
     theta = solve(A, features.T @ (targets - mean), assume_a="pos")
     return StretchedMachine(phi.root @ theta, mean, phi.landmarks, np.zeros(1))
 

@@ -33,7 +33,6 @@ from buttress.solvers.linear.primal import LinearProblem
 from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
 
 M = TypeVar("M", bound=Moves)
-NO_WEIGHT = 1e-6  # of the largest: smaller weights are rounding
 
 
 class PlaneFit(NamedTuple):
@@ -168,7 +167,8 @@ class AttackedPlane(
         for column, fit in enumerate(fits):
             y = np.where(codes == (column if len(fits) > 1 else 1), 1.0, -1.0)
             bend = self._bend(fit.w, fit.multipliers)
-            used = np.abs(fit.w) > NO_WEIGHT * np.abs(fit.w).max() if bend is None else np.ones(len(fit.w), dtype=bool)
+            # smaller weights are rounding
+            used = np.abs(fit.w) > 1e-6 * np.abs(fit.w).max() if bend is None else np.ones(len(fit.w), dtype=bool)
             root = np.sqrt(1 + (bend or 0.0))
             lost = (1 - moves.shrunk(y)) * y * (X @ fit.w) - moves.rest(fit.w, y).v
             problem = LinearProblem(X[:, used] / root, y, self.C * counts, margin=1 + lost)

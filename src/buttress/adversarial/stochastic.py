@@ -21,8 +21,6 @@ from buttress.features import RandomExpansion, RandomFeatures, gradient_noise, r
 from buttress.solvers.gradient.doubly_stochastic import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
 from buttress.solvers.run import Steps, all_or_nothing, run
 
-MOST_SINGLE = 1e30  # largest entry whose phases float32 can hold
-GRADIENT_ROWS = 50  # rows on which the gradient of the features is compared with its noise
 OWN = {"C", "eps", "norm", "step", "step_size"}  # parameters in which machines that are fitted together may differ
 JUDGED = 1000  # rows from which the radius at which f = 0 becomes optimal is estimated
 
@@ -113,7 +111,7 @@ class StochasticAdvSVM(FeatureBallMachine):
 
     def _features(self, problem: Problem, size: int) -> RandomFeatures:
         largest = np.abs(problem.X).max()
-        if largest > MOST_SINGLE:
+        if largest > 1e30:  # beyond, float32 cannot hold phases
             raise ValueError(f"Phases are computed in float32. Got entries of X up to {largest:.3g}. Scale the columns "
                              "(StandardScaler).")
         seed = int(problem.rng.randint(2**31))
@@ -217,7 +215,7 @@ def _steps(models: Sequence[StochasticAdvSVM], problem: Problem, features: Rando
 def _feature_noise(expansion: RandomExpansion, X: Array) -> tuple[Array, Array]:
     """Return the l1 norms of the input gradient's noise and signal, (k,) each; warn if the noise is larger."""
     place = Place(dtype="float32")  # the precision of training, whose blocks are still stored
-    rows = place(X[drawn_rows(len(X), GRADIENT_ROWS)])
+    rows = place(X[drawn_rows(len(X), 50)])
     noise = gradient_noise(expansion)
     there = RandomExpansion(expansion.features, place(expansion.coef), place(expansion.intercept))
     total = np.array([np.abs(there.gradient(rows, np.tile(one, (len(rows), 1)))).sum(axis=1).mean()

@@ -57,7 +57,6 @@ class SoftVotes:
 
 
 SOFT = SoftVotes()
-ROUNDED = 1e-12  # of the squared distance to the class farthest off: what a width is at least, on a voter itself
 
 
 @dataclass
@@ -280,7 +279,8 @@ def _votes(model: KNeighborsClassifier) -> Smooth:
         apart = [cdist(X, rows, "sqeuclidean") for rows in classes]
         last = np.partition(np.hstack(apart), model.n_neighbors - 1, axis=1)[:, [model.n_neighbors - 1]]
         rival = np.max([each.min(axis=1) for each in apart], axis=0)[:, None]
-        width = np.maximum(SOFT.width * last, ROUNDED * rival + TINY)
+        # on a voter itself, a width is at least a share of the squared distance to the class farthest off
+        width = np.maximum(SOFT.width * last, 1e-12 * rival + TINY)
         logs = np.column_stack([logsumexp(-each / width, axis=1) for each in apart])
 
         def back(V: Array) -> Array:

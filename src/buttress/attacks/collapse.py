@@ -16,7 +16,6 @@ from buttress._rows import drawn_rows
 from buttress._types import Labels, Mask, Rows
 
 NO_BETTER = 0.01  # share of the rows by which a machine must be more often right than one class for all
-PROGRAM_ROWS = 1000  # of the linear program, drawn of more
 
 
 def warn_if_given_up(name: str, predicted: Rows, X: Array, codes: Rows, eps: float | None) -> None:
@@ -59,7 +58,7 @@ def learnable(X: Array, codes: Rows) -> float:
 
     For "linf" it is exact, for "l2" a lower bound; of more than 1,000 rows it is that of 1,000 drawn.
     """
-    drawn = drawn_rows(len(X), PROGRAM_ROWS)
+    drawn = drawn_rows(len(X), 1000)  # of the linear program
     X, codes = X[drawn], codes[drawn]
     classes = np.unique(codes)
     sides = classes[:1] if len(classes) == 2 else classes

@@ -17,11 +17,6 @@ from buttress.attacks.problem import BlindAttackWarning, Worst, pose, warn_of_un
 from buttress.scores import Scorable
 from buttress.threats import ThreatModel, check_threat
 
-# The ensemble's attacks, as wide and as long as finds more on models whose scores have steps or are saturated.
-SMALLER = (1 / 4, 1 / 16, 1 / 64)  # radii that are tried too: a model may be flat at the largest
-OTHERS = 10  # rows of another class that are started at
-WALKS = 3  # of them, from how many to walk on
-
 
 def worst_case(
     model: Scorable,
@@ -86,7 +81,7 @@ def worst_case(
         for start in range(restarts):
             for length in (REACH * radius / steps, radius / 4):  # long steps leave flat places
                 _descend_standing(worst, rows, ball, steps, min(radius, length), rng if start else None)
-        for share in SMALLER if problem.target.gradient_cost == 1 else ():
+        for share in (1 / 4, 1 / 16, 1 / 64) if problem.target.gradient_cost == 1 else ():  # flat at the largest
             _descend_standing(worst, rows, ball.shrunk(share), steps, REACH * share * radius / steps, None)
         _try_others(worst, rows, ball, steps)
         walk_to_rivals(worst, rows, ball, steps, min(radius, REACH * radius / steps))
@@ -114,11 +109,11 @@ def _try_others(worst: Worst, rows: Rows, ball: Ball, steps: int) -> None:
     problem, rows = worst.problem, rows[~worst.wrong[rows]]
     if not len(rows):
         return
-    for rank, moved in enumerate(starts_at_others(problem, rows, ball, OTHERS)):
+    for rank, moved in enumerate(starts_at_others(problem, rows, ball, 10)):  # rows of another class
         standing = ~worst.wrong[rows]
         if not standing.any():
             return
-        if rank < WALKS and problem.target.gradient_cost == 1:
+        if rank < 3 and problem.target.gradient_cost == 1:  # of them, from how many to walk on
             descend(worst, rows[standing], moved[standing], ball, steps, REACH * ball.radius / steps)
         else:
             worst.see(rows[standing], moved[standing], problem.target.scores(moved[standing]))

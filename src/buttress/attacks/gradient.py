@@ -26,8 +26,6 @@ from buttress.scores import Scorable
 from buttress.threats import ThreatModel, check_threat
 
 REACH = 2.5  # radii that all steps of a descent reach together, so that it can turn (Madry et al. 2018)
-SHRINK = 4  # from one radius to the next smaller one, where the ball is much wider than a row's way to the border
-MOST_SHRINKS = 9  # to some millionths of the radius
 MOST_ROWS = 2000  # rows of other classes to start at, half of them rows of the model's
 
 
@@ -221,7 +219,7 @@ def walk_shorter(worst: Met, rows: Rows, ball: Ball, steps: int, length: float) 
 
     Steps that are a share of a wide ball leap over the border, to where the model may be flat.
     """
-    for share in (SHRINK ** -float(turn) for turn in range(1, MOST_SHRINKS + 1)):
+    for share in (4 ** -float(turn) for turn in range(1, 10)):  # in steps, to some millionths of the radius
         rows = rows[~worst.wrong[rows] & (worst.near[rows] < share * ball.radius)]
         descend(worst, rows, worst.problem.X[rows], ball.shrunk(share), steps, share * length)
 

@@ -23,9 +23,6 @@ from buttress.scores import Scorable
 from buttress.threats import Moves, ThreatModel, Way, read_threat
 
 TRIED = 1000  # ways to swap a row that are scored
-BALLS = 30  # versions of a row around which its numbers are moved
-CHOICES = 30  # of the numbers that are moved, tried around a row as it came
-BALLS_BY_QUERIES = 3  # of models whose gradients are differences, of which an attack takes a hundred times as long
 
 BallAttack = Callable[..., tuple[Any, AttackInfo]]
 
@@ -100,10 +97,12 @@ class _Versions:
         """Move the numbers of standing rows, around the rows as they came and around their worst versions."""
         for centre in (self.start, self.X.copy()):
             self._around(attack, y, self.standing, centre)
-            if self.moves.limited and self.moves.choices_of_numbers() <= CHOICES:
+            # few enough to try each around the row as it came
+            if self.moves.limited and self.moves.choices_of_numbers() <= 30:
                 for some in self.moves.of_numbers():
                     self._around(attack, y, self.standing, centre, np.isin(np.arange(centre.shape[1]), some.moving))
-        balls = BALLS if self.problem.target.gradient_cost == 1 else BALLS_BY_QUERIES
+        # an attack takes a hundred times as long where gradients are differences
+        balls = 30 if self.problem.target.gradient_cost == 1 else 3
         worst_first = 1 + np.argsort(margins[:, 1:], axis=1, kind="stable")[:, :balls]  # the first way swaps nothing
         for rank in range(worst_first.shape[1]):
             centre = self.start.copy()

@@ -23,19 +23,11 @@ from buttress.attacks.problem import Closest, pose
 from buttress.attacks.targets import Linearised
 from buttress.scores import Scorable
 
-LOOKS = 10  # a round, at which a row is compared with what it was
-PATIENCE = 2  # looks at which a row may be no better than before; a block goes on for its last row
-BETTER = 0.9999  # share of the lowest total that a total must be below to count as better
-BOX_RATE = 0.01  # the default of learning_rate, in widths of the box
-BOX_DIFFERENCE = 1e-4  # the default of h, in widths of the box
-SCATTER = 0.1  # standard deviation of new starts, in widths of the box, per round
-HALVINGS = 20  # of the line back to the row: to a millionth of its length
 ANYWHERE = Ball(np.inf, "l2")
 LEAST = 1e-12  # margin and squared slope that count as none
 # Adam's usual constants: what the running means keep, and the least size to divide by
 MEAN_KEPT = 0.9
 SQUARE_KEPT = 0.999
-LEAST_SIZE = 1e-8
 
 # (point, contrasts, rows still in the way of success) -> columns (b, B) or None for all, and the margin's slope there
 Slope = Callable[[Linearised, Array, Mask], tuple[Rows | None, Array]]
@@ -152,7 +144,7 @@ def zoo(
     problem = pose(model, X, y, bounds, device)
     closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
     rng, d = generator(random_state), problem.X.shape[1]
-    width = problem.width * 0 + check_number("h", h, 0) if h is not None else BOX_DIFFERENCE * problem.width
+    width = problem.width * 0 + check_number("h", h, 0) if h is not None else 1e-4 * problem.width
     count = min(d, check_count("coordinates", coordinates))
 
     def slope(at: Linearised, contrast: Array, active: Mask) -> tuple[Rows, Array]:
@@ -199,7 +191,7 @@ class _Adam:
         mean = self.mean[at] = MEAN_KEPT * self.mean[at] + (1 - MEAN_KEPT) * g
         square = self.square[at] = SQUARE_KEPT * self.square[at] + (1 - SQUARE_KEPT) * g**2
         count = self.count[at] = self.count[at] + 1
-        size = xp.sqrt(square / (1 - SQUARE_KEPT**count)) + LEAST_SIZE
+        size = xp.sqrt(square / (1 - SQUARE_KEPT**count)) + 1e-8
         w[at] -= self.rate[at] * (mean / (1 - MEAN_KEPT**count)) / size
 
 
@@ -209,14 +201,15 @@ def _search(
 ) -> None:
     """Search for c row by row (all rows of a block together), then draw what was found back towards the rows."""
     problem, xp = closest.problem, closest.problem.place.xp
-    rate: Array = BOX_RATE * problem.width
+    rate: Array = 0.01 * problem.width
     if learning_rate is not None:
         rate = 0 * rate + check_number("learning_rate", learning_rate, 0)
     for rows in problem.blocks(per_row):
         X, c = problem.X[rows], None
         low, high = (problem.place(np.full(len(rows), end)) for end in (0.0, np.inf))
         for number in range(rounds):
-            away = SCATTER * number * problem.width * problem.place(rng.normal(size=X.shape))
+            # of the box, a standard deviation more in each round
+            away = 0.1 * number * problem.width * problem.place(rng.normal(size=X.shape))
             start = problem.clip(rows, xp.where(xp.isfinite(high)[:, None], X, X + away))
             c, hit = _round(closest, rows, start, slope, steps, rate, c)
             high = xp.where(hit, xp.minimum(high, c), high)
@@ -247,19 +240,16 @@ def _round(
         closest.slope(rows, g)
         if c is None:  # 2 margin / |gradient|^2 would just do for a linear model; g may hold some of its slopes only
             c = 2 * margin.clip(LEAST, None) / ((g**2).sum(axis=1) * X.shape[1] / g.shape[1]).clip(LEAST, None)
-        if step % max(1, steps // LOOKS) == 0:
+        if step % max(1, steps // 10) == 0:  # ten looks a round
             total = ((x - X) ** 2).sum(axis=1) + c * margin.clip(-closest.kappa, None)
-            stalls += total > BETTER * lowest
-            if bool((stalls >= PATIENCE).all()):
+            stalls += total > 0.9999 * lowest  # better is what is lower by a ten-thousandth
+            if bool((stalls >= 2).all()):  # looks without a better total; a block goes on for its last row
                 break
             lowest = xp.minimum(lowest, total)
-        adam.step(moved, columns, 2 * _pick(x - X, columns) + (c * active)[:, None] * g)
+        away = x - X if columns is None else (x - X)[xp.arange(len(x))[:, None], columns]
+        adam.step(moved, columns, 2 * away + (c * active)[:, None] * g)
     assert c is not None  # steps >= 1
     return c, hit
-
-
-def _pick(values: Array, columns: Rows | None) -> Array:
-    return values if columns is None else values[namespace(values).arange(len(values))[:, None], columns]
 
 
 def _draw_back(closest: Closest, rows: Rows) -> None:
@@ -271,7 +261,7 @@ def _draw_back(closest: Closest, rows: Rows) -> None:
     X = closest.problem.X[rows]
     found = closest.X[rows]
     low, high = (closest.problem.place(np.full(len(rows), end)) for end in (0.0, 1.0))
-    for _ in range(HALVINGS):
+    for _ in range(20):  # to a millionth of its length
         middle = (low + high) / 2
         x = X + middle[:, None] * (found - X)
         margin, _, wrong = closest.see(rows, x, closest.problem.target.scores(x))

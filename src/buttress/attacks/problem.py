@@ -18,9 +18,6 @@ from buttress.expansion import margins, winners
 from buttress.scores import Scorable, as_classifier, check_one_label
 from buttress.threats.training import warn_of_rounding
 
-WIDE_BOX = 100  # width from which an eps below 1 looks meant for a box of 1
-SINGLE_ROUNDED = 1e-4  # of the largest score: what float32 may be wrong by
-
 
 class BlindAttackWarning(UserWarning):
     """No score changed near most rows that stand: that the attack failed says nothing."""
@@ -132,7 +129,7 @@ def warn_of_units(problem: Problem, ball: Ball) -> None:
     if np.ndim(ball.columns):  # somebody has looked at the columns
         return
     width = float((problem.high - problem.low).max())
-    if 0 < ball.radius < 1 and WIDE_BOX <= width < np.inf:
+    if 0 < ball.radius < 1 and 100 <= width < np.inf:  # an eps below 1 looks meant for a box of 1
         warn_user(f"eps={ball.radius:g} is tiny in a box {width:g} wide. It is in the units of X: 8/255 of images in "
                   f"[0, 255] is eps=8.")
 
@@ -252,7 +249,8 @@ class Closest(Met):
         super().__init__(problem)
         self.kappa = kappa
         if problem.place.dtype == "float32":  # a point that float32 puts just over the border may lie before it
-            self.kappa = max(kappa, SINGLE_ROUNDED * float(abs(problem.target.scores(problem.X)).max()))
+            # what float32 may be wrong by
+            self.kappa = max(kappa, 1e-4 * float(abs(problem.target.scores(problem.X)).max()))
             self.queries += len(problem.X)
         self.distance = problem.place(np.zeros(len(problem.X)))
 

@@ -21,8 +21,6 @@ from buttress.scores import Scorable
 from buttress.threats import ThreatModel
 from buttress.trees import read_forest
 
-C_FACTOR = 10.0
-
 
 @dataclass(frozen=True)
 class AttackedAccuracy:
@@ -288,7 +286,7 @@ def movable(estimator: Any, X: MatrixLike, y: VectorLike) -> tuple[list[tuple[st
     parameters = estimator.get_params()
     if prefix + "C" not in parameters:
         return [], {}
-    names = [(prefix + "C", C_FACTOR)]
+    names = [(prefix + "C", 10.0)]
     start = {prefix + "C": check_number("C", parameters[prefix + "C"], 0)}
     kernel = parameters.get(prefix + "kernel", "linear")
     if isinstance(kernel, str) and kernel not in ("linear", "precomputed") and prefix + "gamma" in parameters:

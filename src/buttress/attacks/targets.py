@@ -23,10 +23,7 @@ from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, fitt
 AsFitted = Callable[[Array], MatrixLike]
 Scored = ScoredClassifier | ProbabilisticClassifier
 
-SLOPE_STEP = 1e-4  # relative step of the central differences
 QUERY_ROWS = 100_000  # rows of one query
-PHASES = 4_000_000  # phases of random features of one block of rows, 32 MB,
-FEWEST = 64  # rows of it at least: for fewer, reading or drawing the frequencies takes longer than their products
 ENTRIES = 500_000  # kernel values of one block of rows, 4 MB: they stay in the cache between steps
 
 
@@ -118,7 +115,7 @@ class ExpansionTarget(Target):
 def by_differences(scores: Callable[[Array], Array], X: Array, V: Array) -> Array:
     """Return sum_c V_ic d score_c(x_i) / d x_i (n, d) by central differences, 2 d queries a row."""
     d = X.shape[1]
-    steps = SLOPE_STEP * np.maximum(1, np.abs(X).max(axis=0))
+    steps = 1e-4 * np.maximum(1, np.abs(X).max(axis=0))  # relative
     offsets = np.concatenate([np.diag(steps), -np.diag(steps)])
     G = np.empty_like(X)
     rows = max(1, QUERY_ROWS // (2 * d))
@@ -223,7 +220,9 @@ class WaveTarget(Target):
         self.exact = score
         self.place, self.there = place, score.moved(place)
         self.contrasts = self.there.contrasts
-        self.block = max(FEWEST, PHASES // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
+        # phases of one block of rows, 32 MB
+        # for fewer rows, reading or drawing the frequencies takes longer than their products
+        self.block = max(64, 4_000_000 // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
         self._last: WavePoint | None = None
 
     def scores(self, X: Array) -> Array:

@@ -26,7 +26,6 @@ GUESSES = (MAJORITY, MEAN)
 LINEAR = (LOGISTIC, RIDGE)
 SIMPLER = (*LINEAR, RIDGE + OF_LOG, BOOSTING, BOOSTING + OF_LOG)  # of equals the first is recommended
 NAMES = (*GUESSES, *SIMPLER)
-ITERATIONS = 1000  # most of the logistic regression
 
 
 def baselines(table: Table, task: str, seed: int) -> dict[str, Supervised]:
@@ -34,7 +33,7 @@ def baselines(table: Table, task: str, seed: int) -> dict[str, Supervised]:
     categorical = list(range(len(table.numeric), len(table.numeric) + len(table.categorical)))
     if task == "classification":
         boosting = HistGradientBoostingClassifier(categorical_features=categorical, random_state=seed)
-        return {MAJORITY: DummyClassifier(strategy="prior"), LOGISTIC: LogisticRegression(max_iter=ITERATIONS),
+        return {MAJORITY: DummyClassifier(strategy="prior"), LOGISTIC: LogisticRegression(max_iter=1000),
                 BOOSTING: boosting}
     regression = HistGradientBoostingRegressor(categorical_features=categorical, random_state=seed)
     found: dict[str, Supervised] = {MEAN: DummyRegressor(), RIDGE: Ridge(), BOOSTING: regression}

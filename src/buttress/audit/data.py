@@ -16,9 +16,7 @@ from buttress.audit.sheet import Sheet
 from buttress.files.container import Json
 
 # attributes that the file has in another form, under another name, or not at all
-REMADE = ("sheet", "suspicion", "suspects", "rows", "findings", "seconds")
 SCHEMA = "buttress.audit/3"
-DIGITS = 6  # of numbers in the file: what is beyond may change with a processor or a library
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,8 @@ class AuditData(Shown):
         """Return everything as plain lists, dicts, numbers and text, under the key "schema" the schema's version."""
         from buttress import __version__
 
-        plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in REMADE}
+        remade = ("sheet", "suspicion", "suspects", "rows", "findings", "seconds")
+        plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in remade}
         found = {**plain, "estimators": self.rows, "suspicion": self.suspicion, "suspicious": self.suspects,
                  "findings": self.findings}
         return {"schema": SCHEMA, "buttress": __version__, **rounded(found)}
@@ -134,7 +133,8 @@ def rounded(data: Any) -> Any:
         return {key: rounded(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
         return [rounded(value) for value in data]
-    return float(f"{data:.{DIGITS}g}") if isinstance(data, float) else data
+    # what is beyond may change with a processor or a library
+    return float(f"{data:.6g}") if isinstance(data, float) else data
 
 
 def frame(columns: dict[str, list[Any]], source: str, index: list[Any] | None = None) -> Any:

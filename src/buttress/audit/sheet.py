@@ -15,7 +15,6 @@ from buttress.audit.reading.table import Table, taken
 from buttress.audit.reading.texts import as_array
 
 CHUNK = 50_000  # rows written at a time
-NO_TARGET = "not judged: it has no target"
 
 
 @dataclass
@@ -40,7 +39,7 @@ class Sheet:
         columns = {name: np.full(len(as_array(table.given_target)), None, dtype=object) for name in names}
         columns["row"][:] = np.arange(len(columns["row"]))  # what rows without a target are called
         columns["row"][table.places] = table.row_numbers.astype(object)
-        columns["verdict"][:] = NO_TARGET
+        columns["verdict"][:] = "not judged: it has no target"
         columns["verdict"][table.places] = "not judged: fewer rows were asked for" if self.fewer else "not judged"
         columns["target"][:] = table.target_name
         columns["key"][:] = self.keys

@@ -13,9 +13,6 @@ from buttress.audit.findings.rows import doubt_of
 from buttress.audit.measuring.cells import ENOUGH, beats, number
 from buttress.audit.writing.words import in_words
 
-FEW = 30  # rows that can be looked at one by one
-SURELY_RIGHT = 0.01  # of the targets at most, by the upper end of the interval, may be wrong where none is said to be
-
 
 def verdict(evidence: Evidence, findings: Sequence[Finding], cut: Sequence[str] = ()) -> list[str]:
     """Return three sentences: whether the labels can be trusted, whether the inputs can, and which model to use.
@@ -36,12 +33,12 @@ def _labels(evidence: Evidence, findings: Sequence[Finding]) -> str:
     low, high = verdicts.interval
     if not wrong and any(finding.code == "BUT001" and finding.severity is Severity.error for finding in findings):
         return f"Labels: cannot tell: a column gives the {kind}s away, and so agrees with wrong ones.{extra}"
-    if not wrong and high <= SURELY_RIGHT:
+    if not wrong and high <= 0.01:  # of the targets, at most
         return f"Labels: no {kind} of the {judged} rows judged looks wrong.{extra}"
     if not wrong:
         return (f"Labels: cannot tell: no single {kind} of the {judged} judged stands out, but between {low:.0%} and "
                 f"{high:.0%} may be wrong.{extra}")
-    sure = "few enough to look at one by one" if wrong <= FEW else "correct the first of them before you tune a model"
+    sure = "few enough to look at one by one" if wrong <= 30 else "correct the first of them before you tune a model"
     tail = doubt_of(evidence) or sure
     return (f"Labels: {'cannot tell: ' * (tail != sure)}{wrong} of the {judged} {kind}s judged "
             f"{agreeing(wrong, 'looks', 'look')} wrong, and between {low:.1%} and {high:.1%} are estimated to be; "

@@ -26,9 +26,6 @@ LEAD = 1e-9  # by how much the predicted class leads the others where calibratio
 EDGE = 1e-7  # probabilities of pairs are kept this far from 0 and 1 before they are coupled
 UNSEEN = 0.5  # rows of each class that might have been seen anywhere: Jeffreys' rule
 SHARP = 1e-12  # of a gradient a row: where maximum likelihood stops
-NEWTON_STEPS = 100  # most steps of maximum likelihood; some ten are usual
-LEAST_GAIN = 1e-4  # of what the slope promises: a Newton step that gains less is halved (Armijo's rule)
-LEAST_STEP = 1e-10  # of the Newton step: no gain from so short a one is rounding
 At = Callable[[Array], tuple[float, Array, Array]]  # value, gradient and Hessian at a theta
 
 
@@ -238,15 +235,15 @@ def softmax_curves(scores: Array, targets: Array, share: Array) -> tuple[float, 
     at: At = partial(_softmax, scores, targets, share[:, None])
     theta = np.zeros(scores.shape[1])
     value, gradient, H = at(theta)
-    for _ in range(NEWTON_STEPS):
+    for _ in range(100):  # some ten are usual
         if np.abs(gradient).max() <= SHARP:
             break
         H.flat[:: len(H) + 1] += SHARP * (1 + H.diagonal().sum())
         step = np.linalg.solve(H, -gradient)
-        promised = LEAST_GAIN * float(gradient @ step)
+        promised = 1e-4 * float(gradient @ step)  # a Newton step that gains less is halved (Armijo's rule)
         size = 1.0
         reached = at(theta + step)
-        while reached[0] > value + size * promised and size > LEAST_STEP:
+        while reached[0] > value + size * promised and size > 1e-10:  # no gain from so short a step is rounding
             size /= 2
             reached = at(theta + size * step)
         if reached[0] >= value:  # rounding decides

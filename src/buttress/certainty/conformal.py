@@ -25,7 +25,6 @@ from buttress._checks import TINY, Array, check_number, warn_user
 from buttress._types import Mask, Rows
 
 ROUNDING = 1e-9  # of a number of rows
-TIED = 1e-9  # relative: distances so near each other are equal, whatever rows they were computed with
 HALF = 0.5  # p-values above it count as typical rows' in the adaptive version: Storey's usual choice
 NAMED = 5  # groups named in a warning
 GroupPair = tuple[ArrayLike, ArrayLike]  # groups of the training rows (n,), and of the rows asked about (m,)
@@ -148,7 +147,7 @@ def mass_beyond(distance2: Array, left_out: Array, weight: Array) -> tuple[Array
 
 def nearer(distance: Array) -> Array:
     """Return the distances less what makes equal ones differ, whatever rows they were computed with."""
-    return distance - TIED * np.where(np.isinf(distance), 0.0, np.abs(distance))  # infinite ones tie as they are
+    return distance - 1e-9 * np.where(np.isinf(distance), 0.0, np.abs(distance))  # infinite ones tie as they are
 
 
 def selected(distance: Array, own: Array, beyond: Array, total: float, count: int, fdr: object) -> Mask:

@@ -21,7 +21,6 @@ from buttress._state import Attribute, State
 from buttress._types import Mask, MatrixLike, RandomStateLike, VectorLike
 from buttress.certainty.conformal import mass_beyond, named, nearer, selected, warn_of_few
 
-CHANCE = 1e-3  # of Fisher's test, below which shares of copies differ
 FOLDS = "cv must be a share of rows in (0, 1), a number of folds of 2 or more, or 'jackknife+'."
 
 
@@ -216,7 +215,7 @@ def _warn_of_copies(known: Array, new: Array) -> None:
     found = int(np.isin(new, known).sum())
     p = fisher_exact([[found, len(new) - found], [repeated, len(known) - repeated]])[1]
     more = found * len(known) > repeated * len(new)
-    if p < CHANCE and (more or 2 * found * len(known) < repeated * len(new)):
+    if p < 1e-3 and (more or 2 * found * len(known) < repeated * len(new)):  # of Fisher's test
         what = "are they training rows? Their p-values are too large" if more else (
             "unless many are novel, remove the copies among the training rows: p-values are too small")
         warn_user(f"{found} of {len(new)} rows equal a training row, and {repeated} of {len(known)} training rows "

@@ -40,18 +40,11 @@ from buttress.solvers.linear.penalised import JointProblem, SparseProblem
 from buttress.solvers.linear.primal import LinearProblem
 from buttress.solvers.ridge.leave_one_out import group_sums
 
-MOST_LANDMARKS = 1000  # rows that span the features of a kernel
 MOST_FEATURES = 2000  # columns whose curvature is factored; of more, that of so many rows is
 MOST_WORK = 2e9  # multiplications: of many rows the curvature of fewer is factored
 BLOCK = 2000  # rows scored at once
 JITTER = 1e-8  # of the mean diagonal, which makes a singular Gram matrix one that can be factored
-BAND = 0.3  # deviations of u: half width of the band, what n^(-1/5) is for some 400 rows
-BANDS = (0.05, 0.5)  # of the margin: least and largest half width of the band around the hinge's kink
-LEAST_FREE = 1e-3  # of 1 - h w l'', below which rounding decides
-FREE_INTERCEPT = 1e-8  # ridge of an intercept, of that of the coefficients
 MOST_FREE = 1500  # free rows of the system of spans: fewer than all make the distances larger
-SPAN_RIDGE = 1e-10  # of the mean diagonal: makes K regular
-LARGE = 10.0  # lengths of a row that stand for a free intercept where columns are many
 
 Panel = Callable[[Rows, Rows], Array]  # k of the numbered rows with others
 
@@ -67,7 +60,8 @@ class Slopes:
 def hinge_slopes(y: Array, u: Array, weight: Array) -> Slopes:
     """Return those of max(0, u), u = 1 - y s and the like, y in {-1, 1}, smoothed over a band around 0."""
     mean = np.average(u, weights=weight)
-    band = float(np.clip(BAND * np.sqrt(np.average((u - mean) ** 2, weights=weight)), *BANDS))
+    deviation = np.sqrt(np.average((u - mean) ** 2, weights=weight))
+    band = float(np.clip(0.3 * deviation, 0.05, 0.5))  # .3 is n^(-1/5) for some 400 rows; the margin is 1
     share = np.clip((u + band) / (2 * band), 0, 1)
     return Slopes(-y * share, np.where(np.abs(u) < band, 0.5 / band, 0.0))
 
@@ -75,7 +69,8 @@ def hinge_slopes(y: Array, u: Array, weight: Array) -> Slopes:
 def one_step(scores: Array, slopes: Slopes, weight: Array, h: Array, groups: Rows | None) -> Array:
     """Return the scores (n,) of each row left out with its equals, from their leverages h."""
     together = group_sums(groups, weight)
-    return scores + h * together * slopes.first / np.maximum(1 - h * together * slopes.second, LEAST_FREE)
+    # below a thousandth, rounding decides
+    return scores + h * together * slopes.first / np.maximum(1 - h * together * slopes.second, 1e-3)
 
 
 def leverages(
@@ -102,7 +97,7 @@ def _by_columns(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: boo
         A += (z.T * curvature[rows]) @ z
     A.flat[:: len(A) + 1] += ridge
     if intercept:
-        A[m, m] += (FREE_INTERCEPT - 1) * ridge
+        A[m, m] += (1e-8 - 1) * ridge  # the ridge of an intercept, in that of the coefficients
     eye = np.eye(len(A))
     L = cholesky(A + JITTER**2 * np.trace(A) / len(A) * eye, lower=True, check_finite=False)
     root = np.ascontiguousarray(solve_triangular(L, eye, lower=True).T)  # root root' is the inverse of A
@@ -118,7 +113,7 @@ def _by_rows(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool, 
     1 - h w l'' is no share of anything.
     """
     lengths = row_norms(Z, squared=True)
-    constant = LARGE * float(np.sqrt(lengths.mean())) * intercept
+    constant = 10.0 * float(np.sqrt(lengths.mean())) * intercept  # stands for a free intercept where columns are many
     lengths += constant**2
     active = np.flatnonzero(curvature)
     most = min(len(active), MOST_FEATURES, int(np.sqrt(MOST_WORK / Z.shape[0])))
@@ -203,7 +198,7 @@ def kernel_features(kernel: Kernel, X: DenseOrSparse, landmarks: DenseOrSparse) 
 
     They are those of the landmarks (Nystroem's), of many a part.
     """
-    some = np.linspace(0, landmarks.shape[0] - 1, min(landmarks.shape[0], MOST_LANDMARKS)).astype(np.intp)
+    some = np.linspace(0, landmarks.shape[0] - 1, min(landmarks.shape[0], 1000)).astype(np.intp)
     chosen = landmarks[some]
     root = landmark_root(kernel, chosen)
     Z = np.concatenate([kernel(X[part], chosen) @ root for part in _blocks(X)])
@@ -216,14 +211,6 @@ def landmark_root(kernel: Kernel, landmarks: DenseOrSparse) -> Array:
     values, vectors = np.linalg.eigh((K + K.T) / 2)
     kept = values > JITTER * values.max(initial=np.finfo(float).tiny)
     return vectors[:, kept] / np.sqrt(values[kept])
-
-
-def kernel_leverages(
-    features: tuple[Array, Array], curvature: Array, ridge: float, *, intercept: bool = False
-) -> Array:
-    """Return h (n,) from :func:`kernel_features`: no other row helps with what the features leave out."""
-    Z, missed = features
-    return leverages(Z, curvature, ridge, intercept=intercept) + left_over(missed, curvature, ridge)
 
 
 def left_over(missed: Array, curvature: Array, ridge: float) -> Array:
@@ -252,7 +239,7 @@ def squared_spans(panel: Panel, diagonal: Array, free: Mask) -> Array:
     inner = inner[np.linspace(0, len(inner) - 1, min(len(inner), MOST_FREE)).astype(np.intp)]
     if len(inner) == 0:
         return out
-    ridge = SPAN_RIDGE * float(np.abs(out[inner]).mean())
+    ridge = 1e-10 * float(np.abs(out[inner]).mean())  # makes K regular
     K = panel(inner, inner)
     K.flat[:: len(K) + 1] = out[inner] + ridge
     factor, failed = lapack.dpotrf(K, lower=1)

@@ -61,9 +61,7 @@ __all__ = [
     "training_removals",
 ]
 
-ENTRIES = 2_000_000  # kernel values of one block of rows
 NORMS = ("l2", "linf")
-STILL = 1e-3  # of the least unit of the columns that move: the unit of one that the box holds in place, to divide by
 
 
 @dataclass
@@ -361,10 +359,11 @@ def _whole_box(bounds: BoundsLike | None, X: Array) -> tuple[Array, Array]:
 def _measured(columns: Array) -> Array:
     """Return units (d,) for moves of ``columns`` (1, d), or (n, d); of one that stays a small one, to divide by."""
     least = np.min(columns, axis=1, where=columns > 0, initial=1.0, keepdims=True)
-    units = np.where(columns > 0, columns, STILL * least)
+    # a column that the box holds in place has a unit too, to divide by
+    units = np.where(columns > 0, columns, 1e-3 * least)
     return units[0] if len(units) == 1 else units
 
 
 def _blocks(leads: Leads, n: int) -> list[NDArray[np.intp]]:
-    size = max(1, ENTRIES // max(1, leads.score.expansion.coef.shape[0]))
+    size = max(1, 2_000_000 // max(1, leads.score.expansion.coef.shape[0]))  # kernel values of one block of rows
     return [np.arange(start, min(start + size, n)) for start in range(0, n, size)]

@@ -20,10 +20,8 @@ from buttress.certificates.second_order import second_order
 from buttress.kernels import Radial
 
 ENTRIES = 4_000_000  # of parts times centres times columns that are bounded at once
-DESCENT = 21  # inputs that the local search for a breaking one looks at
 SHORTFALL = 0.01  # share by which a radius may fall short of a breaking input
 GROWTH = 1.2  # first factor by which a radius is tried to be made larger
-LONGEST = 1e150  # a radius whose square is a number
 
 
 class Verdict(Enum):
@@ -104,7 +102,7 @@ def steepest(lead: Lead, region: Region) -> tuple[Array, float]:
     """
     d = np.zeros_like(region.anchor)
     best, least = d, np.inf
-    for step in range(DESCENT):
+    for step in range(21):  # inputs of the local search for a breaking one
         value = lead(region.anchor + d).item()
         if value < least:
             best, least = d, value
@@ -153,7 +151,7 @@ def stretched(lead: Lead, attacker: Attacker, row: Array, start: float, first: f
     """
     low, broken_from = start, np.inf
     radius, growth = (GROWTH * start, GROWTH) if start > 0 else (first / 2, 2.0)
-    while most > 0 and low < (1 - SHORTFALL) * broken_from and radius <= LONGEST:
+    while most > 0 and low < (1 - SHORTFALL) * broken_from and radius <= 1e150:  # the square of the radius is a number
         region = attacker.region(row, np.array([radius]))
         found = prove(lead, region, 1 + most // 3)
         most -= found.parts

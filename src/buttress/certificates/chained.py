@@ -13,9 +13,7 @@ from buttress.certificates.swapped import Prover
 from buttress.expansion import winners
 
 BLOCK = 64  # rows that are bounded at a time
-FIRST = 1e-6  # of the size of a row: the radius that is tried first
 SHORTFALL = 1e-7  # share by which a radius may fall short
-TIE = 32  # units of rounding between two probabilities that are told apart
 
 # which rows keep their class under the kernel machine in boxes around them: (rows, low, high) -> (n,)
 Machine = Callable[[Array, Array, Array], Mask]
@@ -56,7 +54,8 @@ class Chained:
             return self.within(X[rows], reach, norm, (box[0][rows], box[1][rows]))
 
         start, limit = np.zeros(len(X)), np.full(len(X), np.inf)
-        return largest_that_holds(holds, start, FIRST * (1 + np.abs(X).max(axis=1, initial=0.0)), limit, SHORTFALL)
+        # first a millionth of the size of a row is tried
+        return largest_that_holds(holds, start, 1e-6 * (1 + np.abs(X).max(axis=1, initial=0.0)), limit, SHORTFALL)
 
     def _enclosed(self, X: Array, reach: Array, norm: str, box: tuple[Array, Array]) -> Enclosure:
         return around(X, *box, reach, "linf" if norm == "linf" else "l2", self.unit)
@@ -79,7 +78,8 @@ class Chained:
             own = Enclosure(scores.centre[rows], scores.moves[rows], scores.slack[rows], scores.own, scores.norm,
                             scores.unit)
             leads = affine(own, self.steps.contrasts[code].T)
-            least = TIE * scores.unit * (1 + own.size.max(axis=1, keepdims=True))
+            # 32 units of rounding are between two probabilities that are told apart
+            least = 32 * scores.unit * (1 + own.size.max(axis=1, keepdims=True))
             proven[rows] = (leads.ends()[0] > least).all(axis=1)
         return proven
 

@@ -45,7 +45,6 @@ from buttress.kernels import (
     squared_distances,
 )
 
-OUTWARD = 1e-9  # share by which an eigenvalue is rounded up, so that the bound stays one
 # the distance s at which a kernel falls fastest: the only peak of s |F'(s^2)|
 STEEPEST: dict[type, Callable[[Any], float]] = {
     RBF: lambda kernel: (2 * kernel.gamma) ** -0.5,
@@ -179,7 +178,7 @@ class WaveTerm:
 
 
 def _top_eigenvalue(matrix: Array) -> float:
-    return float(np.linalg.eigvalsh(matrix)[-1]) * (1 + OUTWARD)
+    return float(np.linalg.eigvalsh(matrix)[-1]) * (1 + 1e-9)  # so that the bound stays one
 
 
 @dataclass(frozen=True)

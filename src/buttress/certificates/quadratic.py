@@ -29,7 +29,6 @@ from buttress.certificates.relaxation import Exponentials, Lead
 ROUNDS = 4  # choices of the units t
 STEPS = 30  # gradient steps for y in each
 SMALL = 1e-6  # U below which that of SMALL is taken, as k is monotone
-FARTHEST = 50.0  # U of which e^U is of no use
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -42,7 +41,7 @@ def quadratic_bound(lead: Lead, region: Region) -> float:
         return -np.inf
     terms = Exponentials.over(lead, region)
     (W,), (U,), (half,) = terms.weights, np.maximum(-terms.low, terms.high), region.half
-    if not U.max(initial=0.0) <= FARTHEST:
+    if not U.max(initial=0.0) <= 50.0:  # e^U is of no use
         return -np.inf
     rate = np.sqrt(2 * terms.kernel.gamma)  # by it nothing has a unit: gamma**2 may be no float
     V = rate * (lead.centers - region.anchor)

@@ -10,11 +10,9 @@ from buttress._checks import Array
 from buttress.certificates.norm_bound import Fall, NoCertificateError
 from buttress.certificates.region import sum_error
 
-DOUBLINGS = 60  # of a radius, where a bound costs more
 OUTWARD = 1 + sum_error(0)  # covers the rounding of a radius times a scale, or of the half of a box
 FARTHEST = float(np.finfo(float).max)  # no input is farther away: what holds there holds everywhere
 HALVINGS = 60  # between a radius that holds and one that does not
-FIRST_STEP_DOWN = 1e-3  # share of the upper radius tried while no radius is known to hold
 SHORTFALL = 1e-4  # share by which a radius may fall short of the largest that a bound gives, where a bound costs more
 
 Proof = TypeVar("Proof")
@@ -35,7 +33,8 @@ def largest_by_norm(lead: Array, falls: list[Fall], norm: str) -> Array:
     while (more := holds(high) & ~endless & np.isfinite(high)).any():
         low, high = np.where(more, high, low), np.where(more, 2 * high, high)
     for _ in range(HALVINGS):
-        middle = np.where(low > 0, np.sqrt(low) * np.sqrt(high), high * FIRST_STEP_DOWN)
+        # of the upper radius, while none is known to hold
+        middle = np.where(low > 0, np.sqrt(low) * np.sqrt(high), high * 1e-3)
         more = holds(middle)
         low, high = np.where(more, middle, low), np.where(more, high, middle)
     return np.where(endless, np.inf, low)
@@ -54,7 +53,7 @@ def largest_that_holds(holds: Holds, start: Array, scale: Array, limit: Array, c
     rows = rows[low[rows] < limit[rows]]
     high = np.minimum(np.maximum(2 * start, scale), limit)
     growing = rows
-    for _ in range(DOUBLINGS):
+    for _ in range(60):  # doublings
         more = holds(growing, high[growing])
         grown = growing[more]
         low[grown], high[grown] = high[grown], np.minimum(2 * high[grown], limit[grown])

@@ -50,7 +50,6 @@ from buttress.kernels import (
 from buttress.kernels.kernel import middle
 
 CONVEX = (RBF, MultiscaleRBF, Laplacian, Cauchy, InverseMultiquadric, Log)  # F convex and falling in r^2
-ROUNDS = 3  # choices of tangents
 
 
 @dataclass
@@ -173,7 +172,7 @@ def _refined(lines: Lines, region: Region) -> tuple[Array, Array]:
     """Choose tangents, find the least value, and choose the tangents again nearer to where it is."""
     guess = np.zeros_like(region.anchor)
     best, moves = np.full(len(guess), -np.inf), guess
-    for _ in range(ROUNDS):
+    for _ in range(3):  # choices of tangents
         line = lines(guess)
         fall, moves = region.least(line.slope, line.bend)
         doubt = line.doubt + sum_error(0) * (np.abs(line.const) + line.doubt)

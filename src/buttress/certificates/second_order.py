@@ -37,9 +37,6 @@ from buttress.certificates.region import TINY, Rows, sum_error
 from buttress.certificates.relaxation import Lead
 from buttress.kernels import RBF, Polynomial
 
-MOST_COLUMNS = 128  # a spectrum of d columns takes d^3 operations a row
-HALVINGS = 40
-
 
 @dataclass
 class SecondOrder:
@@ -113,7 +110,7 @@ class SecondOrder:
         lost, longer, apart = self.off.T
         low = np.maximum(-self.spectrum[:, 0], 0)
         high = low + np.abs(self.turned).sum(axis=1) / (2 * eps)
-        for _ in range(HALVINGS):
+        for _ in range(40):  # halvings
             middle = (low + high) / 2
             long = ((self.turned / (self.spectrum + middle[:, None])) ** 2).sum(axis=1) > 4 * eps**2
             low, high = np.where(long, middle, low), np.where(long, high, middle)
@@ -167,7 +164,7 @@ def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
     """
     kernel, share = lead.kernels[0]
     d = X.shape[1]
-    if len(lead.kernels) > 1 or lead.tilt is not None or d > MOST_COLUMNS:
+    if len(lead.kernels) > 1 or lead.tilt is not None or d > 128:  # a spectrum of d columns takes d^3 operations a row
         return None
     if not isinstance(kernel, RBF | Polynomial):
         return None

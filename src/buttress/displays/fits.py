@@ -14,8 +14,6 @@ from buttress.displays.axes import COLOURS, Display, given_or_new, next_colour
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SMALLEST = 1e-16  # a gap of 0 on a logarithmic axis
-
 
 class WeighsKernels(Estimator, Protocol):
     """A fitted estimator over several kernels."""
@@ -100,7 +98,8 @@ class ConvergenceDisplay(Display):
         """Draw them on ``ax``, new axes by default. Returns self."""
         ax = given_or_new(ax)
         right = ax.twinx()
-        finite = np.where(np.isfinite(self.distance), np.maximum(self.distance, SMALLEST), np.nan)
+        # a gap of 0 on a logarithmic axis
+        finite = np.where(np.isfinite(self.distance), np.maximum(self.distance, 1e-16), np.nan)
         (objective,) = ax.plot(self.iteration, self.objective, color=COLOURS[0], label="objective")
         (distance,) = right.semilogy(self.iteration, finite, "--", color=COLOURS[5], label=self.measure)
         self.lines_ = [objective, distance]

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 ATTACKS = {"pgd": pgd, "worst_case": worst_case}
 POINTS = 11  # radii of a curve
-MARGIN = 0.1  # of the range of the rows, added on each side of the picture
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -292,7 +291,7 @@ class CertifiedBoundaryDisplay(Display):
         if rows.ndim != 2 or rows.shape[1] != 2:
             raise ValueError(f"X must have two columns to be drawn. Got shape {rows.shape}. Fit on two of them.")
         radius = np.asarray(getattr(certified_radius(estimator, rows), norm))
-        room = MARGIN * np.ptp(rows, axis=0)
+        room = 0.1 * np.ptp(rows, axis=0)  # on each side of the picture
         sides = [np.linspace(*ends, resolution) for ends in zip(rows.min(axis=0) - room, rows.max(axis=0) + room)]
         across, up = np.meshgrid(*sides)
         classes = np.asarray(estimator.classes_)

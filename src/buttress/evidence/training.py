@@ -26,9 +26,6 @@ from buttress.verify.machines import told_apart
 from buttress.verify.proofs import prove_held
 
 FLIPS = "labels.json"
-MACHINES = ("SVC", "SVR", "LinearSVC")  # of this package, of which the verifier proves gaps
-WRONG = 0.01  # of the training labels
-WIDER = 1.1  # times a gap that is stated: another processor sums in another order
 
 
 def as_csv(X: Array, y: Any) -> bytes:
@@ -64,7 +61,7 @@ def prove_optimum(model: Any, X: Any, y: Labels) -> Proven:
         return Proven([], {}, f"the gap of {type(last).__name__} is not proven on these training rows: "
                               f"{next(claim.name for claim in claims if not claim.holds)}. Are they those of the fit, "
                               "without weights?")
-    gap = WIDER * max(claim.proven for claim in claims if "gap" in claim.name)
+    gap = 1.1 * max(claim.proven for claim in claims if "gap" in claim.name)  # another processor sums in another order
     reached = max(abs(claim.proven) for claim in claims if "primal" in claim.name)
     said = Statement("proven", "distance from the optimum, at most", gap,
                      f"The objective that {type(last).__name__} was trained to minimise is within {gap:.3g} of its "
@@ -79,7 +76,7 @@ def _fit_file(last: Any, X: Array, y: Labels) -> tuple[str, bytes, Model]:
     if type(last) in (SVC, SVR):
         held = {**verify.from_duals(last, X, y), "claim": {}}
         return "optimum.json", json.dumps(held).encode(), held
-    if type(last).__name__ not in MACHINES or not type(last).__module__.startswith("buttress."):
+    if type(last).__name__ not in ("SVC", "SVR", "LinearSVC") or not type(last).__module__.startswith("buttress."):
         raise ValueError("it is no machine whose optimum can be bounded here")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "optimum.buttress"
@@ -113,7 +110,7 @@ def prove_labels(model: Any, X: Any, y: Labels, Z: Any, words: list[str]) -> Pro
     claims = prove_held(held, rows, labels)
     needed = [None if claim.proven == math.inf else claim.proven for claim in claims[1:]]
     held["claim"]["needed"] = needed
-    k = math.ceil(WRONG * len(rows))
+    k = math.ceil(0.01 * len(rows))  # of the training labels
     stands = np.array([each is None or each > k for each in needed])
     said = Statement("proven", f"predictions that stand {k} wrong training labels, at least", float(stands.mean()),
                      f"{stands.sum()} of {len(stands)} predictions stay the same whichever {k} of {len(rows)} training "

@@ -26,7 +26,6 @@ Some = slice | NDArray[np.intp]
 EVERY = slice(None)
 
 AT_HAND = 2**29  # most bytes of blocks that a model keeps while it is in use; they are never pickled
-SHORT = 1e-3  # largest product of step and frequency for which the slope is precise enough
 MOST_MOVES = 32  # of rows, before their phases are computed anew: each adds the rounding of a sum
 
 
@@ -222,7 +221,7 @@ class WavePoint:
         In the difference of opposite steps the second order cancels. Returns None if steps are too long: the third
         order would then give a relative error of more than 1e-7.
         """
-        if float(abs(steps).max()) * self.expansion.steepest > SHORT:
+        if float(abs(steps).max()) * self.expansion.steepest > 1e-3:  # too long for a precise slope
             return None
         xp = namespace(V)
         named, at = xp.unique(columns, return_inverse=True)

@@ -26,8 +26,6 @@ from buttress.kernels import Kernel, KernelLike, fitted_kernel, is_precomputed
 from buttress.kernels.points import KernelPoint, centred
 
 METHODS = ("kmeans++", "uniform")
-LEAST_EIGENVALUE = 1e-10  # share of the largest: smaller ones are mostly rounding, which an inverse root enlarges
-ROUNDED_NEGATIVE = 1e-6  # share of the largest: an eigenvalue further below 0 is not rounding, but indefinite
 
 
 def landmarks(X: Array, n_landmarks: int, *, rng: np.random.RandomState, method: str = "kmeans++") -> Array:
@@ -102,10 +100,10 @@ def nystroem(kernel: Kernel, points: Array) -> NystroemMap:
         raise ValueError(f"Nystroem features need a positive definite kernel. {kernel!r} is {kernel.definiteness}. "
                          "Use RBF, Laplacian, Cauchy, InverseMultiquadric, Linear or Polynomial.")
     values, vectors = np.linalg.eigh(kernel(points, points))
-    if not values[-1] > 0 or values[0] < -ROUNDED_NEGATIVE * values[-1]:
+    if not values[-1] > 0 or values[0] < -1e-6 * values[-1]:  # indefinite, not rounded
         raise ValueError(f"The Gram matrix of the landmarks has eigenvalues from {values[0]:.3g} to {values[-1]:.3g}, "
                          "so the kernel is not positive definite and has no Nystroem features. Use one that is: RBF.")
-    large = values > LEAST_EIGENVALUE * values[-1]
+    large = values > 1e-10 * values[-1]  # smaller ones are mostly rounding, which an inverse root enlarges
     root = (vectors[:, large] / np.sqrt(values[large])) @ vectors[:, large].T
     return NystroemMap(kernel, points, root)
 

@@ -15,7 +15,6 @@ from buttress.features.made import FAINT, FeaturesOfRows, Respond, recipe_of, to
 from buttress.features.nystroem import NystroemMap
 
 KEPT_BYTES = 1_000_000_000  # most bytes of features held of rows in batches: who streams them is short of memory
-PART_ENTRIES = 400_000  # entries of a part of them, 1.6 or 3.2 MB, that is used twice while it is in the cache
 
 
 class StoredFeatures:
@@ -76,7 +75,7 @@ class StoredFeatures:
     def _parts(self) -> list[slice]:
         """Return slices of rows that stay in the cache between a product and its transpose."""
         n, m = self.shape
-        return slices(n, m, PART_ENTRIES)
+        return slices(n, m, 400_000)  # 1.6 or 3.2 MB, used twice while they are in the cache
 
 
 def landmark_features(

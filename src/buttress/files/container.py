@@ -34,12 +34,6 @@ MAGIC = b"BUTTRESS"
 VERSION = 4  # what is written and read
 PREFIX = struct.Struct("<8sIQ")  # magic, format version, bytes of the header
 DIGEST = hashlib.sha256().digest_size
-LARGEST_HEADER = 2**25  # bytes: 32 MB of JSON describe a million parts, a model has hundreds
-# What Python makes of JSON, in bytes, at most: of a list or dict, of any part, and of a unit of growth. Measured with
-# tracemalloc on lists of empty dicts and of short texts.
-OF_CONTAINER = 400
-OF_NODE = 72
-OF_GROWTH = 100
 SPENT_AT_LEAST = 150_000_000  # bytes that the parts of any file may take, beside twice the length of the file
 SHORTEST_KEY = 16  # bytes: a shorter one can be guessed
 NUMBERS_AND_TEXT = "biufcU"  # kinds of dtype whose raw bytes hold all there is
@@ -172,7 +166,8 @@ def _checked_prefix(name: str, content: bytes) -> int:
     if version > VERSION:
         raise ModelFileError(f"{name} has format version {version}. This release reads version {VERSION}. Update "
                              "buttress.")
-    if length > min(LARGEST_HEADER, len(content) - PREFIX.size - DIGEST):
+    # the 32 MB of a header describe a million parts, a model has hundreds
+    if length > min(2**25, len(content) - PREFIX.size - DIGEST):
         raise ModelFileError(f"{name} states a header of {length:,} bytes, which it cannot hold.")
     return int(length)
 
@@ -190,7 +185,8 @@ def _checked_budget(name: str, header: bytes, size: int) -> StatedSizes:
     containers = header.count(b"[") + header.count(b"{")
     if budget.nodes != _nodes(header):
         raise ModelFileError(f"{name} states {budget.nodes:,} parts and has {_nodes(header):,}.")
-    spent = OF_CONTAINER * containers + OF_NODE * budget.nodes + OF_GROWTH * budget.grown
+    # bytes that Python makes of JSON at most, measured with tracemalloc on lists of empty dicts and of short texts
+    spent = 400 * containers + 72 * budget.nodes + 100 * budget.grown
     if spent > SPENT_AT_LEAST + 2 * size:
         raise ModelFileError(f"{name} would take more memory than {SPENT_AT_LEAST:,} bytes and twice its length. The "
                              "model has too many parts for a file, or the file was made to fill the memory.")

@@ -23,7 +23,6 @@ import numpy as np
 from buttress.files.container import NUMBERS_AND_TEXT, AnyArray, Content, Json, ModelFileError
 
 DEPTH = 50  # levels of nesting; a pipeline of pipelines with fitted kernels in it has about 15
-SAME_HASH = 16  # keys of one dict that may have the same hash; those of equal numbers are one key
 PLAIN = {bool: "b", int: "i", float: "f"}  # numbers of Python, and the kind of their arrays
 OF_RECORD = 2  # growth of a dict in a list: one of four floats takes 330 bytes
 InnerEncoder = Callable[[object, str], object]  # encodes a part, given what to call it in messages
@@ -180,6 +179,7 @@ def _dict(keys: list[Any], values: list[Any]) -> Mapping[Any, Any]:
         for entry in key if isinstance(key, tuple) else (key,):
             if not (entry is None or isinstance(entry, bool | int | float | str | np.generic)):
                 raise ModelFileError(f"A dict in the file has the key {key!r}. Expected numbers and text.")
-    if max(Counter(map(hash, keys)).values(), default=0) > SAME_HASH or len(set(keys)) < len(keys):
+    # more than 16 keys of one hash are made to collide; those of equal numbers are one key
+    if max(Counter(map(hash, keys)).values(), default=0) > 16 or len(set(keys)) < len(keys):
         raise ModelFileError("A dict in the file has keys that are the same, or made to collide.")
     return dict(zip(keys, values, strict=True))

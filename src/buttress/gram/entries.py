@@ -31,11 +31,8 @@ Sums = Callable[[Index], Array]
 PANEL = 2048  # columns of a panel
 HEIGHT = 256  # rows of a panel
 TILE = 256  # rows and columns of one tile of an exact product: half a megabyte, which the second cache holds
-SPARSE_TILE = 768  # of sparse rows, whose lists are gone through once a tile; a chain of sums allows for at most 1,000
 SUMMED = 512  # rows and columns of a panel of which only sums are kept: 1 MB, which the second cache holds
 PROFILE = 20  # multiplications that evaluating a function of one inner product or distance takes, about
-TRIED_ROWS = 31  # rows, besides the longest one, on which float32 entries are compared with float64 ones
-TRIED_COLUMNS = 512  # columns of that comparison
 PAIRS = 4096  # pairs of sparse rows whose differences are held at a time
 
 
@@ -144,7 +141,8 @@ class InnerEntries(Entries):
     def __init__(self, kernel: Any, X: DenseOrSparse, real: DTypeLike):
         self.kernel: Any = plain(kernel)
         self.inner = InnerProducts(X, real, centred=isinstance(kernel, Radial))
-        self.tile = TILE if self.inner.sparse is None else SPARSE_TILE
+        # rows; of sparse ones lists are gone through once a tile, and a chain of sums allows for at most 1,000
+        self.tile = TILE if self.inner.sparse is None else 768
         self.real = real
         self.X = X
 
@@ -388,9 +386,9 @@ def worst_error(kernel: Kernel, X: DenseOrSparse, single: Entries) -> float:
     It is measured on 32 rows, one of them the longest, and 512 columns.
     """
     n = X.shape[0]
-    evenly = np.unique(np.linspace(0, n - 1, TRIED_ROWS, dtype=np.intp))
+    evenly = np.unique(np.linspace(0, n - 1, 31, dtype=np.intp))  # and the longest one, below
     rows = np.union1d(evenly, row_norms(X, squared=True).argmax())
-    columns = np.unique(np.linspace(0, n - 1, TRIED_COLUMNS, dtype=np.intp))
+    columns = np.unique(np.linspace(0, n - 1, 512, dtype=np.intp))
     exact = entries(kernel, X[np.concatenate([rows, columns])], np.float64)
     exact_values = exact(np.arange(len(rows)), np.arange(len(rows), len(rows) + len(columns)))
     found: NDArray[Any] = np.empty((len(rows), n), dtype=np.float32)

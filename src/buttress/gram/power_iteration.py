@@ -6,8 +6,6 @@ import numpy as np
 
 from buttress._checks import Array
 
-ROUNDS = 30  # products: the value is then within a few per cent, unless many eigenvalues are close to the largest
-
 
 def top_eigenvalue(times: Callable[[Array], Array], v: Array) -> tuple[float, Array]:
     """Return the largest eigenvalue of ``times`` plus two per cent, and its eigenvector, by power iteration from v.
@@ -19,7 +17,7 @@ def top_eigenvalue(times: Callable[[Array], Array], v: Array) -> tuple[float, Ar
     3.06
     """
     value = 0.0
-    for _ in range(ROUNDS):
+    for _ in range(30):  # the value is then within a few per cent, unless many eigenvalues are close
         v = times(v)
         value = float(np.linalg.norm(v))
         if value == 0:

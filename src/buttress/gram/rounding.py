@@ -48,7 +48,6 @@ from buttress._proof import SLACK, U
 from buttress._types import Rows
 from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Kernel, Laplacian, Linear, Log, MultiscaleRBF, Polynomial
 
-LEAST = 1e-250  # the largest s_i is to be at least this
 UNDERFLOW = 1e-100  # what numbers below the range of float64 can then add to an entry
 # |x|^2 + |z|^2 - 2 x'z is off by a few roundings of |x|^2 + |z|^2. Closer pairs than this share of it are computed from
 # differences of their coordinates, which keeps 12 digits of the distance.
@@ -56,17 +55,14 @@ CLOSE = 1e-4
 LONG = 1 / (np.e * CLOSE)  # gamma (|x|^2 + |z|^2): of the RBF kernel closer pairs are so only beyond this
 SINGLE = 2.0**-24  # one rounding of float32
 SINGLE_MOST = 0.05  # the largest own_i of a row for which the entries in float32 are bounded
-SINGLE_LEAST = 2.0**-120  # what the smallest numbers of float32 can add to an entry
-FEW_ABOVE = 4.0  # times the median of own_j: columns above are counted one by one; any number gives a bound
 PROFILED = 64  # roundings of a function of a distance, at most
-MOST_WIDTHS = 50  # of a mean of kernels, so that it takes no more
 CHAIN = 1024  # roundings of a sum of entries, besides one for each ``PER`` of them
 PER = 256
 
 # sup over t of t |F'(t)|, F the kernel as a function of the squared distance t
 SWINGS: dict[type[Kernel], Callable[[Any], float]] = {
     RBF: lambda kernel: 1 / np.e,
-    MultiscaleRBF: lambda kernel: 1 / np.e if len(kernel.gammas) <= MOST_WIDTHS else np.inf,
+    MultiscaleRBF: lambda kernel: 1 / np.e if len(kernel.gammas) <= 50 else np.inf,  # so it takes no more
     Laplacian: lambda kernel: 0.5 / np.e,
     InverseMultiquadric: lambda kernel: 3**-1.5 / kernel.offset,
     Cauchy: lambda kernel: 0.25,
@@ -128,13 +124,14 @@ class EntryErrors:
         ``sums`` gives such sums (m,) of coefficients that are at least 0, where V is to be used.
         """
         own, size = self.own[columns], np.abs(b)
-        most = FEW_ABOVE * float(np.median(own[size > 0])) if size.any() else 0.0
+        # columns above are counted one by one; any number gives a bound
+        most = 4.0 * float(np.median(own[size > 0])) if size.any() else 0.0
         above: Array | float = float(size @ np.where(own > most, np.minimum(own, 1), 0))
         if sums is not None:
             most = 0.0
             above = 1.12 * sums(size * np.where(np.isinf(own), 0, own)) + float(size @ np.isinf(own))
         errors: Array = SLACK * (1.12 * (self.share + chain * U + self.own[rows] + most) * mass + above)
-        return errors + SINGLE_LEAST * float(size.sum())
+        return errors + 2.0**-120 * float(size.sum())  # what the smallest numbers of float32 can add
 
     def of_diagonal(self, index: Rows) -> Array:
         """Return bounds (m,) of the errors of k(x_i, x_i), which no distance enters, of the rows ``index``."""
@@ -190,4 +187,4 @@ def _within_range(kernel: Kernel, squares: Array) -> bool:
     """Say whether nothing that matters is lost below or above the range of float64."""
     values = np.abs(np.concatenate([np.ravel(value) for value in vars(kernel).values()]).astype(float))
     low, high = 1e-50, 1e50  # the range of parameters for which bounds hold
-    return bool(((values == 0) | ((values >= low) & (values <= high))).all() and squares.max(initial=0.0) >= LEAST)
+    return bool(((values == 0) | ((values >= low) & (values <= high))).all() and squares.max(initial=0.0) >= 1e-250)

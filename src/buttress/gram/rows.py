@@ -22,9 +22,7 @@ from buttress.kernels import Kernel
 
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and the solution can be finished to rounding
 COLUMNS_A_THREAD = 2048  # columns of stored rows that one thread adds at a time
-ROUGH = 1e-5  # float32 entries with a larger relative error are not used
 WIDE = 128  # if X has more columns, entries are taken from stored rows instead of computed again
-SPARE_FILLS = 64  # fillings kept beyond twice the number that stored rows can be from
 
 
 class RowCache:
@@ -175,7 +173,7 @@ class RowCache:
         self._filled[slots, section] = True
         self._filling[slots, section] = len(self._fills)
         self._fills.append((index, section))
-        if len(self._fills) > SPARE_FILLS + 2 * self._filling.size:
+        if len(self._fills) > 64 + 2 * self._filling.size:  # beyond twice the number that stored rows can be from
             self._forget_fills()
         self.n_computed += len(index) * (stop - start) / self.X.shape[0]
 
@@ -203,7 +201,7 @@ class KernelRows:
         n = X.shape[0]
         at_once = real is None and n <= FLOAT64_ROWS
         prepared = entries(kernel, X, np.float32) if real is None and n > FLOAT64_ROWS else None
-        if prepared is None or worst_error(kernel, X, prepared) > ROUGH:
+        if prepared is None or worst_error(kernel, X, prepared) > 1e-5:
             prepared = entries(kernel, X, np.float64 if real is None else real)
         self.cache = RowCache(kernel, X, cache_size, prepared, [0, n] if sections is None else sections, at_once)
         self._choose(range(len(self.cache.sections) - 1))

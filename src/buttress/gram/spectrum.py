@@ -20,9 +20,6 @@ from buttress.kernels import Kernel, Precomputed, centers, squared_distances
 
 POLICIES = ("warn", "raise", "clip", "flip", "shift")  # of every estimator; the exact machines also have "krein"
 SPECTRUM_ROWS = 5000  # most rows for a full eigendecomposition, which costs n^3; its time is not recorded
-SAMPLE_ROWS = 500  # rows of the sample on which a kernel is judged, cheap to decompose; its time is not recorded
-INDEFINITE = -1e-8  # of the largest eigenvalue: a smaller eigenvalue is not rounding
-NEGATIVE = -1e-10  # the same for the whole spectrum: eigenvalues below it are corrected
 
 
 class SpectrumCorrected(Kernel):
@@ -111,9 +108,9 @@ def is_definite(kernel: Kernel, X: DenseOrSparse) -> bool:
     """
     if kernel.definiteness in ("pd", "cpd"):
         return True
-    some = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLE_ROWS, dtype=np.intp))
+    some = np.unique(np.linspace(0, X.shape[0] - 1, 500, dtype=np.intp))  # cheap to decompose; its time is not recorded
     values = np.linalg.eigvalsh(centred(entries(kernel, X, np.float64)(some, some)))
-    return bool(values[0] >= INDEFINITE * max(abs(values[0]), values[-1]))
+    return bool(values[0] >= -1e-8 * max(abs(values[0]), values[-1]))  # a smaller eigenvalue is not rounding
 
 
 def check_spectrum(policy: str, n: int) -> None:
@@ -161,5 +158,5 @@ def negative_part(K: Array, weight: Array) -> Array:
     """Return V (n, r) so that (K V)(K V)' is minus the negative part of K, rows counted by weight (see the module)."""
     root = np.sqrt(weight)
     values, vectors = np.linalg.eigh(root[:, None] * K * root)
-    negative = values < NEGATIVE * np.abs(values).max()
+    negative = values < -1e-10 * np.abs(values).max()  # the others may be rounding
     return root[:, None] * vectors[:, negative] / np.sqrt(-values[negative])

@@ -12,12 +12,6 @@ from buttress.kernels.composed import Combination, Custom, Precomputed
 from buttress.kernels.kernel import Kernel
 from buttress.kernels.named import NAMES, Linear
 
-FEWEST_FOR_SCALE = 10  # with fewer rows the scale is not checked
-LOOKED_AT = 100  # rows, about, that are compared with the centres
-ALIKE = 1e-6  # all rows count as alike if the kernel's values spread by at most this share of the largest
-UNLIKE = 1e-3  # all rows count as unlike if for half of them no other row reaches this share of k(x, x)
-
-
 # what users give as ``kernel``
 KernelLike = str | Kernel | Callable[[Array, Array], Array]
 
@@ -112,12 +106,12 @@ def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
     them the kernel with every other centre is below a thousandth of k(x, x). They are alike if all values agree to a
     millionth. Linear kernels are not checked, because rows may well be orthogonal.
     """
-    if isinstance(kernel, Linear) or Z.shape[0] < FEWEST_FOR_SCALE:
+    if isinstance(kernel, Linear) or Z.shape[0] < 10:  # too few to tell
         return
-    seen = np.arange(0, X.shape[0], -(-X.shape[0] // LOOKED_AT))
+    seen = np.arange(0, X.shape[0], -(-X.shape[0] // 100))
     rows = X[seen].astype(np.float64, copy=False)
     K = np.abs(kernel(rows, Z))
-    if K.max() - K.min() <= ALIKE * K.max():
+    if K.max() - K.min() <= 1e-6 * K.max():
         complaint = "alike: it is the same for every two"
         gamma = "raise"
     else:
@@ -125,7 +119,7 @@ def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
         length = K[np.arange(len(seen)), seen] if exact else kernel.diagonal(rows)
         if exact:
             K[np.arange(len(seen)), seen] = 0
-        if np.median(K.max(axis=1) / np.where(length > 0, length, np.inf)) >= UNLIKE:
+        if np.median(K.max(axis=1) / np.where(length > 0, length, np.inf)) >= 1e-3:
             return
         complaint = "unlike: for most of them it is next to 0 with every other"
         gamma = "lower"

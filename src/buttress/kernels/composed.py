@@ -12,8 +12,6 @@ from buttress._checks import Array, check_number
 from buttress._state import Attribute, State
 from buttress.kernels.kernel import DotProduct, Kernel, Radial
 
-CENTRAL_STEP = 6e-6  # step of a central difference: the cube root of the machine epsilon balances its two errors
-
 
 @dataclass(eq=False, repr=False)
 class Combination(Kernel):
@@ -140,7 +138,8 @@ class Custom(Kernel):
         return np.array([self(row, row)[0, 0] for row in X[:, None, :]])
 
     def gradient(self, X: Array, Z: Array, V: Array) -> Array:
-        step = CENTRAL_STEP * np.maximum(1, np.abs(X).max(axis=0))
+        # the cube root of the machine epsilon balances the two errors of a central difference
+        step = 6e-6 * np.maximum(1, np.abs(X).max(axis=0))
         columns = []
         for j, h in enumerate(step):
             shift = np.zeros(X.shape[1])

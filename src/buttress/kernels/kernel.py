@@ -15,9 +15,6 @@ from buttress._arrays import contiguous, namespace, place_of, to_numpy
 from buttress._checks import Array
 from buttress._state import Lengths, State
 
-MEDIAN_ROWS = 16  # rows whose median is the centre for squared distances; any point among the rows will do
-ROUNDINGS = 16  # rounding error of the squared distance of two equal rows, in machine epsilons of their squared lengths
-
 
 def _check_sound(kernel: "Kernel", lengths: Lengths) -> None:
     """Raise ValueError where the kernel's own check of its parameters fails."""
@@ -166,10 +163,10 @@ def squared_lengths(X: Array) -> Array:
 
 
 def middle(Z: Array) -> Array:
-    """Return the median of each column over about ``MEDIAN_ROWS`` rows of Z (m, d); 0 if there are no rows."""
+    """Return the median of each column over some rows of Z (m, d); 0 if there are no rows."""
     if len(Z) == 0:
         return np.zeros(Z.shape[1])
-    some = Z[:: len(Z) // MEDIAN_ROWS + 1]
+    some = Z[:: len(Z) // 16 + 1]  # to centre squared distances, any point among the rows will do
     halves = ((len(some) - 1) // 2, len(some) // 2)
     lower, upper = np.partition(some, halves, axis=0)[list(halves)]  # np.median does more that takes longer
     return (lower + upper) / 2
@@ -179,7 +176,7 @@ def clear_rounding(r2: Array, xx: Array, zz: Array) -> None:
     """Set squared distances r2 (n, m) to 0 where they are within rounding, given squared norms xx (n,) and zz (m,)."""
     if len(xx) and len(zz):
         xp = namespace(r2)
-        rounding = ROUNDINGS * xp.finfo(r2.dtype).eps
+        rounding = 16 * xp.finfo(r2.dtype).eps  # of the squared lengths of two equal rows
         close = r2 <= rounding * (xx.max() + zz.max())
         if not close.any():
             return

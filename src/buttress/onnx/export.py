@@ -38,7 +38,6 @@ MODELS = {
         "TrimmedLikelihoodRegressor"),
     "buttress.svm": ("NuSVC", "NuSVR", "OneClassSVM", "SVC", "SVR"),
 }
-SQUEEZE = 3.0  # a sum of pairwise scores decides between equal votes only: see svm/task.py::votes
 
 
 def to_onnx(
@@ -252,7 +251,8 @@ def _votes(add: Nodes, model: ExactClassifier, scores: str) -> tuple[str, str]:
     wins = add.cast(add("Greater", scores, 0.0), np.float64)
     counts = add("Add", add("MatMul", wins, first), add("MatMul", add("Sub", 1.0, wins), second))
     confidence = add("MatMul", scores, first - second)
-    squeezed = add("Div", confidence, add("Mul", add("Add", add("Abs", confidence), 1.0), SQUEEZE))
+    # a sum of pairwise scores decides between equal votes only: see svm/task.py::votes
+    squeezed = add("Div", confidence, add("Mul", add("Add", add("Abs", confidence), 1.0), 3.0))
     decision = add("Add", counts, squeezed)
     winner = add("ArgMax", decision if model.break_ties else counts, axis=1, keepdims=0)
     return winner, scores if model.decision_function_shape == "ovo" else decision

@@ -31,7 +31,6 @@ from buttress.kernels import (
 )
 
 NUMBERS = {np.dtype(np.float32): 1, np.dtype(np.int64): 7, np.dtype(np.float64): 11}  # TensorProto's, of each type
-STRING = 8
 
 
 class Nodes:
@@ -77,7 +76,8 @@ class Nodes:
         whole = classes.dtype.kind in "iub"
         table: ArrayLike = classes.astype(np.int64) if whole else self.scope.get_unique_variable_name("classes")
         if not whole:
-            self.container.add_initializer(table, STRING, [len(classes)], [str(name).encode() for name in classes])
+            # 8 is TensorProto's number of texts
+            self.container.add_initializer(table, 8, [len(classes)], [str(name).encode() for name in classes])
         self("Gather", table, index, output=output, axis=0)
 
 

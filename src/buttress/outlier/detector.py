@@ -239,7 +239,6 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
 
 
 FEWEST = 500  # rows that a fit without time learns from: a tenth of a second for seven kernels
-OUTSIDE = 0.1  # share of the training rows that contamination="auto" leaves outside, as nu=.1 does of a wide kernel
 ALIKE = 1e-9  # relative: scores so near each other are on one side
 
 
@@ -247,7 +246,8 @@ def outermost(far: Array, weight: Array) -> float:
     """Return a value between those of the rows that are farthest out, at most a tenth by weight, and of all others."""
     order = np.argsort(-far, kind="stable")
     value = far[order]
-    k = int(np.searchsorted(np.cumsum(weight[order]), OUTSIDE * weight.sum() * (1 + ALIKE), side="right"))
+    # a tenth of the weight is left outside, as nu=.1 does of a wide kernel
+    k = int(np.searchsorted(np.cumsum(weight[order]), 0.1 * weight.sum() * (1 + ALIKE), side="right"))
     room = ALIKE * float(np.abs(value).max())
     while k > 0 and value[k - 1] - value[k] <= room:
         k -= 1

@@ -25,9 +25,6 @@ from buttress.kernels import (
     squared_distances,
 )
 
-LEAST_REST = 1e-4  # of a sum, that must be left without a row's own part for the difference to keep its digits
-LEAST_SUM = 1e-30  # below it float32 rows have lost digits of a sum of exponentials; the logarithms are then summed
-
 
 def in_logs(kernel: Kernel) -> bool:
     """Say whether all values of a kernel are positive and k(x, x) is constant: sums of such have logarithms."""
@@ -67,7 +64,7 @@ def _(kernel: Combination, r2: Array) -> Array:
 def log_scores(expansion: KernelExpansion, X: Array) -> Array:
     """Return log sum_i a_i k(x_i, x) of each row of X (n, d), for a kernel :func:`in_logs`."""
     sums = expansion(X)[:, 0]
-    faint = np.flatnonzero(sums < LEAST_SUM)
+    faint = np.flatnonzero(sums < 1e-30)  # float32 rows have lost digits of such sums
     sums[faint] = 1.0
     logs: Array = np.log(sums)
     logs[faint] = summed_logs(expansion, X[faint])
@@ -96,7 +93,7 @@ def left_out_logs(expansion: KernelExpansion, support: Rows, sums: Array) -> Arr
     rest = sums.copy()
     rest[support] -= a * expansion.kernel.diagonal(expansion.centers[:1])
     scores = np.log(np.maximum(rest, np.finfo(float).tiny))
-    cancelled = np.flatnonzero(rest[support] < LEAST_REST * sums[support])
+    cancelled = np.flatnonzero(rest[support] < 1e-4 * sums[support])  # the rest keeps its digits only above this share
     with np.errstate(divide="ignore"):
         scores[support[cancelled]] = summed_logs(expansion, expansion.centers[cancelled], cancelled)
         scores[support] -= np.log(1 - a)

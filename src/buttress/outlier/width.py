@@ -10,13 +10,6 @@ from buttress._rows import drawn_rows
 from buttress.kernels import Kernel, KernelLike, Radial, as_kernel
 from buttress.kernels.named import Scaled
 
-# Rank of the neighbour: of 1, 3, 5 and 10, with nu of .5 to .97, the pair whose smaller lead was largest on the odd
-# sets of ADBench, over nearest neighbours for clean rows and over isolation forest for contaminated ones (to vary it,
-# change it and run python -m benchmarks.adbench --sets choosing --rows 700). The first is better for clean rows only,
-# the fifth and tenth for contaminated ones only.
-NEIGHBOUR = 3
-LOOKED_AT = 2000  # rows whose neighbours are looked for: the median over more is hardly another
-
 
 def near_distance2(X: Array, weight: Array) -> float:
     """Return the median over rows of the squared distance to the third nearest other row; 1 if all rows are equal.
@@ -29,8 +22,12 @@ def near_distance2(X: Array, weight: Array) -> float:
     if len(different) < 2:
         return 1.0
     counts = np.bincount(group.reshape(-1), weights=weight[here])
-    some = np.arange(len(different))[drawn_rows(len(different), LOOKED_AT)]
-    rank = min(NEIGHBOUR, len(different) - 1)
+    some = np.arange(len(different))[drawn_rows(len(different), 2000)]  # the median over more is hardly another
+    # Of 1, 3, 5 and 10, with nu of .5 to .97, the pair whose smaller lead was largest on the odd sets of ADBench, over
+    # nearest neighbours for clean rows and over isolation forest for contaminated ones (to vary it, change it and run
+    # python -m benchmarks.adbench --sets choosing --rows 700). The first is better for clean rows only, the fifth and
+    # tenth for contaminated ones only.
+    rank = min(3, len(different) - 1)
     near = NearestNeighbors(n_neighbors=rank + 1).fit(different).kneighbors(different[some])[0][:, rank]
     middle = float(np.quantile(near, 0.5, weights=counts[some], method="inverted_cdf")) ** 2
     return middle if middle > 0 else 1.0

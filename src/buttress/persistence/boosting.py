@@ -21,8 +21,6 @@ from buttress.files.container import Json, ModelFileError
 
 BOOSTED = {"sklearn.HistGradientBoostingClassifier": HistGradientBoostingClassifier,
            "sklearn.HistGradientBoostingRegressor": HistGradientBoostingRegressor}
-REMADE = ("_preprocessor", "_predictors", "_bin_mapper", "_loss")  # from what stands in their place
-CATEGORIES = 256  # most of a column, scikit-learn's limit
 WORDS = 8  # of 32 bits, which hold a set of categories
 
 
@@ -33,7 +31,8 @@ def flattened(model: Any, where: str) -> Json:
                          "OrdinalEncoder before it and name the columns in categorical_features by number.")
     trees = [tree for iteration in model._predictors for tree in iteration]
     nodes = np.concatenate([tree.nodes for tree in trees])
-    left_out = (*REMADE, "_feature_subsample_rng", "_scorer", "_in_fit")  # the last three are of training
+    # the first four are remade from what stands in their place, the last three are of training
+    left_out = ("_preprocessor", "_predictors", "_bin_mapper", "_loss", "_feature_subsample_rng", "_scorer", "_in_fit")
     state = {key: entry for key, entry in vars(model).items() if key not in left_out}
     state["_trees"] = {
         "sizes": np.array([len(tree.nodes) for tree in trees]),
@@ -53,7 +52,7 @@ def regrow(model: Any) -> None:
     categorical = np.zeros(width, dtype=bool)
     categorical[: 0 if categories is None else len(categories)] = True  # they stand first behind the preprocessor
     if categories is not None and (len(categories) != int(np.sum(model.is_categorical_)) or len(
-            model.is_categorical_) != width or any(len(known) > CATEGORIES for known in categories)):
+            model.is_categorical_) != width or any(len(known) > 256 for known in categories)):  # scikit-learn's limit
         raise ModelFileError("The categories in the file do not belong to its columns.")
     trees = _trees(held, categorical)
     per = int(model.n_trees_per_iteration_)

@@ -42,8 +42,6 @@ from buttress.relational.query_checks import (
 from buttress.relational.sources.columns import Column, objects
 from buttress.relational.sources.databases import one_snapshot
 
-ROUNDED = 1e-7  # relative: more than sums of lists of entries that fit, along a tree, are rounded by
-
 
 @dataclass(frozen=True)
 class Answer:
@@ -343,7 +341,7 @@ def _within(eps: float, plan: Plan, sums: list[Array], used: Semiring, annotatio
         found = total_below(plan, sums, used, annotations, threshold, 0.99 * eps)
     except TooManyEntriesError as error:
         raise MemoryError(f"{error} Raise eps (now {eps:g}), or leave it out.") from None
-    least = _value(found, used, paired=False) * (1 - ROUNDED)
+    least = _value(found, used, paired=False) * (1 - 1e-7)  # sums of lists along a tree are rounded by less
     return Answer(least, least, least * (1 + eps), 0.0)
 
 

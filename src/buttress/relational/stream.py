@@ -23,7 +23,6 @@ from buttress.relational.sql.oracle import SqlOracle
 
 LEAST_ROWS = 10_000  # rows of a chunk, below which calls cost more than what they do
 MOST_ROWS = 1_000_000  # rows of a chunk, beyond which nothing is gained
-SAMPLE_ROWS = 2000  # rows of a chunk, at most, whose scores tell the range of all scores
 
 # shares of the memory of a fit; arrays of a chunk's size are alive some ten times over while it is counted
 LIST_SHARE = 1 / 3  # of lists
@@ -126,7 +125,8 @@ class StoredNode:
             rows[:, at].tofile(file)
             for j, binary in enumerate(self.layout.binary):
                 X[:, j].astype(np.uint8 if binary else np.float64).tofile(file)
-        spread = np.arange(0, len(X), max(len(X) // SAMPLE_ROWS, 1))
+        # rows of a chunk, at most, whose scores tell the range of all scores
+        spread = np.arange(0, len(X), max(len(X) // 2000, 1))
         self.samples.append(X[np.unique(np.concatenate([spread, X.argmin(axis=0), X.argmax(axis=0)]))])
 
     def chunks(self) -> Iterator[Rows]:

@@ -13,14 +13,13 @@ from buttress.audit.data import AuditData, frame
 from buttress.review.course import Review
 
 LOCAL = "127.0.0.1"
-NEEDED = ("starlette", "uvicorn", "jinja2")
-MISSING = "A review needs starlette, uvicorn and jinja2. Install them with: pip install 'buttress[review]'"
 
 
 def check_installed() -> None:
     """Raise ImportError where the extra is missing."""
-    if not all(find_spec(name) for name in NEEDED):
-        raise ImportError(MISSING)
+    if not all(find_spec(name) for name in ("starlette", "uvicorn", "jinja2")):
+        raise ImportError("A review needs starlette, uvicorn and jinja2. Install them with: "
+                          "pip install 'buttress[review]'")
 
 
 class Reviewing:

@@ -24,11 +24,9 @@ from buttress.review.left import Draw, Left, wrong_left
 from buttress.review.ranking import Ranking, ranking_of
 from buttress.review.store import Action, Decision, RefusedError, Said, Store, digest_of
 
-EVERY = 10  # one row of so many that are shown is drawn at random
 BATCH = 10  # decisions after which rows are ranked anew
 LEARNED = 5000  # rows that the ranking is learned on, at most
 PAGE = 100  # rows on a page of the table
-COLUMNS = ("row", "target", "key", "corrected", "drop", "decision", "why", "who", "when")
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,7 @@ class Review:
             since = len({one.key for one in self.store.history if one.id > after})
             fresh = is_open.copy()
             fresh[[self.place_of[one.key] for one in self.store.history]] = False
-            if since >= EVERY - (not draws) and fresh.any():
+            if since >= 10 - (not draws) and fresh.any():  # one row of ten that are shown is drawn at random
                 drawn = int(self._rng.choice(np.flatnonzero(fresh)))
                 self.store.draw(self.keys[drawn])
                 return self.place_of[self.store.draws[-1].key]
@@ -309,7 +307,7 @@ class Review:
         self.store.read()
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        writer.writerow(("row", "target", "key", "corrected", "drop", "decision", "why", "who", "when"))
         for one in sorted(self.store.current.values(), key=lambda one: one.id):
             writer.writerow([one.row, self.table.target_name, one.key, one.value,
                              "yes" if one.action is Action.drop else "", one.action, one.why, one.who, one.at])

@@ -17,13 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-COVERAGE = 0.9
-# q as a multiple of p. Half of the stake is on no wrong row at all: that is what a review nears.
-FEWER = np.array([0.0, 0.1, 0.25, 0.4, 0.55, 0.7])
-MORE = np.array([1.5, 2.0, 3.0, 5.0, 10.0, 30.0])
-ON_FEWER = np.array([0.5, 0.1, 0.1, 0.1, 0.1, 0.1])
-ON_MORE = np.full(6, 1 / 6)
-
 
 @dataclass(frozen=True)
 class Draw:
@@ -76,14 +69,17 @@ def _ends(
 ) -> tuple[int, int]:
     """Return the fewest and the most wrong rows left that the draws do not refuse, by bisection: stakes are monotone.
     """
-    limit = 2 / (1 - COVERAGE)
+    limit = 2 / (1 - 0.9)  # of an interval of 90%, for each of its ends
 
     def refused(left: int, bets: NDArray[np.float64], on: NDArray[np.float64]) -> bool:
         p = np.clip((now + left - found) / others, 0, 1)
         return _stake(p, wrong, bets, on) >= limit
 
-    fewest = bisect_left(range(rows), True, key=lambda left: not refused(left, MORE, ON_MORE))
-    most = bisect_left(range(1, rows + 1), True, key=lambda left: refused(left, FEWER, ON_FEWER))
+    # q as multiples of p, and what is staked on each. Half is on no wrong row at all: that is what a review nears.
+    more = np.array([1.5, 2.0, 3.0, 5.0, 10.0, 30.0]), np.full(6, 1 / 6)
+    fewer = np.array([0.0, 0.1, 0.25, 0.4, 0.55, 0.7]), np.array([0.5, 0.1, 0.1, 0.1, 0.1, 0.1])
+    fewest = bisect_left(range(rows), True, key=lambda left: not refused(left, *more))
+    most = bisect_left(range(1, rows + 1), True, key=lambda left: refused(left, *fewer))
     return min(fewest, most), max(fewest, most)
 
 

@@ -13,7 +13,6 @@ from starlette.routing import Route
 from buttress.review.answers import Form, PageRequest, Pages
 from buttress.review.course import Review
 
-MOST_BYTES = 1_000_000  # of a form
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
                                "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -65,6 +64,6 @@ async def _form(request: Request) -> Form:
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MOST_BYTES:
+        if len(body) > 1_000_000:  # bytes of a form
             return {}
     return parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)

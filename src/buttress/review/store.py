@@ -15,7 +15,6 @@ from pathlib import Path
 from threading import RLock
 
 FORMAT = "buttress.review/1"
-PATIENCE = 10.0  # seconds to wait for another writer
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS decisions (
@@ -100,7 +99,8 @@ class Store:
         self.current: dict[str, Decision] = {}
         self.draws: list[RandomDraw] = []
         self._lock = RLock()
-        self._db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+        # seconds for another writer
+        self._db = sqlite3.connect(path, timeout=10.0, isolation_level=None, check_same_thread=False)
         try:
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(SCHEMA)

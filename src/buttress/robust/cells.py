@@ -26,8 +26,6 @@ from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
 from buttress.robust.tuning import ENTRIES
 
-FEWEST = 4  # rows, of which a covariance can be learned
-
 
 @dataclass(frozen=True)
 class Cells:
@@ -76,7 +74,7 @@ def deviating_cells(X: Array) -> Cells:
     """
     X = np.asarray(X, dtype=np.float64)
     judged = np.flatnonzero(_deviation(X) > 0)
-    if not 0 < len(judged) <= 1000 or len(X) < FEWEST:
+    if not 0 < len(judged) <= 1000 or len(X) < 4:  # a covariance can be learned of four
         return Cells(np.ones(len(X)), [np.empty(0, dtype=np.intp)] * len(X), [np.empty(0)] * len(X))
     law = cell_law(X[drawn_rows(len(X))][:, judged])
     U = law.scaled(X[:, judged])

@@ -31,7 +31,6 @@ from buttress.solvers.ridge.tuning import LEVERAGES
 
 LANDMARK_SECONDS = 2e-9  # times n m^2: what a fit takes that is soon cut short, one thread of a common machine of 2026
 FEWEST_LANDMARKS = 100  # whatever the time
-FEW_ROWS = 500  # exact fits of so many take a quarter of a second
 
 
 class Regime(Enum):
@@ -117,7 +116,8 @@ def affordable(n: int, seconds: float) -> int | str:
     One solve on n rows and m landmarks takes some n m^2 operations, and cannot be ended early; an exact fit has m = n.
     """
     most = max(FEWEST_LANDMARKS, int(np.sqrt(seconds / (LANDMARK_SECONDS * n))))
-    return "auto" if n <= FEW_ROWS or most >= (n if n <= DESIGN.exact_rows else DESIGN.landmarks) else most
+    # exact fits of 500 rows take a quarter of a second
+    return "auto" if n <= 500 or most >= (n if n <= DESIGN.exact_rows else DESIGN.landmarks) else most
 
 
 def given(value: float | str) -> float | None:

@@ -17,10 +17,6 @@ from buttress.solvers.contamination.label_law import explain_labels
 from buttress.solvers.contamination.residual_law import LawLimits, LeftOutResiduals, explain
 from buttress.solvers.contamination.share_interval import label_shares, residual_shares
 
-LEAST_CHANCE = 1e-6  # of a class: has a logarithm where a model says 0. From 1e-30 to 1e-3 nothing depends on it
-LEAST_ROWS = 0.5  # by its probabilities, of a class that no label has: with fewer it is no class of these rows
-SUM_ERROR = 1e-3  # by which probabilities of a row may fail to sum to 1: single precision, or rounded to few digits
-
 
 @dataclass(frozen=True)
 class RowsJudged:
@@ -139,7 +135,8 @@ def _read_classes(columns: VectorLike | None, y: VectorLike, classes: VectorLike
 
 def _judged(chances: Array, codes: Rows, names: Labels) -> LabelsJudged:
     """Return what the law says of labels ``codes`` by the probabilities of classes ``names``, one column each."""
-    kept = np.flatnonzero((chances.sum(axis=0) > LEAST_ROWS) | (np.bincount(codes, minlength=len(names)) > 0))
+    # with fewer than half a row by its probabilities a class is none of these rows
+    kept = np.flatnonzero((chances.sum(axis=0) > 0.5) | (np.bincount(codes, minlength=len(names)) > 0))
     if 2 <= len(kept) < len(names):  # with the others, wrong labels would come out too unlikely
         part = chances[:, kept]
         law = _judged(part / part.sum(axis=1, keepdims=True), np.searchsorted(kept, codes), names[kept])
@@ -147,7 +144,7 @@ def _judged(chances: Array, codes: Rows, names: Labels) -> LabelsJudged:
         true[:, kept] = law.true_proba
         rates[np.ix_(kept, kept)] = law.confusion
         return replace(law, classes=names, true_proba=true, confusion=rates)
-    scores = np.log(np.maximum(chances, LEAST_CHANCE))
+    scores = np.log(np.maximum(chances, 1e-6))  # where a model says 0; from 1e-30 to 1e-3 nothing depends on it
     flips = explain_labels(scores, codes)
     directed = learn_confusion(scores, codes)
     part = expit(directed.lead(flips.likelihood, len(codes)))
@@ -160,7 +157,8 @@ def _judged(chances: Array, codes: Rows, names: Labels) -> LabelsJudged:
 
 def _check_chances(chances: Array) -> None:
     """Refuse rows that are no probabilities, naming the first."""
-    off = np.flatnonzero((chances < 0).any(axis=1) | ~(np.abs(chances.sum(axis=1) - 1) < SUM_ERROR))
+    # single precision, or rounded to few digits
+    off = np.flatnonzero((chances < 0).any(axis=1) | ~(np.abs(chances.sum(axis=1) - 1) < 1e-3))
     if len(off):
         raise ValueError(f"pred_probs must be at least 0 and sum to 1 in each row. Got {chances[off[0]].tolist()} in "
                          f"row {off[0]}. Give predict_proba, or the softmax of scores.")

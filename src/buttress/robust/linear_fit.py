@@ -34,8 +34,6 @@ from buttress.solvers.contamination.tuning import GUARD, TRIMMING
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
 from buttress.solvers.run import Budget
 
-SEARCHED = 1000  # rows, drawn from more, on which the start is searched
-LEAST_RIDGE = 1e-12  # a row: with less the rounding of Z'UZ can be larger where columns depend on others
 EVEN = 0.5  # probability from which a row is likelier good than corrupt
 
 
@@ -96,7 +94,8 @@ def linear_fit(rows: LinearTask, n_starts: int, max_iter: int, rng: np.random.Ra
                        tol=SETTLED**0.5)  # the scale, which is least there, is off by the square of that
     if not rows.few:  # with |b| / s that of the fit itself a ridge of s^2 / |b|^2 moves no b by half its standard error
         strength = float(first.coef @ first.coef) / first.scale**2
-        rows = replace(rows, alpha=max(rows.alpha / (1 + strength), LEAST_RIDGE * len(rows.y)))
+        # with less the rounding of Z'UZ can be larger where columns depend on others
+        rows = replace(rows, alpha=max(rows.alpha / (1 + strength), 1e-12 * len(rows.y)))
     return budget.attempt(
         lambda: _efficient(rows, first, votes, max_iter, budget),
         otherwise=lambda: RobustFit(*rows.judged(first, BREAKDOWN_BEND), 1, rows.alpha, clean=False, votes=votes,
@@ -183,7 +182,7 @@ def searched(rows: LinearTask, n_starts: int, rng: np.random.RandomState, budget
 
     They start from the targets nearest their middle, from least absolute deviations, and from random rows.
     """
-    part = drawn_rows(len(rows.y), SEARCHED)
+    part = drawn_rows(len(rows.y), 1000)  # on which the start is searched
     Z = rows.ridge.Z[part]
     y = rows.y[part]
     n, p = Z.shape

@@ -21,9 +21,7 @@ from buttress.robust.cells import deviating_cells
 from buttress.solvers.run import Outcome
 
 SAME = 1e-6  # share of a row's size by which its key may differ, enough for float32
-EVEN = 0.5  # probability from which a row is likelier corrupt than right
 Model = TypeVar("Model")
-NEEDED = "RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier"
 
 
 # what those of published methods say of their run
@@ -163,7 +161,8 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
         estimator = estimator[-1]
     if not hasattr(estimator, "outlier_proba_"):
         best = " Give its best_estimator_." if hasattr(estimator, "best_estimator_") else ""
-        raise ValueError(f"outlier_report needs a fitted {NEEDED}. Got {type(estimator).__name__}.{best}")
+        raise ValueError("outlier_report needs a fitted RobustKernelRegressor, RobustLinearRegressor or "
+                         f"RobustKernelClassifier. Got {type(estimator).__name__}.{best}")
     given = np.asarray(y).reshape(-1)
     _check_rows(estimator, seen, given)
     expected, doubt = expectations(estimator, given)
@@ -238,7 +237,7 @@ def likeliest(outlier_proba: Array, fdr: float) -> NDArray[np.bool_]:
     mean = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
     named = np.zeros(len(order), dtype=np.bool_)
     named[order[: int(np.count_nonzero(mean <= fdr))]] = True  # the mean never falls
-    return named & (right <= max(EVEN, fdr))
+    return named & (right <= max(0.5, fdr))  # from an even chance on a row is likelier corrupt than right
 
 
 def row_keys(X: Array, y: Array) -> Array:

@@ -13,8 +13,6 @@ from buttress.checkpoints.journal import Journal, current_journal, journal_of_fi
 from buttress.checkpoints.memory import Memory
 from buttress.solvers.steps import Restartable, Step, Steps
 
-TIME_SHARE = 0.005  # of the time of a run that memories may take which are perhaps not written
-
 
 @dataclass
 class Outcome:
@@ -185,7 +183,8 @@ class Keeper:
         """
         assert step.memory is not None, "the steps of a restartable algorithm carry a memory"
         started = time.monotonic()
-        cheap = self.watch.keep != "last" and self.spent <= TIME_SHARE * (started - self.watch.start)
+        # of the run, for memories that are perhaps not written
+        cheap = self.watch.keep != "last" and self.spent <= 0.005 * (started - self.watch.start)
         self.last = step.memory() if needed or cheap else None
         if self.watch.best is step:
             self.best = self.last

@@ -42,10 +42,6 @@ from buttress.svm.indefinite import MACHINE_POLICIES, Settled, settled_on
 from buttress.svm.left_out import LeftOut
 from buttress.svm.task import Training
 
-GAP = 1e-3  # of the primal objective: what the duality gap is brought to beside ``tol``
-LARGEST_ENTRY = 1e30  # curvatures and bounds of larger kernels overflow in products
-
-
 # of one problem an objective is a number, of several an array with one a problem
 OF_MACHINES = (
     Attribute("primal_objective_", "real", "one or n_problems",
@@ -146,7 +142,7 @@ class KernelMachine(Shrinking, BaseEstimator):
         settled = settled_on(kernel, X, order, self.indefinite)
         with np.errstate(over="ignore", invalid="ignore"):
             largest = np.abs(settled.kernel.diagonal(settled.X)).max()
-        if not largest <= LARGEST_ENTRY:
+        if not largest <= 1e30:  # curvatures and bounds of larger kernels overflow in products
             raise ValueError(f"The kernel reaches {largest:.3g} on these rows, and the program's products would "
                              "overflow float64. Scale the columns of X (StandardScaler), or lower gamma, degree or "
                              "coef0.")
@@ -237,7 +233,7 @@ class KernelMachine(Shrinking, BaseEstimator):
     def _limits(self, **others: Any) -> Limits:
         """Return the limits that the parameters ask for, and others."""
         return Limits(tol=self.tol, max_iter=self._most, progress=bool(self.progress or self.verbose),
-                      solver=self.solver, gap_tol=GAP if self.gap is None else self.gap, by_gap=self.gap is not None,
+                      solver=self.solver, gap_tol=1e-3 if self.gap is None else self.gap, by_gap=self.gap is not None,
                       **others)
 
     def _recalled(self, task: Training, n_problems: int) -> Array | None:

@@ -26,9 +26,7 @@ from buttress.svm.pairs import ExactClassifier
 from buttress.svm.regressor import ExactRegressor, Tube
 from buttress.svm.selection import scaled
 
-MET = 0.01  # of tol times nu: how far the share may be from nu
 FARTHEST = 1e8  # largest and, inverted, smallest C that is tried
-SETTLED = 1e4  # from this C on the share counts as at its least once it no longer falls
 STEP = 10.0  # from one C to the next, until nu is between
 
 
@@ -44,7 +42,7 @@ class Search:
         self.solved = solved
         self.total = total
         self.nu = nu
-        self.close = MET * tol * nu
+        self.close = 0.01 * tol * nu  # how far the share may be from nu
         self.last: SVMSolution | None = None
         self.n_iter = 0
         self.reached = 0.0  # what was too much where nothing less could be had
@@ -66,7 +64,8 @@ class Search:
             after = self.excess(far)
             if before * after < 0:
                 return self.between({near: before, far: after})
-            if step < 1 and far < 1 / SETTLED and before - after <= self.close:
+            # the share counts as at its least once it no longer falls
+            if step < 1 and far < 1e-4 and before - after <= self.close:
                 break
             before = after
         self.reached = before

@@ -23,8 +23,6 @@ from buttress.solvers.run import all_or_nothing
 from buttress.svm.machine import OF_MACHINES, KernelMachine
 from buttress.svm.task import Training
 
-ROUNDINGS = 64  # machine epsilons of the largest sum of kernel values that scores on the boundary may be off
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OneClassSVM(Documented, CallbackSupportMixin, OutlierMixin, KernelMachine):
@@ -100,7 +98,7 @@ class OneClassSVM(Documented, CallbackSupportMixin, OutlierMixin, KernelMachine)
         self._take(task, solution.b[:, None], [solution])
         largest = float(np.abs(shared.diagonal).max())
         # in place, for the expansion holds the same array: rows on the boundary are inside whatever the rounding
-        room = ROUNDINGS * np.finfo(float).eps * (qp.total * largest + abs(self.intercept_[0]))
+        room = 64 * np.finfo(float).eps * (qp.total * largest + abs(self.intercept_[0]))
         self.intercept_ += room
         rise = SLACK * room * qp.total  # of the objective at most, as rho is smaller by ``room``
         self.primal_objective_ += rise

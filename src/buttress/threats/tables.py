@@ -12,7 +12,6 @@ from buttress._types import MatrixLike
 Column = Any  # a name or a number
 
 MOST_LEVELS = 50  # of a column of texts; one with more is a name or a key
-FEWEST_KEYS = 20  # rows from which on a column of different whole numbers is a key
 
 
 def found_at(name: Column, columns: Mapping[Column, Any]) -> Any:
@@ -71,7 +70,7 @@ def is_movable(values: Any) -> bool:
         return False
     known = known_of(values)
     different = len(np.unique(known))
-    key = different == len(known) >= FEWEST_KEYS and bool((known % 1 == 0).all())
+    key = different == len(known) >= 20 and bool((known % 1 == 0).all())
     return different > 1 and not key
 
 

@@ -24,7 +24,6 @@ from .proofs import problem_of, prove_held
 STATED, SIGNED, SCHEMA = "evidence.json", "evidence.sig", "buttress.evidence/1"
 SHORTEST_KEY = 16  # bytes
 SAME = 1e-9  # by which an entry may differ from the data's, in standard deviations
-ROUNDED = 1e-9  # share by which a stated value may be off, being written in decimals
 KINDS = {"proven": "words of what is proven", "measured": "measured", "declared": "declared"}
 
 
@@ -107,7 +106,7 @@ def prove_statement(folder: Path, statement: Model) -> tuple[list[Claim], Model]
     y = columns.pop(TARGET)
     claims = prove_held(model, np.array(list(columns.values()), float).T.copy(), y)
     value, stated = value_of(Proof(model, y, claims, float(rests["at"]))), float(statement["value"])
-    room = ROUNDED * abs(value)
+    room = 1e-9 * abs(value)  # share by which a stated value may be off, being written in decimals
     says = stated >= value - room if rests["value"] == "gap" else stated <= value + room
     false = [claim for claim in claims if not claim.holds]
     of = len(model["claim"]["needed"]) if rests["value"] == "predictions kept" else len(y)

@@ -20,7 +20,6 @@ from .machines import Point, measured, same_label
 VERSION = 1
 NAMES = {"linear": "Linear", "rbf": "RBF", "poly": "Polynomial"}
 KEYS = {"certificate", "problem", "data", "point", "claim"}
-AT_BOUND = 1e-12  # share of its range within which a coefficient counts as at its bound
 
 
 def digest(X: Array, y: Any) -> str:
@@ -109,7 +108,7 @@ def violation(losses: Losses, b: Array) -> float:
 
     It is max (slope of the dual downwards, b_i > lo_i) - min (slope upwards, b_i < hi_i), at most 0 at the optimum.
     """
-    near = AT_BOUND * (losses.hi - losses.lo)
+    near = 1e-12 * (losses.hi - losses.lo)  # what counts as at its bound
     lower, raise_ = b > losses.lo + near, b < losses.hi - near
     down, up = (np.where(positive, losses.l1, -losses.l1) for positive in (b > 0, b >= 0))
     return float((down - losses.r.low)[lower].max(initial=-np.inf) - (up - losses.r.high)[raise_].min(initial=np.inf))

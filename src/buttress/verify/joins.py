@@ -7,7 +7,6 @@ import numpy as np
 from .core import ROUNDED, Array, Claim, Columns, Model, Near, inverse, only, plus, same
 
 STEPS = 100  # of the interior-point method
-LEAST = 1e-11  # its gap at the end; a stated end may be off by far more (ROUNDED)
 MOST_ROWS = 20_000  # of a join: more take too long
 ATTRIBUTES = (
     "alpha C loss tol solver sketch objective row_weight class_weight fit_intercept missing scaling unmatched "
@@ -86,7 +85,7 @@ def lower_bound(A: Array, share: Array, alpha: float) -> float:
     for _ in range(STEPS):
         t = 1 - s
         gap = s @ z + t @ u
-        if gap < LEAST:
+        if gap < 1e-11:  # a stated end may be off by far more
             break
         aim = 0.05 * gap / len(A)
         diagonal = z / s + u / t

@@ -13,7 +13,6 @@ from .core import Array, Claim, Model, Near, inverse
 from .foreign import certificate
 from .training import eligible, opened, weights
 
-ROOM = 1e-9  # share of its ends by which a written interval is wider
 TARGETS = "least squares, targets"
 KEYS = {"model", "kernel", "alpha", "intercept", "rows", "by", "eligible"}
 
@@ -23,7 +22,7 @@ def from_moves(stated: Model, X: Any, y: Any, Z: Any, found: Any) -> Model:
 
     Of one row that is left out (``training_removals``) ``by`` is None and ``rows`` 1.
     """
-    room = ROOM * (np.abs(found.low) + np.abs(found.high))
+    room = 1e-9 * (np.abs(found.low) + np.abs(found.high))
     claim = {"low": (found.low - room).tolist(), "high": (found.high + room).tolist()}
     return certificate({"model": TARGETS, "eligible": None, "by": None, **stated}, {"rows": np.asarray(Z).tolist()},
                        X, y, claim)

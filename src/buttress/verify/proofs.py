@@ -13,7 +13,6 @@ from .inputs import threatened, trees
 from .moves import TARGETS, prove_moves
 from .training import LEAST_SQUARES, prove_flips
 
-MOST_LONG = 3_000  # rows of which a proof that rounding spoils is tried again with longer numbers, which are slow
 Proof = Callable[[Model, Array, Any, Array], list[Claim]]
 PROOFS: dict[str, tuple[Callable[[Model], Model], Proof]] = {
     "SVC": (machines.problem, machines.machine), "SVR": (machines.problem, machines.machine),
@@ -30,7 +29,8 @@ def prove(model: Model, X: Array, y: Any = None, weight: Array | None = None) ->
     proof, rows = PROOFS[model["class"]][1], table(X)
     weight = np.ones(len(rows)) if weight is None else np.maximum(weight, 0)  # a negative one leaves its row out
     claims = proof(model, rows, y, weight)
-    if len(rows) > MOST_LONG or all(claim.holds for claim in claims) or not claims[0].holds:
+    # a proof that rounding spoils is tried again with longer numbers, which are slow
+    if len(rows) > 3_000 or all(claim.holds for claim in claims) or not claims[0].holds:
         return claims
     return proof(model, rows.astype(np.longdouble), y, weight)
 

@@ -27,7 +27,6 @@ from buttress.attacks.problem import Worst
 from buttress.threats import Moves
 from buttress.trees import Forest, Tree
 
-TOLERANCE = 1e-6  # of HiGHS, on whole numbers, constraints and the gap, in the units of the largest cost
 PARTS = 3000  # of a box, a rival, before its program: a quarter more or less is alike (`benchmarks/trees.py --most`)
 
 
@@ -225,7 +224,8 @@ def _least_lead(
 def _hidden(forest: Forest, contrast: Array) -> float:
     """Return what a lead may be off by: the solver's tolerances, and the rounding of the model's own sums."""
     largest = [float(np.abs(tree.value @ contrast).max()) for tree in forest.trees]
-    return TOLERANCE * (sum(largest) + max(largest)) + forest.rounding(contrast)
+    # HiGHS may be off by 1e-6 of the largest cost, on whole numbers, constraints and the gap
+    return 1e-6 * (sum(largest) + max(largest)) + forest.rounding(contrast)
 
 
 def _point(program: _Program, below: Mask, box: _Box) -> Array:

@@ -23,7 +23,6 @@ from buttress.files.container import Json
 
 RATE = 0.025  # of false discoveries, among the columns and the model, and among the rows
 MOST_ROWS = 5000  # of each table in the tests of rows and of models; drawn of more
-TREES = 50  # of the forest that tells old rows from new ones
 SHOWN = 10  # novel rows, and new values of a category, that are named
 FEWEST = 20  # new rows
 
@@ -180,7 +179,7 @@ def _told_apart(old: NDArray[np.float64], new: NDArray[np.float64], seed: int) -
     halves = [np.array_split(rng.permutation(len(rows)), 2) for rows in (old, new)]
     X = np.concatenate([old[halves[0][0]], new[halves[1][0]]])
     is_new = np.repeat([0, 1], [len(halves[0][0]), len(halves[1][0])])
-    forest = ExtraTreesClassifier(TREES, min_samples_leaf=5, class_weight="balanced", random_state=seed).fit(X, is_new)
+    forest = ExtraTreesClassifier(50, min_samples_leaf=5, class_weight="balanced", random_state=seed).fit(X, is_new)
     said = [forest.predict_proba(rows[half[1]])[:, 1] for rows, half in zip((old, new), halves, strict=True)]
     test = mannwhitneyu(said[1], said[0], alternative="greater", method="asymptotic")
     return float(test.statistic) / (len(said[0]) * len(said[1])), float(test.pvalue)

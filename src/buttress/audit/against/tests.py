@@ -12,8 +12,6 @@ from buttress._types import Labels, Rows
 from buttress.certainty.conformal import p_values, rejected
 
 LEAST_EXPECTED = 5.0  # rows expected of a category in each table; rarer ones count together, for the chi-squared test
-FEWEST = 5  # entries of each table that a test needs
-NEIGHBOUR = 5  # a row is as far out as its fifth nearest row is far
 
 
 def same_numbers(old: NDArray[np.float64], new: NDArray[np.float64]) -> float:
@@ -23,7 +21,7 @@ def same_numbers(old: NDArray[np.float64], new: NDArray[np.float64]) -> float:
     """
     known_old, known_new = old[~np.isnan(old)], new[~np.isnan(new)]
     entries = 1.0
-    if min(len(known_old), len(known_new)) >= FEWEST:
+    if min(len(known_old), len(known_new)) >= 5:
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # it falls back on the asymptotic one
             entries = float(ks_2samp(known_old, known_new).pvalue)
     return min(1.0, 2 * min(entries, same_share(np.isnan(old), np.isnan(new))))
@@ -62,7 +60,8 @@ def unlike(known: NDArray[np.float64], rows: NDArray[np.float64], rate: float) -
     known = np.unique(known, axis=0)  # copies are near each other, and new rows have none among the known
     if len(known) <= 1:
         return np.zeros(0, dtype=np.intp)
-    index = NearestNeighbors(n_neighbors=min(NEIGHBOUR, len(known) - 1)).fit(known)
+    # a row is as far out as its fifth nearest row is far
+    index = NearestNeighbors(n_neighbors=min(5, len(known) - 1)).fit(known)
     distance = index.kneighbors(rows)[0][:, -1]
     p = p_values(distance, index.kneighbors()[0][:, -1], np.ones(len(known)))
     found = np.flatnonzero(rejected(p, rate, adaptive=False))

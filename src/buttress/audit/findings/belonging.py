@@ -16,10 +16,6 @@ from buttress.audit.reading.split import moments
 from buttress.audit.reading.table import Table, given_column
 from buttress.audit.reading.texts import texts_of
 
-LOOKED_AT = 2000  # rows among which nearest ones are looked for
-FEWEST = 10  # different entries of a column that says who a row is of; fewer are rather kinds
-ALIKE = 0.2  # of the rows, at least, whose nearest row is of the same group
-TIMES_CHANCE = 3.0  # as many as by chance, at least
 WHO = re.compile(r"(?i)(?:^|[\W_])(?:id|patient|subject|person|participant|user|customer|client|account|household"
                  r"|family|group|site|session|batch|animal|owner)s?(?:$|[\W_])|(?<=[a-z])I[Dd]$")
 WHEN = re.compile(r"(?i)(?:^|[\W_])(?:date|datetime|timestamp|year)(?:$|[\W_])")
@@ -34,10 +30,11 @@ def rows_in_groups(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     for name in (*table.identifiers, *named, *table.categorical):
         codes = texts_of(given_column(table, name, "groups")).codes
         known = np.flatnonzero(codes >= 0)
-        if not FEWEST <= len(np.unique(codes[known])) <= len(known) / 2:
+        # a column of fewer entries says kinds rather than whose a row is
+        if not 10 <= len(np.unique(codes[known])) <= len(known) / 2:
             continue
         share, chance, p = _share_with_neighbour(table, name, codes, known)
-        if share >= max(ALIKE, TIMES_CHANCE * chance) and p < LEVEL:
+        if share >= max(0.2, 3.0 * chance) and p < LEVEL:
             yield finding(
                 f"Rows of one {name!r} are alike: {share:.0%} of the rows have one of the same {name!r} nearest to "
                 f"them, by chance {chance:.0%} would. Held out at random they have such relatives among the "
@@ -52,7 +49,7 @@ def _share_with_neighbour(
 ) -> tuple[float, float, float]:
     """Return the share of rows whose nearest other row has the same entry, by all other columns; that by chance; p."""
     order = np.random.default_rng(0).permutation(int(codes.max()) + 1)
-    rows = known[np.argsort(order[codes[known]], kind="stable")][:LOOKED_AT]  # whole groups
+    rows = known[np.argsort(order[codes[known]], kind="stable")][:2000]  # whole groups
     parts = [_scaled(column[rows]) for other, column in table.numeric.items() if other != name]
     for other in table.categorical:
         if other != name:

@@ -15,7 +15,6 @@ from buttress.audit.reading.table import MISSING
 from buttress.audit.reading.texts import factorised
 
 DIFFERING = 0.01  # share of entries that differ in a column that is nearly constant
-LEAST_RANK_INDEX = 0.3  # rank correlation, or |2 AUC - 1|, from which a number of the row says something of the target
 LEVEL = 0.001  # of tests: a thousand tables without a fault give one false alarm a test
 MUCH_MISSING = 0.2  # share of a column's entries
 GAP = 1.0  # in logarithms, from which it may part entries that are a hundred times too large from the tail
@@ -26,7 +25,6 @@ SENTINELS = (0.0, -1.0, -9.0, *(sign * (nines - less) for nines in (99.0, 999.0,
 POWERS = (10.0, 100.0, 1000.0)  # factors of a misplaced decimal comma, and of units
 UNITS = (2.54, 3.281, 2.205, 60.0, 1.8, 4.186, 18.0)  # factors between common units
 FEWEST = 3  # entries on which a cause rests: a unit, a gap, rows in which columns are swapped
-TOGETHER = 0.8  # of the entries that stray into the other column's range, those in rows where both do
 SHOWN = 5  # columns or rows that a sentence names
 
 
@@ -37,7 +35,7 @@ def indexes(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     for name, column in (table.indexes | kept).items():
         rank = association(column.astype(np.float64), evidence.target, evidence.classifies)
         dropped = "was dropped" if name in table.indexes else "is used as a feature"
-        predicts = rank >= max(LEAST_RANK_INDEX, 4 / np.sqrt(len(table)))
+        predicts = rank >= max(0.3, 4 / np.sqrt(len(table)))  # rank correlation, or |2 AUC - 1|
         severity = (Severity.note if name in table.indexes else  # dropped, it does no harm
                     Severity.error if predicts else Severity.warning)
         known = f"AUC {(1 + rank) / 2:.2f}" if evidence.classifies else f"rank correlation {rank:.2f}"
@@ -275,7 +273,8 @@ def swapped(numeric: Mapping[str, NDArray[np.float64]]) -> Iterable[tuple[str, s
             strays = some[low] >= ranges[high][0], some[high] <= ranges[low][1]
             both = strays[0] & strays[1]
             inside = both & _within(some[low], ranges[high]) & _within(some[high], ranges[low])
-            if both.sum() >= max(FEWEST, TOGETHER * max(map(np.sum, strays))) and 2 * inside.sum() >= both.sum():
+            # most of the entries that stray into the other column's range do so in the same rows
+            if both.sum() >= max(FEWEST, 0.8 * max(map(np.sum, strays))) and 2 * inside.sum() >= both.sum():
                 middle = (ranges[low][1] + ranges[high][0]) / 2
                 yield *pair, np.flatnonzero((numeric[low] > middle) & (numeric[high] < middle))
 

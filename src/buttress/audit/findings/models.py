@@ -10,10 +10,6 @@ from buttress.audit.measuring.cells import ENOUGH, number
 from buttress.audit.measuring.suspicion import LISTED
 from buttress.audit.writing.words import in_words
 
-MOVED = 0.1  # drop of the accuracy under small moves that is a finding
-MUCH_MOVED = 0.3
-CORRUPTED = 0.1  # drop of the accuracy when 30% of the labels are wrong; share of the RMSE it grows by, times five
-NOVEL = 0.1  # share of the held-out rows that is novel; of rows like the training rows it is about .05
 # columns about moves: what is done, and the advice; those behind the first are of the data as they came, for any model
 MOVES = {
     "attacked": ("Moving every number by at most {eps:g} standard deviations", "If inputs are noisy or can be "
@@ -32,7 +28,7 @@ def fragile_to_moves(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     asked = [(evidence.recommended or "", first), *((name, key) for name in yours for key in in_place)]
     for name, key in asked:
         before, after = (evidence.cell(name, column).value for column in ("as_is", key))
-        if before is None or after is None or before - after < MOVED:
+        if before is None or after is None or before - after < 0.1:
             continue
         what, advice = MOVES[key]
         what = "What the threat allows" if evidence.threatened and key == first else what
@@ -40,7 +36,7 @@ def fragile_to_moves(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         facts = ({"move": key, "as_is": before, "moved": after} if key in in_place else
                  {"as_is": before, "attacked": after, "eps": evidence.eps})
         yield finding(f"{what.format(eps=evidence.eps)} takes {model} from {before:.0%} right to {after:.0%}.", advice,
-                      Severity.error if before - after >= MUCH_MOVED else Severity.warning, estimator=name, **facts)
+                      Severity.error if before - after >= 0.3 else Severity.warning, estimator=name, **facts)
 
 
 def fragile_to_labels(evidence: Evidence, finding: Made) -> Iterable[Finding]:
@@ -50,7 +46,7 @@ def fragile_to_labels(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     if before is None or after is None:
         return
     worse = before - after if evidence.classifies else (after - before) / max(before, 1e-300) / 5
-    if worse < CORRUPTED:
+    if worse < 0.1:  # of the accuracy, or a fifth of what the RMSE grows by
         return
     accuracies = f"{before:.0%} right to {after:.0%}"
     said = accuracies if evidence.classifies else f"RMSE {number(before)} to {number(after)}"
@@ -66,7 +62,7 @@ def novel(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     """Held-out rows unlike the training rows."""
     count, n = len(evidence.novel), len(evidence.test)
     are = agreeing(count, "is", "are")
-    many = count >= NOVEL * n
+    many = count >= 0.1 * n  # of rows like the training rows the share is about .05
     if count:
         yield finding(f"{count} of {n} held-out rows {are} unlike {'every' if many else 'the'} training "
                       f"row{'' if many else 's'}.",

@@ -12,11 +12,7 @@ from buttress.audit.measuring.cells import number
 from buttress.audit.reading.cautions import skewed
 from buttress.audit.reading.entries import MISSING_WORDS
 
-IMBALANCE = 10.0  # rows of the largest class to one of the smallest
-REPEATED = 3.0  # times as often as any other is a number that stands out
 LEAST_SHARE = 0.02  # of the targets estimated wrong from which that is a finding, with rows named
-EXPLAINED = 0.5  # share of the misses of the best model that wrong labels explain, for them to be an error
-MOSTLY = 0.5  # share of the labels that look wrong, by the lower end of its interval, from which they are of one kind
 
 
 def wrong_labels(evidence: Evidence, finding: Made) -> Iterable[Finding]:
@@ -47,7 +43,8 @@ def doubt_of(evidence: Evidence) -> str:
     """
     score, share = evidence.cell(evidence.recommended, "as_is").value, evidence.verdicts.share
     misleading = evidence.verdicts.misleading()
-    if misleading or not evidence.classifies or score is None or 1 - score <= share / EXPLAINED:
+    # wrong labels are an error only if they explain half of the misses
+    if misleading or not evidence.classifies or score is None or 1 - score <= 2 * share:
         return misleading
     return (f"the best model misses {1 - score:.0%} of the held-out rows, so that most misses are not wrong labels, "
             "and some of these may be right")
@@ -65,7 +62,7 @@ def wrong_of_one_kind(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         # by chance a wrong label falls on a class as its rows do, and is expected to be one of the others
         share = float(np.mean(verdicts.given.astype(str) == given)) / max(1, len(np.unique(verdicts.given)) - 1)
         low = float(beta.ppf(0.025, count, int(wrong.sum()) - count + 1))
-        if low > MOSTLY and binom.sf(count - 1, int(wrong.sum()), share) < LEVEL:
+        if low > 0.5 and binom.sf(count - 1, int(wrong.sum()), share) < LEVEL:
             rate = count / max(1, int((verdicts.given.astype(str) == given).sum()))
             yield finding(
                 f"{count} of the {int(wrong.sum())} labels that look wrong are {expected!r} given as {given!r} "
@@ -98,7 +95,7 @@ def imbalance(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         return
     labels, counts = np.unique(evidence.target, return_counts=True)
     ratio = counts.max() / counts.min()
-    if ratio >= IMBALANCE:
+    if ratio >= 10.0:
         rare = str(labels[counts.argmin()])
         yield finding(
             f"Class {rare!r} has {counted(int(counts.min()), 'row')}, the largest {counts.max()}: {ratio:.0f} to "
@@ -115,7 +112,7 @@ def repeated_target(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     values, counts = np.unique(evidence.target, return_counts=True)
     place = int(counts.argmax())
     most, next_most = int(counts[place]), int(np.delete(counts, place).max())
-    if most >= REPEATED * next_most and binom.sf(most - 1, most + next_most, 0.5) < LEVEL:
+    if most >= 3.0 * next_most and binom.sf(most - 1, most + next_most, 0.5) < LEVEL:
         yield finding(
             f"{most} of {len(evidence.target)} targets are {number(float(values[place]))}, no other number is more "
             f"than {next_most} times.",

@@ -15,9 +15,6 @@ from buttress.audit.measuring.measurement import Cost, Course, Measured, Measure
 from buttress.audit.measuring.shown import Associations
 from buttress.audit.measuring.split_table import SplitTable
 
-MOST_COLUMNS = 12  # columns beside the target
-LEAST_ROWS = 10  # of a category that counts on its own: the indicator of one row fits anything
-
 
 def _take(split: SplitTable, measured: Measured) -> Course:
     yield "associations of columns", 0.0
@@ -27,7 +24,7 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     bases = {name: of_numbers(column[places]) for name, column in table.numeric.items()}
     bases |= {name: of_categories(column[places]) for name, column in table.categorical.items()}
     with_target = {name: associated(first, basis) for name, basis in bases.items()}
-    chosen = sorted(bases, key=lambda name: -with_target[name])[:MOST_COLUMNS]
+    chosen = sorted(bases, key=lambda name: -with_target[name])[:12]  # beside the target
     all_of = [(first, not split.classifies), *((bases[name], name in table.numeric) for name in chosen)]
     values = [[associated(one, other) * (np.sign(one.T @ other).item() if numbers and too else 1.0)
                for other, too in all_of] for one, numbers in all_of]
@@ -47,7 +44,8 @@ def of_categories(column: NDArray[Any]) -> NDArray[np.float64]:
     """Return an orthonormal basis (n, k) of what centred indicators of categories can say; k is 0 where they are one.
     """
     values, codes, counts = np.unique(column, return_inverse=True, return_counts=True)
-    codes = np.unique(np.where(counts >= LEAST_ROWS, np.arange(len(values)), -1)[codes], return_inverse=True)[1]
+    # the indicator of one row fits anything
+    codes = np.unique(np.where(counts >= 10, np.arange(len(values)), -1)[codes], return_inverse=True)[1]
     indicators = (codes[:, None] == np.arange(codes.max() + 1)).astype(np.float64)
     left, sizes, _ = np.linalg.svd(indicators - indicators.mean(axis=0), full_matrices=False)
     return np.asarray(left[:, sizes > 1e-9 * np.sqrt(len(column))])

@@ -16,7 +16,6 @@ from buttress.audit.measuring.split_table import Places, SplitTable
 from buttress.audit.reading.cautions import LOOKED_AT
 
 PARTS = 10  # of the rows in their order, of equal size
-SHOWN = 12  # columns that are drawn
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:
@@ -28,7 +27,7 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     target = columns[table.target_name]
     columns[table.target_name] = target.astype(str) if split.classifies else target.astype(np.float64)
     found = changed(columns, ends[len(ends) // 2], LEVEL)
-    drawn = [_drawn(name, np.split(columns[name], ends)) for name in found[:SHOWN]]
+    drawn = [_drawn(name, np.split(columns[name], ends)) for name in found[:12]]
     return Measured(along=Along(along, len(found), drawn) if drawn else None)
 
 

@@ -25,10 +25,7 @@ from buttress.least_squares import LeastSquaresClassifier
 
 MACHINE = "least squares"
 MOST_ROWS = 2_500  # that the machine is fitted to: its time grows with their cube
-MOST_CLASSES = 20  # each pair of them is counted on its own
 SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the training labels: the curve
-MOST_TUNED = 0.05  # of the labels, beyond which only the majority class stands: the machine is not tuned for more
-SHOWN = 10  # predictions that are named of a row
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:
@@ -37,7 +34,8 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     high, places = measured.verdicts.interval[1], split.at_most(split.train.places, MOST_ROWS)
     X, y = split.prepared(places), split.table.target[places]
     labels = max(1, math.ceil(high * len(y)))
-    machine = LeastSquaresClassifier(alpha="loo", flips=min(labels, max(1, int(MOST_TUNED * len(y))))).fit(X, y)
+    # where more labels are wrong only the majority class stands: the machine is not tuned for them
+    machine = LeastSquaresClassifier(alpha="loo", flips=min(labels, max(1, int(0.05 * len(y))))).fit(X, y)
     try:
         flips = training_flips(machine, X, y, split.test.X)
     except ValueError as why:
@@ -109,9 +107,9 @@ def _hanging(split: SplitTable, measured: Measured, flips: TrainingFlips, traine
     for k in np.argsort(flips.needed, kind="stable"):
         for i in flips.rows[k][doubtful[flips.rows[k]]].tolist():
             on[int(trained[i])].append(plain(names[split.test.places[k]]))
-    found = [Hanging(plain(names[place]), len(rows), rows[:SHOWN]) for place, rows in on.items()]
+    found = [Hanging(plain(names[place]), len(rows), rows[:10]) for place, rows in on.items()]
     return sorted(found, key=lambda one: -one.count)
 
 
 LABELS = Measurement("wrong labels it would take", _take, Cost(0.7, rows=1.5, classes=1.0), (AS_IS.name, JUDGED.name),
-                     lambda split: split.classifies and len(np.unique(split.train.y)) <= MOST_CLASSES)
+                     lambda split: split.classifies and len(np.unique(split.train.y)) <= 20)  # each pair is counted

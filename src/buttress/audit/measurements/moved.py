@@ -18,9 +18,6 @@ from buttress.audit.moves.search import CORNERS, SWEEPS, blanks_of, swaps_of, wo
 from buttress.audit.moves.yours import Yours
 from buttress.checkpoints.memory import Memory
 
-RADII = (0.5, 1.0, 2.0)  # of moved numbers, in multiples of eps
-MOST_CHANGED = 3  # cells of a row, at the end of a curve
-
 
 def _take(split: SplitTable, measured: Measured) -> Course:
     yours = split.yours
@@ -46,9 +43,9 @@ def _take(split: SplitTable, measured: Measured) -> Course:
 
 def _steps(split: SplitTable, yours: Yours, key: str) -> Sequence[float]:
     if key == "moved":
-        return [0.0, *(share * split.options.eps for share in RADII)]
+        return [0.0, *(share * split.options.eps for share in (0.5, 1.0, 2.0))]
     axes = [axis for axis in yours.model.space.axes if (axis.levels if key == "swapped" else axis.gap is not None)]
-    most = min(len(axes), max(MOST_CHANGED, split.options.swaps))
+    most = min(len(axes), max(3, split.options.swaps))  # cells of a row, at the end of a curve
     return [float(count) for count in range(most + 1)]
 
 

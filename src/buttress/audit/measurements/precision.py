@@ -9,10 +9,7 @@ from buttress.audit.measuring.shown import Precision
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.reading.cautions import LOOKED_AT
 
-FEWEST = 20  # different entries, of fewer they are levels or counts rather than rounded
-MOST_STEPS = 1e6  # from 0 to the largest entry: finer ones are as the computer holds them, and show no rounding
 FINEST, COARSEST = -9, 9  # powers of ten that are tried
-ROUNDING = 1e-13  # of an entry, that its digits and a division may be off
 
 
 def _take(split: SplitTable, measured: Measured) -> Course:
@@ -30,13 +27,13 @@ def step_of(column: NDArray[np.float64]) -> float:
     """
     entries = np.unique(column[:: -(-len(column) // LOOKED_AT)])
     entries = np.abs(entries[~np.isnan(entries)])
-    if len(entries) < FEWEST:
+    if len(entries) < 20:  # so few are levels or counts rather than rounded
         return 0.0
     for power in range(COARSEST, FINEST - 1, -1):
         steps = entries / 10.0**power
-        if steps.max() > MOST_STEPS:
+        if steps.max() > 1e6:  # finer ones are as the computer holds them, and show no rounding
             return 0.0
-        if (np.abs(steps - np.round(steps)) <= ROUNDING * steps).all():
+        if (np.abs(steps - np.round(steps)) <= 1e-13 * steps).all():  # its digits and a division may be off
             return float(f"1e{power}")
     return 0.0
 

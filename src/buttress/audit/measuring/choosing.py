@@ -14,12 +14,8 @@ from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.options import Metric
 
-CHANCE = 0.05  # of naming a model better than the baseline where none is
 FLIPS, AT_ONCE = 2000, 100  # draws of signs, and how many in memory
-ROUNDING = 1e-9  # of sums of numbers whose squares sum to 1
 ALIKE = 0.01  # accuracy, or share of an RMSE, by which two scores differ without that it matters
-FAR = {True: 0.02, False: 0.05}  # by how much a score may be worse, however uncertain: accuracy, or share of an RMSE
-LEAST_SHARE = 0.01  # of the targets, by the lower end of its interval, from which they were found
 
 
 def better_than_guessing(split: SplitTable, measured: Measured) -> list[str] | None:
@@ -27,7 +23,7 @@ def better_than_guessing(split: SplitTable, measured: Measured) -> list[str] | N
 
     Were a model no better, each row, or group of rows, would as soon speak for the baseline. So its sign is drawn anew,
     for all models at once, and a model is better whose gain the largest of all reaches in few draws (Westfall & Young
-    1993): of a table without any, one is named in CHANCE of cases at most.
+    1993): of a table without any, one is named in 5% of cases at most.
     """
     if split.baseline not in measured.losses or len(split.test) < ENOUGH:
         return None
@@ -41,8 +37,9 @@ def better_than_guessing(split: SplitTable, measured: Measured) -> list[str] | N
     rng = np.random.default_rng(split.options.seed)
     largest = np.concatenate([(rng.choice([-1.0, 1.0], (AT_ONCE, len(gained))) @ gained).max(axis=1)
                               for _ in range(0, FLIPS, AT_ONCE)])
-    reached = [int((largest >= total - ROUNDING).sum()) for total in gained.sum(axis=0)]
-    return [name for name, count in zip(names, reached, strict=True) if (count + 1) / (FLIPS + 1) <= CHANCE]
+    # of sums of numbers whose squares sum to 1
+    reached = [int((largest >= total - 1e-9).sum()) for total in gained.sum(axis=0)]
+    return [name for name, count in zip(names, reached, strict=True) if (count + 1) / (FLIPS + 1) <= 0.05]
 
 
 def recommended(split: SplitTable, measured: Measured) -> str | None:
@@ -86,7 +83,8 @@ def as_good(
     for name, loss in losses.items():
         behind = (loss - best) / unit
         error = standard_error(behind, together)
-        if behind.mean() <= max(ALIKE, min(error, FAR[classifies])):
+        # a score may be worse by .02 of the accuracy, or .05 of the RMSE, however uncertain
+        if behind.mean() <= max(ALIKE, min(error, 0.02 if classifies else 0.05)):
             good.append(name)
     return good
 
@@ -95,7 +93,7 @@ def found_wrong(measured: Measured) -> bool:
     """Say whether wrong targets were found, so that what is made for them has a say."""
     verdicts = measured.verdicts
     return verdicts is not None and bool(verdicts.wrong.any()) and (
-        verdicts.interval[0] >= LEAST_SHARE and not verdicts.misleading())
+        verdicts.interval[0] >= 0.01 and not verdicts.misleading())  # of the targets: they were found
 
 
 def judged_by(split: SplitTable, measured: Measured) -> list[str]:

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from buttress.audit.options import Effort, Options
 from buttress.audit.reading.table import Table
 
-FEWEST_TRAINED = 80  # rows, however many classes there are
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -44,4 +42,5 @@ def plan_of(table: Table, task: str, options: Options) -> Plan:
     if options.rows is not None:
         return replace(plan, trained=options.rows)
     classes = int(table.target_codes.max()) + 1 if task == "classification" else 2
-    return replace(plan, trained=max(FEWEST_TRAINED, int(plan.trained * (2 / max(2, classes)) ** 0.5)))
+    # eighty rows, however many classes there are
+    return replace(plan, trained=max(80, int(plan.trained * (2 / max(2, classes)) ** 0.5)))

@@ -21,7 +21,6 @@ from buttress.audit.reading.table import Table
 from buttress.threats import ThreatModel
 
 Places = NDArray[np.intp]  # of rows in the table
-RARE = 0.1  # of the rows: where a class has fewer, the majority is right in most of them, and accuracy says little
 
 
 class ModelColumns:
@@ -113,7 +112,8 @@ class SplitTable:
         if not self.classifies:
             return Metric.rmse
         rarest = np.unique(self.table.target, return_counts=True)[1].min()
-        return Metric.balanced_accuracy if rarest < RARE * len(self.table) else Metric.accuracy
+        # where a class has fewer, the majority is right in most rows, and accuracy says little
+        return Metric.balanced_accuracy if rarest < 0.1 * len(self.table) else Metric.accuracy
 
     @property
     def decides(self) -> str:

@@ -19,16 +19,10 @@ from buttress.robust.report import expectations
 NEIGHBOURS = 10
 COMPARED = 10_000  # rows among which the nearest of a row are looked for
 LISTED = 1000  # rows that are listed with their values and what contradicts them; all have a verdict
-PEERS = 20_000  # rows that a row is compared with, of more some
 Robust = RobustKernelClassifier | RobustKernelRegressor
 Plain = bool | int | float | str | None
 WRONG = 0.5  # probability from which a row is called wrong
 BORDERLINE = 0.25  # and from which it is worth a look
-MANY = 0.2  # share of targets from which wrong ones look like columns that do not tell
-SHOWN_NEIGHBOURS = 3  # rows that contradict one
-UNUSUAL = 3  # columns named for a row, at most
-ALIKE = 20  # rows of the nearest targets that a row of a regression is compared with, at least
-ODD = 1.5  # a column is unusual for a row from here: robust deviations, or -log10 of the share of its category
 
 
 @dataclass(frozen=True)
@@ -124,7 +118,7 @@ class Verdicts:
                                                               together=False)
         if shared:
             return f"but {shared[0]}"
-        return "so many may also mean that the columns do not tell the targets" if self.share >= MANY else ""
+        return "so many may also mean that the columns do not tell the targets" if self.share >= 0.2 else ""
 
     def kinds(self) -> list[str]:
         """Return the verdict on each row in a word or two."""
@@ -220,7 +214,7 @@ def describing(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> Ca
         near = verdicts.near[i]
         if verdicts.classifies:
             near = near[verdicts.given[near] == verdicts.expected[i]]
-        neighbours = [Neighbour(*row(k), values_of(table, int(judged[k]))) for k in near[:SHOWN_NEIGHBOURS].tolist()]
+        neighbours = [Neighbour(*row(k), values_of(table, int(judged[k]))) for k in near[:3].tolist()]
         values = values_of(table, int(judged[i]))
         return Suspect(*row(i), plain(verdicts.expected[i]), float(verdicts.probability[i]), float(verdicts.score[i]),
                        kinds[i], verdicts.why(i), values, unusual(values, usual(i)), neighbours)
@@ -245,7 +239,7 @@ def usual_of(
 
     That are the quartiles of numbers, and the counts of categories. Of very many rows some are looked at.
     """
-    looked = slice(None, None, -(-len(judged) // PEERS))
+    looked = slice(None, None, -(-len(judged) // 20_000))  # at most so many rows are compared with
     rows, given = judged[looked], verdicts.given[looked]
     known: dict[object, dict[str, Usual]] = {}
 
@@ -257,7 +251,7 @@ def usual_of(
         target = verdicts.given[i]
         if not verdicts.classifies:
             order = np.argsort(np.abs(given - target), kind="stable")
-            return among(rows[order[: max(ALIKE, len(rows) // 10)]])
+            return among(rows[order[: max(20, len(rows) // 10)]])  # of the nearest targets
         if target not in known:
             peers = rows[given == target]
             known[target] = among(peers if len(peers) else judged[verdicts.given == target])
@@ -281,7 +275,7 @@ def unusual(values: Mapping[str, Plain], usual: Mapping[str, Usual]) -> list[Unu
             found.append((abs(value - among.middle) / among.spread,
                           Unusual(name, value, " to ".join(map(number, ends)))))
     found.sort(key=lambda entry: -entry[0])
-    return [one for how, one in found[:UNUSUAL] if how >= ODD]
+    return [one for how, one in found[:3] if how >= 1.5]  # robust deviations, or -log10 of the share of its category
 
 
 def plain(value: object) -> Plain:

@@ -14,7 +14,6 @@ from buttress.certificates import certified_within
 from buttress.certificates.radius import where_known
 from buttress.threats import Moves, ThreatModel, read_threat
 
-WAYS = 200  # to swap a row with gaps or of a model that splits categories, around which numbers are moved by trying
 SOLVER_SECONDS = 1e6  # a program: it ends by its own size, never by the clock
 
 
@@ -68,7 +67,7 @@ def under_threat(
 def _by_trying(model: Any, X: Array, y: Labels, moves: Moves, right: Mask, seed: int) -> Mask:
     """Say which rows stand random corners of the box, then the worst of each column in turn, around ways to swap."""
     stands = right.copy()
-    for way in islice(moves.ways(), WAYS):
+    for way in islice(moves.ways(), 200):  # around each, numbers are moved by trying
         rows = np.flatnonzero(stands)
         if not len(rows):
             break

@@ -23,7 +23,6 @@ from buttress.scores import check_one_label
 from buttress.threats import Budget, ThreatModel
 
 ROWS = 500  # drawn of more: a 95% interval of an accuracy is then at most .09 wide
-WORK = 3e5  # of the programs of trees, at each radius: about half a minute
 
 
 @dataclass
@@ -78,7 +77,7 @@ def attack(
     found = [AttackOutcome(right, right, False, "nothing")]
     for share in shares:
         found.append(under_threat(posed.estimator, posed.X, posed.y, inner.scaled(share), found[-1].stands, seed,
-                                  codes=posed.units.native and bool(posed.units.coded), work=WORK))
+                                  codes=posed.units.native and bool(posed.units.coded), work=3e5))  # half a minute
     proven = [float(one.proven.mean()) for one in found if one.proven is not None]
     return Robustness(
         [0.0, *shares], [0, *([swapping] * len(shares))], [float(one.stands.mean()) for one in found],

@@ -35,7 +35,6 @@ from buttress.audit.reading.texts import as_array
 from buttress.batched_ridge import BatchedRidge, BatchedRidgeClassifier
 from buttress.features import Nystroem
 
-LANDMARKS = "least squares on landmarks"
 Write = Callable[[Mapping[str, Labels]], None]
 
 
@@ -137,7 +136,8 @@ def train_in_batches(
     features = Nystroem(n_components=landmarks, landmarks="uniform", random_state=seed)
     features.fit(columns.transform(X[train]))
     machine = BatchedRidgeClassifier() if classifies else BatchedRidge()
-    model = sample.model(Pipeline([("columns", columns), ("features", features), ("model", machine)]), LANDMARKS)
+    pipeline = Pipeline([("columns", columns), ("features", features), ("model", machine)])
+    model = sample.model(pipeline, "least squares on landmarks")
     known = {"classes": np.unique(table.target)} if classifies else {}
 
     def learn(rows: Labels, y: Labels) -> None:

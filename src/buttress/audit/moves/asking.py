@@ -14,7 +14,6 @@ from buttress.audit.models.table_model import TableModel
 from buttress.audit.moves.space import Space, SpaceRows, chosen, names_of
 
 Harm = Callable[[SpaceRows], NDArray[np.float64]]  # of moved rows, as many as were given, in their order
-TRIED = 5  # rows on which a model of the user's is tried before any work is done
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class InPlace:
             raise ValueError(f"{name} expects the columns {self.names}. The data lack {lacking}; they have "
                              f"{data_names}.")
         try:
-            self.predict(rows[:TRIED])
+            self.predict(rows[:5])  # before any work is done
         except Exception as error:  # a model of the user's may fail in any way
             said = " ".join(str(error).split())[:200]
             raise ValueError(f"{name} cannot predict the rows as they came ({type(error).__name__}: {said}). Give the "

@@ -14,8 +14,6 @@ from buttress.audit.moves.space import Space
 from buttress.audit.options import Options
 from buttress.audit.reading.table import Table
 
-PILOT = 20  # rows on which the model is asked about empty cells
-
 
 @dataclass(frozen=True)
 class Yours:
@@ -63,7 +61,7 @@ def _columns(space: Space, classifies: bool, options: Options) -> dict[str, str]
 
 def _keep_takeable(space: Space, yours: InPlace, places: NDArray[np.intp], name: str) -> list[str]:
     """Take the empty cells out of the space that the user's model fails on, and return a sentence that says so."""
-    some = space.rows(places[:PILOT])
+    some = space.rows(places[:20])  # on which it is asked
     width = np.arange(some.shape[1])
     failing = [axis for axis in space.axes if axis.gap is not None
                and yours.fails_on(np.where(width == axis.place, axis.gap, some))]

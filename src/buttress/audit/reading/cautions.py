@@ -11,10 +11,8 @@ from buttress.audit.reading.table import Table
 from buttress.audit.reading.texts import factorised
 
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
-STRETCH = 20.0  # a lognormal column of log deviation 2 is as far from a normal one
 LOOKED_AT = 20_000  # rows of a longer table that some checks of columns look at
 SPLIT = 3e38  # scikit-learn's trees split numbers of float32, which are smaller
-FEW = 4  # a value stands for at least so many rows on average, if knowing its class is to say anything
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,8 @@ def stretched(table: Table) -> list[str]:
 def _far_out(column: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return the rows that make the standard deviation of a column; none of one that is mostly one value."""
     found = quartiles_of(column)
-    reach = STRETCH * (found.high - found.low) / NORMAL_QUARTILES
+    # a lognormal column of log deviation 2 is as far from a normal one
+    reach = 20.0 * (found.high - found.low) / NORMAL_QUARTILES
     if not 0 < reach < np.nanstd(column):
         return np.empty(0, dtype=np.intp)
     return np.flatnonzero(np.abs(column - found.middle) > reach)
@@ -78,7 +77,8 @@ def tells(column: NDArray[Any], y: NDArray[Any], codes: NDArray[np.intp] | None)
     values, low, high = _classes_of(column, codes)
     if (low < high).any():
         return ""  # a value with rows of two classes
-    few = len(values) * FEW <= len(codes)
+    # a value stands for four rows on average, if knowing its class is to say anything
+    few = len(values) * 4 <= len(codes)
     runs = 1 + np.count_nonzero(np.diff(low))  # of one class, in order of the values
     return "alone tells" if few or (column.dtype.kind == "f" and runs == codes.max() + 1) else ""
 

@@ -14,11 +14,9 @@ from typing import Any
 from buttress.audit.reading.row_keys import row_keys
 from buttress.audit.reading.source import csv_options, kind_of, lines_of, unpacked
 
-NEEDED = ("row", "target", "key")
 KEY = re.compile(r"k[0-9a-f]{16}\.[1-9][0-9]*")
 YES = frozenset(("yes", "y", "x", "1", "1.0", "true", "drop"))
 NO = frozenset(("", "no", "n", "0", "0.0", "false"))
-TRUTH = {"true": True, "false": False, "True": True, "False": False, None: None}
 MARK = "\ufeff"  # that some programs put before the first byte of a text
 
 
@@ -45,7 +43,7 @@ def read_corrections(path: Path) -> Corrections:
     """Return what ``suspicious.csv`` was filled in with; ValueError names what cannot be understood."""
     with lines_of(path) as lines:
         reader = csv.DictReader(lines, delimiter=csv_options(path).get("separator", ","))
-        missing = [name for name in NEEDED if name not in (reader.fieldnames or [])]
+        missing = [name for name in ("row", "target", "key") if name not in (reader.fieldnames or [])]
         if missing or not {"corrected", "drop"} & set(reader.fieldnames or []):
             raise ValueError(f"{path.name} needs the columns row, target, key, and corrected or drop, as in "
                              f"suspicious.csv. Got {', '.join(reader.fieldnames or [])}.")
@@ -167,7 +165,8 @@ def _write_parquet(found: Corrections, data: Path, output: Path) -> list[str]:
     entries = pl.Series(found.target, [new.get(key, entry) for key, entry in zip(keys, given, strict=True)])
     try:
         # polars casts no text to a truth value
-        column = entries.replace_strict(TRUTH, return_dtype=kind) if kind == pl.Boolean else entries.cast(kind)
+        truth = {"true": True, "false": False, "True": True, "False": False, None: None}
+        column = entries.replace_strict(truth, return_dtype=kind) if kind == pl.Boolean else entries.cast(kind)
     except pl.exceptions.InvalidOperationError:
         raise ValueError(f"A corrected target is no {kind}, the type of {found.target!r} in {data.name}.") from None
     kept = [row for row, key in enumerate(keys) if key not in found.dropped]

@@ -16,7 +16,6 @@ from buttress._state import Attribute, State
 from buttress.audit.reading.texts import Texts
 
 NEARLY_ALL = 0.9
-MOST_TEXTS = 20_000  # different texts of a column in which a notation is sought
 PLAIN = r"[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?|[-+]?inf(inity)?"  # no two parts of it take one digit
 LONGEST = 1100  # letters of an entry that may be a number or a date: a float in full has 1,077 at most
 DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d\d)([ T].*)?")
@@ -111,7 +110,7 @@ def read_numbers(texts: Texts) -> Reading:
 
 def _sampled(texts: Texts) -> Texts:
     """Return a column of at most so many different texts: a notation shows in some thousands of them."""
-    step = -(-len(texts.distinct) // MOST_TEXTS)
+    step = -(-len(texts.distinct) // 20_000)  # in so many a notation is sought
     if step <= 1:
         return texts
     codes = texts.codes[texts.codes % step == 0]

@@ -8,7 +8,6 @@ from buttress.audit.measuring.shown import ColumnBand
 
 WIDTH = 240
 HEIGHT = 110
-LETTER = 8  # of a digit
 EDGE = 10
 
 
@@ -23,7 +22,7 @@ def _band(one: ColumnBand) -> str:
     known = [(k, low, middle, high) for k, (low, middle, high) in enumerate(
         zip(one.low, one.middle, one.high, strict=True)) if low is not None and middle is not None and high is not None]
     bottom, top = min(low for _, low, _, _ in known), max(high for *_, high in known)
-    left = EDGE + LETTER * max(len(number(bottom)), len(number(top)))
+    left = EDGE + 8 * max(len(number(bottom)), len(number(top)))  # of a digit
 
     def place(k: int, value: float) -> str:
         x = left + k / max(len(one.middle) - 1, 1) * (WIDTH - left - EDGE)

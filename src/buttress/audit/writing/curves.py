@@ -8,13 +8,10 @@ from buttress.audit.measuring.cells import number
 
 WIDTH = 460
 HEIGHT = 240
-MARGIN = 14  # beside the numbers of the axis
-LETTER = 8  # of a digit
 COLOURS = 11  # that the page has for lines
 BOTTOM = 28
 TOP = 12
 RIGHT = 18
-STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)  # between the numbers of an axis, times a power of ten
 NUMBERS = 5  # of an axis, beside its 0, at most
 SAYS = {
     "eps": "how far every number may be moved (standard deviations)",
@@ -45,7 +42,7 @@ def says(result: AuditData, key: str) -> str:
 def _figure(result: AuditData, key: str) -> str:
     curve = result.curves[key]
     right, top = max(curve["x"]) or 1.0, _top(result, key)
-    left = MARGIN + LETTER * max(len(number(y)) for y in ticks(top))
+    left = 14 + 8 * max(len(number(y)) for y in ticks(top))  # beside the numbers of the axis, and of a digit
 
     def place(x: float, y: float) -> tuple[float, float]:
         return left + x / right * (WIDTH - left - RIGHT), HEIGHT - BOTTOM - y / top * (HEIGHT - BOTTOM - TOP)
@@ -90,7 +87,8 @@ def ticks(top: float) -> list[float]:
     ([0.0, 0.05, 0.1, 0.15, 0.2, 0.25], [0.0, 1.0, 2.0, 3.0])
     """
     size = 10.0 ** math.floor(math.log10(top / NUMBERS))
-    step = next(step * size for step in STEPS if step * size * NUMBERS >= top * (1 - 1e-9))
+    # between the numbers of an axis, times a power of ten
+    step = next(step * size for step in (1.0, 2.0, 2.5, 5.0, 10.0) if step * size * NUMBERS >= top * (1 - 1e-9))
     return [float(f"{k * step:.10g}") for k in range(math.floor(top / step + 1e-9) + 1)]
 
 

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-HEIGHT = 3.6  # inches
 COLOURS = ("#6a717a", "#0b6e99", "#b2480f", "#3f7a2c", "#7b4ea3", "#a3315a", "#7a6410", "#1b2027", "#00857a",
            "#d0178f", "#4444dd")
 
@@ -26,7 +25,7 @@ def draw(result: AuditData, axes: "Sequence[Axes] | None" = None) -> "Figure":
     curves = [key for key in SAYS if key in result.curves]
     with mpl.rc_context({"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "buttress"}):
         if axes is None:
-            figure = Figure(figsize=(5.2 * len(curves), HEIGHT), layout="constrained")
+            figure = Figure(figsize=(5.2 * len(curves), 3.6), layout="constrained")  # inches
             axes = figure.subplots(1, len(curves), squeeze=False)[0]
         for ax, key in zip(axes, curves, strict=False):
             _draw_curve(ax, result, key)

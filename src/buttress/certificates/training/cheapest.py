@@ -6,9 +6,6 @@ from buttress._checks import Array
 from buttress._types import Rows
 from buttress.certificates.region import UNIT
 
-# of the exact search for one need; memory and time only: beyond, the bound of the relaxation serves
-MOST_STEPS = 200_000
-
 
 def cheapest(gains: Array, costs: Array, need: float) -> tuple[float, Rows]:
     """Return a lower bound of the cost of any set of rows with ``gains[S].sum() >= need``, and such a set.
@@ -43,7 +40,8 @@ def cheapest(gains: Array, costs: Array, need: float) -> tuple[float, Rows]:
     if least == most:
         return float(count * least), greedy
     total = float(price[:count].sum())
-    whole = (price == np.round(price)).all() and len(np.unique(price)) * total**2 <= MOST_STEPS
+    # steps of the exact search, memory and time only: beyond, the bound of the relaxation serves
+    whole = (price == np.round(price)).all() and len(np.unique(price)) * total**2 <= 200_000
     if whole:
         return _by_whole_costs(gains, costs.astype(np.float64), order, need, int(total))
     last = order[count - 1]

@@ -43,7 +43,6 @@ BLIND = (
 ADVICE = ("Proofs about training data need a model that is linear in its targets: KernelRidge, Ridge, RidgeClassifier, "
           "LinearRegression, GaussianProcessRegressor(optimizer=None) or buttress.LeastSquaresClassifier.")
 REPRODUCED = 1e-6  # of the spread of what the model was fitted to: how far the refit may be from it
-ROUNDED = 1e-9  # of the largest value, which may be far above the spread
 
 
 @runtime_checkable
@@ -106,7 +105,8 @@ def refit(model: Predictor, X_train: MatrixLike, X: MatrixLike, sample_weight: V
 def check_reproduced(model: object, found: Array, values: Array, spread: float) -> Array:
     """Return how far the refit's values (m,) or (m, k) are from the model's, row by row; ValueError where too far."""
     away = np.abs(found - values)
-    if not away.max() <= REPRODUCED * spread + ROUNDED * np.abs(values).max():
+    # the largest value may be far above the spread
+    if not away.max() <= REPRODUCED * spread + 1e-9 * np.abs(values).max():
         raise ValueError(f"{type(model).__name__} fitted again to X_train and y_train gives other values than the "
                          f"model: by up to {away.max():.2g}, where they spread over {spread:.2g}. Give the data and "
                          "the sample_weight that it was fitted with, as they were; training_removals is of models "

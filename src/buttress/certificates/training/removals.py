@@ -29,8 +29,6 @@ from buttress._types import MatrixLike, Predictor, VectorLike
 from buttress.certificates.region import UNIT
 from buttress.certificates.training.moves import TrainingInterval, predicted, top
 
-ENTRIES = 4_000_000  # of the hat matrix worked on at once: memory only
-
 
 def training_removals(
     model: Predictor, X_train: MatrixLike, y_train: VectorLike, X: MatrixLike, *, rows: int,
@@ -133,7 +131,7 @@ class LeftOut:
         if not np.isfinite(self.g_most).all():
             return A, np.inf
         root = np.sqrt(self.g_most)
-        for part in np.array_split(np.arange(n), -(-n * n // ENTRIES)):
+        for part in np.array_split(np.arange(n), -(-n * n // 4_000_000)):  # memory only
             most = np.abs(self.H[part]) + self.error[part, None]
             most[np.arange(len(part)), part] = 0.0
             signed = self.H[part] * self.r

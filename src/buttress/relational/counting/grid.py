@@ -23,10 +23,7 @@ from buttress.relational.counting.schedule import MinkowskiSum, multiplied
 from buttress.relational.plan.plan import Index, Plan, total_weight
 from buttress.relational.sources.deadline import check_time
 
-FINEST_STEP = 1e-9  # share of the largest score; finer steps would be lost in the rounding of 64-bit sums
-FEWEST_BINS = 32  # of a grid that is halved for want of memory: a quarter more ends there too, a quarter less at 16
 PRODUCT_ENTRIES = 10_000_000  # at most of the lists that are made at once for some of the root's rows
-REFINABLE_SHARE = 1 / 4  # of the memory: a call that took more could not be repeated on a grid four times as fine
 
 
 class GridOracle:
@@ -72,7 +69,7 @@ class GridOracle:
                 seen = self.at_step(beta, loss, step_of(spans, fewer))
                 break
             except MemoryError:
-                if fewer <= FEWEST_BINS:
+                if fewer <= 32:  # a quarter more ends there too, a quarter less at 16
                     raise
                 fewer //= 2
         self.can_refine &= fewer == bins
@@ -86,7 +83,8 @@ class GridOracle:
         messages: list[Message] = []
         for node in self.nodes[:-1]:
             messages.append(found.up(node, messages))
-        self.can_refine = self.memory - found.free <= self.memory * REFINABLE_SHARE
+        # a call that took more than a quarter could not be repeated on a grid four times as fine
+        self.can_refine = self.memory - found.free <= self.memory / 4
         found.root(self.nodes[-1], messages)
         for node, message in zip(self.nodes[-2::-1], messages[::-1]):
             found.down(node, message, messages)
@@ -313,8 +311,8 @@ def _sum_of_histograms(one: tuple[int, Array] | None, two: tuple[int, Array]) ->
 def step_of(ranges: Sequence[tuple[float, float]], bins: int) -> float:
     """Return h so that the sum of the ranges of the nodes' shares of the score is ``bins`` steps.
 
-    No finer than FINEST_STEP of the largest score, and 1 where all scores are 0.
+    No finer than what the rounding of 64-bit sums leaves of the largest score, and 1 where all scores are 0.
     """
     spread = sum(high - low for low, high in ranges)
     largest = max((max(abs(low), abs(high)) for low, high in ranges), default=0.0)
-    return max(spread / bins, FINEST_STEP * largest) or 1.0
+    return max(spread / bins, 1e-9 * largest) or 1.0

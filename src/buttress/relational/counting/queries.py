@@ -25,7 +25,6 @@ from buttress.relational.counting.semiring import (
 from buttress.relational.plan.plan import Index, Plan, count_rows
 
 EXACT_SCORE = 1e-12  # how far the scores of lists that were not rounded to a grid may be off: rounding of their sums
-GRIDS = (1 << 14, 1 << 11, 1 << 8, 1 << 5)  # steps of the grids tried in turn, until the lists fit in memory
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ def lists_on_grid(
 ) -> tuple[Entries, float]:
     """Return ``root_lists`` on the finest grid that fits, and how far scores may be off."""
     spread = sum(float(np.ptp(score)) for score in scores)
-    for bins in GRIDS:
+    for bins in (1 << 14, 1 << 11, 1 << 8, 1 << 5):  # steps, tried until the lists fit in memory
         step = spread / bins or 1.0
         rounded = [np.floor(score / step + 0.5) for score in scores]
         error = sum(float(np.abs(score - step * q).max(initial=0)) for score, q in zip(scores, rounded))

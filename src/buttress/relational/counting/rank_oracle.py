@@ -27,8 +27,6 @@ from buttress.relational.counting.schedule import (
 from buttress.relational.counting.semiring import TooManyEntriesError, expand
 from buttress.relational.plan.plan import Index, Plan, total_weight
 
-SHORT_LIST = 32  # entries; a list of no more is kept as it is, not grouped
-
 ROUNDING = 1e-12  # relative: a weight this near to (1 + error)^k has reached it
 
 
@@ -65,7 +63,8 @@ def group_entries(list_of: Index, n_lists: int, high: Array, mass: Array, error:
     first = np.searchsorted(owner, np.arange(n_lists))
     end = np.searchsorted(owner, np.arange(n_lists), side="right")
     split = np.ones(len(owner), dtype=bool)
-    for begin, last in zip(*(place[end - first > SHORT_LIST].tolist() for place in (first, end))):
+    # a shorter list is kept as it is, not grouped
+    for begin, last in zip(*(place[end - first > 32].tolist() for place in (first, end))):
         before = np.cumsum(mass[begin:last - 1])
         with np.errstate(divide="ignore"):
             level = np.floor(np.log(before) / np.log1p(error))

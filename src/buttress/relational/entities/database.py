@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import LARGEST, Array
 from buttress.relational.declare import Join, Table
-from buttress.relational.entities.features import BETWEEN, HASHES, ROWS, Feature, ranged_of, statistics_of
+from buttress.relational.entities.features import BETWEEN, ROWS, Feature, Statistic, ranged_of, statistics_of
 from buttress.relational.entities.layout import laid_out
 from buttress.relational.entities.memory import PAIRS
 from buttress.relational.entities.paths import Hop, asked_keys, blocks, links, order_of, root_keys, used
@@ -184,9 +184,9 @@ class InDatabase:
         paths = []
         for t, hops in self.paths.items():
             mine = statistics_of([f for f in features if f.table == self.join.tables[t].name], {})
-            excess = [statistic for statistic in mine if BETWEEN in statistic.column]
-            paths.append(Path(hops, [f"a{self.keys.index(key)}" for key in asked_keys(hops)], [ROWS, HASHES, *excess],
-                              [], replace(place, tables=tables), self.join.date is not None, self.day, latest=True))
+            wanted = [ROWS, Statistic("hash", "SUM", "hash"), *(one for one in mine if BETWEEN in one.column)]
+            paths.append(Path(hops, [f"a{self.keys.index(key)}" for key in asked_keys(hops)], wanted, [],
+                              replace(place, tables=tables), self.join.date is not None, self.day, latest=True))
         return paths
 
     def some(self, rows: Index) -> "InDatabase":

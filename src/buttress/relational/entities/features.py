@@ -102,7 +102,6 @@ class Ranged:
 
 
 ROWS = Statistic("r:", "SUM", "row")
-HASHES = Statistic("hash", "SUM", "hash")
 _KINDS = {"r": ("SUM", "row"), "n": ("SUM", "known"), "s": ("SUM", "value"), "l": ("MIN", "value"),
           "h": ("MAX", "value"), "d": ("SUM", "centred"), "q": ("SUM", "square"), "p": ("LAST", "value"),
           "c": ("SUM", "category"), "m": ("SUM", "part"), "z": ("MAX", "time"), "a": ("MIN", "time")}

@@ -19,16 +19,7 @@ from buttress.solvers.qp.active_set import simplex_minimiser
 from buttress.solvers.run import Step, Steps
 
 MOST_PLANES = 200  # planes kept: time and memory of the bound's quadratic program grow with them
-ACTIVE = 1e-6  # weight in the bound above which a plane counts as used
-
-# An oracle call is the expensive part; each of these trades calls of one kind for calls of another.
-MOST_BINS = 1 << 20  # steps of the finest grid: a step is then 1e-6 of the range of the scores
-REFINEMENT = 4  # factor by which a grid is refined: its error falls with the square where margins are spread out
-ROUNDING_SHARE = 1 / 3  # of tol: a rounding error above it keeps the interval open, so the grid is refined
-POLISH_CALLS = 25  # oracle calls of L-BFGS for each width of the rounded hinge
 POLISH_SHARE = 0.2  # of tol: a rounded problem solved this well leaves the rest to the next width
-ROUNDING = 1e-9  # how far the bounds may cross: sums of 64-bit floats and the bound's program are off by less
-BUNDLE_STEP = 0.3  # share of the way from the best point to the least of the model that is evaluated as well
 
 
 class PlanePool:
@@ -66,7 +57,7 @@ class PlanePool:
     def bound(self, alpha: float) -> tuple[float, Array]:
         """Return the best lower bound the planes prove and the point where their model is least."""
         v = simplex_minimiser(self.B / np.sqrt(2 * alpha), self.a)
-        self.age = np.where(v > ACTIVE, 0, self.age + 1)
+        self.age = np.where(v > 1e-6, 0, self.age + 1)  # a plane of less weight in the bound is not used
         combined = self.B.T @ v
         return self._proven(v, combined, alpha), combined / (2 * alpha)
 
@@ -140,16 +131,18 @@ class Climber:
 
     def _check(self) -> None:
         """Refuse a lower bound above the upper one, which no fixed set of rows gives: never is it hidden."""
-        if self.best.low > self.best.high + ROUNDING * (1 + self.best.high):
+        # sums of 64-bit floats and the bound's program are off by less
+        if self.best.low > self.best.high + 1e-9 * (1 + self.best.high):
             raise SourceChangedError(
                 "The rows of the join changed while they were counted: the optimum would be at least "
                 f"{self.best.low:.6g} and at most {self.best.high:.6g}. Fit to a copy of the tables, or to a snapshot.")
 
     def refine(self) -> bool:
         """Refine the grid when rounding is what keeps the interval wide and memory allows; return whether it did."""
-        rounding_dominates = self.slack > self.tol * ROUNDING_SHARE * self.best.high
-        if rounding_dominates and self.bins < MOST_BINS and self.oracle.can_refine:
-            self.bins *= REFINEMENT
+        rounding_dominates = self.slack > self.tol * (1 / 3) * self.best.high
+        # a step of the finest grid is 1e-6 of the range of the scores
+        if rounding_dominates and self.bins < 1 << 20 and self.oracle.can_refine:
+            self.bins *= 4  # the error of a grid falls with the square where margins are spread out
             return True
         return False
 
@@ -168,7 +161,7 @@ def polish(climb: Climber) -> Steps:
     """Minimise the smoothed loss by L-BFGS from the best point, one width of the rounded hinge after the other."""
     rounded = climb.loss == "hinge"
     for width in HINGE_WIDTHS if rounded else (0.0,):  # a loss that is smooth has one stage only
-        yield from _polish_smoothed(climb, width, POLISH_CALLS if rounded else 10 * POLISH_CALLS)
+        yield from _polish_smoothed(climb, width, 25 if rounded else 250)  # oracle calls, for each width
         climb.refine()
 
 
@@ -197,7 +190,7 @@ def bundle(climb: Climber) -> Steps:
             yield climb.visit(climb.best.beta, 0.0)[1]
         target = climb.model
         best = climb.best.beta
-        yield climb.visit(best + BUNDLE_STEP * (target - best), 0.0)[1]
+        yield climb.visit(best + 0.3 * (target - best), 0.0)[1]  # part of the way, as well
         yield climb.visit(target, 0.0)[1]
 
 

@@ -26,7 +26,6 @@ from buttress.relational.sources.deadline import seconds_left
 from buttress.solvers.run import Outcome, run
 
 SAME = 1e-9  # how far sums over the same rows may differ where a database adds them in another order
-CALIBRATION_ROWS = 10_000  # rows drawn to calibrate probabilities, whose curve has two numbers
 
 
 def sample_start(oracle: MarginOracle, model: Parameters, alpha: float, rng: RandomState) -> Array:
@@ -78,7 +77,7 @@ def sampled_scores(oracle: MarginOracle, beta: Array, rng: RandomState) -> tuple
 
     Returns the standard deviation of each scaled feature over these rows too, shape (width,).
     """
-    X, y, weight = oracle.sample(CALIBRATION_ROWS, rng)
+    X, y, weight = oracle.sample(10_000, rng)  # the curve of probabilities has two numbers
     mean = weight @ X / weight.sum()
     spread: Array = np.sqrt(weight @ (X - mean) ** 2 / weight.sum())
     return HeldOut((X @ beta)[:, None], (y > 0).astype(np.intp), weight * (len(weight) / weight.sum()), 2), spread

@@ -16,7 +16,6 @@ from buttress.relational.declare import Table
 from buttress.relational.plan.plan import EncodedFeature, Encoding, Index, TableData
 from buttress.relational.sources.columns import Column
 
-MOST_DENSE_COLUMNS = 16  # columns; a wider table, mostly zeros of one-hot text, is kept as a CSR matrix
 ROBUST_QUANTILE = 0.95  # of the magnitudes that are not 0: one value in twenty may be as far off as it likes
 
 
@@ -75,7 +74,8 @@ def table_data(table: Table, columns: dict[str, Column], rows: Index, absent: bo
     if absent:
         X = sparse.vstack([X, sparse.csr_array((1, X.shape[1]))], format="csr")
         weight = np.append(weight, 1.0)
-    return TableData(table.name, X if X.shape[1] > MOST_DENSE_COLUMNS else X.toarray(), weight, features, rows)
+    # a wider table is mostly zeros of one-hot text
+    return TableData(table.name, X if X.shape[1] > 16 else X.toarray(), weight, features, rows)
 
 
 def _feature(table: str, name: str, kind: str, values: NDArray[np.generic], null: NDArray[np.bool_],

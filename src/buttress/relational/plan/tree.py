@@ -13,9 +13,6 @@ from scipy.optimize import linprog
 
 Edges = Sequence[frozenset[int]]
 
-TIE_BREAK = 1e-9  # added to each cost of a cover, a logarithm, so that a table of one row does not make it ambiguous
-
-SEARCHED_ATTRIBUTES = 10  # all orders of so many attributes are searched: 1,024 sets; of more, one order is taken
 
 Bags = list[frozenset[int]]
 
@@ -79,7 +76,8 @@ def edge_cover(edges: Edges, log_sizes: Sequence[float]) -> tuple[np.ndarray, fl
     if not vertices:
         return np.zeros(len(edges)), 0.0
     covers = -np.array([[float(v in e) for e in edges] for v in vertices])
-    found = linprog(np.asarray(log_sizes) + TIE_BREAK, A_ub=covers, b_ub=-np.ones(len(vertices)), bounds=(0, None))
+    # so a table of one row, whose cost is 0, does not make the cover ambiguous
+    found = linprog(np.asarray(log_sizes) + 1e-9, A_ub=covers, b_ub=-np.ones(len(vertices)), bounds=(0, None))
     return found.x, float(np.dot(found.x, log_sizes))
 
 
@@ -178,7 +176,7 @@ def decompose(edges: Edges, log_sizes: Sequence[float]) -> Bags:
         alike.setdefault(frozenset(i for i, edge in enumerate(edges) if v in edge), []).append(v)
     twins = {group[0]: frozenset(group) for group in alike.values()}
     found = Decomposition([edge & twins.keys() for edge in edges], log_sizes)
-    order = found.best_order() if len(twins) <= SEARCHED_ATTRIBUTES else found.greedy_order()
+    order = found.best_order() if len(twins) <= 10 else found.greedy_order()  # 1,024 sets
     bags = dict.fromkeys(found.bags(order))
     largest = [bag for bag in bags if not any(bag < other for other in bags)]
     return [frozenset().union(*(twins[v] for v in bag)) for bag in largest]

@@ -67,8 +67,7 @@ def _from_objects(
     if types == {str}:
         return values, null
     try:
-        times = _from_times(kept)
-        plain = times
+        plain = _from_times(kept)
         if plain is None and types == {int} and max(kept) >= 2**63 and min(kept) >= 0:  # NumPy would make floats
             plain = np.asarray(kept, dtype=np.uint64 if max(kept) < 2**64 else np.float64)
         elif plain is None:

@@ -20,7 +20,6 @@ from buttress.relational.sources.deadline import cancelled_in_time, heard
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, Dialect, dialect_of
 
 LONGEST_LINE = 300  # characters of a line of a database's error that are shown
-BLOCK = 1 << 11  # rows of DuckDB's that are objects of Python at a time
 READ_ONLY = "TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 Connection = Any  # of DuckDB or psycopg, or a Spark session: none need be installed, and dialect_of tells them apart
@@ -317,7 +316,7 @@ def _duckdb_blocks(connection: Connection, statement: str, name: str, arrays: Ma
     connection.register(name, arrays)
     try:
         result = run(statement)
-        while rows := result.fetchmany(BLOCK):
+        while rows := result.fetchmany(1 << 11):  # rows that are objects of Python at a time
             put(rows)
     finally:
         with suppress(Exception):  # the view goes with a transaction that has failed

@@ -45,8 +45,6 @@ from buttress.relational.sql import text
 from buttress.relational.sql.listing import every_row, label_means, sample_rows
 from buttress.relational.sql.plan import column_sample, seen_items, sql_home, sql_tree
 
-MOST_REPEATS = 1000  # times that each row of the root is offered to a sample, at most
-
 
 class SqlOracle:
     """Evaluate the mean loss over the rows of a join by one SELECT.
@@ -209,7 +207,7 @@ class SqlOracle:
         The database draws, not ``rng``, so the rows differ from call to call.
         """
         offered = float(self.label_rows())
-        repeats = int(min(max(np.ceil(2 * n / max(offered, 1.0)), 1), MOST_REPEATS))  # few are accepted twice then
+        repeats = int(min(max(np.ceil(2 * n / max(offered, 1.0)), 1), 1000))  # few are accepted twice then
         return self._design(sample_rows(self.tree, n, self.total, repeats))
 
     def listed(self) -> GridOracle:

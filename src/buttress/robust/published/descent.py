@@ -44,8 +44,6 @@ from buttress.solvers.run import Outcome, Steps, run
 
 GRAM_ROWS = 5000  # rows up to which the Gram matrix is formed: 200 MB
 AUTO_LANDMARKS = 1000  # landmarks for more rows than that: features of 5,001 rows then take 40 MB
-LEAST_EFFECTIVE = 0.1  # a tilted risk warns if its effective number of rows is a smaller share of the rows
-INLIER = 0.5  # a row counts as kept from this share of the heaviest row's weight on
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -197,7 +195,7 @@ def warn_of_few(weights: Array, risk: Risk, n: int) -> None:
     """Warn if a tilted risk depends on less than a tenth of the n rows: it is meant for losses of about one."""
     tilted = risk.risk if isinstance(risk, PerClass) else risk
     effective = weights.sum() ** 2 / float(weights @ weights)
-    if isinstance(tilted, Tilted) and effective < LEAST_EFFECTIVE * n:
+    if isinstance(tilted, Tilted) and effective < 0.1 * n:
         warn_user(f"{tilted!r} weights the rows as if they were {effective:.0f} of {n}: the losses differ by many "
                   "units of 1 / |tilt|. Scale y, or use a smaller tilt.")
 
@@ -207,7 +205,7 @@ def kept_rows(q: Array, weight: Array, codes: NDArray[np.intp]) -> NDArray[np.bo
     ratio = np.divide(q, weight, out=np.zeros_like(q), where=weight > 0)
     most = np.zeros(codes.max() + 1)
     np.maximum.at(most, codes, ratio)
-    return (ratio > 0) & (ratio >= INLIER * most[codes])
+    return (ratio > 0) & (ratio >= 0.5 * most[codes])  # a row is kept from half of the heaviest row's weight on
 
 
 def first_coefficients(init: str, shape: tuple[int, ...], n: int, rng: np.random.RandomState) -> Array:

@@ -39,11 +39,7 @@ from buttress.robust.report import of_rows_given
 from buttress.solvers.contamination.trimmed import smallest, trimming
 from buttress.solvers.run import Steps, all_or_nothing
 
-LARGEST_EXPONENT = 50  # of a Poisson mean, e^50 counts: a step that is too long would overflow with more
-LEAST_RIDGE = 1e-8  # share of the mean squared length of the rows
 SHORTEST_STEP = 1e-8  # share of a Newton step: shorter ones are not taken, because the objective falls no further
-NEWTON_TOL = 1e-12  # decrease of the objective, relative to 1 + its size, at which the iteration ends
-NEWTON_STEPS = 100  # most Newton steps: a guard; counts not recorded
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ class Family:
 
 
 def _exp(t: Array) -> Array:
-    return np.exp(np.minimum(t, LARGEST_EXPONENT))
+    return np.exp(np.minimum(t, 50))  # too long a step would overflow
 
 
 FAMILIES = {
@@ -270,7 +266,7 @@ def trimmed_likelihood(
 def likelihood_in_ball(X: Array, y: Array, family: Family, radius: float, start: Array) -> Array:
     """Return the maximum-likelihood coefficients of norm at most ``radius``."""
     # a very small ridge keeps the minimiser finite if classes are separable or columns depend on each other
-    least = LEAST_RIDGE * max(float(np.mean(np.sum(X**2, axis=1))), np.finfo(float).tiny)
+    least = 1e-8 * max(float(np.mean(np.sum(X**2, axis=1))), np.finfo(float).tiny)
     beta = newton(X, y, family, least, start)
     if np.linalg.norm(beta) <= radius:
         return beta
@@ -292,7 +288,7 @@ def newton(X: Array, y: Array, family: Family, mu: float, beta: Array) -> Array:
         return float(family.loss(y, X @ b).sum()) + mu / 2 * float(b @ b)
 
     value = objective(beta)
-    for _ in range(NEWTON_STEPS):
+    for _ in range(100):  # a guard; counts not recorded
         t = X @ beta
         g = X.T @ (family.mean(t) - y) + mu * beta
         H = (X * family.variance(t)[:, None]).T @ X
@@ -305,6 +301,6 @@ def newton(X: Array, y: Array, family: Family, mu: float, beta: Array) -> Array:
         reached = objective(beta)
         fall = value - reached
         value = reached
-        if fall <= NEWTON_TOL * (1 + abs(value)):
+        if fall <= 1e-12 * (1 + abs(value)):
             break
     return beta

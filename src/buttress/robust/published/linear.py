@@ -44,13 +44,6 @@ from buttress.robust.published.scoring import NORMAL_MEDIAN
 from buttress.robust.report import OF_RUN, keep_run, of_rows_given
 from buttress.solvers.run import Outcome, Step, Steps, all_or_nothing, run
 
-INLIER_SCALES = 3  # standard deviations: one normal residual in 370 is larger
-LEAST_SINGULAR = 1e-10  # share of the largest singular value; smaller ones are rounding
-SMALL_TRUNCATION = 100  # times 1/M: if the median residual is larger than this, the truncation no longer matters
-EXACT_FIT = 1e-9  # share of the norm of y: a median residual this small means that half of the rows are fitted exactly
-RIDGE = 1e-12  # of columns scaled to norm 1: keeps the normal equations solvable if columns depend on each other
-NO_RESIDUAL = 1e-12  # in units of the targets: a smaller residual is rounding
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearModel(Documented, CallbackSupportMixin, BaseEstimator):
@@ -230,7 +223,8 @@ class STIR(RegressorMixin, LinearModel):
         self.intercept_ += middle
         residual = np.abs(y - middle - self._columns(X) @ w)
         self.scale_ = weighted_median(np.abs(targets - middle - self._columns(rows) @ w), weight) / NORMAL_MEDIAN
-        self.inlier_mask_ = residual <= INLIER_SCALES * self.scale_ + NO_RESIDUAL * unit
+        # one normal residual in 370 is beyond three deviations; one below 1e-12 of the targets is rounding
+        self.inlier_mask_ = residual <= 3 * self.scale_ + 1e-12 * unit
         return self
 
 
@@ -252,7 +246,7 @@ def crr(basis: Array, y: Array, k: int) -> Steps:
 def column_basis(X: Array) -> Array:
     """Return an orthonormal basis (n, r) of the columns of X, singular values below 1e-10 of the largest left out."""
     U, s, _ = np.linalg.svd(X, full_matrices=False)
-    return U[:, s > LEAST_SINGULAR * s[0]] if len(s) and s[0] > 0 else U[:, :0]
+    return U[:, s > 1e-10 * s[0]] if len(s) and s[0] > 0 else U[:, :0]  # smaller ones are rounding
 
 
 def stir(X: Array, y: Array, *, weight: Array, truncation: float, growth: float) -> Steps:
@@ -272,7 +266,8 @@ def stir(X: Array, y: Array, *, weight: Array, truncation: float, growth: float)
         new = weighted_least_squares(X, y, weight * np.minimum(1 / np.maximum(r, 1 / M), M))
         moved = norm(X @ (new - w), weight)
         middle = weighted_median(r, weight)
-        change = moved / size if M * middle >= SMALL_TRUNCATION or middle <= EXACT_FIT * size else np.inf
+        # a median residual far above 1/M, or half of the rows fitted exactly: the truncation no longer matters
+        change = moved / size if M * middle >= 100 or middle <= 1e-9 * size else np.inf
         if moved <= 2 / (growth * M) * np.sqrt(weight.sum()):
             M *= growth
         w = new
@@ -288,5 +283,5 @@ def weighted_least_squares(X: Array, y: Array, weight: Array) -> Array:
     scale = np.sqrt(np.maximum(weight @ X**2, np.finfo(float).tiny))
     Z = X / scale
     A = (Z * weight[:, None]).T @ Z
-    A[np.diag_indices_from(A)] += RIDGE
+    A[np.diag_indices_from(A)] += 1e-12  # of columns of norm 1, which may depend on each other
     return cho_solve(cho_factor(A, overwrite_a=True), Z.T @ (weight * y)) / scale

@@ -59,8 +59,6 @@ from buttress.robust.report import of_rows_given
 from buttress.solvers.contamination.trimmed import trimming
 from buttress.solvers.run import all_or_nothing, run
 
-CHI_SQUARE_MEDIAN = 0.4549364  # of the square of a standard normal number
-FEWEST = 3  # with fewer rows no direction stands out, and the eigenvalue solver needs more than two
 Gram = Callable[[Array], Array]  # multiplication by a kernel matrix
 Model = TypeVar("Model")
 renamed = advises(rule="Give tolerance=4.0 for the random rule.",
@@ -353,7 +351,7 @@ def scores(R: Array, gram: Gram) -> Array:
         u = np.sum(R * gram(R * u[:, None]), axis=1)
         return u - u.mean()
 
-    if len(R) < FEWEST:
+    if len(R) < 3:  # no direction stands out, and the eigenvalue solver needs more than two
         return np.zeros(len(R))
     start = np.random.default_rng(0).normal(size=len(R))  # any vector that is not orthogonal to u
     if not np.any(times(start)):
@@ -376,7 +374,7 @@ def below_random_cut(tau: Array, tolerance: float, rng: np.random.RandomState) -
     All rows stay if the mean score is at most ``tolerance`` sigma^2. sigma^2 is the variance of normal gradients
     with this median score: median / 0.4549, the median of chi^2_1.
     """
-    if len(tau) == 0 or tau.mean() <= tolerance * np.median(tau) / CHI_SQUARE_MEDIAN:
+    if len(tau) == 0 or tau.mean() <= tolerance * np.median(tau) / 0.4549364:
         return np.ones(len(tau), dtype=bool)
     return np.asarray(tau < rng.uniform(0, tau.max()))
 

@@ -18,7 +18,7 @@ from buttress._weights import check_weights, class_totals, weighted_median
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.conformal import GroupPair, check_coverage
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
-from buttress.certainty.left_out import Slopes, kernel_features, kernel_leverages, one_step
+from buttress.certainty.left_out import Slopes, kernel_features, left_over, leverages, one_step
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import Linear, Precomputed
@@ -29,8 +29,6 @@ from buttress.solvers.gradient.descent import EnvelopeGradient, envelope_gradien
 from buttress.solvers.gradient.space import Dual
 from buttress.solvers.ridge.leave_one_out import GramRidge
 from buttress.solvers.run import all_or_nothing
-
-LEAST_RIDGE = 1e-9  # of the heaviest row's weight, where alpha is 0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -275,11 +273,12 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         C = len(self.classes_)
         q = expit(scores) if C == 2 else softmax(scores, axis=1)
         targets = (codes == 1)[:, None] if C == 2 else codes[:, None] == np.arange(C)
-        features = kernel_features(self.expansion_.kernel, X, self.expansion_.centers)
-        ridge = max(2 * self.alpha / (kept * weight.sum()), LEAST_RIDGE * float(self.weights_.max()))
+        Z, missed = kernel_features(self.expansion_.kernel, X, self.expansion_.centers)
+        ridge = max(2 * self.alpha / (kept * weight.sum()), 1e-9 * float(self.weights_.max()))  # some, where alpha is 0
         groups = equal_rows(X, codes)
         columns = [Slopes(q[:, c] - targets[:, c], q[:, c] * (1 - q[:, c])) for c in range(q.shape[1])]
-        left_out = [one_step(scores[:, c], slopes, self.weights_,
-                             kernel_leverages(features, self.weights_ * slopes.second, ridge), groups)
-                    for c, slopes in enumerate(columns)]
+        bends = [self.weights_ * slopes.second for slopes in columns]
+        left_out = [one_step(scores[:, c], columns[c], self.weights_,
+                             leverages(Z, bend, ridge) + left_over(missed, bend, ridge), groups)
+                    for c, bend in enumerate(bends)]
         return HeldOut(np.stack(left_out, axis=1), codes, weight, C, row=np.arange(len(codes)), given=len(codes))

@@ -16,9 +16,6 @@ from buttress.solvers.ball.soft_ball import Ball, ball_of, recounted, solve_ball
 from buttress.solvers.qp.solve import Limits
 
 FETCHED_ROWS = 512  # rows of each kernel computed at a time: 4 kB of scratch memory for each column
-ALONE = 0.1  # if a smaller share of the columns is wanted, only those entries are computed, not whole rows
-NO_VARIANCE = 1e-12  # a variance below this share of the two sums it is the difference of is rounding
-COPY = 1e-9  # relative distance of two centred and scaled Gram matrices below which they are the same kernel
 
 
 class Source:
@@ -39,7 +36,7 @@ class Source:
         whole = len(columns) == len(self.X)
         for start in range(0, len(index), self.block):
             part = index[start : start + self.block]
-            if len(columns) < ALONE * len(self.X):
+            if len(columns) < 0.1 * len(self.X):  # of few columns only those entries are computed, not whole rows
                 total[start : start + self.block] += weight * self.panel(part, columns)
             else:
                 rows = self.rows.fetch(part)
@@ -224,7 +221,8 @@ def variance(source: Source, share: Array) -> float:
         panel = share[start:stop] @ source.panel(slice(start, stop), slice(start, None))
         mean += float(panel[: stop - start] @ share[start:stop] + 2 * panel[stop - start :] @ share[stop:])
     diagonal = float(share @ source.rows.diagonal)
-    return diagonal - mean if diagonal - mean > NO_VARIANCE * max(abs(diagonal), abs(mean)) else 0.0
+    # less is the rounding of a difference
+    return diagonal - mean if diagonal - mean > 1e-12 * max(abs(diagonal), abs(mean)) else 0.0
 
 
 def find_copies(sources: list[Source]) -> list[tuple[int, int]]:
@@ -236,5 +234,6 @@ def find_copies(sources: list[Source]) -> list[tuple[int, int]]:
         K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
         shapes.append(K / max(float(np.linalg.norm(K)), TINY))
     m = len(shapes)
-    return [(p, q) for p in range(m) for q in range(p + 1, m) if np.linalg.norm(shapes[p] - shapes[q]) < COPY]
+    # nearer ones are the same kernel
+    return [(p, q) for p in range(m) for q in range(p + 1, m) if np.linalg.norm(shapes[p] - shapes[q]) < 1e-9]
 

@@ -31,9 +31,7 @@ from buttress._checks import TINY, Array
 from buttress.solvers.ball.kernel_stack import KernelStack, Trial
 from buttress.solvers.run import Step, Steps
 
-LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie (the level method's lambda)
 NO_WEIGHT = 1e-12  # weights below this become 0, and variances below this share of the largest count as this much
-INFEASIBLE = 1e-14  # if the last entry of the residual is smaller than this, no weights reach the level
 
 
 class BestSoFar(NamedTuple):
@@ -56,7 +54,7 @@ def level_cuts(stack: KernelStack, eta: Array) -> Steps:
 
     def following(best: Trial, cuts: Array, strongest: Array) -> Array:
         lower = float(strongest.min())
-        return nearest_low(best.eta, cuts, lower + LEVEL * (best.upper - lower))
+        return nearest_low(best.eta, cuts, lower + 0.3 * (best.upper - lower))  # the level method's lambda
 
     return _by_cuts(stack, eta, lambda cuts: lowest(cuts)[1], lambda V: float(V.min()), following)
 
@@ -131,7 +129,7 @@ def nearest_low(eta: Array, cuts: Array, level: float) -> Array:
     E = np.vstack([G.T, h[None] / unit])
     target = np.append(np.zeros(m - 1), 1.0)
     residual = E @ nnls(E, target)[0] - target
-    if not abs(residual[-1]) > INFEASIBLE:
+    if not abs(residual[-1]) > 1e-14:  # no weights reach the level
         return lowest(cuts)[0]
     moved = eta + B @ (-unit * residual[:-1] / residual[-1])
     moved[moved < NO_WEIGHT] = 0.0

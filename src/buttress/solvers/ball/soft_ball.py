@@ -39,7 +39,6 @@ from buttress.solvers.run import Outcome, countdown
 MANY = 200
 TIGHTENING = 10.0  # the tolerance is divided by this while the gap is too large
 NO_SPREAD = 1e-13  # of the largest k(x, x): a smaller mean squared distance is rounding and is replaced by 1
-NO_GAP = 1e-12  # of the mean squared distance: a gap this small counts as 0, even if the primal objective is 0
 PATIENCE = 0.25  # seconds after the limit that a certificate may take, as long as one of 5,000 rows; then none is made
 SAME_WEIGHT = 1e-12  # relative: cumulative weights this close to the total count as equal to it
 
@@ -98,7 +97,7 @@ def solve_ball(
         point = exact_finish(qp, outcome.state, left=left) if ended and len(rows) <= exact_rows else outcome.state
         ball = certified_in_time(qp, point, total, outcome, left)
         ended = ended and outcome.status != "late"
-        small = ball.gap <= limits.gap_tol * max(ball.primal, NO_GAP * scale)
+        small = ball.gap <= limits.gap_tol * max(ball.primal, 1e-12 * scale)  # a gap this small counts as 0
         if ended and not small and rows.real == np.float32:
             rows.cache.widen()
             point = replace(point, stored=None)

@@ -31,9 +31,7 @@ from buttress.solvers.contamination.confusion_law import (
 )
 from buttress.solvers.contamination.tuning import CONFUSION, LABELS
 
-MOST_MIXED = 12  # classes: a step of their mixture takes C^6 operations, seconds from twenty on; not varied
 TOGETHER = 16  # factors of a product
-LEAST_FACTOR = 1e-18  # float64 holds a product of so many of them
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,8 @@ def explain_mixed(
     rates = rates_tried(rate)
     plain = _likelihoods(tried, codes, rates)
     cost = (numbers_mixed(C) * float(np.log(n)) / 2 + CONFUSION.decisive) / n
-    if 2 < C <= MOST_MIXED and plain.max() < -cost:  # no likelihood is above 0
+    # a step takes C^6 operations, seconds from twenty classes on; not varied
+    if 2 < C <= 12 and plain.max() < -cost:  # no likelihood is above 0
         laws = mixtures(tried, codes, rate)
         scores = [law.mixture(each) for law, each in zip(laws, tried, strict=True)]
         mixed = _likelihoods(scores, codes, rates)
@@ -159,11 +158,11 @@ def label_likelihoods(scores: Array, codes: NDArray[np.intp], rates: Array) -> A
 def _mean_log(given: Array, slope: Array, least: Array) -> Array:
     """Return the mean over n numbers q of log(slope q + least), for each of R slopes, from products of a few factors.
 
-    Logarithms are of products of several factors; where ``least`` is below LEAST_FACTOR, of single ones.
+    Logarithms are of products of several factors; where ``least`` is tiny, of single ones.
     """
     few = TOGETHER
     n = len(given) // few * few
-    safe = least > LEAST_FACTOR
+    safe = least > 1e-18  # float64 holds a product of so many factors
     sums = np.empty(len(least))
     alone = slope[~safe] * given[:, None] + least[~safe]
     sums[~safe] = np.log(alone + TINY).sum(axis=0)

@@ -29,9 +29,6 @@ from buttress.solvers.run import Budget, Step, Steps
 BREAKDOWN_BEND = 1.547645  # deviations: the S scale is then that of normal errors, and half of the rows may be bad
 HALF = 0.5  # mean of chi at the scale
 SETTLED = 1e-8  # scales: change of the residuals that ends either descent
-STEPS = 500  # most steps of either
-POWERS = (0.5, 2.0)  # of the ratio in a step: the inverse of the slope, large where no residual is near the bend
-WELL_APART = 1e-4  # of the largest pivot of X'UX: normal equations then lose at most half of the digits
 DEPENDENT = 1e-10  # of the largest singular value: a smaller one means columns that depend on others
 
 
@@ -89,7 +86,8 @@ def m_scale(r: Array, lost: float, first: float) -> float:
         slopes = inside * inside
         total = float(len(r) - slopes @ inside)
         ratio = total / (HALF * (len(r) - lost))
-        s *= ratio ** np.clip(total / max(6 * float(square @ slopes), TINY), *POWERS)
+        # the inverse of the slope, large where no residual is near the bend
+        s *= ratio ** np.clip(total / max(6 * float(square @ slopes), TINY), 0.5, 2.0)
         if abs(ratio - 1) < SETTLED:
             break
     return float(s)
@@ -164,7 +162,7 @@ def reweighting(
 
 def ended(steps: Steps, budget: Budget | None = None, tol: float = SETTLED) -> Reweighted:
     """Return the last state of steps that have settled, or whose time is up."""
-    return (budget or Budget()).run(steps, tol=tol, max_iter=STEPS, keep="last").state
+    return (budget or Budget()).run(steps, tol=tol, max_iter=500, keep="last").state
 
 
 def best_start(
@@ -228,7 +226,8 @@ def weighted(X: Array, y: Array, u: Array, alpha: float) -> Array:
         A += (X[part] * u[part, None]).T @ X[part]
     factor, failed = lapack.dpotrf(A, lower=1)
     pivots = factor.diagonal()
-    if not failed and (alpha > 0 or pivots.min() > WELL_APART * pivots.max()):
+    # normal equations then lose at most half of the digits
+    if not failed and (alpha > 0 or pivots.min() > 1e-4 * pivots.max()):
         return np.asarray(cho_solve((factor, True), X.T @ (u * y)))
     root = np.sqrt(u)
     return np.asarray(np.linalg.lstsq(X * root[:, None], y * root, rcond=None)[0])

@@ -34,7 +34,6 @@ from buttress.solvers.contamination.tuning import RESIDUALS
 from buttress.solvers.ridge.leave_one_out import Fit, Ridge
 from buttress.solvers.run import Budget, Step, Steps
 
-AS_LIKELY = 1e-3  # nats in all rows: decisions are taken by whole ones
 MAD = 1.4826  # standard deviations in a median distance, for normal errors
 
 
@@ -321,7 +320,7 @@ def em_rounds(law: Law, seen: LeftOutResiduals, limits: LawLimits, rounds: int) 
     for _ in range(rounds):
         good, likelihood = law.e_step(seen)
         law = law.m_step(seen, good, limits)
-        if abs(likelihood - last) < AS_LIKELY:
+        if abs(likelihood - last) < 1e-3:  # nats in all rows: decisions are taken by whole ones
             break
         last = likelihood
     return law

@@ -18,8 +18,6 @@ from buttress.solvers.run import Step, Steps
 Model = TypeVar("Model")
 Kept = TypeVar("Kept", bound=NDArray[Any])  # the rows fitted: a mask, or weights
 
-NEAR = 0.25  # quantile of the distances from the most frequent target, taken as a small distance; not varied
-
 
 def smallest(size: Array, h: int) -> Array:
     """Return the indicator, shape (n,), of the h smallest entries of ``size``, ties broken by index."""
@@ -67,7 +65,8 @@ def least_scale(y: Array) -> float:
         return 0.0
     shared = values[counts.argmax()]
     others = y[number != counts.argmax()]
-    near, away = np.quantile(np.abs(others - shared), [NEAR, 0.5])
+    # a small distance from the most frequent target; not varied
+    near, away = np.quantile(np.abs(others - shared), [0.25, 0.5])
     floor = 0.0
     if repeated.sum() > 1 and counts[repeated].sum() > 0.5 * len(y):
         step = _median_step(values[repeated], counts[repeated])

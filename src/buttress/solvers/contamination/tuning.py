@@ -7,7 +7,6 @@ import numpy as np
 from buttress._checks import Array
 from buttress._tuned import THEORY, tuned
 
-LABEL_RUNS = "`benchmarks/robust.py labels`, splits below 20 of heart, cancer and digits"
 CLEAN = "nats that robust fits gain on clean and on corrupted tables; which tables is not recorded"
 COVERED = "tried on the choosing sets of `benchmarks/robust_trial.py`, all corruptions but tails and border"
 

@@ -26,9 +26,7 @@ from buttress._types import Rows
 from buttress.solvers.run import Step, Steps
 from buttress.trees import Forest, Tree
 
-LEAST_BEND = 1e-16  # of a loss, so that a leaf of rows that are all but sure stays defined
 ALIKE = 1e-9  # relative difference of sums that rounding may have made
-LEAST_GAIN = 1e-12  # of a split, relative to the square of the gradient: below, rounding decides
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,8 @@ def logistic(y: Array, weight: Array) -> Newton:
         lead = np.where(y > 0, low, -high)
         wrong = expit(-lead)
         loss = float(weight @ np.logaddexp(0, -lead))
-        return loss, weight * y * wrong, weight * np.maximum(wrong * (1 - wrong), LEAST_BEND)
+        # a leaf of sure rows stays defined
+        return loss, weight * y * wrong, weight * np.maximum(wrong * (1 - wrong), 1e-16)
 
     return newton
 
@@ -192,7 +191,7 @@ def best_split(
         allowed &= (h_left > least) & (h_right > least) & np.isfinite(grid.thresholds)
         gains.append(np.where(allowed, gain, -np.inf).ravel())
     gain = np.maximum(*gains)
-    if gain.max() <= LEAST_GAIN * float(g @ g):
+    if gain.max() <= 1e-12 * float(g @ g):  # below, rounding decides
         return None
     at = int((gain >= (1 - ALIKE) * gain.max()).argmax())
     return at // places, at % places

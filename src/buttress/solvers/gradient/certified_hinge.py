@@ -25,11 +25,6 @@ from buttress.solvers.gradient.worst_inputs import Adam, check_time, flat, shape
 from buttress.solvers.run import Step, Steps
 
 ITERATIONS = 10  # Adam iterations between two objectives
-JUDGED_ROWS = 2000  # most rows on which the objective is computed
-ENTRIES = 2_000_000  # of rows times rivals times columns that are bounded at once
-# first step, by the training objective on digits after 300 iterations: .67, .60, .57 for .03, .1, .3
-FIRST_RATE = 0.3
-LINEAR_RATE = 0.2  # step of W and b, in units of that of p and q
 
 
 @dataclass
@@ -76,7 +71,8 @@ class Regions:
     def blocks(self) -> "Iterator[Regions]":
         """Yield the rows, few enough at a time."""
         n, rivals, _ = self.contrasts.shape
-        size = max(1, ENTRIES // (rivals * max(self.anchor.shape[1], self.below_value.shape[1])))
+        # rows times rivals times columns that are bounded at once
+        size = max(1, 2_000_000 // (rivals * max(self.anchor.shape[1], self.below_value.shape[1])))
         return (self[slice(start, start + size)] for start in range(0, n, size))
 
     def least(self, slope: Array, bend: Array) -> tuple[Array, Array]:
@@ -151,9 +147,9 @@ def certified_descent(
     step with the best objective is the model. Raises TimeoutError where no seconds are ``left`` within a step.
     """
     n, xp = len(regions.anchor), namespace(Z)
-    judged = regions[rng.permutation(n)[:JUDGED_ROWS]]
+    judged = regions[rng.permutation(n)[:2000]]  # on which the objective is computed
     z, rate, kernel = flat(machine), _rates(machine), int(np.prod(machine.p.shape)) * 2
-    adam = Adam(z, FIRST_RATE)
+    adam = Adam(z, 0.3)  # by the training objective on digits after 300 iterations: .67, .60, .57 for .03, .1, .3
     while True:
         a = machine.p - machine.q
         hinge = (1 - bounds_of(judged, Z, machine)).clip(0, None).mean()
@@ -172,6 +168,6 @@ def certified_descent(
 
 
 def _rates(machine: SplitMachine) -> Array:
-    """Return the share of a step that each parameter takes."""
-    return flat(SplitMachine(0 * machine.p + 1, 0 * machine.q + 1, 0 * machine.W + LINEAR_RATE,
-                             0 * machine.b + LINEAR_RATE))
+    """Return the share of a step that each parameter takes: W and b a fifth of that of p and q."""
+    linear = 0.2
+    return flat(SplitMachine(0 * machine.p + 1, 0 * machine.q + 1, 0 * machine.W + linear, 0 * machine.b + linear))

@@ -34,15 +34,11 @@ from buttress.risks import Risk
 from buttress.solvers.gradient.space import RkhsPoint, Space, heaviest
 from buttress.solvers.run import Step, Steps
 
-SLACK = 8  # the preconditioner is factorised again once its bound is more than this many times what is needed
-ROUNDED = 1e-9  # share by which the heaviest row may exceed the bound through rounding
 STEP_RULES = ("spectral", "paper", "preconditioned")
 # a rule by name, one size, or a size for each iteration
 StepLike = str | float | Callable[[int], float]
 # (gradient, weights, iteration) -> what to subtract from the coefficients, and the rate 1 / beta it stands for
 StepRule = Callable[[Array, Array, int], tuple[Array, float]]
-ROUNDS = 100  # turns of weights and ridge solutions; a handful is usual, as there are finitely many kept sets
-SETTLED = 1e-12  # relative fall of the prox's objective below which the turns end
 
 
 def descent(
@@ -148,7 +144,8 @@ def preconditioned(space: Space, loss: Loss, share: Array, ridge: float) -> Step
     def rule(g: Array, q: Array, iteration: int) -> tuple[Array, float]:
         nonlocal solve, bound
         most = heaviest(q, share)
-        if not bound / SLACK <= most <= bound * (1 + ROUNDED):
+        # it is factorised again once its bound is more than eight times what is needed, or below it but for rounding
+        if not bound / 8 <= most <= bound * (1 + 1e-9):
             bound = most if bound == 0 else 2 * most
             solve = None
         if solve is None:
@@ -187,7 +184,7 @@ def envelope_gradient(space: Space, y: Array, risk: Risk, c: Array, *, ridge: fl
     start = space.point(c)
     here = start
     value = np.inf
-    for _ in range(ROUNDS):
+    for _ in range(100):  # a handful is usual, as there are finitely many kept sets
         q = risk.weights((here.f - y) ** 2, sample_weight)
         downhill = -(space.gradient(2 * q * (start.f - y)) + 2 * ridge * start.c)
         move = space.point(space.inverse(2 * q, 2 * ridge + 1 / lam)(downhill))
@@ -196,6 +193,6 @@ def envelope_gradient(space: Space, y: Array, risk: Risk, c: Array, *, ridge: fl
         distance = space.norm(move)
         value = (risk((here.f - y) ** 2, sample_weight) + ridge * space.inner(here.c, here)
                  + distance**2 / (2 * lam))
-        if before - value <= SETTLED * abs(value):
+        if before - value <= 1e-12 * abs(value):  # of the prox's objective: the turns end
             break
     return EnvelopeGradient(float(distance / lam), float(value), float(distance))

@@ -26,9 +26,6 @@ from buttress.kernels import Kernel
 from buttress.kernels.points import centred
 from buttress.solvers.run import Step, Steps
 
-PANEL_ROWS = 2048  # rows scored at a time; with fewer, the matrix product copies the frequencies too often
-DEVICE_PANEL_ROWS = 2**16  # the same on a device, where each call costs more
-
 
 class RandomBasis:
     """f = sum_t features(x, t) @ coef[t]: Algorithm 1's coefficients, with block t drawn from its seed.
@@ -55,7 +52,8 @@ class RandomBasis:
 
     def scores(self, t: int, rows: slice) -> Array:
         """Return h(x) of term t on ``rows``, (len(rows), k)."""
-        panel = PANEL_ROWS if namespace(self.X) is np else DEVICE_PANEL_ROWS
+        # of fewer rows the product copies the frequencies too often; on a device each call costs more
+        panel = 2048 if namespace(self.X) is np else 2**16
         coef = cast(self.coef[t], self.X.dtype)
         out = [self.features(self.X[start : min(start + panel, rows.stop)], t) @ coef
                for start in range(rows.start, rows.stop, panel)]

@@ -17,7 +17,6 @@ from buttress._checks import TINY, Array
 
 TRIALS = 12  # steps tried along a line before the search ends
 ARMIJO = 1e-4  # share of the decrease predicted by the slope that a step must reach (Nocedal & Wright, section 3.1)
-LEAST_CURVATURE = 1e-12  # a pair of differences s and r with a smaller s'r / r'r is rounding
 Points = Generator[Array, tuple[float, Array], None]
 Iterates = Generator[tuple[int, Array], Array, None]
 
@@ -57,7 +56,7 @@ def lbfgs_points(x: Array, *, tol: float = 1e-9) -> Points:
             return
         s = x_new - x
         r = g_new - g
-        if s @ r > LEAST_CURVATURE * float(r @ r):
+        if s @ r > 1e-12 * float(r @ r):  # what bends less is rounding
             pairs.append((s, r))
         x = x_new
         f = f_new

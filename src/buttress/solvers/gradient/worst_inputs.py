@@ -25,24 +25,12 @@ from buttress.kernels.named import Scaled
 from buttress.kernels.points import centred
 from buttress.solvers.run import SPENT, Step, Steps
 
-# Adam's running means: the share of the old value that is kept, and the least divisor. The
-# share kept of squares is below the usual .999. The trial that chose it is not recorded.
+# Adam's running means: the share of the old value that is kept. That of squares is below the usual .999. The trial that
+# chose it is not recorded.
 MEAN_KEPT = 0.9
 SQUARE_KEPT = 0.99
-LEAST_SIZE = 1e-8
 ITERATIONS = 20  # Adam iterations between two objectives
-JUDGED_ROWS = 250  # most rows on which the objective is computed
 DRAWN_CENTRES = 64  # most centres that stand for all in the gradient of ||f||^2
-# Adam's longest steps: of the coefficients in units of three standard deviations at the start, of the intercepts, of
-# the centres in units of the standard deviation of X, and of the logarithm of the kernel's stretch.
-COEF_RATE = 0.03
-INTERCEPT_RATE = 0.01
-CENTRE_RATE = 0.1
-STRETCH_RATE = 0.005
-LEAST_SPREAD = 1e-3  # of coefficients that are all alike
-WARM_UP = 0.1  # share of the iterations over which steps grow to their longest
-GROWTH = 4  # the radius reaches eps after 1 / GROWTH of the iterations
-LAST_SHARE = 0.25  # share of the iterations, the last ones, whose worst inputs are sought by all steps, not by one
 
 
 @dataclass
@@ -99,7 +87,7 @@ def joint_descent(
     are ``left`` within a step.
     """
     n, ridge = len(X), 1 / (C * len(X))
-    judged = rng.permutation(n)[:JUDGED_ROWS]
+    judged = rng.permutation(n)[:250]  # on which the objective is computed
     z, rates = flat(machine), _rates(kernel, machine, _deviation(X))
     adam = Adam(z, 1.0)
     while True:
@@ -110,9 +98,11 @@ def joint_descent(
             rows = np.arange(n) if n <= batch else rng.choice(n, batch, replace=False)
             done = adam.t / iterations
             at = centred(kernel_of(kernel, machine), machine.centers)
-            moved = worst(at, machine, rows, min(1.0, 0.1 + GROWTH * done), done >= 1 - LAST_SHARE)
+            # the radius grows to eps; the last quarter of the iterations seeks worst inputs by all steps, not by one
+            moved = worst(at, machine, rows, min(1.0, 0.1 + 4 * done), done >= 0.75)
             g = _gradient(kernel, at, moved, V[rows], machine, ridge, _drawn(len(machine.coef), rng))
-            size = min(1.0, 0.1 + done / WARM_UP) * max(0.0, 1 - done)
+            # steps grow to their longest over a tenth of the iterations
+            size = min(1.0, 0.1 + done / 0.1) * max(0.0, 1 - done)
             step = adam.step(flat(g))
             step *= size * rates
             z = z - step
@@ -162,11 +152,15 @@ def _gradient(
 
 
 def _rates(kernel: Kernel, machine: StretchedMachine, spread: float) -> Array:
-    """Return the longest step of each parameter."""
-    coef = COEF_RATE * max(LEAST_SPREAD, 3 * _deviation(machine.coef))
-    return flat(StretchedMachine(0 * machine.coef + coef, 0 * machine.intercept + INTERCEPT_RATE,
-                         0 * machine.centers + (CENTRE_RATE * spread if isinstance(kernel, Radial) else 0.0),
-                         0 * machine.stretch + (STRETCH_RATE if isinstance(kernel, Scaled) else 0.0)))
+    """Return Adam's longest step of each parameter.
+
+    Those of the coefficients are in units of three standard deviations at the start, those of the centres in units of
+    the standard deviation of X, and those of the stretch are of its logarithm.
+    """
+    coef = 0.03 * max(1e-3, 3 * _deviation(machine.coef))  # coefficients may be all alike
+    return flat(StretchedMachine(0 * machine.coef + coef, 0 * machine.intercept + 0.01,
+                         0 * machine.centers + (0.1 * spread if isinstance(kernel, Radial) else 0.0),
+                         0 * machine.stretch + (0.005 if isinstance(kernel, Scaled) else 0.0)))
 
 
 def _deviation(A: Array) -> float:
@@ -205,7 +199,7 @@ class Adam:
         self.square *= SQUARE_KEPT
         self.square += (1 - SQUARE_KEPT) * g**2
         size = namespace(g).sqrt(self.square / (1 - SQUARE_KEPT**self.t))
-        size += LEAST_SIZE
+        size += 1e-8  # Adam's least divisor
         direction = self.mean / size
         direction *= self.rate / (1 - MEAN_KEPT**self.t)
         return direction

@@ -30,11 +30,6 @@ from buttress.solvers.linear.free_range import (
 )
 from buttress.solvers.run import Step, Steps
 
-SHRINK = 0.2  # factor of the barriers' weight once the iterate is near their centre
-LEAST_WEIGHT = 1e-15  # of the barriers, in units of the first, below which rounding decides
-HALVINGS = 50
-OVERSHOOT = 0.3  # the slope may rise to this share of the slope with which the step began
-
 
 def ball_descent(X: Array, y: Array, c: Array, *, eps: Array | float, norm: str) -> Steps:
     """Yield (w, b, a) with the duality gap relative to the primal objective.
@@ -97,7 +92,7 @@ class Program:
         """
         least, r = dual_norm(point.w, self.norm), self.residual(ConePoint(point.w, point.b, 0.0))
         low, high = -34.0, 60.0  # log of t - ||w||_*, in units of ||w||_* or of 1: e^-34 is nearly the last place
-        for _ in range(HALVINGS):
+        for _ in range(50):  # halvings
             middle = (low + high) / 2
             t = least + float(np.exp(middle)) * max(1.0, least)
             slope = self.eps * float(self.multipliers(r + self.eps * t, mu)[0].sum())
@@ -141,7 +136,7 @@ def _barrier_descent(X: Array, y: Array, c: Array, eps: float, norm: str) -> Ste
     point, mu = ConePoint(np.zeros(X.shape[1]), 0.0, 1.0), float(c.mean())
     least, plane = np.inf, (point.w, 0.0)
     bound, proof = 0.0, np.zeros(len(y))
-    while mu > LEAST_WEIGHT * float(c.mean()):
+    while mu > 1e-15 * float(c.mean()):  # in units of the first, below which rounding decides
         gradient = program.gradient(point, mu)
         step, a = program.newton(point, mu, gradient)
         objective, b = program.primal(point.w)
@@ -155,12 +150,13 @@ def _barrier_descent(X: Array, y: Array, c: Array, eps: float, norm: str) -> Ste
         while True:  # the objective is convex: where it does not rise steeply, the step was not too long
             ahead = moved(point, length, ConePoint(step[:-2], float(step[-2]), float(step[-1])))
             inside = ahead.t > 0 and bool((_barrier_arguments(ahead, norm) > 0).all())
-            if inside and float(program.gradient(ahead, mu) @ step) <= OVERSHOOT * fall:
+            # the slope may rise to .3 of the one with which the step began
+            if inside and float(program.gradient(ahead, mu) @ step) <= 0.3 * fall:
                 break
             length /= 2
         point = program.with_best_t(ahead, mu)
         if fall <= mu:  # it is near: the squared Newton decrement is at most that weight
-            mu *= SHRINK
+            mu *= 0.2  # the iterate is near the centre of these barriers
 
 
 def _barrier_arguments(point: ConePoint, norm: str) -> Array:

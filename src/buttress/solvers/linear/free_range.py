@@ -29,7 +29,6 @@ from buttress.solvers.run import Step, Steps
 RIDGES = (0.0, 1e-14, 1e-11, 1e-8)  # of the diagonal: what is added to it, in turn, until its matrix has a factor
 NO_STEP = 1e-8  # a step shorter than this ends the method
 TO_THE_BOUND = 0.995  # share of the way to the nearest bound that a step takes
-SOLVED = 1e-12  # residual, relative to the largest entry of the right-hand side, at which corrections end
 
 
 @dataclass
@@ -224,7 +223,7 @@ def refined(rough: Callable[[Array], Array], apply: Callable[[Array], Array], ri
     size = np.abs(right).max()
     for _ in range(5):
         rest = right - apply(x)
-        if np.abs(rest).max() <= SOLVED * size:
+        if np.abs(rest).max() <= 1e-12 * size:  # relative to the largest entry of the right-hand side
             break
         x = x + rough(rest)
     return x

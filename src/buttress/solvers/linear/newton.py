@@ -27,14 +27,7 @@ from buttress.solvers.linear.primal import LinearProblem, Plane
 from buttress.solvers.run import Step, Steps
 
 DIRECT = 3000  # largest system that is factorised; larger ones are solved by conjugate gradients
-FIRST_S = 0.25  # s of the first proximal step (hinge): larger means fewer proximal steps and harder Newton problems
-SQUARED_S = 2.0  # s of the squared hinge, for which the smooth problem is the problem itself
-S_GROWTH = 8.0  # factor of s from one proximal step to the next
-RETREATS = 6  # steps undone before the method stops, only rounding being left: S_GROWTH is then its 64th root
-SPRING = 1e-8  # times 1 / lam: the pull of b to its last value, too weak to matter where any row is active
-NEWTON_STEPS = 100  # most steps in one smooth problem: a guard; counts not recorded
 ARMIJO = 1e-4  # share of the decrease predicted by the slope that a step must reach (Nocedal & Wright, section 3.1)
-LEAST_FALL = 1e-14  # the line search stops when the relative decrease it can find is below this
 
 
 @dataclass
@@ -51,7 +44,8 @@ class SmoothProblem:
 
     @property
     def spring(self) -> float:
-        return SPRING / self.linear.lam if self.linear.intercept else 0.0
+        # the pull of b to its last value, too weak to matter where any row is active
+        return 1e-8 / self.linear.lam if self.linear.intercept else 0.0
 
     def shares(self, u: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Return a / C at slacks u, and which rows lie on the quadratic piece."""
@@ -98,17 +92,18 @@ def multiplier_newton(problem: LinearProblem, b: float = 0.0) -> Steps:
     The gap is the relative duality gap.
 
     s grows from step to step. On badly scaled columns Newton's method may fail with a large s: the gap then rises. Such
-    a step is undone, and s grows more slowly from there. After ``RETREATS`` undone steps only rounding is left.
+    a step is undone, and s grows more slowly from there. After some undone steps only rounding is left.
     """
     problem, mean = centred(problem)
     w = np.zeros(problem.X.shape[1])
     share = np.zeros(len(problem.y))
-    s = SQUARED_S if problem.squared else FIRST_S
-    growth = 1.0 if problem.squared else S_GROWTH
+    # a larger first s means fewer proximal steps and harder Newton problems; the squared hinge is smooth itself
+    s = 2.0 if problem.squared else 0.25
+    growth = 1.0 if problem.squared else 8.0
     retreats = 0
     taken = 1
     best = _Proximal(np.inf, w, b, share, s)
-    while retreats < RETREATS:
+    while retreats < 6:  # the growth of s is then its 64th root
         primal = problem.primal(w, problem.slack(w, b))
         dual = problem.dual(problem.bound * share)
         gap = problem.relative_gap(primal, dual)
@@ -146,7 +141,8 @@ def minimise(smooth: SmoothProblem, w: Array, b: float) -> tuple[Array, float, A
     value = smooth.value(w, b, u)
     while True:
         share, active = smooth.shares(u)
-        if taken == NEWTON_STEPS or (length == 1 and np.array_equal(active, last)):
+        # most steps in one smooth problem: a guard; counts not recorded
+        if taken == 100 or (length == 1 and np.array_equal(active, last)):
             return w, b, share, max(taken, 1)
         g, g_b = smooth.gradient(w, b, share)
         move, move_b = smooth.direction(active, g, g_b)
@@ -157,7 +153,7 @@ def minimise(smooth: SmoothProblem, w: Array, b: float) -> tuple[Array, float, A
             value + ARMIJO * length * fall
         ):
             length /= 2
-            if -length * fall < LEAST_FALL * abs(value):
+            if -length * fall < 1e-14 * abs(value):  # the search can find no more
                 return w, b, share, max(taken, 1)
         w = w + length * move
         b = b + length * move_b

@@ -23,8 +23,6 @@ from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, is_csr
 
 RATE_ROWS = 10_000  # rows from which the rate of stochastic steps is estimated: an error of a tenth does no harm
-BENT = 0.2  # of the mean squared column: the curvature that rows near the margin add to the mean loss
-NO_PRIMAL = 1e-14  # times 1 / lam: replaces a primal objective of 0 in a ratio
 
 
 @dataclass
@@ -118,7 +116,7 @@ class LinearProblem:
 
     def relative_gap(self, primal: float, dual: float) -> float:
         """Return (primal - dual) / primal: 0 at the optimum, 1 for a dual value of 0."""
-        return (primal - dual) / max(primal, NO_PRIMAL / self.lam)
+        return (primal - dual) / max(primal, 1e-14 / self.lam)  # instead of 0, in the ratio
 
 
 class Plane(NamedTuple):
@@ -182,7 +180,7 @@ def default_rate(problem: LinearProblem, rows: NDArray[np.intp]) -> Rate:
     squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if is_csr(X) else np.einsum("ij,ij->i", X, X)
     size = float(share @ squares) / X.shape[1] or 1.0
     noise = (X.shape[1] + 1) * size
-    mu = max(problem.lam + BENT * size, problem.lam * (1 + 1e-9))  # where rounding hides the squares of short columns
+    mu = max(problem.lam + 0.2 * size, problem.lam * (1 + 1e-9))  # where rounding hides the squares of short columns
     rate = replace(best_rate(mu, noise, 2 / mu), intercept=size)
     return replace(rate, first=1 / (problem.lam + 2 * (squares.max() + size))) if problem.squared else rate
 

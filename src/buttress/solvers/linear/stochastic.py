@@ -24,17 +24,11 @@ from buttress._types import is_csr
 from buttress.solvers.linear.primal import LinearProblem, Plane, Rate
 from buttress.solvers.run import Step, Steps
 
-SMALLEST = 1e-4  # a smaller scale is multiplied into v: rounding errors would grow by its inverse
-
 ANY_ORDER = {"reassoc", "contract"}  # sums may be reordered, without which inner products are not vectorised
 AHEAD = 4  # rows are prefetched this many steps ahead: they are drawn at random, so the processor cannot guess them
 LINE = 8  # numbers in a cache line
 
 _REST = "float64[::1], int64[::1]" + 3 * ", float64[::1]" + 3 * ", float64" + ", boolean, float64"
-BLOCKS = 16  # blocks of one pass over many rows; a step is reported after each
-SMALL_PASS = 1000  # with fewer rows a pass is one block: the objective would take as long as the steps
-EVEN = 1e-12  # relative: shares that differ by less count as equal
-MERGED = 10_000  # most rows among which equal ones are merged; with more, finding them takes a third of the whole fit
 JUDGED_ROWS = 5_000  # most rows on which the objective is computed; with fewer rows it is exact
 
 
@@ -59,7 +53,7 @@ def advance(
 @register_jitable
 def take_in_scale(carry: Array, v: Array, lag: Array) -> None:
     """Multiply the scale into v once it has become too small, and set it to 1."""
-    if carry[0] < SMALLEST:
+    if carry[0] < 1e-4:  # rounding errors would grow by the inverse of the scale
         for j in range(v.size):
             lag[j] += carry[1] * v[j]
             v[j] *= carry[0]
@@ -195,7 +189,7 @@ def draws(share: Array, rng: np.random.RandomState, *, whole: bool = False) -> I
     of weight two is drawn as two equal rows are.
     """
     n = len(share)
-    even = bool(np.ptp(share) <= EVEN * share[0])
+    even = bool(np.ptp(share) <= 1e-12 * share[0])  # but for rounding
     reach = np.cumsum(share) / share.sum()
     while True:
         rows = np.arange(n)
@@ -207,17 +201,17 @@ def draws(share: Array, rng: np.random.RandomState, *, whole: bool = False) -> I
 
 def blocks(n: int) -> int:
     """Return how many blocks make a pass over n rows."""
-    return BLOCKS if n >= SMALL_PASS else 1
+    return 16 if n >= 1000 else 1  # of fewer rows the objective would take as long as the steps
 
 
 def merged(problem: LinearProblem) -> tuple[LinearProblem, NDArray[np.intp]]:
     """Return the problem with the C_i of equal rows added to one of them (0 for the others), and the rows that count.
 
     The rows are sorted by their product with a fixed vector. This order depends on the values of the rows and not on
-    their places, so repeated, weighted and shuffled rows get the same steps. More than ``MERGED`` rows stay as given.
+    their places, so repeated, weighted and shuffled rows get the same steps. Very many rows stay as given.
     Equal rows are not merged if another row with the same rounded product lies between them.
     """
-    if len(problem.y) > MERGED:
+    if len(problem.y) > 10_000:  # finding equal ones takes a third of the whole fit
         return problem, np.arange(len(problem.y))
     X = problem.X
     y = problem.y

@@ -22,12 +22,7 @@ from buttress.solvers.qp.program import QP, Point, violation
 
 # Rows. A round costs up to n^3 / 3 operations, and the matrix takes 18 MB at this size. Pairs alone solve larger ones.
 ACTIVE_SET_ROWS = 1500
-ROUNDED_VIOLATION = 1e-12  # a KKT violation this small, relative to the largest entries of K b and p, is rounding
 LEAST_ROUNDS = 100  # rounds that every program gets
-SPARE_ROUNDS = 30_000  # divided by n: rounds added to those, because the rounds of small programs are cheap
-STEP_SECONDS = 1e-9  # times n^3: what a step takes at most, where K is singular and all variables are free; one thread
-ROUGH = 1e-7  # of the range of the linear terms: the violation from which on Newton steps minimise over a simplex
-FEW = 64  # free variables: for more, LAPACK is faster than a compiled loop without blocks
 
 
 def at_once(qp: QP, tol: float, most: int) -> tuple[Point, int]:
@@ -73,18 +68,19 @@ def simplex_minimiser(U: Array, a: Array) -> Array:
     v[(a - 0.5 * rows.diagonal).argmax()] = 1.0
     qp = QP(rows, a, none, np.ones(k), v, none)
     gram = padded_gram(rows)
-    pair_updates(gram, padded(gram[:, :k] @ v - a), v, none, qp.hi, none, ROUGH * float(np.ptp(a)), LEAST_ROUNDS * k)
+    # from so small a violation on, Newton steps minimise over a simplex
+    pair_updates(gram, padded(gram[:, :k] @ v - a), v, none, qp.hi, none, 1e-7 * float(np.ptp(a)), LEAST_ROUNDS * k)
     return exact_finish(qp, Point(v, gram=gram)).b
 
 
 def rounds_of(n: int) -> int:
     """Return how many rounds a program of n rows gets."""
-    return LEAST_ROUNDS + SPARE_ROUNDS // n
+    return LEAST_ROUNDS + 30_000 // n  # rounds of small programs are cheap
 
 
 def affords_step(left: float | None, n: int) -> bool:
     """Say whether the seconds left, None for no limit, do for one more Newton step on n rows."""
-    return left is None or left > STEP_SECONDS * n**3
+    return left is None or left > 1e-9 * n**3  # at most: K singular and all variables free, one thread
 
 
 def padded_width(n: int) -> int:
@@ -127,7 +123,7 @@ def _rounds(
     """
     n = len(b)
     f = None
-    tiny = ROUNDED_VIOLATION * (np.abs(g).max() + np.abs(qp.p).max())
+    tiny = 1e-12 * (np.abs(g).max() + np.abs(qp.p).max())  # a KKT violation this small is rounding
     for _ in range(most):
         if not affords_step(left(), n):
             break
@@ -165,7 +161,7 @@ def newton_step(K: Array, qp: QP, b: Array, g: Array) -> tuple[Array, bool]:
     size = len(free)
     if size < 2:
         return b, False
-    if size <= FEW:
+    if size <= 64:  # for more, LAPACK is faster than a compiled loop without blocks
         reached = b.copy()
         met = newton(K, g, reached, qp.lo, qp.hi, qp.l1, free, np.empty((size, size + 2)))
         if met >= 0:

@@ -39,8 +39,6 @@ from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.compiled import measures
 from buttress.solvers.qp.program import QP, bias
 
-CLEAR = 1e-2  # in units of p: by how much the best intercept may move once more of f is known precisely
-
 
 @dataclass(frozen=True)
 class Certificate:
@@ -91,7 +89,7 @@ def _product(qp: QP, b: Array, known: Summed | None) -> Product:
     found.f[others] = rough.f
     found.errors[others] = rough.errors
     r = qp.p - found.f - _best_intercept(qp, found.f)
-    room = found.errors + CLEAR
+    room = found.errors + 1e-2  # in units of p: by how much the best intercept may move once more of f is known
     lossless = ((r - qp.l1 < -room) | (qp.hi == 0)) & ((-r - qp.l1 < -room) | (qp.lo == 0))
     near = others[~lossless[others]]
     exact = qp.rows.proven_times(b, near)

@@ -38,14 +38,6 @@ from buttress.solvers.qp.smo import PAIRS_A_ROW, block_smo, working_set
 from buttress.solvers.run import Step, Steps, restartable
 
 LARGE = 25_000  # rows from which on this is used: 1.3 times as fast at 30,000, .8 times at 20,000
-LEVEL_TOL = 0.1  # in units of p: the violation at which a level before the last is solved
-INNER = 0.5  # of the violation at which the outermost circle is solved: that at which the others are
-INNER_GAP = 0.7  # of the gap asked for: the gap at which an inner circle is solved
-CHUNK_TARGET = 0.7  # of the violation at which its circle is solved: the least to which a chunk is solved
-CHUNK_SHARE = 0.03  # of the violation of the circle: the same while that is large
-KEPT = 0.5  # of the violation of a circle: what a new one in it has at least
-NARROWER = 0.6  # a new circle holds at most this share of the rows of the one around it
-ROUNDED = 1e-14  # of the objective: it falls by more, or only rounding is left
 SLICE = 1e9  # entries that are computed between two steps, about a second of one core
 LEAST_SLICE = 4096  # rows of a slice, so that threads have some each
 
@@ -142,9 +134,10 @@ def chunked_smo(
         if view is None:
             _advance(qp, level, state, last)
             continue
-        aim = tol if last and state.looked else max(tol, LEVEL_TOL * unit(qp))
+        # a level before the last is solved to a tenth of p
+        aim = tol if last and state.looked else max(tol, 0.1 * unit(qp))
         within = len(state.circles) > 1
-        aim *= INNER if within else 1
+        aim *= 0.5 if within else 1  # the circles within are solved to half of that
         left = view.violation > aim and not (last and _enough(state, view, gap))
         if left and not (within and state.stuck):
             pairs = _solve_chunk(qp, level, state, view if state.stuck else _narrowed(level, state, view), aim)
@@ -238,7 +231,7 @@ def _enough(state: _ChunkState, view: _View | None, gap: float | None) -> bool:
     """Say whether the duality gap is small enough on the inner circle, outside of which it is taken to be 0."""
     if view is None or gap is None:
         return False
-    share = INNER_GAP if len(state.circles) > 1 else 1.0
+    share = 0.7 if len(state.circles) > 1 else 1.0  # of the gap asked for, where the circle is an inner one
     return view.gap <= share * gap * abs(view.gap - state.objective)
 
 
@@ -276,11 +269,11 @@ def _narrowed(level: QP, state: _ChunkState, view: _View) -> _View:
     """
     inner = state.circles[-1].rows
     some = inner[in_question(view.qp, state.b[inner], state.f[inner], view.gap, unit(level))]
-    if not len(some) or len(some) > NARROWER * len(inner):
+    if not len(some) or len(some) > 0.6 * len(inner):  # of the rows of the one around it
         return view
     state.circles.append(_Circle(some, state.b.copy()))
     found = _view(level, state)
-    if found.violation < KEPT * view.violation:
+    if found.violation < 0.5 * view.violation:  # a new circle keeps half of the violation of the one around it
         state.circles.pop()
         return view
     state.chunk = np.intersect1d(state.chunk, some, assume_unique=True)
@@ -304,7 +297,8 @@ def _solve_chunk(qp: QP, level: QP, state: _ChunkState, view: _View, aim: float)
     chunk = inner[chosen]
     part = replace(_restricted(level, chunk), rows=_rows_among(qp.rows, state.index[chunk]))
     before = state.b[chunk]
-    target = max(CHUNK_TARGET * aim, CHUNK_SHARE * view.violation)
+    # a chunk is solved to .7 of what its circle is, or to .03 of the circle's violation while that is large
+    target = max(0.7 * aim, 0.03 * view.violation)
     solved, pairs = _solved(part, Point(before, f=state.f[chunk]), target)
     change = solved.b - before
     moved = np.flatnonzero(change)
@@ -317,7 +311,7 @@ def _solve_chunk(qp: QP, level: QP, state: _ChunkState, view: _View, aim: float)
     state.added[inner] = np.inf
     state.f[outside] += _sums(qp, state.index[chunk[moved]], change[moved], state.index[outside])
     rise = 0.5 * float(change @ (g + inside - part.p)) + float(part.l1 @ (np.abs(solved.b) - np.abs(before)))
-    state.stuck = rise >= -ROUNDED * abs(state.objective)
+    state.stuck = rise >= -1e-14 * abs(state.objective)  # it falls by more, or only rounding is left
     state.objective += rise
     state.b[chunk] = solved.b
     state.chunk = chunk

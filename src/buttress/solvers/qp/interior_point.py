@@ -18,10 +18,6 @@ from buttress.solvers.qp.program import feasible
 from buttress.solvers.run import Step, Steps
 
 INTERIOR_ROWS = 3000  # rows: beyond this, one factorisation usually takes longer than pairs need for the whole problem
-SMALLER = 0.9  # of the least gap so far: only a gap below this counts as progress
-STUCK_STEPS = 12  # iterations without progress after which the method stops: the rest is rounding
-EARLY_GAP = 0.1  # relative
-AWAY = 1e-3  # least distance of the first multipliers from 0, when K has a mean diagonal of 1
 
 
 @dataclass
@@ -56,12 +52,13 @@ def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array) -> Steps
     point = _start(K, linear, signs, floor, share * (ceiling - floor), ceiling)
     least = np.inf
     idle = 0
-    while idle < (STUCK_STEPS if least < EARLY_GAP else 5 * STUCK_STEPS):
+    # iterations without progress after which the rest is rounding; a relative gap above a tenth is early
+    while idle < (12 if least < 0.1 else 60):
         b = feasible((signs * point.x).sum(axis=0) / scale, lo, hi)
         primal, dual, _ = objectives(scale * (K @ b), b, p, lo, hi, l1)
         gap = (primal - dual) / max(abs(primal), abs(dual), np.finfo(float).tiny)
         yield Step(b, gap=gap, objective=primal - dual)
-        if gap < SMALLER * least:
+        if gap < 0.9 * least:  # only a clearly smaller gap is progress
             least = gap
             idle = 0
         else:
@@ -78,7 +75,7 @@ def _start(K: Array, linear: Array, signs: Array, floor: Array, room: Array, cei
     slope = signs * (K @ (signs * x).sum(axis=0)) + linear
     nu = float(np.median(signs * slope))
     rest = slope - signs * nu
-    delta = max(float(np.abs(rest).mean()), AWAY)
+    delta = max(float(np.abs(rest).mean()), 1e-3)  # away from 0, when K has a mean diagonal of 1
     return _Point(x, room, ceiling - x, np.maximum(rest, 0) + delta, np.maximum(-rest, 0) + delta, nu)
 
 

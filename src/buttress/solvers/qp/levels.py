@@ -17,26 +17,18 @@ from buttress.gram.rows import Index, KernelRows
 from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.program import QP, slopes
 
-RATIO = 6  # rows of a level for one of the level before
-CHUNK_BYTES = 512 * 2**20  # most memory for the entries of a chunk: more is not kept from one chunk to the next
-LEAST_CHUNK = 64  # rows
-ALONE = 1.5  # times the rows of a chunk: so many are not divided any more
-# In units of p, see ``unit``:
-DOUBT = 0.5  # rows clear of any loss by more, by the level before, are taken to have no coefficient
-NARROWEST = 0.05  # the least by which a row is clear of moving
-NARROW = 8.0  # times the mean violation: what is clear by more waits while the others are solved
-
 
 def chunk_rows(rows: KernelRows) -> int:
     """Return how many rows a chunk has: the entries among them fit into the memory for rows."""
-    return max(LEAST_CHUNK, math.isqrt(int(min(rows.cache.megabytes * 2**20, CHUNK_BYTES)) // rows.real.itemsize))
+    megabytes = min(rows.cache.megabytes, 512)  # more is not kept from one chunk to the next
+    return max(64, math.isqrt(int(megabytes * 2**20) // rows.real.itemsize))
 
 
 def level_sizes(n: int, chunk: int) -> list[int]:
     """Return the numbers of rows of the levels of n rows, from about those of a chunk up to n."""
     sizes = [n]
-    while sizes[0] > ALONE * chunk:
-        sizes.insert(0, max(chunk, sizes[0] // RATIO))
+    while sizes[0] > 1.5 * chunk:  # so few are not divided any more
+        sizes.insert(0, max(chunk, sizes[0] // 6))  # rows of a level for one of the level before
     return sizes
 
 
@@ -76,7 +68,7 @@ def started(qp: QP, f: Array, mass: float) -> tuple[Array, Index]:
     larger sum would scale K b, and with it every slope. It is smaller where the rows in the loss have no more room.
     """
     r = qp.p - f - best_intercept(qp.p - f, qp.lo, qp.hi, qp.l1)
-    some = clearance(qp, np.zeros(len(f)), f) < DOUBT * unit(qp)
+    some = clearance(qp, np.zeros(len(f)), f) < 0.5 * unit(qp)  # clear by more, a row is taken to have no coefficient
     most = min(mass, float(qp.hi[some & (r > 0)].sum()), float(-qp.lo[some & (r < 0)].sum()))
     above = filled(np.where(some & (r > 0), qp.hi, 0.0), r, most)
     below = filled(np.where(some & (r < 0), -qp.lo, 0.0), -r, most)
@@ -100,5 +92,6 @@ def in_question(qp: QP, b: Array, f: Array, gap: float, size: float) -> Index:
     """
     free = (b > qp.lo) & (b < qp.hi) & ((b != 0) | (qp.l1 == 0))
     room = float((qp.hi - qp.lo)[free].sum())
-    width = max(NARROWEST * size, NARROW * gap / room) if room > 0 else np.inf
+    # .05 of the unit at least; what is clear by more than eight times the mean violation waits
+    width = max(0.05 * size, 8.0 * gap / room) if room > 0 else np.inf
     return np.flatnonzero(clearance(qp, b, f) < width)

@@ -12,7 +12,6 @@ from buttress.gram.compiled import FAST, WIDTH_MULTIPLE
 # Used for infinity, which fast arithmetic does not allow: far larger than any gradient, of targets of up to 1e100 too
 FAR = {np.dtype(np.float64): 1e300, np.dtype(np.float32): 1e30}
 TAU = 1e-12  # least curvature of a pair, as in libsvm
-DOWNWARDS = -1e-6  # of K_ii: a curvature below this is not rounding, not even of float32 rows
 
 
 @compile_inner(FAST)
@@ -117,7 +116,7 @@ def _updates(
         j, curvature, rise = _best_partner(g, low, least, own, diagonal, K, i)
         if j >= b.size:
             return pairs, downwards
-        if curvature < DOWNWARDS * abs(own):
+        if curvature < -1e-6 * abs(own):  # more than the rounding even of float32 rows
             downwards += 1
         end_i = 0.0 if b[i] < 0 and l1[i] > 0 else hi[i]
         end_j = 0.0 if b[j] > 0 and l1[j] > 0 else lo[j]

@@ -72,8 +72,6 @@ class Natural:
 
 
 Solve = Callable[[float], Natural]
-SAME_LOG = 1e-13  # in log C': a bracket this narrow is rounding
-EARLY = 0.25  # C' n max k(x, x) of the first point: all scores then differ by at most twice this, which is below 1
 
 
 def natural_path(
@@ -118,7 +116,8 @@ def first_point(
     proportional to C', and rho / S is the radius from which on f = 0 is optimal in (P). A point that was cut short,
     where no seconds were ``left``, has a larger rho / S.
     """
-    C = EARLY / (len(y) * float(kernel.diagonal(X).max()))
+    # all scores then differ by at most twice this, which is below 1
+    C = 0.25 / (len(y) * float(kernel.diagonal(X).max()))
     if fit_intercept and y.sum() != 0:
         point = natural_path(kernel, X, y, fit_intercept=True, tol=1e-6, left=left)(C)
         if point.total > 0:
@@ -163,7 +162,7 @@ def path_search(
             low = trial
             low_value = value
             side = -1
-        if value == 0 or high - low < SAME_LOG:
+        if value == 0 or high - low < 1e-13:  # of log C': a bracket this narrow is rounding
             return
         if np.isinf(low):
             trial -= 1  # in log C': every point so far maps beyond the wanted C

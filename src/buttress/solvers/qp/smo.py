@@ -19,13 +19,7 @@ from buttress.solvers.run import Step, Steps, restartable
 
 # Rows of a block. Larger blocks need fewer passes over the stored rows and more entries of their own.
 SMALL_BLOCK = 512  # at first, at most
-LEAST_BLOCK = 128  # at first, where all rows are few
-SHARE_OF_ROWS = 8  # at first at most one row in so many: a pair of ten classes has 300 support vectors among 2,000 rows
 LARGE_BLOCK = 1024  # at last, and at once where all of K is stored
-NEW_ROWS = 0.25  # a block grows once a smaller share than this of the rows it moves had to be computed
-SHARE_OF_GAP = 0.1  # a block is solved to this share of the whole violation: the next block would undo more precision
-SHARE_OF_WHOLE = 0.02  # the same for a block of all rows, which no other undoes: fewer steps, and yet some for limits
-LOOK_AGAIN = 0.8  # of the violation at which the duality gap was last computed: it takes a sort of all rows
 PAIRS_A_ROW = 100  # most pair updates in a block, for each of its rows
 
 
@@ -56,7 +50,8 @@ def block_smo(
         block = working_set(up, down, state.size, state.block)
         K = state.K
         K = rows.block(block) if K is None or len(K) < len(b) else K  # the block of all rows stays the same
-        share = SHARE_OF_GAP if len(block) < len(b) else SHARE_OF_WHOLE
+        # of the whole violation: the next block would undo more precision, but not that of a block of all rows
+        share = 0.1 if len(block) < len(b) else 0.02
         inner = b[block]
         pairs, curved = pair_updates(K, padded(g[block], rows.real), inner, qp.lo[block], qp.hi[block], qp.l1[block],
                                      max(tol / 2, share * viol), PAIRS_A_ROW * state.size)
@@ -72,7 +67,7 @@ def block_smo(
         before = rows.n_computed
         rows.add(g, block[moved], (inner - b[block])[moved])
         b[block] = inner
-        if rows.n_computed - before < NEW_ROWS * len(moved):
+        if rows.n_computed - before < 0.25 * len(moved):  # few of the rows it moves had to be computed: the block grows
             state.size = min(LARGE_BLOCK, rows.capacity, 2 * state.size)
 
 
@@ -101,14 +96,16 @@ def _first(qp: QP, at: Point) -> BlockState:
     f = at.stored if at.f is None else at.f
     g = (qp.rows.times(b) if f is None else f) - qp.p
     n = len(b)
-    size = LARGE_BLOCK if qp.rows.cache.whole else min(SMALL_BLOCK, max(LEAST_BLOCK, n // SHARE_OF_ROWS))
+    # one row in eight at first: a pair of ten classes has 300 support vectors among 2,000 rows
+    size = LARGE_BLOCK if qp.rows.cache.whole else min(SMALL_BLOCK, max(128, n // 8))
     none = np.empty(0, dtype=np.intp)
     return BlockState(b, g, min(size, qp.rows.capacity), none, gram=at.gram, downwards=at.downwards)
 
 
 def _look(qp: QP, state: BlockState, viol: float, gap: float | None) -> None:
     """Note whether the duality gap is at most ``gap`` of the primal, where the violation has fallen since last time."""
-    if gap is not None and viol <= LOOK_AGAIN * state.looked:
+    # of the violation at the last look: the gap takes a sort of all rows
+    if gap is not None and viol <= 0.8 * state.looked:
         state.looked = viol
         primal, dual, _ = objectives(state.g + qp.p, state.b, qp.p, qp.lo, qp.hi, qp.l1)
         state.enough = primal - dual <= gap * abs(primal)

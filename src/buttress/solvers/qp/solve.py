@@ -41,12 +41,8 @@ SINGLE_TARGET = 0.9  # of tol, or of the gap asked for: the target on float32 ro
 TIGHTEST = 1e-4  # of tol: the smallest violation that pairs are asked for
 MET = 1.01  # times tol: a certified violation up to this counts as met, because the run measured its own rounded g
 FASTER = 0.5  # of the last violation: float32 rows are kept, and the target halved, if a phase brings it below this
-STALL_PAIRS = 100_000  # pair updates that every program gets before pairs count as stalled
-STALL_CUBE = 8000.0  # n^3 / this further ones: the interior-point method's time grows with n^3; runs not recorded
 GUARD_PAIRS = 1e7  # libsvm's limit: this many pair updates, or 100 for each row
 INTERIOR_TARGET = 1e-3  # of gap_tol: the target of the interior-point method, which needs few steps near the end
-SNAP_ROUNDS = 10  # Newton steps that then solve for the other variables again
-C_FACTOR = 100.0  # C is multiplied by this on the way to the hard margin: few solves, each started near its end
 HARDEST = 1e10  # C times the variance in feature space: beyond this a margin is below rounding
 VARIANCE_ROWS = 500  # rows for the estimate of the variance, of which only the order of magnitude matters
 
@@ -271,9 +267,10 @@ def follow(
 def stall_limit(n: int) -> int:
     """Return the number of pair updates after which pairs count as stalled: the interior-point method then costs less.
 
-    With more rows than that method takes, it is libsvm's limit, a guard against running for ever.
+    Its time grows with n^3; runs not recorded. With more rows than that method takes, it is libsvm's limit, a guard
+    against running for ever.
     """
-    return int(STALL_PAIRS + n**3 / STALL_CUBE if n <= INTERIOR_ROWS else max(GUARD_PAIRS, 100 * n))
+    return int(100_000 + n**3 / 8000.0 if n <= INTERIOR_ROWS else max(GUARD_PAIRS, 100 * n))
 
 
 def guard(n: int, limits: Limits) -> float:
@@ -294,7 +291,7 @@ def on_bounds(
     K = gram[:, : len(gram)]
     primal, dual, _ = objectives(K @ inner, inner, qp.p, qp.lo, qp.hi, qp.l1)
     for near in (1e-4, 1e-7, 1e-10):  # of hi - lo: what is closer to a bound is put on it
-        b = exact_finish(qp, Point(snapped(inner, qp.lo, qp.hi, near), gram=gram), SNAP_ROUNDS, left).b
+        b = exact_finish(qp, Point(snapped(inner, qp.lo, qp.hi, near), gram=gram), rounds=10, left=left).b
         top, bottom, _ = objectives(K @ b, b, qp.p, qp.lo, qp.hi, qp.l1)
         if top - bottom <= max(0.5 * gap_tol * abs(top), primal - dual):
             return b
@@ -348,7 +345,7 @@ def without_loss(
         if np.abs(solution.b).max() < C * (1 - 1e-9):
             return solution
         start = Start(solution.b, solution.stored)
-        C *= C_FACTOR
+        C *= 100.0  # few solves, each started near its end
     return None
 
 

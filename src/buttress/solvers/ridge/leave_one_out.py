@@ -31,9 +31,6 @@ from buttress.features.made import FeaturesOfRows
 from buttress.features.stored import StoredFeatures
 from buttress.solvers.ridge.tuning import ROUNDING_OF_RIDGE
 
-SPARSE_WEIGHTS = 20  # rows a row of weight, above which only the latter are taken, by number: time only, not recorded
-DROWNING = 1e6  # times what stays: sums that lose more are made anew, as ten of their sixteen digits would be rounding
-
 
 class TooRoundedError(ValueError):
     """Rounding has made a matrix indefinite."""
@@ -145,7 +142,7 @@ class WeightedSums:
         rows = np.flatnonzero(used)
         features = self.features
         aimed = used[:, None] * targets
-        if SPARSE_WEIGHTS * len(rows) < len(used):
+        if 20 * len(rows) < len(used):  # only the rows of weight are taken, by number: time only, not recorded
             moments = features.transposed_times(aimed, rows)
         else:
             moments = features.transposed_times(aimed)
@@ -155,7 +152,8 @@ class WeightedSums:
 def _drowned(u: Array, used: Array, targets: Array) -> bool:
     """Say whether rows lose so much weight times target that their rounding would outweigh digits of what stays."""
     size = np.abs(targets).max(axis=1, initial=0.0)
-    return bool((np.maximum(used - u, 0) * size).max() > DROWNING * (u * size).max())
+    # sums that lose more are made anew, as ten of their sixteen digits would be rounding
+    return bool((np.maximum(used - u, 0) * size).max() > 1e6 * (u * size).max())
 
 
 class FeatureRidge:

@@ -33,8 +33,6 @@ from ..core import TINY, Array, Model, Near, U, inverse, plus
 from ..kernels import profile
 from .quadratic import Below, Moves, root, squared
 
-SERIES = 18  # terms of the series of e^t on [-1, 1]
-EXACT = 256 * U  # share by which a remainder of e^t may be off
 CUSP = 1e-6  # share of the largest squared distance below which no tangent is taken
 INSIDE = 0.1  # share of the range of a squared distance within which a parabola does not touch
 SLOPES = {  # F'(t) from t > 0 and F(t)
@@ -72,10 +70,10 @@ def remainder(t: Array, order: int) -> Near:
     For |t| > 1 nothing cancels but what is less than 15 times as large, of some 12 roundings; the terms of the series
     add up to less than three times it, of some 27.
     """
-    series = sum((t**k / math.factorial(k + order) for k in range(SERIES)), np.zeros_like(t))
+    series = sum((t**k / math.factorial(k + order) for k in range(18)), np.zeros_like(t))  # t in [-1, 1]
     taken = sum((t**i / math.factorial(i) for i in range(1, order)), np.zeros_like(t))
     found = np.where(np.abs(t) > 1, (np.expm1(t) - taken) / t**order, series)
-    return Near(found, EXACT * found)
+    return Near(found, 256 * U * found)  # a remainder of e^t may be off by 256 U
 
 
 class Round:

@@ -15,8 +15,6 @@ from ..machines import contrasts, problem
 from .below import Round, cubes, exponential, power_lines, powers, radial, radial_parabolas
 from .quadratic import Below, Moves, summed
 
-ROUNDS = 4  # choices of where functions touch
-PRECISE = 2.0**-14  # share of a radius that is proven below which no step is tried
 LARGEST, SMALLEST = 30, -34  # powers of two of the radii that are tried
 Bound = Callable[[Array, Moves], Below]
 NORMS = ("l2", "linf")
@@ -90,7 +88,7 @@ class Lead:
     def above(self, room: float, bound: Bound, moves: Moves) -> bool:
         """Say whether a function below, for one of some guesses of the worst move, is proven to be above ``room``."""
         move = np.zeros(len(self.x))
-        for _ in range(ROUNDS):
+        for _ in range(4):  # choices of where functions touch
             low, worst = bound(move, moves).least(moves)
             if low > room:
                 return True
@@ -138,7 +136,7 @@ def widest(lead: Lead, most: float, columns: int) -> float:
         return most
     low = 0.0
     for step in 2.0 ** np.arange(LARGEST, SMALLEST, -1):
-        if step < PRECISE * low:
+        if step < 2.0**-14 * low:  # of the radius that is proven
             break
         if low + step < most and lead.holds(Moves(low + step, columns)):
             low += step

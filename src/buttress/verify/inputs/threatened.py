@@ -24,7 +24,6 @@ from .trees import check_trees, leads_of, opened, stays
 
 THREATENED = "rows under a threat"
 EXPANSION = {"kernel", "centers", "coef", "intercept", "linear", "pairs", "shift", "scale", "origin"}
-SCALING = 64 * U  # of the sizes of what scalers subtract: what a few of them may round
 
 
 class OfExpansion:
@@ -47,7 +46,8 @@ class OfExpansion:
     def keeps(self, x: Array, code: int, reach: Array) -> bool:
         """Say whether a class is proven wherever a row x is moved by at most ``reach``, column by column."""
         sizes = np.abs(x) + reach + np.abs(self.shift) + self.origin
-        box = (reach + SCALING * sizes) * np.abs(self.scale) + TINY
+        # a few scalers may round by 64 U of the sizes of what they subtract
+        box = (reach + 64 * U * sizes) * np.abs(self.scale) + TINY
         inner = (x - self.shift) * self.scale
         for V in self.leads[code]:
             norm2 = float((Near(V) @ self.gram @ V).high)

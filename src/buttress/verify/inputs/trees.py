@@ -19,10 +19,8 @@ from ..machines import OF_ALL, contrasts, told_apart
 
 ATTRIBUTES = OF_ALL + "eps bounds threat n_estimators learning_rate max_depth l2_regularization max_bins classes_ " \
     "forest_"
-HALVINGS = 60
 TREES = "trees"
 NODES = {"feature": int, "threshold": float, "left": int, "right": int, "value": float}
-PARTS = 2000  # of a box that are looked at, at most
 
 
 def problem(model: Model) -> Model:
@@ -90,7 +88,7 @@ def winner(forest: Model, leads: Array, x: Array) -> int:
 def stays(forest: Model, V: Array, low: Array, high: Array) -> bool:
     """Say whether the lead V is proven to be above 0 in a box, in parts if need be."""
     parts = [(low, high)]
-    for _ in range(PARTS):
+    for _ in range(2000):  # of a box that are looked at, at most
         if not parts:
             return True
         low, high = parts.pop()
@@ -209,7 +207,7 @@ def tree_radii(model: Model, rows: Array, stated: Array | None = None) -> list[C
 def widest(holds: Callable[[float], bool], most: float) -> float:
     """Return a radius below ``most`` that is proven, close to the largest."""
     low, high = 0.0, most
-    for _ in range(HALVINGS):
+    for _ in range(60):  # halvings
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
