@@ -53,9 +53,6 @@ def without_callbacks(estimator: T) -> T:
 # from a step to the fitted attributes that make a model of it
 ModelOf = Callable[[Any], Mapping[str, object]]
 
-# what a step does not have: scores of rows left out (those of an earlier fit, which the estimator may hold, are not
-# its), and names of columns: it is scored on rows that have been checked, which have none
-
 
 @dataclass(frozen=True)
 class Told:
@@ -79,6 +76,8 @@ class Told:
                                               reconstruction_attributes=made))
 
     def _model(self, model_of: ModelOf, step: object) -> Mapping[str, object]:
+        # A step has no scores of rows left out (those of an earlier fit, which the estimator may hold, are not its) and
+        # no names of columns: it is scored on rows that have been checked, which have none.
         return {"_certainty": None, "feature_names_in_": None, **self.known, **model_of(step)}
 
 
