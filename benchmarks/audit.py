@@ -28,15 +28,13 @@ from sklearn.datasets import (
 )
 
 from buttress.audit import contenders
-from buttress.audit.against.tests import unlike
+from buttress.audit.against import unlike
 from buttress.audit.baselines import MAJORITY, MEAN, baselines, takes_logarithms
 from buttress.audit.findings import CHECKS, Evidence, Finding, find_all
-from buttress.audit.measurements.as_is import AS_IS
 from buttress.audit.measurements.attacked import ATTACKED
-from buttress.audit.measurements.corrupted import CORRUPTED
-from buttress.audit.measurements.novel import NOVELTY
+from buttress.audit.measurements.scores import AS_IS, CORRUPTED, NOVELTY
 from buttress.audit.measuring.cells import Cell
-from buttress.audit.measuring.choosing import better_than_guessing, recommended
+from buttress.audit.measuring.fits import better_than_guessing, recommended
 from buttress.audit.measuring.measurement import measure
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.measuring.suspicion import Verdicts, judge

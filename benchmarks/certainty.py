@@ -32,7 +32,7 @@ from sklearn.preprocessing import StandardScaler
 
 from buttress import SVC, AdversarialSVC, KernelClassifier, LinearSVC, RobustKernelClassifier
 from buttress.certainty.calibration import calibrate
-from buttress.svm.selection import CS, GAMMAS
+from buttress.svm.left_out import CS, GAMMAS
 
 LEAST_REPEATS = 1
 MOST_REPEATS = 15

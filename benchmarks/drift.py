@@ -18,8 +18,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from buttress import SVDD, ConformalDetector
-from buttress.audit.against.compare import RATE, Comparison, compare
-from buttress.audit.against.tests import unlike
+from buttress.audit.against import RATE, Comparison, compare, unlike
 from buttress.audit.reading.table import make_table
 from buttress.certainty.conformal import p_values, rejected
 

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.trial_sets import CHOOSING, REVIEWED, corrupted_labels, corrupted_targets, dataset
 from buttress import RobustKernelClassifier, RobustKernelRegressor
 from buttress.audit.measuring.suspicion import in_order
-from buttress.review.ranking import ranking_of
+from buttress.review.estimates import ranking_of
 from buttress.robust.report import expectations
 
 KINDS = {"labels": (("uniform", 0.1), ("one to one", 0.2), ("border", 0.1)),

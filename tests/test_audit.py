@@ -18,9 +18,9 @@ from sklearn.preprocessing import StandardScaler
 
 import buttress
 from buttress.audit.measurements import MEASUREMENTS
-from buttress.audit.measurements.moved import MOVED
+from buttress.audit.measurements.attacked import MOVED
 from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, rmse
-from buttress.audit.measuring.choosing import as_good, better_than_guessing, judged_by, recommended, simplest
+from buttress.audit.measuring.fits import as_good, better_than_guessing, judged_by, recommended, simplest
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import Part
 from buttress.audit.measuring.suspicion import Verdicts, judge, suspects

@@ -10,8 +10,7 @@ import pytest
 from scipy.stats import chi2_contingency, false_discovery_control, ks_2samp
 
 import buttress
-from buttress.audit.against.compare import _newer, compare
-from buttress.audit.against.tests import same_categories, same_numbers, same_share, unlike
+from buttress.audit.against import _newer, compare, same_categories, same_numbers, same_share, unlike
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import columns_of, make_table
 

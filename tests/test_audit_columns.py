@@ -14,10 +14,10 @@ import pytest
 from buttress import KernelRegressor
 from buttress.audit.reading import entries
 from buttress.audit.reading.cautions import counts, skewed, stretched, tells
+from buttress.audit.reading.entries import texts_of
 from buttress.audit.reading.source import kind_of, load, read_call
 from buttress.audit.reading.split import set_apart, split
 from buttress.audit.reading.table import columns_of, make_table
-from buttress.audit.reading.texts import texts_of
 from buttress.audit.writing.paste import paste
 
 

@@ -12,16 +12,22 @@ from sklearn.svm import LinearSVC
 
 import buttress
 from buttress.audit.measurements import MEASUREMENTS
-from buttress.audit.measurements.associations import ASSOCIATIONS, associated, of_categories, of_numbers
-from buttress.audit.measurements.drifted import DRIFTED
-from buttress.audit.measurements.precision import PRECISION, step_of
-from buttress.audit.measurements.repeated import REPEATED, corrected, folds_of
+from buttress.audit.measurements.columns import (
+    ASSOCIATIONS,
+    DRIFTED,
+    PRECISION,
+    associated,
+    of_categories,
+    of_numbers,
+    step_of,
+)
+from buttress.audit.measurements.scores import REPEATED, corrected, folds_of
 from buttress.audit.measuring.measurement import measure
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.options import Options
 from buttress.audit.reading.split import set_apart
 from buttress.audit.reading.table import columns_of, make_table
-from buttress.audit.writing.curves import ticks
+from buttress.audit.writing.pictures import ticks
 from buttress.audit.writing.report import html
 
 from audit_problems import only

@@ -9,13 +9,12 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 from buttress.adversarial import AdversarialClassifier, AdversarialSVC, CertifiedSVC
-from buttress.audit import contenders
+from buttress.audit import contenders, moves
 from buttress.audit.baselines import attacked_by_columns
 from buttress.audit.call import audit_table
 from buttress.audit.contenders import key_of, settled
-from buttress.audit.measurements.judged import _counted_wrong
+from buttress.audit.measurements.targets import _counted_wrong
 from buttress.audit.measuring.suspicion import Verdicts
-from buttress.audit.moves import search
 from buttress.audit.options import Options
 from buttress.audit.reading.table import make_table
 
@@ -100,7 +99,7 @@ def test_corners_and_moves_asked_for_at_once_leave_what_they_leave_in_turns(monk
             return (Z @ w > 0).astype(int)
 
     y = (X @ w > 0).astype(int)
-    monkeypatch.setattr(search, "CORNERS", 1)
+    monkeypatch.setattr(moves, "CORNERS", 1)
     stands = attacked_by_columns(Line(), X, y, 0.2, 3, 0)
     np.testing.assert_array_equal(stands, np.abs(X @ w) > 0.2 * np.abs(w).sum())
     assert 0 < stands.sum() < 40

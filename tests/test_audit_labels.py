@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
 from buttress import LeastSquaresClassifier
 from buttress.audit.call import audit
-from buttress.audit.measurements import MEASUREMENTS, labels
-from buttress.audit.measurements.labels import MACHINE, SHARES
+from buttress.audit.measurements import MEASUREMENTS, targets
+from buttress.audit.measurements.targets import MACHINE, SHARES
 from buttress.audit.measuring.cells import Cell
 from buttress.audit.measuring.measurement import measure
 from buttress.audit.measuring.split_table import split_table
@@ -96,7 +96,7 @@ def test_the_majority_stands_until_it_is_none(counted):
 
 
 def test_a_rare_class_is_among_the_rows_that_are_drawn(monkeypatch):
-    monkeypatch.setattr(labels, "MOST_ROWS", 60)
+    monkeypatch.setattr(targets, "MOST_ROWS", 60)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 3)), np.repeat([0, 1, 2], [350, 240, 10])
     X[:, 0] += 4 * y

@@ -24,8 +24,8 @@ from buttress._checks import warn_user
 from buttress.attacks import exact
 from buttress.audit.baselines import attacked_by_columns, baselines
 from buttress.audit.findings import Finding
-from buttress.audit.measurements.as_is import AS_IS
 from buttress.audit.measurements.attacked import ATTACKED, certified
+from buttress.audit.measurements.scores import AS_IS
 from buttress.audit.measuring.cells import Cell, attacked_correct, median_error, number, shown
 from buttress.audit.measuring.measurement import measure
 from buttress.audit.measuring.split_table import split_table
@@ -280,7 +280,7 @@ def test_an_empty_table_of_suspicious_rows_is_not_drawn(regression):
 def test_the_file_of_suspicious_rows_is_written_in_parts_as_in_one(mislabelled, tmp_path, monkeypatch):
     _, result = mislabelled
     result.sheet.write(tmp_path / "one.csv")
-    monkeypatch.setattr("buttress.audit.sheet.CHUNK", 7)
+    monkeypatch.setattr("buttress.audit.data.CHUNK", 7)
     result.sheet.write(tmp_path / "parts.csv")
     text = (tmp_path / "one.csv").read_text()
     assert (tmp_path / "parts.csv").read_text() == text

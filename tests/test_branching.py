@@ -13,10 +13,10 @@ from buttress.certificates.branch import (
     _losses,
     nearest_break,
     prove,
+    quadratic_bound,
     steepest,
     stretched,
 )
-from buttress.certificates.quadratic import quadratic_bound
 from buttress.certificates.region import Attacker, Region
 from buttress.certificates.relaxation import Lead
 from buttress.certificates.second_order import second_order

@@ -42,7 +42,7 @@ from buttress import (
     save,
     svc_path,
 )
-from buttress.adversarial import held_out
+from buttress.adversarial import machine as held_out
 from buttress.certainty import left_out, probabilities
 from buttress.certainty.calibration import HeldOut, calibrate, coupled, leading, pairs_of
 from buttress.certainty.conformal import grouped, lower_threshold
@@ -51,7 +51,7 @@ from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table
 from buttress.robust.published import under_risk
 from buttress.solvers.run import Budget
 from buttress.svm import classifier
-from buttress.svm.selection import CS, GAMMAS, left_out_error, left_out_risk, walk
+from buttress.svm.left_out import CS, GAMMAS, left_out_error, left_out_risk, walk
 
 RKHS = {"C": 100.0, "eps": 1e-3}
 CLASSIFIERS = [

@@ -31,7 +31,7 @@ from buttress import (
 )
 from buttress.checkpoints import fingerprint, journal
 from buttress.checkpoints.folder import LOCK, SUFFIX, Folder
-from buttress.checkpoints.memory import rng_state, set_rng_state
+from buttress.checkpoints.journal import rng_state, set_rng_state
 from buttress.files.disk import UNFINISHED
 from buttress.kernels import RBF
 from buttress.relational import Join, RelationalLinearSVC, Table

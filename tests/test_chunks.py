@@ -11,8 +11,8 @@ from threadpoolctl import threadpool_limits
 from buttress import SVC, SVR, InterruptedWarning, NotConvergedWarning
 from buttress._threads import own_threads
 from buttress.gram.entries import entries
+from buttress.gram.products import unstored_sums
 from buttress.gram.rows import KernelRows
-from buttress.gram.unstored import unstored_sums
 from buttress.kernels import RBF, Custom, Laplacian, Linear, Polynomial
 from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp import chunks

@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 import buttress
-from buttress.audit.reading.corrections import apply_corrections, read_corrections
-from buttress.audit.reading.row_keys import row_keys
+from buttress.audit.reading.corrections import apply_corrections, read_corrections, row_keys
 from buttress.audit.reading.source import read_file
 
 DATA = 'size;note;y\r\n1,50;"a; b";yes\r\n 2,0 ;;"no"\r\n3,25;"say ""hi"",\nthen go";yes\r\n4;z;n.a.'

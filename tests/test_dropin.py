@@ -13,8 +13,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.preprocessing import scale
 
 import buttress
-from buttress import SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM, StochasticAdvSVM, _dropin
-from buttress.checkpoints.resumable import _global_rng
+from buttress import SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM, StochasticAdvSVM, _predicting
+from buttress.checkpoints.journal import _global_rng
 
 from problems import iris, moons
 
@@ -50,7 +50,7 @@ def test_every_parameter_of_scikit_learn_is_taken_at_its_default(name):
     (SVC(), "shrinking", False), (SVR(), "shrinking", False), (LinearSVC(), "dual", True),
     (LinearSVR(), "intercept_scaling", 10.0)])
 def test_what_changes_nothing_is_told_once(model, name, value, monkeypatch):
-    monkeypatch.setattr(_dropin, "_told", set())
+    monkeypatch.setattr(_predicting, "_told", set())
     X, y = moons(40)
     plain = clone(model).fit(X, y)
     model = clone(model).set_params(**{name: value})

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import buttress
 from buttress.audit.baselines import attacked_by_columns
+from buttress.audit.conclude import verdict
 from buttress.audit.findings import CHECKS, Check, Evidence, Severity, check_codes, find_all
 from buttress.audit.findings.columns import far_out
 from buttress.audit.findings.leaks import association
@@ -19,7 +20,6 @@ from buttress.audit.measuring.cells import Cell
 from buttress.audit.measuring.suspicion import Verdicts
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import make_table
-from buttress.audit.verdict import verdict
 
 from audit_problems import conforms, only
 

@@ -6,7 +6,7 @@ import pytest
 from buttress.audit.findings.copies import NEAR, _near_rows
 from buttress.audit.measuring.judging import judge_others, with_others
 from buttress.audit.measuring.suspicion import judge
-from buttress.audit.reading.texts import factorised, texts_of
+from buttress.audit.reading.entries import factorised, texts_of
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])

@@ -9,8 +9,7 @@ from buttress import KernelRegressor, RobustKernelRegressor
 from buttress._rows import equal_rows
 from buttress._tuned import changed
 from buttress.features import made, nystroem
-from buttress.features.batched import BatchedFeatures, BatchedRows
-from buttress.features.stored import landmark_features
+from buttress.features.stored import BatchedFeatures, BatchedRows, landmark_features
 from buttress.kernels import RBF
 from buttress.risks import Subquantile
 from buttress.robust.batches import PairedBatches

@@ -17,7 +17,7 @@ from buttress.certificates import NORMS, certified_radius, certified_within
 from buttress.certificates.leads import Leads
 from buttress.certificates.radius import OUTWARD, SHORTFALL
 from buttress.certificates.region import UNIT, Attacker
-from buttress.certificates.swapped import MOST_WAYS, proven_under
+from buttress.certificates.trees_and_pipelines import MOST_WAYS, proven_under
 from buttress.kernels import RBF, Laplacian
 
 

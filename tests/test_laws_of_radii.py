@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from test_certificates import Expansion
 
-from buttress.certificates import certified_radius, forests
-from buttress.certificates.forests import OfTrees, stands
+from buttress.certificates import certified_radius, trees_and_pipelines
 from buttress.certificates.leads import Leads, _cover, _Relaxing
 from buttress.certificates.norm_bound import ModelRounding, norm_doubt
 from buttress.certificates.radius import OUTWARD, SHORTFALL, largest_by_norm, largest_that_holds
 from buttress.certificates.region import UNIT, Attacker, sum_error
+from buttress.certificates.trees_and_pipelines import OfTrees, stands
 from buttress.expansion import KernelExpansion, class_contrasts
 from buttress.kernels import RBF, Cauchy, Combination, Laplacian, Linear, Polynomial
 from buttress.scores import read_scores
@@ -78,7 +78,7 @@ def stump(thresholds):
 def test_boxes_of_trees_reach_beyond_all_thresholds_in_the_least_unit():
     X = np.array([[1.0, -7.0], [2.0, 0.0]])
     for scale, least in (([4.0, 0.0], 1.0), ([0.5, 0.25], 0.25), ([0.0, 0.0], 1.0)):
-        found = forests._beyond(stump([-3.0, 2.0]), X, np.array([scale]))
+        found = trees_and_pipelines._beyond(stump([-3.0, 2.0]), X, np.array([scale]))
         np.testing.assert_array_equal(found, 2 * (np.array([7, 2]) + 3 + 1) / least)
 
 
@@ -91,7 +91,7 @@ def test_radii_of_trees_are_found_to_a_billionth_and_share_their_effort_among_fo
         down, up = rows[:, 0] - low[:, 0], high[:, 0] - rows[:, 0]
         return (up <= rows[:, 0]) & (down >= up * 0.99) & (low[:, 1] >= 1) & (high[:, 1] <= 9)
 
-    monkeypatch.setattr(forests, "stands", stands_up_to)
+    monkeypatch.setattr(trees_and_pipelines, "stands", stands_up_to)
     box = np.full(X.shape, -9.0), np.full(X.shape, 9.0)
     box[0][:, 1], box[1][:, 0] = 2.0, 99.0
     found = OfTrees(stump([5.0]), 41).radius(X, np.array([[0.5, 1.0]]), "linf", box)

@@ -24,11 +24,11 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import SVC
 
-from buttress.certificates import chained, pipelines
-from buttress.certificates.chained import Chained
+from buttress.certificates import pipelines, trees_and_pipelines
 from buttress.certificates.enclosures import LINES, UNDERFLOW, Enclosure, activated, affine, around, product, scaled
 from buttress.certificates.pipelines import Steps, in_single, read_steps
 from buttress.certificates.region import UNIT, sum_error
+from buttress.certificates.trees_and_pipelines import Chained
 
 COARSE = 2.0**-6
 ONE = sum_error(0, COARSE)
@@ -294,4 +294,4 @@ def test_radii_of_a_chain_are_found_to_a_ten_millionth_in_blocks(monkeypatch):
     assert (found[:126] <= true).all()
     assert (found[:126] >= true * (1 - 1e-7)).all()
     assert np.isfinite(found).all()
-    assert max(asked) == chained.BLOCK
+    assert max(asked) == trees_and_pipelines.BLOCK

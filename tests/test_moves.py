@@ -17,10 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import buttress
-from buttress.audit.fitted import is_fitted, takes_numbers
-from buttress.audit.moves.asking import InPlace
-from buttress.audit.moves.search import blanks_of, swaps_of, worst_changes, worst_numbers
-from buttress.audit.moves.space import Space
+from buttress.audit.baselines import is_fitted, takes_numbers
+from buttress.audit.move_space import Space
+from buttress.audit.moves import InPlace, blanks_of, swaps_of, worst_changes, worst_numbers
 from buttress.audit.reading.table import columns_of, kind_of_frame, make_table
 from buttress.cli.audit import _check_files, _fitted
 

@@ -230,7 +230,7 @@ def is_outside(monkeypatch, module):
     """Say whether one of the tables has a sum outside of its bounds."""
     for name in ("distance_errors", "product_errors", "single_errors"):
         monkeypatch.setattr(f"buttress.gram.entries.{name}", getattr(module, name))
-    monkeypatch.setattr("buttress.gram.tiles.chain_of", module.chain_of)
+    monkeypatch.setattr("buttress.gram.products.chain_of", module.chain_of)
     for kernel, X, b, real, truth in summed():
         rows = KernelRows(kernel, X, real=real)
         some = np.arange(12)[: len(X)]

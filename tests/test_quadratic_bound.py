@@ -8,7 +8,7 @@ from sklearn.preprocessing import scale
 
 from buttress import SVC, attacks
 from buttress.certificates import certified_within
-from buttress.certificates.quadratic import _bends, _eigenvalues, quadratic_bound
+from buttress.certificates.branch import _bends, _eigenvalues, quadratic_bound
 from buttress.certificates.region import Region
 from buttress.certificates.relaxation import Lead
 from buttress.kernels import RBF, Laplacian

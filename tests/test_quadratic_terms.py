@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from buttress.certificates import quadratic as module
-from buttress.certificates.quadratic import _bends, _eigenvalues, _lower_bound, _over_box, quadratic_bound
+from buttress.certificates import branch as module
+from buttress.certificates.branch import _bends, _eigenvalues, _lower_bound, _over_box, quadratic_bound
 from buttress.certificates.region import UNIT, Region
 from buttress.certificates.relaxation import Exponentials, Lead
 from buttress.kernels import RBF

@@ -8,8 +8,8 @@ from sklearn.linear_model import LogisticRegression
 
 from buttress import SVC
 from buttress.attacks.scoring import Fallen
-from buttress.audit.measurements.as_is import AS_IS
 from buttress.audit.measurements.attacked import ATTACKED
+from buttress.audit.measurements.scores import AS_IS
 from buttress.audit.measuring.measurement import measure
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.options import Options

@@ -8,8 +8,8 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.preprocessing import scale
 
 from buttress import SVC, SVR, NotConvergedWarning, svc_path
+from buttress.gram.spectrum import IndefiniteKernelWarning
 from buttress.kernels import RBF, Linear, Log, Precomputed
-from buttress.svm.indefinite import IndefiniteKernelWarning
 
 from problems import iris, large, moons, noisy
 

@@ -8,8 +8,8 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVR as Libsvm
 
 from buttress import SVR, NotConvergedWarning
+from buttress.gram.spectrum import IndefiniteKernelWarning
 from buttress.kernels import RBF, Linear
-from buttress.svm.indefinite import IndefiniteKernelWarning
 
 from problems import points
 

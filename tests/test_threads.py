@@ -10,7 +10,7 @@ from buttress import SVC, RobustKernelRegressor
 from buttress import _threads as threads
 from buttress._threads import for_each, own_threads, share, threads_for, total
 from buttress.gram import entries as panels
-from buttress.gram import rows, tiles
+from buttress.gram import products, rows
 from buttress.gram.rows import KernelRows
 from buttress.kernels import RBF, Combination, Linear
 
@@ -87,7 +87,7 @@ def test_rows_from_two_threads_are_those_from_one(kernel, d, monkeypatch):
     b, index = np.zeros(1500), np.arange(0, 1500, 2)
     b[::3] = np.random.default_rng(1).normal(size=500)
     for module, name, value in ((panels, "PANEL", 256), (rows, "COLUMNS_A_THREAD", 200),
-                                (tiles, "TILE", 128), (threads, "WORTH", 0)):
+                                (products, "TILE", 128), (threads, "WORTH", 0)):
         monkeypatch.setattr(module, name, value)
 
     def everything():

@@ -14,9 +14,9 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.tree import DecisionTreeClassifier
 
 from buttress import SVC, Budget, LinearSVC, ThreatModel, attacks, certificates
-from buttress.certificates import swapped
+from buttress.certificates import trees_and_pipelines
 from buttress.threats import read_threat
-from buttress.threats.tables import one_hot_groups
+from buttress.threats.declared import one_hot_groups
 from buttress.trees import read_forest
 
 THREAT = ThreatModel(
@@ -238,7 +238,7 @@ def test_more_ways_than_are_tried_are_said_and_proven_by_what_holds_them_all(mon
     X, y = mixed(0)
     model = make_pipeline(StandardScaler(), SVC(gamma=0.01)).fit(X, y)
     whole = certificates.certified_within(model, X, threat=THREAT)
-    monkeypatch.setattr(swapped, "MOST_WAYS", 5)
+    monkeypatch.setattr(trees_and_pipelines, "MOST_WAYS", 5)
     with pytest.warns(UserWarning, match="Not all were tried"):
         proven = certificates.certified_within(model, X, threat=THREAT)
     assert not (proven & ~whole).any()

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from buttress import SVC, Budget, LinearSVC, ThreatModel, attacks, certificates
-from buttress.certificates import swapped
+from buttress.certificates import trees_and_pipelines
 
 ASKED = 24  # of the rows that a model is fitted to
 REACH = {0: 0.4, 1: 0.2, 2: 1.0, 3: 0.3}
@@ -138,7 +138,7 @@ def test_of_trees_the_exact_attack_is_the_search_of_all_cells(model, most):
 def test_more_choices_than_are_tried_are_said_and_proven_as_if_all_might_move(monkeypatch):
     X, y = table()
     model = SVC(gamma=0.2).fit(X, y)
-    monkeypatch.setattr(swapped, "MOST_WAYS", 5)
+    monkeypatch.setattr(trees_and_pipelines, "MOST_WAYS", 5)
     with pytest.warns(UserWarning, match="to choose the numbers that are moved"):
         few = certificates.certified_within(model, X, threat=THREAT)
     np.testing.assert_array_equal(few, certificates.certified_within(model, X, threat=replace(THREAT, most_moved=None)))

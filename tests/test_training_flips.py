@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from buttress.certificates import training_accuracy, training_flips
-from buttress.certificates.training.cheapest import cheapest
 from buttress.certificates.training.smoother import _least_eigenvalue
+from buttress.certificates.training.wrong import cheapest
 
 TWO_NUMBERS = [
     KernelRidge(alpha=0.5, kernel="rbf", gamma=0.7),

@@ -12,8 +12,8 @@ from sklearn.linear_model import LinearRegression
 
 from buttress.certificates import training_conclusions, training_removals
 from buttress.certificates.training import conclusions
+from buttress.certificates.training.changed_rows import LeftOut, norm_of_top
 from buttress.certificates.training.conclusions import _attack, _goals, _path, _Proof, _shortest
-from buttress.certificates.training.removals import LeftOut, norm_of_top
 
 EPS = 2.0**-52
 H = np.array([[0.5, 0.125, -0.0625, 0.03125], [0.125, 0.25, 0.25, -0.125],

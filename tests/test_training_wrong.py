@@ -17,14 +17,13 @@ from sklearn.svm import SVC
 
 from buttress import LinearSVC
 from buttress.certificates import training_accuracy, training_flips, training_moves
-from buttress.certificates.training import flips, moves, together
-from buttress.certificates.training.cheapest import cheapest
+from buttress.certificates.training import changed_rows, flips, together
+from buttress.certificates.training.changed_rows import top
 from buttress.certificates.training.flips import FlipLeads, _coded, _fewest, _leads
-from buttress.certificates.training.moves import top
 from buttress.certificates.training.reading import Refit, check_reproduced, refit
 from buttress.certificates.training.smoother import ColumnSmoother, GramSmoother
 from buttress.certificates.training.together import _attack, _dual, _most_lost
-from buttress.certificates.training.wrong import Suspects, check_suspects
+from buttress.certificates.training.wrong import Suspects, cheapest, check_suspects
 
 EPS = 2.0**-52
 
@@ -106,7 +105,7 @@ def test_moves_are_bounded_by_the_largest_and_by_every_error(monkeypatch):
     X, y, weights = np.zeros((3, 1)), np.array([3.0, 4.0, 0.0]), [[0.5, -0.25, 1.0], [2.0, -1.5, 0.0]]
     model = SimpleNamespace(predict=lambda X: np.array([0.5, 0.0]) + off)
     for off, error in ((0.0, [0.0, 0.0]), (2.0**-21, [0.0, 0.0]), (-(2.0**-21), [0.25, 0.5])):
-        monkeypatch.setattr(moves, "refit", told(weights, error))
+        monkeypatch.setattr(changed_rows, "refit", told(weights, error))
         found = training_moves(model, X, y, X, by=np.array([1.0, 2.0, 0.0]), rows=1)
         for row, size in enumerate((0.5, 3.0)):
             slack = abs(off) + error[row] * 5 + error[row] * np.sqrt(5) + 3 * EPS * size

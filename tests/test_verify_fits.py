@@ -10,8 +10,7 @@ import pytest
 from buttress.verify import certificate, from_moves, joins, prove_flips, prove_moves
 from buttress.verify.core import WIDER, Near, U
 from buttress.verify.joins import joined, lower_bound, matrix, relational
-from buttress.verify.moves import off
-from buttress.verify.training import Labels, kernel_values, solved, weights
+from buttress.verify.training import Labels, kernel_values, off, solved, weights
 
 LINEAR = {"class": "Linear", "coef0": 0.0}
 RBF = {"class": "RBF", "gamma": 0.5}

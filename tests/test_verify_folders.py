@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from buttress.verify import certificate, command, evidence, main, proofs
+from buttress.verify import certificate, command, evidence, main
 from buttress.verify.core import Claim
 from buttress.verify.evidence import Proof, entry_of, prove_folder, prove_statement, read_columns, rows_agree, unchecked
 
@@ -176,7 +176,7 @@ def test_a_proof_that_rounding_spoils_is_tried_with_longer_numbers(n, claims, ki
         assert weight.tolist() == [2.0, 0.0] + [1.0] * (n - 2)
         return [Claim("it", 1.0, 1.0, holds) for holds in claims]
 
-    monkeypatch.setitem(proofs.PROOFS, "SVC", (lambda model: {"C": np.float64(2)}, tried))
-    proofs.prove({"class": "SVC"}, np.zeros((n, 1)), weight=np.array([2.0, -3.0] + [1.0] * (n - 2)))
+    monkeypatch.setitem(evidence.PROOFS, "SVC", (lambda model: {"C": np.float64(2)}, tried))
+    evidence.prove({"class": "SVC"}, np.zeros((n, 1)), weight=np.array([2.0, -3.0] + [1.0] * (n - 2)))
     assert asked == [np.dtype(kind) for kind in kinds]
-    assert proofs.problem_of({"class": "SVC"}) == {"C": 2.0}
+    assert evidence.problem_of({"class": "SVC"}) == {"C": 2.0}

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LibSVC
 
 from buttress import SVC, CertifiedSVC, LinearSVC, ThreatModel, kernels, verify
-from buttress.evidence.moved import FILE, prove_rows, scores_of
+from buttress.evidence.certificates import FILE, prove_rows, scores_of
 from buttress.verify.inputs.threatened import OfExpansion, OfTrees
 from buttress.verify.inputs.threatened import read_scores as opened
 

@@ -2,6 +2,9 @@
 
 Code that can run on a device takes its functions from ``namespace(array)`` and uses only those with the same name in
 numpy and torch; ``axis`` and ``keepdims`` are understood by both. torch is imported only where a device is asked for.
+
+:func:`memory_of` is memory that one fit leaves to the next: its first use takes as long as computing what a small fit
+puts there.
 """
 
 import sys
@@ -84,3 +87,25 @@ def check_device(device: str | None) -> str | None:
         reason = str(error).splitlines()[0]
         raise ValueError(f"device must be None or one that torch finds here, such as 'cpu' or 'cuda'. Got {device!r} "
                          f"({reason}).") from None
+
+
+Bytes = NDArray[np.uint8]
+
+_waiting: list[Bytes] = []
+
+
+def memory_of(size: int, most: int) -> Bytes:
+    """Return at least ``size`` bytes: those of an earlier fit if they are enough and nothing refers to them any more.
+
+    No more than ``most`` wait for the next fit.
+    """
+    new: Bytes = np.empty(size, dtype=np.uint8)
+    try:
+        found = _waiting.pop()  # by one thread
+    except IndexError:
+        found = new
+    if found.size < size or sys.getrefcount(found) > sys.getrefcount(new):
+        found = new
+    if found.size <= most:
+        _waiting.append(found)
+    return found

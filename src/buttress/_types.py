@@ -5,6 +5,7 @@ once they are checked. Where sparse rows are allowed it also stands for CSR, whi
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
@@ -121,3 +122,24 @@ class ProbabilisticClassifier(Classifier, Protocol):
 def is_csr(X: DenseOrSparse) -> TypeGuard[csr_matrix]:
     """Say whether checked rows are sparse."""
     return bool(issparse(X))
+
+
+Report = Callable[[str, float], None]  # what is being done, and the share of the audit that is done
+
+
+class Served(Protocol):
+    """A review that is being served on this machine."""
+
+    address: str
+
+    @property
+    def decisions(self) -> Any: ...
+
+    def corrections(self, path: str | Path) -> Path: ...
+
+    def stop(self) -> None: ...
+
+
+def is_frame(data: object) -> TypeGuard[Frame]:
+    """Say whether data are a frame, which has named columns."""
+    return hasattr(data, "columns")

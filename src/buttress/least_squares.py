@@ -16,7 +16,7 @@ from buttress._types import DenseOrSparse, MatrixLike, Rows
 from buttress._weights import check_weights
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
-from buttress.certificates.training.moves import top
+from buttress.certificates.training.changed_rows import top
 from buttress.certificates.training.smoother import GramSmoother
 from buttress.certificates.training.wrong import Suspects
 from buttress.expansion import KernelExpansion, class_contrasts, one_against_rest

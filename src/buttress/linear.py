@@ -24,8 +24,7 @@ from buttress._checks import (
     warn_user,
 )
 from buttress._documented import ADVICE, advises
-from buttress._dropin import JOINT, Liblinear
-from buttress._predicting import PlanePredictions, beside, dense
+from buttress._predicting import JOINT, Liblinear, PlanePredictions, beside, dense
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State, one_or_each
 from buttress._types import DenseOrSparse, Mask, MatrixLike, Rows, is_csr

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, check_number, check_X
 from buttress._documented import Documented
-from buttress._dropin import Liblinear
+from buttress._predicting import Liblinear
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, MatrixLike
 from buttress._weights import check_weights

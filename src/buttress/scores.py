@@ -33,15 +33,7 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 from buttress._arrays import Place
 from buttress._checks import Array
 from buttress._predicting import dense
-from buttress._types import (
-    Labels,
-    MatrixLike,
-    Predictor,
-    ProbabilisticClassifier,
-    Rows,
-    ScoredClassifier,
-    SparseMatrix,
-)
+from buttress._types import Labels, MatrixLike, Predictor, ProbabilisticClassifier, Rows, ScoredClassifier, SparseMatrix
 from buttress.expansion import KernelExpansion, Scores, binary_contrasts, class_contrasts, pair_contrasts, pairs_of
 from buttress.kernels import RBF, Kernel, Linear, Polynomial, Sigmoid
 

@@ -11,7 +11,7 @@ from buttress.relational import Join
 from buttress.relational.counting.margins import hinge
 from buttress.relational.counting.rank_oracle import RankOracle, sum_below, thresholds
 from buttress.relational.counting.schedule import node_scores
-from buttress.relational.optimum.paper import pseudo_gradient_descent
+from buttress.relational.optimum.solve import pseudo_gradient_descent
 from buttress.relational.plan.prepare import prepare
 from buttress.solvers.run import run
 

@@ -12,7 +12,7 @@ from relational_storage import in_database, in_spark
 
 from buttress import cli
 from buttress.relational import EntityFeatures, Join, Table
-from buttress.relational.entities.layout import in_lines
+from buttress.relational.entities.statement import in_lines
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
 
 ODD = ["a, b FROM (c", "it's \\ JOIN x)", "-- no\n) AS (", 'quo"ted ` WHERE']

@@ -9,7 +9,7 @@ import pytest
 from relational_problems import chain, materialise, random_join
 
 from buttress.relational import Join, Table, evaluate, score_thresholds, semiring
-from buttress.relational.counting import semiring as lists
+from buttress.relational.counting import lists
 from buttress.relational.counting.rank_oracle import group_entries
 
 RINGS = {

@@ -20,7 +20,7 @@ from buttress.relational.counting.margins import hinge, margin_loss
 from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.counting.schedule import gather_gradient
 from buttress.relational.optimum.certified import Climber, PlanePool
-from buttress.relational.optimum.paper import averaged_descent, ball_radius, pseudo_gradient_descent, step_size
+from buttress.relational.optimum.solve import averaged_descent, ball_radius, pseudo_gradient_descent, step_size
 from buttress.relational.plan.prepare import prepare
 from buttress.solvers.run import run
 

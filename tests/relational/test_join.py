@@ -19,7 +19,7 @@ from buttress.relational.sources.tables import read_columns
 
 
 def test_explain_is_the_function_after_its_module_was_imported():
-    importlib.import_module("buttress.relational.explanation")
+    importlib.import_module("buttress.relational.choice")
     assert callable(importlib.import_module("buttress.relational").explain)
     assert not hasattr(Join, "explain")
 

@@ -11,12 +11,11 @@ from relational_problems import SHAPES, chain, design, hinge_mean, joined, mater
 from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.relational.counting import compiled, margins
 from buttress.relational.counting.grid import Consulted, grid_oracle
-from buttress.relational.counting.lists import Lists, room, unit_lists
+from buttress.relational.counting.lists import COUNTING, Lists, room, unit_lists
 from buttress.relational.counting.margins import hinge, margin_loss
 from buttress.relational.counting.queries import root_lists
 from buttress.relational.counting.rank_oracle import RankOracle, group_entries
 from buttress.relational.counting.schedule import MinkowskiSum, node_scores, schedule
-from buttress.relational.counting.semiring import COUNTING
 from buttress.relational.optimum.certified import PlanePool
 from buttress.relational.plan.plan import weigh
 from buttress.relational.plan.prepare import prepare

@@ -36,7 +36,7 @@ def test_queries_on_a_grid_hold_the_exact_answer(monkeypatch):
     plan = prepare(join)
     beta = np.random.default_rng(0).normal(size=plan.width)
     exact = class_accuracy(plan, beta)
-    monkeypatch.setattr("buttress.relational.counting.semiring.MOST_ENTRIES", 3 * len(materialise(join)) // 4)
+    monkeypatch.setattr("buttress.relational.counting.lists.MOST_ENTRIES", 3 * len(materialise(join)) // 4)
     rounded = class_accuracy(plan, beta)
     for label, (found, total) in rounded.items():
         assert found.low <= exact[label][0].value <= found.high

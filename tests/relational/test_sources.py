@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from buttress.relational import Join, RelationalLinearSVC, SourceLostError, Table
-from buttress.relational.memory import needed_megabytes
+from buttress.relational.choice import needed_megabytes
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.columns import make_column
 from buttress.relational.sources.files import connect_duckdb

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from buttress.relational.counting.margins import Evaluation
-from buttress.relational.optimum import certified, paper, solve
+from buttress.relational.optimum import certified, solve
 from buttress.relational.optimum.certified import Certificate, Climber, PlanePool
 from buttress.relational.sources.databases import SourceChangedError
 from buttress.solvers.run import Outcome, Step
@@ -245,16 +245,16 @@ def test_solvers_are_parts_of_the_climb(monkeypatch):
 
 
 def test_the_ball_and_the_steps_of_the_paper():
-    assert paper.ball_radius(0.5, 9) == pytest.approx(3.0)
-    assert paper.step_size(0.5, 9, "theorem")(4) == pytest.approx(1 / 24)
-    assert paper.step_size(0.5, 9, "section")(4) == pytest.approx(1 / 3)
+    assert solve.ball_radius(0.5, 9) == pytest.approx(3.0)
+    assert solve.step_size(0.5, 9, "theorem")(4) == pytest.approx(1 / 24)
+    assert solve.step_size(0.5, 9, "section")(4) == pytest.approx(1 / 3)
 
 
 def test_iterates_of_the_paper_are_projected_gradient_steps():
     replies = [seen(b=0.5, smooth=0.75, a=2.0), seen(b=-1.0, smooth=0.25, a=1.0), seen(b=9.0)]
     oracle, pool = Oracle(*replies), PlanePool(5)
     oracle.plan = SimpleNamespace(width=5)
-    steps = paper.pseudo_gradient_descent(oracle, 0.5, "section", pool)
+    steps = solve.pseudo_gradient_descent(oracle, 0.5, "section", pool)
     states = [next(steps) for _ in range(3)]
     first = 0.5 / (0.5 * 5**0.5)
     second = first - (first + 1.0) / (0.5 * 10**0.5)
@@ -262,12 +262,12 @@ def test_iterates_of_the_paper_are_projected_gradient_steps():
     assert states[1].objective == pytest.approx(0.25 + 0.5 * first**2)
     assert pool.a.tolist() == [2.0, 1.0, 0.0]
     assert pool.B[:, 0].tolist() == [0.5, -1.0, 9.0]
-    assert next(paper.pseudo_gradient_descent(oracle, 0.5, "section")).state.tolist() == [0.0] * 5
+    assert next(solve.pseudo_gradient_descent(oracle, 0.5, "section")).state.tolist() == [0.0] * 5
 
 
 def test_the_average_of_the_iterates_stops_by_theorem_1():
     one = climb(seen(b=0.5, lower=0.5), alpha=0.5)
-    steps = paper.averaged_descent(one, "section")
+    steps = solve.averaged_descent(one, "section")
     found = [next(steps) for _ in range(2)]
     first = 0.5 / (0.5 * 5**0.5)
     second = first - (first - 0.5) / (0.5 * 10**0.5)
@@ -277,9 +277,9 @@ def test_the_average_of_the_iterates_stops_by_theorem_1():
     next(steps)
     points = [asked[0][0] for asked in one.oracle.asked]
     assert points == pytest.approx([0.0, 0.0, first, first / 2, second, (first + second) / 3])
-    none = paper.averaged_descent(climb(seen(lower=0.0)), "section")
+    none = solve.averaged_descent(climb(seen(lower=0.0)), "section")
     assert next(none).gap == np.inf
-    below = paper.averaged_descent(climb(seen(lower=-1.0)), "section")
+    below = solve.averaged_descent(climb(seen(lower=-1.0)), "section")
     assert next(below).gap == np.inf
 
 

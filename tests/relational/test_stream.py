@@ -15,7 +15,7 @@ from relational_storage import in_database
 from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning
-from buttress.relational import Join, RelationalLinearSVC, SourceChangedError, Table, explain, memory, stream
+from buttress.relational import Join, RelationalLinearSVC, SourceChangedError, Table, choice, explain, stream
 from buttress.relational.counting import grid as grid_module
 from buttress.relational.counting.grid import GridOracle, grid_oracle
 from buttress.relational.counting.margins import hinge, margin_loss
@@ -280,7 +280,7 @@ def test_a_streamed_fit_holds_the_optimum(tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr("buttress.relational.choice.streamed",
                         lambda *args: made.append(streamed(*args)) or made[-1])
-    needed = memory.needed_megabytes(there, there.check(), outside_only=True)
+    needed = choice.needed_megabytes(there, there.check(), outside_only=True)
     assert "in memory; streamed where" in explain(there, needed * 1.1).text
     assert "streamed from files; streamed where" in explain(there, needed * 0.9).text
     auto = RelationalLinearSVC(memory_limit=needed * 0.9, **few).fit(there)
@@ -301,7 +301,7 @@ def test_the_rows_and_lists_of_a_stream_are_known_before(monkeypatch):
     oracle = stream_of(join)
     plan = prepare(Join([Table(t.name, t.source) for t in join.tables], join.on))
     for i, node in enumerate(oracle.nodes[::-1]):  # the plan's root comes first
-        assert memory._node_bytes(join, plan.nodes[i], i) == node.layout.row_bytes
+        assert choice._node_bytes(join, plan.nodes[i], i) == node.layout.row_bytes
     entries = []
     up = grid_module._Pass.up
 
@@ -311,7 +311,7 @@ def test_the_rows_and_lists_of_a_stream_are_known_before(monkeypatch):
 
     monkeypatch.setattr(grid_module._Pass, "up", counted)
     oracle.at_step(np.random.default_rng(0).normal(size=oracle.width), hinge(), 1e-6)
-    assert memory._entries(plan) == pytest.approx(sum(entries), rel=0.05)  # by mean lengths
+    assert choice._entries(plan) == pytest.approx(sum(entries), rel=0.05)  # by mean lengths
     few, many = (explain(join, limit).stream_megabytes for limit in (200, 1e6))
     assert few <= many
     with pytest.raises(ValueError, match="memory_limit"):
@@ -326,7 +326,7 @@ def test_the_estimate_of_a_stream_grows_no_more_than_its_limit():
         node.members = [(t, np.broadcast_to(0, 10**9)) for t, _ in node.members]
     huge.base_rows = [10**9] * 3
     for limit in (1000, 4000):
-        assert memory.streamed_megabytes(chain(40, 10, 3), huge, limit) <= memory.LIBRARIES + limit
+        assert choice.streamed_megabytes(chain(40, 10, 3), huge, limit) <= choice.LIBRARIES + limit
 
 
 def write_parquet(frame, path):

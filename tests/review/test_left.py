@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, hypergeom
 
-from buttress.review.left import Draw, wrong_left
+from buttress.review.estimates import Draw, wrong_left
 
 EVERY = 10
 

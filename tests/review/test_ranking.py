@@ -5,8 +5,7 @@ import pytest
 
 from buttress.audit.measuring.suspicion import in_order
 from buttress.audit.reading.table import make_table
-from buttress.review.cells import wrong_cells
-from buttress.review.ranking import ranking_of
+from buttress.review.estimates import ranking_of, wrong_cells
 
 NONE = np.empty(0, dtype=np.intp)
 

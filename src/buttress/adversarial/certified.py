@@ -11,9 +11,15 @@ from buttress._checks import Array, check_count
 from buttress._documented import ADVICE, advises
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
-from buttress.adversarial.held_out import ScoredRows, hinge_held_out
 from buttress.adversarial.linear import AdversarialLinearSVC
-from buttress.adversarial.machine import MOST_CENTRES, LandmarkMachine, Problem, check_landmarks
+from buttress.adversarial.machine import (
+    MOST_CENTRES,
+    LandmarkMachine,
+    Problem,
+    ScoredRows,
+    check_landmarks,
+    hinge_held_out,
+)
 from buttress.certainty.probabilities import Certainty
 from buttress.certificates.region import Attacker
 from buttress.certificates.relaxation import RadialLines, can_relax

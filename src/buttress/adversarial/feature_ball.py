@@ -12,8 +12,7 @@ from buttress._documented import ADVICE, advises
 from buttress._rows import drawn_rows
 from buttress._state import Attribute, State, one_or_each
 from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
-from buttress.adversarial.held_out import LANDMARKS, ScoredRows, feature_ball_held_out
-from buttress.adversarial.machine import AttackedMachine, Problem
+from buttress.adversarial.machine import LANDMARKS, AttackedMachine, Problem, ScoredRows, feature_ball_held_out
 from buttress.certainty.probabilities import Certainty
 from buttress.expansion import KernelExpansion
 from buttress.features import feature_radius, input_radius, spectrum_of

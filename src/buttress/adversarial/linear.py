@@ -15,7 +15,7 @@ from buttress.solvers.linear.attacked_bounds import BallMoves, BoxMoves
 from buttress.solvers.linear.ball_attack import ball_descent
 from buttress.solvers.linear.free_range import free_range_descent, free_range_margins
 from buttress.solvers.run import Steps
-from buttress.threats.training import check_radii, warn_of_rounding
+from buttress.threats.moves import check_radii, warn_of_rounding
 
 FLAT = 0.01  # of scores whose margin is 1: rows that differ by less are all told the same
 

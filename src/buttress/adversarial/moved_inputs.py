@@ -13,8 +13,14 @@ from buttress._checks import Array, check_count, check_option
 from buttress._documented import ADVICE, advises
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, Rows, VectorLike
-from buttress.adversarial.held_out import ScoredRows, cross_entropy_held_out
-from buttress.adversarial.machine import MOST_CENTRES, LandmarkMachine, Problem, check_landmarks
+from buttress.adversarial.machine import (
+    MOST_CENTRES,
+    LandmarkMachine,
+    Problem,
+    ScoredRows,
+    check_landmarks,
+    cross_entropy_held_out,
+)
 from buttress.attacks.ball import direction, into_ball, random_in_ball
 from buttress.attacks.gradient import REACH
 from buttress.certainty.probabilities import Certainty

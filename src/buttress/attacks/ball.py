@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from buttress._arrays import Place, namespace
 from buttress._checks import Array, check_option
 from buttress._types import Rng
-from buttress.threats.training import check_radii
+from buttress.threats.moves import check_radii
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from buttress.attacks.ball import Ball
 from buttress.attacks.targets import AsFitted, Target, as_target, label_codes
 from buttress.expansion import margins, winners
 from buttress.scores import Scorable, as_classifier, check_one_label
-from buttress.threats.training import warn_of_rounding
+from buttress.threats.moves import warn_of_rounding
 
 
 class BlindAttackWarning(UserWarning):

@@ -1,18 +1,34 @@
-"""What every estimator has to beat: the majority or the mean, a linear model, and gradient boosting.
+"""What stands beside the robust estimators of an audit: what every one has to beat, and a model of the user's.
 
-Gradient boosting is fitted to the columns as they are, with missing values and categories; the others to the prepared
-features. For a skewed positive target the linear model and boosting are also fitted to its logarithm.
+To beat are the majority or the mean, a linear model, and gradient boosting. Gradient boosting is fitted to the columns
+as they are, with missing values and categories; the others to the prepared features. For a skewed positive target the
+linear model and boosting are also fitted to its logarithm.
+
+A model of the user's is one more row of the audit. It is tried on a few rows before any work is done, as are the moves
+that its columns can make, and stands behind prepared features.
 """
+
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
+from buttress._suggest import listed
 from buttress._types import Labels, Predictor, Supervised
-from buttress.audit.moves.search import worst_within
+from buttress.audit.models.table_model import TableModel
+from buttress.audit.move_space import Space
+from buttress.audit.moves import InPlace, blanks_of, swaps_of, worst_within
+from buttress.audit.options import Options
 from buttress.audit.reading.cautions import skewed
 from buttress.audit.reading.table import Table
 
@@ -84,3 +100,135 @@ def _margin(model: Predictor, X: NDArray[np.float64], y: Labels) -> NDArray[np.f
     true = proba[rows, place]
     proba[rows, place] = -np.inf
     return np.asarray(true - proba.max(axis=1))
+
+
+def is_fitted(estimator: object) -> bool:
+    """Say whether an estimator has been fitted, or can only be asked."""
+    if not (hasattr(estimator, "fit") and hasattr(estimator, "get_params")):
+        return True
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError):
+        return False
+    return True
+
+
+def name_of(estimator: object) -> str:
+    """Return what the audit calls a model of the user's."""
+    return f"yours ({estimator.estimator if isinstance(estimator, TableModel) else type(estimator).__name__})"
+
+
+def check_task(estimator: object, table: Table, task: str) -> None:
+    """Refuse a model for the other kind of target, as far as it says what it is."""
+    if isinstance(estimator, TableModel):
+        kind = estimator.task
+    elif hasattr(estimator, "__sklearn_tags__"):
+        kind = "classification" if is_classifier(estimator) else "regression"
+    elif hasattr(estimator, "predict"):
+        return
+    else:
+        raise ValueError(f"A model needs a method predict. {type(estimator).__name__} has none.")
+    if kind != task:
+        raise ValueError(f"The target {table.target_name!r} makes this a {task} task, which {type(estimator).__name__} "
+                         "does not do. Give the other kind of estimator, or task=.")
+
+
+def takes_numbers(model: object, table: Table) -> bool:
+    """Say whether a fitted model reads the numeric columns of the table and no others, none of them with a gap.
+
+    Its scores can then be asked for at prepared features, where they may have gradients.
+    """
+    gaps = any(np.isnan(column).any() for column in table.numeric.values())
+    if gaps or table.categorical or isinstance(model, TableModel):
+        return False
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None:
+        return {str(name) for name in names} == set(table.numeric)
+    return getattr(model, "n_features_in_", None) == len(table.numeric)
+
+
+def order_columns(model: object, table: Table) -> None:
+    """Put the numeric columns of ``table`` in the order the model was fitted on; ValueError where they do not match."""
+    if table.categorical or any(np.isnan(column).any() for column in table.numeric.values()):
+        holes = [name for name, column in table.numeric.items() if np.isnan(column).any()]
+        raise ValueError("A model fitted elsewhere can be attacked on numeric columns without missing values only. "
+                         f"Categorical: {list(table.categorical)}. With missing values: {holes}. "
+                         "Keep it with buttress train, or prepare the data first.")
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and set(names) == set(table.numeric):
+        table.numeric = {str(name): table.numeric[str(name)] for name in names}
+    elif (width := getattr(model, "n_features_in_", len(table.numeric))) != len(table.numeric) or names is not None:
+        expected = f"the columns {list(names)}" if names is not None else f"{width} columns"
+        raise ValueError(f"The fitted model expects {expected}. The data have {list(table.numeric)}. "
+                         f"{' '.join(table.notes)}".rstrip())
+
+
+def on_prepared(model: object, scaler: StandardScaler) -> Pipeline:
+    """Return the fitted model behind a map from standardised features back to their own units.
+
+    A model fitted on column names is given frames with them: a ColumnTransformer in it takes nothing else.
+    """
+    back = StandardScaler()
+    back.scale_ = 1 / scaler.scale_
+    back.mean_ = -scaler.mean_ / scaler.scale_
+    back.var_ = back.scale_**2
+    back.n_features_in_ = scaler.n_features_in_
+    if hasattr(model, "feature_names_in_"):
+        back.feature_names_in_ = model.feature_names_in_
+        back.set_output(transform="pandas" if find_spec("pandas") else "polars")
+    return Pipeline([("units", back), ("model", model)])
+
+
+@dataclass(frozen=True)
+class Yours:
+    """The user's fitted model: what it is called, how it is asked, and which moves of the columns are measured.
+
+    ``columns`` of the audit's table say what the moves are; with ``on_numbers`` it reads all the table's columns of
+    numbers and no others, so that it can be asked at prepared features, where its scores may have gradients.
+    """
+
+    name: str
+    model: InPlace
+    columns: dict[str, str]
+    on_numbers: bool
+    notes: list[str]
+
+
+def yours_of(
+    table: Table, classifies: bool, entries: dict[str, Predictor], options: Options, raw: NDArray[np.float64],
+    train: NDArray[np.intp], test: NDArray[np.intp],
+) -> Yours | None:
+    """Return the fitted model among the entries, None where there is none; ValueError says why it suits no rows."""
+    for name, model in entries.items():
+        if is_fitted(model):
+            space = Space(table, raw, train)
+            asked = InPlace(model, space, table.target, classifies)
+            asked.try_rows(space.rows(test), name)
+            notes = _keep_takeable(space, asked, test, name)
+            return Yours(name, asked, _columns(space, classifies, options), takes_numbers(model, table), notes)
+    return None
+
+
+def _columns(space: Space, classifies: bool, options: Options) -> dict[str, str]:
+    """Return the columns of the audit's table, and what they say, for the moves there are in these data."""
+    what, swaps = "accuracy" if classifies else "RMSE", options.swaps
+    said = {}
+    if any(axis.spread for axis in space.axes):
+        said["moved"] = f"{what}, numbers as they came moved by at most {options.eps:g} robust deviations to do harm"
+    if swaps_of(space.axes):
+        cells = "one category" if swaps == 1 else f"at most {swaps} categories"
+        said["swapped"] = f"{what}, {cells} of a row swapped for another one seen in training, to do harm"
+    if blanks_of(space.axes):
+        said["blanked"] = f"{what}, one cell of a row left empty, to do harm"
+    return said
+
+
+def _keep_takeable(space: Space, yours: InPlace, places: NDArray[np.intp], name: str) -> list[str]:
+    """Take the empty cells out of the space that the user's model fails on, and return a sentence that says so."""
+    some = space.rows(places[:20])  # on which it is asked
+    width = np.arange(some.shape[1])
+    failing = [axis for axis in space.axes if axis.gap is not None
+               and yours.fails_on(np.where(width == axis.place, axis.gap, some))]
+    space.axes = [replace(axis, gap=None) if axis in failing else axis for axis in space.axes]
+    return [f"{name} raises an error on rows with an empty cell in {listed([axis.name for axis in failing], 3)}: those "
+            "were not left empty."] if failing else []

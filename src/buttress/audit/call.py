@@ -9,23 +9,21 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning
-from buttress._types import Frame, Predictor, Supervised
-from buttress.audit.against.compare import check_columns, compare
-from buttress.audit.baselines import baselines
+from buttress._types import Frame, Predictor, Report, Supervised, is_frame
+from buttress.audit.against import check_columns, compare
+from buttress.audit.baselines import baselines, check_task, is_fitted, name_of, order_columns, takes_numbers
 from buttress.audit.conclude import conclude
 from buttress.audit.contenders import contenders
 from buttress.audit.findings import Check
-from buttress.audit.fitted import check_task, is_fitted, name_of, order_columns, takes_numbers
 from buttress.audit.keeping import kept_in
 from buttress.audit.measurements import MEASUREMENTS
+from buttress.audit.measuring.fits import noted
 from buttress.audit.measuring.measurement import measure, seconds_of
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.options import Options
-from buttress.audit.protocols import Report, is_frame
 from buttress.audit.reading.split import set_apart, with_rows_to_test
 from buttress.audit.reading.table import Table, columns_of, kind_of_frame, labels_of, make_table
 from buttress.audit.result import AuditResult
-from buttress.audit.warned import noted
 from buttress.threats import ThreatModel
 
 Newer = tuple[Mapping[str, object], str]  # columns and what they are called

@@ -16,9 +16,16 @@ from buttress.audit.options import Options
 from buttress.audit.reading.table import Table
 from buttress.checkpoints.fingerprint import Fingerprint, digest, environment
 from buttress.checkpoints.folder import Folder
-from buttress.checkpoints.journal import current_journal, journal_of_fit, kept
-from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
-from buttress.checkpoints.resumable import FIT, taken_up
+from buttress.checkpoints.journal import (
+    FIT,
+    Memory,
+    current_journal,
+    journal_of_fit,
+    kept,
+    rng_state,
+    set_rng_state,
+    taken_up,
+)
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buttress._suggest import agreeing, counted
+from buttress._types import Served
 from buttress.audit.data import AuditData
-from buttress.audit.protocols import Served
-from buttress.audit.writing.picture import draw
+from buttress.audit.writing.pictures import draw
 from buttress.audit.writing.report import embedded, markdown, write
 
 if TYPE_CHECKING:

@@ -2,8 +2,7 @@
 
 Every row gets the best of several bounds on how far its lead over each rival can fall: by the norm, the value and the
 gradient in the kernel's space (``norm_bound``), by lines below every kernel value (``relaxation``), by a Taylor series
-(``second_order``), and with ``effort`` by halving the region until each part is proven (``branch``), by parabolas too
-(``quadratic``).
+(``second_order``), and with ``effort`` by halving the region until each part is proven (``branch``), by parabolas too.
 
 Examples
 --------
@@ -26,23 +25,20 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._as_given import check_names
 from buttress._checks import Array, check_box, check_columns, check_count, check_option, check_rows
 from buttress._types import BoundsLike, Mask, MatrixLike
-from buttress.certificates.chained import Chained
-from buttress.certificates.forests import OfTrees
 from buttress.certificates.leads import Leads, Rival
 from buttress.certificates.norm_bound import NoCertificateError
 from buttress.certificates.pipelines import in_single, read_steps
 from buttress.certificates.radius import OUTWARD, SHORTFALL
 from buttress.certificates.region import Attacker
-from buttress.certificates.swapped import Prover, proven_under
+from buttress.certificates.training.changed_rows import TrainingInterval, training_moves, training_removals
 from buttress.certificates.training.conclusions import TrainingConclusions, training_conclusions
 from buttress.certificates.training.flips import TrainingFlips, training_flips
-from buttress.certificates.training.moves import TrainingInterval, training_moves
-from buttress.certificates.training.removals import training_removals
 from buttress.certificates.training.together import TrainingAccuracy, training_accuracy
+from buttress.certificates.trees_and_pipelines import Chained, OfTrees, Prover, proven_under
 from buttress.expansion import winners
 from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, read_scores
 from buttress.threats import ThreatModel, check_threat, read_threat
-from buttress.threats.tables import columns_by_name
+from buttress.threats.declared import columns_by_name
 from buttress.trees import NAMES as TREES
 from buttress.trees import read_forest
 

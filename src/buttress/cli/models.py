@@ -345,7 +345,7 @@ def _as_lines(result: "Robustness") -> str:
 def inspect(model: Annotated[Path, typer.Argument(help="A model file, of buttress train, fit or save.")]) -> None:
     """Show what is in a model file: when and by what it was written, its columns, classes, score and optimality gap."""
     check_input(model)
-    from buttress.audit.models.describing import describe
+    from buttress.audit.models.answering import describe
     from buttress.persistence import read
 
     typer.echo(describe(read(model)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from buttress.audit.protocols import Report
+    from buttress._types import Report
 
 
 STARTED = time.monotonic()  # the budget of an audit runs from here

@@ -1,4 +1,7 @@
-"""From a fitted model and labelled rows to a folder of evidence."""
+"""From a fitted model and labelled rows to a folder of evidence, and what is measured on these rows.
+
+Each number measured stands with its interval, rows, seed and what measured it.
+"""
 
 import platform
 import tempfile
@@ -13,22 +16,62 @@ import numpy as np
 
 from buttress._checks import check_number
 from buttress._types import Labels
-from buttress.audit.measuring.units import Units, behind
+from buttress.audit.measuring.cells import Cell, accuracy, rmse
+from buttress.audit.measuring.threatened import Units, behind
 from buttress.audit.models.answering import rows_for
-from buttress.audit.models.attacking import default_threat, pose
+from buttress.audit.models.attacking import attack, default_threat, pose
 from buttress.audit.models.table_model import TableModel
+from buttress.audit.reading.entries import as_array, is_missing
 from buttress.audit.reading.table import read_as_before, taken
-from buttress.audit.reading.texts import as_array, is_missing
-from buttress.evidence.folder import MODEL, EvidenceReport, write
-from buttress.evidence.measured import of_labels, of_numbers, under_attack
-from buttress.evidence.moved import prove_rows
-from buttress.evidence.statements import Proven, Statement
-from buttress.evidence.training import as_csv, prove_labels, prove_optimum
+from buttress.evidence.certificates import as_csv, prove_labels, prove_optimum, prove_rows
+from buttress.evidence.folder import MODEL, EvidenceReport, Proven, Statement, write
 from buttress.files.container import check_key
 from buttress.persistence import save
 from buttress.threats import ThreatModel
 from buttress.verify.core import Model
 from buttress.verify.evidence import ROWS
+
+
+def of_labels(y: Labels, predicted: Labels) -> list[Statement]:
+    """Return the accuracy, that of the commonest class, and the share that is right of each class."""
+    right = predicted == y
+    commonest = max(sorted(set(y.tolist())), key=y.tolist().count)
+    each = [(label, y == label) for label in sorted(set(y.tolist()))]
+    return [_measured("accuracy", accuracy(right), len(y), "of the rows are predicted right"),
+            _measured("accuracy of the commonest class", accuracy(y == commonest), len(y),
+                      f"would be right if {commonest!r} were predicted for every row"),
+            *(_measured(f"right of class {label}", accuracy(right[rows]), int(rows.sum()),
+                        f"of the rows of class {label!r} are predicted right") for label, rows in each)]
+
+
+def of_numbers(y: Labels, predicted: Labels, seed: int) -> list[Statement]:
+    """Return the root mean squared error, and that of the mean of these rows."""
+    target = y.astype(np.float64)
+    error, least = rmse(target - predicted, seed), rmse(target - target.mean(), seed)
+    return [_measured("root mean squared error", error, len(y), "in units of the target", seed),
+            _measured("error of the mean", least, len(y),
+                      "if the mean of these rows were predicted for every row", seed)]
+
+
+def under_attack(
+    model: object, columns: Mapping[str, object], y: object, target: str, threat: ThreatModel | None, eps: float,
+    seed: int,
+) -> Statement:
+    """Return the accuracy that an attack leaves: the true one is no larger."""
+    found = attack(model, columns, y, target, [eps], rows=len(np.asarray(y, dtype=object)), seed=seed, threat=threat)
+    rows = found.rows
+    blind = ". The attack was blind: near most rows no score changed, so this says nothing" if found.blind[-1] else ""
+    cell = accuracy(np.arange(rows) < round(found.attacked[-1] * rows))
+    return _measured("accuracy under attack", cell, rows,
+                     f"of the rows are still right after {found.how}: under the threat it is at most this{blind}", seed,
+                     "attack")
+
+
+def _measured(name: str, cell: Cell, rows: int, says: str, seed: int | None = None, by: str = "predict") -> Statement:
+    return Statement("measured", name, cell.value,
+                     f"{cell.value:.4g} (95% interval {cell.low:.3g} to {cell.high:.3g}) {says}.",
+                     {"rows": rows, "interval": [cell.low, cell.high], "seed": seed, "by": by})
+
 
 HEADINGS = ("purpose", "data", "limits")  # what a person may declare
 PACKAGES = ("buttress", "numpy", "scikit-learn")  # whose versions decide what is written

@@ -1,18 +1,187 @@
-"""The Nystroem features of many rows, stored or computed again when needed.
+"""The Nystroem features of many rows, in batches or in memory: stored, or computed again when needed.
+
+Each use is one pass over the batches. Sums over rows are added where the batches are and only the sums travel; what is
+known of each row (targets, weights, values) is here, one number a row.
 
 Features are stored up to ``made.FEATURE_BYTES`` bytes, in float32 if there are many. With more, they are computed again
 where a Gram matrix needs them. Values then need kernel columns only, because Z c = K (root c). Of rows in batches of
 this process they are stored up to ``KEPT_BYTES``, in one pass over the batches.
 """
 
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._threads import for_each, slices, total
-from buttress.features.batched import BatchedFeatures, BatchedRows, batches_of
-from buttress.features.made import FAINT, FeaturesOfRows, Respond, recipe_of, too_large, weighted_gram
+from buttress.features.made import FAINT, FeaturesOfRows, Recipe, Respond, recipe_of, too_large, weighted_gram
 from buttress.features.nystroem import NystroemMap
+
+
+class Batches(Protocol):
+    """Batches of rows that can be gone through several times, here or in other processes."""
+
+    sizes: list[int]
+
+    @property
+    def here(self) -> bool:
+        """Whether they are gone through in this process."""
+
+    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
+        """Return ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (n, ...)."""
+
+    def total(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Array:
+        """Return the sum of these."""
+
+
+class BatchedRows:
+    """A matrix X (n, d) whose rows come in batches."""
+
+    def __init__(self, batches: Batches, n_columns: int, dtype: np.dtype[Any]):
+        self.batches = batches
+        self.shape = (sum(batches.sizes), n_columns)
+        self.dtype = dtype
+
+    def __getitem__(self, rows: slice | NDArray[np.intp]) -> Array:
+        """Return the numbered rows, shape (k, d), in one pass."""
+        numbers = np.arange(self.shape[0])[rows]
+        wanted, place = np.unique(numbers, return_inverse=True)
+        here = np.zeros(self.shape[0], dtype=bool)
+        here[wanted] = True
+        return np.concatenate(self.batches.each(operator.getitem, here))[place]
+
+    def keeping(self, rows: NDArray[np.intp]) -> "BatchedRows":
+        """Return the matrix of the numbered rows, in their order here, still in batches."""
+        here = np.zeros(self.shape[0], dtype=bool)
+        here[rows] = True
+        return BatchedRows(KeptBatches(self.batches, here), self.shape[1], self.dtype)
+
+
+class KeptBatches:
+    """Batches of which only some rows are used: those that are ``kept`` (n,)."""
+
+    def __init__(self, batches: Batches, kept: NDArray[np.bool_]):
+        self.batches = batches
+        self.kept = kept
+        self.here = batches.here
+        ends = np.cumsum(batches.sizes)[:-1]
+        self.sizes = [int(part.sum()) for part in np.split(kept, ends)]
+
+    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
+        """Return ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (k, ...)."""
+        return self.batches.each(partial(_of_kept, function), self.kept, *map(self._spread, rowwise))
+
+    def total(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Array:
+        """Return the sum of these."""
+        return self.batches.total(partial(_of_kept, function), self.kept, *map(self._spread, rowwise))
+
+    def _spread(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return values (k, ...) of the rows used at their places among all."""
+        spread = np.zeros((len(self.kept), *values.shape[1:]), dtype=values.dtype)
+        spread[self.kept] = values
+        return spread
+
+
+class Whole:
+    """All rows X (n, d), dense or CSR, as one batch."""
+
+    here = True
+
+    def __init__(self, X: Array):
+        self.X = X
+        self.sizes = [X.shape[0]]
+
+    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
+        """Return ``function(X, ...)`` of the one batch."""
+        return [function(self.X, *rowwise)]
+
+    def total(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Array:
+        """Return it."""
+        return function(self.X, *rowwise)
+
+
+def batches_of(X: Array | BatchedRows) -> Batches:
+    """Return the batches that rows come in."""
+    return X.batches if isinstance(X, BatchedRows) else Whole(X)
+
+
+def some_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Return the numbered rows of X, in ascending order; of rows in batches, in batches."""
+    return X.keeping(rows) if isinstance(X, BatchedRows) else X[rows]
+
+
+class BatchedFeatures:
+    """Rows z(x_i) = (features of x_i, sqrt(unit)), made again at each use; attributes as in ``FeaturesOfRows``."""
+
+    def __init__(self, recipe: Recipe, X: Array | BatchedRows, unit: float):
+        self.recipe = recipe
+        self.X = X
+        self.batches = batches_of(X)
+        self.shape = (X.shape[0], recipe.size)
+        self.eps = float(np.finfo(recipe.dtype).eps)
+        self.remade = too_large(X.shape[0], recipe)
+        measures = np.concatenate(self.batches.each(partial(_measured, recipe, unit)))
+        self.lengths = measures[:, 0].copy()
+        self.missed = measures[:, 1].copy()
+        self.faint = self.lengths < FAINT * unit
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> Array:
+        """Return a fresh array of the features of the numbered rows, shape (k, m)."""
+        return self.recipe.made(self.X[rows])
+
+    def times(self, C: Array) -> Array:
+        """Return Z C, shape (n,) or (n, k), for C of shape (m,) or (m, k)."""
+        return np.concatenate(self.batches.each(partial(self.recipe.times, C)))
+
+    def transposed_times(self, A: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return Z'A, shape (m,) or (m, k), for A (n,) or (n, k), of which only these ``rows`` are not 0."""
+        if rows is None:
+            return self.batches.total(self.recipe.transposed_times, A)
+        here = np.zeros(self.shape[0], dtype=bool)
+        here[rows] = True
+        return self.batches.total(partial(_transposed_times, self.recipe), here, A)
+
+    def there_and_back(self, C: Array, respond: Respond, *rowwise: NDArray[Any]) -> tuple[Array, Array]:
+        """Return V = Z C (n, k) and Z'R (m, k) for R = ``respond(V, ...)`` (n, k), in one pass over the batches."""
+        m = self.shape[1]
+        found = self.batches.each(partial(_there_and_back, self.recipe, C, respond), *rowwise)
+        back = np.add.reduce([both[:m] for both in found], axis=0)
+        return np.concatenate([both[m:] for both in found]), back
+
+    def weighted_gram(self, rows: NDArray[np.intp], weight: Array, targets: Array | None = None) -> Array:
+        """Return sum_i weight_i z_i (z_i, y_i)' over the numbered rows: (m, m + k) for ``targets`` y (n, k)."""
+        weights = np.zeros(self.shape[0])
+        weights[rows] = weight
+        return self.batches.total(self.recipe.gram, weights, *([] if targets is None else [targets]))
+
+
+def _of_kept(function: Callable[..., Array], X: Array, here: NDArray[np.bool_], *parts: Array) -> Array:
+    return function(X[here], *[part[here] for part in parts])
+
+
+def _measured(recipe: Recipe, unit: float, X: Array) -> Array:
+    measures = np.empty((X.shape[0], 2))
+
+    def measure(part: slice) -> None:
+        measures[part] = recipe.measured(X[part], unit)
+
+    for_each(measure, slices(X.shape[0], recipe.size))
+    return measures
+
+
+def _there_and_back(recipe: Recipe, C: Array, respond: Respond, X: Array, *parts: Array) -> Array:
+    """Return Z'R (m, k) above V (n_k, k): one array travels."""
+    values, back = recipe.there_and_back(C, respond, X, *parts)
+    return np.vstack([back, values])
+
+
+def _transposed_times(recipe: Recipe, X: Array, here: NDArray[np.bool_], A: Array) -> Array:
+    return recipe.transposed_times(X[here], A[here])
+
 
 KEPT_BYTES = 1_000_000_000  # most bytes of features held of rows in batches: who streams them is short of memory
 

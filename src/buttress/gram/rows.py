@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from buttress._arrays import memory_of
 from buttress._checks import TINY, Array
 from buttress._threads import share
 from buttress._types import DenseOrSparse
-from buttress.checkpoints.memory import Memory
+from buttress.checkpoints.journal import Memory
 from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
 from buttress.gram.entries import Entries, Index, entries, worst_error
+from buttress.gram.products import Exact, exact_entries, tiled_product, tiles, unstored_sums
 from buttress.gram.rounding import Product, Summed
-from buttress.gram.tiles import Exact, exact_entries, tiled_product, tiles
-from buttress.gram.unstored import unstored_sums
-from buttress.gram.waiting import memory_of
 from buttress.kernels import Kernel
 
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and the solution can be finished to rounding

@@ -12,9 +12,8 @@ from buttress._checks import Array
 from buttress._types import Estimator, MatrixLike
 from buttress.certainty.probabilities import Probabilities
 from buttress.expansion import pairs_of
-from buttress.onnx.graph import Nodes, add_diagonal, add_logs, add_scores
-from buttress.onnx.probabilities import add_probabilities
-from buttress.outlier.logs import in_logs
+from buttress.onnx.graph import Nodes, add_diagonal, add_logs, add_probabilities, add_scores
+from buttress.outlier.kernel_values import in_logs
 from buttress.robust import TrimmedLikelihoodRegressor
 from buttress.svm import OneClassSVM
 from buttress.svm.pairs import ExactClassifier

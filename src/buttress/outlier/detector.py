@@ -35,8 +35,7 @@ from buttress.expansion import KernelExpansion
 from buttress.gram.rows import FLOAT64_ROWS
 from buttress.gram.spectrum import POLICIES, correct, is_definite
 from buttress.kernels import Kernel, KernelLike, centers
-from buttress.outlier.logs import in_logs, left_out_logs, log_scores
-from buttress.outlier.width import kernel_of_width
+from buttress.outlier.kernel_values import in_logs, kernel_of_width, left_out_logs, log_scores
 from buttress.solvers.ball.soft_ball import Ball
 
 # what both estimators hold alike

@@ -25,7 +25,7 @@ from buttress.outlier.detector import (
     settle,
     warn_unproven,
 )
-from buttress.outlier.width import near_distance2
+from buttress.outlier.kernel_values import near_distance2
 from buttress.solvers.ball.kernel_stack import KernelStack, Trial, find_copies, variance
 from buttress.solvers.ball.kernel_weights import BestSoFar, alternate, fixed, harmonic, joint_cuts, level_cuts
 from buttress.solvers.ball.soft_ball import in_the_end

@@ -28,7 +28,7 @@ from buttress.outlier.detector import (
     unit_of,
     warn_unproven,
 )
-from buttress.outlier.width import near_distance2
+from buttress.outlier.kernel_values import near_distance2
 from buttress.solvers.ball.soft_ball import ball_of, solve_ball
 from buttress.solvers.qp.solve import Limits
 from buttress.solvers.run import Step, all_or_nothing, countdown

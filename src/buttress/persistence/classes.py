@@ -6,7 +6,7 @@ nothing in a file chooses what is imported.
 
 Of scikit-learn those are listed, by module, whose fitted state is arrays and plain values. What predicts in compiled
 code that trusts its arrays (trees, forests, nearest neighbours by trees, libsvm) is not here: a forged file could make
-it read outside them. Gradient boosting is, because ``boosting.py`` checks its trees.
+it read outside them. Gradient boosting is, because ``models.py`` checks its trees.
 """
 
 from importlib import import_module

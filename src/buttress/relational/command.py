@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import near
+from buttress.relational.choice import explain
 from buttress.relational.declare import Join, Table
 from buttress.relational.entities.transformer import entity_table
-from buttress.relational.explanation import explain
 from buttress.relational.sources.dialects import DUCKDB
 from buttress.relational.sources.files import is_files, matching, scanned
 from buttress.relational.sources.tables import Source, connect

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array, check_number
 from buttress._suggest import brief
-from buttress.relational.counting.semiring import DECLARED, Semiring
+from buttress.relational.counting.lists import DECLARED, Semiring
 
 Function = Callable[[NDArray[Any]], Any]  # of the values (n,) of a column
 Functions = Mapping[str, Function]  # by "table.column"

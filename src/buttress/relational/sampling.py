@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_count
-from buttress.relational.counting.rows import drawn, memory_nodes
+from buttress.relational.counting.rows import drawn, memory_nodes, scaled_design, table_rows, unrank
 from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.plan.rows import scaled_design, table_rows, unrank
 
 Numbers = Iterable[int] | NDArray[np.integer]
 

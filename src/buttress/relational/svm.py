@@ -15,7 +15,7 @@ from buttress._checks import Array, warn_user
 from buttress._proof import PROOF, proof_word
 from buttress._state import Attribute, State
 from buttress.certainty.probabilities import Certainty, Probabilities
-from buttress.checkpoints.resumable import resumable
+from buttress.checkpoints.journal import resumable
 from buttress.relational.checks import used_columns
 from buttress.relational.choice import choose_oracle
 from buttress.relational.counting.margins import MarginOracle
@@ -29,7 +29,7 @@ from buttress.relational.plan.prepare import prepare
 from buttress.relational.predict import joined_features, plan_beta
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.deadline import time_limit
-from buttress.relational.sql.scoring import scoring
+from buttress.relational.sql.listing import scoring
 from buttress.solvers.run import all_or_nothing
 
 

@@ -18,10 +18,8 @@ from buttress.audit.data import AuditData
 from buttress.audit.measuring.judging import Judgement
 from buttress.audit.measuring.split_table import ModelColumns
 from buttress.audit.measuring.suspicion import BORDERLINE, Plain, Suspect, describing, in_order, plain
-from buttress.audit.reading.texts import as_array
-from buttress.review.cells import WrongCell, wrong_cells
-from buttress.review.left import Draw, Left, wrong_left
-from buttress.review.ranking import Ranking, ranking_of
+from buttress.audit.reading.entries import as_array
+from buttress.review.estimates import Draw, Left, Ranking, WrongCell, ranking_of, wrong_cells, wrong_left
 from buttress.review.store import Action, Decision, RefusedError, Said, Store, digest_of
 
 BATCH = 10  # decisions after which rows are ranked anew

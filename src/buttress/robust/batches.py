@@ -11,7 +11,7 @@ from sklearn.base import clone, is_regressor
 
 from buttress._checks import Array, check_X_y
 from buttress._types import Estimator, Labels
-from buttress.features.batched import BatchedRows, Batches
+from buttress.features.stored import BatchedRows, Batches
 from buttress.robust.report import SAME, row_keys
 from buttress.robust.tuning import DESIGN
 

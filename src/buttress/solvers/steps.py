@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ParamSpec
 
-from buttress.checkpoints.memory import Memory
+from buttress.checkpoints.journal import Memory
 
 Steps = Generator["Step", None, None]
 P = ParamSpec("P")

@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from buttress.checkpoints.journal import Journal, current_journal, journal_of_fit
-from buttress.checkpoints.memory import Memory
+from buttress.checkpoints.journal import Journal, Memory, current_journal, journal_of_fit
 from buttress.solvers.steps import Restartable, Step, Steps
 
 

@@ -15,14 +15,14 @@ from buttress._checks import Array, NotConvergedWarning, check_number, silent, w
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike
 from buttress._weights import check_weights
-from buttress.checkpoints.resumable import resumable
+from buttress.checkpoints.journal import resumable
 from buttress.gram.rows import KernelRows
 from buttress.kernels.choose import resolve_gamma
 from buttress.solvers.qp.program import Start, classifier_qp
 from buttress.solvers.qp.solve import HARDEST, Limits, SVMSolution, solve, without_loss
 from buttress.solvers.run import Budget, all_or_nothing
+from buttress.svm.left_out import CS, GAMMAS, LOO, left_out_error, left_out_risk, scaled, walk
 from buttress.svm.pairs import ExactClassifier
-from buttress.svm.selection import CS, GAMMAS, LOO, left_out_error, left_out_risk, scaled, walk
 from buttress.svm.task import Training
 
 

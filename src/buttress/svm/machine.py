@@ -11,14 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._arrays import check_device
 from buttress._checks import Array, check_limits, check_number, check_option, check_X_y
-from buttress._dropin import Shrinking, note_idle
-from buttress._predicting import rows_to_score, sparse_or_dense
+from buttress._predicting import Shrinking, note_idle, rows_to_score, sparse_or_dense
 from buttress._proof import PROOF, proof_word
 from buttress._rows import drawn_rows
 from buttress._state import Attribute, one_or_each
 from buttress._types import DenseOrSparse, Labels, MatrixLike, Rows, VectorLike
 from buttress.expansion import KernelExpansion
 from buttress.gram.rows import KernelRows
+from buttress.gram.spectrum import MACHINE_POLICIES, Settled, settled_on
 from buttress.gram.sums import hyperplane
 from buttress.kernels import (
     Custom,
@@ -38,7 +38,6 @@ from buttress.solvers.qp.solve import SOLVERS, Limits, SVMSolution
 from buttress.solvers.ridge.columns import column_kernel
 from buttress.solvers.ridge.leave_one_out import TooRoundedError
 from buttress.solvers.ridge.tuning import COLUMNS
-from buttress.svm.indefinite import MACHINE_POLICIES, Settled, settled_on
 from buttress.svm.left_out import LeftOut
 from buttress.svm.task import Training
 

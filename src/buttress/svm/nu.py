@@ -17,14 +17,14 @@ from buttress._checks import Array, check_number, warn_user
 from buttress._documented import advises
 from buttress._state import Attribute, State, one_or_each
 from buttress._types import MatrixLike
-from buttress.checkpoints.resumable import resumable
+from buttress.checkpoints.journal import resumable
 from buttress.gram.rows import KernelRows
 from buttress.solvers.qp.program import Start, classifier_qp
 from buttress.solvers.qp.solve import Limits, SVMSolution, solve
 from buttress.solvers.run import all_or_nothing, countdown
+from buttress.svm.left_out import scaled
 from buttress.svm.pairs import ExactClassifier
 from buttress.svm.regressor import ExactRegressor, Tube
-from buttress.svm.selection import scaled
 
 FARTHEST = 1e8  # largest and, inverted, smallest C that is tried
 STEP = 10.0  # from one C to the next, until nu is between

@@ -15,7 +15,7 @@ from buttress._proof import SLACK
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
-from buttress.checkpoints.resumable import resumable
+from buttress.checkpoints.journal import resumable
 from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.program import Start, one_class_qp
 from buttress.solvers.qp.solve import solve

@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 
 from buttress._callbacks import CallbackSupportMixin, step_callback
 from buttress._checks import Array, check_classes, check_option, warn_user
-from buttress._dropin import Seeded
+from buttress._predicting import Seeded
 from buttress._rows import equal_rows
 from buttress._state import Attribute, Lengths, State
 from buttress._types import Labels, MatrixLike, Rows

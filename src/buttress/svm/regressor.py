@@ -19,7 +19,7 @@ from buttress._types import DenseOrSparse, MatrixLike, Rows
 from buttress._weights import check_weights
 from buttress.certainty.conformal import GroupPair, check_coverage
 from buttress.certainty.intervals import INTERVALS, ExpansionIntervals, HeldOutFits, jackknife
-from buttress.checkpoints.resumable import resumable
+from buttress.checkpoints.journal import resumable
 from buttress.kernels import Kernel, Precomputed
 from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.program import QP, Start, regressor_qp

@@ -14,11 +14,11 @@ from buttress._types import Attributes, DenseOrSparse, Rows
 from buttress.certainty.calibration import pairs_of
 from buttress.expansion import KernelExpansion, class_contrasts, pair_contrasts
 from buttress.gram.rows import KernelRows
+from buttress.gram.spectrum import Settled
 from buttress.kernels import Kernel, centers
 from buttress.solvers.qp.program import Point
 from buttress.solvers.qp.solve import SVMSolution
 from buttress.solvers.run import Step
-from buttress.svm.indefinite import Settled
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ intercepts of the file, radii of the rows of ``--radii`` (their column ``radius`
 l_inf by ``--norm linf``, of trees always) and the interval of a RelationalLinearSVC (mean hinge loss, a join of some
 thousand rows). Also certificates of other machines (``foreign.py``) and of other
 trees (``inputs/trees.py``), how many wrong labels change a prediction
-(``training.py``), and what wrong targets or a row left out can make of it (``moves.py``),
+(``training.py``), and what wrong targets or a row left out can make of it (``training.py``),
 and folders of evidence (``evidence.py``). Exit code: 0 proven for the
 problem that ``--problem`` states, 1 not proven, 2 cannot be checked, 3 proven for the problem that the file states, and
 nobody else stated it.
@@ -21,14 +21,13 @@ package, copy the folder: ``python -m verify``.
 
 from .command import main
 from .core import Claim, Near, read_model
+from .evidence import problem_of, prove
 from .foreign import certificate, from_duals, prove_certificate
 from .inputs.radii import radii
 from .inputs.threatened import from_threat, prove_threat
 from .inputs.trees import from_trees, prove_trees, tree_radii
 from .joins import relational
-from .moves import from_moves, prove_moves
-from .proofs import problem_of, prove
-from .training import from_flips, prove_flips
+from .training import from_flips, from_moves, prove_flips, prove_moves
 
 __all__ = ["Claim", "Near", "certificate", "from_duals", "from_flips", "from_moves", "from_threat", "from_trees",
            "main", "problem_of", "prove", "prove_certificate", "prove_flips", "prove_moves", "prove_threat",

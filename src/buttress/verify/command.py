@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from .core import Claim, Model, read_model
-from .evidence import prove_folder, read_columns, read_folder, rows_agree, unchecked
+from .evidence import problem_of, prove_folder, prove_held, read_columns, read_folder, rows_agree, unchecked
 from .foreign import read_certificate
 from .inputs.radii import NORMS, radii
 from .inputs.trees import tree_radii
 from .joins import relational
-from .proofs import problem_of, prove_held
 
 PROVEN, NOT_PROVEN, CANNOT_CHECK, FOR_THE_FILE = range(4)  # exit codes
 

@@ -1,4 +1,4 @@
-"""Wrong labels: that no fewer of them than claimed change a prediction of a machine that is linear in its targets.
+"""Wrong training data of a machine linear in its targets: the fewest labels that change a prediction, and its interval.
 
 The machine minimises sum_i w_i (t_i - f(x_i) - b)^2 + alpha |f|^2, t_i the number that label i is fitted as: 1 for the
 class of a score, else -1, and with a ``threshold`` the label itself. So f(x) + b = sum_i h_i(x) t_i, with
@@ -10,6 +10,12 @@ of them take at most the k largest. Of a linear kernel v = W X (X'W X + alpha I)
 
 With A the matrix that is solved, |v - A^-1 k| <= |k - A v| / least eigenvalue of A, which is above s if a Cholesky
 factor of A - s I can be computed, but for (n + 2) roundings of its trace (Rump 2006). Nothing else is trusted.
+
+The interval is between what values a prediction lies with wrong targets, or with one row left out.
+
+With f(x) = sum_i h_i(x) t_i, k targets that are off by at most by_i move f by at most the sum of the k
+largest |h_i| by_i. Without row i the prediction is f - h_i e_i / (1 - H_ii) (Cook & Weisberg 1982), with the hat matrix
+H_ij = h_j(x_i) and the residuals e = t - H t.
 """
 
 import math
@@ -177,3 +183,57 @@ def turned(values: Near) -> Near:
 
 def column(values: Near) -> Near:
     return values.each(lambda part: part[:, None])
+
+
+TARGETS = "least squares, targets"
+NEEDED = {"model", "kernel", "alpha", "intercept", "rows", "by", "eligible"}
+
+
+def from_moves(stated: Model, X: Any, y: Any, Z: Any, found: Any) -> Model:
+    """Return the certificate of what ``training_moves`` found at the rows Z, a little wider than its last digits.
+
+    Of one row that is left out (``training_removals``) ``by`` is None and ``rows`` 1.
+    """
+    room = 1e-9 * (np.abs(found.low) + np.abs(found.high))
+    claim = {"low": (found.low - room).tolist(), "high": (found.high + room).tolist()}
+    return certificate({"model": TARGETS, "eligible": None, "by": None, **stated}, {"rows": np.asarray(Z).tolist()},
+                       X, y, claim)
+
+
+def prove_moves(held: Model, X: Any, y: Any, weight: Array | None = None) -> list[Claim]:
+    """Return the claims of a certificate of training targets X (n, d), y (n,): both ends of each row's interval."""
+    stated, claim = held["problem"], held["claim"]
+    rows, asked, weight, found = opened(held, X, y, weight, NEEDED, {"low", "high"})
+    t = np.asarray(y, float)
+    H = weights(stated, rows, asked, weight)
+    f, moved = H @ t, off(stated, H) if stated["by"] is not None else left_out(stated, rows, t, weight, H)
+    low, high = (f + Near(-moved[0])).low, (f + Near(moved[1])).high
+    for i, ends in enumerate(zip(claim["low"], claim["high"], strict=True)):
+        found += [Claim(f"least prediction of row {i}", ends[0], float(low[i]), bool(ends[0] <= low[i])),
+                  Claim(f"largest prediction of row {i}", ends[1], float(high[i]), bool(high[i] <= ends[1]))]
+    if len(found) != 2 * len(asked) + 1:
+        raise ValueError("An interval is claimed for each row.")
+    return found
+
+
+def off(stated: Model, H: Near) -> tuple[Array, Array]:
+    """Return upper bounds (m,) of how far wrong targets move predictions, down and up."""
+    by, k, n = np.asarray(stated["by"], float), stated["rows"], H.v.shape[1]
+    if type(k) is not int or k < 0 or by.shape not in ((), (n,)) or not (np.isfinite(by) & (by >= 0)).all():
+        raise ValueError("rows is a number of targets, and by a number >= 0, or one for each row.")
+    sizes = Near(np.maximum(H.high, -H.low)) * by * eligible(stated, n)
+    most = (Near(np.sort(sizes.high, axis=1)[:, ::-1][:, :k]) @ np.ones(min(k, n))).high
+    return most, most
+
+
+def left_out(stated: Model, X: Array, t: Array, weight: Array, h: Near) -> tuple[Array, Array]:
+    """Return upper bounds (m,) of how far a row that is left out moves predictions, down and up."""
+    if stated["rows"] != 1 or stated["intercept"] == "targets":
+        raise ValueError("Of rows left out one is proven, without the mean of the targets: rows is 1.")
+    H = weights(stated, X, X, weight)
+    own = Near(1.0) - H.each(np.diagonal)
+    if not (own.low > 0).all():
+        raise ValueError("A row decides its own prediction: nothing is known of the fit without it.")
+    change = h * ((H @ t - t) * inverse(own))
+    some = eligible(stated, len(X))
+    return -np.minimum(change.low[:, some], 0.0).min(axis=1), np.maximum(change.high[:, some], 0.0).max(axis=1)

@@ -3,14 +3,30 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from buttress._suggest import near
-from buttress.audit.findings.belonging import rows_in_groups, rows_with_times
 from buttress.audit.findings.columns import constants, far_entries, indexes, missing_values, mixed_units
 from buttress.audit.findings.copies import duplicates, near_duplicates
 from buttress.audit.findings.finding import Check, Evidence, Finding, Listed, Severity
 from buttress.audit.findings.leaks import leaks
-from buttress.audit.findings.models import fragile_to_labels, fragile_to_moves, no_better, novel
-from buttress.audit.findings.newer import along_the_file, drifted, novel_rows, untrusted
-from buttress.audit.findings.rows import imbalance, repeated_target, skew, target_words, wrong_labels, wrong_of_one_kind
+from buttress.audit.findings.models import (
+    along_the_file,
+    drifted,
+    fragile_to_labels,
+    fragile_to_moves,
+    no_better,
+    novel,
+    novel_rows,
+    untrusted,
+)
+from buttress.audit.findings.rows import (
+    imbalance,
+    repeated_target,
+    rows_in_groups,
+    rows_with_times,
+    skew,
+    target_words,
+    wrong_labels,
+    wrong_of_one_kind,
+)
 
 __all__ = ["CHECKS", "Check", "Evidence", "Finding", "Severity", "check_codes", "find_all", "find_first"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._types import Labels
-from buttress.audit.against.compare import Comparison
+from buttress.audit.against import Comparison
 from buttress.audit.measuring.cells import Cell
 from buttress.audit.measuring.suspicion import LISTED, Verdicts
 from buttress.audit.reading.table import Table

@@ -1,12 +1,14 @@
-"""What small moves of the inputs do: every classifier attacked within each radius, on the held-out rows that stand.
+"""What small moves do: of the inputs of every classifier, and of the data as they came, of every estimator.
 
-Of a row that is proven to stand nothing is tried: the share of those is a column of its own. What falls within a small
-radius falls within the larger ones too, so that no curve rises, and the column of the table is taken when all radii
-have been attacked. Gradient boosting on numbers without gaps is attacked exactly up to the radius of the table: what
-trying leaves standing is settled by a program each, as far as the planned work goes.
+Every classifier is attacked within each radius, on the held-out rows that stand. Of a row that is proven to stand
+nothing is tried: the share of those is a column of its own. What falls within a small radius falls within the larger
+ones too, so that no curve rises, and the column of the table is taken when all radii have been attacked. Gradient
+boosting on numbers without gaps is attacked exactly up to the radius of the table: what trying leaves standing is
+settled by a program each, as far as the planned work goes.
 """
 
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -16,22 +18,41 @@ from numpy.typing import NDArray
 from buttress._types import Mask, Predictor, Rows
 from buttress.attacks import exact
 from buttress.attacks.scoring import Fallen
-from buttress.audit.baselines import GUESSES, NAMES, attacked_by_columns, reads_columns
+from buttress.attacks.swaps import WRONG
+from buttress.audit.baselines import GUESSES, NAMES, Yours, attacked_by_columns, reads_columns
 from buttress.audit.contenders import key_of, settled
 from buttress.audit.keeping import kept_stage
-from buttress.audit.measurements.as_is import AS_IS
-from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, has_gradients, has_scores, queries_a_row
+from buttress.audit.measurements.scores import AS_IS
+from buttress.audit.measuring.cells import (
+    Cell,
+    accuracy,
+    attacked_correct,
+    has_gradients,
+    has_scores,
+    queries_a_row,
+    rmse,
+)
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.measuring.threatened import SOLVER_SECONDS, under_threat
+from buttress.audit.moves import (
+    CORNERS,
+    SWEEPS,
+    AskedModel,
+    blanks_of,
+    on_prepared_rows,
+    swaps_of,
+    worst_changes,
+    worst_numbers,
+)
 from buttress.certificates import certified_within
-from buttress.checkpoints.memory import Memory
+from buttress.checkpoints.journal import Memory
 from buttress.threats import ThreatModel
 
 FEWEST = 30  # rows attacked by queries: of fewer an interval of an accuracy is wider than .35
 
 
-def _take(split: SplitTable, measured: Measured) -> Course:
+def _take_inputs(split: SplitTable, measured: Measured) -> Course:
     eps = split.options.radius
     radii = [share * eps for share in split.plan.radii]
     result = Measured(columns={
@@ -43,7 +64,7 @@ def _take(split: SplitTable, measured: Measured) -> Course:
     if split.options.threat is not None:
         result.notes.append(f"Attacked and proven is what this allows. {split.options.threat}".replace("\n", " "))
     result.cells = {key: {} for key in result.columns}
-    attacked = {name: rows for name in measured.models if (rows := _rows(split, name, measured.models[name], result))}
+    attacked = {name: rows for name in measured.models if (rows := _tested(split, name, measured.models[name], result))}
     machines: dict[str, str] = {}  # rows of the table that are one machine are attacked once
     for name, rows in attacked.items():
         first = machines.setdefault(_machine(split, name, measured.models[name]), name)
@@ -78,7 +99,7 @@ def _share(split: SplitTable, rows: Mask) -> Cell:
     return accuracy(rows, None if split.test.together is None else split.test.together[: len(rows)])
 
 
-def _rows(split: SplitTable, name: str, model: Predictor, found: Measured) -> int:
+def _tested(split: SplitTable, name: str, model: Predictor, found: Measured) -> int:
     """Return on how many held-out rows a model is attacked, 0 with a note where it cannot be."""
     rows = len(split.test)
     why_not = ""
@@ -185,5 +206,74 @@ def _is_settled(split: SplitTable, name: str) -> bool:
     return reads_columns(name) and not split.table.categorical and not np.isnan(split.test.native).any()
 
 
-ATTACKED = Measurement("moved inputs", _take, Cost(7.0, rows=1.0), (AS_IS.name,), lambda split: split.classifies)
+ATTACKED = Measurement("moved inputs", _take_inputs, Cost(7.0, rows=1.0), (AS_IS.name,), lambda split: split.classifies)
 
+
+def _take_moves(split: SplitTable, measured: Measured) -> Course:
+    yours = split.yours
+    assert yours is not None
+    result = Measured(columns=yours.columns, cells={key: {} for key in yours.columns})
+    rows = {key: _rows(split, yours, key) for key in yours.columns}
+    result.on = {f"rows of which {says}": f"{rows[key]} of {len(split.test)}" for key, says in (
+        ("moved", "numbers are moved as they came"), ("swapped", "categories are swapped"),
+        ("blanked", "cells are left empty")) if key in rows}
+    result.curves = {key: {"x": list(_steps(split, yours, key))} for key in yours.columns}
+    for k, (name, model) in enumerate(measured.models.items()):
+        asked = yours.model.asked() if name == yours.name else on_prepared_rows(
+            model, split.features.native if reads_columns(name) else split.features.prepared, split.table.target,
+            split.classifies)
+        for key in yours.columns:
+            yield f"{name}: {key}", k / len(measured.models)
+            cells = _kept_search(split, yours, name, asked, key, rows[key])
+            at = {"moved": split.options.eps, "swapped": float(split.options.swaps), "blanked": 1.0}[key]
+            result.cells[key][name] = cells[int(np.argmin(np.abs(np.array(result.curves[key]["x"]) - at)))]
+            result.curves[key][name] = [cell.value for cell in cells]
+    return result
+
+
+def _steps(split: SplitTable, yours: Yours, key: str) -> Sequence[float]:
+    if key == "moved":
+        return [0.0, *(share * split.options.eps for share in (0.5, 1.0, 2.0))]
+    axes = [axis for axis in yours.model.space.axes if (axis.levels if key == "swapped" else axis.gap is not None)]
+    most = min(len(axes), max(3, split.options.swaps))  # cells of a row, at the end of a curve
+    return [float(count) for count in range(most + 1)]
+
+
+def _rows(split: SplitTable, yours: Yours, key: str) -> int:
+    """Return on how many held-out rows a search asks all models, so that each is asked as often as is planned."""
+    movable = sum(1 for axis in yours.model.space.axes if axis.spread)
+    changes = len(swaps_of(yours.model.space.axes) if key == "swapped" else blanks_of(yours.model.space.axes))
+    steps = len(_steps(split, yours, key)) - 1
+    asks = steps * (CORNERS + 2 * SWEEPS * movable if key == "moved" else changes)
+    return min(len(split.test), max(FEWEST, int(split.plan.queries / max(asks, 1))))
+
+
+def _kept_search(split: SplitTable, yours: Yours, name: str, asked: AskedModel, key: str, rows: int) -> list[Cell]:
+    """Return the cells of one curve, or what the checkpoint of the audit keeps of them."""
+
+    def searched() -> Memory:
+        return {"cells": [vars(cell) for cell in _search(split, yours, asked, key, rows)]}
+
+    return [Cell(**cell) for cell in kept_stage(["moves", name, key], searched)["cells"]]
+
+
+def _search(split: SplitTable, yours: Yours, asked: AskedModel, key: str, count: int) -> list[Cell]:
+    axes = yours.model.space.axes
+    steps = _steps(split, yours, key)[1:]
+    changes = swaps_of(axes) if key == "swapped" else blanks_of(axes)
+    movable = [axis for axis in axes if axis.spread]
+    rows = yours.model.space.rows(split.test.places)[:count]
+    enough = WRONG if split.classifies else np.inf
+    searched = [[harm(rows), *(worst_numbers(harm, rows, movable, steps, split.options.seed) if key == "moved"
+                               else worst_changes(harm, rows, changes, len(steps), enough))]
+                for harm in asked.harms(split.table.target)]
+    return [_cell(np.max(one, axis=0), split) for one in zip(*searched, strict=True)]
+
+
+def _cell(harms: NDArray[np.float64], split: SplitTable) -> Cell:
+    together = None if split.test.together is None else split.test.together[: len(harms)]
+    return accuracy(harms < WRONG, together) if split.classifies else rmse(harms, split.options.seed, together)
+
+
+MOVED = Measurement("moves of the columns as they came", _take_moves, Cost(60.0), (AS_IS.name,),
+                    lambda split: split.yours is not None)

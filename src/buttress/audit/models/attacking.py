@@ -12,13 +12,12 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from buttress._types import Array, Labels
-from buttress.audit.fitted import on_prepared, order_columns
+from buttress.audit.baselines import on_prepared, order_columns
 from buttress.audit.measuring.cells import has_scores
-from buttress.audit.measuring.threatened import AttackOutcome, under_threat
-from buttress.audit.measuring.units import Units, behind, units_of
+from buttress.audit.measuring.threatened import AttackOutcome, Units, behind, under_threat, units_of
 from buttress.audit.models.table_model import TableModel
+from buttress.audit.reading.entries import as_array
 from buttress.audit.reading.table import MISSING, Table, make_table, numbers_of
-from buttress.audit.reading.texts import as_array
 from buttress.scores import check_one_label
 from buttress.threats import Budget, ThreatModel
 

@@ -20,18 +20,17 @@ from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
 from buttress._suggest import counted
-from buttress._types import Labels
+from buttress._types import Labels, Report
 from buttress.audit.baselines import takes_logarithms
 from buttress.audit.measuring.judging import judged_by
 from buttress.audit.measuring.suspicion import BORDERLINE, WRONG, judge
 from buttress.audit.models.answering import PARQUET, predictions, write
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.models.training import given_words, score_of
-from buttress.audit.protocols import Report
+from buttress.audit.reading.entries import as_array
 from buttress.audit.reading.folder import MOST_CLASSES, Columns, Numbers, ParquetRows
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import Table, labels_as_read, make_table, read_as_before, settle_task
-from buttress.audit.reading.texts import as_array
 from buttress.batched_ridge import BatchedRidge, BatchedRidgeClassifier
 from buttress.features import Nystroem
 

@@ -11,9 +11,8 @@ from sklearn.pipeline import Pipeline
 from buttress._state import Attribute, State
 from buttress._suggest import agreeing, column_called, counted, near
 from buttress._types import Frame, Labels
-from buttress.audit.reading.entries import Notation
+from buttress.audit.reading.entries import Notation, as_array, is_missing, texts_of
 from buttress.audit.reading.table import categories_of, columns_of, read_as_before
-from buttress.audit.reading.texts import as_array, is_missing, texts_of
 from buttress.files.container import Json
 
 if TYPE_CHECKING:

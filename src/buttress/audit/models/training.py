@@ -12,12 +12,12 @@ from buttress._types import Labels, Supervised
 from buttress.audit.baselines import OF_LOG, baselines, reads_columns
 from buttress.audit.contenders import contenders
 from buttress.audit.measuring.cells import accuracy, rmse
-from buttress.audit.measuring.fitting import answers
+from buttress.audit.measuring.fits import answers
 from buttress.audit.models.table_model import TableModel
+from buttress.audit.reading.entries import as_array
 from buttress.audit.reading.source import csv_options, kind_of, packing, unpacked
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import Table
-from buttress.audit.reading.texts import as_array
 
 # how an estimator's name begins -> what the command calls it; others by their first word
 FAMILIES = {"majority": "baseline", "mean": "baseline", "logistic": "linear", "ridge": "linear", "gradient": "boosting",

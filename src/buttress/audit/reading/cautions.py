@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._suggest import listed
+from buttress.audit.reading.entries import factorised
 from buttress.audit.reading.table import Table
-from buttress.audit.reading.texts import factorised
 
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 LOOKED_AT = 20_000  # rows of a longer table that some checks of columns look at

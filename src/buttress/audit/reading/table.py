@@ -14,19 +14,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from buttress._as_given import refuse_unread
 from buttress._suggest import LARGEST, column_called, counted, near
-from buttress._types import Frame, Labels, NamedColumns
-from buttress.audit.protocols import is_frame
+from buttress._types import Frame, Labels, NamedColumns, is_frame
 from buttress.audit.reading.entries import (
+    EXACT,
     MISSING_WORDS,
     NEARLY_ALL,
     NOTATIONS,
+    WHOLE,
     Notation,
     Reading,
+    Texts,
     are_dates,
+    as_array,
+    factorised,
+    is_missing,
     read_numbers,
+    texts_of,
 )
-from buttress.audit.reading.texts import EXACT, WHOLE, Texts, as_array, factorised, is_missing, texts_of
-from buttress.threats.tables import MOST_LEVELS
+from buttress.threats.declared import MOST_LEVELS
 
 MISSING = "(missing)"
 TIMES = "what may matter of them must be given as numbers, such as days since the first, the month or the weekday."

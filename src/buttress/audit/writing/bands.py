@@ -4,7 +4,7 @@ from html import escape
 
 from buttress.audit.data import AuditData
 from buttress.audit.measuring.cells import number
-from buttress.audit.measuring.shown import ColumnBand
+from buttress.audit.measuring.measurement import ColumnBand
 
 WIDTH = 240
 HEIGHT = 110

@@ -11,7 +11,7 @@ from typing import Any
 from buttress.audit.data import AuditData
 from buttress.audit.measuring.cells import number, printable
 from buttress.audit.writing.bands import bands
-from buttress.audit.writing.curves import figures
+from buttress.audit.writing.pictures import figures
 from buttress.audit.writing.words import GLOSSARY, HEADINGS, WITHOUT_JINJA, in_words, term_of, term_of_column
 from buttress.files.disk import replace_files
 

@@ -1,9 +1,9 @@
 """How many rows carry a conclusion of a regression: the sign of a coefficient, and whether it is significant.
 
 For least squares a bound and an attack stand on both sides of the truth. Without the rows S, |S| <= k, with h the
-weights of the targets in a coefficient b, V = h'h, n rows and p coefficients (``removals`` has the other letters),
+weights of the targets in a coefficient b, V = h'h, n rows and p coefficients (``changed_rows`` has the others),
 
-    |b_S - b| <= the bound of ``removals``,
+    |b_S - b| <= the bound of ``changed_rows``,
     V <= V_S <= V + |u|_top_k^2 / (1 - mu),
     RSS - |v|_top_k^2 / (1 - mu) <= RSS_S <= RSS,
 
@@ -27,9 +27,8 @@ from sklearn.base import clone
 from buttress._checks import Array, check_number
 from buttress._types import Mask, MatrixLike, Predictor, Rows, VectorLike
 from buttress.certificates.region import UNIT
-from buttress.certificates.training.moves import predicted
+from buttress.certificates.training.changed_rows import LeftOut, predicted
 from buttress.certificates.training.reading import check_reproduced
-from buttress.certificates.training.removals import LeftOut
 from buttress.certificates.training.smoother import ColumnSmoother
 
 

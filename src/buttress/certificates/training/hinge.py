@@ -42,7 +42,7 @@ from sklearn.base import clone
 from buttress._checks import Array
 from buttress._types import Mask, Rows
 from buttress.certificates.region import UNIT
-from buttress.certificates.training.moves import top
+from buttress.certificates.training.changed_rows import top
 from buttress.certificates.training.reading import REPRODUCED
 from buttress.scores import read_scores
 

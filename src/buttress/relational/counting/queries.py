@@ -11,17 +11,9 @@ import numpy as np
 from scipy import sparse
 
 from buttress._checks import Array
+from buttress.relational.counting.lists import COUNTING, Entries, Semiring, TooManyEntriesError, extend, merge, times
 from buttress.relational.counting.rank_oracle import group_entries, stage_error
 from buttress.relational.counting.schedule import Block, MinkowskiSum, node_scores, schedule
-from buttress.relational.counting.semiring import (
-    COUNTING,
-    Entries,
-    Semiring,
-    TooManyEntriesError,
-    extend,
-    merge,
-    times,
-)
 from buttress.relational.plan.plan import Index, Plan, count_rows
 
 EXACT_SCORE = 1e-12  # how far the scores of lists that were not rounded to a grid may be off: rounding of their sums

@@ -15,6 +15,7 @@ from numpy.random import RandomState
 
 from buttress._checks import Array
 from buttress.relational.counting.grid import grid_oracle
+from buttress.relational.counting.lists import TooManyEntriesError, expand
 from buttress.relational.counting.margins import Evaluation, MarginLoss
 from buttress.relational.counting.schedule import (
     Block,
@@ -24,7 +25,6 @@ from buttress.relational.counting.schedule import (
     node_scores,
     schedule,
 )
-from buttress.relational.counting.semiring import TooManyEntriesError, expand
 from buttress.relational.plan.plan import Index, Plan, total_weight
 
 ROUNDING = 1e-12  # relative: a weight this near to (1 + error)^k has reached it

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from buttress._checks import LARGEST, Array
 from buttress.relational.declare import Join, Table
 from buttress.relational.entities.features import BETWEEN, ROWS, Feature, Statistic, ranged_of, statistics_of
-from buttress.relational.entities.layout import laid_out
 from buttress.relational.entities.memory import PAIRS
 from buttress.relational.entities.paths import Hop, asked_keys, blocks, links, order_of, root_keys, used
-from buttress.relational.entities.statement import expression, own_expression, whole
+from buttress.relational.entities.statement import expression, laid_out, own_expression, whole
 from buttress.relational.entities.text import DatabasePlace, Path, SqlTable, numbered
 from buttress.relational.plan.keys import check_exact, check_kinds, combine, encode, largest
 from buttress.relational.plan.plan import Index

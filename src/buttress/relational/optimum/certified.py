@@ -10,8 +10,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress._proof import U
-from buttress.checkpoints.journal import kept
-from buttress.checkpoints.memory import Memory
+from buttress.checkpoints.journal import Memory, kept
 from buttress.relational.counting.margins import FIRST_BINS, HINGE_WIDTHS, Evaluation, MarginOracle, margin_loss
 from buttress.relational.sources.databases import SourceChangedError
 from buttress.solvers.gradient.sent import lbfgs_points

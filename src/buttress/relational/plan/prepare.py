@@ -14,9 +14,8 @@ from buttress.relational.checks import (
     used_columns,
 )
 from buttress.relational.declare import Join, Pair, key_columns
-from buttress.relational.plan.bags import BagRows, Codes, are_unique, bag_rows
 from buttress.relational.plan.features import table_data
-from buttress.relational.plan.keys import combine, encode
+from buttress.relational.plan.keys import BagRows, Codes, are_unique, bag_rows, combine, encode
 from buttress.relational.plan.plan import Encoding, Index, Node, Plan, TableData, exact_counts, total_weight
 from buttress.relational.plan.shape import Shape, attributes, find_shape
 from buttress.relational.plan.times import is_of_dates, see, steps_to, times_of

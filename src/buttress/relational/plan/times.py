@@ -14,8 +14,7 @@ import numpy as np
 from buttress._checks import Array
 from buttress.relational.checks import check_dates, check_seen
 from buttress.relational.declare import Join, Pair, Table
-from buttress.relational.plan.bags import Codes
-from buttress.relational.plan.keys import combine
+from buttress.relational.plan.keys import Codes, combine
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.shape import Attribute
 from buttress.relational.sources.columns import Column

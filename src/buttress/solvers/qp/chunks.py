@@ -11,7 +11,7 @@ none. Block SMO (``smo.py``) computes them several times. Here
 4. when the inner circle is solved, K b is brought up to date on the one around it, from all changes at once, and those
    of its rows that should move are solved for in turn. All rows are the outermost circle.
 
-Products with rows outside of a chunk are summed panel by panel and never stored (``gram/unstored.py``).
+Products with rows outside of a chunk are summed panel by panel and never stored (``gram/products.py``).
 
 Sources: Joachims, Making large-scale SVM learning practical (1999), for leaving rows at bounds out until the end; Graf,
 Cosatto, Bottou, Durdanovic & Vapnik, Parallel support vector machines: the cascade SVM (2005), for solving parts first.
@@ -27,10 +27,10 @@ import numpy as np
 
 from buttress._checks import TINY, Array
 from buttress._types import is_csr
-from buttress.checkpoints.memory import Memory
+from buttress.checkpoints.journal import Memory
+from buttress.gram.products import unstored_sums
 from buttress.gram.rounding import Summed
 from buttress.gram.rows import Index, KernelRows
-from buttress.gram.unstored import unstored_sums
 from buttress.solvers.qp.certificate import objectives
 from buttress.solvers.qp.levels import chunk_rows, in_question, level_of, level_sizes, part_of, started, unit
 from buttress.solvers.qp.program import QP, Point, slopes, violation

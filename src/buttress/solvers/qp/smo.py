@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from buttress._checks import Array
-from buttress.checkpoints.memory import Memory
+from buttress.checkpoints.journal import Memory
 from buttress.gram.rows import Index, KernelRows
 from buttress.solvers.qp.active_set import padded
 from buttress.solvers.qp.certificate import objectives
