@@ -81,8 +81,7 @@ def worst_case(
         for start in range(restarts):
             for length in (REACH * radius / steps, radius / 4):  # long steps leave flat places
                 _descend_standing(worst, rows, ball, steps, min(radius, length), rng if start else None)
-        # a model may be flat at the largest radius
-        for share in (1 / 4, 1 / 16, 1 / 64) if problem.target.gradient_cost == 1 else ():
+        for share in (1 / 4, 1 / 16, 1 / 64) if problem.target.gradient_cost == 1 else ():  # it may be flat at radius
             _descend_standing(worst, rows, ball.shrunk(share), steps, REACH * share * radius / steps, None)
         _try_others(worst, rows, ball, steps)
         walk_to_rivals(worst, rows, ball, steps, min(radius, REACH * radius / steps))
