@@ -50,11 +50,12 @@ def test_the_bound_is_the_least_of_the_parabolas_less_what_rounding_may_change(b
         U = max(-terms.low[0, j], terms.high[0, j])
         k = _bends(np.array([U]), np.array([w > 0]))[0]
         const, p = const + w, p + 2 * 0.3 * w * v[j]
-        s.append(2 * 0.3**2 * w * k)
+        s.append(w * k / 2)  # of the square of u
         sizes, doubt = sizes + abs(w) * (1 + U + k * U**2), doubt + terms.lost[0, j]
     doubt += e * (sizes + abs(const))
     assert bound == pytest.approx(const - doubt - 0.2 * (1 + e) - e * abs(const))
-    for given, true in zip(calls[0], (v, s, p, half, doubt - const), strict=True):
+    unit = np.sqrt(2 * 0.3)  # of moves, in which u is v'd
+    for given, true in zip(calls[0], (unit * v, s, p / unit, unit * half, doubt - const), strict=True):
         np.testing.assert_allclose(given, true)
 
 
