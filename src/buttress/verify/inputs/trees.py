@@ -88,7 +88,7 @@ def winner(forest: Model, leads: Array, x: Array) -> int:
 def stays(forest: Model, V: Array, low: Array, high: Array) -> bool:
     """Say whether the lead V is proven to be above 0 in a box, in parts if need be."""
     parts = [(low, high)]
-    for _ in range(2000):  # of a box that are looked at, at most
+    for _ in range(2000):  # parts of a box, at most
         if not parts:
             return True
         low, high = parts.pop()
