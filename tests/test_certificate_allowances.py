@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from buttress.certificates.region import sum_error
+from buttress._proof import sum_error
 
 
 @pytest.mark.parametrize("bits", [53, 24])

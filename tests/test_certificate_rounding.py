@@ -13,9 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from buttress import SVC
+from buttress._proof import UNIT
 from buttress.certificates.branch import _halved
 from buttress.certificates.leads import Leads
-from buttress.certificates.region import UNIT, Attacker, Region
+from buttress.certificates.region import Attacker, Region
 from buttress.certificates.relaxation import (
     Below,
     Lead,

@@ -19,7 +19,7 @@ MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own 
 PACKED = 4  # values assigned in one statement
 MOST = {
     "statements": 32_535,  # without imports and docstrings
-    "lines": 66_264,
+    "lines": 66_269,
     "functions": 4_259,
     "files": 367,
     "untyped dicts": 19,  # dict[str, Any] and dict[str, object]

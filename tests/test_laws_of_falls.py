@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from test_certificates import Expansion
 
+from buttress._proof import sum_error
 from buttress.certificates import certified_radius, norm_bound
 from buttress.certificates.norm_bound import (
     Known,
@@ -21,7 +22,6 @@ from buttress.certificates.norm_bound import (
     norm_doubt,
     summands,
 )
-from buttress.certificates.region import sum_error
 from buttress.expansion import KernelExpansion
 from buttress.features import RandomExpansion, random_features
 from buttress.kernels import (

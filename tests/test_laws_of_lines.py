@@ -6,7 +6,8 @@ One row, few centres: small enough that a term, a factor or a sign that is wrong
 import numpy as np
 import pytest
 
-from buttress.certificates.region import UNIT, Attacker, Region, sum_error
+from buttress._proof import UNIT, sum_error
+from buttress.certificates.region import Attacker, Region
 from buttress.certificates.relaxation import (
     TINY,
     Below,

@@ -13,10 +13,11 @@ from sklearn.tree import DecisionTreeClassifier
 from test_laws_of_radii import model_of, near
 
 from buttress import ThreatModel, certificates
+from buttress._proof import UNIT
 from buttress.certificates import NORMS, certified_radius, certified_within
 from buttress.certificates.leads import Leads
 from buttress.certificates.radius import OUTWARD, SHORTFALL
-from buttress.certificates.region import UNIT, Attacker
+from buttress.certificates.region import Attacker
 from buttress.certificates.trees_and_pipelines import MOST_WAYS, proven_under
 from buttress.kernels import RBF, Laplacian
 

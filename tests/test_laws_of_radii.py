@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from test_certificates import Expansion
 
+from buttress._proof import UNIT, sum_error
 from buttress.certificates import certified_radius, trees_and_pipelines
 from buttress.certificates.leads import Leads, _cover, _Relaxing
 from buttress.certificates.norm_bound import ModelRounding, norm_doubt
 from buttress.certificates.radius import OUTWARD, SHORTFALL, largest_by_norm, largest_that_holds
-from buttress.certificates.region import UNIT, Attacker, sum_error
+from buttress.certificates.region import Attacker
 from buttress.certificates.trees_and_pipelines import OfTrees, stands
 from buttress.expansion import KernelExpansion, class_contrasts
 from buttress.kernels import RBF, Cauchy, Combination, Laplacian, Linear, Polynomial

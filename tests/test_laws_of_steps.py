@@ -24,10 +24,10 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import SVC
 
+from buttress._proof import UNIT, sum_error
 from buttress.certificates import pipelines, trees_and_pipelines
 from buttress.certificates.enclosures import LINES, UNDERFLOW, Enclosure, activated, affine, around, product, scaled
 from buttress.certificates.pipelines import Steps, in_single, read_steps
-from buttress.certificates.region import UNIT, sum_error
 from buttress.certificates.trees_and_pipelines import Chained
 
 COARSE = 2.0**-6

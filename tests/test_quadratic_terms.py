@@ -8,9 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from buttress._proof import UNIT
 from buttress.certificates import branch as module
 from buttress.certificates.branch import _bends, _eigenvalues, _lower_bound, _over_box, quadratic_bound
-from buttress.certificates.region import UNIT, Region
+from buttress.certificates.region import Region
 from buttress.certificates.relaxation import Exponentials, Lead
 from buttress.kernels import RBF
 

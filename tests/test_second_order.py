@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
+from buttress._proof import UNIT
 from buttress.certificates import second_order as module
-from buttress.certificates.region import TINY, UNIT
+from buttress.certificates.region import TINY
 from buttress.certificates.relaxation import Lead
 from buttress.certificates.second_order import SecondOrder, _after_second, _axes, second_order
 from buttress.kernels import RBF, Laplacian, Polynomial

@@ -14,6 +14,7 @@ from buttress._state import Attribute
 from buttress._types import Array, DenseOrSparse, is_csr
 
 U = 2.0**-53  # one rounding of float64
+UNIT = 2 * U  # from 1 to the next number
 SLACK = 1.01  # bounds of errors are multiplied by this, for their own rounding and for products of errors
 UNDERFLOW = 1e-300  # what a product may lose below the range of float64
 HALVES = 134217729.0  # 2^27 + 1, which splits a float64 into two whose products have no rounding
@@ -28,6 +29,16 @@ PROOF = Attribute(
 def proof_word(proven: Iterable[bool]) -> str:
     """Return what a model says of its bounds."""
     return "proven" if all(proven) else "measured"
+
+
+def sum_error(terms: float, unit: float = UNIT) -> float:
+    """Return by which share of its terms' sizes a sum of so many of them may be off, in any order; 0 terms: a number.
+
+    n roundings in a chain, each of a share of u = unit / 2, are off by gamma_n = n u / (1 - n u) (Higham 2002, Accuracy
+    and Stability, lemma 3.1), at most 2 n u = n unit as long as n u <= 1/2. A term of a sum passes through ``terms``
+    roundings of it at most. The 16 others are for what it is made by, and for what is done with the sum.
+    """
+    return unit * (terms + 16)
 
 
 class Near:

@@ -33,8 +33,9 @@ from enum import Enum
 import numpy as np
 
 from buttress._checks import Array
+from buttress._proof import sum_error
 from buttress.certificates.compiled import loss_by_column
-from buttress.certificates.region import TINY, Attacker, Region, sum_error
+from buttress.certificates.region import TINY, Attacker, Region
 from buttress.certificates.relaxation import Exponentials, Lead, relaxed
 from buttress.certificates.second_order import second_order
 from buttress.kernels import Radial

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import expit
 
 from buttress._checks import Array
+from buttress._proof import UNIT, sum_error
 from buttress._types import Rows
-from buttress.certificates.region import UNIT, sum_error
 
 UNDERFLOW = float(np.finfo(float).tiny) / UNIT  # more than what is lost of numbers below the range
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
+from buttress._proof import sum_error
 from buttress.certificates.branch import Verdict, prove, stretched
 from buttress.certificates.norm_bound import (
     Fall,
@@ -18,7 +19,7 @@ from buttress.certificates.norm_bound import (
     summands,
 )
 from buttress.certificates.radius import largest_by_norm, largest_that_holds
-from buttress.certificates.region import TINY, Attacker, sum_error
+from buttress.certificates.region import TINY, Attacker
 from buttress.certificates.relaxation import Lead, can_relax, relaxed
 from buttress.certificates.second_order import SecondOrder, second_order
 from buttress.expansion import KernelExpansion, Scores, winners

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from buttress._checks import Array
-from buttress.certificates.region import sum_error
+from buttress._proof import sum_error
 from buttress.expansion import KernelExpansion, Scores
 from buttress.features import RandomExpansion
 from buttress.kernels import (

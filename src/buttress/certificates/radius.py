@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
+from buttress._proof import sum_error
 from buttress.certificates.norm_bound import Fall, NoCertificateError
-from buttress.certificates.region import sum_error
 
 OUTWARD = 1 + sum_error(0)  # covers the rounding of a radius times a scale, or of the half of a box
 FARTHEST = float(np.finfo(float).max)  # no input is farther away: what holds there holds everywhere

@@ -10,23 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
+from buttress._proof import sum_error
 from buttress.certificates.compiled import box_reach
 
-UNIT = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)  # values below it have lost digits, or are 0
 MULTIPLIERS = 8  # multipliers tried for the ball; each gives a bound
 
 Rows = NDArray[np.intp] | NDArray[np.bool_] | slice
-
-
-def sum_error(terms: float, unit: float = UNIT) -> float:
-    """Return by which share of its terms' sizes a sum of so many of them may be off, in any order; 0 terms: a number.
-
-    n roundings in a chain, each of a share of u = unit / 2, are off by gamma_n = n u / (1 - n u) (Higham 2002, Accuracy
-    and Stability, lemma 3.1), at most 2 n u = n unit as long as n u <= 1/2. A term of a sum passes through ``terms``
-    roundings of it at most. The 16 others are for what it is made by, and for what is done with the sum.
-    """
-    return unit * (terms + 16)
 
 
 @dataclass

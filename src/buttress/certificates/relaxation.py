@@ -33,7 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress.certificates.region import TINY, UNIT, Region, Rows, sum_error
+from buttress._proof import UNIT, sum_error
+from buttress.certificates.region import TINY, Region, Rows
 from buttress.kernels import (
     RBF,
     Cauchy,

@@ -33,7 +33,8 @@ from math import comb
 import numpy as np
 
 from buttress._checks import Array
-from buttress.certificates.region import TINY, Rows, sum_error
+from buttress._proof import sum_error
+from buttress.certificates.region import TINY, Rows
 from buttress.certificates.relaxation import Lead
 from buttress.kernels import RBF, Polynomial
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from buttress._checks import Array, check_number
+from buttress._proof import sum_error
 from buttress._types import BoundsLike, Mask, MatrixLike, VectorLike
 from buttress.attacks.ball import Ball, ball_of
 from buttress.attacks.problem import AttackInfo, Problem, Worst, pose, warn_of_units
@@ -56,7 +57,7 @@ def _hidden(score: ScoreFunction, V: Array, X: Array, moved: Array) -> Array:
     steep = np.abs(held.coef).T @ np.abs(held.centers) + (0 if held.linear is None else np.abs(held.linear).T)
     reach = np.abs(score.inner(X)) + np.abs(score.inner(moved)) + 2 * np.abs(score.origin * score.scale)
     sizes = np.einsum("ik,kj,ij->i", np.abs(V), steep, reach) + np.abs(V) @ np.abs(held.intercept)
-    return np.asarray(4 * (sum(held.centers.shape) + 16) * np.finfo(X.dtype).eps * sizes)
+    return np.asarray(4 * sum_error(sum(held.centers.shape), float(np.finfo(X.dtype).eps)) * sizes)
 
 
 def _steepest_swaps(X: Array, W: Array, moves: Moves) -> Array:

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array, check_count
+from buttress._proof import UNIT
 from buttress._types import MatrixLike, Predictor, VectorLike
-from buttress.certificates.region import UNIT
 from buttress.certificates.training.reading import Refit, check_reproduced, refit
 from buttress.certificates.training.wrong import check_eligible
 

@@ -25,8 +25,8 @@ from scipy.stats import t as student
 from sklearn.base import clone
 
 from buttress._checks import Array, check_number
+from buttress._proof import UNIT
 from buttress._types import Mask, MatrixLike, Predictor, Rows, VectorLike
-from buttress.certificates.region import UNIT
 from buttress.certificates.training.changed_rows import LeftOut, predicted
 from buttress.certificates.training.reading import check_reproduced
 from buttress.certificates.training.smoother import ColumnSmoother

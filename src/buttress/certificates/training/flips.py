@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from buttress._checks import Array, check_classes, check_number
+from buttress._proof import UNIT
 from buttress._types import Labels, Mask, MatrixLike, Predictor, Rows, VectorLike
-from buttress.certificates.region import UNIT
 from buttress.certificates.training.hinge import fewest_wrong, is_hinge_machine
 from buttress.certificates.training.reading import Refit, check_reproduced, prepared, refit
 from buttress.certificates.training.wrong import Direction, Suspects, cheapest, check_suspects

@@ -40,8 +40,8 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 
 from buttress._checks import Array
+from buttress._proof import UNIT
 from buttress._types import Mask, Rows
-from buttress.certificates.region import UNIT
 from buttress.certificates.training.changed_rows import top
 from buttress.certificates.training.reading import REPRODUCED
 from buttress.scores import read_scores

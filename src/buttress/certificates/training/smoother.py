@@ -37,7 +37,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigvalsh
 
 from buttress._checks import Array
-from buttress.certificates.region import UNIT
+from buttress._proof import UNIT
 
 
 class Smoother(Protocol):

@@ -21,8 +21,8 @@ import numpy as np
 from scipy.optimize import linprog
 
 from buttress._checks import Array, check_count
+from buttress._proof import UNIT
 from buttress._types import MatrixLike, Predictor, Rows, VectorLike
-from buttress.certificates.region import UNIT
 from buttress.certificates.training.changed_rows import top
 from buttress.certificates.training.flips import FlipLeads
 from buttress.certificates.training.wrong import Direction, Suspects, check_suspects

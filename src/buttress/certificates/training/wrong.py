@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
+from buttress._proof import UNIT
 from buttress._types import Labels, Mask, Rows, VectorLike
-from buttress.certificates.region import UNIT
 
 Direction = tuple[object, object]  # the label given, and what it may be in truth
 
