@@ -208,12 +208,19 @@ def test_units_in_the_entries_are_named_and_left_out(numbers, written, unit, num
 
 
 def test_mixed_units_are_counted_and_codes_are_no_units(numbers):
-    texts = np.array(["12 kg", "13 kg", "14 kg", "500 g"] * 20, dtype=object)
+    texts = np.array([f"{n} kg" for n in range(60)] + ["500 g"] * 20, dtype=object)
     codes = np.array(["A1", "B2", "C3", "D4"] * 20, dtype=object)
     table, _ = make_table({"a": texts, "codes": codes}, numbers, "y", "auto")
     assert table.units == {"a": {"kg": 60, "g": 20}}
     assert np.isnan(table.numeric["a"]).sum() == 20
     assert list(table.categorical) == ["codes"]
+
+
+def test_few_different_texts_with_several_units_are_a_category(numbers):
+    ranks = np.array(["1st", "2nd", "3rd", "3rd"] * 20, dtype=object)
+    table, _ = make_table({"rank": ranks, "b": numbers}, numbers[::-1], "y", "auto")
+    assert table.categorical["rank"].tolist() == ranks.tolist()
+    assert (table.units, table.notes) == ({}, [])
 
 
 def test_words_for_a_missing_target_are_no_class(numbers):

@@ -92,7 +92,7 @@ def far(value):
     ("BUT006", with_column("a", lambda X, y: np.where(np.arange(ROWS) % 3 == 0, np.nan, X["a"]))),
     ("BUT006", with_column("a", lambda X, y: np.where((y == 1) & (np.arange(ROWS) % 4 == 0), np.nan, X["a"]))),
     ("BUT009", far(-999.0)), ("BUT009", far(-51.0)), ("BUT009", far(5000.0)), ("BUT009", far(50000.0)),
-    ("BUT010", with_column("w", lambda X, y: np.where(np.arange(ROWS) % 4, "12 kg", "900 g").astype(object))),
+    ("BUT010", with_column("w", lambda X, y: np.array([f"{n} kg" if n % 4 else "900 g" for n in range(ROWS)], object))),
     ("BUT011", lambda X, y: (X, np.where(np.arange(ROWS) < 9, "n.a.", y.astype(str)).astype(object))),
     ("BUT012", lambda X, y: (X, (np.arange(ROWS) % 20 == 0).astype(int))),
 ])

@@ -270,7 +270,8 @@ def _place(name: str, values: NDArray[Any], table: Table) -> None:
     if numbers is None and values.dtype.kind not in "mM":
         texts = texts_of(values)
         reading = read_numbers(texts)
-        if reading.known and reading.numbered >= NEARLY_ALL:
+        codes = reading.mixed and len(texts.distinct) <= MOST_LEVELS  # 1st, 2nd, 3rd: as a category nothing is lost
+        if reading.known and reading.numbered >= NEARLY_ALL and not codes:
             numbers = reading.numbers
             table.units |= {name: dict(reading.units)} if reading.mixed else {}
             table.read_as[name] = reading.notation
