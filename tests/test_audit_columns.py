@@ -34,11 +34,22 @@ def written(numbers, notation):
 
 def test_a_word_among_numbers_is_missing_and_named(numbers):
     texts = np.array([f"{number}" for number in numbers], dtype=object)
-    texts[[4, 7]] = "missing", "n.a."
+    texts[[4, 7]] = "broken", "oops"
     table, _ = make_table({"a": texts, "b": -numbers}, numbers, "y", "auto")
     assert np.flatnonzero(np.isnan(table.numeric["a"])).tolist() == [4, 7]
     np.testing.assert_array_equal(np.delete(table.numeric["a"], [4, 7]), np.delete(numbers, [4, 7]))
-    assert "78 of 80 entries of 'a' are numbers; 'missing' in row 4 is not, nor is one other" in table.notes[0]
+    assert "78 of 80 entries of 'a' are numbers; 'broken' in row 4 is not, nor is one other" in table.notes[0]
+
+
+@pytest.mark.parametrize("word", [".", "?", "n.a.", " NA"])
+def test_words_for_a_missing_number_may_be_as_many_as_they_like(numbers, word):
+    texts = np.array([f"{number}" for number in numbers], dtype=object)
+    texts[:60] = word
+    texts[60] = "-"
+    table, _ = make_table({"a": texts, "b": -numbers}, numbers, "y", "auto")
+    np.testing.assert_array_equal(table.numeric["a"], np.r_[np.full(61, np.nan), numbers[61:]])
+    said = f"it was read as such; {word!r}, '-' in 61 rows as missing."
+    assert table.notes == [f"Column 'a' holds numbers, but not in a type of numbers; {said}"]
 
 
 def test_a_column_of_words_and_numbers_stays_an_identifier_with_the_reason(numbers):
@@ -52,9 +63,22 @@ def test_a_column_of_words_and_numbers_stays_an_identifier_with_the_reason(numbe
 @pytest.mark.parametrize("task", ["auto", "regression"])
 def test_a_word_in_the_target_is_named_with_its_row(numbers, task):
     target = np.array([f"{number}" for number in numbers - 2000], dtype=object)
-    target[[2, 4]] = None, "n.a."
-    with pytest.raises(ValueError, match=r"78 of 79 entries of 'y' are numbers; 'n.a.' in row 4 is not\. Correct"):
+    target[[2, 4]] = None, "oops"
+    with pytest.raises(ValueError, match=r"78 of 79 entries of 'y' are numbers; 'oops' in row 4 is not\. Correct"):
         make_table({"b": numbers}, target, "y", task)
+    target[4] = "n.a."
+    table, _ = make_table({"b": numbers}, target, "y", task)
+    np.testing.assert_array_equal(table.target, np.delete(numbers - 2000, [2, 4]))
+    assert table.target_words == {"n.a.": 1}
+
+
+@pytest.mark.parametrize(("levels", "rows", "kept"), [(51, 510, True), (51, 509, False), (50, 60, True),
+                                                      (255, 2550, True), (256, 2560, False)])
+def test_texts_of_many_rows_each_are_a_category(levels, rows, kept):
+    texts = np.array([f"state {row % levels}" for row in range(rows)], dtype=object)
+    table, _ = make_table({"a": texts, "b": np.arange(rows) / 2}, np.arange(rows) % 2, "y", "auto")
+    assert list(table.categorical) == ["a"] * kept
+    assert table.identifiers == ["a"] * (not kept)
 
 
 def test_labels_that_are_mostly_numbers_stay_classes(numbers):

@@ -18,7 +18,13 @@ from buttress._types import MatrixLike
 
 Column = Any  # a name or a number
 
-MOST_LEVELS = 50  # of a column of texts; one with more is a name or a key
+
+def is_key(different: int, known: int) -> bool:
+    """Say whether so many different texts of so many are names or keys: more than 50, and under ten entries each.
+
+    Above 255 they are too: gradient boosting takes no category of more.
+    """
+    return different > 50 and (different > 255 or known < 10 * different)
 
 
 def found_at(name: Column, columns: Mapping[Column, Any]) -> Any:
@@ -83,7 +89,7 @@ def is_movable(values: Any) -> bool:
 
 def is_category(values: Any) -> bool:
     """Say whether a column holds texts of few kinds."""
-    return values.dtype.kind in "OUST" and len(set(values.tolist())) <= MOST_LEVELS
+    return values.dtype.kind in "OUST" and not is_key(len(set(values.tolist())), len(values))
 
 
 NORMS = ("linf", "l2")

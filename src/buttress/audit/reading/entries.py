@@ -158,6 +158,7 @@ class Reading:
     strays: int
     first: tuple[int, str]  # the position of the first stray and its text; (-1, "") if there is none
     known: int  # entries that are not missing
+    words: Counter[str] = field(default_factory=Counter)  # how many entries have which word for a missing one
     units: Counter[str] = field(default_factory=Counter)  # how many entries have which unit, where some have one
 
     @property
@@ -185,11 +186,17 @@ class Reading:
 
 
 def read_numbers(texts: Texts) -> Reading:
-    """Return the reading under which most entries are numbers."""
+    """Return the reading under which most entries are numbers; words for a missing entry do not count as one."""
+    says_missing = np.array([text.strip().lower() in MISSING_WORDS for text in texts.distinct], dtype=bool)
+    words = {text: count for text, count, missing in zip(texts.distinct, texts.counts.tolist(), says_missing,
+                                                         strict=True) if missing}
+    texts = Texts(texts.distinct, np.where(texts.spread(says_missing, True), -1, texts.codes))
     looked = _sampled(texts)
     best = min(NOTATIONS, key=lambda notation: _strays(notation, looked))
     reading = _read_as(best, texts)
-    return reading if reading.share >= NEARLY_ALL else _read_united(texts, looked) or reading
+    reading = reading if reading.share >= NEARLY_ALL else _read_united(texts, looked) or reading
+    reading.words.update(words)
+    return reading
 
 
 def _sampled(texts: Texts) -> Texts:

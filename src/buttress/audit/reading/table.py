@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from buttress._as_given import refuse_unread
-from buttress._suggest import LARGEST, column_called, counted, near
+from buttress._suggest import LARGEST, column_called, counted, listed, near
 from buttress._types import Frame, Labels, NamedColumns, is_frame
 from buttress.audit.reading.entries import (
     EXACT,
@@ -31,7 +31,7 @@ from buttress.audit.reading.entries import (
     read_numbers,
     texts_of,
 )
-from buttress.threats.declared import MOST_LEVELS
+from buttress.threats.declared import is_key
 
 MISSING = "(missing)"
 TIMES = "what may matter of them must be given as numbers, such as days since the first, the month or the weekday."
@@ -235,16 +235,15 @@ def _settle_target(table: Table, task: str) -> str:
 def _present(y: NDArray[Any]) -> tuple[NDArray[np.bool_], dict[str, int]]:
     """Return which rows have a target, and the words that say, or may say, that it is missing, with their counts.
 
-    Where the target holds many different numbers a stray word is a mistake to be named, and not looked for here.
+    Where the target holds many different numbers another stray word is a mistake to be named, and not looked for here.
     """
     if y.dtype.kind not in "OUST":
         return (~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), dtype=bool)), {}
     texts = texts_of(y)
     present = texts.codes >= 0
     reading = read_numbers(texts)
-    if reading.share > 0.5 and len(np.unique(reading.numbers)) > MAX_CLASSES:
-        return present, {}
-    perhaps = {"none", "unknown", "not available", "unspecified"}
+    numbers = reading.share > 0.5 and len(np.unique(reading.numbers)) > MAX_CLASSES
+    perhaps = set() if numbers else {"none", "unknown", "not available", "unspecified"}
     plain = [text.strip().lower() for text in texts.distinct]
     words = {text: int(count) for text, word, count in zip(texts.distinct, plain, texts.counts, strict=True)
              if word in MISSING_WORDS | perhaps}
@@ -270,7 +269,7 @@ def _place(name: str, values: NDArray[Any], table: Table) -> None:
     if numbers is None and values.dtype.kind not in "mM":
         texts = texts_of(values)
         reading = read_numbers(texts)
-        codes = reading.mixed and len(texts.distinct) <= MOST_LEVELS  # 1st, 2nd, 3rd: as a category nothing is lost
+        codes = reading.mixed and not is_key(len(texts.distinct), texts.known)  # 1st, 2nd, 3rd: nothing is lost then
         if reading.known and reading.numbered >= NEARLY_ALL and not codes:
             numbers = reading.numbers
             table.units |= {name: dict(reading.units)} if reading.mixed else {}
@@ -291,7 +290,7 @@ def _place(name: str, values: NDArray[Any], table: Table) -> None:
         _drop(name, f"holds {kind} and was dropped: {TIMES}", table, table.dates if kind == "dates" else [])
     elif are_dates(texts):
         _drop(name, f"holds dates and was dropped: {TIMES}", table, table.dates)
-    elif levels > MOST_LEVELS:
+    elif is_key(levels, known):
         why = f" {reading.culprits(name, table.row_numbers)}." if reading.share > 0.5 else ""
         _drop(name, f"has {levels} different texts and was dropped as an identifier.{why}", table, table.identifiers)
     else:
@@ -331,7 +330,9 @@ def _drop(name: str, why: str, table: Table, among: list[str]) -> None:
 def _read_note(name: str, reading: Reading, rows: NDArray[Any]) -> str:
     if reading.strays:
         return f"{reading.culprits(name, rows)}: what is not was read as missing."
-    return f"{column_called(name)} holds {reading.notation.name}, but not in a type of numbers; it was read as such."
+    words = f"; {listed(reading.words, 3)} in {reading.words.total()} rows as missing" if reading.words else ""
+    return (f"{column_called(name)} holds {reading.notation.name}, but not in a type of numbers; it was read as such"
+            f"{words}.")
 
 
 def numbers_of(values: NDArray[Any]) -> NDArray[np.float64] | None:
