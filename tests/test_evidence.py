@@ -310,6 +310,13 @@ def test_bad_options_are_refused(options, said, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+def test_files_that_are_no_evidence_are_not_lost(tmp_path):
+    (tmp_path / "training.csv").write_text("mine")
+    with pytest.raises(ValueError, match=r"holds 'training\.csv', which is of no earlier evidence"):
+        write(make_pipeline(StandardScaler(), SVC()), tmp_path)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
 def test_from_the_command_line_with_categories(tmp_path, capsys):
     g = np.random.default_rng(0)
     frame = pd.DataFrame({"income": g.normal(50, 12, 120).round(2), "job": g.choice(["none", "clerk", "chief"], 120)})

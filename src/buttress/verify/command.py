@@ -34,9 +34,14 @@ def claims_of(model: Model, given: argparse.Namespace) -> list[Claim]:
     return claims + (tree_radii(model, Z, stated) if "forest_" in model else radii(model, Z, stated, given.norm))
 
 
+def one_line(text: str) -> str:
+    """Return a text that a file may have written, without what would make another line or another colour of it."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text) + "\n"
+
+
 def say(line: str) -> None:
-    """Print a line that a file may have written, without what would make another line or another colour of it."""
-    sys.stdout.write("".join(c if c.isprintable() else repr(c)[1:-1] for c in line) + "\n")
+    """Print a line that a file may have written."""
+    sys.stdout.write(one_line(line))
 
 
 def verdict(claims: list[Claim], stated: Model, given: str | None) -> int:
@@ -53,7 +58,7 @@ def verdict(claims: list[Claim], stated: Model, given: str | None) -> int:
         sys.stdout.write("proven for the problem that was given\n")
         return PROVEN
     names = ", ".join(other or sorted(asked.keys() - stated.keys()))
-    sys.stdout.write(f"proven for the problem that the file states; of the one given differ or lack: {names}\n")
+    say(f"proven for the problem that the file states; of the one given differ or lack: {names}")
     return FOR_THE_FILE
 
 
@@ -90,5 +95,5 @@ def main(arguments: list[str] | None = None) -> int:
         return verdict(claims_of(model, given), problem_of(model), given.problem)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError,
             csv.Error) as error:
-        sys.stderr.write(f"buttress-verify: cannot check: {type(error).__name__}: {error}\n")
+        sys.stderr.write(one_line(f"buttress-verify: cannot check: {type(error).__name__}: {error}"))
         return CANNOT_CHECK
