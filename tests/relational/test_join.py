@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 from sklearn.datasets import load_iris
 
 from buttress import AdversarialSVC, KernelClassifier
-from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, explain
+from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, alpha_path, explain
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.tree import cyclic_core, spanning_tree
 from buttress.relational.sources.tables import read_columns
@@ -292,6 +292,26 @@ def test_factors_of_classes_are_0_or_within_the_range_of_weights(factor):
 def test_parameters_out_of_range_are_named(parameter, value):
     with pytest.raises(ValueError, match=parameter):
         RelationalLinearSVC(**{parameter: value}).fit(declare(*tables()))
+
+
+@pytest.mark.parametrize(("parameter", "value", "message"), [
+    ("alpha", 1e-188, r"alpha must be in \[1e-100, 1e\+100\]"), ("alpha", 1e101, "alpha must be in"),
+    ("C", 1e101, r"alpha = 1 / \(2 C W\) must be in"), ("C", 1e-308, r"alpha = 1 / \(2 C W\) must be in")])
+def test_a_ridge_whose_squares_are_no_floats_is_refused(parameter, value, message):
+    with pytest.raises(ValueError, match=message):
+        RelationalLinearSVC(**{parameter: value}).fit(declare(*tables()))
+    with pytest.raises(ValueError, match="alpha must be in"):
+        alpha_path(declare(*tables()), [-1.0])
+
+
+@pytest.mark.parametrize("n_samples", [1, 100])
+def test_the_interval_holds_the_optimum_of_the_least_ridge(n_samples):
+    """Two rows at -1 and 1 that a line tells apart: the optimum is alpha, at a slope of 1."""
+    a, b = pd.DataFrame({"k": [0, 0], "x": [-1.0, 1.0], "y": [0, 1]}), pd.DataFrame({"k": [0, 0]})
+    join = Join([Table("a", a, features=["x"], label="y"), Table("b", b)], [("a.k", "b.k")])
+    found = RelationalLinearSVC(alpha=1e-100, fit_intercept=False, n_samples=n_samples, random_state=0).fit(join)
+    low, high = found.objective_interval_
+    assert low <= 1e-100 <= high
 
 
 def test_wrong_arguments_of_table_and_fit():

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from buttress._checks import LARGEST
 from buttress.relational.declare import Join, Table
 
-FARTHEST = 1e200  # rows over products of weights: factors of classes and losses have a hundred decades left
 
 def used_columns(table: Table, keys: Sequence[str]) -> list[str]:
     """Return the columns of a table that a join with these key columns uses, each once."""
@@ -110,10 +109,10 @@ def check_range(n_rows: float, weights: Iterable[tuple[float, float]]) -> None:
     for low, high in weights:
         least *= min(float(low), 1.0)
         largest *= max(float(high), 1.0)
-    if not n_rows <= min(least, 1 / largest) * FARTHEST:
+    if not n_rows <= min(least, 1 / largest) * LARGEST**2:  # factors of classes and losses have 100 decades left
         raise ValueError("The join has so many rows, or weights so far from 1, that their sums and products are no "
                          f"64-bit floats. The number of rows over the least product of weights, and times the largest, "
-                         f"must be at most {FARTHEST:g}. Multiply the weights by a constant, or leave out a table.")
+                         f"must be at most {LARGEST**2:g}. Multiply the weights by a constant, or leave out a table.")
 
 
 def check_total(weight: float) -> None:

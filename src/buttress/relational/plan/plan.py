@@ -219,7 +219,8 @@ def class_factors(
     if unknown:
         raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class. The classes are {known}.")
     factors = tuple(float(class_weight.get(name, 1.0)) for name in known)
-    if not all(factor == 0 or 1 / LARGEST <= factor <= LARGEST for factor in factors) or not sum(f * t for f, t in zip(factors, totals)) > 0:
+    held = all(factor == 0 or 1 / LARGEST <= factor <= LARGEST for factor in factors)
+    if not held or not sum(f * t for f, t in zip(factors, totals)) > 0:
         raise ValueError(f"class_weight must hold 0 or numbers from {1 / LARGEST:g} to {LARGEST:g}, not all of them 0. "
                          f"Got {class_weight}.")
     return factors[0], factors[1]
