@@ -173,8 +173,7 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
     ) -> "RelationalLinearSVC":
         """Solve for a plan with an oracle and a pool that may hold planes of other values of alpha."""
         report = step_callback(self, None, None, self.max_iter)
-        alpha = self.alpha if self.C is None else 1 / (2 * self.C) / oracle.total
-        # squares of what is as small as the ridge would be 0, and a bound no bound
+        alpha = self.alpha if self.C is None else 1 / (2 * self.C) / oracle.total  # its square is to be no 0
         check_number("alpha" if self.C is None else "alpha = 1 / (2 C W)", alpha, 1 / LARGEST, LARGEST, closed="both")
         rng = check_random_state(self.random_state)
 
