@@ -186,6 +186,12 @@ def test_a_copied_folder_has_its_key(folder, tmp_path, capsys):
     assert check(tmp_path, "--key", str(tmp_path / "key"), capsys=capsys)[0] == 3
 
 
+def test_a_file_that_was_added_is_said_to_be_of_no_evidence(folder, tmp_path, capsys):
+    assert "not of this evidence" not in check(folder, capsys=capsys)[1]
+    copied(folder, tmp_path)
+    assert "not of this evidence: key\n" in check(tmp_path, capsys=capsys)[1]
+
+
 @pytest.mark.parametrize("what", CHANGES)
 def test_what_a_changed_folder_is_found_by(what, folder, tmp_path, capsys):
     change, by_proof = CHANGES[what]

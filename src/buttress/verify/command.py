@@ -9,7 +9,17 @@ from pathlib import Path
 import numpy as np
 
 from .core import Claim, Model, read_model
-from .evidence import problem_of, prove_folder, prove_held, read_columns, read_folder, rows_agree, unchecked
+from .evidence import (
+    SIGNED,
+    STATED,
+    problem_of,
+    prove_folder,
+    prove_held,
+    read_columns,
+    read_folder,
+    rows_agree,
+    unchecked,
+)
 from .foreign import read_certificate
 from .inputs.radii import NORMS, radii
 from .inputs.trees import tree_radii
@@ -68,6 +78,8 @@ def folder_verdict(given: argparse.Namespace) -> int:
     held = read_folder(folder)
     for line in unchecked(held):
         say(line)
+    for name in sorted({path.name for path in folder.iterdir()} - {STATED, SIGNED, *held["files"]}):
+        say(f"not of this evidence: {name}")
     claims, problems = prove_folder(folder, held, Path(given.key).read_bytes() if given.key else None)
     if given.data:
         claims = rows_agree(folder, held, read_columns(given.data), given.target or held["target"]) + claims
