@@ -186,6 +186,12 @@ def test_a_copied_folder_has_its_key(folder, tmp_path, capsys):
     assert check(tmp_path, "--key", str(tmp_path / "key"), capsys=capsys)[0] == 3
 
 
+def test_a_file_that_was_added_is_said_to_be_of_no_evidence(folder, tmp_path, capsys):
+    assert "not of this evidence" not in check(folder, capsys=capsys)[1]
+    copied(folder, tmp_path)
+    assert "not of this evidence: key\n" in check(tmp_path, capsys=capsys)[1]
+
+
 @pytest.mark.parametrize("what", CHANGES)
 def test_what_a_changed_folder_is_found_by(what, folder, tmp_path, capsys):
     change, by_proof = CHANGES[what]
@@ -308,6 +314,13 @@ def test_bad_options_are_refused(options, said, tmp_path):
     with pytest.raises(ValueError, match=said):
         write(make_pipeline(StandardScaler(), SVC()), tmp_path / "new", **options)
     assert not (tmp_path / "new").exists()
+
+
+def test_files_that_are_no_evidence_are_not_lost(tmp_path):
+    (tmp_path / "training.csv").write_text("mine")
+    with pytest.raises(ValueError, match=r"holds 'training\.csv', which is of no earlier evidence"):
+        write(make_pipeline(StandardScaler(), SVC()), tmp_path)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_from_the_command_line_with_categories(tmp_path, capsys):

@@ -292,3 +292,4 @@ def test_labels_are_the_same_as_text_and_as_numbers_and_whole_ones_to_the_last_d
     assert same_label(2**53) != same_label(str(2**53 + 1))
     assert same_label(2**53 + 1) == same_label(str(2**53 + 1))
     assert same_label("a") == "a"
+    assert same_label("nan") == same_label("nan")  # a class may be called so

@@ -274,6 +274,9 @@ def test_a_join_is_every_pair_of_rows_that_match():
     rows = joined(TABLES, ON)
     assert [(row["loan"], row["person"]) for row in rows] == [
         ("0", "0"), ("0", "1"), ("1", "2"), ("2", "0"), ("2", "1")]
+    without = {name: {column: [text.replace("1", "") for text in texts] for column, texts in table.items()}
+               for name, table in TABLES.items()}
+    assert [(row["loan"], row["person"]) for row in joined(without, ON)] == [("1", "2")]  # NULL matches nothing
     table = {"one": {"x": ["0"] * 20_000}}
     assert len(joined(table, [])) == 20_000
     table["one"]["x"].append("0")

@@ -138,6 +138,18 @@ def test_no_text_of_a_file_makes_a_line_or_a_colour(capsys):
     assert capsys.readouterr().out == "a\\nb\\x1b[1m\n"
 
 
+@pytest.mark.parametrize(("part", "code"), [("problem", 3), ("kernel", 2)])
+def test_no_name_in_a_file_makes_a_line(part, code, folder, capsys):
+    held = json.loads((folder / "machine.json").read_text())
+    forged = "\nproven for the problem that was given"
+    (held["problem"] if part == "problem" else held["problem"]["kernel"])["x" + forged] = 1.0
+    (folder / "machine.json").write_text(json.dumps(held))
+    assert main([str(folder / "machine.json"), str(folder / "training.csv")]) == code
+    printed = capsys.readouterr()
+    assert repr(forged)[1:-1] in printed.out + printed.err
+    assert forged not in printed.out + printed.err
+
+
 def test_a_file_and_a_column_may_have_an_equals_sign_in_their_names(tmp_path, monkeypatch):
     for name in ("one", "two"):
         (tmp_path / f"{name}=.csv").write_text("a=b,c\n1,2\n")

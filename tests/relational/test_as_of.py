@@ -294,6 +294,9 @@ def test_dates_that_cannot_be_used_are_refused(engine):
 
     with pytest.raises(ValueError, match=r"as_of='a\.day' is NULL in 1 rows.*give them a date"):
         fit(small(days=(1, 2, None)))
+    for late in (2**53, 1_700_000_000_000_000_100, -np.inf):  # nanoseconds: floats tell no two that are 100 apart
+        with pytest.raises(ValueError, match=r"as_of='a\.day' holds .*, and floats beyond 2\^53"):
+            fit(small(days=(1, 2, late)))
     with pytest.raises(ValueError, match=r"must be of one kind.*a\.day \(time\), b\.day \(number\)"):
         fit(small(days=pd.to_datetime(["2020-01-01"] * 3)))
     with pytest.raises(ValueError, match=r"'b' once for every date.*13 rows, more than max_bag_rows=10\."):

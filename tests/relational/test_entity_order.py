@@ -208,6 +208,17 @@ def test_an_order_or_a_delay_without_a_time_is_refused():
         Join([Table("a", frame, time="o", order="p")]).check()
 
 
+def test_dates_that_floats_do_not_keep_are_refused():
+    rows = pd.DataFrame({"k": [0, 0], "day": [5, 2**53 - 1]})
+    other = pd.DataFrame({"k": [0, 0], "t": [2**53 + 1, 4]})  # the first is seen by no date, however it is rounded
+    join = Join([Table("rows", rows), Table("other", other, time="t")], [("rows.k", "other.k")], as_of="rows.day")
+    for engine in ("memory", "sql"):
+        made = EntityFeatures(join, ("count", "since_last"), engine=engine)
+        assert made.fit_transform(rows).tolist() == [[1, 1], [1, 2**53 - 5]]
+        with pytest.raises(ValueError, match=r"as_of='rows\.day' holds 9007199254740992, and floats beyond 2\^53"):
+            made.transform(rows.assign(day=[5, 2**53]))
+
+
 @pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "DATE"])
 @pytest.mark.parametrize("value", ["infinity", "-infinity"])
 def test_infinite_dates_are_refused_by_every_engine(duckdb_connection, postgres, kind, value):

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 from sklearn.datasets import load_iris
 
 from buttress import AdversarialSVC, KernelClassifier
-from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, explain
+from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, alpha_path, explain
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.tree import cyclic_core, spanning_tree
 from buttress.relational.sources.tables import read_columns
@@ -198,6 +198,15 @@ def spoiled(which, column, value, row=0):
     return frames["a"], frames["b"]
 
 
+def both_weighted(*factors):
+    """Return a join of tables whose weights are about some factors, the first one's in two tables."""
+    a, b = tables()
+    others = [Table(f"b{i}", b.assign(w=factor * b["z"]), features=["z"], weights="w")
+              for i, factor in enumerate(factors)]
+    return Join([Table("a", a.assign(w=factors[0] * a["w"]), features=["x"], label="y", weights="w"), *others],
+                [("a.k", f"b{i}.k") for i in range(len(factors))])
+
+
 MISTAKES = {
     "missing column": (lambda: declare(*tables(), features=["zz"]), "Did you mean 'z'"),
     "missing key": (lambda: declare(*tables(), on=[("a.k", "b.kk")]), "Did you mean 'k'"),
@@ -217,6 +226,11 @@ MISTAKES = {
     "NaN weight": (lambda: declare(*spoiled("a", "w", np.nan), weights="w"), "Weights a.w are NULL or NaN in 1 rows"),
     "inf weight": (lambda: declare(*spoiled("a", "w", np.inf), weights="w"), "up to inf in magnitude"),
     "text for weights": (lambda: declare(tables()[0].assign(w="1"), tables()[1], weights="w"), "must be numbers"),
+    "tiny weight": (lambda: declare(*spoiled("a", "w", 1e-200), weights="w"), "so far from 1"),
+    "tiny weights": (lambda: both_weighted(1e-160), "so far from 1"),
+    "huge weights": (lambda: both_weighted(1e99, 1e80), "so far from 1"),
+    "tiny feature": (lambda: declare(tables()[0], tables()[1].assign(z=[0.0, 1e-320, -1e-320])),
+                     "b.z holds numbers of about 9.99989e-321, too small"),
     "large feature": (lambda: declare(*spoiled("b", "z", 1e200)), "b.z holds 1e\\+200"),
     "a NULL time": (lambda: declare(*spoiled("b", "t", pd.NaT), features=["t"]), "Feature b.t is NULL or NaN in 1"),
     "NULL label of text": (lambda: declare(tables()[0].assign(y=["u", "v", None, "v"]), tables()[1]),
@@ -246,6 +260,30 @@ def test_every_mistake_is_named_in_one_text_by_both_engines(mistake):
     assert refusals[0] == refusals[1]
 
 
+@pytest.mark.parametrize("row_weight", ["join", "label_row"])
+@pytest.mark.parametrize(("n", "fits"), [(60, True), (70, False), (110, False)])
+def test_rows_beyond_the_range_of_floats_are_counted_and_not_fitted(n, fits, row_weight):
+    a, b = tables()[0].assign(k=1), pd.DataFrame({"k": np.ones(1000)})
+    join = Join([Table("a", a, features=["x"], label="y"), *(Table(f"b{i}", b) for i in range(n))],
+                [("a.k", f"b{i}.k") for i in range(n)])
+    assert explain(join).n_join_rows == 4 * 1000**n
+    model = RelationalLinearSVC(alpha=0.1, row_weight=row_weight, random_state=0)
+    if not fits:
+        with pytest.raises(ValueError, match="so many rows"):
+            model.fit(join)
+        return
+    alone = RelationalLinearSVC(alpha=0.1, random_state=0).fit(Join(join.tables[:1]))
+    low, high = model.fit(join).objective_interval_
+    assert low <= alone.objective_interval_[1]
+    assert alone.objective_interval_[0] <= high
+
+
+@pytest.mark.parametrize("factor", [-1.0, 1e-101, 1e101, np.inf, np.nan])
+def test_factors_of_classes_are_0_or_within_the_range_of_weights(factor):
+    with pytest.raises(ValueError, match="class_weight must hold 0 or numbers from 1e-100 to 1e"):
+        RelationalLinearSVC(class_weight={0: factor}).fit(declare(*tables()))
+
+
 @pytest.mark.parametrize(("parameter", "value"), [
     ("alpha", 0), ("alpha", "1"), ("C", -1), ("tol", 0), ("loss", "hing"), ("solver", "atuo"), ("sketch", "x"),
     ("row_weight", "rows"), ("n_samples", 0), ("engine", "x"), ("sketch_error", 2.0), ("max_iter", 0),
@@ -254,6 +292,26 @@ def test_every_mistake_is_named_in_one_text_by_both_engines(mistake):
 def test_parameters_out_of_range_are_named(parameter, value):
     with pytest.raises(ValueError, match=parameter):
         RelationalLinearSVC(**{parameter: value}).fit(declare(*tables()))
+
+
+@pytest.mark.parametrize(("parameter", "value", "message"), [
+    ("alpha", 1e-188, r"alpha must be in \[1e-100, 1e\+100\]"), ("alpha", 1e101, "alpha must be in"),
+    ("C", 1e101, r"alpha = 1 / \(2 C W\) must be in"), ("C", 1e-308, r"alpha = 1 / \(2 C W\) must be in")])
+def test_a_ridge_whose_squares_are_no_floats_is_refused(parameter, value, message):
+    with pytest.raises(ValueError, match=message):
+        RelationalLinearSVC(**{parameter: value}).fit(declare(*tables()))
+    with pytest.raises(ValueError, match="alpha must be in"):
+        alpha_path(declare(*tables()), [-1.0])
+
+
+@pytest.mark.parametrize("n_samples", [1, 100])
+def test_the_interval_holds_the_optimum_of_the_least_ridge(n_samples):
+    """Two rows at -1 and 1 that a line tells apart: the optimum is alpha, at a slope of 1."""
+    a, b = pd.DataFrame({"k": [0, 0], "x": [-1.0, 1.0], "y": [0, 1]}), pd.DataFrame({"k": [0, 0]})
+    join = Join([Table("a", a, features=["x"], label="y"), Table("b", b)], [("a.k", "b.k")])
+    found = RelationalLinearSVC(alpha=1e-100, fit_intercept=False, n_samples=n_samples, random_state=0).fit(join)
+    low, high = found.objective_interval_
+    assert low <= 1e-100 <= high
 
 
 def test_wrong_arguments_of_table_and_fit():

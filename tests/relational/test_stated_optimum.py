@@ -14,6 +14,7 @@ from buttress.relational.counting.margins import Evaluation
 from buttress.relational.optimum import certified, solve
 from buttress.relational.optimum.certified import Certificate, Climber, PlanePool
 from buttress.relational.sources.databases import SourceChangedError
+from buttress.solvers.gradient.sent import lbfgs_points
 from buttress.solvers.run import Outcome, Step
 
 U = Fraction(1, 2**53)
@@ -380,3 +381,12 @@ def test_the_papers_algorithm_has_500_steps_and_its_hypothesis_is_certified(max_
     assert (asked[0]["tol"], asked[0]["max_iter"], asked[0]["warn"]) == (-1.0, steps, False)
     assert (asked[1]["tol"], asked[1]["warn"]) == (1e-3, False)
     assert found.objective == np.inf
+
+
+def test_lbfgs_leaves_out_what_bends_too_little_for_floats():
+    """The squares of a curvature of 1e-15 beside steps of 1e-150 are 0."""
+    points = lbfgs_points(np.array([0.0, 1e-135]))
+    x = next(points)
+    for _ in range(4):
+        x = points.send((1e-8 * x[0] + 5e-16 * x[1] ** 2, np.array([1e-8, 1e-15 * x[1]])))
+    np.testing.assert_allclose(x, [-4e-8, 1e-135], rtol=1e-9)

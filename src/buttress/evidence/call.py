@@ -24,7 +24,7 @@ from buttress.audit.models.table_model import TableModel
 from buttress.audit.reading.entries import as_array, is_missing
 from buttress.audit.reading.table import read_as_before, taken
 from buttress.evidence.certificates import as_csv, prove_labels, prove_optimum, prove_rows
-from buttress.evidence.folder import MODEL, EvidenceReport, Proven, Statement, write
+from buttress.evidence.folder import MODEL, EvidenceReport, Proven, Statement, check_folder, write
 from buttress.files.container import check_key
 from buttress.persistence import save
 from buttress.threats import ThreatModel
@@ -137,7 +137,8 @@ def write_evidence(
     Raises
     ------
     ValueError
-        For data that do not suit the model, other headings, a short key, a negative eps.
+        For data that do not suit the model, other headings, a short key, a negative eps, and a folder with files of
+        yours that are called like those of evidence.
 
     Examples
     --------
@@ -153,6 +154,7 @@ def write_evidence(
     {'proven': 3, 'measured': 6, 'declared': 0}
     """
     said = _declared(declared or {})
+    check_folder(Path(folder))
     check_key(key)
     share = check_number("eps", (1.0 if threat else 0.1) if eps is None else eps, 0, closed="left")
     training = _labelled(*training) if training else None

@@ -89,6 +89,14 @@ class EvidenceReport:
         return {kind: kinds.count(kind) for kind in ("proven", "measured", "declared")}
 
 
+def check_folder(folder: Path) -> None:
+    """Refuse a folder with files that are called like ours where there is no earlier evidence: they would be lost."""
+    lost = [name for name in OWN if (folder / name).exists()]
+    if lost and STATED not in lost:
+        raise ValueError(f"Folder {str(folder)!r} holds {lost[0]!r}, which is of no earlier evidence and would be "
+                         "lost. Name a new folder.")
+
+
 def write(evidence: EvidenceReport, files: dict[str, bytes], folder: Path, key: bytes | None) -> None:
     """Write a folder, made if need be; what an earlier evidence left in it goes first."""
     files = {**files, **_table(evidence.rows), **_page(evidence)}

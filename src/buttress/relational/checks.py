@@ -4,7 +4,7 @@ Each function takes what an engine has counted, in this process or by SQL, and r
 what was found and what to do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -31,6 +31,13 @@ def check_feature(table: str, column: str, kind: str, n_null: int, largest: floa
                          "model, such as days before the label's date, the hour or the month, and use those.")
     if not largest <= LARGEST:
         raise ValueError(f"Feature {table}.{column} holds {largest:g}, too large. Rescale or drop those rows.")
+
+
+def check_scale(table: str, column: str, scale: float) -> None:
+    """Refuse numbers so small that a coefficient, which is divided by their ``scale``, would be infinite."""
+    if 0 < scale < 1 / LARGEST:
+        raise ValueError(f"Feature {table}.{column} holds numbers of about {scale:g}, too small. Use a larger unit, or "
+                         "drop it.")
 
 
 def check_categories(table: str, column: str, n_values: int, n_rows: int, example: Callable[[], str]) -> None:
@@ -93,6 +100,21 @@ def check_sides(n_sides: int) -> None:
                          "its rows. Cast the label to an integer or to text in a view, or use engine='memory'.")
 
 
+def check_range(n_rows: float, weights: Iterable[tuple[float, float]]) -> None:
+    """Refuse so many rows, and weights so far from 1, that products of them could leave the range of 64-bit floats.
+
+    ``weights`` are the least above 0 and the largest of each table.
+    """
+    least = largest = 1.0
+    for low, high in weights:
+        least *= min(float(low), 1.0)
+        largest *= max(float(high), 1.0)
+    if not n_rows <= min(least, 1 / largest) * LARGEST**2:  # factors of classes and losses have 100 decades left
+        raise ValueError("The join has so many rows, or weights so far from 1, that their sums and products are no "
+                         f"64-bit floats. The number of rows over the least product of weights, and times the largest, "
+                         f"must be at most {LARGEST**2:g}. Multiply the weights by a constant, or leave out a table.")
+
+
 def check_total(weight: float) -> None:
     """Refuse a join whose rows all weigh nothing."""
     if not weight > 0:
@@ -110,8 +132,14 @@ def check_bag(join: Join, tables: Sequence[int], n_rows: int) -> None:
                          f"more than max_bag_rows={join.max_bag_rows}. Raise max_bag_rows or drop a pair from on.")
 
 
-def check_dates(join: Join, n_null: int) -> None:
-    """Refuse rows of the label's table whose date is NULL or NaN."""
+def check_dates(join: Join, n_null: int, largest: float) -> None:
+    """Refuse rows of the label's table whose date is NULL or NaN, and numbers for dates, up to ``largest``, of 2^53.
+
+    Later times are seen by no date below, however they are rounded.
+    """
+    if largest >= 2.0**53:
+        raise ValueError(f"as_of={join.as_of!r} holds {largest:.17g}, and floats beyond 2^53 do not tell neighbouring "
+                         "whole numbers apart. Use dates, as with pandas.to_datetime, or smaller numbers.")
     if n_null:
         raise ValueError(f"as_of={join.as_of!r} is NULL in {n_null} rows, so that nothing is known of what was known "
                          "then. Drop these rows, or give them a date.")

@@ -106,8 +106,8 @@ def evaluate(
     Returns
     -------
     Answer
-        Exact where the distinct scores below the first table can be listed, and without an inequality always; else
-        with its error. Of no rows it is the semiring's zero.
+        Exact, in the numbers of the semiring, where the distinct scores below the first table can be listed, and
+        without an inequality always; else with its error. Of no rows it is the semiring's zero.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
-from buttress._checks import Array, warn_user
+from buttress._checks import LARGEST, Array, check_number, warn_user
 from buttress._proof import PROOF, proof_word
 from buttress._state import Attribute, State
 from buttress.certainty.probabilities import Certainty, Probabilities
@@ -44,7 +44,7 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
     Parameters
     ----------
     alpha : float, default=1e-3
-        Weight of ||beta||^2, > 0 (the paper's lambda).
+        Weight of ||beta||^2, from 1e-100 to 1e100 (the paper's lambda).
     C : float or None
         If given, it replaces alpha: alpha = 1/(2 C W) as in scikit-learn's LinearSVC with these weights.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
@@ -173,7 +173,8 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
     ) -> "RelationalLinearSVC":
         """Solve for a plan with an oracle and a pool that may hold planes of other values of alpha."""
         report = step_callback(self, None, None, self.max_iter)
-        alpha = self.alpha if self.C is None else 1 / (2 * self.C * oracle.total)
+        alpha = self.alpha if self.C is None else 1 / (2 * self.C) / oracle.total  # its square is to be no 0
+        check_number("alpha" if self.C is None else "alpha = 1 / (2 C W)", alpha, 1 / LARGEST, LARGEST, closed="both")
         rng = check_random_state(self.random_state)
 
         def begin() -> Array:

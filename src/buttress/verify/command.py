@@ -9,7 +9,17 @@ from pathlib import Path
 import numpy as np
 
 from .core import Claim, Model, read_model
-from .evidence import problem_of, prove_folder, prove_held, read_columns, read_folder, rows_agree, unchecked
+from .evidence import (
+    SIGNED,
+    STATED,
+    problem_of,
+    prove_folder,
+    prove_held,
+    read_columns,
+    read_folder,
+    rows_agree,
+    unchecked,
+)
 from .foreign import read_certificate
 from .inputs.radii import NORMS, radii
 from .inputs.trees import tree_radii
@@ -34,9 +44,14 @@ def claims_of(model: Model, given: argparse.Namespace) -> list[Claim]:
     return claims + (tree_radii(model, Z, stated) if "forest_" in model else radii(model, Z, stated, given.norm))
 
 
+def one_line(text: str) -> str:
+    """Return a text that a file may have written, without what would make another line or another colour of it."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text) + "\n"
+
+
 def say(line: str) -> None:
-    """Print a line that a file may have written, without what would make another line or another colour of it."""
-    sys.stdout.write("".join(c if c.isprintable() else repr(c)[1:-1] for c in line) + "\n")
+    """Print a line that a file may have written."""
+    sys.stdout.write(one_line(line))
 
 
 def verdict(claims: list[Claim], stated: Model, given: str | None) -> int:
@@ -53,7 +68,7 @@ def verdict(claims: list[Claim], stated: Model, given: str | None) -> int:
         sys.stdout.write("proven for the problem that was given\n")
         return PROVEN
     names = ", ".join(other or sorted(asked.keys() - stated.keys()))
-    sys.stdout.write(f"proven for the problem that the file states; of the one given differ or lack: {names}\n")
+    say(f"proven for the problem that the file states; of the one given differ or lack: {names}")
     return FOR_THE_FILE
 
 
@@ -63,6 +78,8 @@ def folder_verdict(given: argparse.Namespace) -> int:
     held = read_folder(folder)
     for line in unchecked(held):
         say(line)
+    for name in sorted({path.name for path in folder.iterdir()} - {STATED, SIGNED, *held["files"]}):
+        say(f"not of this evidence: {name}")
     claims, problems = prove_folder(folder, held, Path(given.key).read_bytes() if given.key else None)
     if given.data:
         claims = rows_agree(folder, held, read_columns(given.data), given.target or held["target"]) + claims
@@ -90,5 +107,5 @@ def main(arguments: list[str] | None = None) -> int:
         return verdict(claims_of(model, given), problem_of(model), given.problem)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError,
             csv.Error) as error:
-        sys.stderr.write(f"buttress-verify: cannot check: {type(error).__name__}: {error}\n")
+        sys.stderr.write(one_line(f"buttress-verify: cannot check: {type(error).__name__}: {error}"))
         return CANNOT_CHECK

@@ -30,13 +30,16 @@ def problem(model: Model) -> Model:
 
 
 def joined(tables: dict[str, Columns], on: list[list[str]]) -> list[dict[str, str]]:
-    """Return the rows of the join: each a dict of texts by ``table.column``, and by table the number of its row."""
+    """Return the rows of the join: each a dict of texts by ``table.column``, and by table the number of its row.
+
+    A key that is empty is NULL, and matches nothing.
+    """
     rows: list[dict[str, str]] = [{}]
     for name, columns in tables.items():
         added = [{name: str(n), **{f"{name}.{column}": texts[n] for column, texts in columns.items()}}
                  for n in range(len(next(iter(columns.values()))))]
         rows = [old | new for old in rows for new in added
-                if all((old | new)[a] == (old | new)[b] for a, b in on if a in old | new and b in old | new)]
+                if all((old | new)[a] == (old | new)[b] != "" for a, b in on if a in old | new and b in old | new)]
         if len(rows) > MOST_ROWS:
             raise ValueError(f"The join has more than {MOST_ROWS:,} rows, of which no interval is checked here.")
     return rows

@@ -59,13 +59,17 @@ def problem(model: Model) -> Model:
 
 
 def same_label(label: Any) -> Any:
-    """Return a label so that the same one in a file and in a table of text are equal; whole numbers of any length."""
+    """Return a label so that the same one in a file and in a table of text are equal; whole numbers of any length.
+
+    One called "nan" is a text: the number is not equal to itself.
+    """
     text = str(label)
     for kind in (int, float):
         try:
-            return kind(text)
+            found = kind(text)
         except ValueError:
-            pass
+            continue
+        return text if found != found else found
     return text
 
 

@@ -35,7 +35,7 @@ from buttress.relational.entities.paths import (
     ways,
 )
 from buttress.relational.entities.words import WORDS, check_dated, check_functions, default_functions
-from buttress.relational.plan.times import DAY, check_times, date_column, moments
+from buttress.relational.plan.times import DAY, check_times, date_column, dates_of, moments
 from buttress.relational.sources.columns import Column, plain
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.files import is_files
@@ -268,11 +268,8 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         as_of = None
         times = {}
         for column in date_column(self.join):
-            as_of = moments(own[column], f"as_of={self.join.date!r}")
+            as_of = dates_of(self.join, own[column])
             times[f"{self._label_table}.{column}"] = own[column]
-            if np.isnan(as_of).any():
-                raise ValueError(f"Column {column!r} of X (as_of) is NULL in {int(np.isnan(as_of).sum())} rows, so "
-                                 "that nothing is known of what was known then. Drop these rows, or give them a date.")
         inside = self.engine == "sql" or (self.engine == "auto" and self._megabytes(paths) > self.memory_limit)
         made = (InDatabase(self.join, paths, own, as_of, self._day(own), self.memory_limit) if inside else
                 InProcess(self.join, paths, own, as_of, self._day(own)))

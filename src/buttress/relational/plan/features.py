@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from buttress._checks import Array
-from buttress.relational.checks import check_categories, check_feature, check_weights, check_weights_kind
+from buttress.relational.checks import (
+    check_categories,
+    check_feature,
+    check_scale,
+    check_weights,
+    check_weights_kind,
+)
 from buttress.relational.declare import Table
 from buttress.relational.plan.plan import EncodedFeature, Encoding, Index, TableData
 from buttress.relational.sources.columns import Column
@@ -39,6 +45,7 @@ def encoded(table: str, name: str, kind: str, found: Statistics, categories: Cal
     check_feature(table, name, kind, int(found.n_null) if encoding.missing == "raise" else 0,
                   found.largest if numeric else 0.0)
     marked = found.n_null > 0
+    check_scale(table, name, found.spread)
     if not numeric:
         return EncodedFeature(name, 1.0, None, categories(), marked)
     if encoding.fills is not None:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._checks import Array
+from buttress._checks import LARGEST, Array
+from buttress.relational.checks import check_range
 
 Index = NDArray[Any]  # whole numbers: int64, int32 for bins
 
@@ -153,6 +154,7 @@ class Plan:
         return [root if self.row_weight is None else root * self.row_weight, *others]
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of weights; whole numbers are Python's there
 def count_rows(nodes: list[Node], weights: list[Any]) -> list[Any]:
     """Return per node, per row: the weight of all join rows of its subtree that extend the row.
 
@@ -201,7 +203,8 @@ def class_factors(
 ) -> tuple[float, float]:
     """Return the factors of the two classes; "balanced" makes their totals equal, W / (2 total of the class).
 
-    Raises ValueError for a dict with a class that is not there, or a weight that is not a number >= 0.
+    Raises ValueError for a dict with a class that is not there, or a weight that is neither 0 nor within 1e-100 to
+    1e100.
     """
     if class_weight is None:
         return 1.0, 1.0
@@ -216,13 +219,17 @@ def class_factors(
     if unknown:
         raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class. The classes are {known}.")
     factors = tuple(float(class_weight.get(name, 1.0)) for name in known)
-    if not all(0 <= factor < np.inf for factor in factors) or not sum(f * t for f, t in zip(factors, totals)) > 0:
-        raise ValueError(f"class_weight must hold numbers >= 0, not all of them 0. Got {class_weight}.")
+    held = all(factor == 0 or 1 / LARGEST <= factor <= LARGEST for factor in factors)
+    if not held or not sum(f * t for f, t in zip(factors, totals)) > 0:
+        raise ValueError(f"class_weight must hold 0 or numbers from {1 / LARGEST:g} to {LARGEST:g}, not all of them 0. "
+                         f"Got {class_weight}.")
     return factors[0], factors[1]
 
 
 def weigh(plan: Plan, row_weight: str, class_weight: ClassWeight) -> None:
     """Set the plan's ``row_weight`` for "join" or "label_row", and for the weights of the classes."""
+    check_range(plan.n_rows, [(table.weight[table.weight > 0].min(initial=np.inf), table.weight.max(initial=0.0))
+                              for table in plan.tables])
     plan.row_weight = label_row_weights(plan) if row_weight == "label_row" else None
     if class_weight is not None:
         assert plan.classes is not None, "a plan without a label has no classes to weigh"

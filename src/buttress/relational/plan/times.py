@@ -67,6 +67,14 @@ def moments(column: Column, what: str) -> Array:
     return np.where(column.null, np.nan, numbers)
 
 
+def dates_of(join: Join, column: Column) -> Array:
+    """Return the dates of rows of the label's table as :func:`moments`; ValueError where one is missing."""
+    date = moments(column, f"as_of={join.as_of!r}")
+    counts = column.kind == "number"
+    check_dates(join, int(np.isnan(date).sum()), float(np.abs(date).max(initial=0.0, where=counts)))
+    return date
+
+
 def delay_of(table: Table, time: Column) -> float:
     """Return how much later than its time a row became known, in the unit of :func:`moments`.
 
@@ -163,8 +171,7 @@ def see(join: Join, times: Mapping[int, str], steps: Sequence[Pair], groups: Seq
         return
     check_times({f"{join.tables[t].name}.{name}": columns[t][name] for t, name in times.items()})
     root = steps[0].first[0]
-    date = moments(columns[root][times[root]], f"as_of={join.as_of!r}")
-    check_dates(join, int(np.isnan(date).sum()))
+    date = dates_of(join, columns[root][times[root]])
     dates, number = np.unique(date, return_inverse=True)
     asked = {root: number[rows[root]]}
     for near, far in (step.ends for step in steps):

@@ -17,6 +17,7 @@ from buttress.relational.checks import (
     check_categories,
     check_classes,
     check_label,
+    check_range,
     check_rows,
     check_sides,
     check_total,
@@ -97,6 +98,7 @@ class SqlOracle:
         for i, sample in enumerate(samples):
             first = sum(table.X.shape[1] for table in data)
             data.append(self._features(i, sample, intercept and i == join.root, first))
+        self._weights: list[tuple[float, float]] = []  # the least above 0 and the largest of each table
         for i, table in enumerate(join.tables):
             if table.weights is not None:
                 self._add_weights(i, table.weights, samples[i][table.weights])
@@ -135,7 +137,9 @@ class SqlOracle:
         """Return the number of rows of the join and the total weight of each class."""
         weighed = replace(self.tree, nodes=[replace(node, features=[], columns=[]) for node in self.tree.nodes])
         ones = replace(weighed, nodes=[replace(node, weights=[]) for node in weighed.nodes], per_label_row=False)
-        n_rows = int(sum(self._class_weights(ones).values()))
+        counted = sum(self._class_weights(ones).values())
+        check_range(counted, self._weights)
+        n_rows = int(counted)
         check_rows(n_rows)
         weight = self._class_weights(weighed)
         check_sides(len(weight))
@@ -279,11 +283,13 @@ class SqlOracle:
         check_weights_kind(table, name, column.kind)
         quoted = f"CAST({self.columns[i, name]} AS {self.dialect.double})"
         found = self._select(text.statistics(
-            self.tree, self.node_of[i], [quoted, f"CASE WHEN {quoted} < 0 THEN NULL ELSE 1 END"]))[0]
+            self.tree, self.node_of[i], [quoted, f"CASE WHEN {quoted} < 0 THEN NULL ELSE 1 END"],
+            ["MIN(NULLIF({0}, 0))"]))[0]
         largest = float(found[1] or 0)
         n_null = int(found[2] or 0)
-        n_negative = int(found[4] or 0)
+        n_negative = int(found[5] or 0)
         check_weights(table, name, n_null, n_negative, largest)
+        self._weights.append((float(found[3] or np.inf), largest))
         self.tree.nodes[self.node_of[i]].weights.append(self.columns[i, name])
 
     def _label(self, sample: dict[str, Column]) -> NDArray[Any]:

@@ -54,8 +54,10 @@ def seen_items(join: Join, pairs: list[Pair], connection: Connection, dialect: D
     root = found[join.root]
     at = root.columns[times[join.root]]
     found[join.root] = Item(root.text, {**root.columns, AT: at})
-    unknown = f"SELECT COUNT(*) FROM {root.text} q WHERE {_moment(at, samples[join.root], dialect)} IS NULL"
-    check_dates(join, int(select(connection, unknown, dialect)[0][0]))
+    when = _moment(at, samples[join.root], dialect)
+    unknown, most = select(connection, f"SELECT COUNT(*) - COUNT({when}), MAX(ABS({when})) FROM {root.text} q",
+                           dialect)[0]
+    check_dates(join, int(unknown), float(most or 0) if samples[join.root].kind == "number" else 0.0)
     own = own_prefix([f"{item.text} {' '.join(item.columns.values())}" for item in items])
     for near, far in (step.ends for step in steps):
         above = found[near]

@@ -56,7 +56,7 @@ def lbfgs_points(x: Array, *, tol: float = 1e-9) -> Points:
             return
         s = x_new - x
         r = g_new - g
-        if s @ r > 1e-12 * float(r @ r):  # what bends less is rounding
+        if s @ r > 1e-12 * float(r @ r) > 0:  # what bends less is rounding, or no float
             pairs.append((s, r))
         x = x_new
         f = f_new
