@@ -369,7 +369,7 @@ def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequenc
         filled = value if fills is None else f"COALESCE({value}, {dialect.number(float(fills[j]))})"
         outside.append(f"{filled} AS {dialect.quote(feature.name)}")
     parts, select = whole(f"SELECT {', '.join(chosen)} FROM {root.item} b", found.values(), outside, place.prefix)
-    return laid_out(parts, select, {t: table.name for t, table in enumerate(join.tables)}, place.prefix, dialect)
+    return laid_out(parts, select, {t: table.name for t, table in enumerate(join.tables)}, place.prefix)
 
 
 def _few_dates(place: DatabasePlace, root: SqlTable, names: Sequence[str]) -> bool:

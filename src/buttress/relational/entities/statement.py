@@ -3,7 +3,7 @@
 Where keys have few dates, rows are paired with each date that sees them; of many dates, rows are added up once between
 two dates of a key, and then over the dates by a window.
 
-For people it is laid out: an expression after the other, each with a line on what it holds, and in lines.
+For people it is laid out: an expression after the other, each with a line on what it holds.
 """
 
 import re
@@ -29,39 +29,17 @@ HELD = {"asked": "the rows that features are for: keys a0, a1, ..., and their da
         "b": "statistics b0, b1, ... of {table} in windows before each date of a key"}
 
 
-def laid_out(parts: Sequence[str], chosen: str, tables: Mapping[int, str], prefix: str, dialect: Dialect) -> str:
-    """Return a SELECT in lines, from its table expressions and what it selects; ``tables`` has names by number."""
+def laid_out(parts: Sequence[str], chosen: str, tables: Mapping[int, str], prefix: str) -> str:
+    """Return a SELECT with a line for each of its table expressions, and what that holds before it.
+
+    ``tables`` has names by number.
+    """
     text = []
     for part in parts:
-        name, _, body = part.partition(" AS (")
-        kind, number = re.fullmatch(r"([a-z]+)(\d*).*", name.removeprefix(prefix)).groups()  # type: ignore[union-attr]
+        kind, number = re.match(r"([a-z]+)(\d*)", part.removeprefix(prefix)).groups()  # type: ignore[union-attr]
         table = " ".join(tables.get(int(number or -1), "").split())
-        text.append(f"-- {HELD[kind].format(table=table)}\n{name} AS (\n{in_lines(body[:-1], dialect, 4)}\n)")
-    return "WITH\n" + ",\n".join(text) + "\n" + in_lines(chosen, dialect, 0)
-
-
-def in_lines(select: str, dialect: Dialect, indent: int) -> str:
-    """Return a SELECT with a line for each of its clauses and of the columns it chooses; only spaces are changed."""
-    lines = []
-    clauses = r"(?<!LEFT)\s(?=(?:FROM|(?:LEFT )?JOIN|WHERE|GROUP BY|UNION ALL)\b)"
-    for clause in _divided(select, clauses, dialect):
-        first, *others = _divided(clause, r"(?<=,) ", dialect) if clause.startswith("SELECT ") else [clause]
-        lines += [first, *(f"    {column}" for column in others)]
-    return "\n".join(" " * indent + line for line in lines)
-
-
-def _divided(text: str, at: str, dialect: Dialect) -> list[str]:
-    """Return the parts of a text between what matches ``at``, but in brackets and quotes."""
-    literal = r"'(?:[^'\\]|\\.)*'" if dialect.backslash else "'[^']*'"
-    mark = dialect.mark
-    depth = begin = 0
-    parts = []
-    for found in re.finditer(rf"{literal}|{mark}[^{mark}]*{mark}|[()]|{at}", text, re.DOTALL):
-        depth += {"(": 1, ")": -1}.get(found[0], 0)
-        if depth == 0 and found[0].isspace():
-            parts.append(text[begin:found.start()])
-            begin = found.end()
-    return [*parts, text[begin:]]
+        text.append(f"-- {HELD[kind].format(table=table)}\n{part}")
+    return "WITH\n" + ",\n".join(text) + "\n" + chosen
 
 
 def path_parts(path: Path) -> tuple[list[str], bool]:
@@ -252,4 +230,5 @@ def whole(asked: str, paths: Iterable[Path], chosen: Sequence[str], prefix: str)
         if path.ranged and not path.paired:
             near = " AND ".join(test.replace(f" f{path.t}.", f" b{path.t}.") for test in tests)
             joined.append(f"LEFT JOIN {prefix}b{path.t} b{path.t} ON {near}")
-    return parts, f"SELECT {', '.join(chosen)} FROM {' '.join(joined)}"
+    columns = ",\n    ".join(chosen)
+    return parts, "\n".join([f"SELECT {columns}", f"FROM {joined[0]}", *joined[1:]])
