@@ -168,7 +168,7 @@ def join_of_files(folder):
 def say(folder, limit):
     """What explain says of the memory: in a process of its own, for it reads the keys."""
     said = explain(join_of_files(folder), limit)
-    print(f"  said: {said.megabytes:.0f} megabytes in memory, {said.stream_megabytes:.0f} streamed", flush=True)
+    print(f"  said: {said.megabytes:.0f} megabytes in memory", flush=True)
 
 
 def fit(engine, folder, limit):

@@ -291,44 +291,6 @@ def test_a_streamed_fit_holds_the_optimum(tmp_path, monkeypatch):
     assert len(made) == 1
 
 
-def test_the_rows_and_lists_of_a_stream_are_known_before(monkeypatch):
-    """What explain counts of them is what is kept, and what the lists hold on a grid so fine that no two scores meet.
-
-    Peaks of whole fits beside what is said: benchmarks/relational_streams.py --parts large.
-    """
-    small_chunks(monkeypatch, 50)
-    join = chain(120, 10, 3)
-    oracle = stream_of(join)
-    plan = prepare(Join([Table(t.name, t.source) for t in join.tables], join.on))
-    for i, node in enumerate(oracle.nodes[::-1]):  # the plan's root comes first
-        assert choice._node_bytes(join, plan.nodes[i], i) == node.layout.row_bytes
-    entries = []
-    up = grid_module._Pass.up
-
-    def counted(self, node, messages):
-        entries.append(len(up(self, node, messages).lists.mass))
-        return up(self, node, messages)
-
-    monkeypatch.setattr(grid_module._Pass, "up", counted)
-    oracle.at_step(np.random.default_rng(0).normal(size=oracle.width), hinge(), 1e-6)
-    assert choice._entries(plan) == pytest.approx(sum(entries), rel=0.05)  # by mean lengths
-    few, many = (explain(join, limit).stream_megabytes for limit in (200, 1e6))
-    assert few <= many
-    with pytest.raises(ValueError, match="memory_limit"):
-        explain(join, 0)
-
-
-def test_the_estimate_of_a_stream_grows_no_more_than_its_limit():
-    """Of a join of any size, the parts of the memory that chunks, lists and a DuckDB of our own may take."""
-    huge = prepare(chain(40, 10, 3))
-    for node in huge.nodes:
-        node.key = np.zeros(0, dtype=np.int64)
-        node.members = [(t, np.broadcast_to(0, 10**9)) for t, _ in node.members]
-    huge.base_rows = [10**9] * 3
-    for limit in (1000, 4000):
-        assert choice.streamed_megabytes(chain(40, 10, 3), huge, limit) <= choice.LIBRARIES + limit
-
-
 def write_parquet(frame, path):
     import duckdb
 

@@ -7,19 +7,16 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-import numpy as np
-
 from buttress._checks import check_number
 from buttress.relational.checks import used_columns
 from buttress.relational.counting.grid import grid_oracle, listed_oracle
-from buttress.relational.counting.lists import ENTRY_MEGABYTES
-from buttress.relational.counting.margins import FIRST_BINS, MarginOracle
+from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import label_means
 from buttress.relational.counting.rank_oracle import RankOracle
-from buttress.relational.counting.schedule import is_exact, schedule
+from buttress.relational.counting.schedule import is_exact
 from buttress.relational.declare import Join, Pair, Table, key_columns
 from buttress.relational.parameters import Parameters
-from buttress.relational.plan.plan import Node, Plan, weigh
+from buttress.relational.plan.plan import Plan, weigh
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import item_of, one_snapshot
@@ -28,7 +25,7 @@ from buttress.relational.sources.files import is_files, scanned
 from buttress.relational.sources.tables import row_count
 from buttress.relational.sql.oracle import SqlOracle
 from buttress.relational.sql.plan import KIND_ROWS, LEAST_MEMORY, VALUE_MEGABYTES, column_sample
-from buttress.relational.stream import CHUNK_SHARE, LIST_SHARE, Layout, streamed
+from buttress.relational.stream import streamed
 
 # Bytes at the peak of a fit, from the arrays that are alive then (measured: benchmarks/relational.py --parts memory)
 VALUE = 9  # a value that was read: 8, and 1 for whether it is missing
@@ -42,11 +39,7 @@ OBJECT = 56  # a value that a driver hands over as a Python object in a tuple
 CODE = 45e6  # bytes that a process grows by when it loads solvers and compiled loops, after its sample is gone
 FREED = 1.15  # memory that was given back, and that the system still counts
 
-# measured: benchmarks/relational_streams.py --parts large
-LIBRARIES = 100.0  # megabytes of DuckDB's code and of loops that are compiled, as a process that has neither grows
 DATABASE_SHARE = 1 / 2  # of the memory, for a DuckDB of our own that rows are streamed from: the rest is for the rows
-IN_DATABASE = 2.0  # bytes that DuckDB holds for one of a table's while it numbers the keys
-ALIVE = 10  # arrays of a chunk's size that are alive while it is counted
 
 
 def needed_megabytes(join: Join, pairs: Sequence[Pair], outside_only: bool = False, sampled: int = 0) -> float:
@@ -101,41 +94,6 @@ def _few_rows(table: Table, names: Sequence[str]) -> dict[str, Column]:
     rows = scanned(table.source, lambda scan: f"SELECT {chosen} FROM ({scan}) LIMIT {KIND_ROWS}")
     read = list(zip(*rows)) if rows else [()] * len(names)
     return {name: make_column(objects(values)) for name, values in zip(names, read)}
-
-
-def streamed_megabytes(join: Join, plan: Plan, memory: float) -> float:
-    """Return the megabytes that a streamed fit takes at its peak when it may take ``memory`` of them, as an estimate.
-
-    ``plan`` is of the keys of the join. The larger of what the database takes while rows are brought, and of lists
-    and a chunk in a pass. A DuckDB of the user's has a limit of its own, which is not
-    known here, and a category that no row of a sample has is not counted.
-    """
-    memory = max(memory, LEAST_MEMORY)
-    row_megabytes = [_node_bytes(join, node, i) / 1e6 for i, node in enumerate(plan.nodes)]
-    largest = max(max((plan.base_rows[t] for t, _ in node.members), default=node.n_rows) * each
-                  for node, each in zip(plan.nodes, row_megabytes))
-    ours = not join.connections or dialect_of(join.connections[0]) is DUCKDB
-    brought = min(IN_DATABASE * largest, max(DATABASE_SHARE * memory, LEAST_MEMORY)) if ours else 0.0
-    lists = min(_entries(plan) * ENTRY_MEGABYTES, LIST_SHARE * memory)
-    return LIBRARIES + max(brought, lists + ALIVE * min(largest, CHUNK_SHARE * memory))
-
-
-def _node_bytes(join: Join, node: Node, i: int) -> int:
-    """Return the bytes of a row of a node in memory."""
-    width = sum(column_count(join.tables[t]) for t, _ in node.members) + (i == 0)  # the root's ones
-    return Layout(i == 0, list(node.down), [False] * width).row_bytes
-
-
-def _entries(plan: Plan) -> float:
-    """Return about how many entries the lists of all nodes but the root have, on however fine a grid."""
-    lengths = np.ones(len(plan.nodes))
-    total = 0.0
-    for i in reversed(range(1, len(plan.nodes))):
-        node = plan.nodes[i]
-        entries = node.n_rows * float(np.prod([lengths[child] for child in node.down]))
-        lengths[i] = entries / max(node.n_keys, 1)
-        total += entries
-    return total
 
 
 def choose_oracle(join: Join, model: Parameters, held: ExitStack) -> tuple[MarginOracle, Plan]:
@@ -201,20 +159,13 @@ class Explanation:
     """Facts of a join; printing it shows ``text``.
 
     ``edges`` maps a table (or the keys joined beforehand) to "exact" or "sketched", how its rows reach its parent;
-    ``edge_cover`` maps each table to its weight in the least fractional edge cover of the join attributes, and
-    ``agm_bound`` is the bound on the number of rows that it gives (times the most rows that share a key).
-    ``cost`` estimates the additions of one oracle call, ``megabytes`` the memory that a fit in this process takes at
-    its peak, beside the frames it is given, and ``stream_megabytes`` the most that one takes whose rows are streamed.
+    ``megabytes`` estimates the memory that a fit in this process takes at its peak, beside the frames it is given.
     """
 
     n_join_rows: int
     base_rows: dict[str, int]
     edges: dict[str, str]
-    edge_cover: dict[str, float]
-    agm_bound: float
-    cost: float
     megabytes: float
-    stream_megabytes: float
     text: str
 
     def __str__(self) -> str:
@@ -235,26 +186,17 @@ def explain(join: Join, memory_limit: float = 4000) -> Explanation:
              for node in plan.nodes]
     edges = {name: "exact" if is_exact(plan, i) else "sketched" for i, name in enumerate(names) if i}
     base = {table.name: rows for table, rows in zip(plan.tables, plan.base_rows)}
-    cover = {table.name: abs(round(float(w), 6)) for table, w in zip(plan.tables, plan.cover)}
-    with np.errstate(over="ignore"):
-        bound = float(np.exp(plan.agm_log))
-    cost = _cost(plan)
     megabytes = needed_megabytes(join, pairs, sampled=min(plan.n_rows, Parameters.n_samples))
-    streamed = streamed_megabytes(join, plan, memory_limit)
     what = "root, has the label" if join.tables[join.root].label is not None else "root"
     lines = _tree_lines(plan, names, edges, what, 0, 0)
     lines += ["", f"rows of the join   {plan.n_rows:,} (exact), from {sum(base.values()):,} base rows",
-              f"AGM bound          {bound:.4g} rows; fractional edge cover {sum(cover.values()):g}: "
-              + ", ".join(f"{name} {w:g}" for name, w in cover.items()),
-              f"cost of a call     about {cost:.3g} additions on a grid of {FIRST_BINS} steps",
-              f"memory of a fit    about {megabytes:.3g} megabytes in this process",
-              f"  streamed         at most {streamed:.3g} megabytes where memory_limit is {memory_limit:g}"]
+              f"memory of a fit    about {megabytes:.3g} megabytes in this process"]
     outside = needed_megabytes(join, pairs, outside_only=True)
     if outside:
         chosen = "streamed from files" if outside > memory_limit else "in memory"
         lines.append(f"engine='auto'      {chosen}; streamed where memory_limit is below {outside:.3g}")
     lines += [f"note               {note}" for note in plan.notes]
-    return Explanation(plan.n_rows, base, edges, cover, bound, cost, megabytes, streamed, "\n".join(lines))
+    return Explanation(plan.n_rows, base, edges, megabytes, "\n".join(lines))
 
 
 def _tree_lines(plan: Plan, names: list[str], edges: dict[str, str], root: str, i: int, depth: int) -> list[str]:
@@ -270,16 +212,3 @@ def _tree_lines(plan: Plan, names: list[str], edges: dict[str, str], root: str, 
     for child in node.down:
         lines += _tree_lines(plan, names, edges, root, child, depth + 1)
     return lines
-
-
-def _cost(plan: Plan) -> float:
-    """Estimate the additions of one oracle call: rows times the length of the lists they consult, up and down."""
-    lengths: list[float] = []
-    total = 0.0
-    *others, root = schedule(plan, products=False).blocks
-    for block in (*others, root):
-        lists = block.lists if block is not root else block.lists[:-1] or block.lists  # two are met without a product
-        consulted = float(np.prod([lengths[op] for op, _ in lists]))
-        total += 2 * block.n_rows * consulted
-        lengths.append(min(block.n_rows / max(len(block.start) - 1, 1) * consulted, FIRST_BINS))
-    return total

@@ -133,8 +133,6 @@ class Plan:
     n_rows: int
     base_rows: list[int]
     counts: list[Any]
-    agm_log: float
-    cover: Array
     row_weight: Array | None = None
     optional: list[str] = field(default_factory=list)  # tables that a left join need find no row of
 

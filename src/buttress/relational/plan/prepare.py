@@ -19,7 +19,6 @@ from buttress.relational.plan.keys import BagRows, Codes, are_unique, bag_rows, 
 from buttress.relational.plan.plan import Encoding, Index, Node, Plan, TableData, exact_counts, total_weight
 from buttress.relational.plan.shape import Shape, attributes, find_shape
 from buttress.relational.plan.times import is_of_dates, see, steps_to, times_of
-from buttress.relational.plan.tree import edge_cover
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.deadline import check_time
@@ -55,20 +54,17 @@ def assemble(join: Join, pairs: list[Pair], columns: list[dict[str, Column]], ti
             for table, code in encode(join, attribute, columns).items():
                 codes[table][a] = code
     shape = find_shape(join, [*pairs, *steps], root,
-                       lambda: [np.log(max(_distinct(list(code.values()))[0], 1)) for code in codes],
+                       lambda: [np.log(_distinct(list(code.values()))) for code in codes],
                        lambda table, held: are_unique(codes[table], held & codes[table].keys()))
     notes, rows = _drop_null_keys(join, shape, codes, base)
     see(join, times, steps, shape.attributes, columns, codes, rows)
-    merged = bag_rows(join, shape, codes, rows)
-    cover, agm_log = _bound(shape, codes, merged)
-    nodes = _tree(join, shape, merged)
+    nodes = _tree(join, shape, bag_rows(join, shape, codes, rows))
     counts = exact_counts(nodes)
     total = int(sum(counts[0].tolist()))
     check_rows(total, notes)
     tables = _tables(join, nodes, columns, root if intercept else -1, encoding or Encoding())
     y, classes = _label(join, root, nodes[0], columns, tables, classes)
-    plan = Plan(tables, nodes, y, classes, root, notes, total, base, counts, agm_log, cover,
-                optional=join.optional(pairs))
+    plan = Plan(tables, nodes, y, classes, root, notes, total, base, counts, optional=join.optional(pairs))
     check_total(total_weight(plan))
     return plan
 
@@ -101,27 +97,9 @@ def _drop_null_keys(
     return notes, rows
 
 
-def _bound(shape: Shape, codes: list[Codes], merged: Sequence[BagRows]) -> tuple[Array, float]:
-    """Return the tables' weights in the least fractional edge cover, and the logarithm of the bound it gives.
-
-    The right side of a left join counts the keys it is asked for too, each of which may get a row.
-    """
-    sizes = [_distinct(list(code.values())) for code in codes]
-    asked = np.zeros(len(codes), dtype=np.int64)
-    for bag in shape.optional:
-        above = merged[shape.tree.parent[bag]].codes
-        asked[shape.bags[bag][0]] = _distinct([above[a] for a in shape.edge(bag)])[0]
-    logs = [np.log(max(many + more, 1)) for (many, _), more in zip(sizes, asked.tolist())]
-    cover, bound = edge_cover([frozenset(code) for code in codes], logs)
-    return cover, bound + float(sum(np.log(max(most, 1)) for _, most in sizes))
-
-
-def _distinct(codes: Sequence[Index]) -> tuple[int, int]:
-    """Return the number of distinct keys of a table and the most rows that share one."""
-    if not codes:
-        return 1, 1
-    many = np.unique(combine([code + 1 for code in codes]), return_counts=True)[1]
-    return len(many), int(many.max(initial=1))
+def _distinct(codes: Sequence[Index]) -> int:
+    """Return the number of distinct keys of a table, at least 1."""
+    return max(len(np.unique(combine([code + 1 for code in codes]))), 1) if codes else 1
 
 
 def _tree(join: Join, shape: Shape, merged: Sequence[BagRows]) -> list[Node]:

@@ -108,7 +108,7 @@ class SqlOracle:
         self.check_files()
         n_rows, class_totals = self._count()
         self.total = self._weigh_classes(class_weight, classes, class_totals)
-        self.plan = Plan(data, [], np.zeros(0), classes, join.root, [], n_rows, [], [], 0.0, np.zeros(0),
+        self.plan = Plan(data, [], np.zeros(0), classes, join.root, [], n_rows, [], [],
                          optional=join.optional(pairs))
         self._columns = self.tree.columns(self.tree.root)
         self._kept: tuple[tuple[bytes, int], tuple[Array, Array, float]] | None = None
