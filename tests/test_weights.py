@@ -17,12 +17,16 @@ import buttress
 from buttress import (
     CRR,
     STIR,
+    SVC,
     SVDD,
+    SVR,
     AdversarialLinearSVC,
     BatchedRidgeClassifier,
     FreeRangeSVC,
     KernelClassifier,
     KernelRegressor,
+    LinearSVC,
+    LinearSVR,
     RobustKernelClassifier,
     RobustKernelRegressor,
     RobustLinearRegressor,
@@ -85,6 +89,13 @@ def test_a_class_without_weight_is_refused(model):
 def test_weights_beyond_the_solver_are_refused_as_such_a_C_is(model):
     with pytest.raises(ValueError, match="C=1e-200, weights counted, is beyond the solver's reach"):
         model.fit(X, LABELS, sample_weight=np.full(60, 1e-200))
+
+
+@pytest.mark.parametrize("model", [SVC(), SVC(class_weight={0: 1e-9, 1: 1}), LinearSVC(), SVR(), LinearSVR()], ids=str)
+@pytest.mark.parametrize(("C", "weight"), [(1e300, 1e10), (1e200, 1e99), (1e-300, 1e-20), (1.0, 1e-310)])
+def test_weights_whose_products_leave_float64_are_refused(model, C, weight):
+    with pytest.raises(ValueError, match="C times the weights of rows and classes must be from 1e-100 to 1e\\+100"):
+        clone(model).set_params(C=C).fit(X, LABELS, sample_weight=np.full(60, weight))
 
 
 def test_batches_may_name_classes_that_have_no_weight_yet():

@@ -14,7 +14,7 @@ from buttress._callbacks import step_callback, with_callbacks, without_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_number, silent, warn_user
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike
-from buttress._weights import check_weights
+from buttress._weights import check_weights, loss_weights
 from buttress.checkpoints.journal import resumable
 from buttress.gram.rows import KernelRows
 from buttress.kernels.choose import resolve_gamma
@@ -163,7 +163,7 @@ class SVC(ExactClassifier):
                     "C=inf asks for a hard margin, but the data cannot be separated by this kernel: every margin is "
                     f"below {HARDEST**-0.5:g} of the data's spread. Give a finite C, or a kernel that separates.")
             return solution, C
-        return solve(classifier_qp(rows, y, C * weight, start), limits), C
+        return solve(classifier_qp(rows, y, loss_weights(C, weight), start), limits), C
 
 
 @dataclass

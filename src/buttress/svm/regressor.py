@@ -16,7 +16,7 @@ from buttress._documented import Documented
 from buttress._rows import drawn_rows, equal_rows
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, MatrixLike, Rows
-from buttress._weights import check_weights
+from buttress._weights import check_weights, loss_weights
 from buttress.certainty.conformal import GroupPair, check_coverage
 from buttress.certainty.intervals import INTERVALS, ExpansionIntervals, HeldOutFits, jackknife
 from buttress.checkpoints.journal import resumable
@@ -103,7 +103,8 @@ class ExactRegressor(Documented, ExpansionIntervals, CallbackSupportMixin, Regre
         task = Training(rows, kernel, used, numbers[used], weight[used], equal_rows(rows, numbers), settled, shared,
                     step_callback(self, rows, targets, None))
         coef = self._recalled(task, 1)
-        tube = Tube(task, targets[used], C * task.weight, self._limits(convex=settled.convex, max_time=self.max_time),
+        tube = Tube(task, targets[used], loss_weights(C, task.weight),
+                    self._limits(convex=settled.convex, max_time=self.max_time),
                     None if coef is None else Start(coef[:, 0]))
         solution = self._solve_tube(tube)
         self._take(task, solution.b[:, None], [solution])
