@@ -54,7 +54,7 @@ def lower_threshold(values: Array, weight: Array, coverage: float) -> float:
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weight[order])
     allowed = (1 - share) * (weight.sum() + 1)
-    return float(values[order][np.searchsorted(below, allowed - 1 + ROUNDING, side="right")])
+    return float(values[order][np.searchsorted(below[:-1], allowed - 1 + ROUNDING, side="right")])
 
 
 @dataclass(frozen=True)
