@@ -133,6 +133,8 @@ class SVC(ExactClassifier):
             step_callback(self, X, y, None)  # the fits that are tried are no steps; its end is reported
             self._adopt(choose(self, X, y, sample_weight))
             return self
+        for name in ("C_", "gamma_"):
+            self.__dict__.pop(name, None)
         if isinstance(self.gamma, str) and self.gamma not in ("scale", "auto"):
             raise ValueError(f"gamma must be a positive number, 'scale', 'auto' or 'loo'. Got {self.gamma!r}.")
         self._fit(X, y, sample_weight)
