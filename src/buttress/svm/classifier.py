@@ -51,7 +51,7 @@ class SVC(ExactClassifier):
     tol : float, default=1e-3
         Stop when the largest KKT violation is at most this; > 0. The duality gap is then checked too.
     gap : float or None, default=None
-        Stop as soon as the duality gap is at most this share of the primal objective, in (0, 1), certified in float64:
+        Stop as soon as the duality gap is at most this share of the primal objective, in (0, 1), computed in float64:
         for large n, where the last digits are not needed. None asks for ``tol`` and a gap of 1e-3. Of no effect with an
         indefinite kernel, which has no gap.
     cache_size : float, default=200
