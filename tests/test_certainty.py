@@ -150,6 +150,15 @@ def test_spans_are_distances_to_the_free_support_vectors(n_free):
         assert_allclose(found[i], K[i, i] - k @ np.linalg.solve(H, k), rtol=1e-6)
 
 
+def test_spans_have_the_unit_of_the_kernel():
+    X = np.random.default_rng(0).normal(size=(12, 8))
+    K = X @ X.T + 1
+    for unit in (2.0**-1025, 2.0**90):
+        found, known = (squared_spans(lambda i, j, c=c: c * K[np.ix_(i, j)], c * K.diagonal(), np.arange(12) < 6)
+                        for c in (unit, 1.0))
+        assert_allclose(found, unit * known, rtol=1e-6)
+
+
 def test_distances_to_some_free_support_vectors_are_no_shorter_than_those_to_all(monkeypatch):
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(900, 12))

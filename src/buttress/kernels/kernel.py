@@ -118,12 +118,12 @@ class Centred:
     def at_median(cls, Z: Array) -> "Centred":
         """Return the rows of Z (m, d) centred at a median of some of them."""
         centre = middle(Z) if namespace(Z) is np else place_of(Z)(middle(to_numpy(Z)))
-        rows = _less(Z, centre)
+        rows = less(Z, centre)
         return cls(centre, rows, squared_lengths(rows))
 
     def moved(self, X: Array) -> tuple[Array, Array]:
         """Return other rows X (n, d) less the centre, and their squared norms (n,)."""
-        rows = _less(X, self.centre)
+        rows = less(X, self.centre)
         return rows, squared_lengths(rows)
 
     @cached_property
@@ -155,7 +155,7 @@ def squared_distances(X: Array, Z: Array) -> Array:
     return Centred.at_median(Z).squared_distances(X)
 
 
-def _less(X: Array, centre: Array) -> Array:
+def less(X: Array, centre: Array) -> Array:
     """Return the rows of X (n, d) less the ``centre`` (d,), sparse ones as sparse rows."""
     if not issparse(X):
         return X - centre
