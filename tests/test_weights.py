@@ -309,3 +309,15 @@ def test_weights_add_nothing_to_the_number_of_rows_behind_a_p_value():
     for weight in (None, np.full(60, 3.0)):
         assert SVDD().fit(X, sample_weight=weight).p_values(far) == pytest.approx(1 / 61)
     assert SVDD().fit(np.repeat(X, 3, axis=0)).p_values(far) == pytest.approx(1 / 181)
+
+
+def test_rows_of_hardly_any_weight_add_nothing_either():
+    weight = np.where(np.arange(60) < 12, 1.0, 1e-12)
+    assert SVDD().fit(X, sample_weight=weight).p_values([[50.0, 50.0]]) == pytest.approx(1 / 13)
+    with pytest.raises(ValueError, match="needs at least 19 rows"):
+        SVDD(contamination=0.05).fit(X, sample_weight=weight)
+    model = SVR().fit(X, np.where(weight == 1, TARGETS, 1e6), sample_weight=weight)
+    alone = SVR(gamma=model.expansion_.kernel.gamma).fit(X[:12], TARGETS[:12])
+    np.testing.assert_allclose(model.predict_interval(X, 0.8), alone.predict_interval(X, 0.8), atol=1e-3)
+    with pytest.raises(ValueError, match="at least 19 training rows. Got 12"):
+        model.predict_interval(X, 0.95)

@@ -103,7 +103,8 @@ def grouped(groups: GroupPair | None, held: OfRows, m: int) -> Groups:
 def as_rows(weight: Array) -> Array:
     """Return weights (n,) that sum to (sum w)^2 / sum w^2: the rows, where all are equal (Kish, Survey sampling, 1965).
     """
-    return np.asarray(weight * (weight.sum() / max(float(weight @ weight), TINY)))
+    share = weight / max(float(weight.max(initial=0)), TINY)
+    return np.asarray(share * (share.sum() / max(float(share @ share), TINY)))
 
 
 def too_few(coverage: float, counts: Array, names: Sequence[str], instead: str) -> Mask:
