@@ -319,5 +319,6 @@ def test_rows_of_hardly_any_weight_add_nothing_either():
     model = SVR().fit(X, np.where(weight == 1, TARGETS, 1e6), sample_weight=weight)
     alone = SVR(gamma=model.expansion_.kernel.gamma).fit(X[:12], TARGETS[:12])
     np.testing.assert_allclose(model.predict_interval(X, 0.8), alone.predict_interval(X, 0.8), atol=1e-3)
-    with pytest.raises(ValueError, match="at least 19 training rows. Got 12"):
-        model.predict_interval(X, 0.95)
+    for machine in (model, KernelRegressor().fit(X, TARGETS, sample_weight=weight)):
+        with pytest.raises(ValueError, match="at least 19 training rows. Got 12"):
+            machine.predict_interval(X, 0.95)
