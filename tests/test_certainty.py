@@ -722,7 +722,7 @@ def test_a_choice_by_rows_left_out():
     assert_allclose(model.decision_function(X), plain.decision_function(X), atol=1e-4)
     assert model.loo_error_ == left_out_error(model._held_out())
     assert SVC(C="loo").fit(X, y).gamma_ == "scale"
-    assert not {"C_", "gamma_"} & vars(model.set_params(C=1.0, gamma="scale").fit(X, y)).keys(), "they are of another fit"
+    assert not {"C_", "gamma_"} & vars(model.set_params(C=1.0, gamma="scale").fit(X, y)).keys(), "of another fit"
     with pytest.raises(ValueError, match="kernel given by its name"):
         SVC(gamma="loo", kernel=plain.expansion_.kernel).fit(X, y)
 

@@ -320,5 +320,5 @@ def test_rows_of_hardly_any_weight_add_nothing_either():
     alone = SVR(gamma=model.expansion_.kernel.gamma).fit(X[:12], TARGETS[:12])
     np.testing.assert_allclose(model.predict_interval(X, 0.8), alone.predict_interval(X, 0.8), atol=1e-3)
     for machine in (model, KernelRegressor().fit(X, TARGETS, sample_weight=weight)):
-        with pytest.raises(ValueError, match="at least 19 training rows. Got 12"):
+        with pytest.raises(ValueError, match="at least 19 training rows"):
             machine.predict_interval(X, 0.95)

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
@@ -172,7 +172,7 @@ def middle(Z: Array) -> Array:
     found = np.zeros(Z.shape[1], Z.dtype)
     if Z.shape[0] == 0:
         return found
-    some = Z[:: Z.shape[0] // 16 + 1]  # to centre squared distances, any point among the rows will do
+    some: Any = Z[:: Z.shape[0] // 16 + 1]  # to centre squared distances, any point among the rows will do
     if issparse(some):
         often = np.flatnonzero(2 * np.bincount(some.indices, minlength=len(found)) >= some.shape[0])
         found[often] = middle(some[:, often].toarray())

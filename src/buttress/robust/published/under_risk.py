@@ -16,8 +16,7 @@ from buttress._state import Attribute, State
 from buttress._types import MatrixLike, Rows, VectorLike
 from buttress._weights import check_weights, class_totals, weighted_median
 from buttress.certainty.calibration import HeldOut
-from buttress.certainty.conformal import GroupPair, check_coverage
-from buttress.certainty.conformal import as_rows
+from buttress.certainty.conformal import GroupPair, as_rows, check_coverage
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
 from buttress.certainty.left_out import Slopes, kernel_features, left_over, leverages, one_step
 from buttress.certainty.probabilities import Certainty, Probabilities
