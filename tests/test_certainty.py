@@ -150,6 +150,15 @@ def test_spans_are_distances_to_the_free_support_vectors(n_free):
         assert_allclose(found[i], K[i, i] - k @ np.linalg.solve(H, k), rtol=1e-6)
 
 
+def test_spans_have_the_unit_of_the_kernel():
+    X = np.random.default_rng(0).normal(size=(12, 8))
+    K = X @ X.T + 1
+    for unit in (2.0**-1025, 2.0**90):
+        found, known = (squared_spans(lambda i, j, c=c: c * K[np.ix_(i, j)], c * K.diagonal(), np.arange(12) < 6)
+                        for c in (unit, 1.0))
+        assert_allclose(found, unit * known, rtol=1e-6)
+
+
 def test_distances_to_some_free_support_vectors_are_no_shorter_than_those_to_all(monkeypatch):
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(900, 12))
@@ -447,6 +456,20 @@ def test_separable_rows_give_no_certainty(model):
     assert 0.9 < p.max() < 1 - 1e-3
 
 
+@pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("model", [SVC(), SVC(multi_class="ovr"), LinearSVC(), LeastSquaresClassifier()], ids=str)
+def test_no_weight_makes_a_probability_of_0_or_1(model, n_classes, tmp_path):
+    X, y = make_blobs(20, centers=n_classes, random_state=0)
+    weight = np.where(np.arange(20) < 1, 1e17, 1)
+    model = clone(model).fit(X, y, sample_weight=weight)
+    p = model.predict_proba(X)
+    assert ((p > 0) & (p < 1)).all()
+    assert_allclose(p.sum(axis=1), 1)
+    save(model, tmp_path / "heavy")
+    assert_array_equal(load(tmp_path / "heavy").predict_proba(X), p)
+
+
 def test_grid_search_by_log_loss():
     X, y = problem()
     search = GridSearchCV(SVC(), {"C": [0.1, 10.0]}, scoring="neg_log_loss", cv=3).fit(X, y)
@@ -601,6 +624,11 @@ def test_a_class_of_too_few_rows_is_in_every_set():
         assert model.predict_set(X, by_class=True)[:, 2].all()
 
 
+@pytest.mark.parametrize("coverage", [1e-17, 1e-12])
+def test_of_hardly_any_coverage_the_largest_value_is_the_threshold(coverage):
+    assert lower_threshold(np.array([2.0, 3.0, 1.0]), np.ones(3), coverage) == 3
+
+
 def test_the_threshold_is_the_exact_conformal_one():
     values = np.random.default_rng(0).permutation(99).astype(float)
     assert lower_threshold(values, np.ones(99), 0.9) == 9.0  # the tenth smallest: 10 = .1 (99 + 1)
@@ -694,6 +722,7 @@ def test_a_choice_by_rows_left_out():
     assert_allclose(model.decision_function(X), plain.decision_function(X), atol=1e-4)
     assert model.loo_error_ == left_out_error(model._held_out())
     assert SVC(C="loo").fit(X, y).gamma_ == "scale"
+    assert not {"C_", "gamma_"} & vars(model.set_params(C=1.0, gamma="scale").fit(X, y)).keys(), "of another fit"
     with pytest.raises(ValueError, match="kernel given by its name"):
         SVC(gamma="loo", kernel=plain.expansion_.kernel).fit(X, y)
 

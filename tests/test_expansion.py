@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from buttress import SVC, SVR, KernelClassifier, expansion
 from buttress.expansion import (
@@ -14,6 +15,7 @@ from buttress.expansion import (
     rival_contrasts,
     winners,
 )
+from buttress.kernels import Linear
 
 from problems import KERNELS, iris, moons, points
 
@@ -78,6 +80,20 @@ def test_a_positive_margin_is_a_right_prediction(model, problem):
     if scores.shape[1] != 3 or not isinstance(model, SVC):  # a vote can be won without winning every pair
         assert not right[values < 0].any()
     np.testing.assert_array_equal(model.classes_[winners(scores, model.contrasts_)][right], y[right])
+
+
+def test_sparse_rows_far_from_0_cancel_in_the_hyperplane_as_in_real_numbers():
+    rng = np.random.default_rng(1)
+    Z, X = (np.hstack([1e8 + rng.normal(size=(n, 2)), rng.normal(size=(n, 3)) * (rng.random((n, 3)) < 0.3)])
+            for n in (40, 5))
+    coef = rng.normal(size=40)
+    coef[-1] = -coef[:-1].sum()
+    exact = [[Fraction(value) for value in row] for row in (*Z.tolist(), *X.tolist())]
+    w = [sum(Fraction(c) * row[j] for c, row in zip(coef.tolist(), exact)) for j in range(5)]
+    expected = [float(sum(a * b for a, b in zip(w, row))) for row in exact[40:]]
+    for centers, rows in ((csr_matrix(Z), csr_matrix(X)), (csr_matrix(Z), X), (Z, csr_matrix(X))):
+        scores = KernelExpansion(Linear(), centers, coef[:, None], np.zeros(1))(rows)[:, 0]
+        np.testing.assert_allclose(scores, expected, rtol=1e-9)
 
 
 def test_contrasts_are_leads_over_each_rival():

@@ -118,6 +118,20 @@ def test_coordinates_of_the_dual_reach_newtons_optimum(loss, intercept, kind):
     assert not intercept or model.dual_coef_.sum() == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
+@pytest.mark.parametrize("seed", [91, 229, 233, 261, 266])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("convert", [np.asarray, csr_matrix])
+def test_a_large_C_leaves_a_model_with_probabilities(seed, loss, convert):
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([4, 5, 8, 20]))
+    X, y = rng.normal(size=(n, 2)), np.arange(n) % 2
+    X[:, rng.integers(2)] = rng.choice([0, 1, 5])
+    model = LinearSVC(C=10.0 ** rng.uniform(0, 25), max_iter=50, loss=loss).fit(convert(X), y)
+    p = model.predict_proba(X)
+    np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_sparse_rows_of_many_columns_take_the_dual_by_themselves(loss, monkeypatch):
     monkeypatch.setattr(linear, "MANY", 100)

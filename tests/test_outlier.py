@@ -152,6 +152,17 @@ def test_integer_weights_mean_repeated_rows(model):
     np.testing.assert_allclose(weighted.decision_function(new), repeated.decision_function(new), atol=1e-7)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_where_all_weigh_as_much_as_they_can_the_ball_is_the_weighted_mean(seed):
+    X, weight = points(30, seed=seed), np.random.default_rng(seed).uniform(0.1, 3, 30)
+    for model in (SVDD(kernel="linear", nu=1.0), MultiKernelSVDD([Linear()], nu=1.0, normalize=None)):
+        model.fit(X, sample_weight=weight)
+        spread = np.average(((X - np.average(X, axis=0, weights=weight)) ** 2).sum(axis=1), weights=weight)
+        assert model.converged_
+        assert model.dual_objective_ <= spread * (1 + 1e-14)
+        assert spread * (1 - 1e-14) <= model.primal_objective_ <= spread * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("kernel", [Linear(-3.0), Log(2, 0.5)], ids=str)
 def test_conditionally_definite_kernels_are_exact_and_constants_change_nothing(kernel):
     X, new = points(40), points(10, seed=1)

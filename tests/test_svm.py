@@ -278,6 +278,17 @@ def test_sparse_rows_give_the_dense_model(convert, kernel):
     np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), atol=1e-5)
 
 
+@pytest.mark.parametrize("convert", [csr_matrix, csr_array])
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "cauchy", "imq", "log"])
+def test_sparse_rows_far_from_0_give_the_dense_model(convert, kernel):
+    rng = np.random.default_rng(0)
+    X = np.hstack([rng.normal(size=(60, 3)) + 1e8, (rng.random((60, 40)) < 0.05) * rng.normal(size=(60, 40))])
+    y = (X[:, 0] + rng.normal(size=60) > 1e8).astype(int)
+    dense, sparse = (SVC(kernel=kernel, gamma=0.3).fit(rows[:40], y[:40]) for rows in (X, convert(X)))
+    for model, rows in ((sparse, convert(X)), (sparse, X), (dense, convert(X))):
+        np.testing.assert_allclose(model.decision_function(rows), dense.decision_function(X), atol=1e-9)
+
+
 def test_a_large_sparse_problem_stays_sparse():
     rng = np.random.default_rng(0)
     X = csr_matrix((rng.random((2200, 400)) < 0.03) * rng.normal(size=(2200, 400)))

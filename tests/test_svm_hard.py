@@ -131,6 +131,17 @@ def test_no_hard_margin_without_separation(problem, options):
         SVC(C=np.inf, **options).fit(X, y)
 
 
+@pytest.mark.parametrize(("problem", "options"), [
+    (lambda: (load_iris().data[:100], load_iris().target[:100]), {"max_iter": 3}), (noisy, {"max_iter": 30})])
+def test_a_margin_that_was_not_found_states_no_bound_of_it(problem, options):
+    X, y = problem()
+    with pytest.warns(NotConvergedWarning):
+        model = SVC(C=np.inf, kernel="linear", **options).fit(X, y)
+    assert (np.where(y == 1, 1, -1) * model.decision_function(X)).min() < 0.9, "rows are inside of it"
+    assert model.primal_objective_ == model.dual_gap_ == np.inf
+    assert model.proof_ == "measured"
+
+
 # --- warm starts and the path
 
 

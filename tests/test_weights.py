@@ -17,12 +17,16 @@ import buttress
 from buttress import (
     CRR,
     STIR,
+    SVC,
     SVDD,
+    SVR,
     AdversarialLinearSVC,
     BatchedRidgeClassifier,
     FreeRangeSVC,
     KernelClassifier,
     KernelRegressor,
+    LinearSVC,
+    LinearSVR,
     RobustKernelClassifier,
     RobustKernelRegressor,
     RobustLinearRegressor,
@@ -85,6 +89,13 @@ def test_a_class_without_weight_is_refused(model):
 def test_weights_beyond_the_solver_are_refused_as_such_a_C_is(model):
     with pytest.raises(ValueError, match="C=1e-200, weights counted, is beyond the solver's reach"):
         model.fit(X, LABELS, sample_weight=np.full(60, 1e-200))
+
+
+@pytest.mark.parametrize("model", [SVC(), SVC(class_weight={0: 1e-9, 1: 1}), LinearSVC(), SVR(), LinearSVR()], ids=str)
+@pytest.mark.parametrize(("C", "weight"), [(1e300, 1e10), (1e200, 1e99), (1e-300, 1e-20), (1.0, 1e-310)])
+def test_weights_whose_products_leave_float64_are_refused(model, C, weight):
+    with pytest.raises(ValueError, match="C times the weights of rows and classes must be from 1e-100 to 1e\\+100"):
+        clone(model).set_params(C=C).fit(X, LABELS, sample_weight=np.full(60, weight))
 
 
 def test_batches_may_name_classes_that_have_no_weight_yet():
@@ -298,3 +309,16 @@ def test_weights_add_nothing_to_the_number_of_rows_behind_a_p_value():
     for weight in (None, np.full(60, 3.0)):
         assert SVDD().fit(X, sample_weight=weight).p_values(far) == pytest.approx(1 / 61)
     assert SVDD().fit(np.repeat(X, 3, axis=0)).p_values(far) == pytest.approx(1 / 181)
+
+
+def test_rows_of_hardly_any_weight_add_nothing_either():
+    weight = np.where(np.arange(60) < 12, 1.0, 1e-12)
+    assert SVDD().fit(X, sample_weight=weight).p_values([[50.0, 50.0]]) == pytest.approx(1 / 13)
+    with pytest.raises(ValueError, match="needs at least 19 rows"):
+        SVDD(contamination=0.05).fit(X, sample_weight=weight)
+    model = SVR().fit(X, np.where(weight == 1, TARGETS, 1e6), sample_weight=weight)
+    alone = SVR(gamma=model.expansion_.kernel.gamma).fit(X[:12], TARGETS[:12])
+    np.testing.assert_allclose(model.predict_interval(X, 0.8), alone.predict_interval(X, 0.8), atol=1e-3)
+    for machine in (model, KernelRegressor().fit(X, TARGETS, sample_weight=weight)):
+        with pytest.raises(ValueError, match="at least 19 training rows"):
+            machine.predict_interval(X, 0.95)

@@ -9,6 +9,7 @@ from sklearn.utils.validation import _check_sample_weight
 from buttress._as_given import refuse_unread
 from buttress._checks import Array, check_number, check_values, warn_user
 from buttress._proof import plus
+from buttress._suggest import LARGEST
 from buttress._types import Labels, Rows, VectorLike
 
 ROUNDING = 1e-12  # of a sum of weights
@@ -84,6 +85,16 @@ def class_weights(
     for label, value in zip(classes.tolist(), weights, strict=True):
         check_number(f"class_weight of class {label!r}", float(value), 0)
     return weights
+
+
+def loss_weights(C: float, weight: Array) -> Array:
+    """Return C_i, C times the weights (n,) of rows and classes; ValueError where products with them leave float64."""
+    with np.errstate(over="ignore"):
+        found = C * weight
+    if not (np.isinf(C) or 1 / LARGEST <= found.min() <= found.max() <= LARGEST):
+        raise ValueError(f"C times the weights of rows and classes must be from {1 / LARGEST:g} to {LARGEST:g}. Got "
+                         f"{found.min():g} to {found.max():g}. Scale C or the weights.")
+    return found
 
 
 def weighted_median(values: Array, weight: Array) -> float:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from buttress._arrays import Place, namespace
 from buttress._checks import Array
@@ -16,7 +17,7 @@ from buttress._state import Attribute, Lengths, State
 from buttress._threads import BLOCK_ENTRIES
 from buttress._types import Attributes, Estimator
 from buttress.gram.sums import Sums, weighted_sums
-from buttress.kernels import Combination, Kernel, Precomputed
+from buttress.kernels import Combination, Kernel, Linear, Precomputed
 
 
 class Scores(Protocol):
@@ -139,6 +140,8 @@ class KernelExpansion:
 
     def _called(self, X: Array) -> Array:
         """Return the sums of sparse rows or of tensors, by calling the kernel."""
+        if isinstance(self.kernel, Linear) and (issparse(X) or issparse(self.centers)):
+            return weighted_sums(self.kernel, self.centers, np.float64)(X, self.coef)
         panels = [self.kernel(part, self.centers) @ self.coef for part in self._parts(X)]
         return namespace(X).concatenate(panels) if panels else np.empty((0, self.coef.shape[1]))
 

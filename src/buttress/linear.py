@@ -28,7 +28,7 @@ from buttress._predicting import JOINT, Liblinear, PlanePredictions, beside, den
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State, one_or_each
 from buttress._types import DenseOrSparse, Mask, MatrixLike, Rows, is_csr
-from buttress._weights import check_weights, class_weights
+from buttress._weights import check_weights, class_weights, loss_weights
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.left_out import joint_left_out, left_out_scores, sparse_left_out
 from buttress.certainty.probabilities import KEPT, Certainty, Probabilities
@@ -150,11 +150,12 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
         rows, labels = self._checked(X, y)
         self.classes_, codes = check_classes(labels, type(self).__name__)
         weight = check_weights(sample_weight, rows, leave_out=True)
-        bound = self.C * weight * class_weights(self.class_weight, self.classes_, codes, weight)[codes]
+        of_classes = class_weights(self.class_weight, self.classes_, codes, weight)
         report = step_callback(self, rows, labels, None)
-        counted = bound > 0
+        counted = weight > 0
+        bound = loss_weights(self.C, (weight * of_classes[codes])[counted])
         if not counted.all():
-            rows, codes, bound = rows[counted], codes[counted], bound[counted]
+            rows, codes = rows[counted], codes[counted]
         elif rows.size <= KEPT:
             rows = rows.copy()  # the caller may change theirs before the scores of rows left out are asked for
         problems = [self._problem(rows, codes, bound, positive) for positive in self._positives()]

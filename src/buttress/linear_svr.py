@@ -15,7 +15,7 @@ from buttress._documented import Documented
 from buttress._predicting import Liblinear
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, MatrixLike
-from buttress._weights import check_weights
+from buttress._weights import check_weights, loss_weights
 from buttress.linear import Course, LinearFits, TrainingTask
 from buttress.solvers.linear.newton import multiplier_newton
 from buttress.solvers.linear.primal import LinearProblem
@@ -87,7 +87,7 @@ class LinearSVR(Documented, RegressorMixin, Liblinear, LinearFits):
         weight = check_weights(sample_weight, rows, leave_out=True)
         used = weight > 0
         unit = 2.0 ** round(np.log2(np.std(targets[used]) or 1.0))  # exact, so that bounds stay proven
-        bound = self.C * weight[used] / (1.0 if squared else unit)
+        bound = loss_weights(self.C, weight[used]) / (1.0 if squared else unit)
         problem = _of_tube(rows[used], targets[used] / unit, self.epsilon / unit, bound,
                            LinearProblem(rows, targets, bound, squared, bool(self.fit_intercept)))
         task = TrainingTask(rows, np.zeros(len(bound), dtype=np.intp), bound, used, [problem], left,

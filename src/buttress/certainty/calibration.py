@@ -121,6 +121,7 @@ def calibrate(held: HeldOut) -> Calibration:
     scores = held.scores[used]
     codes = held.codes[used]
     weight = held.weight[used]
+    weight = weight * min(1.0, 1e14 / weight.sum())  # half a row of more is no part of 1 in float64
     rows = float(weight.sum())
     true = None if held.true is None else held.true[used]
     in_pairs = held.pairs and C > 2

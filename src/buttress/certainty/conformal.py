@@ -54,7 +54,7 @@ def lower_threshold(values: Array, weight: Array, coverage: float) -> float:
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weight[order])
     allowed = (1 - share) * (weight.sum() + 1)
-    return float(values[order][np.searchsorted(below, allowed - 1 + ROUNDING, side="right")])
+    return float(values[order][np.searchsorted(below[:-1], allowed - 1 + ROUNDING, side="right")])
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,8 @@ def grouped(groups: GroupPair | None, held: OfRows, m: int) -> Groups:
 def as_rows(weight: Array) -> Array:
     """Return weights (n,) that sum to (sum w)^2 / sum w^2: the rows, where all are equal (Kish, Survey sampling, 1965).
     """
-    return np.asarray(weight * (weight.sum() / max(float(weight @ weight), TINY)))
+    share = weight / max(float(weight.max(initial=0)), TINY)
+    return np.asarray(share * (share.sum() / max(float(share @ share), TINY)))
 
 
 def too_few(coverage: float, counts: Array, names: Sequence[str], instead: str) -> Mask:

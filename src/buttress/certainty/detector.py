@@ -132,7 +132,7 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
         return [order[:aside]]
 
     def p_values(self, X: MatrixLike) -> Array:
-        """Return p(x) of each row of X (n, d), shape (n,): at least 1 / (1 + rows left out). Not of training rows.
+        """Return p(x) of rows X (n, d), (n,), at least 1 / (1 + rows left out) without ``ratio``. Not of training rows.
 
         Warns where rows of X equal training rows more often than these equal each other, or less than half as often:
         the two are then not drawn alike.

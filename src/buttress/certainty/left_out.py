@@ -32,7 +32,7 @@ from scipy.linalg import blas, cholesky, lapack, solve_triangular
 from scipy.sparse import hstack, issparse
 from sklearn.utils.extmath import row_norms
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 from buttress._predicting import dense
 from buttress._types import DenseOrSparse, Mask, Rows, is_csr
 from buttress.kernels import Kernel
@@ -99,7 +99,8 @@ def _by_columns(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: boo
     if intercept:
         A[m, m] += (1e-8 - 1) * ridge  # the ridge of an intercept, in that of the coefficients
     eye = np.eye(len(A))
-    L = cholesky(A + JITTER**2 * np.trace(A) / len(A) * eye, lower=True, check_finite=False)
+    rounding = 4 * np.finfo(float).eps * np.trace(A)  # of the factor
+    L = cholesky(A + rounding * eye, lower=True, check_finite=False)
     root = np.ascontiguousarray(solve_triangular(L, eye, lower=True).T)  # root root' is the inverse of A
     last = root[m] - middle @ root[:m] if intercept else 0.0
     parts = [np.asarray(Z[part] @ root[:m]) + last for part in _blocks(Z)]
@@ -234,30 +235,31 @@ def squared_spans(panel: Panel, diagonal: Array, free: Mask) -> Array:
     ``panel(i, j)`` returns the kernel of the numbered support vectors, ``diagonal`` (s,) holds k(x_i, x_i). Where none
     is free nothing makes up for the row, and S_i^2 is k(x_i, x_i).
     """
-    out = np.array(diagonal, dtype=np.float64)
+    unit = 2.0 ** np.floor(np.log2(max(float(np.abs(diagonal).max(initial=0)), TINY)))  # so that inverses are numbers
+    out = np.array(diagonal, dtype=np.float64) / unit
     inner = np.flatnonzero(free)
     inner = inner[np.linspace(0, len(inner) - 1, min(len(inner), MOST_FREE)).astype(np.intp)]
     if len(inner) == 0:
-        return out
+        return out * unit
     ridge = 1e-10 * float(np.abs(out[inner]).mean())  # makes K regular
-    K = panel(inner, inner)
+    K = panel(inner, inner) / unit
     K.flat[:: len(K) + 1] = out[inner] + ridge
     factor, failed = lapack.dpotrf(K, lower=1)
     if failed:  # rounding leaves it without a factor
-        return out
+        return out * unit
     inverse, _ = lapack.dtrtri(factor, lower=1)  # products with it take half the time that solving takes
     ones = inverse.T @ inverse.sum(axis=1)  # K^-1 1
     others = np.setdiff1d(np.arange(len(out)), inner)
     for start in range(0, len(others), BLOCK):
         rows = others[start : start + BLOCK]
-        k = panel(rows, inner).T
+        k = panel(rows, inner).T / unit
         v = blas.dtrmm(1.0, inverse, k, lower=1)
         out[rows] -= np.einsum("ij,ij->j", v, v) - (ones @ k - 1) ** 2 / ones.sum()
     if len(inner) > 1:
         farthest = 4 * float(np.abs(out[inner]).max())  # (|phi(x)| + |phi(z)|)^2, for any z of the hull
         left = np.einsum("ij,ij->j", inverse, inverse) - ones**2 / ones.sum()  # the diagonal of H^-1
         out[inner] = 1 / np.maximum(left, 1 / (farthest + ridge)) - ridge
-    return np.maximum(out, 0.0)
+    return np.maximum(out, 0.0) * unit
 
 
 def left_out_distances(distance2: Array, a: Array) -> Array:

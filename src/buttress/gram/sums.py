@@ -12,6 +12,7 @@ from functools import singledispatch
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.sparse import issparse
 
 from buttress._arrays import to_numpy
 from buttress._checks import Array
@@ -19,7 +20,7 @@ from buttress._threads import BLOCK_ENTRIES, own_threads, share
 from buttress.gram.compiled import rbf_entries, rbf_in_place
 from buttress.gram.entries import PROFILE
 from buttress.kernels import RBF, Kernel, Linear
-from buttress.kernels.kernel import Centred
+from buttress.kernels.kernel import Centred, less
 from buttress.kernels.points import OnDevice, centred
 
 HEIGHT = 512  # rows of a panel, at most
@@ -42,10 +43,10 @@ class AnySums:
 
     def __init__(self, kernel: Kernel, Z: Array):
         self.toward = kernel.toward(Z)
-        self.step = max(1, BLOCK_ENTRIES // max(1, len(Z)))
+        self.step = max(1, BLOCK_ENTRIES // max(1, Z.shape[0]))
 
     def __call__(self, X: Array, coef: Array) -> Array:
-        parts = [self.toward(X[start : start + self.step]) @ coef for start in range(0, len(X), self.step)]
+        parts = [self.toward(X[start : start + self.step]) @ coef for start in range(0, X.shape[0], self.step)]
         return np.concatenate(parts) if parts else np.empty((0, coef.shape[1]))
 
 
@@ -55,7 +56,7 @@ class LinearSums:
 
     def __init__(self, kernel: Linear, Z: Array):
         self.near = nearest_to_0(Z)
-        self.sums = AnySums(kernel, Z - self.near)
+        self.sums = AnySums(kernel, less(Z, self.near))
 
     def __call__(self, X: Array, coef: Array) -> Array:
         return self.sums(X, coef) + np.outer(X @ self.near, total_of(coef))
@@ -64,12 +65,15 @@ class LinearSums:
 def hyperplane(Z: Array, coef: Array) -> Array:
     """Return Z'coef (d, k) for coef (m, k), computed as in :class:`LinearSums`."""
     near = nearest_to_0(Z)
-    return (Z - near).T @ coef + np.outer(near, total_of(coef))
+    return less(Z, near).T @ coef + np.outer(near, total_of(coef))
 
 
 def nearest_to_0(Z: Array) -> Array:
-    """Return the number nearest to 0 within the range of each column, (d,)."""
-    return np.clip(0.0, Z.min(axis=0), Z.max(axis=0)) if len(Z) else np.zeros(Z.shape[1])
+    """Return the number nearest to 0 within the range of each column of Z (m, d), dense or CSR, (d,)."""
+    if Z.shape[0] == 0:
+        return np.zeros(Z.shape[1])
+    least, most = (end.toarray().reshape(-1) if issparse(end) else end for end in (Z.min(axis=0), Z.max(axis=0)))
+    return np.clip(0.0, least, most)
 
 
 def total_of(coef: Array) -> Array:

@@ -4,10 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
@@ -105,27 +105,26 @@ class DotProduct(Kernel):
 
 @dataclass(frozen=True)
 class Centred:
-    """Rows z_j (m, d) less a ``centre`` (d,), which is None if nothing was taken away, and their squared norms (m,).
+    """Rows z_j (m, d) less a ``centre`` (d,), and their squared norms (m,).
 
     Dense rows are numpy arrays or torch tensors.
     """
 
-    centre: Array | None
+    centre: Array
     rows: Array
     norms: Array
 
     @classmethod
     def at_median(cls, Z: Array) -> "Centred":
-        """Return the rows of the dense Z (m, d) centred at a median of some of them."""
+        """Return the rows of Z (m, d) centred at a median of some of them."""
         centre = middle(Z) if namespace(Z) is np else place_of(Z)(middle(to_numpy(Z)))
-        rows = Z - centre
+        rows = less(Z, centre)
         return cls(centre, rows, squared_lengths(rows))
 
     def moved(self, X: Array) -> tuple[Array, Array]:
         """Return other rows X (n, d) less the centre, and their squared norms (n,)."""
-        if self.centre is not None:
-            X = X - self.centre
-        return X, squared_lengths(X)
+        rows = less(X, self.centre)
+        return rows, squared_lengths(rows)
 
     @cached_property
     def doubled(self) -> Array:
@@ -150,11 +149,17 @@ def squared_distances(X: Array, Z: Array) -> Array:
 
     Distances below rounding are set to 0, so that equal rows have distance exactly 0. (A kernel with a cusp at 0 would
     turn 1e-16 into an error of 1e-8.) Both sets are first centred at a median, and each pair has its own rounding, so
-    that one row far away costs the others no precision. Sparse sets (CSR) are not centred, which would make them dense.
+    that one row far away costs the others no precision. Sparse sets (CSR) stay sparse: only in columns that most rows
+    have is their median not 0.
     """
-    if issparse(X) or issparse(Z):
-        return Centred(None, Z, squared_lengths(Z)).squared_distances(X)
     return Centred.at_median(Z).squared_distances(X)
+
+
+def less(X: Array, centre: Array) -> Array:
+    """Return the rows of X (n, d) less the ``centre`` (d,), sparse ones as sparse rows."""
+    if not issparse(X):
+        return X - centre
+    return X - csr_matrix(np.ones((X.shape[0], 1), X.dtype)) @ csr_matrix(centre) if centre.any() else X
 
 
 def squared_lengths(X: Array) -> Array:
@@ -163,10 +168,15 @@ def squared_lengths(X: Array) -> Array:
 
 
 def middle(Z: Array) -> Array:
-    """Return the median of each column over some rows of Z (m, d); 0 if there are no rows."""
-    if len(Z) == 0:
-        return np.zeros(Z.shape[1])
-    some = Z[:: len(Z) // 16 + 1]  # to centre squared distances, any point among the rows will do
+    """Return the median of each column over some rows of Z (m, d), dense or CSR; 0 if there are no rows."""
+    found = np.zeros(Z.shape[1], Z.dtype)
+    if Z.shape[0] == 0:
+        return found
+    some: Any = Z[:: Z.shape[0] // 16 + 1]  # to centre squared distances, any point among the rows will do
+    if issparse(some):
+        often = np.flatnonzero(2 * np.bincount(some.indices, minlength=len(found)) >= some.shape[0])
+        found[often] = middle(some[:, often].toarray())
+        return found
     halves = ((len(some) - 1) // 2, len(some) // 2)
     lower, upper = np.partition(some, halves, axis=0)[list(halves)]  # np.median does more that takes longer
     return (lower + upper) / 2

@@ -29,7 +29,7 @@ from buttress._rows import drawn_rows
 from buttress._state import Attribute
 from buttress._threads import ending, own_threads
 from buttress._types import Attributes, Mask, MatrixLike, VectorLike
-from buttress.certainty.conformal import named, p_values, threshold
+from buttress.certainty.conformal import as_rows, named, p_values, threshold
 from buttress.certainty.left_out import left_out_distances
 from buttress.expansion import KernelExpansion
 from buttress.gram.rows import FLOAT64_ROWS
@@ -132,7 +132,7 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         support = keep[used].astype(np.int32)
         expansion = KernelExpansion(kernel, Z[support], ball.a[used, None], np.zeros(1))
         scores = np.full(len(weight), np.nan)
-        counts = weight * (len(keep) / weight.sum())
+        counts = as_rows(weight)
         at = np.append(ball.distance2, ball.radius2 + ball.slack)  # of all rows, and at the boundary
         if in_logs(kernel):
             sums = (float(kernel.diagonal(Z[:1])[0]) + ball.norm2 - at) / 2

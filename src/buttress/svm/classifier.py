@@ -14,7 +14,7 @@ from buttress._callbacks import step_callback, with_callbacks, without_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_number, silent, warn_user
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike
-from buttress._weights import check_weights
+from buttress._weights import check_weights, loss_weights
 from buttress.checkpoints.journal import resumable
 from buttress.gram.rows import KernelRows
 from buttress.kernels.choose import resolve_gamma
@@ -51,7 +51,7 @@ class SVC(ExactClassifier):
     tol : float, default=1e-3
         Stop when the largest KKT violation is at most this; > 0. The duality gap is then checked too.
     gap : float or None, default=None
-        Stop as soon as the duality gap is at most this share of the primal objective, in (0, 1), certified in float64:
+        Stop as soon as the duality gap is at most this share of the primal objective, in (0, 1), computed in float64:
         for large n, where the last digits are not needed. None asks for ``tol`` and a gap of 1e-3. Of no effect with an
         indefinite kernel, which has no gap.
     cache_size : float, default=200
@@ -133,6 +133,8 @@ class SVC(ExactClassifier):
             step_callback(self, X, y, None)  # the fits that are tried are no steps; its end is reported
             self._adopt(choose(self, X, y, sample_weight))
             return self
+        for name in ("C_", "gamma_"):
+            self.__dict__.pop(name, None)
         if isinstance(self.gamma, str) and self.gamma not in ("scale", "auto"):
             raise ValueError(f"gamma must be a positive number, 'scale', 'auto' or 'loo'. Got {self.gamma!r}.")
         self._fit(X, y, sample_weight)
@@ -163,7 +165,7 @@ class SVC(ExactClassifier):
                     "C=inf asks for a hard margin, but the data cannot be separated by this kernel: every margin is "
                     f"below {HARDEST**-0.5:g} of the data's spread. Give a finite C, or a kernel that separates.")
             return solution, C
-        return solve(classifier_qp(rows, y, C * weight, start), limits), C
+        return solve(classifier_qp(rows, y, loss_weights(C, weight), start), limits), C
 
 
 @dataclass

@@ -181,8 +181,8 @@ class KernelMachine(Shrinking, BaseEstimator):
         if not isinstance(self.expansion_.kernel, Linear):
             raise AttributeError(f"coef_ is there with a linear kernel only. Got kernel={self.kernel!r}.")
         centers, weights = self.expansion_.centers, self.expansion_.coef
-        coef: Any = (type(centers)(weights.T @ centers) if issparse(centers)
-                     else hyperplane(centers, weights).T.copy())
+        coef: Any = hyperplane(centers, weights).T.copy()
+        coef = type(centers)(coef) if issparse(centers) else coef
         (coef.data if issparse(coef) else coef).flags.writeable = False
         return coef
 

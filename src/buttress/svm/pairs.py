@@ -94,10 +94,10 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
         self.class_weight_ = class_weights(getattr(self, "class_weight", None), self.classes_, codes, given)
         weight = given * self.class_weight_[codes]
         order = np.argsort(codes, kind="stable")
-        order = order[weight[order] > 0]
+        order = order[given[order] > 0]
         kernel, settled, shared = self._rows_of(rows, order, self._sections(codes[order]), given,
                                                 (codes[order], weight[order]))
-        groups = equal_rows(rows, np.where(weight > 0, codes, 0))
+        groups = equal_rows(rows, np.where(given > 0, codes, 0))
         return Training(rows, kernel, order, codes[order], weight[order], groups, settled, shared,
                     step_callback(self, rows, labels, None), self._classes())
 

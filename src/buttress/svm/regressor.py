@@ -16,8 +16,8 @@ from buttress._documented import Documented
 from buttress._rows import drawn_rows, equal_rows
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, MatrixLike, Rows
-from buttress._weights import check_weights
-from buttress.certainty.conformal import GroupPair, check_coverage
+from buttress._weights import check_weights, loss_weights
+from buttress.certainty.conformal import GroupPair, as_rows, check_coverage
 from buttress.certainty.intervals import INTERVALS, ExpansionIntervals, HeldOutFits, jackknife
 from buttress.checkpoints.journal import resumable
 from buttress.kernels import Kernel, Precomputed
@@ -103,7 +103,8 @@ class ExactRegressor(Documented, ExpansionIntervals, CallbackSupportMixin, Regre
         task = Training(rows, kernel, used, numbers[used], weight[used], equal_rows(rows, numbers), settled, shared,
                     step_callback(self, rows, targets, None))
         coef = self._recalled(task, 1)
-        tube = Tube(task, targets[used], C * task.weight, self._limits(convex=settled.convex, max_time=self.max_time),
+        tube = Tube(task, targets[used], loss_weights(C, task.weight),
+                    self._limits(convex=settled.convex, max_time=self.max_time),
                     None if coef is None else Start(coef[:, 0]))
         solution = self._solve_tube(tube)
         self._take(task, solution.b[:, None], [solution])
@@ -149,9 +150,8 @@ class ExactRegressor(Documented, ExpansionIntervals, CallbackSupportMixin, Regre
     def _jackknife(self) -> HeldOutFits:
         """Return what intervals are made of; the ridge of the scale is that of squared losses as large as these."""
         missed = self._judged_targets - self.loo_decision_[self._judged]
-        weight = self._left_out.weight[self._judged]
-        weight = weight / weight.mean()
-        alpha = max(float(np.abs(missed).mean()) / float(self.C), np.finfo(float).tiny)
+        weight = as_rows(self._left_out.weight[self._judged])
+        alpha = max(float(np.average(np.abs(missed), weights=weight)) / float(self.C), np.finfo(float).tiny)
         held = jackknife(self.expansion_, self._judged_rows, missed, weight, alpha)
         assert held.row is not None, "they were just made"
         return replace(held, row=self._judged[held.row], given=len(self._left_out.weight))

@@ -110,7 +110,8 @@ def threshold(model: Model, part: Model, d2: Near, a: Array, weight: Array, R2: 
         violation = max(0.0, d2.v[open_].max(initial=-math.inf) - d2.v[a > 0].min())
         offset = total - 2 * math.exp(-offset) if logs else offset
         return within("offset", offset, R2 + violation, R2 + violation, room)
-    counts = weight[kept] * (kept.sum() / weight.sum())
+    share = weight[kept] / weight.max()
+    counts = share * (share.sum() / (share @ share))
     if model["contamination"] == "auto":
         far = np.argsort(-d2.v[kept], kind="stable")
         value = d2.v[kept][far]

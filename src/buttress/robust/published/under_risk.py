@@ -16,7 +16,7 @@ from buttress._state import Attribute, State
 from buttress._types import MatrixLike, Rows, VectorLike
 from buttress._weights import check_weights, class_totals, weighted_median
 from buttress.certainty.calibration import HeldOut
-from buttress.certainty.conformal import GroupPair, check_coverage
+from buttress.certainty.conformal import GroupPair, as_rows, check_coverage
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
 from buttress.certainty.left_out import Slopes, kernel_features, left_over, leverages, one_step
 from buttress.certainty.probabilities import Certainty, Probabilities
@@ -188,7 +188,7 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         ridge = GramRidge(self._gram("predict_interval")[np.ix_(used, used)], equal_rows(self.expansion_.centers[used]))
         y = self._targets[used] - self.intercept_
         fit = ridge.solve(y, (self.weights_ * self._checked_risk().kept * self._row_weights.sum())[used], self.alpha)
-        weight = self._row_weights[used] * (len(used) / self._row_weights.sum())
+        weight = as_rows(self._row_weights[used])
         held = hold_out(ridge, y, fit, self.alpha, groups=ridge.groups, weight=weight, by_folds=True)
         coef = np.zeros((len(self._targets), held.coef.shape[1]))
         coef[used] = held.coef

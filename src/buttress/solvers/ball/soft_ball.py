@@ -128,6 +128,8 @@ def ball_program(rows: KernelRows, weight: Array, total: float, start: Array | N
     weight = weight * (len(weight) / weight.sum())
     away, scale = first_distances(rows, weight)
     b = farthest(away, weight, total) if start is None else start * total
+    if weight.sum() <= total * (1 + SAME_WEIGHT):  # at nu = 1 there is no other
+        b = weight
     none = np.zeros(len(b))
     return QP(rows, total / 2 * rows.diagonal, none, weight, b, none), scale
 

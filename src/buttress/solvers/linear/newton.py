@@ -71,7 +71,7 @@ class SmoothProblem:
             return -_solve(X, curvature, g[:, None])[:, 0], 0.0
         mean = X.T @ curvature
         solved = _solve(X, curvature, np.column_stack([g, mean]))
-        schur = self.spring + float(curvature.sum()) - float(mean @ solved[:, 1])
+        schur = self.spring + max(0.0, float(curvature.sum()) - float(mean @ solved[:, 1]))  # but for rounding
         move_b = (float(mean @ solved[:, 0]) - g_b) / schur
         return -solved[:, 0] - solved[:, 1] * move_b, move_b
 

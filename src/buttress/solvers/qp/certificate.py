@@ -124,7 +124,7 @@ def _terms(qp: QP, b: Array, r: Array) -> Array:
 def _moved_to_sum(qp: QP, b: Array, product: Product, total: float) -> tuple[float, float]:
     """Return by how much sum(b) is above ``total``, and by how much the dual falls at most when one b_j gives it up."""
     excess = math.fsum([*b[b != 0].tolist(), -total])
-    if excess == 0:
+    if excess == 0 or (abs(excess) < 1e-12 * total and (b == qp.hi).all()):  # what bounds sum to is c then, rounded
         return 0.0, 0.0
     room = b - qp.lo if excess > 0 else qp.hi - b
     j = int(room.argmax())

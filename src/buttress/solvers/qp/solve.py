@@ -340,13 +340,21 @@ def without_loss(
     start = None
     while C / first <= HARDEST:
         solution = solve(program(C, start), replace(limits, max_time=left()))
-        if solution.outcome.status in ("max_iter", "max_time", "stopped", "interrupted"):
-            return solution
-        if np.abs(solution.b).max() < C * (1 - 1e-9):
-            return solution
+        cut = solution.outcome.status in ("max_iter", "max_time", "stopped", "interrupted")
+        if cut or np.abs(solution.b).max() < C * (1 - 1e-9):
+            return replace(solution, proof=_of_no_loss(solution))
         start = Start(solution.b, solution.stored)
         C *= 100.0  # few solves, each started near its end
     return None
+
+
+def _of_no_loss(solution: SVMSolution) -> Certificate:
+    """Return the certificate for an infinite C: that the last one is as good is measured, of a solution found.
+
+    Of one that was not, the loss counts without end.
+    """
+    proof = replace(solution.proof, product=replace(solution.proof.product, proven=False))
+    return proof if solution.converged else replace(proof, primal=np.inf, gap=np.inf)
 
 
 def _variance(rows: KernelRows) -> float:
