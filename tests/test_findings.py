@@ -385,6 +385,22 @@ def test_one_pair_nearly_equal_in_hundreds_does_not_make_scores_too_high():
     assert "too high" not in one.title
 
 
+def test_every_near_row_is_found_and_a_gap_is_near_no_number():
+    """Of 1,500 pairs whose columns are all nearly as far apart as may be; a number in place of a gap is the mean."""
+    rng = np.random.default_rng(0)
+    half = np.round(rng.normal(size=(1500, 30)), 3)
+    whole = np.vstack([half, half + 0.0009 * rng.choice([-1.0, 1.0], size=half.shape)])
+    X = {f"c{j}": column / column.std() for j, column in enumerate(whole.T)}
+    y = (X["c0"] > 0).astype(int)
+    [one] = found_of("BUT004", X, y)
+    assert one.evidence["count"] == 3000
+    gapped = {name: np.append(column, column[0])
+              for name, column in zip("abcd", rng.normal(size=(4, 400)), strict=True)}
+    gapped["a"][0] = np.nan
+    gapped["a"][-1] = gapped["a"][1:-1].mean()
+    assert found_of("BUT004", gapped, np.arange(401) % 2) == []
+
+
 def test_a_column_that_agrees_with_the_target_in_most_rows_gives_it_away():
     rng = np.random.default_rng(1)
     X, y = clean()

@@ -5,6 +5,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 from scipy.stats import poisson
 
 from buttress._suggest import agreeing, counted
@@ -15,8 +16,8 @@ from buttress.audit.reading.split import groups
 from buttress.audit.reading.table import Table
 
 NEAR = 1e-3  # standard deviations: rows nearer than that, in every column, are near-duplicates
-CELL = 0.1  # standard deviations: side of the cells in which near rows are looked for; targets that differ by it differ
-MOST_IN_CELL = 500  # rows compared with each other
+GAP = 1e9  # standard deviations: a missing entry is far from every number
+TARGETS_APART = 0.1  # standard deviations: targets that differ by it differ
 FEW_COPIES = 0.01  # share of the rows below which copies are good to know only, and of held-out rows to matter there
 MIXER = np.uint64(0x9E3779B97F4A7C15)  # an odd number of many ones and zeros (Knuth's multiplicative hashing)
 HALF = np.uint64(32)  # bits of a word
@@ -143,7 +144,7 @@ def near_duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     numbers = X[:, : len(table.numeric)]
     numbers -= np.nanmean(numbers, axis=0)
     numbers /= np.nanstd(numbers, axis=0)
-    found, partner = _near_rows(np.nan_to_num(X, copy=False))
+    found, partner = _near_rows(np.nan_to_num(X, copy=False, nan=GAP), groups(table))
     if not len(found):
         return
     across = np.isin(evidence.test, found[~np.isin(partner, evidence.test)])
@@ -163,39 +164,12 @@ def _differ(evidence: Evidence, rows: NDArray[np.intp], others: NDArray[np.intp]
     y = evidence.target
     if evidence.classifies:
         return np.asarray(y[rows] != y[others])
-    return np.asarray(np.abs(y[rows] - y[others]) > CELL * y.std())
+    return np.asarray(np.abs(y[rows] - y[others]) > TARGETS_APART * y.std())
 
 
-def _near_rows(X: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows that have another one near but not equal, and that one.
-
-    Rows that near lie in one cell of a grid, unless a side of a cell parts them; so in one of several grids, each
-    shifted by chance. Rows alone in their cell after a few columns are done with, so that many rows take no longer.
-    """
-    rng = np.random.default_rng(0)
-    partner = np.full(len(X), -1)
-    for _ in range(4):  # rows at the full distance are parted by one of 30 columns in a quarter of the grids
-        shift = np.asarray(rng.random(X.shape[1]))
-        for rows in _cells(X, shift):
-            X_cell = X[rows[:MOST_IN_CELL]]
-            distance = np.abs(X_cell[:, None] - X_cell[None]).max(axis=2)
-            close = (distance > 0) & (distance < NEAR)
-            have = close.any(axis=1)
-            partner[rows[:MOST_IN_CELL][have]] = rows[close[have].argmax(axis=1)]
-    found = np.flatnonzero(partner >= 0)
-    return found, partner[found]
-
-
-def _cells(X: NDArray[np.float64], shift: NDArray[np.float64]) -> list[NDArray[np.intp]]:
-    """Return the rows of each cell that holds several, in the grid of sides ``CELL`` shifted by that share of them."""
-    rows = np.arange(len(X))
-    cell = np.zeros(len(X), dtype=np.intp)
-    for j in range(X.shape[1]):
-        steps = np.unique(np.floor(X[rows, j] / CELL + shift[j]), return_inverse=True)[1]
-        cell, sizes = np.unique(cell * (steps.max() + 1) + steps, return_inverse=True, return_counts=True)[1:]
-        shared = sizes[cell] > 1
-        rows, cell = rows[shared], cell[shared]
-        if not len(rows):
-            return []
-    order = np.argsort(cell, kind="stable")
-    return np.split(rows[order], np.flatnonzero(np.diff(cell[order])) + 1)
+def _near_rows(X: NDArray[np.float64], group: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows that have another one near but not equal, and that one; ``group`` numbers rows that are equal."""
+    firsts = np.unique(group, return_index=True)[1]
+    distance, nearest = cKDTree(X[firsts]).query(X[firsts], k=2, p=np.inf, distance_upper_bound=NEAR)
+    found = np.flatnonzero(np.isfinite(distance[:, 1])[group])  # the nearest row of all is the row itself
+    return found, firsts[nearest[group[found], 1]]
