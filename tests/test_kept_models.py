@@ -10,6 +10,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from buttress import SVC, cli, save
 from buttress.attacks import pgd
+from buttress.audit.models.table_model import codes_of
 from buttress.persistence import load
 
 N = 120
@@ -342,3 +343,12 @@ def test_train_says_what_became_of_columns_and_that_its_score_is_of_one_split(ca
     assert "Column 'same' is constant and was dropped." in err
     assert f"Column 'id' has {N - 2} different texts and was dropped" in err
     assert "one split of the rows" in " ".join(out.split())
+
+
+def test_classes_of_a_model_from_elsewhere_are_its_own_whatever_their_type_and_gaps_are_named():
+    model = SimpleNamespace(classes_=np.array([0.0, 1.0]))
+    assert codes_of(model, pl.Series([1, 0, 1]), "y").tolist() == [1.0, 0.0, 1.0]
+    with pytest.raises(ValueError, match="'y' is missing in 1 row, the first of them row 1"):
+        codes_of(model, np.array([1.0, np.nan]), "y")
+    with pytest.raises(ValueError, match=r"holds '2', which is no class of the model; its classes are 0\.0, 1\.0"):
+        codes_of(model, [2, 0], "y")

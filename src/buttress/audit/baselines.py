@@ -147,22 +147,6 @@ def takes_numbers(model: object, table: Table) -> bool:
     return getattr(model, "n_features_in_", None) == len(table.numeric)
 
 
-def order_columns(model: object, table: Table) -> None:
-    """Put the numeric columns of ``table`` in the order the model was fitted on; ValueError where they do not match."""
-    if table.categorical or any(np.isnan(column).any() for column in table.numeric.values()):
-        holes = [name for name, column in table.numeric.items() if np.isnan(column).any()]
-        raise ValueError("A model fitted elsewhere can be attacked on numeric columns without missing values only. "
-                         f"Categorical: {list(table.categorical)}. With missing values: {holes}. "
-                         "Keep it with buttress train, or prepare the data first.")
-    names = getattr(model, "feature_names_in_", None)
-    if names is not None and set(names) == set(table.numeric):
-        table.numeric = {str(name): table.numeric[str(name)] for name in names}
-    elif (width := getattr(model, "n_features_in_", len(table.numeric))) != len(table.numeric) or names is not None:
-        expected = f"the columns {list(names)}" if names is not None else f"{width} columns"
-        raise ValueError(f"The fitted model expects {expected}. The data have {list(table.numeric)}. "
-                         f"{' '.join(table.notes)}".rstrip())
-
-
 def on_prepared(model: object, scaler: StandardScaler) -> Pipeline:
     """Return the fitted model behind a map from standardised features back to their own units.
 

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from buttress._checks import InterruptedWarning, NotConvergedWarning
 from buttress._types import Frame, Predictor, Report, Supervised, is_frame
 from buttress.audit.against import check_columns, compare
-from buttress.audit.baselines import baselines, check_task, is_fitted, name_of, order_columns, takes_numbers
+from buttress.audit.baselines import baselines, check_task, is_fitted, name_of, takes_numbers
 from buttress.audit.conclude import conclude
 from buttress.audit.contenders import contenders
 from buttress.audit.findings import Check
@@ -183,7 +183,8 @@ def audit_table(
     if estimator is not None:
         check_task(estimator, table, task)
         if is_fitted(estimator) and takes_numbers(estimator, table):
-            order_columns(estimator, table)
+            names = map(str, getattr(estimator, "feature_names_in_", table.numeric))
+            table.numeric = {name: table.numeric[name] for name in names}  # in the order it was fitted on
         entries[name_of(estimator)] = estimator
     if newer is not None:
         check_columns(table, *newer)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from buttress._checks import check_number
 from buttress._types import Labels
@@ -20,7 +21,7 @@ from buttress.audit.measuring.cells import Cell, accuracy, rmse
 from buttress.audit.measuring.threatened import Units, behind
 from buttress.audit.models.answering import rows_for
 from buttress.audit.models.attacking import attack, default_threat, pose
-from buttress.audit.models.table_model import TableModel
+from buttress.audit.models.table_model import TableModel, codes_of
 from buttress.audit.reading.entries import as_array, is_missing
 from buttress.audit.reading.table import read_as_before, taken
 from buttress.evidence.certificates import as_csv, prove_labels, prove_optimum, prove_rows
@@ -54,7 +55,7 @@ def of_numbers(y: Labels, predicted: Labels, seed: int) -> list[Statement]:
 
 
 def under_attack(
-    model: object, columns: Mapping[str, object], y: object, target: str, threat: ThreatModel | None, eps: float,
+    model: object, columns: Mapping[str, object], y: ArrayLike, target: str, threat: ThreatModel | None, eps: float,
     seed: int,
 ) -> Statement:
     """Return the accuracy that an attack leaves: the true one is no larger."""
@@ -196,7 +197,7 @@ def _of_classifier(
         proofs |= {name: Proven([], {}, UNKNOWN) for name in ("optimum", "labels")}
     else:
         fitted, old = _as_fitted(model, training[0])
-        goals = model.codes_of(training[1], target) if isinstance(model, TableModel) else _labels(model, training[1])
+        goals = codes_of(model, training[1], target)
         proofs["optimum"] = prove_optimum(fitted, old, goals)
         proofs["labels"] = prove_labels(fitted, old, goals, _as_fitted(model, columns)[1], words)
     measured = [*of_labels(labels, given), under_attack(model, columns, y, target, threat, share, seed)]
@@ -236,16 +237,6 @@ def _as_fitted(model: Any, columns: Columns) -> tuple[Any, Any]:
     """Return what predicts, and rows as it was fitted to them."""
     return (model.pipeline, model.rows_of(columns)) if isinstance(model, TableModel) else (
         model, rows_for(model, columns))
-
-
-def _labels(model: Any, y: object) -> Labels:
-    """Return labels of the type of a model's classes; ValueError for one that it does not know."""
-    labels = np.asarray(y) if model.classes_.dtype.kind in "iufb" else np.asarray(y).astype(str)
-    unknown = set(labels.tolist()) - set(model.classes_.tolist())
-    if unknown:
-        raise ValueError(f"The training rows hold the class {sorted(unknown, key=str)[0]!r}, which the model does not "
-                         f"know. Its classes are {', '.join(map(str, model.classes_))}.")
-    return labels
 
 
 def _numbers(model: Any, y: object, target: str) -> Labels:

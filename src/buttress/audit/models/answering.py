@@ -52,19 +52,27 @@ def predictions(model: object, columns: Columns) -> dict[str, Labels]:
 
 def rows_for(model: object, columns: Columns) -> object:
     """Return the columns as a model that was not trained here takes them."""
+    taken = columns_for(model, columns)
+    if not hasattr(model, "feature_names_in_"):
+        return np.column_stack([np.asarray(column, dtype=np.float64) for column in taken.values()])
+    library = import_module("pandas" if find_spec("pandas") else "polars")
+    return library.DataFrame({name: np.asarray(column) for name, column in taken.items()})
+
+
+def columns_for(model: object, columns: Columns) -> Columns:
+    """Return the columns that a model which was not trained here takes, in its order."""
     if not hasattr(model, "predict"):
         raise ValueError(f"The file holds a {type(model).__name__}, which predicts nothing.")
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         if len(columns) != (width := getattr(model, "n_features_in_", len(columns))):
             raise ValueError(f"The model was fitted on {width} columns without names. The file has {len(columns)}.")
-        return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns.values()])
+        return columns
     missing = [str(name) for name in names if name not in columns]
     if missing:
         raise ValueError(f"The data lack the columns {', '.join(map(repr, missing))}, which the model was trained on."
                          f"{near(missing[0], list(columns))}")
-    library = import_module("pandas" if find_spec("pandas") else "polars")
-    return library.DataFrame({name: np.asarray(columns[name]) for name in names})
+    return {str(name): columns[name] for name in names}
 
 
 def write(answer: Mapping[str, Labels], output: Path) -> None:

@@ -9,15 +9,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.preprocessing import StandardScaler
 
+from buttress._suggest import listed
 from buttress._types import Array, Labels
-from buttress.audit.baselines import on_prepared, order_columns
+from buttress.audit.baselines import on_prepared
 from buttress.audit.measuring.cells import has_scores
 from buttress.audit.measuring.threatened import AttackOutcome, Units, behind, under_threat, units_of
-from buttress.audit.models.table_model import TableModel
+from buttress.audit.models.answering import columns_for
+from buttress.audit.models.table_model import TableModel, codes_of
 from buttress.audit.reading.entries import as_array
-from buttress.audit.reading.table import MISSING, Table, make_table, numbers_of
+from buttress.audit.reading.table import MISSING, numbers_of
 from buttress.scores import check_one_label
 from buttress.threats import Budget, ThreatModel
 
@@ -54,7 +57,7 @@ class Posed:
 
 
 def attack(
-    model: object, columns: Mapping[str, object], y: object, target: str, eps: Sequence[float], *, rows: int = ROWS,
+    model: object, columns: Mapping[str, object], y: ArrayLike, target: str, eps: Sequence[float], *, rows: int = ROWS,
     seed: int = 0, swaps: int = 1, threat: ThreatModel | None = None,
 ) -> Robustness:
     """Attack a fitted classifier on labelled rows under multiples of a threat; the rows as they came are put in front.
@@ -99,12 +102,12 @@ def default_threat(posed: Posed, swaps: int) -> ThreatModel:
     return ThreatModel(numbers, categories, most_swaps=swaps)
 
 
-def pose(model: object, columns: Mapping[str, object], y: object, target: str) -> Posed:
+def pose(model: object, columns: Mapping[str, object], y: ArrayLike, target: str) -> Posed:
     """Return the estimator, its rows in standard deviations and their classes."""
     if isinstance(model, TableModel):
         if model.task != "classification":
             raise ValueError(f"The model predicts numbers ({model.target}). Attacks are on classifiers.")
-        labels = model.codes_of(y, target)  # type: ignore[arg-type]
+        labels = codes_of(model, y, target)
         prepare = model.pipeline[0]  # landmarks come next, in what was learned from a folder
         estimator = model.pipeline[1:] if len(model.pipeline) > 2 else model.pipeline[1]
         X = np.asarray(prepare.transform(model.rows_of(columns)), dtype=np.float64)
@@ -117,38 +120,23 @@ def pose(model: object, columns: Mapping[str, object], y: object, target: str) -
     return posed
 
 
-def _posed_foreign(model: Any, columns: Mapping[str, object], y: object, target: str) -> Posed:
+def _posed_foreign(model: Any, columns: Mapping[str, object], y: ArrayLike, target: str) -> Posed:
     """Return the same for a model that was fitted elsewhere, on numeric columns; the data give the units."""
     known = getattr(model, "classes_", None)
     if known is None or isinstance(known, list):
         kind = "is no classifier" if known is None else "predicts several labels a row"
         raise ValueError(f"The file holds a {type(model).__name__}, which {kind}; only classifiers of one label are "
                          "attacked.")
-    table, _ = make_table(columns, y, target, "classification")
-    _put_back(model, table)
-    order_columns(model, table)
-    labels = table.target if known.dtype.kind in "iuf" else table.target.astype(str)
-    labels = labels == "True" if known.dtype.kind == "b" else labels
-    if set(labels.tolist()) - set(known.tolist()):
-        raise ValueError(f"The target {target!r} holds {sorted(set(labels.tolist()) - set(known.tolist()))[0]!r}. The "
-                         f"model's classes are {', '.join(map(str, known))}.")
-    values = np.column_stack(list(table.numeric.values()))
+    taken = columns_for(model, columns)
+    numbers = {name: numbers_of(as_array(column)) for name, column in taken.items()}
+    found = {name: column for name, column in numbers.items() if column is not None and np.isfinite(column).all()}
+    bad = [name for name in numbers if name not in found]
+    if bad:
+        raise ValueError("A model fitted elsewhere can be attacked on columns of finite numbers only. Others are "
+                         f"{listed(bad, 3)}. Keep it with buttress train, or prepare the data first.")
+    values, labels = np.column_stack(list(found.values())), codes_of(model, y, target)
     scaler = StandardScaler().fit(values)
-    mean, scale = (dict(zip(table.numeric, part.tolist(), strict=True)) for part in (scaler.mean_, scaler.scale_))
+    mean, scale = (dict(zip(numbers, part.tolist(), strict=True)) for part in (scaler.mean_, scaler.scale_))
     if hasattr(model, "feature_names_in_"):
         return Posed(on_prepared(model, scaler), scaler.transform(values), labels, Units(mean, scale, scale))
     return Posed(model, values, labels, Units(dict.fromkeys(mean, 0.0), dict.fromkeys(mean, 1.0), scale))
-
-
-def _put_back(model: Any, table: Table) -> None:
-    """Put numbers that the model reads back into a table that dropped them, such as a column that is constant here."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None and getattr(model, "n_features_in_", None) != len(table.given):
-        return
-    wanted = list(table.given) if names is None else [str(name) for name in names]
-    for name in wanted:
-        values = None if name in table.numeric or name not in table.given else numbers_of(as_array(table.given[name]))
-        if values is not None:
-            table.numeric[name] = values[table.places]
-    if names is None and set(wanted) == set(table.numeric):
-        table.numeric = {name: table.numeric[name] for name in wanted}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -120,32 +120,41 @@ class TableModel:
         kind = None if len({type(word) for word in words}) == 1 else object
         return np.array(words, dtype=kind)[np.searchsorted(self.pipeline.classes_, codes)]
 
-    def codes_of(self, y: ArrayLike, name: str) -> Labels:
-        """Return the targets of labelled rows, column ``name``, as the pipeline knows them.
-
-        Raises ValueError for a row without one, and for classes it does not know.
-        """
-        entries = np.asarray(y, dtype=object)
-        gaps = [row for row, entry in enumerate(entries) if is_missing(entry)]
-        if gaps:
-            raise ValueError(f"The target {name!r} is missing in {counted(len(gaps), 'row')}, the first of them row "
-                             f"{gaps[0]}. Fill it in, or leave such rows out.")
-        values = [str(value) for value in entries]
-        known = {str(word): code for words in (self.written, self.given)
-                 for word, code in zip(words, self.pipeline.classes_, strict=True)}
-        unknown = sorted(set(values) - set(known))
-        if unknown:
-            other = f" It was trained on the target {self.target!r}: is that meant?" if name != self.target else ""
-            raise ValueError(f"Column {name!r} holds {unknown[0]!r}, which is no class of the model; its classes are "
-                             f"{', '.join(self.written)}.{other}")
-        return np.array([known[value] for value in values])
-
     def _check_names(self, names: list[str]) -> None:
         needed = [*self.numeric, *self.categorical]
         missing = [name for name in needed if name not in names]
         if missing:
             raise ValueError(f"The data lack the column{'s'[:len(missing) > 1]} {', '.join(map(repr, missing))}, which "
                              f"the model was trained on.{near(missing[0], names)}")
+
+
+def codes_of(model: Any, y: ArrayLike, name: str) -> Labels:
+    """Return the targets of labelled rows, column ``name``, as a classifier knows them.
+
+    Raises ValueError for a row without one, and for classes it does not know.
+    """
+    entries = as_array(y)
+    gaps = [row for row, entry in enumerate(entries) if is_missing(entry)]
+    if gaps:
+        raise ValueError(f"The target {name!r} is missing in {counted(len(gaps), 'row')}, the first of them row "
+                         f"{gaps[0]}. Fill it in, or leave such rows out.")
+    kept = isinstance(model, TableModel)
+    classes, words = (model.pipeline.classes_, (model.written, model.given)) if kept else (
+        model.classes_, (model.classes_.tolist(),))
+    known = {_spelled(word): code for said in words for word, code in zip(said, classes, strict=True)}
+    values = [_spelled(value) for value in entries.tolist()]
+    unknown = sorted(set(values) - set(known))
+    if unknown:
+        renamed = kept and name != model.target
+        other = f" It was trained on the target {model.target!r}: is that meant?" if renamed else ""
+        raise ValueError(f"Column {name!r} holds {unknown[0]!r}, which is no class of the model; its classes are "
+                         f"{', '.join(map(str, words[0]))}.{other}")
+    return np.array([known[value] for value in values])
+
+
+def _spelled(value: object) -> str:
+    """Return a class as a text, a whole number as one whatever its type."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _unread(name: str, column: object, notation: Notation | None) -> str:
