@@ -140,11 +140,8 @@ def near_duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     varied = [column for column in table.numeric.values() if len(np.unique(column)) > enough]
     if len(varied) < 3:  # near rows of so few are no sign of a copy
         return
-    X = table.coded()
-    numbers = X[:, : len(table.numeric)]
-    numbers -= np.nanmean(numbers, axis=0)
-    numbers /= np.nanstd(numbers, axis=0)
-    found, partner = _near_rows(np.nan_to_num(X, copy=False, nan=GAP), groups(table))
+    X = np.asarray(table.native().fit_transform(table.coded()))
+    found, partner = _near_rows(np.nan_to_num(X, nan=GAP), groups(table))
     if not len(found):
         return
     across = np.isin(evidence.test, found[~np.isin(partner, evidence.test)])

@@ -5,6 +5,7 @@ Rows that hang together should be held out as whole groups, or by time.
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -178,23 +179,16 @@ def _share_with_neighbour(
     """Return the share of rows whose nearest other row has the same entry, by all other columns; that by chance; p."""
     order = np.random.default_rng(0).permutation(int(codes.max()) + 1)
     rows = known[np.argsort(order[codes[known]], kind="stable")][:2000]  # whole groups
-    parts = [_scaled(column[rows]) for other, column in table.numeric.items() if other != name]
-    for other in table.categorical:
-        if other != name:
-            parts += [(table.factors(other)[1][rows] == k)[:, None] for k in range(len(table.factors(other)[0]))]
-    if not parts:
+    others = replace(table, numeric={other: column[rows] for other, column in table.numeric.items() if other != name},
+                     categorical={other: texts[rows] for other, texts in table.categorical.items() if other != name})
+    if not others.numeric and not others.categorical:
         return 0.0, 0.0, 1.0
-    near = NearestNeighbors(n_neighbors=1).fit(np.hstack(parts)).kneighbors(return_distance=False)[:, 0]
+    X = others.preparation().fit_transform(others.array())
+    near = NearestNeighbors(n_neighbors=1).fit(X).kneighbors(return_distance=False)[:, 0]
     same = codes[rows] == codes[rows][near]
     sizes = np.bincount(codes[rows])
     chance = float((sizes * (sizes - 1)).sum() / (len(rows) * (len(rows) - 1)))
     return float(same.mean()), chance, float(binom.sf(int(same.sum()) - 1, len(rows), chance))
-
-
-def _scaled(column: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a column in standard deviations, gaps in the middle, shape (n, 1)."""
-    spread = float(np.nanstd(column)) or 1.0
-    return np.nan_to_num((column - np.nanmean(column)) / spread)[:, None]
 
 
 def rows_with_times(evidence: Evidence, finding: Made) -> Iterable[Finding]:
