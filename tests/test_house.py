@@ -18,13 +18,13 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 32_484,  # without imports and docstrings
-    "lines": 66_249,
+    "statements": 32_490,  # without imports and docstrings
+    "lines": 66_258,
     "functions": 4_258,
     "files": 367,
     "untyped dicts": 19,  # dict[str, Any] and dict[str, object]
     "names of constants": 487,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 35_958,  # outside tables
+    "words of docs": 35_974,  # outside tables
 }
 
 

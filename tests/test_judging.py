@@ -56,6 +56,6 @@ def test_near_rows_are_those_of_all_pairs():
     X = np.concatenate([X, X[:20] + 1e-4 * rng.uniform(-1, 1, size=(20, 4)), X[20:25]])
     distance = np.abs(X[:, None] - X[None]).max(axis=2)
     expected = np.flatnonzero(((distance > 0) & (distance < NEAR)).any(axis=1))
-    found, partner = _near_rows(X)
+    found, partner = _near_rows(X, np.unique(X, axis=0, return_inverse=True)[1].ravel())
     np.testing.assert_array_equal(found, expected)
     assert np.all(distance[found, partner] < NEAR)

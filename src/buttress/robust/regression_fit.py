@@ -129,7 +129,8 @@ def guarded(task: RegressionTask, mixed: Fit, robust: RobustFit) -> RobustFit:
     if law.share == 0:
         return replace(robust, known=_explained(task, robust.fit))
     lost = law.share - robust.known.law.share
-    robust = _reread(task, robust, best) if lost > MIXTURE.reread and not no_choice else robust
+    if not no_choice and (lost > MIXTURE.reread or not away_from_edge(task.y).all()):
+        robust = _reread(task, robust, best)
     bad = robust.known.responsibility < 0.5
     missed = [float(np.median(np.abs(fit.loo[bad]))) for fit in (plain, robust.fit) if bad.any()]
     if not missed or missed[0] > GUARD.predicted * missed[1]:
@@ -144,14 +145,18 @@ def _reread(task: RegressionTask, robust: RobustFit, start: Fitted) -> RobustFit
     """Return the fit to which the law of ``start`` leads, or ``robust`` where no fit on the way is likelier.
 
     The mixture may have lost the corrupt rows: with one number of degrees of freedom it takes them for a wide scale.
+    Beside targets that are the least or largest one it is of all, and the law of ``start`` of the others: that stays.
     """
     ridge = task.design.ridge
+    telling = away_from_edge(task.y)
     limits = LawLimits(task.limits.floor)
     steps = reweighted_steps(ridge, task.y, start.fit, start.known, alpha=robust.alpha, limits=limits,
-                             shaped=task.shaped)
+                             shaped=task.shaped, telling=telling)
     fit, known = task.budget.run(steps, max_iter=task.max_iter).state
     if known.likelihood <= start.known.likelihood:
-        return robust
+        if telling.all():
+            return robust
+        fit, known = start.fit, start.known
     alpha = _best_alpha(task, Fitted(fit, known, robust.n_iter)) if task.alpha is None else task.alpha
     return replace(robust, fit=ridge.solve(task.y, known.responsibility, alpha), known=known, alpha=alpha)
 

@@ -65,8 +65,9 @@ def columns_for(model: object, columns: Columns) -> Columns:
         raise ValueError(f"The file holds a {type(model).__name__}, which predicts nothing.")
     names = getattr(model, "feature_names_in_", None)
     if names is None:
-        if len(columns) != (width := getattr(model, "n_features_in_", len(columns))):
-            raise ValueError(f"The model was fitted on {width} columns without names. The file has {len(columns)}.")
+        given = len(list(columns))  # a frame's own length is its rows
+        if given != (width := getattr(model, "n_features_in_", given)):
+            raise ValueError(f"The model was fitted on {width} columns without names. The file has {given}.")
         return columns
     missing = [str(name) for name in names if name not in columns]
     if missing:

@@ -276,8 +276,9 @@ class Explained:
 def explain(seen: LeftOutResiduals, limits: LawLimits, telling: NDArray[np.bool_] | None = None) -> Explained:
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
-    With levels laws with a shape are tried as well, with the b of the likeliest without. A parameter costs log(n)/2
-    (Schwarz's criterion): the outlier density has three, a shape three. Of more than 10,000 rows a random part is used.
+    With levels laws with a shape are tried as well, with the b of the likeliest without. A parameter costs log(m)/2 if
+    m rows tell it (Schwarz's criterion): all n tell a share, a shape has three of all, and the middle and the width of
+    the outlier density are told by the rows it explains. Of more than 10,000 rows a random part is used.
     Heavier tails may explain a single large residual about as well as an outlier density. So responsibilities are the
     mean over all laws tried, weighted by that criterion. Rows that are not ``telling`` (n,) say nothing of the law.
     """
@@ -301,14 +302,15 @@ def shape_cost(n: int) -> float:
 
 def _tried(seen: LeftOutResiduals, limits: LawLimits, stray: float = 0.0) -> list[tuple[float, Law]]:
     """Return (Schwarz's criterion in nats, law) for each number of degrees of freedom, from laws with this b."""
+    n = len(seen)
     found = []
-    cost = 3 * np.log(len(seen)) / 2 if limits.share is None else 0.0
     for nu in RESIDUALS.degrees:
         mixed = replace(first_law(seen, nu, limits), stray=stray)
         if limits.share is None:
             alone = em_rounds(replace(mixed, share=0.0), seen, LawLimits(limits.floor, 0.0), RESIDUALS.rounds)
             found.append((float(alone.log_inlier(seen).sum()), alone))
         mixed = em_rounds(mixed, seen, limits, RESIDUALS.rounds)
+        cost = np.log(n) / 2 + np.log(max(n * mixed.share, 1.0)) if limits.share is None else 0.0
         found.append((mixed.e_step(seen)[1] - cost, mixed))
     return found
 
@@ -327,7 +329,8 @@ def em_rounds(law: Law, seen: LeftOutResiduals, limits: LawLimits, rounds: int) 
 
 
 def reweighted_steps(
-    ridge: Ridge, y: Array, fit: Fit, known: Explained, *, alpha: float, limits: LawLimits, shaped: bool = False
+    ridge: Ridge, y: Array, fit: Fit, known: Explained, *, alpha: float, limits: LawLimits, shaped: bool = False,
+    telling: NDArray[np.bool_] | None = None,
 ) -> Steps:
     """Yield (fit, :class:`Explained`) of least squares with the weights of the law, learned again after each fit.
 
@@ -342,7 +345,7 @@ def reweighted_steps(
         last = known.likelihood
         weight = known.law.weights(residuals_of(fit, ridge, aim), known.responsibility)
         fit = ridge.solve(y, kept * weight, alpha)
-        known = explain(residuals_of(fit, ridge, aim), limits)
+        known = explain(residuals_of(fit, ridge, aim), limits, telling)
         if k and known.likelihood < last:
             return
         yield Step((fit, known), change=known.likelihood - last, objective=-known.likelihood)
