@@ -276,9 +276,9 @@ class Explained:
 def explain(seen: LeftOutResiduals, limits: LawLimits, telling: NDArray[np.bool_] | None = None) -> Explained:
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
-    With levels laws with a shape are tried as well, with the b of the likeliest without. A parameter costs log(m)/2 if
-    m rows tell it (Schwarz's criterion): all n tell a share, a shape has three of all, and the middle and the width of
-    the outlier density are told by the rows it explains. Of more than 10,000 rows a random part is used.
+    With levels laws with a shape are tried as well, with the b of the likeliest without. A parameter that m rows tell
+    costs log(m)/2 (Schwarz's criterion): the middle and width of the outlier density those that it explains, its share
+    and the three of a shape all. Of more than 10,000 rows a random part is used.
     Heavier tails may explain a single large residual about as well as an outlier density. So responsibilities are the
     mean over all laws tried, weighted by that criterion. Rows that are not ``telling`` (n,) say nothing of the law.
     """
@@ -302,8 +302,7 @@ def shape_cost(n: int) -> float:
 
 def _tried(seen: LeftOutResiduals, limits: LawLimits, stray: float = 0.0) -> list[tuple[float, Law]]:
     """Return (Schwarz's criterion in nats, law) for each number of degrees of freedom, from laws with this b."""
-    n = len(seen)
-    found = []
+    n, found = len(seen), []
     for nu in RESIDUALS.degrees:
         mixed = replace(first_law(seen, nu, limits), stray=stray)
         if limits.share is None:
@@ -329,9 +328,8 @@ def em_rounds(law: Law, seen: LeftOutResiduals, limits: LawLimits, rounds: int) 
 
 
 def reweighted_steps(
-    ridge: Ridge, y: Array, fit: Fit, known: Explained, *, alpha: float, limits: LawLimits, shaped: bool = False,
-    telling: NDArray[np.bool_] | None = None,
-) -> Steps:
+    ridge: Ridge, y: Array, fit: Fit, known: Explained, *, alpha: float, limits: LawLimits,
+    telling: NDArray[np.bool_] | None = None, shaped: bool = False) -> Steps:
     """Yield (fit, :class:`Explained`) of least squares with the weights of the law, learned again after each fit.
 
     Starts at ``fit`` and its law ``known``. Rows of weight 0 there keep weight 0. Otherwise a bad row far away in X
