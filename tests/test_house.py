@@ -24,7 +24,7 @@ MOST = {
     "files": 367,
     "untyped dicts": 19,  # dict[str, Any] and dict[str, object]
     "names of constants": 487,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 35_974,  # outside tables
+    "words of docs": 35_969,  # outside tables
 }
 
 
