@@ -217,3 +217,17 @@ def test_one_row_far_beyond_all_others_is_refused_with_the_remedy_or_fitted(mode
     constant = 2 * min((y == 0).sum(), (y == 1).sum())  # the objective of w = 0 with the best intercept
     assert model.primal_objective_ - model.dual_gap_ <= constant * (1 + 1e-9)
     assert model.dual_gap_ >= 0
+
+
+def test_a_radius_is_advised_with_the_weights_of_the_rows_and_none_where_no_radius_is_learned():
+    X = np.repeat([[0.0], [1.0], [2.0]], [5, 2, 5], axis=0)
+    y = np.repeat([0, 1, 0], [5, 2, 5])
+    with pytest.warns(UserWarning, match=r"next to 0.*learns nothing here at any eps.*sample_weight"):
+        AdversarialLinearSVC(eps=0.1).fit(X, y)
+    X, y = np.array([[0.0]] * 8 + [[0.8]] * 2 + [[1.0]] * 2), np.repeat([0, 1], [10, 2])
+    with pytest.warns(UserWarning, match=r"Use eps below 0\.1\."):  # from the mean of the two at .8
+        AdversarialLinearSVC(eps=0.2).fit(X, y)
+    weight = np.where(y == 1, 5.0, 1.0)
+    with pytest.warns(UserWarning, match=r"Use eps below 0\.42\."):  # from the mean of all ten, at .16
+        AdversarialLinearSVC(eps=0.45).fit(X, y, sample_weight=weight)
+    assert np.abs(AdversarialLinearSVC(eps=0.4, C=100.0).fit(X, y, sample_weight=weight).coef_).max() > 1e-3

@@ -51,6 +51,18 @@ def test_parquet_by_name_and_by_format(csv, tmp_path, monkeypatch, capsys):
         assert call(monkeypatch, capsys, *arguments)[0] == 0
 
 
+def test_dropped_columns_are_no_features_of_an_audit_and_of_a_model(csv, tmp_path, monkeypatch, capsys):
+    frame = pl.read_csv(csv).select("a", "c", "y", row=pl.Series(range(90)), bad=pl.Series(["1e300", *["2"] * 89]))
+    frame.write_csv(csv)
+    drop = ("--target", "y", "--drop", "row", "--drop", "bad")
+    assert call(monkeypatch, capsys, "audit", csv, *drop, "--rows", 40, "--output", tmp_path)[0] == 0
+    assert json.loads((tmp_path / "audit.json").read_text())["data"]["numeric"] == ["a", "c"]
+    model = tmp_path / "model.buttress"
+    assert call(monkeypatch, capsys, "train", csv, *drop, "--estimator", "plain", "--output", model)[0] == 0
+    frame.drop("row", "bad", "y").write_csv(csv)
+    assert call(monkeypatch, capsys, "predict", model, csv, "--output", tmp_path / "predicted.csv")[0] == 0
+
+
 def test_fail_under_sets_the_exit_code(csv, tmp_path, monkeypatch, capsys):
     arguments = ("audit", csv, "--target", "y", "--rows", 40, "--output", tmp_path)
     code, _, err = call(monkeypatch, capsys, *arguments, "--fail-under", "attacked=1")
@@ -138,6 +150,7 @@ def bad(tmp_path):
         (["inf.csv", "--target", "y", "--format", "xls"], "--format must be"),
         (["nothing"], "is a folder, or a pattern, without a file"),
         (["breast_cancer", "--no-such-option"], "--no-such-option"),
+        (["breast_cancer", "--drop", "mean radus"], "Did you mean 'mean radius'?"),
         (["breast_cancer", "--max-time", "long"], "--max-time"),
         ([], "Missing argument"),
     ],

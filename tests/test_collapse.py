@@ -15,7 +15,7 @@ from buttress import (
     ThreatModel,
     attacks,
 )
-from buttress.attacks.collapse import learnable
+from buttress.attacks.collapse import advice, learnable
 from buttress.attacks.scoring import Tried, best_of, search
 
 from problems import breast_cancer, moons
@@ -111,3 +111,8 @@ def test_a_machine_that_is_tuned_in_vain_is_told(machine, eps, what):
         attacks.tuned(machine, X, y, eps=eps, fits=1)
     said = next(str(each.message) for each in told if "one class for all" in str(each.message))
     assert ("A linear machine learns here" if eps < learnable(X, y) else f"Below eps={learnable(X, y):.3g} a") in said
+
+
+def test_no_radius_is_advised_where_a_linear_machine_learns_nothing_at_any():
+    X, y = np.array([[0.0], [2.0]] * 5 + [[1.0]] * 2), np.repeat([0, 1], [10, 2])
+    assert advice(X, y, 0.1).startswith("A linear machine learns nothing here at any eps")

@@ -10,7 +10,7 @@ from buttress._documented import ADVICE, advises
 from buttress._state import State
 from buttress._types import BoundsLike, Rows
 from buttress.adversarial.plane import AttackedPlane, PlaneUnits
-from buttress.attacks.collapse import learnable
+from buttress.attacks.collapse import HOPELESS, NOTHING, learnable
 from buttress.solvers.linear.attacked_bounds import BallMoves, BoxMoves
 from buttress.solvers.linear.ball_attack import ball_descent
 from buttress.solvers.linear.free_range import free_range_descent, free_range_margins
@@ -90,20 +90,22 @@ class AdversarialLinearSVC(AttackedPlane[BallMoves]):
             return None
         return largest * float(multipliers.sum()) / (float(np.linalg.norm(w)) or 1.0)
 
-    def _warn(self, X: Array, codes: Rows) -> None:
+    def _warn(self, X: Array, codes: Rows, weight: Array) -> None:
         """Warn where the radius leaves next to nothing of some machine."""
         flat = np.ptp(X @ self.coef_.T, axis=0) < FLAT
         if np.max(self.eps) > 0 and flat.any():
             warn_user(f"eps={self.eps} is so large that the coefficients of {int(flat.sum())} of {len(flat)} "
                       f"machines are next to 0: their scores vary by less than {FLAT:g} over the rows. "
-                      f"{self._mend(X, codes)}")
+                      f"{self._mend(X, codes, weight)}")
 
-    def _mend(self, X: Array, codes: Rows) -> str:
+    def _mend(self, X: Array, codes: Rows, weight: Array) -> str:
         """Return what to try: where it is known, the radius below which something is learned."""
         eps = np.asarray(self.eps, dtype=np.float64)
         if eps.ndim > 0 or self.norm == "l1":
             return "Use a smaller eps, or a larger C."
-        least = learnable(X, codes)
+        least = learnable(X, codes, weight)
+        if least < NOTHING * eps:
+            return f"{HOPELESS} Give the rarer classes larger weights (sample_weight)."
         return f"Use eps below {least:.3g}." if least < eps else "Use a larger C."
 
 

@@ -141,10 +141,10 @@ class AttackedPlane(
         self.converged_ = all(fit.outcome.converged for fit in fits)
         self.n_iter_ = sum(fit.outcome.n_iter + 1 for fit in fits)
         self.history_ = fits[-1].outcome.history
-        self._warn(X[counted.group], codes[counted.group])
+        self._warn(X, codes, weight)
         return self
 
-    def _warn(self, X: Array, codes: Rows) -> None:
+    def _warn(self, X: Array, codes: Rows, weight: Array) -> None:
         """Warn of what the fit to X shows of the attacker."""
 
     def _prove(self, X: Array, codes: Rows, counts: Array, moves: M, fits: list[PlaneFit]) -> None:

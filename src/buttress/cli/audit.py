@@ -1,6 +1,7 @@
 """``buttress audit``, and ``buttress apply``, which writes its corrections into a copy of the data."""
 
 import os
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from buttress.threats import ThreatModel
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".skops")  # how files that can run code when they are read are called
-OF_FILES = ("file_format", "test")  # options of one table
+OF_FILES = ("file_format", "test", "drop")  # options of one table
 CUT_SHORT = 3  # the exit code of an audit that --max-time ended
 
 
@@ -43,6 +44,7 @@ Seconds = Annotated[float | None, typer.Option(
     help="Seconds after which the run is cut short: exit code 3, and no model is recommended.")]
 Groups = Annotated[str | None, typer.Option(
     help="A column whose equal entries belong together, such as the patient: groups are held out whole.")]
+Drop = Annotated[list[str] | None, typer.Option(help="A column that is no feature, such as a number of the row.")]
 FailUnder = Annotated[list[str] | None, typer.Option(
     help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")]
 FailOn = Annotated[list[str] | None, typer.Option(
@@ -68,6 +70,7 @@ def audit(
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the page, JSON and CSV.")] = Path(),
     against: Annotated[Path | None, typer.Option(help="A file of newer rows: what drifted, what is novel.")] = None,
+    drop: Drop = None,
     groups: Groups = None,
     time: Annotated[str | None, typer.Option(help="A column of times: the latest rows are held out.")] = None,
     test: Annotated[Path | None, typer.Option(help="A file of rows to test on, in place of some held out.")] = None,
@@ -89,7 +92,7 @@ def audit(
     check_numbers(eps, max_time, rows, seed)
     _check_files(output, {"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
     drawn = sample_of(data, target, task.value, sample, seed) if check_options(context, data, *OF_FILES) else None
-    table, settled, made = read_table(data, target, file_format, task.value, test, drawn)
+    table, settled, made = read_table(data, target, file_format, task.value, test, drawn, drop or [])
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
     options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
@@ -102,23 +105,31 @@ def audit(
 
 def read_table(
     data: str, target: str | None, file_format: str | None, task: str, test: Path | None = None,
-    drawn: "Sample | None" = None,
+    drawn: "Sample | None" = None, drop: Sequence[str] = (),
 ) -> tuple["Table", str, "EntityFeatures | None"]:
-    """Return the table of DATA, the task, and of a join the features that were learned; of a folder what is drawn."""
+    """Return the table of DATA, the task, and of a join the features that were learned; of a folder what is drawn.
+
+    Columns to ``drop`` are no features.
+    """
     if drawn is not None:
         return drawn.table, drawn.task, None
     if is_join(data):
         if test is not None:
             raise ValueError("--test is for tables in one file. Declare the rows of a join with as_of, and use --time.")
+        if drop:
+            raise ValueError("--drop is for a table in one file. Declare the join without it.")
         if file_format is not None:
             raise ValueError("--format is for a table in one file. Files of a join say by their names what they are.")
         from buttress.audit.reading.entities import read_entities
 
         return read_entities(data, target, task)
     from buttress.audit.reading.source import kind_of, load, read_file
-    from buttress.audit.reading.table import make_table
+    from buttress.audit.reading.table import check_named, make_table
 
     columns, y, name = load(data, target, file_format)
+    for column in drop:
+        check_named(column, columns, "--drop")
+    columns = {column: values for column, values in columns.items() if column not in drop}
     to_test = None
     if test is not None:
         from buttress.audit.reading.split import with_rows_to_test

@@ -10,7 +10,7 @@ import typer
 
 from buttress._suggest import counted
 from buttress.audit.options import Effort
-from buttress.cli.audit import CUT_SHORT, Declared, Format, Task, check_numbers, declared_in, read_table
+from buttress.cli.audit import CUT_SHORT, Declared, Drop, Format, Task, check_numbers, declared_in, read_table
 from buttress.cli.folders import (
     Data,
     Landmarks,
@@ -122,6 +122,7 @@ def train(
     estimator: Annotated[Family, typer.Option(help="What to train; by default what an audit recommends.")] = (
         Family.recommended),
     file_format: Format = None,
+    drop: Drop = None,
     task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
     eps: Annotated[float, typer.Option(help="Radius the audit attacks at, and adversarial training is for.")] = 0.25,
     effort: Annotated[Effort, typer.Option(help="How much the audit measures that recommends.")] = Effort.standard,
@@ -136,10 +137,11 @@ def train(
     """
     check_file(output)
     check_numbers(eps, max_time, None, seed)
-    if check_options(context, data, "estimator", "file_format", "eps", "effort"):
+    if check_options(context, data, "estimator", "file_format", "drop", "eps", "effort"):
         model, cut = train_folder(sample_of(data, target, task.value, sample, seed), landmarks, seed, max_time)
     else:
-        model, cut = _train_table(data, target, file_format, task, estimator, eps, effort, max_time, seed), False
+        model, cut = _train_table(data, target, file_format, drop or [], task, estimator, eps, effort, max_time,
+                                  seed), False
     from buttress.persistence import save
 
     save(model, output)
@@ -149,11 +151,11 @@ def train(
 
 
 def _train_table(
-    data: str, target: str | None, file_format: str | None, task: Task, estimator: Family, eps: float, effort: Effort,
-    max_time: float | None, seed: int,
+    data: str, target: str | None, file_format: str | None, drop: list[str], task: Task, estimator: Family, eps: float,
+    effort: Effort, max_time: float | None, seed: int,
 ) -> "TableModel":
     """Return a model of a table in one file, or of a join."""
-    table, settled, made = read_table(data, target, file_format, task.value)
+    table, settled, made = read_table(data, target, file_format, task.value, drop=drop)
     from buttress.audit.models.training import estimators, named, texts_of
     from buttress.audit.models.training import train as fitted
     from buttress.audit.reading.entities import texts_in_join

@@ -42,9 +42,9 @@ def indexes(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         in_order = len({*np.sign(np.diff(column)).tolist()}) == 1
         what = "numbers the rows" if in_order else "has a number of its own for each row, not in their order,"
         says = f", and predicts the target ({known}){': the file is sorted' * in_order}" if predicts else ""
-        advice = "" if name in table.indexes else "Drop it, unless it means more than the order of the rows."
-        yield finding(f"{column_called(name)} {what} and {dropped}{says}.", advice, severity,
-                      columns=[name], association=rank)
+        advice = f"Drop it (--drop {name!r}), unless it means more than the order of the rows."
+        yield finding(f"{column_called(name)} {what} and {dropped}{says}.",
+                      "" if name in table.indexes else advice, severity, columns=[name], association=rank)
 
 
 def constants(evidence: Evidence, finding: Made) -> Iterable[Finding]:

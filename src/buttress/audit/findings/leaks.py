@@ -27,7 +27,7 @@ TIMES = 4.0  # the error of all other columns together is at least so many times
 PARTS = 5  # of a target of numbers, each as many rows
 FOLDS = 3
 Folds = list[tuple[Rows, Rows]]  # to fit on, and to leave out
-ADVICE = "Drop it unless it is known before the target is, and is not made from it."
+ADVICE = "Drop it (--drop {!r}) unless it is known before the target is, and is not made from it."
 
 
 def association(column: NDArray[np.float64], y: Labels, classifies: bool) -> float:
@@ -54,7 +54,7 @@ def leaks(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     for place, (name, column) in enumerate(columns.items()):
         how = tells(column, evidence.target, table.target_codes if evidence.classifies else None)
         if how:
-            yield finding(f"{column_called(name)} {how} the target {table.target_name!r}.", ADVICE,
+            yield finding(f"{column_called(name)} {how} the target {table.target_name!r}.", ADVICE.format(name),
                           columns=[name])
         elif evidence.classifies and np.unique(y, return_counts=True)[1].min() < FOLDS:
             continue
@@ -64,7 +64,7 @@ def leaks(evidence: Evidence, finding: Made) -> Iterable[Finding]:
             yield finding(
                 f"{column_called(name)} alone nearly tells {what}: its error is {alone:.1%} of that of the "
                 f"{evidence.baseline}, that of all other columns together {others:.0%}.",
-                ADVICE, Severity.warning, columns=[name], part=part, alone=alone, others=others)
+                ADVICE.format(name), Severity.warning, columns=[name], part=part, alone=alone, others=others)
 
 
 def _leak(

@@ -195,10 +195,15 @@ def make_table(
 
 def given_column(table: Table, name: str, option: str) -> NDArray[Any]:
     """Return a column as it came, of the rows in use; ValueError where there is none of that name."""
-    if name not in table.given:
-        raise ValueError(f"{option} names the column {name!r}, which is not there.{near(name, list(table.given))} The "
-                         f"columns are {', '.join(map(repr, table.given))}.")
+    check_named(name, table.given, option)
     return as_array(table.given[name])[table.places]
+
+
+def check_named(name: str, columns: Mapping[str, object], option: str) -> None:
+    """Raise ValueError where an option names a feature column that is not there."""
+    if name not in columns:
+        raise ValueError(f"{option} names the column {name!r}, which is not there.{near(name, list(columns))} The "
+                         f"columns are {', '.join(map(repr, columns))}.")
 
 
 def taken(column: object, part: slice | NDArray[np.intp]) -> object:
