@@ -91,7 +91,7 @@ def _model(split: SplitTable, name: str, estimator: Predictor, found: Measured) 
     if split.yours is not None and name == split.yours.name:
         return split.yours.model if split.in_place(name) else on_prepared(estimator, split.features.scaler)
     fit = fitted(split, name, split.unfitted[name], split.train.y)
-    found.notes += fit.notes
+    found.notes += [note for note in fit.notes if note.partition(": ")[2] not in "\n".join(found.notes)]  # once for all
     found.unfinished += [] if fit.converged else [name]
     return fit.model
 
