@@ -536,6 +536,18 @@ def test_columns_are_not_blamed_for_few_rows_of_a_class_or_targets_far_out():
         assert [one.advice for one in blamed] == ["Look for better columns before better models."]
 
 
+def test_where_no_model_tells_the_target_none_tells_wrong_from_right():
+    X, y = clean()
+    for data in ((X, y), ({name: X[name] for name in "bcd"}, X["a"])):
+        some = {"wrong": range(9), "cells": {"as_is": Cell(0.95)}}
+        assert "cannot tell" not in verdict(evidence_of(*data, **some), [])[0]
+        evidence = evidence_of(*data, **some, better=())
+        said = verdict(evidence, find_all(evidence))[0]
+        assert "cannot tell: 9 of the 200" in said
+        assert f"no model is clearly better than the {evidence.baseline}" in said
+        assert [one.severity for one in find_all(evidence) if one.code == "BUT007"] == [Severity.warning]
+
+
 def test_of_targets_that_are_mostly_zero_nothing_can_be_told():
     X, _ = clean()
     X["b"] = np.abs(X["b"])

@@ -48,11 +48,13 @@ def wrong_labels(evidence: Evidence, finding: Made) -> Iterable[Finding]:
 def doubt_of(evidence: Evidence) -> str:
     """Return why targets that look wrong may be right, empty if nothing says so.
 
-    The verdicts themselves may say it. A wrong label is a miss of the best model, too; where less than half of its
-    misses can be wrong labels, the others are right and look the same.
+    The verdicts themselves may say it, or that no model tells the target. A wrong label is a miss of the best model,
+    too; where less than half of its misses can be wrong labels, the others are right and look the same.
     """
     score, share = evidence.cell(evidence.recommended, "as_is").value, evidence.verdicts.share
     misleading = evidence.verdicts.misleading()
+    if not misleading and evidence.better == []:
+        return f"no model is clearly better than the {evidence.baseline}, so that none tells wrong from right"
     # wrong labels are an error only if they explain half of the misses
     if misleading or not evidence.classifies or score is None or 1 - score <= 2 * share:
         return misleading
