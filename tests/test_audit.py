@@ -432,16 +432,23 @@ def test_planted_faults_count_only_where_they_were_found():
         measured.verdicts = Verdicts(none, none, probability, none, none > 0, np.zeros((9, 1), int), 0.1, 0, False,
                                      (low, 0.3))
         assert judged_by(SimpleNamespace(classifies=False, decides="as_is"), measured) == expected
-        measured.losses = {"mean of the target": np.full(30, 9.0), "ridge regression": np.full(30, 2.0),
-                           "robust": np.ones(30)}
-        split = SimpleNamespace(classifies=False, test=Part(np.arange(30), *np.zeros((2, 30, 1)), np.zeros(30)),
-                                decides="as_is", metric="rmse", baseline="mean of the target",
-                                options=SimpleNamespace(seed=0),
-                                unfitted={"ridge regression": Ridge(), "robust": buttress.RobustKernelRegressor()})
-        assert recommended(split, measured) == ("robust" if "noise_30" in expected else "ridge regression")
-        measured.unattacked = ["ridge regression"]
-        assert recommended(split, measured) == "robust"  # nothing else is able
-        measured.unattacked = []
+
+
+def test_a_machine_for_wrong_targets_is_recommended_where_it_clearly_beats_all_others_and_only_there():
+    none = np.zeros(9)
+    measured = Measured(columns={"as_is": ""})
+    measured.verdicts = Verdicts(none, none, none, none, none > 0, np.zeros((9, 1), int), 0.0, 0, False, (0.0, 0.1))
+    measured.losses = {"mean of the target": np.full(30, 9.0), "ridge regression": np.full(30, 2.0),
+                       "robust": np.ones(30)}
+    measured.cells = {"as_is": {"ridge regression": Cell(1.4), "robust": Cell(1.0)}}
+    split = SimpleNamespace(classifies=False, test=Part(np.arange(30), *np.zeros((2, 30, 1)), np.zeros(30)),
+                            decides="as_is", metric="rmse", baseline="mean of the target",
+                            options=SimpleNamespace(seed=0),
+                            unfitted={"ridge regression": Ridge(), "robust": buttress.RobustKernelRegressor()})
+    assert recommended(split, measured) == "robust"  # though no target looks wrong
+    measured.losses["ridge regression"] = np.full(30, 1.01)
+    measured.cells["as_is"]["ridge regression"] = Cell(1.005)
+    assert recommended(split, measured) == "ridge regression"
 
 
 @pytest.mark.parametrize(

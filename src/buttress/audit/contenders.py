@@ -41,12 +41,6 @@ def key_of(name: str, estimator: Supervised) -> str:
     return repr(estimator) if isinstance(estimator, AdversarialSVC | CertifiedSVC) else name
 
 
-def for_wrong_targets(estimator: object) -> bool:
-    """Say whether a machine is made for targets some of which are wrong: on others it gives good rows no say."""
-    subquantile = isinstance(estimator, KernelRegressor) and isinstance(estimator.risk, Subquantile)
-    return subquantile or isinstance(estimator, RobustKernelClassifier | RobustKernelRegressor)
-
-
 # of the machines trained against moved inputs, half and a third of their defaults, for the time of an audit
 LANDMARKS = 150
 ITERATIONS = 100

@@ -17,7 +17,6 @@ from sklearn.base import clone
 from buttress._checks import NotConvergedWarning
 from buttress._types import Labels, Predictor, Supervised
 from buttress.audit.baselines import OF_LOG, SIMPLER
-from buttress.audit.contenders import for_wrong_targets
 from buttress.audit.measuring.cells import ENOUGH, Together, class_weights, standard_error
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import SplitTable
@@ -110,8 +109,6 @@ def recommended(split: SplitTable, measured: Measured) -> str | None:
     if better is None or measured.cut:
         return None
     able = [name for name in split.unfitted if name not in measured.unattacked and name in better]
-    if not found_wrong(measured):  # what is made for wrong targets has a say only where nothing else is able
-        able = [name for name in able if not for_wrong_targets(split.unfitted[name])] or able
     good = as_good({name: _losses(split, measured, name) for name in able}, split.classifies, split.test.together,
                    2.0 if split.metric == Metric.rmse else 1.0)
     return simplest(good, measured, judged_by(split, measured), split.classifies) if good else None
@@ -149,7 +146,7 @@ def as_good(
 
 
 def found_wrong(measured: Measured) -> bool:
-    """Say whether wrong targets were found, so that what is made for them has a say."""
+    """Say whether wrong targets were found, so that scores with planted ones count."""
     verdicts = measured.verdicts
     return verdicts is not None and bool(verdicts.wrong.any()) and (
         verdicts.interval[0] >= 0.01 and not verdicts.misleading())  # of the targets: they were found
