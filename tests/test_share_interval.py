@@ -58,15 +58,6 @@ def test_share_of_residuals_of_the_law_itself_is_held(share):
     assert np.mean(held) >= 0.75
 
 
-def test_good_residuals_alone_give_an_interval_of_few_from_0():
-    rng = np.random.default_rng(3)
-    law = Law(1.0, 8.0, 0.02, 0.0, 3.0)
-    draws = [LeftOutResiduals(rng.standard_t(8, 300), np.ones(300)) for _ in range(8)]
-    ends = np.array([residual_shares(law, drawn, LawLimits(1e-6)) for drawn in draws])
-    assert (ends[:, 0] == 0).all()
-    assert ends[:, 1].mean() < 0.3
-
-
 def test_more_rows_give_a_narrower_interval():
     rng = np.random.default_rng(1)
     widths = []

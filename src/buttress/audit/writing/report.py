@@ -157,7 +157,7 @@ def _table(result: AuditData, interval: bool) -> Any:
     from rich.table import Table
 
     title = f"{result.data['source']}: {result.task} of {result.data['target']!r}"
-    table = Table(title=_text(title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title=_text(title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("estimator", overflow="fold", width=15)
     for key in terminal_columns(result):
         table.add_column(_text(key.replace("_", "\n")), justify="right", overflow="fold")

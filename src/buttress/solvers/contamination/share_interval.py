@@ -16,7 +16,7 @@ the rates is; each other number that it learns costs log(n)/2 (Schwarz's criteri
 The power k is of composite likelihoods (Varin, Reid & Firth 2011): rows that leave each other out share most of a fit,
 and the true law is never quite among those tried. With power 1 the intervals are too narrow. For the same reason the
 variance of b given rho is divided by k. It is 1/3 for labels; for residuals, whose two densities are further from the
-truth, 1/10 (``SHARES``). Where the corrupt rows look like good ones, no likelihood finds them, and no such interval
+truth, 1/7 (``SHARES``). Where the corrupt rows look like good ones, no likelihood finds them, and no such interval
 holds their share.
 """
 
@@ -96,9 +96,7 @@ def outward(law: AnyLaw, values: Array, start: float, learned: Callable[[AnyLaw,
 def residual_shares(law: Law, seen: LeftOutResiduals, limits: LawLimits) -> Array:
     """Return the interval for the outlier share of leave-one-out residuals, shape (2,), from their law.
 
-    The law is learned anew at each share. With more than 10,000 rows it is learned from a random part of them. Half of
-    the weight beforehand is that none is corrupt. Else the width of the outlier density, told by the m rows that it
-    explains, costs log(k m)/2 (Schwarz's criterion): many rows that look like good ones are no likelier than none.
+    The law is learned anew at each share. With more than 10,000 rows it is learned from a random part of them.
     """
     part = seen.drawn() if law.shaped else replace(seen, level=None).drawn()
 
@@ -107,11 +105,7 @@ def residual_shares(law: Law, seen: LeftOutResiduals, limits: LawLimits) -> Arra
         good, likelihood = now.e_step(part)
         return now, likelihood, 1 - good
 
-    k = SHARES.of_residuals
-    tried = outward(law, SHARES.tried(len(part)), law.share, learned)
-    told = tried.cell / np.sqrt(np.maximum(k * tried.expected, 1.0))
-    none = LawsTried.of([learned(law, 0.0)[1:]], tried.cell.sum(keepdims=True))
-    return shortest(replace(tried, cell=told).beside(none), len(part), k)
+    return shortest(outward(law, SHARES.tried(len(part)), law.share, learned), len(part), SHARES.of_residuals)
 
 
 def label_shares(scores: Array, codes: NDArray[np.intp], directed: Confusion | None = None) -> Array:

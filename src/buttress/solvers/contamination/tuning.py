@@ -105,8 +105,8 @@ class Shares:
 
     of_labels: float = tuned(1 / 3, "power", "of the likelihood of labels: rows share most of a fit",
                              f"1, 1/2, 1/3, 1/4 {COVERED}, seeds 50 and 51")
-    of_residuals: float = tuned(1 / 10, "power", "of the likelihood of residuals: their law is only nearly true",
-                                f"1/7, 1/8, 1/10, 1/12, 1/15, 1/20 {COVERED}, seeds 80 and 81: nearest nine tenths")
+    of_residuals: float = tuned(1 / 7, "power", "of the likelihood of residuals: their law is only nearly true",
+                                f"1/3, 1/4, 1/6, 1/7, 1/8, 1/10, 1/20 {COVERED}, seed 60: nearest nine tenths")
     neglected: float = tuned(1e-6, "of all weight", "shares of less weight are left out")
 
     def tried(self, n: int) -> Array:
