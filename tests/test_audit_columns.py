@@ -429,3 +429,13 @@ def test_two_columns_of_one_name_are_refused(names):
     """Of a column 1 and a column "1" one was left out without a word."""
     with pytest.raises(ValueError, match="two columns called"):
         columns_of(pd.DataFrame(np.zeros((30, 2)), columns=names))
+
+
+@pytest.mark.parametrize(("values", "task", "noted"), [(3, "auto", True), (3, "classification", False),
+                                                       (3, "regression", False), (2, "auto", False)])
+def test_whole_numbers_that_are_taken_for_classes_unasked_are_noted(values, task, noted):
+    y = np.arange(40) % values
+    table, _ = make_table({"a": np.linspace(0, 1, 40)}, y, "visits", task)
+    assert [note for note in table.notes if "--task regression" in note] == [
+        "The 3 whole numbers of the target 'visits' were taken for classes. If they are amounts, use --task regression."
+    ] * noted

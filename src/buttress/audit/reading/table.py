@@ -229,11 +229,15 @@ def _settle_target(table: Table, task: str) -> str:
             y, table.read_as[name] = reading.numbers, reading.notation
     if y.dtype.kind == "f":
         refuse_extremes(name, y, table.row_numbers)
-    task = settle_task(y, name, task)
+    asked, task = task, settle_task(y, name, task)
     if task == "classification" and y.dtype.kind in "uf" and y.max() >= 2**63:  # beyond int64
         raise ValueError(f"The target {name!r} holds {y.max()!s}, too large a whole number for a class. Give the "
                          "classes as texts.")
     table.target = y.astype(np.float64) if task == "regression" else labels_as_read(y)
+    values = len(np.unique(table.target))
+    if asked == "auto" and table.target.dtype.kind == "i" and values > 2:
+        table.notes.append(f"The {values} whole numbers of the target {name!r} were taken for classes. If they are "
+                           "amounts, use --task regression.")
     return task
 
 
