@@ -140,7 +140,7 @@ def bad(tmp_path):
         (["breast_cancer", "--output", "text.txt"], "is a file"),
         (["breast_cancer", "--max-time", "0"], "max_time must be in"),
         (["breast_cancer", "--rows", "3"], "rows must be"),
-        (["breast_cancer", "--seed", "-1"], "seed must be"),
+        (["breast_cancer", "--seed", "-1"], "--seed"),
         (["breast_cancer", "--task", "clustering"], "clustering"),
         (["breast_cancer", "--fail-under", "attacked=70"], "in [0, 1]"),
         (["breast_cancer", "--fail-under", "atacked=0.7"], "novel. Did you mean 'attacked'?"),
