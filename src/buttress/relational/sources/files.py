@@ -135,15 +135,12 @@ def _text_header(file: Path) -> list[str]:
     return [name for row in rows for name in row if name]
 
 
-SHORT = r"^\s*(0?[1-9]|1[0-2])[-/. ](0?[1-9]|1[0-2])[-/. ]\d"  # a date that may begin with its day or its month
-
-
 def check_days(path: object, name: str) -> None:
     """Refuse a column of dates in a text file of which DuckDB guesses whether the day or the month comes first."""
     if not is_files(path) or matching(path)[0].suffix.lower() == ".parquet":
         return
     date = DUCKDB.quote(name)
-    short = f"regexp_matches({date}, {DUCKDB.text(SHORT)})"
+    short = rf"regexp_matches({date}, '^\s*(0?[1-9]|1[0-2])[-/. ](0?[1-9]|1[0-2])[-/. ]\d')"
 
     def first(condition: str) -> list[tuple[str]]:
         where = f"WHERE {condition} LIMIT 1"
