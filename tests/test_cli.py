@@ -137,6 +137,7 @@ def bad(tmp_path):
         (["breast_cancer", "--task", "regression"], "--task classification"),
         (["breast_cancer", "--eps", "-1"], "eps must be in"),
         (["breast_cancer", "--fail-under", "attacked"], "attacked=0.7"),
+        (["breast_cancer", "--fail-under", "as_is=nan"], "attacked=0.7"),
         (["breast_cancer", "--output", "text.txt"], "is a file"),
         (["breast_cancer", "--max-time", "0"], "max_time must be in"),
         (["breast_cancer", "--rows", "3"], "rows must be"),
