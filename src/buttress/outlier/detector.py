@@ -244,7 +244,7 @@ ALIKE = 1e-9  # relative: scores so near each other are on one side
 
 def farther(far: Array, kernel: Kernel, norm2: float) -> Array:
     """Return distances and what rounding may add to them: a new row that equals a training row is no farther."""
-    return far + ALIKE * np.abs(far) + 64 * np.finfo(float).eps * (1.0 if in_logs(kernel) else abs(norm2))
+    return far + ALIKE * np.abs(far) + 64 * float(np.finfo(float).eps) * (1.0 if in_logs(kernel) else abs(norm2))
 
 
 def outermost(far: Array, weight: Array) -> float:
