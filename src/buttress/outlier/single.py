@@ -166,7 +166,8 @@ class SVDD(BallDetector):
         self.history_ = ball.outcome.history
         if ball.outcome.status == "late":
             warn_unproven("SVDD")
-        if ball.outcome.status in ("exhausted", "stalled") and not ball.converged:
+        status = ball.outcome.status
+        if not ball.converged and (status in ("exhausted", "stalled") or (certified and status == "converged")):
             warn_user(f"SVDD stopped where rounding hides further progress, with a duality gap of {ball.gap:.3g}. "
                       "Scale the columns of X to similar ranges.", NotConvergedWarning)
 
