@@ -59,7 +59,8 @@ class SVC(ExactClassifier):
     class_weight : dict, "balanced" or None
         As in scikit-learn.
     max_iter : int or None, default=None
-        Most pair updates per problem; None, or -1 as in scikit-learn, for libsvm's guard of max(10 million, 100 n).
+        Most pair updates per problem, after which a begun block is finished; None, or -1 as in scikit-learn, for
+        libsvm's guard of max(10 million, 100 n).
     max_time : float or None
         Most seconds of the whole fit.
     solver : {"auto", "smo", "ipm"}, default="auto"
