@@ -212,6 +212,25 @@ def test_ctrl_c_writes_nothing(csv, tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_ctrl_c_in_a_fit_that_could_end_early_writes_no_model(csv, tmp_path, monkeypatch, capsys):
+    from buttress.solvers.run import Watch
+
+    steps = []
+
+    def noted(watch, step, note=Watch.note):
+        note(watch, step)
+        steps.append(step)
+        if len(steps) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Watch, "note", noted)
+    model = tmp_path / "m.buttress"
+    code, _, err = call(monkeypatch, capsys, "train", csv, "--target", "y", "-o", model, "--estimator", "subquantile")
+    assert code == 130
+    assert "nothing was written" in err
+    assert not model.exists()
+
+
 def test_help_needs_no_traceback():
     for arguments in (["--help"], ["audit", "--help"]):
         shown = subprocess.run([sys.executable, "-m", "buttress", *arguments],

@@ -570,7 +570,7 @@ def test_the_verdict_on_models_follows_from_the_cells():
     evidence.rows["model"]["flipped_30"] = Cell(0.8, 0.75, 0.85)
     assert "stands wrong labels better than the plain models" in verdict(evidence, [])[2]
     evidence.recommended = None
-    assert "no model that was attacked is clearly better" in verdict(evidence, [])[2]
+    assert "no model that may be recommended is clearly better" in verdict(evidence, [])[2]
     evidence.test = evidence.test[:10]
     assert "too few rows" in verdict(evidence, [])[2]
 

@@ -81,7 +81,7 @@ def _use(evidence: Evidence, cut: Sequence[str]) -> str:
     if evidence.better == []:
         return f"Use: no model is clearly better than the {evidence.baseline}; {remedy(evidence)}"
     if name is None:
-        return f"Use: no model that was attacked is clearly better than the {evidence.baseline}."
+        return f"Use: no model that may be recommended is clearly better than the {evidence.baseline}."
     kinds = {"as_is": "{} right" if evidence.classifies else "RMSE {}", "mae": "mean error {}",
              "balanced": "{} right of each class on average"}
     says = kinds[evidence.decides].format(_score(evidence, name))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from buttress._checks import silent
 from buttress._suggest import counted
 from buttress.audit.options import Effort
 from buttress.cli.audit import CUT_SHORT, Declared, Drop, Format, Task, check_numbers, declared_in, read_table
@@ -161,7 +162,7 @@ def _train_table(
     from buttress.audit.reading.entities import texts_in_join
 
     entries = estimators(table, settled, eps, seed)
-    with ctrl_c():
+    with ctrl_c(), silent(pass_on=True):  # a fit that was cut short is no model to keep
         chosen = estimator is not Family.recommended
         name = named(estimator.value, entries) if chosen else _recommended(table, settled, eps, effort, seed)
         written = texts_of(data, table.target_name, file_format, table.given_target) if made is None else (

@@ -52,8 +52,8 @@ def to_onnx(
     Parameters
     ----------
     model : fitted estimator or Pipeline
-        Any of this package's estimators of arrays but trees and ``ConformalDetector``, alone or behind transformers
-        that skl2onnx knows.
+        Any of this package's estimators of arrays but trees, ``Nystroem`` and ``ConformalDetector``, alone or behind
+        transformers that skl2onnx knows.
     X : array or frame or None
         Rows like those to come; only their type and columns matter. Needed where columns have names or are not all
         numbers (a ``ColumnTransformer``). None is one input ``X`` of shape (n, n_features_in_).
