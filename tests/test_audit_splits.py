@@ -124,6 +124,15 @@ def test_models_are_tested_on_the_rows_given_to_test_them():
         with_rows_to_test(columns_of(frame), y, columns_of(frame.drop(columns="c")), "y")
 
 
+def test_a_column_of_numbers_stays_one_with_rows_to_test_or_is_refused():
+    X = {"a": np.arange(40.0)}
+    more = {"a": np.array(["1.5", "", "x"], dtype=object), "y": [0, 0, 0]}
+    columns, _, _ = with_rows_to_test(X, np.zeros(40), more, "y")
+    np.testing.assert_array_equal(columns["a"], [*X["a"], 1.5, np.nan, np.nan])
+    with pytest.raises(ValueError, match="'a' held numbers before"):
+        with_rows_to_test(X, np.zeros(40), more | {"a": np.array(["x"] * 3, dtype=object)}, "y")
+
+
 def test_labels_of_patients_are_told_by_random_rows_and_not_by_whole_patients():
     """The columns say who a patient is and nothing else, so a new patient cannot be told: an honest accuracy is .5."""
     frame, y = patients(count=40)

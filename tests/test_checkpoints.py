@@ -35,7 +35,7 @@ from buttress.checkpoints.journal import rng_state, set_rng_state
 from buttress.files.disk import UNFINISHED
 from buttress.kernels import RBF
 from buttress.relational import Join, RelationalLinearSVC, Table
-from buttress.solvers.qp import chunks
+from buttress.solvers.qp import chunks, solve
 from buttress.solvers.watch import Keeper
 
 X, y = make_classification(200, 6, n_informative=5, n_redundant=0, n_classes=3, random_state=0, flip_y=0.1)
@@ -362,6 +362,18 @@ def test_max_time_is_no_part_of_the_fingerprint_and_a_fit_that_it_ended_goes_on(
     fit("pairs of classes", checkpoint=str(tmp_path), max_time=1e-6)
     assert (tmp_path / f"fit{SUFFIX}").exists()
     assert bits(fit("pairs of classes", checkpoint=str(tmp_path), resume=True, max_time=100)) == whole
+
+
+def test_problems_small_and_large_go_on_under_another_limit(tmp_path, monkeypatch):
+    """Small problems take one pass where nobody follows their steps: large ones must not get their records."""
+    monkeypatch.setattr(solve, "ACTIVE_SET_ROWS", 100)
+    model = SVC(C=10, checkpoint=str(tmp_path), resume=True)
+    classes = np.repeat([0, 1, 2], [20, 20, 160])
+    with pytest.warns(NotConvergedWarning):
+        clone(model).set_params(max_time=1e-9).fit(X, classes)
+    assert list(tmp_path.glob(f"*{SUFFIX}"))
+    resumed = clone(model).fit(X, classes)
+    assert bits(resumed) == bits(clone(model).set_params(max_time=1e9).fit(X, classes))
 
 
 def test_a_fit_that_was_interrupted_goes_on(tmp_path, monkeypatch):

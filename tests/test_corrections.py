@@ -158,6 +158,17 @@ def test_spaces_around_a_class_are_part_of_it_as_in_the_data(tmp_path, suffix):
     assert read_file(str(data.with_name(f"clean{suffix}")), None)["y"].to_list() == [" no", " no", "yes", "yes"]
 
 
+@pytest.mark.parametrize(("one", "other", "typed", "wanted"), [
+    ("TRUE", "FALSE", "False", "FALSE"), ("true", "false", "False", "false"), ("01", "02", "2", "02"),
+    ("1.0", "2.0", "2", "2.0"), ('"1,000"', '"2,000"', "2", '"2"')])
+def test_a_correction_is_spelled_as_the_data_spell_it(tmp_path, one, other, typed, wanted):
+    """The audit reads TRUE as a truth value, and 02 as a number: written otherwise it were a class of its own."""
+    data = tmp_path / "data.csv"
+    data.write_text(f"a,y\n1,{one}\n2,{other}\n3,{one}\n")
+    done, clean = applied(read_corrections(fixes(tmp_path, data, (0, typed, ""))), data)
+    assert (done, clean.decode()) == ((1, 0, []), f"a,y\n1,{wanted}\n2,{other}\n3,{one}\n")
+
+
 def test_truth_values_of_parquet_are_corrected(tmp_path):
     data = tmp_path / "data.parquet"
     pl.DataFrame({"x": [1, 2, 3, 4], "y": [True, False, None, True]}).write_parquet(data)

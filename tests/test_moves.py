@@ -20,7 +20,8 @@ import buttress
 from buttress.audit.baselines import is_fitted, takes_numbers
 from buttress.audit.move_space import Space
 from buttress.audit.moves import InPlace, blanks_of, swaps_of, worst_changes, worst_numbers
-from buttress.audit.reading.table import columns_of, kind_of_frame, make_table
+from buttress.audit.reading.source import kind_of_frame
+from buttress.audit.reading.table import columns_of, make_table
 from buttress.cli.audit import _check_files, _fitted
 
 from audit_problems import only

@@ -120,6 +120,19 @@ def test_typical_rows_have_small_p_values_no_more_often_than_they_say(model):
     assert p.min() >= 1 / 121
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "log", "linear", None])
+def test_rows_that_come_again_are_typical_though_sums_of_others_are_rounded_otherwise(kernel):
+    """Few kinds of rows, many of each: most scores tie, those of new rows with those of rows left out too."""
+    counts = np.array([60, 30, 6, 2])
+    for seed in range(10):
+        kinds = np.random.default_rng(seed).normal(size=(4, 2))
+        model = MultiKernelSVDD([RBF(1.0), Laplacian(1.0)]) if kernel is None else SVDD(kernel=kernel)
+        model.set_params(nu=0.1, contamination=0.2).fit(kinds.repeat(counts, axis=0))
+        assert counts @ (model.predict(kinds) == -1) <= 0.2 * 98
+        p = model.p_values(kinds)
+        assert all(counts @ (p <= share) <= share * 99 for share in (0.05, 0.1, 0.2, 0.5))
+
+
 def test_p_values_count_rows_farther_out():
     left_out = np.array([1.0, 2.0, 2.0, 5.0])
     weight = np.array([1.0, 1.0, 2.0, 1.0])

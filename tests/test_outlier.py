@@ -306,6 +306,13 @@ def test_limits_leave_a_usable_model():
     assert np.isfinite(many.decision_function(X)).all()
 
 
+def test_a_gap_that_rounding_leaves_open_is_told():
+    with pytest.warns(NotConvergedWarning, match="rounding hides further progress"):
+        model = SVDD(kernel="linear", nu=0.1).fit(points(60) + 1e8)  # products of rows are rounded by more than R^2
+    assert not model.converged_
+    assert SVDD().fit(np.ones((60, 3))).converged_
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1e6, 1e30])
 def test_units_of_the_rows_do_not_matter_and_nothing_hangs(scale):
     X = points(60)

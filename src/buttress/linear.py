@@ -218,7 +218,7 @@ class LinearSVC(Liblinear, LinearMachine):
     tol : float, default=1e-4
         Stop at this relative duality gap.
     max_iter : int or None, default=1000
-        Most Newton steps, or passes over the rows; per class.
+        Most Newton steps, or passes over the rows, after which a begun block is finished; per class.
     max_time : float or None
         Most seconds a fit.
     progress, verbose : bool, default=False

@@ -386,6 +386,8 @@ BAD = [
     (lambda: EntityFeatures(two()), pd.DataFrame({"kk": [1]}), "no column 'k'"),
     (lambda: EntityFeatures(two()), pd.DataFrame({"k": []}), "0 sample"),
     (lambda: EntityFeatures(two()), np.zeros((2, 3)), "2, 3"),
+    (lambda: EntityFeatures(two()), pd.DataFrame([[1, 1]], columns=["k", "k"]), "2 columns called 'k'"),
+    (lambda: EntityFeatures(two()), {"k": 1}, "Use a frame"),
 ]
 
 

@@ -85,6 +85,8 @@ def test_what_cannot_be_reviewed_is_one_line(tmp_path, monkeypatch, capsys, argu
 
 def test_a_review_from_python(tmp_path):
     result, frame, true, wrong = audited()
+    with pytest.raises(ValueError, match="there is no such folder"):
+        result.review(tmp_path / "nowhere" / "decisions")
     served = result.review(tmp_path / "decisions", who="bob")
     try:
         assert f'href="{served.address}"' in served._repr_html_()

@@ -214,9 +214,10 @@ def test_a_class_is_offered_and_taken_with_the_spaces_around_it(tmp_path):
     review = Review(buttress.audit(None, frame[["x"]], frame["y"], effort="quick", target_name="y"),
                     tmp_path / "data.review", "ann")
     client = TestClient(application(review, "secret", frozenset([HOST])), base_url=f"http://{HOST}")
-    offered = [attributes.get("value") for tag, attributes in Tags(client.get(f"{ROOT}/row/3").text).tags
-               if tag == "option"]
+    offered, to_filter = ([attributes.get("value") for tag, attributes in Tags(client.get(f"{ROOT}/{page}").text).tags
+                           if tag == "option"] for page in ("row/3", "rows"))
     assert offered == [" no", "no"]
+    assert to_filter.count(" no") == 2, "as a class given, and as one to correct to"
     client.post(f"{ROOT}/decide", data={"place": 40, "action": "correct", "value": " no", "seen": 0})
     assert [one.value for one in review.store.history] == [" no"]
     review.close()

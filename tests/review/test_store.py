@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -57,6 +58,18 @@ def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(tmp_path):
     with pytest.raises(ValueError, match="Cannot keep decisions"):
         store(tmp_path)
     assert path.read_bytes() == b"a,b\n1,2\n" * 500
+
+
+@pytest.mark.parametrize(("made", "why"), [
+    ("CREATE TABLE people (id INTEGER)", "has a table 'people'"),
+    ("CREATE TABLE about (name TEXT, value TEXT); INSERT INTO about VALUES ('version', '3')", "has the format None")])
+def test_a_database_of_another_program_is_refused_and_left_as_it_is(tmp_path, made, why):
+    with closing(sqlite3.connect(tmp_path / "data.review")) as other:
+        other.executescript(made)
+    before = (tmp_path / "data.review").read_bytes()
+    with pytest.raises(ValueError, match=f"{why}.*Name another file"):
+        store(tmp_path)
+    assert (tmp_path / "data.review").read_bytes() == before
 
 
 def test_of_two_writers_the_second_on_a_row_is_refused_and_others_are_merged(tmp_path):

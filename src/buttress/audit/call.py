@@ -21,8 +21,9 @@ from buttress.audit.measuring.fits import noted
 from buttress.audit.measuring.measurement import measure, seconds_of
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.options import Options
+from buttress.audit.reading.source import kind_of_frame, labels_of
 from buttress.audit.reading.split import set_apart, with_rows_to_test
-from buttress.audit.reading.table import Table, columns_of, kind_of_frame, labels_of, make_table
+from buttress.audit.reading.table import Table, columns_of, make_table
 from buttress.audit.result import AuditResult
 from buttress.threats import ThreatModel
 

@@ -67,7 +67,7 @@ def audit(
     effort: Annotated[Effort, typer.Option(help="How much is measured.")] = Effort.standard,
     max_time: Seconds = None,
     rows: Annotated[int | None, typer.Option(help="Training rows to use instead of as many as are planned.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the page, JSON and CSV.")] = Path(),
     against: Annotated[Path | None, typer.Option(help="A file of newer rows: what drifted, what is novel.")] = None,
     drop: Drop = None,
@@ -89,14 +89,13 @@ def audit(
     Of a folder a sample is audited; then every row is judged by a robust fit of the sample.
     """
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
-    check_numbers(eps, max_time, rows, seed)
     _check_files(output, {"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
+    options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
+                      metric, declared_in(threat)).check()  # before the data are read
     drawn = sample_of(data, target, task.value, sample, seed) if check_options(context, data, *OF_FILES) else None
     table, settled, made = read_table(data, target, file_format, task.value, test, drawn, drop or [])
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
-    options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
-                      metric, declared_in(threat))
     with ctrl_c(), progress() as watch:
         result = audit_table(_fitted(model), table, settled, options, watch.report, STARTED, data,
                              newer=_newer(against, made), checkpoint=checkpoint, tell=watch.tell)

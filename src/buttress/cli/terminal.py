@@ -1,5 +1,6 @@
 """What commands share: the application that they join, progress, Ctrl-C, the line they fail with, checks of files."""
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -44,11 +45,14 @@ def check_input(path: Path, output: Path | None = None) -> None:
 
 
 def number_in(text: str, otherwise: str) -> float:
-    """Return the number that a text is; ValueError with these words for another text."""
+    """Return the number that a text is; ValueError with these words for another text, and for NaN."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise ValueError(otherwise) from None
+        number = math.nan
+    if math.isnan(number):  # below which nothing is
+        raise ValueError(otherwise)
+    return number
 
 
 @contextmanager

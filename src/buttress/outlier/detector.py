@@ -145,7 +145,8 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         elif isinstance(self.contamination, str):
             offset = -outermost(at[:-1], counts[keep])
         else:
-            offset = -threshold(-scores[keep], counts[keep], self.contamination)
+            far = farther(-scores[keep], kernel, ball.norm2)
+            offset = -threshold(far, counts[keep], self.contamination)
         return {
             "kernel_": kernel,
             "support_": support,
@@ -222,9 +223,9 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         return np.asarray((1 + beyond - own) / (1 + own.sum() - own))
 
     def _left_out(self) -> tuple[Array, Array]:
-        """Return minus the scores of training rows left out and their weights, of rows that have one."""
+        """Return how far out training rows left out are and their weights, of rows that have one."""
         used = self.loo_weight_ > 0
-        return -self.loo_scores_[used], self.loo_weight_[used]
+        return farther(-self.loo_scores_[used], self.kernel_, self.center_norm2_), self.loo_weight_[used]
 
     def fit_predict(self, X: MatrixLike, y: VectorLike | None = None, **fit_params: Any) -> NDArray[np.intp]:
         """Fit to X and return 1 for its rows inside the ball, -1 for those outside, shape (n,).
@@ -239,6 +240,11 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
 
 FEWEST = 500  # rows that a fit without time learns from: a tenth of a second for seven kernels
 ALIKE = 1e-9  # relative: scores so near each other are on one side
+
+
+def farther(far: Array, kernel: Kernel, norm2: float) -> Array:
+    """Return distances and what rounding may add to them: a new row that equals a training row is no farther."""
+    return far + ALIKE * np.abs(far) + 64 * float(np.finfo(float).eps) * (1.0 if in_logs(kernel) else abs(norm2))
 
 
 def outermost(far: Array, weight: Array) -> float:

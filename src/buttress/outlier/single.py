@@ -71,7 +71,7 @@ class SVDD(BallDetector):
     cache_size : float, default=200
         Megabytes of kernel rows to keep.
     max_iter : int or None, default=None
-        Most pair updates.
+        Most pair updates, after which a begun block is finished.
     max_time : float or None
         Most seconds. Where they are up before a ball of all rows is known, the model is that of 500 of them: the others
         count as rows of weight 0, and ``dual_gap_`` is NaN. Where they are up before the gap is proven, ``proof_`` says
@@ -166,7 +166,8 @@ class SVDD(BallDetector):
         self.history_ = ball.outcome.history
         if ball.outcome.status == "late":
             warn_unproven("SVDD")
-        if ball.outcome.status in ("exhausted", "stalled") and not ball.converged:
+        status = ball.outcome.status
+        if not ball.converged and (status in ("exhausted", "stalled") or (certified and status == "converged")):
             warn_user(f"SVDD stopped where rounding hides further progress, with a duality gap of {ball.gap:.3g}. "
                       "Scale the columns of X to similar ranges.", NotConvergedWarning)
 

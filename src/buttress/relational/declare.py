@@ -13,6 +13,7 @@ from buttress._state import Attribute, State
 from buttress._types import Attributes
 from buttress.relational.sources.databases import Connection
 from buttress.relational.sources.dialects import dialect_of
+from buttress.relational.sources.files import check_days
 from buttress.relational.sources.tables import Source, check_source, column_names, connected
 
 OF_A_PAIR = 'Each entry of on must be ("table.column", "table.column"), or have "left" as third. Got {!r}.'
@@ -122,6 +123,8 @@ class Table:
         for name in used:
             _check_once(name, self, columns)
         _check_case(used, self, columns)
+        for name in filter(None, (self.time, self.order)):
+            check_days(self.source, name)
         if len(set(self.features)) < len(self.features):
             raise ValueError(f"features of table {self.name!r} name a column twice: {self.features}.")
         if self.label is not None and self.label in self.features:
@@ -242,7 +245,8 @@ class Join:
         self._check_names()
         columns = [table.check() for table in self.tables]
         if self.date is not None:
-            self.find_column(self.date, columns)
+            t, date = self.find_column(self.date, columns)
+            check_days(self.tables[t].source, date)
         return [self._pair(pair, columns) for pair in [*self.on, *self._equal_names(columns)]]
 
     def _equal_names(self, columns: Sequence[Sequence[str]]) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from time import sleep
 from typing import Any
 
 from buttress.audit.data import AuditData, frame
+from buttress.files.disk import check_file
 from buttress.review.course import Review
 
 LOCAL = "127.0.0.1"
@@ -91,6 +92,7 @@ class Reviewing:
 def review(result: AuditData, decisions: str | Path | None = None, who: str | None = None, port: int = 0) -> Reviewing:
     """Serve a review of an audit; see :meth:`buttress.audit.AuditResult.review`."""
     path = Path(decisions) if decisions is not None else decisions_beside(result)
+    check_file(path, "decisions")
     return Reviewing(Review(result, path, who or getpass.getuser()), port)
 
 

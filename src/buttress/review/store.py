@@ -103,8 +103,9 @@ class Store:
         self._db = sqlite3.connect(path, timeout=10.0, isolation_level=None, check_same_thread=False)
         try:
             self._db.execute("PRAGMA synchronous = FULL")
-            self._db.executescript(SCHEMA)
-            with self._writing():
+            with self._writing():  # what is refused is left as it was
+                for statement in SCHEMA.split(";"):
+                    self._db.execute(statement)
                 self._check(digest)
         except sqlite3.DatabaseError as error:
             self._db.close()
@@ -116,6 +117,11 @@ class Store:
 
     def _check(self, digest: str) -> None:
         known = dict(self._db.execute("SELECT name, value FROM about"))
+        others = self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' "
+                                  "AND name NOT IN ('about', 'decisions', 'draws')").fetchone()
+        if others:
+            raise ValueError(f"{self.path.name} is a database of something else: it has a table {others[0]!r}. Name "
+                             "another file.")
         if not known:
             self._db.executemany("INSERT INTO about VALUES (?, ?)", [("format", FORMAT), ("table", digest)])
         elif known.get("format") != FORMAT:

@@ -59,7 +59,8 @@ class SVC(ExactClassifier):
     class_weight : dict, "balanced" or None
         As in scikit-learn.
     max_iter : int or None, default=None
-        Most pair updates per problem; None, or -1 as in scikit-learn, for libsvm's guard of max(10 million, 100 n).
+        Most pair updates per problem, after which a begun block is finished; None, or -1 as in scikit-learn, for
+        libsvm's guard of max(10 million, 100 n).
     max_time : float or None
         Most seconds of the whole fit.
     solver : {"auto", "smo", "ipm"}, default="auto"
@@ -79,8 +80,8 @@ class SVC(ExactClassifier):
     break_ties : bool, default=False
         Predict the largest "ovr" decision value instead of the first class with the most votes; refused with "ovo".
     shrinking, verbose, random_state, probability
-        scikit-learn's: of no effect on the model, but that ``verbose`` shows progress too. Nothing is drawn at random,
-        and probabilities are always there.
+        scikit-learn's: of no effect on the model, but that ``verbose`` shows progress too, and last digits may differ
+        then. Nothing is drawn at random, and probabilities are always there.
     device : str or None, default=None
         Compute kernel matrices with torch on this device, such as "cuda" (``pip install buttress[torch]``), of dense
         rows and a kernel that depends on a distance or an inner product; None is numpy. The model holds numpy arrays.

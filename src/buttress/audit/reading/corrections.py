@@ -19,7 +19,7 @@ honest tables: who wants two rows with one key can make them.
 
 import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -92,7 +92,7 @@ def _code(text: str) -> int:
     try:
         return int(_bits(np.array([float(text.replace(",", ".") if COMMA.fullmatch(text) else text)]))[0])
     except ValueError:
-        return _digest(text.lower() if text in ("True", "False") else text)
+        return _digest(text.lower() if text.lower() in ("true", "false") else text)  # TRUE is how Excel writes it
 
 
 KEY = re.compile(r"k[0-9a-f]{16}\.[1-9][0-9]*")
@@ -180,7 +180,7 @@ def _write_csv(found: Corrections, data: Path, output: Path) -> list[str]:
     keys = row_keys({name: [cells[j] if j < len(cells) else "" for cells in body] for j, name in enumerate(header)})
     rows = iter(keys)
     place = header.index(found.target)
-    targets = {cells[place] for cells in body if place < len(cells)}
+    spelled = _spelled(found.corrected.values(), {cells[place] for cells in body if place < len(cells)})
     with output.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
         file.write(mark)
         for i, (cells, text) in enumerate(records):
@@ -188,14 +188,18 @@ def _write_csv(found: Corrections, data: Path, output: Path) -> list[str]:
             if key in found.dropped:
                 continue
             if key in found.corrected:
-                text = _with_entry(text, place, _spelled(found.corrected[key], targets), separator)
+                text = _with_entry(text, place, spelled[found.corrected[key]], separator)
             file.write(text)
     return keys
 
 
-def _spelled(value: str, targets: set[str]) -> str:
-    """Return a correction as it is where a target of the data has its spaces, else without those around it."""
-    return value if value in targets else value.strip()
+def _spelled(values: Iterable[str], targets: set[str]) -> dict[str, str]:
+    """Return each correction as a target of the data that means the same: true as TRUE, 3 as 03.
+
+    Without one it is as it was typed, without spaces around it.
+    """
+    alike = {_code(one): one for one in sorted(targets) if "," not in one}  # which may stand between thousands
+    return {value: value if value in targets else alike.get(_code(value), value.strip()) for value in values}
 
 
 def _records(lines: list[str], separator: str) -> Iterator[tuple[list[str], str]]:
@@ -242,7 +246,8 @@ def _write_parquet(found: Corrections, data: Path, output: Path) -> list[str]:
     kind = frame[found.target].dtype
     keys = row_keys({name: frame[name] for name in frame.columns})
     given = frame[found.target].cast(pl.String).to_list()
-    new = {key: _spelled(value, set(given)) for key, value in found.corrected.items()}
+    spelled = _spelled(found.corrected.values(), set(filter(None, given)))
+    new = {key: spelled[value] for key, value in found.corrected.items()}
     entries = pl.Series(found.target, [new.get(key, entry) for key, entry in zip(keys, given, strict=True)])
     try:
         # polars casts no text to a truth value

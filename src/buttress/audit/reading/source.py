@@ -1,4 +1,4 @@
-"""From a file or the name of a bundled set to columns and a target.
+"""From a file or the name of a bundled set to columns and a target, and what data are called in a report.
 
 Loads nothing heavy before it has looked at the file, so that a mistake is answered at once.
 """
@@ -13,8 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
+from numpy.typing import NDArray
+
 from buttress._suggest import listed, near
-from buttress._types import NamedColumns
+from buttress._types import NamedColumns, is_frame
 
 SHOWN = 20  # columns that a message names
 KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
@@ -234,3 +236,16 @@ def _ragged(path: Path) -> str:
     if header and header[0].startswith("#"):
         return f"{more}The header looks like a comment. Take such lines out: grep -v '^#' {path.name} > plain.csv"
     return more + "Correct that line, or the header; an entry with a separator in it needs quotation marks around it."
+
+
+def kind_of_frame(X: object) -> str:
+    """Return what data given as an object are called in a report: "pandas frame", "polars frame" or "array"."""
+    return f"{type(X).__module__.partition('.')[0]} frame" if is_frame(X) else "array"
+
+
+def labels_of(X: object, y: object) -> NDArray[Any] | None:
+    """Return the index of a pandas X, or else y, and None where rows have numbers only."""
+    for data in (X, y):
+        if type(data).__module__.partition(".")[0] == "pandas":
+            return data.index.to_numpy()  # type: ignore[attr-defined]
+    return None

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from buttress._suggest import column_called, counted
 from buttress._types import Mask, NamedColumns, Rows
 from buttress.audit.reading.entries import as_array, factorised, texts_of
-from buttress.audit.reading.table import Table, given_column
+from buttress.audit.reading.table import Table, given_column, numbers_of, read_as_before
 
 HELD_OUT = 0.3  # of the rows
 FEWEST_TRAINED = 20  # rows
@@ -100,8 +100,14 @@ def with_rows_to_test(
         raise ValueError(f"The rows to test on lack the columns {lacking}. They have {list(more)}.")
     below = _joined(target, more[target_name])
     first = len(as_array(target))
-    return {name: _joined(column, more[name]) for name, column in columns.items()}, below, np.arange(
-        len(as_array(below))) >= first
+    added = {name: _added(name, column, more[name]) for name, column in columns.items()}
+    return added, below, np.arange(len(as_array(below))) >= first
+
+
+def _added(name: str, column: object, more: object) -> object:
+    """Return a column with that of the rows to test on below; of numbers it stays, or is refused."""
+    texts = numbers_of(as_array(column)) is not None and numbers_of(as_array(more)) is None
+    return _joined(column, read_as_before(name, more, None) if texts else more)
 
 
 def _joined(first: Any, second: Any) -> Any:

@@ -143,19 +143,6 @@ def columns_of(X: ArrayLike | Frame) -> NamedColumns:
     return {f"x{j}": X[:, j] for j in range(X.shape[1])}
 
 
-def kind_of_frame(X: object) -> str:
-    """Return what data given as an object are called in a report: "pandas frame", "polars frame" or "array"."""
-    return f"{type(X).__module__.partition('.')[0]} frame" if is_frame(X) else "array"
-
-
-def labels_of(X: object, y: object) -> NDArray[Any] | None:
-    """Return the index of a pandas X, or else y, and None where rows have numbers only."""
-    for data in (X, y):
-        if type(data).__module__.partition(".")[0] == "pandas":
-            return data.index.to_numpy()  # type: ignore[attr-defined]
-    return None
-
-
 def make_table(
     columns: Mapping[str, object], target: object, target_name: str, task: str, labels: NDArray[Any] | None = None
 ) -> tuple[Table, str]:

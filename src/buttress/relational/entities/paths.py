@@ -194,7 +194,7 @@ def asked_columns(X: Any, table: str, names: Sequence[str]) -> dict[str, Column]
         raise ValueError(f"EntityFeatures has its join already, and takes rows of its label's table {table!r}: a frame "
                          f"with the columns {', '.join(names)}. Got a Join.")
     there = frame_names(X)
-    if isinstance(X, dict):
+    if isinstance(X, dict) and all(isinstance(column, Column) for column in X.values()):
         found = {name: X[name] for name in names}
     elif there:
         found = {name: frame_column(X, _name_in(there, table, name)) for name in names}
@@ -230,6 +230,8 @@ def check_kinds_kept(
 
 def _name_in(there: Sequence[str], table: str, name: str) -> str:
     for candidate in (name, f"{table}.{name}"):
+        if there.count(candidate) > 1:
+            raise ValueError(f"X has {there.count(candidate)} columns called {candidate!r}. Keep one.")
         if candidate in there:
             return candidate
     raise ValueError(f"X has no column {name!r} of table {table!r}.{near(name, there)} It has: {', '.join(there)}.")

@@ -131,8 +131,25 @@ def parquet_header(file: Path) -> list[str]:
 def _text_header(file: Path) -> list[str]:
     """Return the first line of a file, but for columns without a name."""
     alone = "header=false, all_varchar=true, hive_partitioning=false"
-    rows = scanned(file, lambda scan: f"{scan[:-1]}, {alone}) LIMIT 1")
+    rows = scanned(file, lambda scan: scan.removesuffix("header=true)") + f"{alone}) LIMIT 1")
     return [name for row in rows for name in row if name]
+
+
+def check_days(path: object, name: str) -> None:
+    """Refuse a column of dates in a text file of which DuckDB guesses whether the day or the month comes first."""
+    if not is_files(path) or matching(path)[0].suffix.lower() == ".parquet":
+        return
+    date = DUCKDB.quote(name)
+    short = rf"regexp_matches({date}, '^\s*(0?[1-9]|1[0-2])[-/. ](0?[1-9]|1[0-2])[-/. ]\d')"
+
+    def first(condition: str) -> list[tuple[str]]:
+        where = f"WHERE {condition} LIMIT 1"
+        return list(scanned(path, lambda scan: f"SELECT {date} FROM ({scan[:-1]}, all_varchar=true)) {where}"))
+
+    found = [] if first(f"NOT {short}") else first(short)
+    if found:
+        raise ValueError(f"Column {name!r} of {str(path)!r} holds dates such as {found[0][0]!r}, which may begin with "
+                         "the day or the month. Write them as 2024-03-31, or read the file into a frame and give that.")
 
 
 def scan_of(path: FileSource) -> str:
@@ -149,4 +166,5 @@ def scan_of(path: FileSource) -> str:
     if len(kinds) > 1 or kinds[0] not in readers:
         raise ValueError(f"A file must end in .parquet, .csv, .tsv or .csv.gz. Got {str(path)!r}.")
     names = ", ".join(DUCKDB.text(GLOB.sub(lambda mark: f"[{mark[0]}]", str(file))) for file in files)
-    return f"{SCAN}{readers[kinds[0]]}([{names}])"
+    header = "" if kinds[0] == ".parquet" else ", header=true"  # also of a file that has nothing else
+    return f"{SCAN}{readers[kinds[0]]}([{names}]{header})"

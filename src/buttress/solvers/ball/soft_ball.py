@@ -97,7 +97,7 @@ def solve_ball(
         point = exact_finish(qp, outcome.state, left=left) if ended and len(rows) <= exact_rows else outcome.state
         ball = certified_in_time(qp, point, total, outcome, left)
         ended = ended and outcome.status != "late"
-        small = ball.gap <= limits.gap_tol * max(ball.primal, 1e-12 * scale)  # a gap this small counts as 0
+        small = ball.gap <= max(limits.gap_tol * ball.primal, 1e-12 * scale)  # a gap this small counts as 0
         if ended and not small and rows.real == np.float32:
             rows.cache.widen()
             point = replace(point, stored=None)

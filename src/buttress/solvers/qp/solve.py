@@ -21,6 +21,7 @@ import numpy as np
 
 from buttress._checks import TINY, Array, NotConvergedWarning, warn_user
 from buttress._threads import own_threads
+from buttress.checkpoints.journal import current_journal
 from buttress.gram.rows import KernelRows
 from buttress.solvers.qp.active_set import (
     ACTIVE_SET_ROWS,
@@ -148,7 +149,8 @@ def _unfollowed(qp: QP, limits: Limits) -> bool:
     """Say whether the program is small and nobody counts, watches or limits its steps, so that one pass will do."""
     free = limits.callback is None and not limits.progress and limits.max_iter is None and limits.max_time is None
     small = qp.rows.cache.whole and len(qp.p) <= ACTIVE_SET_ROWS
-    return small and free and limits.convex and limits.solver == "auto"
+    unkept = current_journal() is None  # whose runs have the same numbers with other limits
+    return small and free and unkept and limits.convex and limits.solver == "auto"
 
 
 def _at_once(qp: QP, plan: _Plan, limits: Limits, total: Outcome) -> tuple[Point, Certificate]:
