@@ -53,7 +53,7 @@ class AdversarialSVC(LandmarkMachine):
         Radius of the perturbations, one or one a column, >= 0, in the units of X; 0 moves nothing.
     norm : {"linf", "l2"}, default="linf"
     kernel : str, kernel or callable, default="rbf"
-        As in :class:`buttress.SVC`; a positive definite one. A polynomial with other constants is a kernel object.
+        Positive definite: a name but "precomputed", an object (as of polynomials with other constants), or a function.
     gamma : float, "scale" or "auto", default="scale"
     n_landmarks : int, "auto" or None, default="auto"
         Most centres; None takes every row, which is the exact kernel. "auto" is 300, or 50 a class where that is more.

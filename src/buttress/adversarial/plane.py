@@ -75,7 +75,7 @@ class AttackedPlane(
         Attribute("dual_gap_", "real", "one or n_scores",
                   "How far above the optimum it can be at most. Proven in floating point."),
         Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
-        Attribute("n_iter_", "count", meaning="Interior-point steps, plus one."),
+        Attribute("n_iter_", "count", meaning="Interior-point steps, plus one, of all classes together."),
         Attribute("history_", "history", meaning="Of the last class, in the solver's own scaling."))
 
     C: float = 1.0

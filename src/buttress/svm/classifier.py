@@ -305,6 +305,9 @@ def svc_path(
     >>> bool(best.loo_error_ < 0.1)
     True
     """
+    if parameters.get("checkpoint") is not None:
+        raise ValueError(f"svc_path keeps no checkpoint. Got checkpoint={parameters['checkpoint']!r}. Leave it out, or "
+                         "fit SVC for each C.")
     for position, C in enumerate(Cs):
         check_number(f"Cs[{position}]", float(C), 0)
     if not len(Cs):

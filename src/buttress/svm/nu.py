@@ -176,7 +176,7 @@ class NuSVR(ExactRegressor):
     C : float, default=1.0
         As in :class:`SVR`, and finite.
     kernel, degree, gamma, coef0, tol, gap, cache_size, max_iter, max_time, solver, indefinite, warm_start, device
-        As in :class:`SVC`; the limits of iterations are those of each epsilon that is tried.
+        As in :class:`SVC`; the limits of iterations are those of each epsilon that is tried. gamma is no ``"loo"``.
     progress, checkpoint, resume, shrinking, verbose
         As in :class:`SVC`.
 

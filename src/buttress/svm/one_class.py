@@ -37,7 +37,7 @@ class OneClassSVM(Documented, CallbackSupportMixin, OutlierMixin, KernelMachine)
     nu : float, default=0.5
         At most this share of the rows is outside, and at least this share are support vectors; in (0, 1].
     kernel, degree, gamma, coef0, tol, gap, cache_size, max_iter, max_time, warm_start, device, progress, checkpoint
-        As in :class:`SVC`.
+        As in :class:`SVC`; kernel is no ``"columns"``, gamma no ``"loo"``.
     solver : {"auto", "smo"}, default="auto"
         Both improve pairs.
     indefinite : {"warn", "raise"}, default="warn"
@@ -77,8 +77,8 @@ class OneClassSVM(Documented, CallbackSupportMixin, OutlierMixin, KernelMachine)
     def fit(self, X: MatrixLike, y: VectorLike | None = None, sample_weight: ArrayLike | None = None) -> "OneClassSVM":
         """Fit to X of shape (n, d), dense or sparse; y is not read; returns self.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), or negative
-        weights.
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column). Rows of
+        negative weight are left out, with a warning.
         """
         self._check()
         check_number("nu", self.nu, 0, 1, closed="right", fix="nu is the share of rows that may lie outside.")

@@ -172,7 +172,7 @@ class SVR(ExactRegressor):
     epsilon : float, default=0.1
         Half the width of the tube without loss, >= 0, in the units of y.
     kernel : str, kernel object or function, default="rbf"
-        As in :class:`SVC`; also degree, gamma and coef0.
+        As in :class:`SVC`; also degree, coef0, and gamma, which is no ``"loo"``.
     tol : float, default=1e-3
         Stop when the largest KKT violation, in the units of y, is at most this; > 0. The gap is then checked too.
     gap, cache_size, max_iter, max_time, solver, indefinite, warm_start, device, progress, shrinking, verbose
@@ -202,8 +202,8 @@ class SVR(ExactRegressor):
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "SVR":
         """Fit to X of shape (n, d), dense or sparse, and numbers y of shape (n,); returns self.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), negative
-        weights, a kernel with values beyond 1e30, or C=inf where no tube this narrow holds every row.
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), a kernel
+        with values beyond 1e30, or C=inf where no tube this narrow holds every row.
         """
         check_number("epsilon", self.epsilon, 0, closed="left")
         self._fit(X, y, sample_weight)

@@ -209,9 +209,9 @@ class ThreatModel:
     ) -> "ThreatModel":
         """Return a default for the columns of a table, such as the training rows.
 
-        Columns of 0 and 1, texts of at most 50 kinds and one-hot groups are categories; other numbers move ``by``,
-        whole ones in steps of 1. Dates, constants, texts of more kinds and keys (whole numbers, all different) are
-        fixed.
+        Columns of 0 and 1, texts and one-hot groups are categories; other numbers move ``by``, whole ones in steps of
+        1. Dates, constants and keys are fixed: whole numbers, all different, and texts of more than 255 kinds, or of
+        more than 50 with under ten entries each.
 
         Examples
         --------
