@@ -18,13 +18,13 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 32_489,  # without imports and docstrings
-    "lines": 66_256,
-    "functions": 4_258,
+    "statements": 32_541,  # without imports and docstrings
+    "lines": 66_344,
+    "functions": 4_262,
     "files": 367,
     "untyped dicts": 19,  # dict[str, Any] and dict[str, object]
-    "names of constants": 487,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 35_969,  # outside tables
+    "names of constants": 489,  # in upper case, at the head of a file; one that several files have counts once
+    "words of docs": 35_999,  # outside tables
 }
 
 
