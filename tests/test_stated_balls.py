@@ -267,7 +267,7 @@ def test_pairs_are_given_up_below_the_smallest_tolerance(monkeypatch):
 
 @pytest.mark.parametrize(("gap", "converged"), [(0.9, True), (1.1, False)])
 def test_of_a_primal_of_0_a_gap_of_1e_12_of_the_spread_is_none(monkeypatch, gap, converged):
-    solve = Solve(monkeypatch, [gap * 1e-3 * 1e-12 * 0.5, 0.0], primal=0.0)
+    solve = Solve(monkeypatch, [gap * 1e-12 * 0.5, 0.0], primal=0.0)
     assert solve.run().converged
     assert len(solve.targets) == (1 if converged else 2)
 
