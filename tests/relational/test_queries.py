@@ -68,6 +68,18 @@ def test_a_path_reuses_its_planes():
     assert len(path[-1].planes_[0]) == sum(model.n_oracle_calls_ for model in path)
 
 
+@pytest.mark.parametrize("fits", [alpha_path, cross_validate])
+def test_many_fits_refuse_a_checkpoint_that_they_would_not_keep(fits, tmp_path):
+    model = RelationalLinearSVC(checkpoint=str(tmp_path))
+    with pytest.raises(ValueError, match=f"{fits.__name__} keeps no checkpoint"):
+        fits(joined(0, rows=12), [0.1], model=model)
+
+
+def test_the_fits_of_folds_keep_to_max_time():
+    with pytest.raises(TimeoutError, match="max_time was spent"):
+        cross_validate(joined(0, rows=12), [0.1], n_folds=3, model=RelationalLinearSVC(max_time=1e-9))
+
+
 def test_cross_validation_matches_fits_on_the_folds_rows():
     join = joined(0, rows=12)
     found = cross_validate(join, [1e-1, 1e-2], n_folds=3, model=RelationalLinearSVC(random_state=0))

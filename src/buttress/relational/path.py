@@ -34,9 +34,8 @@ def alpha_path(join: Join, alphas: Sequence[float], model: RelationalLinearSVC |
     >>> [m.alpha_ for m in path], all(m.gap_ <= 1e-3 for m in path)
     ([0.1, 0.01], True)
     """
-    model = RelationalLinearSVC() if model is None else model
+    model = _checked(model, join, "alpha_path")
     first = clone(model)
-    check_parameters(first, join, None)
     fitted = []
     with ExitStack() as held:
         with time_limit(model.max_time):
@@ -52,6 +51,16 @@ def alpha_path(join: Join, alphas: Sequence[float], model: RelationalLinearSVC |
     return fitted
 
 
+def _checked(model: RelationalLinearSVC | None, join: Join, caller: str) -> RelationalLinearSVC:
+    """Return the model whose parameters the fits have, refused where they would not be kept to."""
+    model = RelationalLinearSVC() if model is None else model
+    if model.checkpoint is not None:
+        raise ValueError(f"{caller} keeps no checkpoint. Got checkpoint={model.checkpoint!r}. Leave it out, or fit "
+                         "RelationalLinearSVC for each alpha.")
+    check_parameters(model, join, None)
+    return model
+
+
 def cross_validate(
     join: Join, alphas: Sequence[float], n_folds: int = 5, model: RelationalLinearSVC | None = None
 ) -> dict[str, Array]:
@@ -60,9 +69,8 @@ def cross_validate(
     Join rows of one label row always fall in one fold, for they are not independent. Each fold keeps one pool of
     planes for all values of alpha. The result holds "alpha" (descending) and "test_score".
     """
-    model = RelationalLinearSVC() if model is None else model
+    model = _checked(model, join, "cross_validate")
     check_count("n_folds", n_folds, 2)
-    check_parameters(model, join, None)
     plan = prepare(join, intercept=model.fit_intercept, encoding=model._encoding())
     place = next(rows for t, rows in plan.nodes[0].members if t == plan.label_table)
     whole = []
@@ -88,7 +96,8 @@ def _fold_scores(
     scores = []
     for alpha in alphas:
         plan.row_weight = training
-        start = clone(model).set_params(alpha=alpha, C=None)._fit_plan(plan, oracle, pool, start).beta_
+        with time_limit(model.max_time):
+            start = clone(model).set_params(alpha=alpha, C=None)._fit_plan(plan, oracle, pool, start).beta_
         plan.row_weight = held_out
         scores.append(_accuracy(plan, model, start))
     return scores
