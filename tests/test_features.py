@@ -11,6 +11,13 @@ from buttress.kernels import RBF, Laplacian, Linear, Log, Polynomial, Sigmoid
 from problems import points
 
 
+def test_landmarks_of_times_in_seconds_are_different_rows():
+    """So far from 0 the squares of one second are lost."""
+    times = 1.7e9 + np.arange(200.0)[:, None]
+    chosen = landmarks(times, 50, rng=np.random.RandomState(0))
+    assert len(np.unique(chosen)) == 50
+
+
 @pytest.mark.parametrize("kernel", [RBF(0.4), Laplacian(0.7), Linear(0.5), Polynomial(2, 0.3, 1.0)], ids=str)
 def test_features_are_exact_wherever_one_point_is_a_landmark(kernel):
     X, Z = points(40), points(15, seed=1)
