@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from buttress.features import landmarks, nystroem
+from buttress.features import landmarks, nystroem, random_features
 from buttress.kernels import RBF, Laplacian, Linear, Log, Polynomial, Sigmoid
 
 from problems import points
@@ -76,6 +76,7 @@ def test_spread_out_landmarks_reach_every_cluster():
         (lambda: nystroem(Sigmoid(), points()), "need a positive definite kernel"),
         (lambda: landmarks(points(), 0, rng=np.random.RandomState(0)), "n_landmarks must be"),
         (lambda: landmarks(points(), 5, rng=np.random.RandomState(0), method="kmeans"), "Did you mean"),
+        (lambda: random_features(RBF(), 2.5, 4, seed=0), "width must be"),
     ],
 )
 def test_bad_parameters_are_named(call, message):

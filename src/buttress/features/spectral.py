@@ -58,10 +58,6 @@ def _imq_drop(kernel: InverseMultiquadric, r: float) -> float:
     return r**2 / (kernel.offset * far * (far + kernel.offset))
 
 
-def _imq_reach(offset: float, share: float) -> float:
-    return offset * np.sqrt(share * (2 - share)) / (1 - share)
-
-
 STATIONARY: dict[type[Kernel], Spectrum] = {
     RBF: Spectrum(
         lambda kernel, normal, exponential: np.sqrt(2 * kernel.gamma),
@@ -85,7 +81,7 @@ STATIONARY: dict[type[Kernel], Spectrum] = {
         lambda kernel, normal, exponential: np.abs(normal) / kernel.offset,
         lambda kernel: kernel.offset**-2.0,
         _imq_drop,
-        lambda kernel, drop: _imq_reach(kernel.offset, kernel.offset * drop),
+        lambda kernel, drop: np.sqrt(drop * kernel.offset * (2 - drop * kernel.offset)) / (1 / kernel.offset - drop),
     ),
 }
 
