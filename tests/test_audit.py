@@ -531,3 +531,12 @@ def test_what_several_estimators_warn_of_alike_is_noted_once(monkeypatch):
     for name in split.unfitted:
         score_stage._model(split, name, None, found)
     assert found.notes == [said[0], said[2]]
+
+
+def test_an_audit_that_no_time_was_left_for_ends_with_what_it_did_not_measure():
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    result = buttress.audit(None, X, X[:, 0] > 0, max_time=1e-9)
+    assert result.cut
+    assert result.recommended is None
+    assert "the labels were not judged" in result.verdict[0]
+    assert not len(result.suspicious)

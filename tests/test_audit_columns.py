@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from buttress import KernelRegressor
+from buttress.audit.models import training
 from buttress.audit.reading import entries
 from buttress.audit.reading.cautions import counts, skewed, stretched, tells
 from buttress.audit.reading.entries import texts_of
@@ -319,6 +320,19 @@ def test_packed_files_are_read_by_the_pasted_code_too(tmp_path, name):
     assert y.to_list() == [2] * 30
     frame = eval(read_call(source, str(kind_of(source, None))), {"pl": pl, "zipfile": zipfile})
     assert frame.equals(pl.DataFrame({**columns, "y": y}))
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_marks_of_patterns_in_a_name_are_letters(tmp_path, kind):
+    names = [f"d[1].{kind}", f"d1.{kind}"]
+    for size, name in enumerate(names):
+        getattr(pl.DataFrame({"a": [size] * 20, "y": [0, 1] * 10}), f"write_{kind}")(tmp_path / name)
+    for size, name in enumerate(names):
+        source = str(tmp_path / name)
+        columns, y, _ = load(source, "y", None)
+        assert columns["a"].to_list() == [size] * 20
+        assert eval(read_call(source, kind), {"pl": pl}).equals(pl.DataFrame({**columns, "y": y}))
+        assert training.texts_of(source, "y", None, y) == ({"0": "0", "1": "1"} if kind == "csv" else {})
 
 
 def test_other_packed_files_are_refused_with_the_way_to_unpack_them(tmp_path):

@@ -225,14 +225,24 @@ def test_what_is_no_better_than_the_majority_is_not_recommended_because_nothing_
 def test_the_next_step_is_the_advice_on_the_worst_finding_or_the_command_that_trains():
     found = [Finding("BUT002", "error", "t", {}), Finding("BUT001", "warning", "t", {}, "Drop.")]
     result = SimpleNamespace(findings=found, recommended="plain SVC", cut=[],
-                             data={"source": "my data.csv", "target": "y"})
+                             data={"source": "my data.csv", "target": "$y"}, settings={"groups": None, "time": None})
     assert next_step(result) == "Next: Drop. (BUT001)"
     result.findings = [Finding("BUT006", "note", "t", {}, "Look.")]
-    assert next_step(result) == "Next: buttress train \"my data.csv\" --target y -o model.buttress"
+    assert next_step(result) == "Next: buttress train 'my data.csv' --target '$y' -o model.buttress"
+    result.settings = {"groups": "who", "time": "day"}
+    assert next_step(result).endswith(" --drop who --drop day -o model.buttress")
     result.data["source"] = "pandas frame"
     assert "code below" in next_step(result)
     result.recommended = None
     assert "more rows" in next_step(result)
+
+
+@pytest.mark.parametrize(("trusted", "said"), [(True, "Nothing speaks against"), (False, "There is an alarm about")])
+def test_the_terminal_says_what_the_comparison_with_newer_rows_came_to(regression, trusted, said):
+    against = {"source": "new.csv", "rows": 7, "trusted": trusted}
+    result = replace(regression, against=against)
+    assert f"{said} using a model of these rows on the 7 of new.csv." in printed(result, 200)
+    assert "model of these rows" not in printed(regression, 200)
 
 
 def test_names_and_labels_mean_nothing_to_the_terminal(regression):

@@ -96,7 +96,7 @@ def test_a_row_without_a_group_is_one_and_one_without_a_time_is_refused():
 
 
 @pytest.mark.parametrize(("options", "match"), [
-    ({"groups": "patent"}, "^groups names the column 'patent', which is not there.*'patient'"),
+    ({"groups": "patent"}, "^groups names the column 'patent', which is not among the features.*'patient'"),
     ({"time": "patient"}, "Times must be numbers, or dates such as 2024-03-31"),
     ({"groups": "patient", "time": "day"}, "not both"),
     ({"metric": "rmse"}, "does not suit a classification task"),

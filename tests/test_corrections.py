@@ -133,6 +133,14 @@ def test_corrections_are_applied_once(tmp_path, data):
     assert applied(found, data) == ((0, 0, ["0"]), clean)
 
 
+@pytest.mark.parametrize("name", ["clean.csv.gz", "clean.parquet"])
+def test_a_file_that_would_not_be_what_its_name_says_is_refused(tmp_path, data, name):
+    found = read_corrections(fixes(tmp_path, data, (0, "no", "")))
+    with pytest.raises(ValueError, match=r"is plain csv, as data\.csv.*end its name in \.csv"):
+        apply_corrections(found, data, tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
 def test_parquet_keeps_its_types_and_finds_rows_that_moved(tmp_path):
     frame = pl.DataFrame({"size": [1.5, None, 3.0], "y": [1, 2, 3]})
     data = tmp_path / "data.parquet"

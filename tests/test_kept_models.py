@@ -1,5 +1,6 @@
 """Models trained, asked, attacked and looked into at the command line; their labels are those of the user's file."""
 
+import re
 import sys
 from types import SimpleNamespace
 
@@ -261,6 +262,26 @@ def test_a_model_over_a_join_answers_in_the_users_words(no, yes, call, tmp_path)
     assert "TOML file" in err
 
 
+@pytest.mark.filterwarnings("default")
+def test_warnings_are_lines_of_the_command(call, tmp_path):
+    pytest.importorskip("duckdb")
+    (tmp_path / "joins.toml").write_text(JOIN)
+    pl.DataFrame({"id": np.arange(N), "a": A, "bought": YES}).write_csv("people.csv")
+    pl.DataFrame({"person": np.arange(1, N), "minutes": B[1:]}).write_csv("visits.csv")
+    assert call("fit", "joins.toml", "-o", "m.buttress")[0] == 0
+    code, _, err = call("predict", "m.buttress", "joins.toml", "-o", "p.csv")
+    assert code == 0
+    assert err.startswith(f"buttress: 1 of {N} rows of people ")
+    assert err.count("\n") == 1
+
+
+def test_a_held_out_error_has_the_digits_of_its_interval(call):
+    pl.DataFrame({"a": A, "y": 1e5 * (A + B)}).write_csv("data.csv")
+    _, out, _ = call("train", "data.csv", "--target", "y", "--estimator", "linear", "-o", "m.buttress")
+    assert re.match(r"ridge regression: RMSE \d{5,6} \(\d{5,6} to \d{5,6}\) on", out)
+    assert re.search(r"held-out RMSE: \d{5,6} \(", call("inspect", "m.buttress")[1])
+
+
 def test_a_join_with_gaps_is_fitted_once_told_how(call, tmp_path):
     pytest.importorskip("duckdb")
     (tmp_path / "joins.toml").write_text(JOIN)
@@ -284,6 +305,11 @@ def test_a_join_with_gaps_is_fitted_once_told_how(call, tmp_path):
     (["predict", "m.buttress", "short.csv", "-o", "p.csv"], "lack the columns 'price', 'kind'"),
     (["predict", "m.buttress", "words.csv", "-o", "p.csv"], "'a' held numbers before"),
     (["predict", "m.buttress", "data.csv", "-o", "data.csv"], "one of the files that are read"),
+    (["train", "data.csv", "--target", "y", "-o", "data.csv"], "one of the files that are read"),
+    (["train", "joins.toml", "-o", "people.csv"], "one of the files that are read"),
+    (["fit", "joins.toml", "-o", "joins.toml"], "one of the files that are read"),
+    (["features", "joins.toml", "-o", "people.csv"], "one of the files that are read"),
+    (["train", "data.csv", "--target", "y", "--drop", "y", "-o", "x"], "'y', which is not among the features"),
     (["predict", "m.buttress", "data.csv", "-o", "nowhere/p.csv"], "is in 'nowhere', and there is no such folder"),
     (["predict", "m.buttress", "data.csv", "-o", "p.xlsx"], "end its name in .csv, .parquet or .pq"),
     (["features", "joins.toml", "-o", "f.txt"], "Rows are written as CSV or Parquet. Got --output 'f.txt'"),
@@ -308,6 +334,7 @@ def test_mistakes_are_one_line(arguments, message, call, tmp_path):
     pl.read_csv("data.csv").with_columns(word=pl.lit("q")).write_csv("whole.csv")
     pl.read_csv("data.csv").with_columns(a=pl.lit("word")).write_csv("words.csv")
     (tmp_path / "joins.toml").write_text(JOIN)
+    pl.DataFrame({"id": [1]}).write_csv("people.csv")
     before = sorted(path.name for path in tmp_path.iterdir())
     code, out, err = call(*arguments)
     assert code == 2

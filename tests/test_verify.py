@@ -187,7 +187,7 @@ def test_the_command_says_what_is_proven_and_of_which_problem(join, tmp_path, ca
     assert "proven: l2 radius of row 1" in said
     assert verify.main([*call, "--norm", "linf"]) == 3
     assert "proven: linf radius of row 1" in capsys.readouterr().out
-    assert "proven for the problem that the file states" in said
+    assert "proven for the problem that the file states; none was given (--problem)" in said
     stated = next(line.removeprefix("problem: ") for line in said.splitlines() if line.startswith("problem: "))
     assert verify.main([*call, "--problem", stated]) == 0
     (tmp_path / "problem.json").write_text(stated.replace('"C": 1.0', '"C": 2'))

@@ -1,18 +1,20 @@
 """The ``buttress`` command: parse, call, print. Errors are one line on stderr and exit code 2."""
 
 import sys
+import warnings
 
 import typer
 
 # the commands join the application as they are imported
 from buttress.cli import audit, evidence, models, review
-from buttress.cli.terminal import app, stop
+from buttress.cli.terminal import app, complain, stop
 
 __all__ = ["app", "audit", "evidence", "main", "models", "review"]
 
 
 def main() -> None:
     """Run the command; mistakes of the user become one line and exit code 2, Ctrl-C exit code 130."""
+    warnings.showwarning = lambda message, *_: complain(str(message))
     try:
         code = app(standalone_mode=False)
     except (ValueError, TypeError, ImportError, OSError) as error:

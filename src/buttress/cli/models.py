@@ -22,7 +22,7 @@ from buttress.cli.folders import (
     sample_of,
     train_folder,
 )
-from buttress.cli.terminal import STARTED, app, check_input, ctrl_c, number_in, progress
+from buttress.cli.terminal import STARTED, app, check_apart, check_input, complain, ctrl_c, number_in, progress
 from buttress.files.disk import check_file
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ def fit(
     from buttress.relational.command import fit_file, summary
 
     check_file(output)
+    check_apart(joins, output)
     with ctrl_c():
         model = fit_file(joins, target, alpha=alpha, tol=tol, missing=missing, engine=engine, memory_limit=memory_limit,
                          max_time=max_time, random_state=seed, progress=True)
@@ -137,6 +138,7 @@ def train(
     Of a folder a machine on landmarks learns from all rows in batches. Ctrl-C leaves the one of the rows so far.
     """
     check_file(output)
+    check_apart(Path(data), output)
     check_numbers(eps, max_time, None, seed)
     if check_options(context, data, "estimator", "file_format", "drop", "eps", "effort"):
         model, cut = train_folder(sample_of(data, target, task.value, sample, seed), landmarks, seed, max_time)
@@ -189,12 +191,12 @@ def _recommended(table: "Table", task: str, eps: float, effort: Effort, seed: in
 
 def _show(model: "TableModel", output: Path) -> None:
     """Say what became of the columns, and what the model scored."""
-    from buttress.audit.measuring.cells import printable
+    from buttress.audit.measuring.cells import shown
 
     for note in model.trained_on["notes"]:
-        typer.echo(f"buttress: {printable(str(note))}", err=True)
+        complain(str(note))
     score = model.score
-    typer.echo(f"{model.estimator}: {score['metric']} {float(score['value']):.3g} ({score['interval']}) on "
+    typer.echo(f"{model.estimator}: {score['metric']} {shown(float(score['value']), 3)} ({score['interval']}) on "
                f"{score['rows']} rows held out of a first fit, one split of the rows: another may differ by some "
                f"hundredths. The model is fitted to all {model.trained_on['rows']}.")
     typer.echo(f"Written: {output}")
@@ -210,7 +212,6 @@ def predict(
 ) -> None:
     """Write a prediction for every row of DATA: its number, the prediction, and the probability if there is one."""
     check_file(output)
-    from buttress.audit.measuring.cells import printable
     from buttress.audit.models.answering import check_format, write
 
     check_format(output)
@@ -223,7 +224,7 @@ def predict(
         write(answer, output)
         rows = len(answer["row"])
     for remark in said:
-        typer.echo(f"buttress: {printable(remark)}", err=True)
+        complain(remark)
     typer.echo(f"{counted(rows, 'row')} predicted. Written: {output}")
 
 

@@ -40,7 +40,18 @@ def check_input(path: Path, output: Path | None = None) -> None:
     """Refuse a file that is not there, or that would be written over."""
     if not path.is_file():
         raise ValueError(f"There is no file {str(path)!r}. Check the path.")
-    if output is not None and output.exists() and output.resolve() == path.resolve():
+    if output is not None:
+        check_apart(path, output)
+
+
+def check_apart(path: Path, output: Path) -> None:
+    """Refuse to write over a file that is read, or over a table of the join that it declares."""
+    read = [path]
+    if output.exists() and path.suffix.lower() == ".toml":
+        from buttress.relational.command import files_of
+
+        read += files_of(path)
+    if any(file.exists() and file.samefile(output) for file in read if output.exists()):
         raise ValueError(f"--output {str(output)!r} is one of the files that are read. Name another.")
 
 
@@ -97,7 +108,12 @@ def progress() -> Iterator[Watch]:
 
 
 def stop(message: str, code: int) -> NoReturn:
+    complain(message)
+    sys.exit(code)
+
+
+def complain(message: str) -> None:
+    """Write a message to stderr, on one line."""
     from buttress.audit.measuring.cells import printable
 
     typer.echo(f"buttress: {printable(' '.join(message.split()))}", err=True)
-    sys.exit(code)

@@ -95,6 +95,12 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
     return Join(tables, **content)
 
 
+def files_of(path: Path) -> list[Path]:
+    """Return the files of the tables that a TOML file declares."""
+    sources = [table.source for table in read_join(path).tables]
+    return [file for source in sources if is_files(source) for file in matching(source)]
+
+
 def _table(entry: Mapping[str, Any], path: Path, connections: dict[str, Any]) -> Table:
     _check_entries(entry, OF_TABLES, f"a [[table]] of {path.name}")
     if "name" not in entry:

@@ -68,7 +68,8 @@ def verdict(claims: list[Claim], stated: Model, given: str | None) -> int:
         sys.stdout.write("proven for the problem that was given\n")
         return PROVEN
     names = ", ".join(other or sorted(asked.keys() - stated.keys()))
-    say(f"proven for the problem that the file states; of the one given differ or lack: {names}")
+    given_one = "none was given (--problem)" if text is None else f"of the one given differ or lack: {names}"
+    say(f"proven for the problem that the file states; {given_one}")
     return FOR_THE_FILE
 
 

@@ -239,7 +239,7 @@ def usual_of(
 
     That are the quartiles of numbers, and the counts of categories. Of very many rows some are looked at.
     """
-    looked = slice(None, None, -(-len(judged) // 20_000))  # at most so many rows are compared with
+    looked = slice(None, None, -(-len(judged) // 20_000) or None)  # at most so many rows are compared with
     rows, given = judged[looked], verdicts.given[looked]
     known: dict[object, dict[str, Usual]] = {}
 

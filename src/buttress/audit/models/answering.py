@@ -10,6 +10,7 @@ import numpy as np
 
 from buttress._suggest import listed, near
 from buttress._types import Labels
+from buttress.audit.measuring.cells import shown
 from buttress.audit.models.table_model import TableModel
 from buttress.persistence import FileContent
 
@@ -108,8 +109,8 @@ def _of_table(model: TableModel) -> list[str]:
              f"trained on: {trained['rows']} rows of {trained['source']}"]
     if model.written:
         lines.append(f"classes: {', '.join(model.written)}")
-    lines.append(f"held-out {score['metric']}: {float(score['value']):.3g} ({score['interval']}) on {score['rows']} "
-                 "rows, of a fit to the others")
+    lines.append(f"held-out {score['metric']}: {shown(float(score['value']), 3)} ({score['interval']}) on "
+                 f"{score['rows']} rows, of a fit to the others")
     for kind, names in (("numbers", model.numeric), ("categories", model.categorical)):
         if names:
             lines.append(f"columns of {kind}: {listed(names, SHOWN, str)}")

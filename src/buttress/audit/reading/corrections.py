@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress.audit.reading.entries import EXACT, WHOLE, as_array, texts_of
-from buttress.audit.reading.source import NULLS, NUMBER, csv_options, kind_of, lines_of, unpacked
+from buttress.audit.reading.source import KINDS, NULLS, NUMBER, csv_options, kind_of, lines_of, unpacked
 
 COMMA = re.compile(NUMBER.format(","))  # a number with a decimal comma
 MISSING = 0x6D697373696E6721
@@ -159,6 +159,10 @@ def apply_corrections(found: Corrections, data: Path, output: Path) -> Applied:
     kind = kind_of(str(data), None)
     if kind not in ("csv", "parquet"):
         raise ValueError(f"Cannot tell the format of {data.name!r} from its name: it must be CSV or Parquet.")
+    suffix = output.suffix.lower()
+    if suffix in (".gz", ".zip") or KINDS.get(suffix, kind) != kind:
+        raise ValueError(f"The corrected file is plain {kind}, as {data.name}. Got --output {str(output)!r}: end its "
+                         f"name in .{kind}.")
     keys = _write_parquet(found, data, output) if kind == "parquet" else _write_csv(found, data, output)
     there = set(keys) & found.called.keys()
     refused = [name for key, name in found.called.items() if key not in there]
@@ -240,7 +244,7 @@ def _write_parquet(found: Corrections, data: Path, output: Path) -> list[str]:
     """Write the file anew with the corrections; returns the keys of its rows."""
     import polars as pl
 
-    frame: Any = pl.read_parquet(data)
+    frame: Any = pl.read_parquet(data, glob=False)
     if found.target not in frame.columns:
         raise ValueError(f"{data.name} has no column {found.target!r}, the target of the corrections.")
     kind = frame[found.target].dtype

@@ -91,7 +91,7 @@ def _frame(path: Path, kind: str) -> Any:
         raise ImportError("Reading files needs polars. Install it with: pip install 'buttress[report]'") from None
     try:
         if kind == "parquet":
-            return pl.read_parquet(path)
+            return pl.read_parquet(path, glob=False)
         frame = pl.read_csv(path if packing(path) is None else unpacked(path).read(), **csv_options(path))
         return frame.with_columns(pl.col(pl.Int128).cast(pl.String))  # numbers of 20 digits, which no array holds
     except Exception as error:  # polars raises its own family; whatever it says, the file cannot be read
@@ -140,13 +140,18 @@ def kind_of(source: str, file_format: str | None) -> str | None:
 def read_call(source: str, kind: str) -> str:
     """Return the call of polars, imported as pl, that reads a file as the audit does."""
     if kind == "parquet":
-        return f"pl.read_parquet({source!r})"
+        return f"pl.read_parquet({source!r}{', glob=False' * has_marks(source)})"
     options = ",\n    ".join(f"{name}={value!r}" for name, value in csv_options(Path(source)).items())
     file = repr(source)
     if packing(Path(source)) == "zip":
         with zipfile.ZipFile(source) as archive:
             file = f"zipfile.ZipFile({source!r}).read({archive.namelist()[0]!r})"
     return f"pl.read_csv(\n    {file},\n    {options})"
+
+
+def has_marks(source: str) -> bool:
+    """Say whether polars would take the name of a file, such as data[1].csv, for a pattern of names."""
+    return any(mark in source for mark in "*?[")
 
 
 def csv_options(path: Path) -> dict[str, Any]:
@@ -163,6 +168,8 @@ def csv_options(path: Path) -> dict[str, Any]:
     records = _records(first[blank:], separator)
     header = next(records, [])
     options: dict[str, Any] = {"infer_schema_length": None, "null_values": NULLS}
+    if has_marks(str(path)):
+        options["glob"] = False
     if blank:
         options["skip_lines"] = blank
     if all(line.endswith("\r") for line in first[:-1]) and len(first) > 1:

@@ -189,8 +189,8 @@ def given_column(table: Table, name: str, option: str) -> NDArray[Any]:
 def check_named(name: str, columns: Mapping[str, object], option: str) -> None:
     """Raise ValueError where an option names a feature column that is not there."""
     if name not in columns:
-        raise ValueError(f"{option} names the column {name!r}, which is not there.{near(name, list(columns))} The "
-                         f"columns are {', '.join(map(repr, columns))}.")
+        raise ValueError(f"{option} names the column {name!r}, which is not among the features."
+                         f"{near(name, list(columns))} The columns are {', '.join(map(repr, columns))}.")
 
 
 def taken(column: object, part: slice | NDArray[np.intp]) -> object:

@@ -6,6 +6,7 @@ from functools import partial
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import join
 from typing import Any
 
 from buttress.audit.data import AuditData
@@ -45,13 +46,10 @@ def next_step(result: AuditData) -> str:
     source, target = result.data["source"], result.data["target"]
     if not Path(str(source)).suffix:
         return "Next: fit the recommended model, with the code below."
-    return f"Next: buttress train {_quoted(source)} --target {_quoted(target)} -o model.buttress"
-
-
-def _quoted(text: object) -> str:
-    """Return a word of a command line, in quotation marks where it needs them."""
-    plain = str(text).replace(".", "").replace("/", "").replace("_", "").replace("-", "").isalnum()
-    return str(text) if plain else f'"{text}"'
+    words = ["buttress", "train", source, "--target", target]
+    for column in filter(None, (result.settings["groups"], result.settings["time"])):
+        words += ["--drop", column]  # it was no feature here
+    return f"Next: {join(map(str, words))} -o model.buttress"
 
 
 def html(result: AuditData) -> str:
@@ -128,7 +126,7 @@ def terminal_table(result: AuditData, width: int = 80) -> Any:
 
     fits = Console(width=10_000).measure(_table(result, interval=True)).maximum <= width
     lines = [f"{key}: {result.columns[key]}" for key in terminal_columns(result)]
-    lines += [*result.notes, *(f"{what}: {rows}" for what, rows in result.measured.items())]
+    lines += [*result.notes, *_newer(result), *(f"{what}: {rows}" for what, rows in result.measured.items())]
     findings = (f"{found.severity:<8}{found.code} {found.title}" for found in result.findings)
     cut = [result.cut_short()] if result.cut else []
     said = [*cut, *result.verdict, next_step(result), *findings, ""]
@@ -143,6 +141,14 @@ def terminal_table(result: AuditData, width: int = 80) -> Any:
     suspicious = [_suspicious(result)] if result.suspects else []
     return Group(_text("\n".join(said)), _table(result, interval=fits), _text("\n".join(lines)), *suspicious,
                  _text("\n".join(judged)))
+
+
+def _newer(result: AuditData) -> list[str]:
+    """Return what the comparison with newer rows came to, nothing where none was asked for."""
+    if result.against is None:
+        return []
+    came = "Nothing speaks against" if result.against["trusted"] else "There is an alarm about"
+    return [f"{came} using a model of these rows on the {result.against['rows']} of {result.against['source']}."]
 
 
 def terminal_columns(result: AuditData) -> list[str]:
