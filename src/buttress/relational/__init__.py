@@ -23,13 +23,12 @@ _HOME = {
     "evaluate": "evaluation",
     "explain": "choice",
     "read_join": "command",
-    "score_thresholds": "evaluation",
     "semiring": "evaluation",
 }
 
 __all__ = ["EntityFeatures", "Join", "JoinSampler", "RelationalLinearSVC", "Semiring", "SourceChangedError",
            "SourceLostError", "Table", "alpha_path", "cross_validate", "entity_table", "evaluate", "explain",
-           "read_join", "score_thresholds", "semiring"]
+           "read_join", "semiring"]
 
 
 def __getattr__(name: str) -> Any:
