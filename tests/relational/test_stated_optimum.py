@@ -266,24 +266,6 @@ def test_iterates_of_the_paper_are_projected_gradient_steps():
     assert next(solve.pseudo_gradient_descent(oracle, 0.5, "section")).state.tolist() == [0.0] * 5
 
 
-def test_the_average_of_the_iterates_stops_by_theorem_1():
-    one = climb(seen(b=0.5, lower=0.5), alpha=0.5)
-    steps = solve.averaged_descent(one, "section")
-    found = [next(steps) for _ in range(2)]
-    first = 0.5 / (0.5 * 5**0.5)
-    second = first - (first - 0.5) / (0.5 * 10**0.5)
-    gaps = [8 * 5**1.5 / (0.5 * (0.5 + 0.5 * (first / 2 * t) ** 2) * np.sqrt(t + 1)) for t in (0, 1)]
-    assert [step.gap for step in found] == pytest.approx(gaps)
-    assert [step.objective for step in found] == [one.best.high] * 2
-    next(steps)
-    points = [asked[0][0] for asked in one.oracle.asked]
-    assert points == pytest.approx([0.0, 0.0, first, first / 2, second, (first + second) / 3])
-    none = solve.averaged_descent(climb(seen(lower=0.0)), "section")
-    assert next(none).gap == np.inf
-    below = solve.averaged_descent(climb(seen(lower=-1.0)), "section")
-    assert next(below).gap == np.inf
-
-
 # the parts of a fit
 
 
@@ -344,7 +326,7 @@ MODEL = SimpleNamespace(loss="hinge", tol=1e-3, max_time=None, progress=False, s
                         sketch_error=0.1, step_rule="section")
 
 
-@pytest.mark.parametrize(("solver", "max_iter", "warn"), [("auto", 7, True), ("projected", None, True),
+@pytest.mark.parametrize(("solver", "max_iter", "warn"), [("auto", 7, True), ("bundle", None, True),
                                                           ("sample", None, False), ("lbfgs", None, False)])
 def test_a_run_warns_only_where_it_is_to_reach_its_tolerance(solver, max_iter, warn, monkeypatch):
     asked = []
@@ -357,7 +339,6 @@ def test_a_run_warns_only_where_it_is_to_reach_its_tolerance(solver, max_iter, w
     pool = pool_of((-1.0, 0.0))  # a bound below 0, where no loss is
     seen_by = []
     monkeypatch.setattr(solve, "certified_steps", lambda one, *others: seen_by.append(one))
-    monkeypatch.setattr(solve, "averaged_descent", lambda one, *others: seen_by.append(one))
     model = SimpleNamespace(**{**vars(MODEL), "solver": solver, "max_iter": max_iter})
     solve.solve(Oracle(seen()), None, pool, model, 0.5, lambda: None, None)
     assert (asked[0]["tol"], asked[0]["max_iter"], asked[0]["warn"]) == (1e-3, max_iter, warn)

@@ -63,15 +63,15 @@ def check_parameters(model: Parameters, join: object, y: object) -> None:
     check_limits(model.max_iter, model.max_time)
     for name, options in (("missing", ("raise", "zero", "mean")), ("scaling", ("max", "robust")),
                           ("loss", ("hinge", "squared_hinge", "logistic")),
-                          ("solver", ("auto", "sample", "lbfgs", "bundle", "paper", "projected")),
+                          ("solver", ("auto", "sample", "lbfgs", "bundle", "paper")),
                           ("sketch", ("grid", "rank")), ("objective", ("rows", "mean")),
                           ("row_weight", ("join", "label_row")), ("unmatched", ("intercept", "nan")),
                           ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "stream", "sql"))):
         check_option(name, getattr(model, name), options)
-    if model.loss != "hinge" and (model.sketch == "rank" or model.solver in ("paper", "projected")):
-        raise ValueError("sketch='rank' and the solvers paper and projected are for loss='hinge'. Got "
+    if model.loss != "hinge" and (model.sketch == "rank" or model.solver == "paper"):
+        raise ValueError("sketch='rank' and solver='paper' are for loss='hinge'. Got "
                          f"loss={model.loss!r}, sketch={model.sketch!r}, solver={model.solver!r}.")
-    if model.scaling != "max" and model.solver in ("paper", "projected"):
+    if model.scaling != "max" and model.solver == "paper":
         raise ValueError(f"solver={model.solver!r} looks for the optimum in a ball that holds it where features lie in "
                          f"[-1, 1]. Got scaling={model.scaling!r}. Use scaling='max', or solver='auto'.")
     if model.objective == "mean" and (model.sketch == "rank" or model.solver == "paper"):

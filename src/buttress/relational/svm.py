@@ -50,11 +50,10 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
     tol : float, default=1e-3
         Stop when the interval's width is at most this share of its upper end; > 0.
-    solver : {"auto", "sample", "lbfgs", "bundle", "paper", "projected"}, default="auto"
+    solver : {"auto", "sample", "lbfgs", "bundle", "paper"}, default="auto"
         "auto" fits a sample, certifies it, polishes by L-BFGS and refines by bundle steps until ``tol`` is met.
         "sample" and "lbfgs" stop after that stage; "bundle" refines the sample's fit at once. "paper" is the published
-        pseudo-gradient descent (``max_iter`` steps); "projected" its plain projected gradient descent
-        with the averaged iterate and Theorem 1's stopping rule.
+        pseudo-gradient descent (``max_iter`` steps).
     sketch : {"grid", "rank"}, default="grid"
         How rows are counted: scores rounded to a grid that is refined as needed, or counts within a factor.
     objective : {"rows", "mean"}, default="rows"
@@ -79,7 +78,7 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
     sketch_error : float, default=0.1
         Of the rank sketches, in (0, 1]; for "paper" also its epsilon.
     step_rule : {"theorem", "section"}, default="theorem"
-        Step of "paper" and "projected": 1/(8 alpha sqrt(d t)) or 1/(alpha sqrt(d t)).
+        Step of "paper": 1/(8 alpha sqrt(d t)) or 1/(alpha sqrt(d t)).
     engine : {"auto", "memory", "stream", "sql"}, default="auto"
         Where rows are counted. "memory": in this process. "stream": here too, but the columns in use lie in a temporary
         folder and are read again in every pass. "sql": in the database, one SELECT a pass; nothing leaves it. "auto"
