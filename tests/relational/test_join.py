@@ -283,7 +283,7 @@ def test_factors_of_classes_are_0_or_within_the_range_of_weights(factor):
 
 
 @pytest.mark.parametrize(("parameter", "value"), [
-    ("alpha", 0), ("alpha", "1"), ("C", -1), ("tol", 0), ("loss", "hing"), ("solver", "atuo"), ("sketch", "x"),
+    ("alpha", 0), ("alpha", "1"), ("C", -1), ("tol", 0), ("loss", "hing"), ("solver", "atuo"),
     ("row_weight", "rows"), ("n_samples", 0), ("engine", "x"), ("sketch_error", 2.0), ("max_iter", 0),
     ("memory_limit", 0), ("step_rule", "x"),
 ])
@@ -320,7 +320,7 @@ def test_wrong_arguments_of_table_and_fit():
     with pytest.raises(ValueError, match="fitted to a Join"):
         RelationalLinearSVC().fit(np.zeros((3, 2)))
     with pytest.raises(ValueError, match="hinge"):
-        RelationalLinearSVC(loss="logistic", sketch="rank").fit(declare(*tables()))
+        RelationalLinearSVC(loss="logistic", solver="paper").fit(declare(*tables()))
 
 
 def test_null_keys_are_dropped_and_said():

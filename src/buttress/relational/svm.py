@@ -54,8 +54,6 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         "auto" fits a sample, certifies it, polishes by L-BFGS and refines by bundle steps until ``tol`` is met.
         "sample" and "lbfgs" stop after that stage; "bundle" refines the sample's fit at once. "paper" is the published
         pseudo-gradient descent (``max_iter`` steps).
-    sketch : {"grid", "rank"}, default="grid"
-        How rows are counted: scores rounded to a grid that is refined as needed, or counts within a factor.
     objective : {"rows", "mean"}, default="rows"
         The mean loss of join rows, or that of label rows at the mean scores that ``decision_function(join)`` gives:
         take "mean" where one answer a label row is wanted.
@@ -76,7 +74,7 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
     n_samples : int, default=100_000
         Rows in the sample that the start is fitted to.
     sketch_error : float, default=0.1
-        Of the rank sketches, in (0, 1]; for "paper" also its epsilon.
+        Of the rank sketches of "paper", and its epsilon, in (0, 1].
     step_rule : {"theorem", "section"}, default="theorem"
         Step of "paper": 1/(8 alpha sqrt(d t)) or 1/(alpha sqrt(d t)).
     engine : {"auto", "memory", "stream", "sql"}, default="auto"

@@ -22,7 +22,7 @@ from sklearn.svm import LinearSVC
 from buttress._checks import Array
 from buttress.certainty.calibration import HeldOut
 from buttress.checkpoints.journal import Memory, current_journal, kept, rng_state, set_rng_state
-from buttress.relational.counting.margins import MarginOracle, hinge, margin_loss
+from buttress.relational.counting.margins import MarginOracle, margin_loss
 from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.optimum.certified import Climber, PlanePool, certified_steps, certify
 from buttress.relational.parameters import Parameters
@@ -46,14 +46,14 @@ def step_size(alpha: float, d: int, rule: str) -> Callable[[int], float]:
 def pseudo_gradient_descent(oracle: RankOracle, alpha: float, rule: str, pool: PlanePool | None = None) -> Steps:
     """Yield the iterates; the objective of a step is F-hat, so the run's best state is the paper's final hypothesis.
 
-    ``oracle`` counts far points (guard = the paper's epsilon), rounding scores up (mean=False). Far points are
-    rows of the join, so each step's counts make a valid plane, which is added to ``pool``.
+    ``oracle`` counts far points (guard = the paper's epsilon), rounding scores up. Far points are rows of the join, so
+    each step's counts make a valid plane, which is added to ``pool``.
     """
     d = oracle.plan.width
     iterates = projected_descent(np.zeros(d), ball_radius(alpha, d), step_size(alpha, d, rule))
     _, beta = next(iterates)
     while True:
-        seen = oracle(beta, hinge())
+        seen = oracle(beta)
         if pool is not None:
             pool.add(seen.a, seen.b)
         ridge = alpha * float(beta @ beta)
@@ -129,7 +129,7 @@ def solve(oracle: MarginOracle, plan: Plan, pool: PlanePool, model: Parameters, 
     if len(pool):
         climb.best = replace(climb.best, low=max(pool.bound(alpha)[0], 0.0))
     if model.solver == "paper":
-        far = RankOracle(plan, error=model.sketch_error, guard=model.sketch_error, mean=False)
+        far = RankOracle(plan, error=model.sketch_error, guard=model.sketch_error)
         descent = pseudo_gradient_descent(far, alpha, model.step_rule, climb.pool)
         steps = 500 if model.max_iter is None else model.max_iter  # it has no stopping rule of its own
         outcome = limited(descent, tol=-1.0, warn=False, max_iter=steps)
