@@ -3,11 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from relational_problems import chain, design, joined, materialise
-from sklearn.base import clone
+from relational_problems import design, joined, materialise
 from sklearn.svm import LinearSVC
 
-from buttress.relational import RelationalLinearSVC, alpha_path, cross_validate
+from buttress.relational import RelationalLinearSVC, cross_validate
 from buttress.relational.counting.queries import class_accuracy, mean_scores
 from buttress.relational.plan.prepare import prepare
 
@@ -53,19 +52,6 @@ def test_predicting_on_a_join_is_the_mean_over_its_rows():
     np.testing.assert_array_equal(model.label_rows(join), means.index)
     assert model.score(join) == pytest.approx(model.score(rows[list(model.feature_names_in_)], rows["t0.y"]))
     assert set(model.predict(join)) <= set(model.classes_)
-
-
-def test_a_path_reuses_its_planes():
-    join = chain(500, 20, 3)
-    alphas = [1e-2, 1e-3, 1e-4]
-    settings = RelationalLinearSVC(n_samples=1000, random_state=0)
-    path = alpha_path(join, alphas, settings)
-    alone = [clone(settings).set_params(alpha=alpha).fit(join) for alpha in alphas]
-    for shared, single in zip(path, alone):
-        assert shared.gap_ <= 1e-3
-        assert shared.dual_bound_ <= single.objective_interval_[1]
-        assert single.dual_bound_ <= shared.objective_interval_[1]
-    assert len(path[-1].planes_[0]) == sum(model.n_oracle_calls_ for model in path)
 
 
 def test_cross_validation_matches_fits_on_the_folds_rows():

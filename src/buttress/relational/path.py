@@ -1,55 +1,20 @@
-"""Many values of alpha for one join: cutting planes do not depend on alpha, so they are found once and shared."""
+"""Cross-validation over a join: cutting planes do not depend on alpha, so those of a fold are found once."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_count
-from buttress.relational.choice import choose_oracle, memory_oracle
+from buttress.relational.choice import memory_oracle
 from buttress.relational.counting.queries import class_accuracy, label_means
 from buttress.relational.declare import Join
 from buttress.relational.optimum.certified import PlanePool
 from buttress.relational.parameters import check_parameters
 from buttress.relational.plan.plan import Plan, weigh
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.sources.deadline import time_limit
 from buttress.relational.svm import RelationalLinearSVC
-
-
-def alpha_path(join: Join, alphas: Sequence[float], model: RelationalLinearSVC | None = None) -> list[Any]:
-    """Return a fitted model per alpha, from the largest to the smallest, each starting where the last one ended.
-
-    All share one pool of cutting planes, so later ones need few oracle calls.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from buttress.relational import Join, Table, alpha_path
-    >>> frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 0, 1, 1]})
-    >>> path = alpha_path(Join([Table("t", frame, features=["x"], label="y")]), [0.1, 0.01])
-    >>> [m.alpha_ for m in path], all(m.gap_ <= 1e-3 for m in path)
-    ([0.1, 0.01], True)
-    """
-    model = RelationalLinearSVC() if model is None else model
-    first = clone(model)
-    check_parameters(first, join, None)
-    fitted = []
-    with ExitStack() as held:
-        with time_limit(model.max_time):
-            oracle, plan = choose_oracle(join, first, held)
-        pool = PlanePool(plan.width)
-        start = None
-        for alpha in sorted(alphas, reverse=True):
-            current = clone(model).set_params(alpha=float(alpha), C=None)
-            check_parameters(current, join, None)
-            with time_limit(model.max_time):
-                fitted.append(current._fit_plan(plan, oracle, pool, start))
-            start = current.beta_
-    return fitted
 
 
 def cross_validate(
