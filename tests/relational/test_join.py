@@ -158,7 +158,7 @@ def test_samples_follow_the_weights(weighted):
     assert chisquare(seen[wanted > 0], wanted[wanted > 0]).pvalue > 1e-4
 
 
-def test_other_estimators_train_on_batches():
+def test_other_estimators_train_on_drawn_rows():
     """Iris split in two tables: robust classifiers of the array world learn from a join."""
     X, y = load_iris(return_X_y=True)
     number = np.arange(len(y))
@@ -167,7 +167,7 @@ def test_other_estimators_train_on_batches():
     join = Join([Table("sepal", sepal, features=["length", "width"], label="y"),
                  Table("petal", petal, features=["length", "width"])], [("sepal.id", "petal.id")])
     sampler = JoinSampler(join, random_state=0)
-    (A, a), (B, b) = sampler.batches(80, 2)
+    (A, a), (B, b) = sampler.sample(80), sampler.sample(80)
     for model in (AdversarialSVC(eps=0.05, n_landmarks=20, random_state=0), KernelClassifier()):
         assert model.fit(A, a).score(B, b) > 0.9
     again = JoinSampler(join, random_state=0).sample(80)
