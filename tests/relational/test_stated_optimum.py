@@ -96,8 +96,8 @@ class Oracle:
     def __init__(self, *seen):
         self.seen, self.asked = list(seen), []
 
-    def __call__(self, beta, loss, bins=None):
-        self.asked.append((beta.tolist(), loss.name, bins))
+    def __call__(self, beta, loss=None, bins=None):
+        self.asked.append((beta.tolist(), getattr(loss, "name", ""), bins))
         return self.seen.pop(0) if len(self.seen) > 1 else self.seen[0]
 
 

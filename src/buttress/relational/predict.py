@@ -1,10 +1,9 @@
 """A fitted model on new data: joined rows as arrays and frames, or another join."""
 
 from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buttress._checks import Array, check_values, near
 from buttress.relational.plan.plan import Plan, indicator_name
@@ -71,16 +70,6 @@ def _column(X: Any, name: str, j: int, width: int) -> Column:
     return make_column(X[:, j])
 
 
-class LinearModel(Protocol):
-    """A fitted linear model over named columns of a join."""
-
-    coef_: Array
-    coef_names_: NDArray[np.object_]
-    features_: Features
-    feature_names_in_: NDArray[np.object_]
-    intercept_: Array
-
-
 def _check_kinds(plan: Plan, features: Features) -> None:
     """Refuse text where training held numbers, and numbers where it held text; all NULL may be either."""
     was = {(table, column): categories for table, column, categories in features}
@@ -96,19 +85,18 @@ def _check_kinds(plan: Plan, features: Features) -> None:
                 raise ValueError(f"Feature {full} held {kinds[0]} in training, and holds {kinds[1]} now. Convert it.")
 
 
-def plan_beta(plan: Plan, model: LinearModel) -> Array:
-    """Return a model's coefficients for the scaled columns of another plan, matched by name."""
-    known = dict(zip(model.coef_names_, model.coef_[0]))
+def plan_beta(plan: Plan, coefficients: Mapping[str, float], intercept: float, features: Features) -> Array:
+    """Return a model's coefficients, given by name, for the scaled columns of another plan."""
     here = {f"{table.name}.{feature.name}" for table in plan.tables for feature in table.features}
-    absent = sorted(set(model.feature_names_in_) - here)
+    absent = sorted({f"{table}.{column}" for table, column, _ in features} - here)
     if absent:
         raise ValueError(f"The join has no feature {absent[0]!r}, which the model was trained on."
                          f"{near(absent[0], here)}")
-    _check_kinds(plan, model.features_)
+    _check_kinds(plan, features)
     beta = np.zeros(plan.width)
     for table, part in zip(plan.tables, plan.slices):
-        coef = np.array([known.get(name, 0.0) for name in table.names])
+        coef = np.array([coefficients.get(name, 0.0) for name in table.names])
         beta[part.start : part.start + len(coef)] = coef * table.scale
         if part.stop - part.start > len(coef):
-            beta[part.stop - 1] = model.intercept_[0]
+            beta[part.stop - 1] = intercept
     return beta

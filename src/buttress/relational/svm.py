@@ -255,7 +255,8 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
                              f"Got {', '.join(names)}. Give the table of the rows to predict that name.")
         plan = prepare(join, intercept=self.fit_intercept, root=names.index(self.label_table_), classes=self.classes_,
                        encoding=Encoding(self.missing, "max", self.fills_))
-        return plan, plan_beta(plan, self)
+        known = dict(zip(self.coef_names_, self.coef_[0]))
+        return plan, plan_beta(plan, known, float(self.intercept_[0]), self.features_)
 
     def decision_function(self, X: Any) -> Array:
         """Return scores, positive for ``classes_[1]``, one for each row of ``X``.
@@ -325,6 +326,5 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         plan, beta = self._plan(join)
         if plan.classes is None or join.root != plan.label_table:
             raise ValueError("Accuracy needs the label. Give the label's table label='column'.")
-        counted: Sequence[Any] = list(class_accuracy(plan, beta).values())
-        total = sum(weight for _, weight in counted)
-        return (sum(right.low for right, _ in counted) / total, sum(right.high for right, _ in counted) / total)
+        low, high, total = np.sum(list(class_accuracy(plan, beta).values()), axis=0).tolist()
+        return low / total, high / total
