@@ -55,8 +55,3 @@ def settled(estimator: Supervised, model: Predictor) -> Supervised:
     if not isinstance(model, AdversarialClassifier):
         return estimator
     return clone(model.estimator_).set_params(max_time=None)
-
-
-def key_of(name: str, estimator: Supervised) -> str:
-    """Return a text that is equal for rows of the table that are one machine: the chosen one and the certified."""
-    return repr(estimator) if isinstance(estimator, AdversarialSVC | CertifiedSVC) else name
