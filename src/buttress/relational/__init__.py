@@ -13,7 +13,6 @@ _HOME = {
     "Join": "declare",
     "JoinSampler": "sampling",
     "RelationalLinearSVC": "svm",
-    "Semiring": "counting.lists",
     "SourceChangedError": "sources.databases",
     "SourceLostError": "sources.databases",
     "Table": "declare",
@@ -22,12 +21,11 @@ _HOME = {
     "evaluate": "evaluation",
     "explain": "choice",
     "read_join": "command",
-    "semiring": "evaluation",
 }
 
-__all__ = ["EntityFeatures", "Join", "JoinSampler", "RelationalLinearSVC", "Semiring", "SourceChangedError",
+__all__ = ["EntityFeatures", "Join", "JoinSampler", "RelationalLinearSVC", "SourceChangedError",
            "SourceLostError", "Table", "cross_validate", "entity_table", "evaluate", "explain",
-           "read_join", "semiring"]
+           "read_join"]
 
 
 def __getattr__(name: str) -> Any:
