@@ -62,7 +62,7 @@ def check_parameters(model: Parameters, join: object, y: object) -> None:
     check_limits(model.max_iter, model.max_time)
     for name, options in (("missing", ("raise", "zero", "mean")), ("scaling", ("max", "robust")),
                           ("loss", ("hinge", "squared_hinge", "logistic")),
-                          ("solver", ("auto", "sample", "lbfgs", "bundle", "paper")),
+                          ("solver", ("auto", "sample", "paper")),
                           ("objective", ("rows", "mean")), ("row_weight", ("join", "label_row")),
                           ("unmatched", ("intercept", "nan")),
                           ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "stream", "sql"))):

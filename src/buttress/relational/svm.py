@@ -50,10 +50,9 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
     tol : float, default=1e-3
         Stop when the interval's width is at most this share of its upper end; > 0.
-    solver : {"auto", "sample", "lbfgs", "bundle", "paper"}, default="auto"
-        "auto" fits a sample, certifies it, polishes by L-BFGS and refines by bundle steps until ``tol`` is met.
-        "sample" and "lbfgs" stop after that stage; "bundle" refines the sample's fit at once. "paper" is the published
-        pseudo-gradient descent (``max_iter`` steps).
+    solver : {"auto", "sample", "paper"}, default="auto"
+        "auto" fits a sample, certifies it, polishes by L-BFGS and refines by bundle steps until ``tol`` is met;
+        "sample" stops once its fit is certified. "paper" is the published pseudo-gradient descent (``max_iter`` steps).
     objective : {"rows", "mean"}, default="rows"
         The mean loss of join rows, or that of label rows at the mean scores that ``decision_function(join)`` gives:
         take "mean" where one answer a label row is wanted.

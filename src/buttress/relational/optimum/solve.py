@@ -136,4 +136,4 @@ def solve(oracle: MarginOracle, plan: Plan, pool: PlanePool, model: Parameters, 
         run(certify(climb, outcome.state), tol=model.tol, warn=False)  # the hypothesis, on the grid
         return replace(outcome, state=climb.best, gap=climb.best.gap, objective=climb.best.high)
     found = certified_steps(climb, start(), model.solver)
-    return limited(found, tol=model.tol, warn=model.solver not in ("sample", "lbfgs"), max_iter=model.max_iter)
+    return limited(found, tol=model.tol, warn=model.solver != "sample", max_iter=model.max_iter)
