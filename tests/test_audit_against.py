@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chi2_contingency, false_discovery_control, ks_2samp
 
 import buttress
-from buttress.audit.against import _newer, compare, same_categories, same_numbers, same_share, unlike
+from buttress.audit.against import _newer, check_columns, compare, same_categories, same_numbers, same_share, unlike
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import columns_of, make_table
 
@@ -95,6 +95,15 @@ def test_newer_rows_without_a_column_are_refused_before_any_work(frames):
         buttress.audit(None, X, y, against=newer[["a", "k"]])
     with pytest.raises(ValueError, match="have 5 rows"):
         buttress.audit(None, X, y, against=newer[:5])
+
+
+def test_newer_rows_without_a_target_are_said_to_be_so_and_a_misspelt_one_is_named(frames):
+    (X, y), (newer, targets) = frames
+    table, _ = make_table(columns_of(X), y, "target", "auto")
+    for name in ("target", "tarqet"):
+        check_columns(table, columns_of(newer.assign(**{name: targets})), "new.csv")
+    assert [note for note in table.notes if "newer" in note] == [
+        "The newer data 'new.csv' have no column 'target': no model is scored there. Did you mean 'tarqet'?"]
 
 
 def scored(frames, change):

@@ -88,6 +88,8 @@ def test_a_row_without_a_group_is_one_and_one_without_a_time_is_refused():
     assert len({table.groups[3], table.groups[5], *table.groups}) == len(set(frame["patient"].dropna())) + 2
     with pytest.raises(ValueError, match="'patient' puts all rows into one group"):
         table_of(frame.assign(patient=1), y, groups="patient")
+    with pytest.raises(ValueError, match="'patient' is empty"):
+        table_of(frame.assign(patient=np.nan), y, groups="patient")
     frame.loc[4, "day"] = None
     with pytest.raises(ValueError, match="'day' has no time in 1 row, such as row 4"):
         table_of(frame, y, time="day")

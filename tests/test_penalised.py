@@ -226,6 +226,11 @@ def test_sets_of_arguments_that_are_no_machine_are_refused(wrong):
         LinearSVC(**wrong).fit(*moons(40))
 
 
+def test_a_misspelt_dual_is_refused():
+    with pytest.raises(ValueError, match="dual must be"):
+        LinearSVC(dual="foo").fit(*moons(40))
+
+
 def test_what_is_proven_of_the_usual_machine_is_refused_of_these(tmp_path):
     X, y = moons(40)
     joint = LinearSVC(**CS, max_iter=20_000).fit(X, y)

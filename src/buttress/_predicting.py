@@ -161,6 +161,7 @@ class Liblinear(Seeded):
     def _check_spelling(self) -> None:
         """Refuse sets of arguments that are no machine here, or none of scikit-learn's; tell of what has no effect."""
         check_option("penalty", self.penalty, ("l2", "l1"))
+        check_option("dual", self.dual, ("auto", True, False))
         several = getattr(self, "multi_class", None)
         if several is not None:
             check_option("multi_class", several, ("ovr", JOINT))

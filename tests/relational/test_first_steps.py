@@ -181,3 +181,14 @@ def test_a_file_declares_using_and_no_table_alone(tmp_path):
         read_join(path)
     with pytest.raises(ValueError, match=r"in a TOML file.* Got 'people.csv'. For one file of another kind use"):
         read_join(tmp_path / "people.csv")
+
+
+@pytest.mark.parametrize("in_file", [False, True], ids=["frame", "file"])
+def test_decimal_commas_are_no_categories(in_file, tmp_path):
+    people = frames()["people"].assign(age=np.where(np.arange(40) % 2, "1,5", "2"))
+    path = str(tmp_path / "people.csv")
+    people.to_csv(path, sep=";", index=False)
+    with pytest.raises(ValueError, match=r"Feature people\.age is text such as '1,5', numbers with decimal commas"):
+        RelationalLinearSVC().fit(shop({"people": path if in_file else people, "visits": frames()["visits"]}.get))
+    words = people.assign(age=np.where(np.arange(40) % 2, "1,5", "two, or so"))
+    RelationalLinearSVC(max_iter=1, tol=10).fit(shop(people=words))

@@ -54,6 +54,17 @@ def test_predicting_on_a_join_is_the_mean_over_its_rows():
     assert set(model.predict(join)) <= set(model.classes_)
 
 
+def test_folds_refuse_a_checkpoint_that_they_would_not_keep(tmp_path):
+    model = RelationalLinearSVC(checkpoint=str(tmp_path))
+    with pytest.raises(ValueError, match="cross_validate keeps no checkpoint"):
+        cross_validate(joined(0, rows=12), [0.1], model=model)
+
+
+def test_the_fits_of_folds_keep_to_max_time():
+    with pytest.raises(TimeoutError, match="max_time was spent"):
+        cross_validate(joined(0, rows=12), [0.1], n_folds=3, model=RelationalLinearSVC(max_time=1e-9))
+
+
 def test_cross_validation_matches_fits_on_the_folds_rows():
     join = joined(0, rows=12)
     found = cross_validate(join, [1e-1, 1e-2], n_folds=3, model=RelationalLinearSVC(random_state=0))

@@ -15,6 +15,7 @@ from scipy.stats import chi2_contingency, fisher_exact, ks_2samp, mannwhitneyu
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.neighbors import NearestNeighbors
 
+from buttress._suggest import near
 from buttress._types import Labels, Rows
 from buttress.audit.reading.cautions import SPLIT
 from buttress.audit.reading.entries import NOTATIONS
@@ -166,7 +167,10 @@ def compare(
 
 
 def check_columns(table: Table, columns: Mapping[str, object], source: str) -> None:
-    """Refuse newer data that lack columns of the table, have too few rows, or cannot be read as the table was."""
+    """Refuse newer data that lack columns of the table, have too few rows, or cannot be read as the table was.
+
+    A note says where they have no targets, which a column of another name may be.
+    """
     missing = [name for name in (*table.numeric, *table.categorical) if name not in columns]
     if missing:
         raise ValueError(f"The newer data {source!r} lack the columns {missing}. They have {list(columns)}. Rename or "
@@ -175,6 +179,9 @@ def check_columns(table: Table, columns: Mapping[str, object], source: str) -> N
     if rows < ENOUGH:
         raise ValueError(f"The newer data {source!r} have {rows} rows. At least {ENOUGH} are needed to tell anything.")
     _newer(table, columns)
+    if table.target_name not in columns:
+        table.notes.append(f"The newer data {source!r} have no column {table.target_name!r}: no model is scored there."
+                           f"{near(table.target_name, columns)}")
 
 
 def _newer(table: Table, columns: Mapping[str, object]) -> tuple[Table, Labels | None]:

@@ -4,6 +4,7 @@ Each function takes what an engine has counted, in this process or by SQL, and r
 what was found and what to do.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -49,6 +50,14 @@ def check_categories(table: str, column: str, n_values: int, n_rows: int, exampl
         raise ValueError(f"Feature {table}.{column} is text with {n_values} values in {n_rows} rows (such as "
                          f"{example()!r}): an identifier, or numbers with a word among them. Leave it out of features, "
                          "or correct the column.")
+
+
+def check_decimals(table: str, column: str, values: Sequence[str]) -> None:
+    """Refuse text that is numbers with decimal commas: no number is a category."""
+    commas = [value for value in values if "," in value]
+    if commas and all(re.fullmatch(r"\s*[-+]?\d+(,\d+)?\s*", value) for value in values):
+        raise ValueError(f"Feature {table}.{column} is text such as {commas[0]!r}, numbers with decimal commas. Write "
+                         "them with points, or read the file into a frame with decimal=',' and give that.")
 
 
 def check_weights_kind(table: str, column: str, kind: str) -> None:

@@ -14,6 +14,7 @@ from buttress.relational.optimum.certified import PlanePool
 from buttress.relational.parameters import check_parameters
 from buttress.relational.plan.plan import Plan, weigh
 from buttress.relational.plan.prepare import prepare
+from buttress.relational.sources.deadline import time_limit
 from buttress.relational.svm import RelationalLinearSVC
 
 
@@ -26,6 +27,9 @@ def cross_validate(
     planes for all values of alpha. The result holds "alpha" (descending) and "test_score".
     """
     model = RelationalLinearSVC() if model is None else model
+    if model.checkpoint is not None:
+        raise ValueError(f"cross_validate keeps no checkpoint. Got checkpoint={model.checkpoint!r}. Leave it out, or "
+                         "fit RelationalLinearSVC for each alpha.")
     check_count("n_folds", n_folds, 2)
     check_parameters(model, join, None)
     plan = prepare(join, intercept=model.fit_intercept, encoding=model._encoding())
@@ -53,7 +57,8 @@ def _fold_scores(
     scores = []
     for alpha in alphas:
         plan.row_weight = training
-        start = clone(model).set_params(alpha=alpha, C=None)._fit_plan(plan, oracle, pool, start).beta_
+        with time_limit(model.max_time):
+            start = clone(model).set_params(alpha=alpha, C=None)._fit_plan(plan, oracle, pool, start).beta_
         plan.row_weight = held_out
         scores.append(_accuracy(plan, model, start))
     return scores

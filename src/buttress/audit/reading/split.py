@@ -125,6 +125,8 @@ def set_apart(table: Table, by_groups: str | None, by_time: str | None) -> None:
     """
     if by_groups is not None:
         given = texts_of(given_column(table, by_groups, "groups"))
+        if not len(given.distinct):
+            raise ValueError(f"{column_called(by_groups)} is empty. Name a column of which rows belong together.")
         alone = given.codes.max() + 1 + np.arange(len(table))  # a row without a group is one
         table.groups = np.unique(np.where(given.codes < 0, alone, given.codes), return_inverse=True)[1].ravel()
         if not table.groups.any():

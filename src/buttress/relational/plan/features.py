@@ -13,6 +13,7 @@ from scipy import sparse
 from buttress._checks import Array
 from buttress.relational.checks import (
     check_categories,
+    check_decimals,
     check_feature,
     check_scale,
     check_weights,
@@ -47,7 +48,9 @@ def encoded(table: str, name: str, kind: str, found: Statistics, categories: Cal
     marked = found.n_null > 0
     check_scale(table, name, found.spread)
     if not numeric:
-        return EncodedFeature(name, 1.0, None, categories(), marked)
+        known = categories()
+        check_decimals(table, name, known)
+        return EncodedFeature(name, 1.0, None, known, marked)
     if encoding.fills is not None:
         fill = encoding.fills.get(f"{table}.{name}")
     elif encoding.missing == "raise":
