@@ -239,8 +239,9 @@ def test_bounded_loss_is_the_mean_squared_error_of_clipped_errors():
     y, f, w = rng.normal(size=(3, 50))
     weight = np.round(10 * np.abs(w))
     assert bounded_loss(y, f, bound=1e9) == pytest.approx(np.mean((y - f) ** 2))
-    repeated = bounded_loss(y.repeat(weight.astype(int)), f.repeat(weight.astype(int)), bound=0.7)
-    assert bounded_loss(y, f, bound=0.7, sample_weight=weight) == pytest.approx(repeated)
+    for bound in (0.7, None):
+        repeated = bounded_loss(y.repeat(weight.astype(int)), f.repeat(weight.astype(int)), bound=bound)
+        assert bounded_loss(y, f, bound=bound, sample_weight=weight) == pytest.approx(repeated)
     assert bounded_loss(y, np.full(50, 1e12)) == pytest.approx((np.median(np.abs(y - np.median(y))) / 0.6744898) ** 2)
 
 

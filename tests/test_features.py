@@ -5,10 +5,17 @@ import pickle
 import numpy as np
 import pytest
 
-from buttress.features import landmarks, nystroem
+from buttress.features import landmarks, nystroem, random_features
 from buttress.kernels import RBF, Laplacian, Linear, Log, Polynomial, Sigmoid
 
 from problems import points
+
+
+def test_landmarks_of_times_in_seconds_are_different_rows():
+    """So far from 0 the squares of one second are lost."""
+    times = 1.7e9 + np.arange(200.0)[:, None]
+    chosen = landmarks(times, 50, rng=np.random.RandomState(0))
+    assert len(np.unique(chosen)) == 50
 
 
 @pytest.mark.parametrize("kernel", [RBF(0.4), Laplacian(0.7), Linear(0.5), Polynomial(2, 0.3, 1.0)], ids=str)
@@ -69,6 +76,7 @@ def test_spread_out_landmarks_reach_every_cluster():
         (lambda: nystroem(Sigmoid(), points()), "need a positive definite kernel"),
         (lambda: landmarks(points(), 0, rng=np.random.RandomState(0)), "n_landmarks must be"),
         (lambda: landmarks(points(), 5, rng=np.random.RandomState(0), method="kmeans"), "Did you mean"),
+        (lambda: random_features(RBF(), 2.5, 4, seed=0), "width must be"),
     ],
 )
 def test_bad_parameters_are_named(call, message):

@@ -56,6 +56,12 @@ def test_gradient_agrees_with_finite_differences(kernel):
     np.testing.assert_allclose(kernel.gradient(X, Z, V), numeric, atol=1e-8)
 
 
+def test_differences_are_small_beside_the_unit_of_a_column():
+    X, Z, V = 1e-8 * points(6), 1e-8 * points(5, seed=1), points(6, 5, seed=2)
+    kernel = RBF(1e16)
+    np.testing.assert_allclose(Custom(kernel).gradient(X, Z, V), kernel.gradient(X, Z, V), atol=1.0)  # of 1e8
+
+
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if isinstance(kernel, Radial | DotProduct)], ids=str)
 def test_columns_in_which_all_centres_are_alike_count_as_any_other(kernel):
     """Rows differ from the centres there too, and move along them."""

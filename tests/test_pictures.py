@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_moons
 from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 
 from buttress import (
     SVC,
@@ -47,6 +49,35 @@ def test_every_point_of_a_certified_region_has_the_class_of_its_row(norm):
     assert inside.any()
     predicted = np.searchsorted(model.classes_, model.predict(X))
     assert (np.broadcast_to(shown.codes.ravel(), inside.shape)[inside] == predicted[np.nonzero(inside)[0]]).all()
+
+
+def test_a_boundary_is_asked_for_by_the_names_of_columns():
+    table = pd.DataFrame(X, columns=["u", "v"])
+    model = make_pipeline(ColumnTransformer([("kept", "passthrough", ["u", "v"])]), SVC()).fit(table, Y)
+    shown = CertifiedBoundaryDisplay.from_estimator(model, table, Y, resolution=9, plot=False)
+    plain = CertifiedBoundaryDisplay.from_estimator(SVC().fit(X, Y), X, Y, resolution=9, plot=False)
+    np.testing.assert_array_equal(shown.codes, plain.codes)
+    np.testing.assert_allclose(shown.radius, plain.radius, rtol=1e-3)
+
+
+def test_labels_of_no_class_have_no_colour():
+    model = SVC().fit(X, Y)
+    with pytest.raises(ValueError, match="holds the label 7"):
+        CertifiedBoundaryDisplay.from_estimator(model, X, np.where(Y == 1, 7, 0), plot=False)
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        CertifiedBoundaryDisplay.from_estimator(model, X, Y[:10], plot=False)
+
+
+def test_a_row_with_names_is_read_by_them():
+    table = pd.DataFrame(X, columns=["u", "v"])
+    model = SVDD().fit(table)
+    named = NovelColumnsDisplay.from_detector(model, table.iloc[0], table, plot=False)
+    plain = NovelColumnsDisplay.from_detector(model, X[0], table, plot=False)
+    np.testing.assert_array_equal(named.gains, plain.gains)
+    with pytest.raises(ValueError, match="in their order: u, v"):
+        NovelColumnsDisplay.from_detector(model, table.iloc[0][["v", "u"]], table, plot=False)
+    with pytest.raises(ValueError, match="tried must be a whole number"):
+        novel_columns(model, table, table, tried=0.5)
 
 
 def test_a_boundary_of_three_features_is_refused():

@@ -68,6 +68,8 @@ def test_feature_radius_is_the_distance_of_features_and_inverts(kernel):
 
 def test_small_radius_keeps_its_digits():
     assert feature_radius(RBF(0.5), 1e-9) == pytest.approx(1e-9, rel=1e-12)
+    for kernel in KERNELS:
+        assert input_radius(kernel, feature_radius(kernel, 1e-9)) == pytest.approx(1e-9, rel=1e-12)
 
 
 def test_other_kernels_are_refused_with_the_list():

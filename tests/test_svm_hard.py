@@ -188,6 +188,8 @@ def test_bad_paths_are_named(Cs, message):
 def test_a_path_refuses_a_checkpoint_that_it_would_not_keep(tmp_path):
     with pytest.raises(ValueError, match="keeps no checkpoint"):
         svc_path(*moons(40), [1.0], checkpoint=str(tmp_path))
+    with pytest.raises(ValueError, match="keeps no checkpoint"):
+        svc_path(*moons(40), [1.0], resume=True)
 
 
 # --- indefinite kernels

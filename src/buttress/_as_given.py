@@ -62,6 +62,14 @@ def frames_like(X: MatrixLike) -> Callable[[Array], Any]:
     return lambda rows: made(rows, columns=names)  # X.schema may be a column of X
 
 
+def one_row(x: MatrixLike) -> Any:
+    """Return a row of shape (d,) as (1, d), one of a pandas frame with its columns' names; others as they are."""
+    given: Any = x
+    if np.ndim(given) != 1:
+        return given
+    return given.to_frame().T if hasattr(given, "iloc") else np.asarray(given)[None, :]
+
+
 def check_names(what: str, X: MatrixLike, names: Sequence[Any] | None) -> None:
     """Raise ValueError for a frame whose columns are not ``names`` in their order; None stands for any."""
     if names is not None and list(getattr(X, "columns", names)) != list(names):

@@ -10,8 +10,9 @@ from sklearn.base import is_outlier_detector
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from buttress._as_given import one_row
 from buttress._checks import Array, check_count
-from buttress._predicting import rows_to_score
+from buttress._predicting import PlanePredictions, rows_to_score
 from buttress._types import Labels, MatrixLike, Rows, VectorLike
 from buttress.certificates.training.flips import training_flips
 from buttress.displays.axes import COLOURS, Display, given_or_new
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
 class Explanation(Display):
     """What each centre of a kernel model adds to one score: ``contribution.sum() + intercept == score``. A display.
 
-    The score is a regressor's prediction, the decision of a two-class machine or of OneClassSVM, or by how much the
-    predicted class leads its closest rival. The centres, the largest contribution (in size) first, are the support
-    vectors, or the training rows, or landmarks.
+    The score is a regressor's prediction, the decision of OneClassSVM, or by how much the predicted class leads its
+    closest rival. The centres, the largest contribution (in size) first, are the support vectors, or the training rows,
+    or landmarks.
 
     Attributes
     ----------
     score, intercept : float
     prediction, rival
-        The predicted class or number; the class that the score is a lead over, None for a regressor.
+        The predicted class or number; the class that the score is a lead over, None where there are none.
     row : array of shape (m,)
         Row number of each centre among the training rows where the model knows it (``support_``), else the number of
         the centre; or the labels that were given for rows that it knows.
@@ -134,13 +135,11 @@ def explain(
     True
     """
     check_is_fitted(model)
-    given: Any = x
-    if np.ndim(given) == 1:  # a row of a pandas frame keeps its columns' names
-        given = given.to_frame().T if hasattr(given, "iloc") else np.asarray(given)[None, :]
+    given = one_row(x)
     needed, hangs_on = (None, None) if training is None else _fewest(model, training, given, labels)
     if isinstance(model, Pipeline):
         given, model = model[:-1].transform(given), model[-1]
-    if not isinstance(getattr(model, "expansion_", None), KernelExpansion):
+    if isinstance(model, PlanePredictions) or not isinstance(getattr(model, "expansion_", None), KernelExpansion):
         raise ValueError(f"{type(model).__name__} is no sum over training rows. Explain a kernel machine, as its "
                          "estimator_ may be one; coef_, where there is one, says what each column adds.")
     if hasattr(model, "center_norm2_"):

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from buttress._as_given import check_names, frames_like
 from buttress._callbacks import all_or_nothing
-from buttress._checks import TINY, Array, check_number, check_X, check_X_y, warn_user
+from buttress._checks import TINY, Array, check_count, check_number, check_X, check_X_y, warn_user
 from buttress._documented import Documented
 from buttress._rows import row_sums
 from buttress._state import Attribute, State
@@ -254,8 +254,7 @@ def novel_columns(detector: Any, X: MatrixLike, known: MatrixLike, *, tried: int
     for what, part in (("X", X), ("known", known)):
         check_names(what, part, getattr(detector, "feature_names_in_", getattr(X, "columns", None)))
     rows, usual = (np.asarray(part, dtype=np.float64) for part in (X, known))
-    check_number("tried", tried, 0)
-    places = np.linspace(0, len(usual) - 1, min(int(tried), len(usual))).round().astype(np.intp)
+    places = np.linspace(0, len(usual) - 1, min(check_count("tried", tried), len(usual))).round().astype(np.intp)
     values = np.sort(usual, axis=0)[places]
     named_rows = X if hasattr(X, "columns") else known
     framed = frames_like(named_rows) if hasattr(detector, "feature_names_in_") else np.asarray

@@ -68,10 +68,10 @@ def make_smooth(
     n_samples: int = 1000, *, n_features: int = 5, n_waves: int = 20, noise: float = 0.1,
     random_state: int | np.random.RandomState | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Return (X, y, truth) of a random smooth function, a sum of cosine waves of mean square about 1, x ~ N(0, I).
+    """Return (X, y, truth) of a random smooth function, a sum of cosine waves whose square has mean 1 over draws.
 
     truth(x) = sqrt(2 / n_waves) sum_j cos(w_j'x + b_j), w_j ~ N(0, I / n_features), b_j uniform on the circle: near a
-    draw of the Gaussian process with an RBF kernel of gamma 1 / (2 n_features).
+    draw of the Gaussian process with an RBF kernel of gamma 1 / (2 n_features), x ~ N(0, I).
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def contaminate(
     kind : str
         ``"flip"``: a label becomes another class, drawn uniformly.
         ``"noise"``: a target becomes m + s N(5, 5), the 5s being standard deviations.
-        ``"label+feature"``: x becomes 100 x and y 10,000 y; labels are flipped instead.
+        ``"label+feature"``: x becomes 100 x and y 10,000 y; labels, whole numbers too, are flipped instead.
         ``"oblivious"``: N(0, 5) is added to the target, the 5 in its own units and a standard deviation.
         ``"mirrored"``: y becomes 2 M - y.
         ``"second_function"``: y becomes M + s u'z, z the standardised x and u a random direction of length 1.

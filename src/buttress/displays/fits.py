@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from buttress._as_given import one_row
 from buttress._checks import Array, check_count
 from buttress._types import Estimator, MatrixLike, ProbabilisticClassifier
 from buttress.certainty.detector import novel_columns
@@ -190,10 +191,10 @@ class NovelColumnsDisplay(Display):
 
     @classmethod
     def from_detector(
-        cls, detector: Any, row: ArrayLike, known: MatrixLike, *, ax: "Axes | None" = None, plot: bool = True
+        cls, detector: Any, row: MatrixLike, known: MatrixLike, *, ax: "Axes | None" = None, plot: bool = True
     ) -> "NovelColumnsDisplay":
         """Explain one row (d,) beside the typical rows ``known`` (m, d), whose columns may have names, and plot."""
-        gains = novel_columns(detector, np.asarray(row, dtype=np.float64).reshape(1, -1), known)[0]
+        (gains,) = novel_columns(detector, one_row(row), known)
         names = [str(name) for name in getattr(known, "columns", [f"x{j}" for j in range(len(gains))])]
         display = cls(names=names, gains=gains)
         return display.plot(ax) if plot else display

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, check_consistent_length
 
-from buttress._checks import Array, check_count, check_option
+from buttress._as_given import frames_like
+from buttress._checks import Array, check_count, check_known, check_option
 from buttress._types import BoundsLike, Labels, Mask, MatrixLike, Rows, ScoredClassifier
 from buttress.attacks import pgd, worst_case
 from buttress.attacks.scoring import Fallen
@@ -283,22 +284,24 @@ class CertifiedBoundaryDisplay(Display):
         """Ask a fitted classifier on a grid, certify the rows X (n, 2), and plot.
 
         ``resolution`` are the points of the grid along each axis. Raises ValueError for rows of another width than 2,
-        and for models without certified radii.
+        labels that the model does not know, and models without certified radii.
         """
         check_option("norm", norm, ("linf", "l2"))
         check_count("resolution", resolution, 2)
         rows = np.asarray(X, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != 2:
             raise ValueError(f"X must have two columns to be drawn. Got shape {rows.shape}. Fit on two of them.")
-        radius = np.asarray(getattr(certified_radius(estimator, rows), norm))
+        given = frames_like(X)  # a model may ask for column names
+        radius = np.asarray(getattr(certified_radius(estimator, given(rows)), norm))
         room = 0.1 * np.ptp(rows, axis=0)  # on each side of the picture
         sides = [np.linspace(*ends, resolution) for ends in zip(rows.min(axis=0) - room, rows.max(axis=0) + room)]
         across, up = np.meshgrid(*sides)
         classes = np.asarray(estimator.classes_)
-        asked = np.searchsorted(classes, estimator.predict(np.column_stack([across.ravel(), up.ravel()])))
-        labels = estimator.predict(rows) if y is None else np.asarray(y)
+        asked = np.searchsorted(classes, estimator.predict(given(np.column_stack([across.ravel(), up.ravel()]))))
+        labels = estimator.predict(given(rows)) if y is None else np.asarray(y)
+        check_consistent_length(rows, labels)
         display = cls(grid=(across, up), codes=asked.reshape(across.shape), rows=rows,
-                      row_codes=np.searchsorted(classes, labels), radius=radius, classes=classes, norm=norm)
+                      row_codes=check_known(labels, classes), radius=radius, classes=classes, norm=norm)
         return display.plot(ax) if plot else display
 
     def plot(self, ax: "Axes | None" = None) -> "CertifiedBoundaryDisplay":

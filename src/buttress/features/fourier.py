@@ -114,7 +114,7 @@ class RandomFeatures:
 def random_features(kernel: Kernel, width: int, size: int, *, seed: int) -> RandomFeatures:
     """Return random features of ``kernel``; ValueError for one without a spectrum here, naming those that have one."""
     spectrum_of(kernel, "Random features")
-    return RandomFeatures(kernel, width, check_count("size", size), check_count("seed", seed, 0))
+    return RandomFeatures(kernel, check_count("width", width), check_count("size", size), check_count("seed", seed, 0))
 
 
 @dataclass

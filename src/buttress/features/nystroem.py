@@ -23,6 +23,7 @@ from buttress._threads import BLOCK_ENTRIES
 from buttress._types import Attributes, MatrixLike, RandomStateLike, VectorLike
 from buttress.expansion import KernelExpansion
 from buttress.kernels import Kernel, KernelLike, fitted_kernel, is_precomputed
+from buttress.kernels.kernel import less, middle
 from buttress.kernels.points import KernelPoint, centred
 
 METHODS = ("kmeans++", "uniform")
@@ -41,7 +42,8 @@ def landmarks(X: Array, n_landmarks: int, *, rng: np.random.RandomState, method:
         return rows[rng.choice(rows.shape[0], n_landmarks, replace=False)]
     from sklearn.cluster import kmeans_plusplus  # importing it takes half a second
 
-    return rows[kmeans_plusplus(rows, n_landmarks, random_state=rng)[1]]
+    near = less(rows, middle(rows))  # far from 0 its distances would round to 0, and a row be drawn again
+    return rows[kmeans_plusplus(near, n_landmarks, random_state=rng)[1]]
 
 
 @dataclass

@@ -81,7 +81,7 @@ STATIONARY: dict[type[Kernel], Spectrum] = {
         lambda kernel, normal, exponential: np.abs(normal) / kernel.offset,
         lambda kernel: kernel.offset**-2.0,
         _imq_drop,
-        lambda kernel, drop: np.sqrt(max((1 / kernel.offset - drop) ** -2 - kernel.offset**2, 0.0)),
+        lambda kernel, drop: np.sqrt(drop * kernel.offset * (2 - drop * kernel.offset)) / (1 / kernel.offset - drop),
     ),
 }
 

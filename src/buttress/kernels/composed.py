@@ -139,7 +139,8 @@ class Custom(Kernel):
 
     def gradient(self, X: Array, Z: Array, V: Array) -> Array:
         # the cube root of the machine epsilon balances the two errors of a central difference
-        step = 6e-6 * np.maximum(1, np.abs(X).max(axis=0))
+        size = np.maximum(np.abs(X).max(axis=0), np.abs(Z).max(axis=0))
+        step = 6e-6 * np.where(size > 0, size, 1.0)
         columns = []
         for j, h in enumerate(step):
             shift = np.zeros(X.shape[1])

@@ -228,8 +228,8 @@ def likeliest(outlier_proba: Array, fdr: float) -> NDArray[np.bool_]:
     """Return the most rows, the likeliest to be corrupt, whose mean probability of being right is at most ``fdr``.
 
     That is the Bayesian false discovery rate (Efron, Large-scale inference, 2010, chapter 5). Rows that are likelier
-    right than corrupt are not named (from a half on, none likelier right than ``fdr``): certain rows would otherwise
-    make up for doubtful ones until the rate is used up, and any error of the probabilities breaks it.
+    right than corrupt are not named: certain rows would otherwise make up for doubtful ones until the rate is used up,
+    and any error of the probabilities breaks it.
     """
     check_number("fdr", fdr, 0, 1)
     right = 1 - outlier_proba
@@ -237,7 +237,7 @@ def likeliest(outlier_proba: Array, fdr: float) -> NDArray[np.bool_]:
     mean = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
     named = np.zeros(len(order), dtype=np.bool_)
     named[order[: int(np.count_nonzero(mean <= fdr))]] = True  # the mean never falls
-    return named & (right <= max(0.5, fdr))  # from an even chance on a row is likelier corrupt than right
+    return named & (right <= 0.5)
 
 
 def row_keys(X: Array, y: Array) -> Array:

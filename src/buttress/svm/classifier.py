@@ -291,7 +291,7 @@ def svc_path(
     Cs : sequence of float
         Finite and > 0.
     **parameters
-        Of :class:`SVC`.
+        Of :class:`SVC`, but no checkpoint, and gamma is no ``"loo"``.
 
     Examples
     --------
@@ -305,9 +305,9 @@ def svc_path(
     >>> bool(best.loo_error_ < 0.1)
     True
     """
-    if parameters.get("checkpoint") is not None:
-        raise ValueError(f"svc_path keeps no checkpoint. Got checkpoint={parameters['checkpoint']!r}. Leave it out, or "
-                         "fit SVC for each C.")
+    kept = {name: parameters[name] for name in ("checkpoint", "resume") if parameters.get(name)}
+    if kept:
+        raise ValueError(f"svc_path keeps no checkpoint. Got {kept}. Leave it out, or fit SVC for each C.")
     for position, C in enumerate(Cs):
         check_number(f"Cs[{position}]", float(C), 0)
     if not len(Cs):

@@ -99,9 +99,11 @@ def training_accuracy(
         raise ValueError(f"y must hold one label for each of the {len(asked.predicted)} rows of X. Got {truth.shape}.")
     most = check_count("flips", flips, 0)
     suspects = check_suspects(asked.codes, asked.classes, directions, eligible, None)
-    right = np.flatnonzero(asked.classes[asked.predicted] == truth)
+    hit = asked.classes[asked.predicted] == truth
+    right, wrong = np.flatnonzero(hit), np.flatnonzero(~hit & np.isin(truth, asked.classes))
     gains, leads = _gains(asked, suspects, right)
-    lost, rows = _attack(gains, leads + asked.slack[right], most)
+    back, behind = _gains(asked, suspects, wrong)
+    lost, rows = _attack(gains, leads + asked.slack[right], back, behind - asked.slack[wrong], most)
     m = leads - asked.slack[right]
     each = int((top(gains, most) < m).sum())
     together = max(each, len(right) - _most_lost(gains, m, most))
@@ -148,21 +150,25 @@ def _dual(gains: Array, m: Array, added: Array, multipliers: Array, k: int) -> f
     return float(terms.sum() + top(weighed, k) + (sum(gains.shape) + 8) * UNIT * size)
 
 
-def _attack(gains: Array, leads: Array, k: int) -> tuple[int, Rows]:
-    """Return how many rows the best set found takes, and the set: greedy for rows that are nearest to be lost."""
+def _attack(gains: Array, leads: Array, back: Array, behind: Array, k: int) -> tuple[int, Rows]:
+    """Return how many rows the best set found takes, and the set: greedy for rows that are nearest to be lost.
+
+    Less those wrong without it, ``behind`` (w,), that its labels, which add ``back`` (w, n), may put right.
+    """
     best, rows = 0, np.zeros(0, dtype=int)
     able = top(gains, k) > leads
     gains, leads = gains[able], leads[able]
     for weight in (1.0, 2.0, 4.0):  # how much more nearer rows count
         chosen: list[int] = []
-        left = leads
+        left, short = leads, behind
         for _ in range(min(k, gains.shape[1])):
             room = np.maximum(left, 0)[:, None]
             value = np.maximum(left, 0.05 * leads) ** -weight @ np.clip(gains, -room, room)
             value[chosen] = -np.inf
             chosen.append(int(value.argmax()))
             left = left - gains[:, chosen[-1]]
-        lost = int((left < 0).sum())
-        if lost > best:
-            best, rows = lost, np.array(chosen)
+            short = short - back[:, chosen[-1]]
+            lost = int((left < 0).sum() - (short <= 0).sum())
+            if lost > best:
+                best, rows = lost, np.array(chosen)
     return best, rows

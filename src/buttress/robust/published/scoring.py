@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from buttress._checks import Array, check_number
 from buttress._types import VectorLike
-from buttress._weights import check_weights
+from buttress._weights import check_weights, weighted_median
 
 NORMAL_MEDIAN = 0.6744898  # of |z|, z standard normal
 
@@ -46,8 +46,8 @@ def bounded_loss(
     check_consistent_length(true, predicted)
     weight = check_weights(sample_weight, true)
     if bound is None:
-        spread = np.abs(true - np.median(true))
-        limit = float(np.median(spread)) / NORMAL_MEDIAN or float(spread.mean()) or 1.0
+        spread = np.abs(true - weighted_median(true, weight))
+        limit = weighted_median(spread, weight) / NORMAL_MEDIAN or float(np.average(spread, weights=weight)) or 1.0
     else:
         limit = check_number("bound", bound, 0)
     return float(np.average(np.minimum(np.abs(true - predicted), limit) ** 2, weights=weight))
