@@ -13,6 +13,7 @@ _HOME = {
     "Join": "declare",
     "JoinSampler": "sampling",
     "RelationalLinearSVC": "svm",
+    "Semiring": "counting.lists",
     "SourceChangedError": "sources.databases",
     "SourceLostError": "sources.databases",
     "Table": "declare",
@@ -21,11 +22,12 @@ _HOME = {
     "evaluate": "evaluation",
     "explain": "choice",
     "read_join": "command",
+    "semiring": "evaluation",
 }
 
-__all__ = ["EntityFeatures", "Join", "JoinSampler", "RelationalLinearSVC", "SourceChangedError",
+__all__ = ["EntityFeatures", "Join", "JoinSampler", "RelationalLinearSVC", "Semiring", "SourceChangedError",
            "SourceLostError", "Table", "cross_validate", "entity_table", "evaluate", "explain",
-           "read_join"]
+           "read_join", "semiring"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""A query over the rows of a join, in one of six semirings, under no or one additive inequality (FAQ-AI).
+"""A query over the rows of a join, in any commutative semiring, under no or one additive inequality (FAQ-AI).
 
     SumProd   Q = sum over the rows x of the join with g(x) <= L of   prod_i F_i(x_i)
     SumSum    Q = sum over the same rows of                           sum_i F_i(x_i)
@@ -31,9 +31,10 @@ from buttress.relational.query_checks import (
     check_domain,
     check_functions,
     check_inequality,
+    check_ring,
     coefficient,
 )
-from buttress.relational.sources.columns import Column
+from buttress.relational.sources.columns import Column, objects
 from buttress.relational.sources.databases import one_snapshot
 
 
@@ -52,9 +53,23 @@ class Answer:
     score_error: float
 
 
+def semiring(add: Callable[[Any, Any], Any], multiply: Callable[[Any, Any], Any], *, zero: Any, one: Any,
+             name: str = "own") -> Semiring:
+    """Return the semiring of two functions of two values, both commutative, ``multiply`` distributing over ``add``.
+
+    ``zero`` is what ``add`` leaves as it is and what ``multiply`` turns all into, ``one`` what ``multiply`` leaves. Its
+    values may be any Python objects. That the identities do so for each other is checked, the other laws are not.
+
+    Raises ValueError where they do not, or for what is no function.
+    """
+    check_ring(add, multiply, zero, one)
+    product = np.frompyfunc(multiply, 2, 1)
+    return Semiring(name, np.frompyfunc(add, 2, 1), lambda a, b: product(a, b), zero=zero, one=one)
+
+
 def evaluate(
     join: Join,
-    ring: str = "counting",
+    ring: str | Semiring = "counting",
     values: Functions | None = None,
     *,
     form: str = "product",
@@ -66,15 +81,15 @@ def evaluate(
     ----------
     join : Join
         Inner joins only; labels and weights play no part.
-    ring : {"counting", "sum-product", "min-plus", "max-plus", "max-product", "boolean"}
-        What "sum" and "product" are: + and x, min and +, max and +, max and x, or and and. Numbers are 64-bit floats:
-        counts are exact up to 2^53.
+    ring : {"counting", "sum-product", "min-plus", "max-plus", "max-product", "boolean"} or Semiring
+        What "sum" and "product" are: + and x, min and +, max and +, max and x, or and and; :func:`semiring` makes one
+        of two functions. Numbers are 64-bit floats: counts are exact up to 2^53.
     values : dict of "table.column" to a function of an array
         F_i; columns that are not named contribute the one of a product and nothing to a sum. Its values must be of the
         declared semiring: truth values for "boolean", numbers of at least 0 for "max-product", numbers else, where
         "min-plus" takes inf and "max-plus" -inf too, which leave a row out.
     form : {"product", "sum"}
-        SumProd or SumSum. "sum" needs only the semiring's addition.
+        SumProd or SumSum, the latter of a semiring of your own only where a + a = a.
     where : (dict of "table.column" to a coefficient or a function, threshold) or None
         Only rows with sum_j g_j(x_j) <= threshold take part.
 
@@ -104,8 +119,12 @@ def evaluate(
     """
     _check_join(join)
     check_option("form", form, ("product", "sum"))
-    check_option("ring", ring, tuple(DECLARED))
-    rule = DECLARED[ring]
+    if not isinstance(ring, Semiring):
+        check_option("ring", ring, tuple(DECLARED))
+    rule = ring if isinstance(ring, Semiring) else DECLARED[ring]
+    if form == "sum" and not (_is_declared(rule) or rule.idempotent):
+        raise ValueError('form="sum" is for the declared rings, or where a + a = a. Use form="product" with one of '
+                         f"them, or with {rule.name!r}.")
     functions = check_functions(values)
     scores, threshold = check_inequality(where, len(join.tables))
     terms = {join.find_column(key): function for key, function in functions.items()}
@@ -139,10 +158,10 @@ def _read(join: Join, wanted: Sequence[tuple[int, str]]) -> tuple[Plan, list[dic
 
 
 def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
-             function: Function, ring: str) -> Array:
+             function: Function, ring: str | None) -> NDArray[Any]:
     """Return a function of a column for the table's rows in use, as an array of one value a row.
 
-    Values are numbers of the semiring ``ring``, or finite scores where that is "".
+    Values are numbers of the declared semiring ``ring``, or finite scores where that is ""; objects for None.
     """
     table, name = at
     rows = plan.tables[table].rows
@@ -151,7 +170,11 @@ def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
     if column.null[rows].any():
         raise ValueError(f"Column {where!r} is NULL in {int(column.null[rows].sum())} rows of the join. Fill them, or "
                          "drop the rows.")
-    found = check_domain(where, function(column.values[rows]), ring)
+    returned = function(column.values[rows])
+    if ring is not None:
+        found: NDArray[Any] = check_domain(where, returned, ring)
+    else:  # a list of tuples is an array of objects
+        found = objects(returned) if isinstance(returned, list) else np.asarray(returned, dtype=object)
     if found.shape != (len(rows),):
         raise ValueError(f"The function of {where!r} must return one value for each of {len(rows)} rows. Got shape "
                          f"{found.shape}. Write it for arrays, as with np.vectorize.")
@@ -179,14 +202,19 @@ def _node_sums(plan: Plan, columns: list[dict[str, Column]],
 def _annotations(plan: Plan, columns: list[dict[str, Column]], rule: Semiring, form: str,
                  functions: dict[tuple[int, str], Function]) -> tuple[Semiring, list[Array]]:
     """Return the semiring to count in and each node's annotations in it."""
+    declared = _is_declared(rule)
     used, lift, one = _summing(rule) if form == "sum" else (rule, _column, rule.one)
-    row = np.array(one, dtype=np.float64).reshape(1, -1)
+    row = np.array(one, dtype=np.float64).reshape(1, -1) if declared else _column(objects([one]))
     annotations = [np.repeat(row, node.n_rows, axis=0) for node in plan.nodes]
     for at, function in functions.items():
-        found = lift(_applied(plan, columns, at, function, rule.name))
+        found = lift(_applied(plan, columns, at, function, rule.name if declared else None))
         for i, values in _placed(plan, at[0], found):
             annotations[i] = used.multiply(annotations[i], values)
     return used, annotations
+
+
+def _is_declared(rule: Semiring) -> bool:
+    return rule is DECLARED.get(rule.name)
 
 
 def _column(values: NDArray[Any]) -> NDArray[Any]:
@@ -218,6 +246,9 @@ def _answer(plan: Plan, sums: list[Array], used: Semiring, annotations: list[Arr
     return Answer(total(threshold), total(threshold - error), total(threshold + error), error)
 
 
-def _value(total: Array | None, used: Semiring) -> float:
+def _value(total: NDArray[Any] | None, used: Semiring) -> Any:
     """Return what annotations add up to, None being no rows."""
-    return used.zero if total is None else float(total[-1])  # of SUM: (number of rows, sum)
+    if total is None:
+        return used.zero
+    last = total[-1]  # of SUM: (number of rows, sum)
+    return float(last) if total.dtype == np.float64 else last

@@ -59,6 +59,28 @@ def check_inequality(where: Inequality | None, n_tables: int) -> Inequality:
     return where[0], check_number("The threshold of where", where[1], -np.inf, np.inf, closed="both")
 
 
+def check_ring(add: object, multiply: object, zero: Any, one: Any) -> None:
+    """Refuse what is no function, and identities that are none for each other."""
+    for name, function in (("add", add), ("multiply", multiply)):
+        if not callable(function):
+            raise ValueError(f"{name} must be a function of two values. Got {brief(function)}.")
+    assert callable(add)
+    assert callable(multiply)
+    for law, found, right in (("add(zero, one) = one", add(zero, one), one),
+                              ("multiply(zero, one) = zero", multiply(zero, one), zero),
+                              ("multiply(one, one) = one", multiply(one, one), one)):
+        if not _same(found, right):
+            raise ValueError(f"{law} must hold. Got {brief(found)} with zero={brief(zero)} and one={brief(one)}. "
+                             "For min and + they are inf and 0, for + and * 0 and 1.")
+
+
+def _same(a: Any, b: Any) -> bool:
+    try:
+        return bool(np.all(a == b))
+    except ValueError:  # of objects that have no truth value
+        return True
+
+
 def coefficient(key: str, g: Function | float) -> Function:
     """Return a term of a score as a function of its column."""
     if callable(g):
