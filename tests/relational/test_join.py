@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 from sklearn.datasets import load_iris
 
 from buttress import AdversarialSVC, KernelClassifier
-from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, cross_validate, explain
+from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, alpha_path, explain
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.tree import cyclic_core, spanning_tree
 from buttress.relational.sources.tables import read_columns
@@ -299,7 +299,7 @@ def test_a_ridge_whose_squares_are_no_floats_is_refused(parameter, value, messag
     with pytest.raises(ValueError, match=message):
         RelationalLinearSVC(**{parameter: value}).fit(declare(*tables()))
     with pytest.raises(ValueError, match="alpha must be in"):
-        cross_validate(declare(*tables()), [-1.0], 2)
+        alpha_path(declare(*tables()), [-1.0])
 
 
 @pytest.mark.parametrize("n_samples", [1, 100])

@@ -3,10 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from relational_problems import design, joined, materialise
+from relational_problems import chain, design, joined, materialise
+from sklearn.base import clone
 from sklearn.svm import LinearSVC
 
-from buttress.relational import RelationalLinearSVC, cross_validate
+from buttress.relational import RelationalLinearSVC, alpha_path, cross_validate
 from buttress.relational.counting.queries import class_accuracy, mean_scores
 from buttress.relational.plan.prepare import prepare
 
@@ -19,8 +20,8 @@ def test_queries_match_brute_force(seed):
     beta = np.random.default_rng(seed).normal(size=plan.width)
     score = X @ beta
     right = (score > 0) == (y > 0)
-    for label, (low, high, total) in class_accuracy(plan, beta).items():
-        assert low == high == pytest.approx(weight[right & (y == label)].sum(), rel=1e-12)
+    for label, (found, total) in class_accuracy(plan, beta).items():
+        assert found.low == found.high == pytest.approx(weight[right & (y == label)].sum(), rel=1e-12)
         assert total == pytest.approx(weight[y == label].sum(), rel=1e-12)
     means = mean_scores(plan, beta)
     place = plan.tables[0].rows[plan.nodes[0].members[0][1]]
@@ -37,9 +38,9 @@ def test_queries_on_a_grid_hold_the_exact_answer(monkeypatch):
     exact = class_accuracy(plan, beta)
     monkeypatch.setattr("buttress.relational.counting.lists.MOST_ENTRIES", 3 * len(materialise(join)) // 4)
     rounded = class_accuracy(plan, beta)
-    for label, (low, high, total) in rounded.items():
-        assert low <= exact[label][0] <= high
-        assert total == pytest.approx(exact[label][2])
+    for label, (found, total) in rounded.items():
+        assert found.low <= exact[label][0].value <= found.high
+        assert total == pytest.approx(exact[label][1])
 
 
 def test_predicting_on_a_join_is_the_mean_over_its_rows():
@@ -54,10 +55,24 @@ def test_predicting_on_a_join_is_the_mean_over_its_rows():
     assert set(model.predict(join)) <= set(model.classes_)
 
 
-def test_folds_refuse_a_checkpoint_that_they_would_not_keep(tmp_path):
+def test_a_path_reuses_its_planes():
+    join = chain(500, 20, 3)
+    alphas = [1e-2, 1e-3, 1e-4]
+    settings = RelationalLinearSVC(n_samples=1000, random_state=0)
+    path = alpha_path(join, alphas, settings)
+    alone = [clone(settings).set_params(alpha=alpha).fit(join) for alpha in alphas]
+    for shared, single in zip(path, alone):
+        assert shared.gap_ <= 1e-3
+        assert shared.dual_bound_ <= single.objective_interval_[1]
+        assert single.dual_bound_ <= shared.objective_interval_[1]
+    assert len(path[-1].planes_[0]) == sum(model.n_oracle_calls_ for model in path)
+
+
+@pytest.mark.parametrize("fits", [alpha_path, cross_validate])
+def test_many_fits_refuse_a_checkpoint_that_they_would_not_keep(fits, tmp_path):
     model = RelationalLinearSVC(checkpoint=str(tmp_path))
-    with pytest.raises(ValueError, match="cross_validate keeps no checkpoint"):
-        cross_validate(joined(0, rows=12), [0.1], model=model)
+    with pytest.raises(ValueError, match=f"{fits.__name__} keeps no checkpoint"):
+        fits(joined(0, rows=12), [0.1], model=model)
 
 
 def test_the_fits_of_folds_keep_to_max_time():

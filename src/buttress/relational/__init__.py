@@ -17,6 +17,7 @@ _HOME = {
     "SourceChangedError": "sources.databases",
     "SourceLostError": "sources.databases",
     "Table": "declare",
+    "alpha_path": "path",
     "cross_validate": "path",
     "entity_table": "entities.transformer",
     "evaluate": "evaluation",
@@ -26,7 +27,7 @@ _HOME = {
 }
 
 __all__ = ["EntityFeatures", "Join", "JoinSampler", "RelationalLinearSVC", "Semiring", "SourceChangedError",
-           "SourceLostError", "Table", "cross_validate", "entity_table", "evaluate", "explain",
+           "SourceLostError", "Table", "alpha_path", "cross_validate", "entity_table", "evaluate", "explain",
            "read_join", "semiring"]
 
 

@@ -1,13 +1,15 @@
-"""Cross-validation over a join: cutting planes do not depend on alpha, so those of a fold are found once."""
+"""Many values of alpha for one join: cutting planes do not depend on alpha, so they are found once and shared."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_count
-from buttress.relational.choice import memory_oracle
+from buttress.relational.choice import choose_oracle, memory_oracle
 from buttress.relational.counting.queries import class_accuracy, label_means
 from buttress.relational.declare import Join
 from buttress.relational.optimum.certified import PlanePool
@@ -18,6 +20,47 @@ from buttress.relational.sources.deadline import time_limit
 from buttress.relational.svm import RelationalLinearSVC
 
 
+def alpha_path(join: Join, alphas: Sequence[float], model: RelationalLinearSVC | None = None) -> list[Any]:
+    """Return a fitted model per alpha, from the largest to the smallest, each starting where the last one ended.
+
+    All share one pool of cutting planes, so later ones need few oracle calls.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from buttress.relational import Join, Table, alpha_path
+    >>> frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 0, 1, 1]})
+    >>> path = alpha_path(Join([Table("t", frame, features=["x"], label="y")]), [0.1, 0.01])
+    >>> [m.alpha_ for m in path], all(m.gap_ <= 1e-3 for m in path)
+    ([0.1, 0.01], True)
+    """
+    model = _checked(model, join, "alpha_path")
+    first = clone(model)
+    fitted = []
+    with ExitStack() as held:
+        with time_limit(model.max_time):
+            oracle, plan = choose_oracle(join, first, held)
+        pool = PlanePool(plan.width)
+        start = None
+        for alpha in sorted(alphas, reverse=True):
+            current = clone(model).set_params(alpha=float(alpha), C=None)
+            check_parameters(current, join, None)
+            with time_limit(model.max_time):
+                fitted.append(current._fit_plan(plan, oracle, pool, start))
+            start = current.beta_
+    return fitted
+
+
+def _checked(model: RelationalLinearSVC | None, join: Join, caller: str) -> RelationalLinearSVC:
+    """Return the model whose parameters the fits have, refused where they would not be kept to."""
+    model = RelationalLinearSVC() if model is None else model
+    if model.checkpoint is not None:
+        raise ValueError(f"{caller} keeps no checkpoint. Got checkpoint={model.checkpoint!r}. Leave it out, or fit "
+                         "RelationalLinearSVC for each alpha.")
+    check_parameters(model, join, None)
+    return model
+
+
 def cross_validate(
     join: Join, alphas: Sequence[float], n_folds: int = 5, model: RelationalLinearSVC | None = None
 ) -> dict[str, Array]:
@@ -26,12 +69,8 @@ def cross_validate(
     Join rows of one label row always fall in one fold, for they are not independent. Each fold keeps one pool of
     planes for all values of alpha. The result holds "alpha" (descending) and "test_score".
     """
-    model = RelationalLinearSVC() if model is None else model
-    if model.checkpoint is not None:
-        raise ValueError(f"cross_validate keeps no checkpoint. Got checkpoint={model.checkpoint!r}. Leave it out, or "
-                         "fit RelationalLinearSVC for each alpha.")
+    model = _checked(model, join, "cross_validate")
     check_count("n_folds", n_folds, 2)
-    check_parameters(model, join, None)
     plan = prepare(join, intercept=model.fit_intercept, encoding=model._encoding())
     place = next(rows for t, rows in plan.nodes[0].members if t == plan.label_table)
     whole = []
