@@ -28,11 +28,5 @@ print(result.suspicious.head())
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-for axis, key in zip(axes, ("eps", "noise"), strict=True):
-    curve = result.curves[key]
-    for name in curve.keys() - {"x"}:
-        axis.plot(curve["x"], curve[name], marker="o", label=name)
-    axis.set(xlabel={"eps": "how far numbers are moved", "noise": "share of wrong training labels"}[key],
-             ylabel="accuracy", ylim=(0, 1))
-axes[1].legend(frameon=False, fontsize=7)
+result.plot(axes)
 plt.show()

@@ -1,13 +1,20 @@
-"""The result of an audit: its data, and what a notebook or a folder shows of them."""
+"""The result of an audit: its data, and what a notebook, a folder or a plot shows of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from buttress._suggest import agreeing, counted
 from buttress._types import Served
 from buttress.audit.data import AuditData
+from buttress.audit.writing.pictures import draw
 from buttress.audit.writing.report import embedded, markdown, write
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(repr=False)
@@ -111,3 +118,7 @@ class AuditResult(AuditData):
         """
         # the pages are made of audits, so that this room cannot import theirs
         return import_module("buttress.review.call").review(self, decisions, who, port)
+
+    def plot(self, axes: "Sequence[Axes] | None" = None) -> "Figure":
+        """Draw the curves on matplotlib ``axes`` (one a curve, made when None) and return the figure."""
+        return draw(self, axes)
