@@ -89,7 +89,7 @@ def evaluate(
         declared semiring: truth values for "boolean", numbers of at least 0 for "max-product", numbers else, where
         "min-plus" takes inf and "max-plus" -inf too, which leave a row out.
     form : {"product", "sum"}
-        SumProd or SumSum, the latter of a semiring of your own only where a + a = a.
+        SumProd or SumSum. "sum" needs only the semiring's addition.
     where : (dict of "table.column" to a coefficient or a function, threshold) or None
         Only rows with sum_j g_j(x_j) <= threshold take part.
 
@@ -122,9 +122,6 @@ def evaluate(
     if not isinstance(ring, Semiring):
         check_option("ring", ring, tuple(DECLARED))
     rule = ring if isinstance(ring, Semiring) else DECLARED[ring]
-    if form == "sum" and not (_is_declared(rule) or rule.idempotent):
-        raise ValueError('form="sum" is for the declared rings, or where a + a = a. Use form="product" with one of '
-                         f"them, or with {rule.name!r}.")
     functions = check_functions(values)
     scores, threshold = check_inequality(where, len(join.tables))
     terms = {join.find_column(key): function for key, function in functions.items()}
@@ -134,7 +131,8 @@ def evaluate(
     except EmptyJoinError:
         return Answer(rule.zero, rule.zero, rule.zero, 0.0)
     used, annotations = _annotations(plan, columns, rule, form, terms)
-    return _answer(plan, _node_sums(plan, columns, parts), used, annotations, threshold)
+    paired = form == "sum" and not (_is_declared(rule) or rule.idempotent)
+    return _answer(plan, _node_sums(plan, columns, parts), used, annotations, threshold, paired)
 
 
 def _check_join(join: object) -> None:
@@ -203,7 +201,7 @@ def _annotations(plan: Plan, columns: list[dict[str, Column]], rule: Semiring, f
                  functions: dict[tuple[int, str], Function]) -> tuple[Semiring, list[Array]]:
     """Return the semiring to count in and each node's annotations in it."""
     declared = _is_declared(rule)
-    used, lift, one = _summing(rule) if form == "sum" else (rule, _column, rule.one)
+    used, lift, one = _summing(rule, declared) if form == "sum" else (rule, _column, rule.one)
     row = np.array(one, dtype=np.float64).reshape(1, -1) if declared else _column(objects([one]))
     annotations = [np.repeat(row, node.n_rows, axis=0) for node in plan.nodes]
     for at, function in functions.items():
@@ -221,34 +219,61 @@ def _column(values: NDArray[Any]) -> NDArray[Any]:
     return values[:, None]
 
 
-def _summing(rule: Semiring) -> tuple[Semiring, Callable[[NDArray[Any]], NDArray[Any]], Any]:
+def _summing(rule: Semiring, declared: bool) -> tuple[Semiring, Callable[[NDArray[Any]], NDArray[Any]], Any]:
     """Return a semiring whose product is the sum over columns, how a value enters it, and its one.
 
-    Where a + a = a the addition itself serves. Of numbers the annotations are pairs of a number of rows and a sum.
+    Where a + a = a the addition itself serves. Else the annotations are pairs of a sum and the number of rows it is of:
+    (a, n) (b, k) = (k a + n b, n k), k a being a added k times.
     """
     if rule.idempotent:
         return replace(rule, multiply=rule.add, one=rule.zero), _column, rule.zero
-    return SUM, lambda values: np.column_stack([np.ones(len(values)), values]), [1.0, 0.0]
+    if declared:
+        return SUM, lambda values: np.column_stack([np.ones(len(values)), values]), [1.0, 0.0]
+
+    def plus(a: Any, b: Any) -> Any:
+        return rule.add.reduce(objects([a, b]))  # which takes tuples for values, not for arrays
+
+    def add(a: Any, b: Any) -> Any:
+        return plus(a[0], b[0]), a[1] + b[1]
+
+    def multiply(a: Any, b: Any) -> Any:
+        return plus(_times(plus, rule.zero, a[0], b[1]), _times(plus, rule.zero, b[0], a[1])), a[1] * b[1]
+
+    pairs = semiring(add, multiply, zero=(rule.zero, 0), one=(rule.zero, 1), name=rule.name)
+    return pairs, lambda values: _column(objects([(value, 1) for value in values])), (rule.zero, 1)
 
 
-def _answer(plan: Plan, sums: list[Array], used: Semiring, annotations: list[Array], threshold: float) -> Answer:
-    """Return the answer, exact or on a grid of scores."""
+def _times(add: Callable[[Any, Any], Any], zero: Any, a: Any, k: int) -> Any:
+    """Return a added k times, by doubling."""
+    total = zero
+    while k:
+        total = add(total, a) if k & 1 else total
+        a = add(a, a)
+        k >>= 1
+    return total
+
+
+def _answer(plan: Plan, sums: list[Array], used: Semiring, annotations: list[Array], threshold: float,
+            paired: bool) -> Answer:
+    """Return the answer, exact or on a grid of scores; ``paired`` annotations hold a value and a number of rows."""
     try:
-        value = _value(total_below(plan, sums, used, annotations, threshold), used)
+        value = _value(total_below(plan, sums, used, annotations, threshold), used, paired)
         return Answer(value, value, value, 0.0)
     except TooManyEntriesError:
         entries, error = lists_on_grid(plan, sums, used, annotations)
 
     def total(most: float) -> Any:
         chosen = entries.value[entries.score <= most]
-        return _value(used.add.reduce(chosen, axis=0) if len(chosen) else None, used)
+        return _value(used.add.reduce(chosen, axis=0) if len(chosen) else None, used, paired)
 
     return Answer(total(threshold), total(threshold - error), total(threshold + error), error)
 
 
-def _value(total: NDArray[Any] | None, used: Semiring) -> Any:
+def _value(total: NDArray[Any] | None, used: Semiring, paired: bool) -> Any:
     """Return what annotations add up to, None being no rows."""
     if total is None:
-        return used.zero
+        return used.zero[0] if paired else used.zero
     last = total[-1]  # of SUM: (number of rows, sum)
+    if paired:
+        return last[0]
     return float(last) if total.dtype == np.float64 else last
