@@ -76,6 +76,32 @@ def test_a_sketched_join_says_how_far_the_scores_may_be_off(monkeypatch):
     assert exact.value == (rows[names].sum(axis=1) <= 0.25).sum()
 
 
+@pytest.mark.parametrize("eps", [0.3, 0.05])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_of_sketches_are_within_the_factor_that_was_asked_for(monkeypatch, eps, weighted):
+    """A star of four tables, against its listed rows at each tenth of their scores; weights over six decades."""
+    rng = np.random.default_rng(0)
+    tables = [Table(f"t{i}", pd.DataFrame({"k": np.arange(60) % 2, "x": rng.normal(size=60),
+                                           "w": 10 ** rng.uniform(-3, 3, 60)})) for i in range(4)]
+    join = Join(tables, on=[("t0.k", f"t{i}.k") for i in (1, 2, 3)])
+    frames = [table.source for table in tables]
+    score, weight = [], []
+    for k in (0, 1):
+        one = [frame[frame.k == k] for frame in frames]
+        score.append(reduce(np.add.outer, [part.x.to_numpy() for part in one]).ravel())
+        weight.append(reduce(np.multiply.outer, [part.w.to_numpy() for part in one]).ravel())
+    score, weight = np.concatenate(score), np.concatenate(weight)
+    ring, values = ("sum-product", {f"t{i}.w": lambda v: v for i in range(4)}) if weighted else ("counting", None)
+    monkeypatch.setattr(lists, "MOST_ENTRIES", 40_000)
+    names = {f"t{i}.x": 1.0 for i in range(4)}
+    for most in np.quantile(score, np.arange(0.1, 1, 0.1)):
+        right = (weight if weighted else np.ones(len(score)))[score <= most].sum()
+        found = evaluate(join, ring, values, where=(names, float(most)), eps=eps)
+        assert found.sure <= right <= found.possible <= (1 + eps) * found.sure * (1 + 1e-12)
+        assert found.sure < found.possible
+        assert evaluate(join, ring, values, where=(names, float(most))).score_error > 0
+
+
 def test_a_group_of_a_sketch_grows_by_its_factor_beside_a_list_of_far_more_weight():
     """In sums over both lists 7 is rounded away beside 1e17, and 9 is 16: by whole numbers."""
     mass = np.array([1e17, *[9.0] * 10, *[7.0] * 1000])
@@ -94,6 +120,14 @@ def test_columns_of_equal_names_join_beside_the_pairs():
     join = Join([Table("one", one), Table("two", two)], on=[("one.k", "two.k")], using=["day"])
     rows = one.merge(two, on=["k", "day"])
     assert evaluate(join).value == len(rows) == 2
+
+
+def test_a_factor_is_for_sums_of_weights():
+    join = chain(20, 5, 3)
+    for options in ({"ring": "min-plus"}, {"form": "sum"}, {"eps": 0.0}, {"eps": 2},
+                    {"ring": "sum-product", "values": {"t0.x0": lambda v: v}}):
+        with pytest.raises(ValueError, match="eps"):
+            evaluate(join, **{"eps": 0.1, **options})
 
 
 def test_values_may_be_tuples():

@@ -29,6 +29,7 @@ from buttress.relational.query_checks import (
     Functions,
     Inequality,
     check_domain,
+    check_eps,
     check_functions,
     check_inequality,
     check_ring,
@@ -44,7 +45,7 @@ class Answer:
 
     ``value`` is exact where ``sure`` and ``possible`` are equal. Otherwise each row's score was rounded by at most
     ``score_error``: ``sure`` is the query over rows that satisfy the inequality for certain, ``possible`` over those
-    that may.
+    that may; or, with ``eps``, the query lies between the two.
     """
 
     value: Any
@@ -74,6 +75,7 @@ def evaluate(
     *,
     form: str = "product",
     where: Inequality | None = None,
+    eps: float | None = None,
 ) -> Answer:
     """Return the sum over the rows of a join of the product (or sum) of functions of their columns.
 
@@ -92,6 +94,10 @@ def evaluate(
         SumProd or SumSum. "sum" needs only the semiring's addition.
     where : (dict of "table.column" to a coefficient or a function, threshold) or None
         Only rows with sum_j g_j(x_j) <= threshold take part.
+    eps : float in [1e-4, 1] or None
+        For products of "counting" or "sum-product" with values of at least 0: where the distinct scores are too many to
+        list, sums are kept within a factor of 1 + eps, as the source's rank sketches do, and scores as they are. None
+        rounds scores instead.
 
     Returns
     -------
@@ -103,7 +109,10 @@ def evaluate(
     ------
     ValueError
         For two inequalities, left joins, columns that are not there, NULLs in a named
-        column, functions that do not return one value a row, or values outside the semiring.
+        column, functions that do not return one value a row, values outside the semiring, or ``eps`` with another
+        ring, form or values below 0.
+    MemoryError
+        Where even the sketches of ``eps`` are too many to hold.
 
     Examples
     --------
@@ -123,6 +132,7 @@ def evaluate(
         check_option("ring", ring, tuple(DECLARED))
     rule = ring if isinstance(ring, Semiring) else DECLARED[ring]
     functions = check_functions(values)
+    check_eps(eps, rule, form)
     scores, threshold = check_inequality(where, len(join.tables))
     terms = {join.find_column(key): function for key, function in functions.items()}
     parts = {join.find_column(key): coefficient(key, g) for key, g in scores.items()}
@@ -132,7 +142,9 @@ def evaluate(
         return Answer(rule.zero, rule.zero, rule.zero, 0.0)
     used, annotations = _annotations(plan, columns, rule, form, terms)
     paired = form == "sum" and not (_is_declared(rule) or rule.idempotent)
-    return _answer(plan, _node_sums(plan, columns, parts), used, annotations, threshold, paired)
+    if eps is not None and any((annotation < 0).any() for annotation in annotations):
+        raise ValueError("With eps the values must be at least 0. Leave eps out.")
+    return _answer(plan, _node_sums(plan, columns, parts), used, annotations, threshold, paired, eps)
 
 
 def _check_join(join: object) -> None:
@@ -254,12 +266,14 @@ def _times(add: Callable[[Any, Any], Any], zero: Any, a: Any, k: int) -> Any:
 
 
 def _answer(plan: Plan, sums: list[Array], used: Semiring, annotations: list[Array], threshold: float,
-            paired: bool) -> Answer:
+            paired: bool, eps: float | None) -> Answer:
     """Return the answer, exact or on a grid of scores; ``paired`` annotations hold a value and a number of rows."""
     try:
         value = _value(total_below(plan, sums, used, annotations, threshold), used, paired)
         return Answer(value, value, value, 0.0)
     except TooManyEntriesError:
+        if eps is not None:
+            return _within(eps, plan, sums, used, annotations, threshold)
         entries, error = lists_on_grid(plan, sums, used, annotations)
 
     def total(most: float) -> Any:
@@ -267,6 +281,17 @@ def _answer(plan: Plan, sums: list[Array], used: Semiring, annotations: list[Arr
         return _value(used.add.reduce(chosen, axis=0) if len(chosen) else None, used, paired)
 
     return Answer(total(threshold), total(threshold - error), total(threshold + error), error)
+
+
+def _within(eps: float, plan: Plan, sums: list[Array], used: Semiring, annotations: list[Array],
+            threshold: float) -> Answer:
+    """Return the answer between a sum of sketches and 1 + eps times as much, a hundredth being left for rounding."""
+    try:
+        found = total_below(plan, sums, used, annotations, threshold, 0.99 * eps)
+    except TooManyEntriesError as error:
+        raise MemoryError(f"{error} Raise eps (now {eps:g}), or leave it out.") from None
+    least = _value(found, used, paired=False) * (1 - 1e-7)  # sums of lists along a tree are rounded by less
+    return Answer(least, least, least * (1 + eps), 0.0)
 
 
 def _value(total: NDArray[Any] | None, used: Semiring, paired: bool) -> Any:

@@ -1,4 +1,4 @@
-"""What a query over the rows of a join is refused for: its functions, its inequality and its semiring."""
+"""What a query over the rows of a join is refused for: its functions, its inequality, its semiring and its factor."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array, check_number
 from buttress._suggest import brief
+from buttress.relational.counting.lists import DECLARED, Semiring
 
 Function = Callable[[NDArray[Any]], Any]  # of the values (n,) of a column
 Functions = Mapping[str, Function]  # by "table.column"
 Scores = Mapping[str, Function | float]  # a number is a coefficient
 Inequality = tuple[Scores, float]
 
+FACTORS = (1e-4, 1)  # least and largest eps
 LARGEST = float(np.finfo(float).max)
 FINITE = (-LARGEST, LARGEST, "finite numbers")
 # What the numbers of a declared semiring are, "" being scores: the least and the largest, and the same in words.
@@ -57,6 +59,16 @@ def check_inequality(where: Inequality | None, n_tables: int) -> Inequality:
     if not one or not all(isinstance(key, str) for key in where[0]):
         raise ValueError(f"where must be ({{'table.column': coefficient}}, threshold). Got {brief(where)}.")
     return where[0], check_number("The threshold of where", where[1], -np.inf, np.inf, closed="both")
+
+
+def check_eps(eps: float | None, rule: Semiring, form: str) -> None:
+    """Refuse what is no factor, and what a factor does not hold for."""
+    if eps is None:
+        return
+    check_number("eps", eps, *FACTORS, closed="both")
+    if form != "product" or rule not in (DECLARED["counting"], DECLARED["sum-product"]):
+        raise ValueError(f'eps is for form="product" with ring="counting" or "sum-product". Got form={form!r} and '
+                         f"ring={rule.name!r}. Leave eps out.")
 
 
 def check_ring(add: object, multiply: object, zero: Any, one: Any) -> None:

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from buttress._checks import Array
 from buttress.relational.counting.lists import COUNTING, Entries, Semiring, TooManyEntriesError, extend, merge, times
+from buttress.relational.counting.rank_oracle import group_entries, stage_error
 from buttress.relational.counting.schedule import Block, MinkowskiSum, node_scores, schedule
 from buttress.relational.plan.plan import Index, Plan, count_rows
 
@@ -27,14 +28,15 @@ def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations:
     return _list_of(root, made, scores, semiring, annotations, (plan.y > 0).astype(np.int64), 2)
 
 
-def total_below(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array],
-                most: float) -> Any:
+def total_below(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array], most: float,
+                eps: float = 0.0) -> Any:
     """Return the sum of the annotations of the join's rows whose score is at most ``most``, shape (semiring.width,).
 
     The root's scores are not listed: each of its rows meets the first entries of its list, whose sums are known. None
-    where there is no such row. Raises TooManyEntriesError when the scores below the root are too many to list.
+    where there is no such row. Raises TooManyEntriesError when the scores below the root are too many to list. Of
+    weights, of at least 0, what is returned is at most the sum, and with ``eps`` times 1 + eps at least.
     """
-    root, made = _lists_below(plan, scores, semiring, annotations)
+    root, made = _lists_below(plan, scores, semiring, annotations, eps)
     node = root.parts[0][0]
     score = scores[node]
     if root.lists:
@@ -66,18 +68,30 @@ def _first_above(score: Array, entries: Array, begin: Index, end: Index, most: f
     return low
 
 
-def _lists_below(plan: Plan, scores: list[Array], semiring: Semiring,
-                 annotations: list[Array]) -> tuple[Block, list[Entries]]:
-    """Return the block of the root's rows, and the lists of all operations before it."""
+def _lists_below(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array],
+                 eps: float = 0.0) -> tuple[Block, list[Entries]]:
+    """Return the block of the root's rows, and the lists of all operations before it, sketched for ``eps`` > 0."""
     work = schedule(plan, fold=False)
     made: list[Entries] = []
+    error = stage_error(eps, len(work.operations) - 1)
     for operation in work.operations[:-1]:
         if isinstance(operation, MinkowskiSum):
-            made.append(times(semiring, made[operation.left], made[operation.right], operation.keys))
+            found = times(semiring, made[operation.left], made[operation.right], operation.keys)
         else:
             node = plan.nodes[operation.parts[0][0]]
-            made.append(_list_of(operation, made, scores, semiring, annotations, node.key, node.n_keys))
+            found = _list_of(operation, made, scores, semiring, annotations, node.key, node.n_keys)
+        made.append(_sketched(semiring, found, error) if eps else found)
     return work.root, made
+
+
+def _sketched(semiring: Semiring, lists: Entries, error: float) -> Entries:
+    """Return lists whose sums up to any score are lower, by a factor of at most 1 + error."""
+    owner = np.repeat(np.arange(len(lists.end)), np.diff(lists.end, prepend=0))
+    _, group = group_entries(owner, len(lists.end), lists.score, lists.value[:, 0], error)
+    last = np.flatnonzero(np.diff(group, append=-1))
+    first = np.concatenate([[0], last[:-1] + 1])
+    end = np.searchsorted(owner[last], np.arange(len(lists.end)), side="right")
+    return Entries(end, lists.score[last], semiring.add.reduceat(lists.value, first, axis=0))
 
 
 def _list_of(block: Block, made: list[Entries], scores: list[Array], semiring: Semiring, annotations: list[Array],
