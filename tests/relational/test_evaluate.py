@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from relational_problems import chain, materialise, random_join
 
-from buttress.relational import Join, Table, evaluate, semiring
+from buttress.relational import Join, Table, evaluate, score_thresholds, semiring
 from buttress.relational.counting import lists
 from buttress.relational.counting.rank_oracle import group_entries
 
@@ -120,6 +120,27 @@ def test_columns_of_equal_names_join_beside_the_pairs():
     join = Join([Table("one", one), Table("two", two)], on=[("one.k", "two.k")], using=["day"])
     rows = one.merge(two, on=["k", "day"])
     assert evaluate(join).value == len(rows) == 2
+    found, many = score_thresholds(join, {"one.x": 1.0, "two.z": 1.0}, eps=1.0)
+    assert (found.tolist(), many.tolist()) == ([21.0, 11.0], [1.0, 2.0])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_thresholds_are_the_scores_that_so_many_rows_reach(seed):
+    join = random_join(seed, rows=8)
+    rows = materialise(join)
+    names = [f"{table.name}.x0" for table in join.tables]
+    score = sum((np.round(9 * rows[name].to_numpy()) for name in names), np.zeros(len(rows)))
+    found, many = score_thresholds(join, dict.fromkeys(names, lambda v: np.round(9 * v)), eps=0.3)
+    best = np.sort(score)[::-1]
+    assert len(many) == (int(np.floor(np.log(len(rows)) / np.log(1.3) + 1e-9)) + 1 if len(rows) else 0)
+    for H, count in zip(found, many):
+        assert best[int(np.ceil(count - 1e-9)) - 1] == H
+
+
+@pytest.mark.parametrize("scores", [3, None, {1: 2.0}])
+def test_scores_that_are_none_are_refused_by_their_name(scores):
+    with pytest.raises(ValueError, match=r"^scores must be a dict"):
+        score_thresholds(chain(20, 5, 2), scores)
 
 
 def test_a_factor_is_for_sums_of_weights():
@@ -196,6 +217,7 @@ def test_what_cannot_be_answered_is_refused_with_the_reason():
     dated = Join([Table("a", base), Table("b", base.assign(day=[0.5, 2.0]), time="day")], on=[("a.k", "b.k")],
                  as_of="a.day")
     assert evaluate(dated).value == 1  # the other row is of the date itself
+    assert score_thresholds(dated, {"b.day": 1.0})[0].tolist() == [0.5]
     with pytest.raises(ValueError, match=r"over a Join\. Got DataFrame"):
         evaluate(pd.DataFrame({"a": [1.0]}))
     frame = pd.DataFrame({"k": [1, 2], "v": [1.0, None]})

@@ -23,12 +23,13 @@ _HOME = {
     "evaluate": "evaluation",
     "explain": "choice",
     "read_join": "command",
+    "score_thresholds": "evaluation",
     "semiring": "evaluation",
 }
 
 __all__ = ["EntityFeatures", "Join", "JoinSampler", "RelationalLinearSVC", "Semiring", "SourceChangedError",
            "SourceLostError", "Table", "alpha_path", "cross_validate", "entity_table", "evaluate", "explain",
-           "read_join", "semiring"]
+           "read_join", "score_thresholds", "semiring"]
 
 
 def __getattr__(name: str) -> Any:

@@ -16,23 +16,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._checks import Array, check_option
+from buttress._checks import Array, check_number, check_option
 from buttress.relational.checks import EmptyJoinError
-from buttress.relational.counting.lists import DECLARED, SUM, Semiring, TooManyEntriesError
-from buttress.relational.counting.queries import lists_on_grid, total_below
+from buttress.relational.counting.lists import COUNTING, DECLARED, SUM, Semiring, TooManyEntriesError
+from buttress.relational.counting.queries import lists_on_grid, root_lists, total_below
+from buttress.relational.counting.rank_oracle import thresholds
 from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import assemble, read
 from buttress.relational.plan.times import times_of
 from buttress.relational.query_checks import (
+    FACTORS,
     Function,
     Functions,
     Inequality,
+    Scores,
     check_domain,
     check_eps,
     check_functions,
     check_inequality,
     check_ring,
+    check_scores,
     coefficient,
 )
 from buttress.relational.sources.columns import Column, objects
@@ -145,6 +149,53 @@ def evaluate(
     if eps is not None and any((annotation < 0).any() for annotation in annotations):
         raise ValueError("With eps the values must be at least 0. Leave eps out.")
     return _answer(plan, _node_sums(plan, columns, parts), used, annotations, threshold, paired, eps)
+
+
+def score_thresholds(join: Join, scores: Scores, *, eps: float = 0.1) -> tuple[Array, Array]:
+    """Return which scores are reached by 1, 1 + eps, (1 + eps)^2, ... rows of a join: the source's arrays H_k.
+
+    H_k is the largest H such that at least (1 + eps)^k rows of the join have sum_j g_j(x_j) >= H.
+
+    Parameters
+    ----------
+    join : Join
+        Inner joins only; labels and weights play no part.
+    scores : dict of "table.column" to a coefficient or a function of an array
+        The g_j.
+    eps : float in [1e-4, 1]
+
+    Returns
+    -------
+    thresholds : ndarray (K,), descending
+    rows : ndarray (K,), (1 + eps)^k
+        Both empty for a join of no rows.
+
+    Raises
+    ------
+    ValueError
+        As :func:`evaluate`.
+    MemoryError
+        Where the join's distinct scores are too many to list.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from buttress.relational import Join, Table, score_thresholds
+    >>> loan = pd.DataFrame({"account": [1, 1, 2], "sum": [10.0, 20.0, 5.0]})
+    >>> account = pd.DataFrame({"id": [1, 2, 2], "age": [30.0, 50.0, 60.0]})
+    >>> join = Join([Table("loan", loan), Table("account", account)], on=[("loan.account", "account.id")])
+    >>> [part.tolist() for part in score_thresholds(join, {"loan.sum": 1.0, "account.age": 1.0}, eps=1.0)]
+    [[65.0, 55.0, 40.0], [1.0, 2.0, 4.0]]
+    """
+    _check_join(join)
+    check_number("eps", eps, *FACTORS, closed="both")
+    parts = {join.find_column(key): coefficient(key, g) for key, g in check_scores(scores).items()}
+    try:
+        plan, columns = _read(join, list(parts))
+    except EmptyJoinError:
+        return np.zeros(0), np.zeros(0)
+    lists = root_lists(plan, _node_sums(plan, columns, parts), COUNTING, [np.ones((n.n_rows, 1)) for n in plan.nodes])
+    return thresholds(lists.score, lists.value[:, 0], eps)
 
 
 def _check_join(join: object) -> None:

@@ -61,6 +61,13 @@ def check_inequality(where: Inequality | None, n_tables: int) -> Inequality:
     return where[0], check_number("The threshold of where", where[1], -np.inf, np.inf, closed="both")
 
 
+def check_scores(scores: Scores) -> Scores:
+    """Return the scores of a query without a threshold."""
+    if not isinstance(scores, Mapping) or not all(isinstance(key, str) for key in scores):
+        raise ValueError(f"scores must be a dict of 'table.column' to a number or a function. Got {brief(scores)}.")
+    return scores
+
+
 def check_eps(eps: float | None, rule: Semiring, form: str) -> None:
     """Refuse what is no factor, and what a factor does not hold for."""
     if eps is None:
