@@ -1,4 +1,4 @@
-"""What an audit tells while it runs, and what it does not compute twice."""
+"""What an audit tells while it runs, and what a machine that stands in its table twice comes to."""
 
 import time
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from buttress.adversarial import AdversarialClassifier, AdversarialSVC, Certifie
 from buttress.audit import contenders, moves
 from buttress.audit.baselines import attacked_by_columns
 from buttress.audit.call import audit_table
-from buttress.audit.contenders import key_of, settled
+from buttress.audit.contenders import settled
 from buttress.audit.measurements.targets import _counted_wrong
 from buttress.audit.measuring.suspicion import Verdicts
 from buttress.audit.options import Options
@@ -61,7 +61,6 @@ def test_the_machine_that_was_chosen_is_fitted_again_without_a_choice(machine):
     chooser = AdversarialClassifier([machine(**SHORT)], **THREAT)
     again = settled(chooser, clone(chooser).set_params(max_time=60.0).fit(X, y))
     assert again.get_params() == machine(**SHORT, **THREAT).get_params()
-    assert key_of("adversarial SVC", again) == key_of("other", machine(**SHORT, **THREAT))
     named = AdversarialSVC()
     assert settled(named, named) is named
 
@@ -74,11 +73,7 @@ def test_a_machine_that_is_in_the_table_twice_has_the_same_scores_in_both_rows(m
     monkeypatch.setattr(contenders, "_CONTENDERS", {"classification": few, "regression": {}})
     X, y = make_classification(80, 3, n_informative=3, n_redundant=0, class_sep=2.0, random_state=1)
     table, task = make_table({f"c{j}": X[:, j] for j in range(3)}, y, "y", "auto")
-    told = []
-    rows = audit_table(None, table, task, Options(rows=50), lambda what, share: told.append(what), time.monotonic(),
-                       "").rows
-    assert not any(what.startswith("adversarial SVC: attacked") for what in told)
-    assert any(what.startswith("certified SVC: attacked") for what in told)
+    rows = audit_table(None, table, task, Options(rows=50), lambda what, share: None, time.monotonic(), "").rows
     assert all(cell.value is not None for key, cell in rows["adversarial SVC"].items() if "labels" not in key)
     assert rows["adversarial SVC"] == rows["certified SVC"]
 

@@ -1,10 +1,8 @@
 """Any model in the columns as they came: what it is asked with, and moves that do most harm, by trying all of them."""
 
 import itertools
-import sys
 from types import SimpleNamespace
 
-import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -22,7 +20,6 @@ from buttress.audit.move_space import Space
 from buttress.audit.moves import InPlace, blanks_of, swaps_of, worst_changes, worst_numbers
 from buttress.audit.reading.source import kind_of_frame
 from buttress.audit.reading.table import columns_of, make_table
-from buttress.cli.audit import _check_files, _fitted
 
 from audit_problems import only
 
@@ -254,24 +251,6 @@ def test_a_trained_model_file_is_audited_on_texts_and_gaps(tmp_path):
     assert cells["swapped"].value <= cells["as_is"].value
     with pytest.raises(ValueError, match="regression task, which TableModel does not do"):
         buttress.audit(load(tmp_path / "m.buttress"), pd.DataFrame(columns), SCORE)
-
-
-def test_a_skops_file_is_read_only_where_it_is_trusted(tmp_path, monkeypatch):
-    """With a stand-in for skops, which is not installed with the tests: its two functions, on a pickle."""
-    model = LogisticRegression().fit(SIZE[:, None], LABELS)
-    path = tmp_path / "m.skops"
-    joblib.dump(model, path)
-    with pytest.raises(ValueError, match=r"skops file.*--trust-pickle"):
-        _check_files(tmp_path, {"against": None, "model": path}, False)
-    monkeypatch.setitem(sys.modules, "skops", None)
-    with pytest.raises(ImportError, match="pip install skops"):
-        _fitted(path)
-    asked = []
-    io = SimpleNamespace(get_untrusted_types=lambda file: ["a.B"],
-                         load=lambda file, trusted: asked.append(trusted) or joblib.load(file))
-    monkeypatch.setitem(sys.modules, "skops", SimpleNamespace(io=io))
-    np.testing.assert_array_equal(_fitted(path).predict(SIZE[:, None]), model.predict(SIZE[:, None]))
-    assert asked == [["a.B"]]
 
 
 class Answers:

@@ -160,7 +160,7 @@ SIGNS = [(label, sign) for label in (-1.0, 1.0) for sign in (-1.0, 1.0)]
 
 def counted_parts(plan: Plan, beta: Array, eps: float) -> tuple[Array, list[Array]]:
     """Return the counted sum of y x over the far rows, and its parts by label and sign of the value, as ``SIGNS``."""
-    oracle = RankOracle(plan, error=eps, guard=eps, mean=False)
+    oracle = RankOracle(plan, error=eps, guard=eps)
     counts = {}
     one_label = oracle._one_label
 
@@ -170,7 +170,7 @@ def counted_parts(plan: Plan, beta: Array, eps: float) -> tuple[Array, list[Arra
         return found
 
     oracle._one_label = kept  # type: ignore[method-assign]
-    found = oracle(beta, hinge()).b * plan.n_rows
+    found = oracle(beta).b * plan.n_rows
     parts = []
     for label, sign in SIGNS:
         part = replace(plan, tables=[replace(t, X=np.maximum(sign * np.asarray(t.X), 0)) for t in plan.tables])
@@ -280,7 +280,7 @@ def running_time() -> dict[str, float]:
                                 "x": rng.normal(size=n), "y": rng.choice([-1, 1], n)}) for _ in range(4)]
         tables = [Table(f"t{i}", frame, features=["x"], label=None if i else "y") for i, frame in enumerate(frames)]
         plan = prepare(Join(tables, [(f"t{i}.down", f"t{i + 1}.up") for i in range(3)]))
-        oracle = RankOracle(plan, error=error, guard=error, mean=False)
+        oracle = RankOracle(plan, error=error, guard=error)
         gathered = 0
         sketch = oracle._block
 
@@ -291,7 +291,7 @@ def running_time() -> dict[str, float]:
             return made
 
         oracle._block = counted  # type: ignore[method-assign]
-        oracle(np.ones(plan.width), hinge())
+        oracle(np.ones(plan.width))
         return float(gathered)
 
     few, many = work(1000, 0.2), work(4000, 0.2)

@@ -8,7 +8,6 @@ from relational_problems import chain, design, hinge_mean, materialise
 from scipy.optimize import minimize
 
 from buttress.relational import Join
-from buttress.relational.counting.margins import hinge
 from buttress.relational.counting.rank_oracle import RankOracle, sum_below, thresholds
 from buttress.relational.counting.schedule import node_scores
 from buttress.relational.optimum.solve import pseudo_gradient_descent
@@ -42,9 +41,9 @@ def most_favourable(X, y, beta, eps):
 def test_the_number_of_far_rows_is_within_one_factor(seed, m, fan, error):
     _, plan, X, y, _ = problem(m, fan, seed)
     beta = np.random.default_rng(seed).normal(size=plan.width)
-    oracle = RankOracle(plan, error=error, guard=error, mean=False)
+    oracle = RankOracle(plan, error=error, guard=error)
     assert len(oracle.schedule.operations) > 2
-    count = oracle(beta, hinge()).a * len(y)
+    count = oracle(beta).a * len(y)
     exact = far(X, y, beta, error).sum()
     assert exact / (1 + error) - 1e-6 <= count <= exact + 1e-6
     assert count < exact  # groups were merged
@@ -57,7 +56,7 @@ def test_lemma_9_holds_with_one_factor(seed, m, fan, error):
     _, plan, X, y, weight = problem(m, fan, seed)
     beta = np.random.default_rng(seed).normal(size=plan.width)
     L = hinge_mean(most_favourable(X, y, beta, error), y, weight, beta)
-    hat = RankOracle(plan, error=error, guard=error, mean=False)(beta, hinge()).smooth
+    hat = RankOracle(plan, error=error, guard=error)(beta).smooth
     assert L / (1 + error) - 1e-12 <= hat <= L + 1e-12
 
 
@@ -82,7 +81,7 @@ def test_lemma_7_every_table_rows_count_is_within_one_factor_when_counted_at_the
             plan.y[:] = label
             beta = np.concatenate([weights[int(t.name[1:])] for t in plan.tables])
             scores = node_scores(plan, beta)
-            counted = RankOracle(plan, error=error, mean=False)._one_label(float(label), [
+            counted = RankOracle(plan, error=error)._one_label(float(label), [
                 label * score for score in folded(plan, scores)])[0][0][1]
             exact = exact_counts(plan, [label * score for score in scores])
             assert (np.abs(counted) <= exact + 1e-9).all()
@@ -115,7 +114,7 @@ def test_theorem_5_holds_through_sketches(m, fan, rule):
     """F(beta-hat, X_a) <= (1 + eps) F(beta, X_b) + 32 d^(3/2) / (alpha sqrt T) for beta the optimum; nearer in fact."""
     _, plan, X, y, weight = problem(m, fan, 0)
     eps, alpha, T = 0.1, 0.1, 60
-    oracle = RankOracle(plan, error=eps, guard=eps, mean=False)
+    oracle = RankOracle(plan, error=eps, guard=eps)
     found = run(pseudo_gradient_descent(oracle, alpha, rule), tol=-1.0, max_iter=T, warn=False).state
 
     def F(Z, beta):
@@ -156,7 +155,7 @@ def test_lemmas_10_and_11_the_best_iterate_and_the_one_chosen(m, fan):
     """min_s F(beta_s, Z_s) <= F(beta, X_b) + 2DG/sqrt T, and F(beta-hat, Z-hat) <= (1 + eps) min_s F(beta_s, Z_s)."""
     _, plan, X, y, weight = problem(m, fan, 1)
     eps, alpha, T = 0.3, 0.1, 30
-    oracle = RankOracle(plan, error=eps, guard=eps, mean=False)
+    oracle = RankOracle(plan, error=eps, guard=eps)
     seen = []
     chosen = run(pseudo_gradient_descent(oracle, alpha, "theorem"), tol=-1.0, max_iter=T, warn=False,
                  callback=lambda step: seen.append(step.state)).state

@@ -134,7 +134,7 @@ def test_only_selects_are_sent_for_a_large_table(duckdb_connection, monkeypatch)
     assert any("GROUP BY" in text for text in statements)
     assert all(text.startswith(("SELECT", "WITH")) for text in statements)
     with pytest.raises(ValueError, match="memory_limit"):
-        RelationalLinearSVC(memory_limit=1e-9, sketch="rank").fit(there)
+        RelationalLinearSVC(memory_limit=1e-9, solver="paper").fit(there)
 
 
 def hostile_join(names, connection, execute, dialect, prefix, text):

@@ -158,7 +158,7 @@ def test_samples_follow_the_weights(weighted):
     assert chisquare(seen[wanted > 0], wanted[wanted > 0]).pvalue > 1e-4
 
 
-def test_other_estimators_train_on_batches():
+def test_other_estimators_train_on_drawn_rows():
     """Iris split in two tables: robust classifiers of the array world learn from a join."""
     X, y = load_iris(return_X_y=True)
     number = np.arange(len(y))
@@ -167,7 +167,7 @@ def test_other_estimators_train_on_batches():
     join = Join([Table("sepal", sepal, features=["length", "width"], label="y"),
                  Table("petal", petal, features=["length", "width"])], [("sepal.id", "petal.id")])
     sampler = JoinSampler(join, random_state=0)
-    (A, a), (B, b) = sampler.batches(80, 2)
+    (A, a), (B, b) = sampler.sample(80), sampler.sample(80)
     for model in (AdversarialSVC(eps=0.05, n_landmarks=20, random_state=0), KernelClassifier()):
         assert model.fit(A, a).score(B, b) > 0.9
     again = JoinSampler(join, random_state=0).sample(80)
@@ -283,7 +283,7 @@ def test_factors_of_classes_are_0_or_within_the_range_of_weights(factor):
 
 
 @pytest.mark.parametrize(("parameter", "value"), [
-    ("alpha", 0), ("alpha", "1"), ("C", -1), ("tol", 0), ("loss", "hing"), ("solver", "atuo"), ("sketch", "x"),
+    ("alpha", 0), ("alpha", "1"), ("C", -1), ("tol", 0), ("loss", "hing"), ("solver", "atuo"),
     ("row_weight", "rows"), ("n_samples", 0), ("engine", "x"), ("sketch_error", 2.0), ("max_iter", 0),
     ("memory_limit", 0), ("step_rule", "x"),
 ])
@@ -320,7 +320,7 @@ def test_wrong_arguments_of_table_and_fit():
     with pytest.raises(ValueError, match="fitted to a Join"):
         RelationalLinearSVC().fit(np.zeros((3, 2)))
     with pytest.raises(ValueError, match="hinge"):
-        RelationalLinearSVC(loss="logistic", sketch="rank").fit(declare(*tables()))
+        RelationalLinearSVC(loss="logistic", solver="paper").fit(declare(*tables()))
 
 
 def test_null_keys_are_dropped_and_said():
@@ -331,8 +331,8 @@ def test_null_keys_are_dropped_and_said():
     assert "1 rows of a have a NULL key" in str(explain(join))
 
 
-def test_encoded_rows_are_told_from_raw_ones_where_both_are_as_wide():
-    """A text with one value is one column either way: 1 in a sampler's rows, the text in joined ones."""
+def test_joined_rows_are_a_frame_or_an_array_in_the_order_of_the_features():
+    """A sampler's rows have a column of ones in place of a text with one value."""
     a = pd.DataFrame({"k": range(8), "x": [-3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0], "y": [0, 0, 0, 0, 1, 1, 0, 1]})
     b = pd.DataFrame({"k": range(8), "land": ["here"] * 8})
     join = Join([Table("a", a, features=["x"], label="y"), Table("b", b, features=["land"])], on=[("a.k", "b.k")])
@@ -341,8 +341,9 @@ def test_encoded_rows_are_told_from_raw_ones_where_both_are_as_wide():
     assert abs(model.coef_[0, 1]) > 1e-3
     frame = pd.DataFrame({"a.x": a["x"], "b.land": b["land"]})
     expected = a["x"] * model.coef_[0, 0] + model.coef_[0, 1]
-    for rows in (frame, frame.to_numpy(), JoinSampler(join).take(range(8))[0]):
-        np.testing.assert_allclose(np.sort(model.decision_function(rows)), np.sort(expected))
+    for rows in (frame, frame.to_numpy()):
+        np.testing.assert_allclose(model.decision_function(rows), expected)
+    np.testing.assert_allclose(np.sort(JoinSampler(join).take(range(8))[0] @ model.coef_[0]), np.sort(expected))
 
 
 def test_predicting_names_what_is_missing():

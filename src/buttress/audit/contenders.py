@@ -12,7 +12,28 @@ from buttress.svm import SVC
 
 Factory = Callable[[float, int], Supervised]  # (eps, seed) -> unfitted estimator
 
-_CONTENDERS: dict[str, dict[str, Factory]] = {"classification": {}, "regression": {}}
+# of the machines trained against moved inputs, half and a third of their defaults, for the time of an audit
+LANDMARKS = 150
+ITERATIONS = 100
+
+_CONTENDERS: dict[str, dict[str, Factory]] = {  # the plain one first
+    "classification": {
+        "plain SVC": lambda eps, seed: SVC(),
+        "adversarial linear SVC": lambda eps, seed: AdversarialLinearSVC(eps=eps),
+        "certified SVC": lambda eps, seed: CertifiedSVC(
+            eps=eps, n_landmarks=LANDMARKS, max_iter=ITERATIONS, random_state=seed),
+        "adversarial SVC": lambda eps, seed: AdversarialClassifier(
+            [CertifiedSVC(n_landmarks=LANDMARKS, max_iter=ITERATIONS),
+             AdversarialSVC(n_landmarks=LANDMARKS, max_iter=ITERATIONS)], eps=eps, random_state=seed),
+        "subquantile, class-balanced": lambda eps, seed: KernelClassifier(risk=Subquantile(0.7), alpha=1.0),
+        "robust, contamination unknown": lambda eps, seed: RobustKernelClassifier(random_state=seed),
+    },
+    "regression": {
+        "plain kernel ridge": lambda eps, seed: KernelRegressor(risk=Mean()),
+        "subquantile": lambda eps, seed: KernelRegressor(risk=Subquantile(0.7)),
+        "robust, contamination unknown": lambda eps, seed: RobustKernelRegressor(random_state=seed),
+    },
+}
 
 
 def register(task: str, name: str, factory: Factory) -> None:
@@ -34,38 +55,3 @@ def settled(estimator: Supervised, model: Predictor) -> Supervised:
     if not isinstance(model, AdversarialClassifier):
         return estimator
     return clone(model.estimator_).set_params(max_time=None)
-
-
-def key_of(name: str, estimator: Supervised) -> str:
-    """Return a text that is equal for rows of the table that are one machine: the chosen one and the certified."""
-    return repr(estimator) if isinstance(estimator, AdversarialSVC | CertifiedSVC) else name
-
-
-# of the machines trained against moved inputs, half and a third of their defaults, for the time of an audit
-LANDMARKS = 150
-ITERATIONS = 100
-
-register("classification", "plain SVC", lambda eps, seed: SVC())
-register("classification", "adversarial linear SVC", lambda eps, seed: AdversarialLinearSVC(eps=eps))
-register(
-    "classification", "certified SVC",
-    lambda eps, seed: CertifiedSVC(eps=eps, n_landmarks=LANDMARKS, max_iter=ITERATIONS, random_state=seed),
-)
-register(
-    "classification", "adversarial SVC",
-    lambda eps, seed: AdversarialClassifier(
-        [CertifiedSVC(n_landmarks=LANDMARKS, max_iter=ITERATIONS),
-         AdversarialSVC(n_landmarks=LANDMARKS, max_iter=ITERATIONS)], eps=eps, random_state=seed),
-)
-register(
-    "classification", "subquantile, class-balanced",
-    lambda eps, seed: KernelClassifier(risk=Subquantile(0.7), alpha=1.0),
-)
-register(
-    "classification", "robust, contamination unknown", lambda eps, seed: RobustKernelClassifier(random_state=seed),
-)
-register("regression", "plain kernel ridge", lambda eps, seed: KernelRegressor(risk=Mean()))
-register("regression", "subquantile", lambda eps, seed: KernelRegressor(risk=Subquantile(0.7)))
-register(
-    "regression", "robust, contamination unknown", lambda eps, seed: RobustKernelRegressor(random_state=seed),
-)

@@ -10,7 +10,7 @@ from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,14 +70,13 @@ class Sheet:
         given = self._given()
         verdict = self.verdict_columns
         names = [name if name not in verdict else f"{name} (data)" for name in given]
-        polars = all(type(column).__module__.startswith("polars.") for column in given.values())
-        write = _write_series if polars else _write_entries
         with path.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerow([*verdict, *names])
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow([*verdict, *names])
             for start in range(0, len(verdict["row"]), CHUNK):
                 part = slice(start, start + CHUNK)
-                write(file, [column[part] for column in verdict.values()],
-                      [taken(column, part) for column in given.values()])
+                found = [column[part] for column in verdict.values()]
+                writer.writerows(zip(*found, *(as_list(taken(column, part)) for column in given.values()), strict=True))
 
     def suspicious(self) -> dict[str, list[Any]]:
         """Return the columns of the rows that look wrong or are borderline, the most suspicious first."""
@@ -93,25 +92,6 @@ class Sheet:
 def as_list(column: object) -> list[Any]:
     """Return a column of a frame, or a sequence, as a list of Python values."""
     return list(column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist())
-
-
-def _write_entries(file: TextIO, found: list[list[Any]], given: list[object]) -> None:
-    """Write some rows, entry by entry."""
-    columns = [*found, *(as_list(column) for column in given)]
-    csv.writer(file, lineterminator="\n").writerows(zip(*columns, strict=True))
-
-
-def _write_series(file: TextIO, found: list[list[Any]], given: list[Any]) -> None:
-    """Write some rows of series of polars, which does that in a tenth of the time."""
-    import polars as pl
-
-    columns = [*(pl.Series(column, strict=False) for column in found), *given]
-    texts = [column.cast(pl.String).str.to_titlecase() if column.dtype == pl.Boolean else column for column in columns]
-    frame = pl.DataFrame([column.alias(str(place)) for place, column in enumerate(texts)])
-    try:
-        file.write(frame.write_csv(include_header=False))
-    except pl.exceptions.ComputeError:  # a column is nested, or of durations or bytes
-        _write_entries(file, found, given)
 
 
 # attributes that the file has in another form, under another name, or not at all

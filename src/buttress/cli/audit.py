@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from buttress.relational import EntityFeatures
     from buttress.threats import ThreatModel
 
-PICKLES = (".pkl", ".pickle", ".joblib", ".skops")  # how files that can run code when they are read are called
+PICKLES = (".pkl", ".pickle", ".joblib")  # how files that can run code when they are read are called
 OF_FILES = ("file_format", "test", "drop")  # options of one table
 CUT_SHORT = 3  # the exit code of an audit that --max-time ended
 
@@ -39,7 +39,7 @@ class Task(StrEnum):
 
 Format = Annotated[str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")]
 Trust = Annotated[bool, typer.Option(
-    "--trust-pickle", help="Read --model from a pickle, joblib or skops file, which can run code of its maker.")]
+    "--trust-pickle", help="Read --model from a pickle or joblib file, which can run code of its maker.")]
 Seconds = Annotated[float | None, typer.Option(
     help="Seconds after which the run is cut short: exit code 3, and no model is recommended.")]
 Groups = Annotated[str | None, typer.Option(
@@ -210,10 +210,9 @@ def _check_files(output: Path, files: dict[str, Path | None], trusted: bool) -> 
         if path is not None and not path.is_file():
             raise ValueError(f"--{option} {str(path)!r} is not a file.")
     if model is not None and model.suffix.lower() in PICKLES and not trusted:
-        what = "a skops file, and reading one calls classes its maker chose" if model.suffix.lower() == ".skops" else (
-            "a pickle, and reading one runs whatever code its maker put into it")
-        raise ValueError(f"--model {str(model)!r} is {what}. If you trust who made it, add --trust-pickle; or write "
-                         "the model with buttress.save, whose files cannot run code.")
+        raise ValueError(f"--model {str(model)!r} is a pickle, and reading one runs whatever code its maker put into "
+                         "it. If you trust who made it, add --trust-pickle; or write the model with buttress.save, "
+                         "whose files cannot run code.")
 
 
 def _newer(path: Path | None, made: "EntityFeatures | None") -> tuple[NamedColumns, str] | None:
@@ -233,8 +232,6 @@ def _fitted(path: Path | None) -> Any:
     """Return the model in the file, None for none; a pickle was said to be trusted."""
     if path is None:
         return None
-    if path.suffix.lower() == ".skops":
-        return _from_skops(path)
     if path.suffix.lower() in PICKLES:
         import joblib
 
@@ -242,15 +239,6 @@ def _fitted(path: Path | None) -> Any:
     from buttress.persistence import load
 
     return load(path)
-
-
-def _from_skops(path: Path) -> Any:
-    """Return the model in a skops file, all of whose types were said to be trusted."""
-    try:
-        from skops import io
-    except ImportError:
-        raise ImportError(f"Reading {path.name} needs skops. Install it with: pip install skops") from None
-    return io.load(path, trusted=io.get_untrusted_types(file=path))
 
 
 def _floor(text: str) -> tuple[str, float]:

@@ -12,7 +12,6 @@ from buttress.relational.checks import used_columns
 from buttress.relational.counting.grid import grid_oracle, listed_oracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import label_means
-from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.counting.schedule import is_exact
 from buttress.relational.declare import Join, Pair, Table, key_columns
 from buttress.relational.parameters import Parameters
@@ -97,7 +96,7 @@ def _few_rows(table: Table, names: Sequence[str]) -> dict[str, Column]:
 
 
 def choose_oracle(join: Join, model: Parameters, held: ExitStack) -> tuple[MarginOracle, Plan]:
-    """Return the oracle for a join and its plan, by the model's engine, sketch and row_weight.
+    """Return the oracle for a join and its plan, by the model's engine and row_weight.
 
     While the rows stay in a database, one snapshot of it is ``held``; it ends once they are in this process.
     """
@@ -132,22 +131,19 @@ def check_means(n_rows: int, width: int, model: Parameters) -> None:
 
 
 def memory_oracle(plan: Plan, model: Parameters) -> MarginOracle:
-    """Return the in-process oracle of a plan for a model's sketch; few rows (at most ``n_samples``) are listed."""
+    """Return the in-process oracle of a plan; few rows (at most ``n_samples``) are listed."""
     if model.objective == "mean":
         check_means(plan.base_rows[plan.label_table], plan.width, model)
         return listed_oracle(*label_means(plan))
-    if model.sketch == "rank":
-        return RankOracle(plan, error=model.sketch_error)
     return grid_oracle(plan, listed=model.n_samples, memory=model.memory_limit)
 
 
 def sql_oracle(join: Join, model: Parameters, large: bool) -> SqlOracle:
     """Return the plan and oracle inside the database; raises ValueError for what only this process can do."""
-    for name, alone, usual in (("sketch", "rank", "grid"), ("solver", "paper", "auto")):
-        if getattr(model, name) == alone:
-            raise ValueError(f"{name}={alone!r} needs the tables in memory"
-                             + (f", and there they would exceed memory_limit={model.memory_limit:g} megabytes. "
-                                "Raise memory_limit" if large else ". Use engine='memory'") + f", or {name}={usual!r}.")
+    if model.solver == "paper":
+        raise ValueError("solver='paper' needs the tables in memory"
+                         + (f", and there they would exceed memory_limit={model.memory_limit:g} megabytes. "
+                            "Raise memory_limit" if large else ". Use engine='memory'") + ", or solver='auto'.")
     memory = model.memory_limit * (1.0 if model.engine == "sql" else DATABASE_SHARE)
     return SqlOracle(join, intercept=model.fit_intercept, per_label_row=model.row_weight == "label_row",
                      class_weight=model.class_weight, memory=memory, encoding=model._encoding(),

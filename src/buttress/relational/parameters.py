@@ -18,7 +18,6 @@ class Parameters:
     loss: str = "hinge"
     tol: float = 1e-3
     solver: str = "auto"
-    sketch: str = "grid"
     objective: str = "rows"
     row_weight: str = "label_row"
     class_weight: ClassWeight = None
@@ -63,16 +62,15 @@ def check_parameters(model: Parameters, join: object, y: object) -> None:
     check_limits(model.max_iter, model.max_time)
     for name, options in (("missing", ("raise", "zero", "mean")), ("scaling", ("max", "robust")),
                           ("loss", ("hinge", "squared_hinge", "logistic")),
-                          ("solver", ("auto", "sample", "lbfgs", "bundle", "paper", "projected")),
-                          ("sketch", ("grid", "rank")), ("objective", ("rows", "mean")),
-                          ("row_weight", ("join", "label_row")), ("unmatched", ("intercept", "nan")),
+                          ("solver", ("auto", "sample", "paper")),
+                          ("objective", ("rows", "mean")), ("row_weight", ("join", "label_row")),
+                          ("unmatched", ("intercept", "nan")),
                           ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "stream", "sql"))):
         check_option(name, getattr(model, name), options)
-    if model.loss != "hinge" and (model.sketch == "rank" or model.solver in ("paper", "projected")):
-        raise ValueError("sketch='rank' and the solvers paper and projected are for loss='hinge'. Got "
-                         f"loss={model.loss!r}, sketch={model.sketch!r}, solver={model.solver!r}.")
-    if model.scaling != "max" and model.solver in ("paper", "projected"):
+    if model.loss != "hinge" and model.solver == "paper":
+        raise ValueError(f"solver='paper' is for loss='hinge'. Got loss={model.loss!r}. Use solver='auto'.")
+    if model.scaling != "max" and model.solver == "paper":
         raise ValueError(f"solver={model.solver!r} looks for the optimum in a ball that holds it where features lie in "
                          f"[-1, 1]. Got scaling={model.scaling!r}. Use scaling='max', or solver='auto'.")
-    if model.objective == "mean" and (model.sketch == "rank" or model.solver == "paper"):
-        raise ValueError("sketch='rank' and solver='paper' count join rows. Use objective='rows'.")
+    if model.objective == "mean" and model.solver == "paper":
+        raise ValueError("solver='paper' counts join rows. Use objective='rows'.")

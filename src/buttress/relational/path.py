@@ -108,5 +108,5 @@ def _accuracy(plan: Plan, model: RelationalLinearSVC, beta: Array) -> float:
     if model.objective == "mean":
         X, y, weight = label_means(plan)
         return float(weight[(X @ beta > 0) == (y > 0)].sum() / weight.sum())
-    counted = list(class_accuracy(plan, beta).values())
-    return sum(right.value for right, _ in counted) / sum(weight for _, weight in counted)
+    low, high, total = np.sum(list(class_accuracy(plan, beta).values()), axis=0).tolist()
+    return float((low + high) / 2 / total)

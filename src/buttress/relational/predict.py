@@ -1,10 +1,9 @@
 """A fitted model on new data: joined rows as arrays and frames, or another join."""
 
 from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buttress._checks import Array, check_values, near
 from buttress.relational.plan.plan import Plan, indicator_name
@@ -19,16 +18,11 @@ def joined_features(
 ) -> Array:
     """Return the columns a model's coefficients stand for, of joined rows: an array in feature order, or a frame.
 
-    An array may also hold those columns themselves, as :class:`JoinSampler` gives them. A category that was not seen in
-    training counts as none, and a row whose columns of an ``optional`` table are all NULL as one that a left join found
-    no match for: they are 0. ``fills`` says what stands for NULL in numbers, and ``columns_known`` names the columns of
-    the coefficients, indicators of NULL among them. Raises ValueError naming a missing column, NaN, or a wrong number
-    of columns.
+    A category that was not seen in training counts as none, and a row whose columns of an ``optional`` table are all
+    NULL as one that a left join found no match for: they are 0. ``fills`` says what stands for NULL in numbers, and
+    ``columns_known`` names the columns of the coefficients, indicators of NULL among them. Raises ValueError naming a
+    missing column, NaN, or a wrong number of columns.
     """
-    if not frame_names(X) and _is_encoded(np.asarray(X), features, len(columns_known)):
-        encoded = np.asarray(X, dtype=np.float64)
-        check_values(encoded, [str(j) for j in range(encoded.shape[1])], "RelationalLinearSVC")
-        return encoded
     columns = [_column(X, f"{table}.{column}", j, len(features))
                for j, (table, column, _) in enumerate(features)]
     unmatched = {name: np.all([columns[j].null for j, (table, _, _) in enumerate(features) if table == name], axis=0)
@@ -47,13 +41,6 @@ def joined_features(
             blocks.append(absent[:, None].astype(np.float64))
     n = len(X) if hasattr(X, "__len__") else X.num_rows
     return np.hstack(blocks) if blocks else np.zeros((n, 0))
-
-
-def _is_encoded(X: NDArray[np.generic], features: Features, width: int) -> bool:
-    """Say whether an array holds the columns of the coefficients; as wide as raw rows with text, it does if numeric."""
-    if X.ndim != 2 or X.shape[1] != width or (width == len(features) and all(c is None for _, _, c in features)):
-        return False
-    return width != len(features) or X.dtype.kind in "biuf"
 
 
 def _block(name: str, column: Column, categories: list[str] | None) -> Array:
@@ -83,16 +70,6 @@ def _column(X: Any, name: str, j: int, width: int) -> Column:
     return make_column(X[:, j])
 
 
-class LinearModel(Protocol):
-    """A fitted linear model over named columns of a join."""
-
-    coef_: Array
-    coef_names_: NDArray[np.object_]
-    features_: Features
-    feature_names_in_: NDArray[np.object_]
-    intercept_: Array
-
-
 def _check_kinds(plan: Plan, features: Features) -> None:
     """Refuse text where training held numbers, and numbers where it held text; all NULL may be either."""
     was = {(table, column): categories for table, column, categories in features}
@@ -108,19 +85,18 @@ def _check_kinds(plan: Plan, features: Features) -> None:
                 raise ValueError(f"Feature {full} held {kinds[0]} in training, and holds {kinds[1]} now. Convert it.")
 
 
-def plan_beta(plan: Plan, model: LinearModel) -> Array:
-    """Return a model's coefficients for the scaled columns of another plan, matched by name."""
-    known = dict(zip(model.coef_names_, model.coef_[0]))
+def plan_beta(plan: Plan, coefficients: Mapping[str, float], intercept: float, features: Features) -> Array:
+    """Return a model's coefficients, given by name, for the scaled columns of another plan."""
     here = {f"{table.name}.{feature.name}" for table in plan.tables for feature in table.features}
-    absent = sorted(set(model.feature_names_in_) - here)
+    absent = sorted({f"{table}.{column}" for table, column, _ in features} - here)
     if absent:
         raise ValueError(f"The join has no feature {absent[0]!r}, which the model was trained on."
                          f"{near(absent[0], here)}")
-    _check_kinds(plan, model.features_)
+    _check_kinds(plan, features)
     beta = np.zeros(plan.width)
     for table, part in zip(plan.tables, plan.slices):
-        coef = np.array([known.get(name, 0.0) for name in table.names])
+        coef = np.array([coefficients.get(name, 0.0) for name in table.names])
         beta[part.start : part.start + len(coef)] = coef * table.scale
         if part.stop - part.start > len(coef):
-            beta[part.stop - 1] = model.intercept_[0]
+            beta[part.stop - 1] = intercept
     return beta

@@ -4,7 +4,7 @@ Source: Zhao, Christensen, Li, Hu & Yi, Random sampling over joins revisited, SI
 """
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -88,14 +88,6 @@ class JoinSampler:
             source = random.Random(int(self._rng.randint(2**31)))
             numbers = np.array([source.randrange(self.n_rows_) for _ in range(n)], dtype=object)
         return self._design(unrank(plan, numbers))
-
-    def batches(self, batch_size: int = 1000, n_batches: int | None = None) -> Iterator[tuple[Array, NDArray[Any]]]:
-        """Yield ``n_batches`` samples (without end when None), for ``partial_fit`` and the like."""
-        check_count("batch_size", batch_size)
-        done = 0
-        while n_batches is None or done < n_batches:
-            yield self.sample(batch_size)
-            done += 1
 
     def _design(self, rows: list[Index]) -> tuple[Array, NDArray[Any]]:
         return self._original(scaled_design(self.plan_, rows), self.plan_.y[rows[0]])

@@ -50,13 +50,9 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
     tol : float, default=1e-3
         Stop when the interval's width is at most this share of its upper end; > 0.
-    solver : {"auto", "sample", "lbfgs", "bundle", "paper", "projected"}, default="auto"
-        "auto" fits a sample, certifies it, polishes by L-BFGS and refines by bundle steps until ``tol`` is met.
-        "sample" and "lbfgs" stop after that stage; "bundle" refines the sample's fit at once. "paper" is the published
-        pseudo-gradient descent (``max_iter`` steps); "projected" its plain projected gradient descent
-        with the averaged iterate and Theorem 1's stopping rule.
-    sketch : {"grid", "rank"}, default="grid"
-        How rows are counted: scores rounded to a grid that is refined as needed, or counts within a factor.
+    solver : {"auto", "sample", "paper"}, default="auto"
+        "auto" fits a sample, certifies it, polishes by L-BFGS and refines by bundle steps until ``tol`` is met;
+        "sample" stops once its fit is certified. "paper" is the published pseudo-gradient descent (``max_iter`` steps).
     objective : {"rows", "mean"}, default="rows"
         The mean loss of join rows, or that of label rows at the mean scores that ``decision_function(join)`` gives:
         take "mean" where one answer a label row is wanted.
@@ -77,9 +73,9 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
     n_samples : int, default=100_000
         Rows in the sample that the start is fitted to.
     sketch_error : float, default=0.1
-        Of the rank sketches, in (0, 1]; for "paper" also its epsilon.
+        Of the rank sketches of "paper", and its epsilon, in (0, 1].
     step_rule : {"theorem", "section"}, default="theorem"
-        Step of "paper" and "projected": 1/(8 alpha sqrt(d t)) or 1/(alpha sqrt(d t)).
+        Step of "paper": 1/(8 alpha sqrt(d t)) or 1/(alpha sqrt(d t)).
     engine : {"auto", "memory", "stream", "sql"}, default="auto"
         Where rows are counted. "memory": in this process. "stream": here too, but the columns in use lie in a temporary
         folder and are read again in every pass. "sql": in the database, one SELECT a pass; nothing leaves it. "auto"
@@ -258,16 +254,17 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
                              f"Got {', '.join(names)}. Give the table of the rows to predict that name.")
         plan = prepare(join, intercept=self.fit_intercept, root=names.index(self.label_table_), classes=self.classes_,
                        encoding=Encoding(self.missing, "max", self.fills_))
-        return plan, plan_beta(plan, self)
+        known = dict(zip(self.coef_names_, self.coef_[0]))
+        return plan, plan_beta(plan, known, float(self.intercept_[0]), self.features_)
 
     def decision_function(self, X: Any) -> Array:
         """Return scores, positive for ``classes_[1]``, one for each row of ``X``.
 
         Of an array or frame (n, n_features_in_) of joined rows: one a row; a frame's columns are found by their names
-        ``table.column``, and are NULL where a left join found no match. An array of numbers (n, len(coef_names_)) that
-        holds the encoded columns, as JoinSampler draws them, will do too. Of a Join: one a row of the label's table, in
-        its order: the mean score of its join rows. A row without any gets what ``unmatched`` says, with a warning;
-        :meth:`label_rows` are the others.
+        ``table.column``, and are NULL where a left join found no match; the encoded columns that JoinSampler draws are
+        scored by ``X @ coef_[0] + intercept_``. Of a Join: one a row of the label's table, in its order: the mean score
+        of its join rows. A row without any gets what ``unmatched`` says, with a warning; :meth:`label_rows` are the
+        others.
         """
         check_is_fitted(self)
         if isinstance(X, Join):
@@ -328,6 +325,5 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         plan, beta = self._plan(join)
         if plan.classes is None or join.root != plan.label_table:
             raise ValueError("Accuracy needs the label. Give the label's table label='column'.")
-        counted: Sequence[Any] = list(class_accuracy(plan, beta).values())
-        total = sum(weight for _, weight in counted)
-        return (sum(right.low for right, _ in counted) / total, sum(right.high for right, _ in counted) / total)
+        low, high, total = np.sum(list(class_accuracy(plan, beta).values()), axis=0).tolist()
+        return low / total, high / total

@@ -29,6 +29,11 @@ def digest(X: Array, y: Any) -> str:
     return found.hexdigest()
 
 
+def digest_of(scores: Any) -> str:
+    """Return the SHA-256 of scores or trees, as JSON without blanks and with sorted keys."""
+    return hashlib.sha256(json.dumps(scores, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
 def from_duals(model: Any, X: Any, y: Any, *, gamma: float | None = None) -> Model:
     """Return the certificate of a fitted SVC or SVR with scikit-learn's attributes.
 

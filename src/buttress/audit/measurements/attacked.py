@@ -20,7 +20,6 @@ from buttress.attacks import exact
 from buttress.attacks.scoring import Fallen
 from buttress.attacks.swaps import WRONG
 from buttress.audit.baselines import GUESSES, NAMES, Yours, attacked_by_columns, reads_columns
-from buttress.audit.contenders import key_of, settled
 from buttress.audit.keeping import kept_stage
 from buttress.audit.measurements.scores import AS_IS
 from buttress.audit.measuring.cells import (
@@ -65,18 +64,14 @@ def _take_inputs(split: SplitTable, measured: Measured) -> Course:
         result.notes.append(f"Attacked and proven is what this allows. {split.options.threat}".replace("\n", " "))
     result.cells = {key: {} for key in result.columns}
     attacked = {name: rows for name in measured.models if (rows := _tested(split, name, measured.models[name], result))}
-    machines: dict[str, str] = {}  # rows of the table that are one machine are attacked once
-    for name, rows in attacked.items():
-        first = machines.setdefault(_machine(split, name, measured.models[name]), name)
-        result.fallen[name] = result.fallen[first] if first != name else Fallen(measured.losses[name][:rows] == 0)
+    result.fallen = {name: Fallen(measured.losses[name][:rows] == 0) for name, rows in attacked.items()}
     order = sorted(radii, key=lambda radius: (radius != eps, -radius))  # the table's, the widest, then between
     for k, radius in enumerate(order):
-        for name in machines.values():
+        for name in attacked:
             yield f"{name}: attacked at eps {radius:g}", k / len(radii)
             known = _attack(split, name, measured.models[name], radius, result)
             if known and radius == eps:
-                twins = (other for other in attacked if result.fallen[other] is result.fallen[name])
-                result.cells["certified"] |= dict.fromkeys(twins, _share(split, result.fallen[name].proven >= eps))
+                result.cells["certified"][name] = _share(split, result.fallen[name].proven >= eps)
     curve: dict[str, list[Any]] = {"x": [0.0, *radii]}
     for name, fallen in result.fallen.items():
         result.cells["attacked"][name] = _share(split, fallen.standing(eps))
@@ -86,12 +81,6 @@ def _take_inputs(split: SplitTable, measured: Measured) -> Course:
         decided = (result.fallen[name].proven >= eps) | ~result.fallen[name].standing(eps)
         result.on[f"rows of {name} of which the worst move is known"] = f"{decided.sum()} of {len(decided)}"
     return result
-
-
-def _machine(split: SplitTable, name: str, model: Predictor) -> str:
-    """Return a text that is equal for estimators of the table that are one fitted machine."""
-    unfitted = split.unfitted.get(name)
-    return name if unfitted is None else key_of(name, settled(unfitted, model))
 
 
 def _share(split: SplitTable, rows: Mask) -> Cell:

@@ -19,7 +19,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, mean_absolu
 from buttress._types import Labels, Predictor, Supervised
 from buttress.audit.against import unlike
 from buttress.audit.baselines import NAMES, on_prepared
-from buttress.audit.contenders import key_of, settled
+from buttress.audit.contenders import settled
 from buttress.audit.keeping import kept_stage
 from buttress.audit.measuring.cells import (
     Cell,
@@ -201,14 +201,9 @@ def _take_corrupted(split: SplitTable, measured: Measured) -> Course:
     curve |= {name: [measured.cells["as_is"][name].value] for name in split.entries}
     for k, share in enumerate(shares):
         _, dirty, _ = contaminate(split.train.X, split.train.y, share, kind, random_state=split.options.seed)
-        known: dict[str, tuple[Cell, bool]] = {}
         for name, estimator in split.unfitted.items():
-            again = settled(estimator, measured.models[name])
-            key = key_of(name, again)
-            if key not in known:  # of rows of the table that are one machine it is fitted once
-                yield f"{share:.0%} of training targets corrupted: {name}", k / len(shares)
-                known[key] = _scored(split, name, again, share, dirty)
-            cell, converged = known[key]
+            yield f"{share:.0%} of training targets corrupted: {name}", k / len(shares)
+            cell, converged = _scored(split, name, settled(estimator, measured.models[name]), share, dirty)
             found.unfinished += [] if converged else [name]
             curve[name].append(cell.value)
             if share in keys:

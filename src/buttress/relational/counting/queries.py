@@ -4,7 +4,6 @@ One evaluator serves the first: ``root_lists`` gives, per label, the scores that
 annotations of the rows with each score.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,18 +16,6 @@ from buttress.relational.counting.schedule import Block, MinkowskiSum, node_scor
 from buttress.relational.plan.plan import Index, Plan, count_rows
 
 EXACT_SCORE = 1e-12  # how far the scores of lists that were not rounded to a grid may be off: rounding of their sums
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A number known to lie in [low, high]; ``value`` is the middle."""
-
-    low: float
-    high: float
-
-    @property
-    def value(self) -> float:
-        return (self.low + self.high) / 2
 
 
 def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]) -> Entries:
@@ -119,16 +106,6 @@ def _list_of(block: Block, made: list[Entries], scores: list[Array], semiring: S
     return merge(semiring, group, n_groups, score, value)
 
 
-def lists_or_grid(
-    plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]
-) -> tuple[Entries, float]:
-    """Return ``root_lists``, exact or on the finest grid that fits, and how far scores may be off."""
-    try:
-        return root_lists(plan, scores, semiring, annotations), EXACT_SCORE
-    except TooManyEntriesError:
-        return lists_on_grid(plan, scores, semiring, annotations)
-
-
 def lists_on_grid(
     plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]
 ) -> tuple[Entries, float]:
@@ -146,13 +123,16 @@ def lists_on_grid(
     raise TooManyEntriesError("The join's lists do not fit even on a grid of 32 steps. Sample rows instead.")
 
 
-def class_accuracy(plan: Plan, beta: Array) -> dict[int, tuple[Interval, float]]:
-    """Return per label (-1, +1) the weight of the rows classified correctly, and the weight of all its rows.
+def class_accuracy(plan: Plan, beta: Array) -> dict[int, tuple[float, float, float]]:
+    """Return per label (-1, +1) the least and the largest weight of rows classified correctly, and that of all.
 
     A row of label +1 is correct when its score is > 0, one of label -1 when it is <= 0.
     """
-    entries, error = lists_or_grid(plan, node_scores(plan, beta), COUNTING,
-                                   [weight[:, None] for weight in plan.weights()])
+    asked = plan, node_scores(plan, beta), COUNTING, [weight[:, None] for weight in plan.weights()]
+    try:
+        entries, error = root_lists(*asked), EXACT_SCORE
+    except TooManyEntriesError:
+        entries, error = lists_on_grid(*asked)
     result = {}
     for label, (first, last) in zip((-1, 1), ((0, entries.end[0]), (entries.end[0], entries.end[1]))):
         score = entries.score[first:last]
@@ -160,7 +140,7 @@ def class_accuracy(plan: Plan, beta: Array) -> dict[int, tuple[Interval, float]]
         right = score > 0 if label > 0 else score <= 0
         unsure = (np.abs(score) <= error) & (error > EXACT_SCORE)
         low = float(weight[right & ~unsure].sum())
-        result[label] = (Interval(low, low + float(weight[unsure].sum())), float(weight.sum()))
+        result[label] = low, low + float(weight[unsure].sum()), float(weight.sum())
     return result
 
 

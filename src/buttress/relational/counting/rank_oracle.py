@@ -11,12 +11,10 @@ e = (1 + error)^(1/k) - 1, about error / k, and its lists have about k times as 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.random import RandomState
 
 from buttress._checks import Array
-from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.lists import TooManyEntriesError, expand
-from buttress.relational.counting.margins import Evaluation, MarginLoss
+from buttress.relational.counting.margins import Evaluation
 from buttress.relational.counting.schedule import (
     Block,
     MinkowskiSum,
@@ -32,14 +30,13 @@ ROUNDING = 1e-12  # relative: a weight this near to (1 + error)^k has reached it
 
 @dataclass
 class Sketch:
-    """Lists of groups: end of each list, largest score, mean score and weight of each group; and where each came from.
+    """Lists of groups: end of each list, largest score and weight of each group; and where each came from.
 
     ``bucket[e]`` is the group of gathered entry e, ``row[e]`` and ``entry[e]`` what it was made of.
     """
 
     end: Index
     high: Array
-    mean: Array
     mass: Array
     bucket: Index
     row: Index
@@ -73,19 +70,17 @@ def group_entries(list_of: Index, n_lists: int, high: Array, mass: Array, error:
 
 
 def make_sketch(
-    list_of: Index, n_lists: int, high: Array, mean: Array, mass: Array, row: Index, entry: Index, error: float
+    list_of: Index, n_lists: int, high: Array, mass: Array, row: Index, entry: Index, error: float
 ) -> Sketch:
     """Group gathered entries into a Sketch."""
     order, group = group_entries(list_of, n_lists, high, mass, error)
     n = int(group[-1]) + 1 if len(group) else 0
     last = np.searchsorted(group, np.arange(n), side="right") - 1
     total: Array = np.bincount(group, mass[order], minlength=n).astype(np.float64)
-    moment = np.bincount(group, (mass * mean)[order], minlength=n)
-    middle = np.divide(moment, total, out=high[order][last].copy(), where=total > 0)
     end = np.searchsorted(list_of[order][last], np.arange(n_lists), side="right")
     bucket = np.empty(len(order), dtype=np.int64)
     bucket[order] = group
-    return Sketch(end, high[order][last], middle, total, bucket, row, entry)
+    return Sketch(end, high[order][last], total, bucket, row, entry)
 
 
 class RankOracle:
@@ -98,20 +93,14 @@ class RankOracle:
         Counts of rows below a score are kept within a factor 1 + error, whatever the number of sketches.
     guard : float
         Take only rows that no perturbation of every feature by this share can bring to the other side of the margin:
-        1 - y beta.x >= guard |beta|.|x| (the paper's far points). The bounds of the evaluation then hold for the set
-        of far points only: ``upper`` is inf, and ``smooth`` is made of the paper's arrays H_k (equation 6), which take
-        their share of ``error`` too.
-    mean : bool
-        Decide a group by the mean of its scores instead of the largest.
+        1 - y beta.x >= guard |beta|.|x| (the paper's far points). ``lower`` is then of the set of far points only,
+        and ``smooth`` is made of the paper's arrays H_k (equation 6), which take their share of ``error`` too.
     """
 
-    def __init__(self, plan: Plan, *, error: float = 0.1, guard: float = 0.0, mean: bool = True):
+    def __init__(self, plan: Plan, *, error: float = 0.1, guard: float = 0.0):
         self.plan = plan
-        self.can_refine = False  # it has no grid
-        self.proven = False
         self.error = error
         self.guard = guard
-        self.mean = mean
         self.schedule = schedule(plan)
         self.weights = [block_values(block, plan.weights(), product=True) for block in self.schedule.blocks]
         self.total = total_weight(plan)
@@ -120,20 +109,13 @@ class RankOracle:
         self.stage_error = stage_error(error, stages)
         self.least = float(np.prod([weight[weight > 0].min(initial=np.inf) for weight in self.weights]))
 
-    def __call__(self, beta: Array, loss: MarginLoss, bins: int = 0) -> Evaluation:
-        """Return the plane and bounds at ``beta``; ``smooth`` is the paper's F-hat without the ridge."""
-        if loss.name != "hinge":
-            raise ValueError("sketch='rank' counts rows on one side of the margin, which is the hinge loss only. "
-                             f"Got loss={loss.name!r}. Use sketch='grid'.")
+    def __call__(self, beta: Array) -> Evaluation:
+        """Return the plane and the lower bound at ``beta``; ``smooth`` is the paper's F-hat without the ridge."""
         try:
             return self._evaluate(beta)
         except TooManyEntriesError as error:
-            raise MemoryError(f"{error} With sketch='rank', raise sketch_error (now {self.error:g}), or use "
-                              "sketch='grid'.") from None
-
-    def sample(self, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
-        """Return about n rows drawn by weight, or all where they are few, as the grid's oracle does."""
-        return grid_oracle(self.plan, listed=n).sample(n, rng)
+            raise MemoryError(f"{error} With solver='paper', raise sketch_error (now {self.error:g}), or use "
+                              "solver='auto'.") from None
 
     def _evaluate(self, beta: Array) -> Evaluation:
         scores = node_scores(self.plan, beta)
@@ -152,9 +134,7 @@ class RankOracle:
             sketched += hat
         b = gather_gradient(self.plan, work) / self.total
         a = inside / self.total
-        lower = a - float(b @ beta)
-        upper = np.inf if self.guard else max(lower, 0.0) * self.ratio * (1 + 1e-12)
-        return Evaluation(beta, a, b, lower, upper, sketched / self.total)
+        return Evaluation(beta, a, b, a - float(b @ beta), np.inf, sketched / self.total)
 
     def _one_label(self, label: float, local: list[Array]) -> tuple[list[tuple[Block, Array]], float, float]:
         """Return signed counts of every block's rows, the weight of the set taken, and its sketched hinge sum."""
@@ -177,10 +157,9 @@ class RankOracle:
         at, entry = expand(key[rows], sketches[op].end)
         at = rows[at]
         high = local[-1][at] + sketches[op].high[entry]
-        decide = local[-1][at] + sketches[op].mean[entry] if self.mean else high
         share = mass[at] * sketches[op].mass[entry]
-        taken = share * (decide <= 1)
-        adjoint[op] += np.bincount(entry, mass[at] * (decide <= 1), minlength=len(adjoint[op]))
+        taken = share * (high <= 1)
+        adjoint[op] += np.bincount(entry, mass[at] * (high <= 1), minlength=len(adjoint[op]))
         work = [(root, np.asarray(label * np.bincount(at, taken, minlength=root.n_rows), dtype=np.float64))]
         self._down(label, sketches, adjoint, work)
         return work, float(taken.sum()), self._hinge_sum(1 - high, share)
@@ -196,25 +175,24 @@ class RankOracle:
         owner = np.repeat(np.arange(n_lists), np.diff(block.start))
         if not block.lists:
             row = np.arange(block.n_rows)
-            return make_sketch(owner, n_lists, score, score, w, row, np.full(len(row), -1), self.stage_error)
+            return make_sketch(owner, n_lists, score, w, row, np.full(len(row), -1), self.stage_error)
         op, key = block.lists[0]
-        return self._consulting(owner, n_lists, (score, score, w), np.arange(block.n_rows), key, sketches[op])
+        return self._consulting(owner, n_lists, (score, w), np.arange(block.n_rows), key, sketches[op])
 
     def _product(self, product: MinkowskiSum, sketches: list[Sketch]) -> Sketch:
         """Pairs of groups: those of the first lists as rows that consult the second."""
         one = sketches[product.left]
         pair, first = expand(product.keys[0], one.end)
-        groups = one.high[first], one.mean[first], one.mass[first]
-        return self._consulting(pair, len(product.keys[0]), groups, first, product.keys[1][pair],
-                                sketches[product.right])
+        return self._consulting(pair, len(product.keys[0]), (one.high[first], one.mass[first]), first,
+                                product.keys[1][pair], sketches[product.right])
 
-    def _consulting(self, owner: Index, n_lists: int, rows: tuple[Array, Array, Array], numbers: Index, key: Index,
+    def _consulting(self, owner: Index, n_lists: int, rows: tuple[Array, Array], numbers: Index, key: Index,
                     below: Sketch) -> Sketch:
-        """Return the lists of rows (largest and mean score, weight), called ``numbers``, with those they consult."""
+        """Return the lists of rows (largest score, weight), called ``numbers``, with those they consult."""
         at, entry = expand(key, below.end)
-        high, mean, mass = (part[at] for part in rows)
-        return make_sketch(owner[at], n_lists, high + below.high[entry], mean + below.mean[entry],
-                           mass * below.mass[entry], numbers[at], entry, self.stage_error)
+        high, mass = (part[at] for part in rows)
+        return make_sketch(owner[at], n_lists, high + below.high[entry], mass * below.mass[entry], numbers[at], entry,
+                           self.stage_error)
 
     def _down(self, label: float, sketches: list[Sketch], adjoint: list[Array],
               work: list[tuple[Block, Array]]) -> None:

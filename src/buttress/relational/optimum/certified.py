@@ -194,11 +194,8 @@ def bundle(climb: Climber) -> Steps:
 
 
 def certified_steps(climb: Climber, start: Array, solver: str = "auto") -> Steps:
-    """Yield a Step with a Certificate per oracle call: certify, then polish, then bundle ("auto"), or part of it."""
+    """Yield a Step with a Certificate per oracle call: certify, then for "auto" polish and bundle."""
     yield from certify(climb, start)
-    if solver == "sample":
-        return
-    if solver in ("auto", "lbfgs"):
+    if solver == "auto":
         yield from polish(climb)
-    if solver != "lbfgs":
         yield from bundle(climb)

@@ -1,10 +1,10 @@
 """From a plan to certified coefficients, free of estimators; also by the published algorithm.
 
-Beside the certified solver stand the published algorithm, and plain projected gradient descent with its stopping rule.
+Beside the certified solver stands the published algorithm.
 Source: Abo-Khamis, Im, Moseley, Pruhs & Samadian (APOCS 2021), sections 1 and 3.3, with F as in its eq. (3). Where the
 paper contradicts itself: the ridge's gradient is 2 alpha beta (eq. 4), not alpha beta; both of its step sizes are
-offered; Theorem 1's T needs the factor 4 that 4DG = 8 d^(3/2)/alpha gives; the final hypothesis is beta^(t-hat) itself;
-all iterates 0..T-1 take part. docs/relational/paper.md lists these in full.
+offered; the final hypothesis is beta^(t-hat) itself; all iterates 0..T-1 take part. docs/relational/paper.md lists
+these in full.
 """
 
 import warnings
@@ -22,7 +22,7 @@ from sklearn.svm import LinearSVC
 from buttress._checks import Array
 from buttress.certainty.calibration import HeldOut
 from buttress.checkpoints.journal import Memory, current_journal, kept, rng_state, set_rng_state
-from buttress.relational.counting.margins import MarginOracle, hinge, margin_loss
+from buttress.relational.counting.margins import MarginOracle, margin_loss
 from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.optimum.certified import Climber, PlanePool, certified_steps, certify
 from buttress.relational.parameters import Parameters
@@ -46,41 +46,19 @@ def step_size(alpha: float, d: int, rule: str) -> Callable[[int], float]:
 def pseudo_gradient_descent(oracle: RankOracle, alpha: float, rule: str, pool: PlanePool | None = None) -> Steps:
     """Yield the iterates; the objective of a step is F-hat, so the run's best state is the paper's final hypothesis.
 
-    ``oracle`` counts far points (guard = the paper's epsilon), rounding scores up (mean=False). Far points are
-    rows of the join, so each step's counts make a valid plane, which is added to ``pool``.
+    ``oracle`` counts far points (guard = the paper's epsilon), rounding scores up. Far points are rows of the join, so
+    each step's counts make a valid plane, which is added to ``pool``.
     """
     d = oracle.plan.width
     iterates = projected_descent(np.zeros(d), ball_radius(alpha, d), step_size(alpha, d, rule))
     _, beta = next(iterates)
     while True:
-        seen = oracle(beta, hinge())
+        seen = oracle(beta)
         if pool is not None:
             pool.add(seen.a, seen.b)
         ridge = alpha * float(beta @ beta)
         yield Step(beta, objective=seen.smooth + ridge)
         _, beta = iterates.send(2 * alpha * beta - seen.b)
-
-
-def averaged_descent(climb: Climber, rule: str) -> Steps:
-    """Yield the averages of the iterates of projected gradient descent with Theorem 1's stopping rule.
-
-    The gap of a step is 8 d^(3/2) / (alpha F(average) sqrt(t)): at most tol, F(average) <= (1 + tol) F*.
-    The state is the climber's Certificate, whose interval is the other, sharper measure.
-    """
-    width = climb.pool.B.shape[1]
-    alpha = climb.alpha
-    iterates = projected_descent(np.zeros(width), ball_radius(alpha, width), step_size(alpha, width, rule))
-    t, beta = next(iterates)
-    total: Array = np.zeros(width)
-    while True:
-        seen, _ = climb.visit(beta, 0.0)
-        total = total + beta
-        average = total / (t + 1)
-        at, step = climb.visit(average, 0.0)
-        F = at.lower + alpha * float(average @ average)
-        rest = 8 * width**1.5 / (alpha * F * np.sqrt(t + 1)) if F > 0 else np.inf
-        yield Step(step.state, gap=rest, objective=step.objective)
-        t, beta = iterates.send(2 * alpha * beta - seen.b)
 
 
 SAME = 1e-9  # how far sums over the same rows may differ where a database adds them in another order
@@ -151,14 +129,11 @@ def solve(oracle: MarginOracle, plan: Plan, pool: PlanePool, model: Parameters, 
     if len(pool):
         climb.best = replace(climb.best, low=max(pool.bound(alpha)[0], 0.0))
     if model.solver == "paper":
-        far = RankOracle(plan, error=model.sketch_error, guard=model.sketch_error, mean=False)
+        far = RankOracle(plan, error=model.sketch_error, guard=model.sketch_error)
         descent = pseudo_gradient_descent(far, alpha, model.step_rule, climb.pool)
         steps = 500 if model.max_iter is None else model.max_iter  # it has no stopping rule of its own
         outcome = limited(descent, tol=-1.0, warn=False, max_iter=steps)
         run(certify(climb, outcome.state), tol=model.tol, warn=False)  # the hypothesis, on the grid
         return replace(outcome, state=climb.best, gap=climb.best.gap, objective=climb.best.high)
-    if model.solver == "projected":
-        found = averaged_descent(climb, model.step_rule)
-    else:
-        found = certified_steps(climb, start(), model.solver)
-    return limited(found, tol=model.tol, warn=model.solver not in ("sample", "lbfgs"), max_iter=model.max_iter)
+    found = certified_steps(climb, start(), model.solver)
+    return limited(found, tol=model.tol, warn=model.solver != "sample", max_iter=model.max_iter)

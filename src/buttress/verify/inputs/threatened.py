@@ -6,8 +6,6 @@ are those of trees (``trees.py``), or of a kernel expansion at (x - shift) scale
 by what rounding may change in shift and scale, and its scores are allowed what rows as long as ``origin`` lose.
 """
 
-import hashlib
-import json
 from collections.abc import Iterator
 from itertools import combinations, product
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core import TINY, Array, Claim, Model, Near, U, only, table
-from ..foreign import certificate, digest
+from ..foreign import certificate, digest, digest_of
 from ..kernels import described, sums
 from ..machines import contrasts, told_apart
 from .quadratic import Moves
@@ -107,11 +105,6 @@ def read_reach(threat: Model, width: int) -> Array:
             and type(threat["most_swaps"]) is int and threat["most_swaps"] >= 0):
         raise ValueError("A threat has a budget >= 0 for each column, groups of columns without one, and a most_swaps.")
     return reach
-
-
-def digest_of(scores: Model) -> str:
-    """Return the SHA-256 of scores, as JSON without blanks and with sorted keys."""
-    return hashlib.sha256(json.dumps(scores, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def from_threat(scores: Model, classes: Any, threat: Model, X: Any, y: Any, claim: Model) -> Model:

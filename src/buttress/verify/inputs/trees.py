@@ -6,15 +6,13 @@ is halved at a threshold. A move of at most r takes an entry x to a float64 numb
 below x - r rounded.
 """
 
-import hashlib
-import json
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core import Array, Claim, Model, U, only, table
-from ..foreign import certificate, digest
+from ..foreign import certificate, digest, digest_of
 from ..machines import OF_ALL, contrasts, told_apart
 
 ATTRIBUTES = OF_ALL + "eps bounds threat n_estimators learning_rate max_depth l2_regularization max_bins classes_ " \
@@ -127,7 +125,7 @@ def from_trees(forest: Any, classes: Any, X: Any, y: Any, low: Any, high: Any) -
     held = opened(offset, trees)
     leads = leads_of(names, held)
     given = [names[winner(held, leads, x)] for x in table(X)]
-    stated = {"model": TREES, "classes": names, "sha256": digest_of(offset, trees)}
+    stated = {"model": TREES, "classes": names, "sha256": digest_of([offset, trees])}
     point = {"offset": offset, "trees": trees, "low": np.asarray(low).tolist(), "high": np.asarray(high).tolist()}
     return certificate(stated, point, X, y, {"prediction": given})
 
@@ -144,11 +142,6 @@ def opened(offset: Any, trees: Any) -> Model:
     """Return the trees of a certificate as arrays."""
     return {"offset": np.array(offset, float), "trees": [
         {name: np.array(tree[name], NODES.get(name, float)) for name in tree} for tree in trees]}
-
-
-def digest_of(offset: Any, trees: Any) -> str:
-    """Return the SHA-256 of trees, as JSON without blanks and with sorted keys."""
-    return hashlib.sha256(json.dumps([offset, trees], sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def leads_of(classes: list[Any], forest: Model) -> Array:
@@ -174,7 +167,7 @@ def prove_trees(held: Model, X: Any, y: Any, weight: Array | None = None) -> lis
     if not (low.shape == high.shape == rows.shape and len(winners) == len(rows)) or np.isnan([low, high]).any():
         raise ValueError("A box and a prediction are claimed for each row.")
     agree = held["data"] == {"rows": len(rows), "columns": rows.shape[1], "sha256": digest(rows, y)}
-    same = stated["sha256"] == digest_of(point["offset"], point["trees"])
+    same = stated["sha256"] == digest_of([point["offset"], point["trees"]])
     found = [Claim("the data are those of the certificate", 1.0, float(agree), agree),
              Claim("the trees are those of the problem", 1.0, float(same), same)]
     for i, (x, winner) in enumerate(zip(rows, winners, strict=True)):
