@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import step_callback, with_callbacks
-from buttress._checks import Array, check_classes, check_number, check_X_y
+from buttress._checks import Array, check_classes, check_X_y
 from buttress._predicting import ExpansionPredictions, ExpansionValues
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State
@@ -25,8 +25,6 @@ from buttress.kernels import Linear, Precomputed
 from buttress.losses import Logistic, Multinomial, Squared
 from buttress.risks import PerClass
 from buttress.robust.published.descent import KernelRisk
-from buttress.solvers.gradient.descent import EnvelopeGradient, envelope_gradient
-from buttress.solvers.gradient.space import Dual
 from buttress.solvers.ridge.leave_one_out import GramRidge
 from buttress.solvers.run import all_or_nothing
 
@@ -139,42 +137,14 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
             self.held_out_ = self._held_out_fits()
         return super().predict_interval(X, coverage, groups=groups)
 
-    def stationarity(self, lam: float | None = None) -> EnvelopeGradient:
-        """Return how near the model is to a stationary point: the gradient of the Moreau envelope of its objective.
-
-        A norm of eps says that a function within lam * eps, in the norm of the RKHS, has a subgradient of at most eps.
-        The plain gradient in ``history_`` says nothing where the kept rows change. By default lam is half of 1 / beta,
-        beta the smoothness of the kept rows (Rathnashyam & Gittens 2023, eq. 48). Costs O(n^3).
-
-        Raises ValueError for lam <= 0, and for models on landmarks or of a linear or precomputed kernel.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from buttress import KernelRegressor
-        >>> X = np.linspace(0, 6, 50)[:, None]
-        >>> bool(KernelRegressor().fit(X, np.sin(X[:, 0])).stationarity().norm < 0.1)
-        True
-        """
-        check_is_fitted(self)
-        risk = self._checked_risk()
-        if lam is not None:
-            check_number("lam", lam, 0, fix="Leave it out to take half of 1 / beta.")
-        weight = self._row_weights
-        space = Dual(self._gram("stationarity"), weight / weight.sum())
-        ridge = self.alpha / (risk.kept * weight.sum())
-        beta = 2 * space.largest(self.weights_) + 2 * ridge
-        return envelope_gradient(space, self._targets - self.intercept_, risk, self.dual_coef_, ridge=ridge,
-                                 sample_weight=weight, lam=1 / (2 * beta) if lam is None else lam)
-
-    def _gram(self, what: str) -> Array:
-        """Return the Gram matrix of the training rows, which ``what`` needs."""
+    def _gram(self) -> Array:
+        """Return the Gram matrix of the training rows."""
         centres = self.expansion_.centers
         kernel = self.expansion_.kernel
         n_rows = len(getattr(self, "_targets", ()))  # a loaded model has none
         if isinstance(kernel, Linear | Precomputed) or len(centres) != n_rows:
-            raise ValueError(f"{what} needs the Gram matrix of the training rows, which a loaded model, one on "
-                             f"landmarks or one of a linear or precomputed kernel does not keep. Got {kernel!r} with "
+            raise ValueError("predict_interval needs the Gram matrix of the training rows, which a loaded model, one "
+                             f"on landmarks or one of a linear or precomputed kernel does not keep. Got {kernel!r} with "
                              f"{len(centres)} centres of {n_rows} rows. Fit with n_landmarks=None, a kernel of rows, "
                              "or use RobustKernelRegressor or RobustLinearRegressor.")
         return kernel(centres, centres)
@@ -185,7 +155,7 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
             raise ValueError(f"Intervals of a KernelRegressor need alpha > 0. Got alpha={self.alpha:g}. Raise "
                              "it, or use RobustKernelRegressor or RobustLinearRegressor.")
         used = np.flatnonzero(self._row_weights)
-        ridge = GramRidge(self._gram("predict_interval")[np.ix_(used, used)], equal_rows(self.expansion_.centers[used]))
+        ridge = GramRidge(self._gram()[np.ix_(used, used)], equal_rows(self.expansion_.centers[used]))
         y = self._targets[used] - self.intercept_
         fit = ridge.solve(y, (self.weights_ * self._checked_risk().kept * self._row_weights.sum())[used], self.alpha)
         weight = as_rows(self._row_weights[used])

@@ -8,21 +8,9 @@ upper bound. A step of 1/beta, beta = curvature * lmax(diag(q)^1/2 K diag(q)^1/2
 objective. Nor can a step of up to 2/beta, so lmax need only be known up to a factor of two.
 Source: Rathnashyam & Gittens (2023), algorithm 3. Their "Nesterov" (63)-(64) is their momentum (60)-(61) written
 differently; ``acceleration="nesterov"`` is Nesterov's (1983), its gradient taken at the extrapolated point.
-
-How near a function is to a stationary point says the gradient of the Moreau envelope. With Psi the objective for
-squared losses and
-
-    Psi_lam(f) = min over h   Psi(h) + ||h - f||^2 / (2 lam),
-
-it is (f - h) / lam, h the minimiser (the prox of f). A small one says that h is near f and has a subgradient as small
-(definition 11 and lemma 22), where the gradient of Psi itself need not exist: it jumps where the kept rows change. With
-its weights held the objective of the prox is an upper bound, and a ridge problem. Weights and ridge solutions take
-turns and lower it each time. It is not convex in h: what is found is a local minimum that starts at the rows f keeps,
-the whole one where lam is small.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
@@ -167,32 +155,3 @@ def into_ball(space: Space, h: RkhsPoint, radius: float) -> RkhsPoint:
         return h
     norm = space.norm(h)
     return radius / norm * h if norm > radius else h
-
-
-@dataclass(frozen=True)
-class EnvelopeGradient:
-    """``norm`` of the gradient of the Moreau envelope, its ``value``, and the ``distance`` of f from its prox."""
-
-    norm: float
-    value: float
-    distance: float
-
-
-def envelope_gradient(space: Space, y: Array, risk: Risk, c: Array, *, ridge: float, sample_weight: Array,
-                      lam: float) -> EnvelopeGradient:
-    """Return the gradient of the envelope at the function of coefficients c, in O(n^3) a turn over a Gram matrix."""
-    start = space.point(c)
-    here = start
-    value = np.inf
-    for _ in range(100):  # a handful is usual, as there are finitely many kept sets
-        q = risk.weights((here.f - y) ** 2, sample_weight)
-        downhill = -(space.gradient(2 * q * (start.f - y)) + 2 * ridge * start.c)
-        move = space.point(space.inverse(2 * q, 2 * ridge + 1 / lam)(downhill))
-        here = start + move
-        before = value
-        distance = space.norm(move)
-        value = (risk((here.f - y) ** 2, sample_weight) + ridge * space.inner(here.c, here)
-                 + distance**2 / (2 * lam))
-        if before - value <= 1e-12 * abs(value):  # of the prox's objective: the turns end
-            break
-    return EnvelopeGradient(float(distance / lam), float(value), float(distance))
