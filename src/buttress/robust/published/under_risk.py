@@ -144,9 +144,9 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         n_rows = len(getattr(self, "_targets", ()))  # a loaded model has none
         if isinstance(kernel, Linear | Precomputed) or len(centres) != n_rows:
             raise ValueError("predict_interval needs the Gram matrix of the training rows, which a loaded model, one "
-                             f"on landmarks or one of a linear or precomputed kernel does not keep. Got {kernel!r} with "
-                             f"{len(centres)} centres of {n_rows} rows. Fit with n_landmarks=None, a kernel of rows, "
-                             "or use RobustKernelRegressor or RobustLinearRegressor.")
+                             "on landmarks or one of a linear or precomputed kernel does not keep. Got "
+                             f"{kernel!r} with {len(centres)} centres of {n_rows} rows. Fit with n_landmarks=None, a "
+                             "kernel of rows, or use RobustKernelRegressor or RobustLinearRegressor.")
         return kernel(centres, centres)
 
     def _held_out_fits(self) -> HeldOutFits:
