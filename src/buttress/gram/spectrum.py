@@ -1,4 +1,4 @@
-"""What to do with a kernel that is not positive definite: clip, flip or shift the spectrum of its Gram matrix.
+"""What to do with a kernel that is not positive definite: clip or flip the spectrum of its Gram matrix.
 
 A corrected kernel is the given one plus a finite sum over the negative eigenvalues l, with unit eigenvectors u of
 the Gram matrix K of the training rows:
@@ -6,14 +6,13 @@ the Gram matrix K of the training rows:
     k~(x, z) = k(x, z) + c sum_l (u'k_x)(u'k_z) / |l|,    (k_x)_i = k(x_i, x),    c = 1 (clip) or 2 (flip).
 
 On the training rows this is K with l replaced by 0 or |l|. A new row gets k_x (I - c U U'), the usual map. A row of
-weight w counts as w equal rows: u then solves W^(1/2) K W^(1/2) u = l u, and W^(1/2) u replaces u above. The shift
-adds s = -min l to the entries of two equal rows.
+weight w counts as w equal rows: u then solves W^(1/2) K W^(1/2) u = l u, and W^(1/2) u replaces u above.
 
 For machines whose coefficients sum to zero less is needed. Only HKH matters to them, H = I - 11'/n. With HKH = U
-diag(l) U': "clip" solves with max(l, 0), "flip" and "krein" with abs(l), "shift" with l - min(l). The coefficients b
-found are then turned into those of the original kernel, k(x, X) c: c = H T b with T = U diag(1[l > 0]) U', U diag(sign
-l) U' or I, which maps test rows as training rows were. For "flip" and "krein" (Loosli, Canu & Ong 2016) this is the
-same machine by two roads. A ball also needs the changed k(x, x) of new rows, so it carries a changed kernel instead.
+diag(l) U': "clip" solves with max(l, 0), "flip" with abs(l), which is the machine in the Krein space (Loosli, Canu &
+Ong 2016). The coefficients b found are then turned into those of the original kernel, k(x, X) c: c = H T b with T = U
+diag(1[l > 0]) U' or U diag(sign l) U', which maps test rows as training rows were. A ball also needs the changed
+k(x, x) of new rows, so it carries a changed kernel instead.
 """
 
 from dataclasses import dataclass
@@ -24,9 +23,9 @@ from buttress._checks import Array, check_option, warn_user
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse
 from buttress.gram.entries import Index, entries
-from buttress.kernels import Kernel, Precomputed, centers, squared_distances
+from buttress.kernels import Kernel, Precomputed, centers
 
-POLICIES = ("warn", "raise", "clip", "flip", "shift")  # of every estimator; the exact machines also have "krein"
+POLICIES = ("warn", "raise", "clip", "flip")
 SPECTRUM_ROWS = 5000  # most rows for a full eigendecomposition, which costs n^3; its time is not recorded
 
 
@@ -73,41 +72,6 @@ class SpectrumCorrected(Kernel):
         return self.kernel.gradient(X, Z, V) + self.kernel.gradient(X, self.landmarks, through)
 
 
-class DiagonalShifted(Kernel):
-    """k(x, z) + shift where x = z, k(x, z) elsewhere.
-
-    For a Gram matrix given in advance, ``known`` is that matrix, and rows are equal if their kernel values are.
-    """
-
-    _state = State(
-        Attribute("kernel", "part", of="Kernel"),
-        Attribute("shift", "finite"),
-        Attribute("known", "finite", "*, * or none"))
-
-    def __init__(self, kernel: Kernel, shift: float, known: Array | None = None):
-        self.kernel = kernel
-        self.shift = shift
-        self.known = known
-
-    @property
-    def definiteness(self) -> str:
-        return "cpd"
-
-    def __call__(self, X: Array, Z: Array) -> Array:
-        rows = Z if self.known is None else self.known[Z[:, 0].astype(np.intp)]
-        return self.kernel(X, Z) + self.shift * (squared_distances(X, rows) == 0)
-
-    def added(self, X: Array) -> Array:
-        """Return k~(x, x) - k(x, x), shape (n,)."""
-        return np.full(len(X), self.shift)
-
-    def diagonal(self, X: Array) -> Array:
-        return self.kernel.diagonal(X) + self.added(X)
-
-    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
-        return self.kernel.gradient(X, Z, V)
-
-
 def is_definite(kernel: Kernel, X: DenseOrSparse) -> bool:
     """Say whether the kernel is conditionally positive definite on rows like X (n, d), dense or CSR.
 
@@ -136,21 +100,16 @@ def centred(K: Array) -> Array:
 
 
 def correct(kernel: Kernel, X: Array, weight: Array, policy: str) -> tuple[Kernel, Array]:
-    """Return the kernel corrected by ``policy`` (clip, flip or shift) and its Gram matrix on the training rows X.
+    """Return the kernel corrected by ``policy`` (clip or flip) and its Gram matrix on the training rows X.
 
     Raises ValueError beyond 5,000 rows, whose spectrum would take minutes.
     """
-    check_option("indefinite", policy, ("clip", "flip", "shift"))
+    check_option("indefinite", policy, ("clip", "flip"))
     check_spectrum(policy, len(X))
     Z = centers(kernel, X)
     K = kernel(X, Z)
     K = (K + K.T) / 2
     given = isinstance(kernel, Precomputed)
-    if policy == "shift":
-        counted = np.flatnonzero(weight)
-        distinct = counted[np.unique(X[counted], axis=0, return_index=True)[1]]
-        shift = max(0.0, -float(np.linalg.eigvalsh(K[np.ix_(distinct, distinct)])[0]))
-        return DiagonalShifted(kernel, shift, X if given else None), K + shift * (squared_distances(X, X) == 0)
     vectors = negative_part(K, weight) * (1.0 if policy == "clip" else np.sqrt(2))
     coordinates = K @ vectors
     return SpectrumCorrected(kernel, Z, vectors, coordinates if given else None), K + coordinates @ coordinates.T
@@ -158,8 +117,7 @@ def correct(kernel: Kernel, X: Array, weight: Array, policy: str) -> tuple[Kerne
 
 def known_diagonal(kernel: Kernel, X: Array, diag: Array) -> Array:
     """Return k~(x, x) of rows whose uncorrected k(x, x) is ``diag``."""
-    corrected = isinstance(kernel, SpectrumCorrected | DiagonalShifted)
-    return diag + kernel.added(X) if corrected else diag
+    return diag + kernel.added(X) if isinstance(kernel, SpectrumCorrected) else diag
 
 
 def negative_part(K: Array, weight: Array) -> Array:
@@ -168,9 +126,6 @@ def negative_part(K: Array, weight: Array) -> Array:
     values, vectors = np.linalg.eigh(root[:, None] * K * root)
     negative = values < -1e-10 * np.abs(values).max()  # the others may be rounding
     return root[:, None] * vectors[:, negative] / np.sqrt(-values[negative])
-
-
-MACHINE_POLICIES = (*POLICIES, "krein")
 
 
 class IndefiniteKernelWarning(UserWarning):
@@ -196,7 +151,7 @@ class Settled:
 
 
 def settle(kernel: Kernel, X: DenseOrSparse, policy: str) -> Settled:
-    """Apply a policy of ``MACHINE_POLICIES`` to the kernel on the rows X.
+    """Apply a policy of ``POLICIES`` to the kernel on the rows X.
 
     Raises
     ------
@@ -209,9 +164,9 @@ def settle(kernel: Kernel, X: DenseOrSparse, policy: str) -> Settled:
         text = (f"{type(kernel).__name__} is not positive definite on these rows (a sample of its Gram matrix has "
                 "negative eigenvalues)")
         if policy == "raise":
-            raise ValueError(f'{text}. Use another kernel, or indefinite="clip", "flip", "shift" or "krein".')
-        warn_user(f'{text}: the model is a stationary point without an optimality gap. indefinite="clip", "flip", '
-                  '"shift" or "krein" solves a convex problem instead.', IndefiniteKernelWarning)
+            raise ValueError(f'{text}. Use another kernel, or indefinite="clip" or "flip".')
+        warn_user(f'{text}: the model is a stationary point without an optimality gap. indefinite="clip" or "flip" '
+                  "solves a convex problem instead.", IndefiniteKernelWarning)
         return Settled(kernel, X, False)
     return spectral(kernel, X, policy)
 
@@ -224,13 +179,11 @@ def settled_on(kernel: Kernel, X: DenseOrSparse, index: Index, policy: str) -> S
 
 def spectral(kernel: Kernel, X: DenseOrSparse, policy: str) -> Settled:
     """Return the problem with the changed spectrum, as a precomputed Gram matrix."""
-    n = X.shape[0]
-    check_spectrum(policy, n)
-    index = np.arange(n)
+    check_spectrum(policy, X.shape[0])
+    index = np.arange(X.shape[0])
     K = entries(kernel, X, np.float64)(index, index)
     values, U = np.linalg.eigh(centred(K))
-    convex = {"clip": np.maximum(values, 0), "shift": values - values[0]}.get(policy, np.abs(values))
-    turned = {"clip": (values > 0).astype(float), "shift": np.ones(n)}.get(policy, np.sign(values))
+    turned = (values > 0).astype(float) if policy == "clip" else np.sign(values)
     change = (U * turned) @ U.T
     change -= change.mean(axis=0)
-    return Settled(Precomputed(), (U * convex) @ U.T, True, change, K.mean(axis=0))
+    return Settled(Precomputed(), (U * (turned * values)) @ U.T, True, change, K.mean(axis=0))

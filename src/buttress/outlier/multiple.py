@@ -76,7 +76,7 @@ class MultiKernelSVDD(BallDetector):
     tol : float, default=1e-4
         Stop when the certified gap is at most this share of the objective ("minimax", "joint"), or the objective and
         the weights change by at most this ("spread"); > 0.
-    indefinite : {"warn", "raise", "clip", "flip", "shift"}, default="warn"
+    indefinite : {"warn", "raise", "clip", "flip"}, default="warn"
         As in :class:`SVDD`, for each kernel.
     cache_size : float, default=800
         Megabytes of kernel rows to keep, for all kernels together.

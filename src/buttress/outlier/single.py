@@ -63,11 +63,10 @@ class SVDD(BallDetector):
         Largest violation of the optimality conditions, > 0: libsvm's measure, in units of the mean squared distance
         to the centre. Of more than 200 / nu rows no squared distance violates its condition by more than ``tol`` / 100
         of that mean. The duality gap is checked too.
-    indefinite : {"warn", "raise", "clip", "flip", "shift"}, default="warn"
+    indefinite : {"warn", "raise", "clip", "flip"}, default="warn"
         What to do with a kernel that is not even conditionally positive definite. ``"warn"``: the result is a
         stationary point, and ``dual_gap_`` is NaN. ``"raise"``: a ValueError. The others correct its Gram matrix, up to
-        5,000 rows: negative eigenvalues become 0 (``"clip"``) or their absolute value (``"flip"``), or all eigenvalues
-        are shifted to at least 0 (``"shift"``).
+        5,000 rows: negative eigenvalues become 0 (``"clip"``) or their absolute value (``"flip"``).
     cache_size : float, default=200
         Megabytes of kernel rows to keep.
     max_iter : int or None, default=None

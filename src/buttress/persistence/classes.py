@@ -23,7 +23,7 @@ PARTS = {  # what models are made of and users do not name
     "buttress.certainty.intervals": ("HeldOutFits",),
     "buttress.certainty.probabilities": ("Certainty",),
     "buttress.expansion": ("KernelExpansion",),
-    "buttress.gram.spectrum": ("DiagonalShifted", "SpectrumCorrected"),
+    "buttress.gram.spectrum": ("SpectrumCorrected",),
     "buttress.risks": ("Mean", "PerClass", "Subquantile", "Tilted"),
     "buttress.solvers.contamination.mm": ("MMEstimate",),
     "buttress.solvers.linear.primal": ("Rate",),

@@ -68,10 +68,10 @@ class SVC(ExactClassifier):
         C or the scale of the data; "auto" starts with pairs and changes over where they stall.
     multi_class : {"ovo", "ovr"}, default="ovo"
         Beyond two classes: one problem a pair of classes, which vote, or one a class against the rest.
-    indefinite : {"warn", "raise", "clip", "flip", "shift", "krein"}, default="warn"
+    indefinite : {"warn", "raise", "clip", "flip"}, default="warn"
         For a kernel that is not positive definite on the data (sigmoid, some functions and Gram matrices): solve to a
         stationary point with a warning and no optimality gap, refuse, or change the spectrum of the Gram matrix (up to
-        5,000 rows): negative eigenvalues to 0, to their absolute values, all shifted up, or the Krein-space machine.
+        5,000 rows): negative eigenvalues to 0, or to their absolute values, which is the Krein-space machine.
     warm_start : bool, default=False
         Start from the previous fit's solution if it had as many rows; they should be the same rows in the same order.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"

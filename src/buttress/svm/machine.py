@@ -18,7 +18,7 @@ from buttress._state import Attribute, one_or_each
 from buttress._types import DenseOrSparse, Labels, MatrixLike, Rows, VectorLike
 from buttress.expansion import KernelExpansion
 from buttress.gram.rows import KernelRows
-from buttress.gram.spectrum import MACHINE_POLICIES, Settled, settled_on
+from buttress.gram.spectrum import POLICIES, Settled, settled_on
 from buttress.gram.sums import hyperplane
 from buttress.kernels import (
     Custom,
@@ -105,7 +105,7 @@ class KernelMachine(Shrinking, BaseEstimator):
             check_number("gap", self.gap, 0, 1)
         check_number("cache_size", self.cache_size, 0)
         check_option("solver", self.solver, SOLVERS)
-        check_option("indefinite", self.indefinite, MACHINE_POLICIES)
+        check_option("indefinite", self.indefinite, POLICIES)
         check_limits(self._most, self.max_time)
 
     def _checked(self, X: MatrixLike, y: VectorLike, *, numeric_target: bool = False) -> tuple[DenseOrSparse, Labels]:
