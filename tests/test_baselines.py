@@ -9,21 +9,17 @@ from sklearn.base import clone
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler, scale
 
 from buttress import (
     CRR,
     STIR,
-    KernelRegressor,
     SeverClassifier,
     SeverRegressor,
-    Subquantile,
     TrimmedLikelihoodClassifier,
     TrimmedLikelihoodRegressor,
-    bounded_loss,
-    bounded_loss_scorer,
 )
 from buttress.datasets import contaminate
 from buttress.kernels import RBF
@@ -232,43 +228,6 @@ def test_bad_parameters_are_named(estimator, message):
     X, y, _, _ = line(30)
     with pytest.raises(ValueError, match=message):
         estimator.fit(X, y)
-
-
-def test_bounded_loss_is_the_mean_squared_error_of_clipped_errors():
-    rng = np.random.default_rng(0)
-    y, f, w = rng.normal(size=(3, 50))
-    weight = np.round(10 * np.abs(w))
-    assert bounded_loss(y, f, bound=1e9) == pytest.approx(np.mean((y - f) ** 2))
-    for bound in (0.7, None):
-        repeated = bounded_loss(y.repeat(weight.astype(int)), f.repeat(weight.astype(int)), bound=bound)
-        assert bounded_loss(y, f, bound=bound, sample_weight=weight) == pytest.approx(repeated)
-    assert bounded_loss(y, np.full(50, 1e12)) == pytest.approx((np.median(np.abs(y - np.median(y))) / 0.6744898) ** 2)
-
-
-def test_bounded_scorer_picks_the_better_model_on_contaminated_folds():
-    """Clean test error ranks the two penalties one way, mean squared error on contaminated folds the other."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 6, size=(240, 1))
-    X, y, _ = contaminate(X, np.sin(X[:, 0]) + 0.05 * rng.normal(size=240), 0.3, "noise", random_state=0)
-    grid = np.linspace(0.3, 5.7, 100)[:, None]
-    candidates = [0.1, 300.0]
-    truth = [np.mean((KernelRegressor(risk=Subquantile(0.7), alpha=a, gamma=1.0).fit(X, y).predict(grid)
-                      - np.sin(grid[:, 0])) ** 2) for a in candidates]
-    model = KernelRegressor(risk=Subquantile(0.7), gamma=1.0)
-    search = GridSearchCV(model, {"alpha": candidates}, scoring=bounded_loss_scorer(), cv=4).fit(X, y)
-    assert search.best_params_["alpha"] == candidates[int(np.argmin(truth))]
-    assert np.all(cross_val_score(model, X, y, scoring=bounded_loss_scorer(bound=1.0)) >= -1)
-
-
-def test_bounded_scorer_takes_routed_weights_and_refuses_a_bad_bound():
-    scorer = bounded_loss_scorer()
-    X, y, _, _ = line(60)
-    model = Ridge().fit(X, y)
-    weight = np.r_[np.ones(30), np.zeros(30)]
-    assert scorer(model, X, y, sample_weight=weight) == pytest.approx(
-        -bounded_loss(y, model.predict(X), sample_weight=weight))
-    with pytest.raises(ValueError, match=r"bound must be in \(0, inf\)"):
-        bounded_loss(y, y, bound=0)
 
 
 def test_scaled_features_do_not_mislead_the_trimmed_likelihood():

@@ -18,8 +18,6 @@ _HOME = {
     "BatchedRidge": "buttress.batched_ridge",
     "BatchedRidgeClassifier": "buttress.batched_ridge",
     "Budget": "buttress.threats",
-    "bounded_loss": "buttress.robust",
-    "bounded_loss_scorer": "buttress.robust",
     "CRR": "buttress.robust",
     "CertifiedSVC": "buttress.adversarial",
     "CertifiedBoundaryDisplay": "buttress.displays",

@@ -63,8 +63,6 @@ from buttress.robust import SeverRegressor as SeverRegressor
 from buttress.robust import TargetsJudged as TargetsJudged
 from buttress.robust import TrimmedLikelihoodClassifier as TrimmedLikelihoodClassifier
 from buttress.robust import TrimmedLikelihoodRegressor as TrimmedLikelihoodRegressor
-from buttress.robust import bounded_loss as bounded_loss
-from buttress.robust import bounded_loss_scorer as bounded_loss_scorer
 from buttress.robust import label_law as label_law
 from buttress.robust import outlier_report as outlier_report
 from buttress.robust import residual_law as residual_law

@@ -6,7 +6,6 @@ from buttress.robust.laws import LabelsJudged, TargetsJudged, label_law, residua
 from buttress.robust.linear_regressor import RobustLinearRegressor
 from buttress.robust.published.likelihood import TrimmedLikelihoodClassifier, TrimmedLikelihoodRegressor
 from buttress.robust.published.linear import CRR, STIR
-from buttress.robust.published.scoring import bounded_loss, bounded_loss_scorer
 from buttress.robust.published.sever import SeverClassifier, SeverRegressor
 from buttress.robust.published.under_risk import KernelClassifier, KernelRegressor
 from buttress.robust.report import OutlierDisplay, outlier_report
@@ -26,8 +25,6 @@ __all__ = [
     "TargetsJudged",
     "TrimmedLikelihoodClassifier",
     "TrimmedLikelihoodRegressor",
-    "bounded_loss",
-    "bounded_loss_scorer",
     "label_law",
     "outlier_report",
     "residual_law",

@@ -40,9 +40,10 @@ from buttress._rows import counted_once
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights, repeated_rows, weighted_median
-from buttress.robust.published.scoring import NORMAL_MEDIAN
 from buttress.robust.report import OF_RUN, keep_run, of_rows_given
 from buttress.solvers.run import Outcome, Step, Steps, all_or_nothing, run
+
+NORMAL_MEDIAN = 0.6744898  # of |z|, z standard normal
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
