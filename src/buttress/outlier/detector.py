@@ -272,11 +272,11 @@ def settle(kernel: Kernel, X: Array, weight: Array, policy: str) -> Settling:
     if is_definite(kernel, X):
         return Settling(kernel, None, True)
     if policy == "raise":
-        raise ValueError(f"{kernel!r} is indefinite, so the ball in it is not unique. Use indefinite='clip', 'flip' or "
-                         "'shift', or another kernel.")
+        raise ValueError(f"{kernel!r} is indefinite, so the ball in it is not unique. Use indefinite='clip' or 'flip', "
+                         "or another kernel.")
     if policy == "warn":
         warn_user(f"{kernel!r} is indefinite: the ball found is a stationary point and dual_gap_ is NaN. Use "
-                  "indefinite='clip', 'flip' or 'shift' for a certified one.")
+                  "indefinite='clip' or 'flip' for a certified one.")
         return Settling(kernel, None, False)
     return Settling(*correct(kernel, X, weight, policy), True)
 
