@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array
-from buttress.risks import Risk
+from buttress.risks import Risk, Subquantile
 from buttress.robust import KernelRegressor
 from buttress.solvers.gradient.space import Dual, Space
 
@@ -57,8 +57,9 @@ def stationarity(model: KernelRegressor, X: Array, y: Array, lam: float | None =
     default lam is half of 1 / beta, beta the smoothness of the kept rows (Rathnashyam & Gittens 2023, eq. 48).
     """
     n = len(y)
+    risk = Subquantile() if model.risk is None else model.risk
     space = Dual(model.expansion_.kernel(X, X), np.full(n, 1 / n))
-    ridge = model.alpha / (model.risk.kept * n)
+    ridge = model.alpha / (risk.kept * n)
     beta = 2 * space.largest(model.weights_) + 2 * ridge
-    return envelope_gradient(space, y - model.intercept_, model.risk, model.dual_coef_, ridge=ridge,
+    return envelope_gradient(space, y - model.intercept_, risk, model.dual_coef_, ridge=ridge,
                              sample_weight=np.ones(n), lam=1 / (2 * beta) if lam is None else lam)
