@@ -368,6 +368,28 @@ def test_theorem_15_bounds_the_regret_of_projected_descent(sharp):
     assert mean <= np.mean(excess) <= 2 * D * G / np.sqrt(T)
 
 
+def test_the_averaged_iterate_that_theorem_1s_rule_with_8_stops_at_keeps_its_promise():
+    """8 d^(3/2) / (alpha F sqrt t) <= eps at the average gives F <= (1 + eps) F*: one feature, a large alpha."""
+    frame = pd.DataFrame({"x": [1.0, -1.0, 0.5, -0.5, 1.0], "y": [1, 0, 1, 0, 0]})
+    join = Join([Table("t", frame, features=["x"], label="y")])
+    plan = prepare(join, intercept=False)
+    X, y, weight = design(join, plan, materialise(join))
+    eps, alpha, d = 0.5, 1.0, plan.width
+    from buttress.solvers.gradient.sent import projected_descent
+
+    oracle = grid_oracle(plan)
+    descent = projected_descent(np.zeros(d), ball_radius(alpha, d), step_size(alpha, d, "theorem"))
+    _, beta = next(descent)
+    visited, F = [], 0.0
+    while 8 * d**1.5 > eps * alpha * F * np.sqrt(len(visited)):
+        visited.append(beta)
+        F = objective(X, y, weight, np.mean(visited, axis=0), alpha)
+        _, beta = descent.send(2 * alpha * beta - oracle(beta, hinge(), 1 << 16).b)
+    assert len(visited) < 2000
+    least = minimize(lambda b: objective(X, y, weight, b, alpha), np.zeros(d), method="Powell").fun
+    assert (1 + eps) * least >= F
+
+
 @pytest.mark.parametrize("solver", ["paper", "sample"])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_solver_reports_a_true_interval(solver):
