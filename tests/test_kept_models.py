@@ -379,3 +379,13 @@ def test_classes_of_a_model_from_elsewhere_are_its_own_whatever_their_type_and_g
         codes_of(model, np.array([1.0, np.nan]), "y")
     with pytest.raises(ValueError, match=r"holds '2', which is no class of the model; its classes are 0\.0, 1\.0"):
         codes_of(model, [2, 0], "y")
+
+
+def test_neither_a_database_nor_what_an_audit_reads_is_written_over(call, tmp_path):
+    (tmp_path / "shop.duckdb").write_text("rows")
+    (tmp_path / "joins.toml").write_text("[[table]]\nname = 'a'\ndatabase = 'shop.duckdb'\ntable = 'a'\n")
+    pl.DataFrame({"x": np.arange(N), "y": YES}).write_csv(tmp_path / "suspicious.csv")
+    for asked in (["train", "joins.toml", "-o", "shop.duckdb"], ["audit", "suspicious.csv", "--target", "y"]):
+        code, _, err = call(*asked)
+        assert code == 2
+        assert "is one of the files that are read" in err

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from enum import StrEnum
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,9 +13,9 @@ from buttress._checks import check_count
 from buttress._suggest import counted, near
 from buttress._types import NamedColumns
 from buttress.audit.options import Effort, Metric, Options
-from buttress.audit.writing.words import HEADINGS, WITHOUT_JINJA, columns_of_task
+from buttress.audit.writing.words import FILES, HEADINGS, WITHOUT_JINJA, columns_of_task
 from buttress.cli.folders import Data, Sampled, check_options, judge_folder, sample_of
-from buttress.cli.terminal import STARTED, app, check_input, ctrl_c, number_in, progress
+from buttress.cli.terminal import STARTED, app, check_apart, check_input, ctrl_c, number_in, progress
 from buttress.files.disk import check_file
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def audit(
     """
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
     _check_files(output, {"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
+    for read, name in product(filter(None, (data, against, test)), FILES):
+        check_apart(Path(read), output / name)
     options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
                       metric, declared_in(threat)).check()  # before the data are read
     drawn = sample_of(data, target, task.value, sample, seed) if check_options(context, data, *OF_FILES) else None

@@ -70,20 +70,8 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
     Raises ValueError naming the file and the entry at fault.
     """
     path = Path(path)
-    if path.suffix.lower() != ".toml" and path.exists():
-        raise ValueError(f"A join is declared in a TOML file, of tables in a database too: see "
-                         f"docs/relational/declaring.md. Got {path.name!r}. For one file of another kind use buttress "
-                         "train.")
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"There is no file {str(path)!r}.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path.name} is not valid TOML: {error}.") from None
-    _check_entries(content, OF_JOINS, path.name)
-    entries = content.pop("table", [])
-    if not entries:
-        raise ValueError(f"{path.name} declares no [[table]]. Add one for each table of the join.")
+    content = _declared(path)
+    entries = content.pop("table")
     connections: dict[str, Any] = {}
     tables = [_table(entry, path, connections) for entry in entries]
     if target is not None:
@@ -95,10 +83,29 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
     return Join(tables, **content)
 
 
+def _declared(path: Path) -> dict[str, Any]:
+    """Return the entries of a TOML file."""
+    if path.suffix.lower() != ".toml" and path.exists():
+        raise ValueError(f"A join is declared in a TOML file, of tables in a database too: see "
+                         f"docs/relational/declaring.md. Got {path.name!r}. For one file of another kind use buttress "
+                         "train.")
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"There is no file {str(path)!r}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path.name} is not valid TOML: {error}.") from None
+    _check_entries(content, OF_JOINS, path.name)
+    if not content.get("table"):
+        raise ValueError(f"{path.name} declares no [[table]]. Add one for each table of the join.")
+    return content
+
+
 def files_of(path: Path) -> list[Path]:
-    """Return the files of the tables that a TOML file declares."""
-    sources = [table.source for table in read_join(path).tables]
-    return [file for source in sources if is_files(source) for file in matching(source)]
+    """Return the files, databases among them, that the tables of a TOML file name."""
+    named = [path.parent / str(entry[key]) for entry in _declared(path)["table"] for key in ("source", "database")
+             if key in entry]
+    return [file for name in named for file in matching(name)]
 
 
 def _table(entry: Mapping[str, Any], path: Path, connections: dict[str, Any]) -> Table:

@@ -13,10 +13,17 @@ from buttress.audit.data import AuditData
 from buttress.audit.measuring.cells import number, printable
 from buttress.audit.writing.bands import bands
 from buttress.audit.writing.pictures import figures
-from buttress.audit.writing.words import GLOSSARY, HEADINGS, WITHOUT_JINJA, in_words, term_of, term_of_column
+from buttress.audit.writing.words import (
+    FILES,
+    GLOSSARY,
+    HEADINGS,
+    WITHOUT_JINJA,
+    in_words,
+    term_of,
+    term_of_column,
+)
 from buttress.files.disk import replace_files
 
-FILES = ("audit.json", "audit.html", "suspicious.csv")
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
 TERMINAL_ROWS = 5  # suspicious rows shown in the terminal; audit.json holds all
 

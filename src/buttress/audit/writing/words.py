@@ -1,5 +1,6 @@
 """The words of the page: short headings of the columns, and one paragraph on each term."""
 
+FILES = ("audit.json", "audit.html", "suspicious.csv")
 WITHOUT_JINJA = "The page audit.html needs jinja2. Install it with: pip install 'buttress[report]'"
 
 HEADINGS = {
