@@ -183,6 +183,10 @@ class SqlOracle:
             self._kept = asked, self._counted(beta, self._step(beta, bins))
         return self._evaluation(beta, loss, *self._kept[1])
 
+    def at_step(self, beta: Array, loss: MarginLoss, step: float) -> Evaluation:
+        """Evaluate with a given step of the grid."""
+        return self._evaluation(beta, loss, *self._counted(beta, step))
+
     def _step(self, beta: Array, bins: int) -> float:
         """Return the step of a grid of ``bins`` over the range of scores."""
         rows = self._select(text.ranges(self.tree, self._shares(beta))) if self._columns else []
