@@ -90,9 +90,7 @@ def audit(
     Of a folder a sample is audited; then every row is judged by a robust fit of the sample.
     """
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
-    _check_files(output, {"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
-    for read, name in product(filter(None, (data, against, test)), FILES):
-        check_apart(Path(read), output / name)
+    _check_files(output, Path(data), {"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
     options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
                       metric, declared_in(threat)).check()  # before the data are read
     drawn = sample_of(data, target, task.value, sample, seed) if check_options(context, data, *OF_FILES) else None
@@ -202,12 +200,15 @@ def _show(result: "AuditResult", paths: list[Path]) -> None:
         console.print(WITHOUT_JINJA, soft_wrap=True, markup=False, highlight=False)
 
 
-def _check_files(output: Path, files: dict[str, Path | None], trusted: bool) -> None:
+def _check_files(output: Path, data: Path, files: dict[str, Path | None], trusted: bool) -> None:
     """Refuse files that are not there, and a pickle that the user did not say they trust, before it is opened.
 
-    The folder of the output is refused first, where it could not be written.
+    The folder of the output is refused first, where it could not be written, or rows that are read would be.
     """
     _check_output(output)
+    for read, name in product((data, files["against"], files["test"]), FILES):
+        if read is not None:
+            check_apart(read, output / name)
     model = files["model"]
     for option, path in files.items():
         if path is not None and not path.is_file():

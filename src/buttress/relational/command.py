@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import near
+from buttress.files.container import Json
 from buttress.relational.choice import explain
 from buttress.relational.declare import Join, Table
 from buttress.relational.entities.transformer import entity_table
@@ -83,7 +84,7 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
     return Join(tables, **content)
 
 
-def _declared(path: Path) -> dict[str, Any]:
+def _declared(path: Path) -> Json:
     """Return the entries of a TOML file."""
     if path.suffix.lower() != ".toml" and path.exists():
         raise ValueError(f"A join is declared in a TOML file, of tables in a database too: see "
