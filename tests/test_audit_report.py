@@ -225,12 +225,13 @@ def test_what_is_no_better_than_the_majority_is_not_recommended_because_nothing_
 def test_the_next_step_is_the_advice_on_the_worst_finding_or_the_command_that_trains():
     found = [Finding("BUT002", "error", "t", {}), Finding("BUT001", "warning", "t", {}, "Drop.")]
     result = SimpleNamespace(findings=found, recommended="plain SVC", cut=[],
-                             data={"source": "my data.csv", "target": "$y"}, settings={"groups": None, "time": None})
+                             data={"source": "my data.csv", "target": "$y"},
+                             settings={"groups": None, "time": None, "drop": []})
     assert next_step(result) == "Next: Drop. (BUT001)"
     result.findings = [Finding("BUT006", "note", "t", {}, "Look.")]
     assert next_step(result) == "Next: buttress train 'my data.csv' --target '$y' -o model.buttress"
-    result.settings = {"groups": "who", "time": "day"}
-    assert next_step(result).endswith(" --drop who --drop day -o model.buttress")
+    result.settings = {"groups": "who", "time": "day", "drop": ["id"]}
+    assert next_step(result).endswith(" --drop id --drop who --drop day -o model.buttress")
     result.data["source"] = "pandas frame"
     assert "code below" in next_step(result)
     result.recommended = None

@@ -56,7 +56,8 @@ def test_dropped_columns_are_no_features_of_an_audit_and_of_a_model(csv, tmp_pat
     frame.write_csv(csv)
     drop = ("--target", "y", "--drop", "row", "--drop", "bad")
     assert call(monkeypatch, capsys, "audit", csv, *drop, "--rows", 40, "--output", tmp_path)[0] == 0
-    assert json.loads((tmp_path / "audit.json").read_text())["data"]["numeric"] == ["a", "c"]
+    found = json.loads((tmp_path / "audit.json").read_text())
+    assert (found["data"]["numeric"], found["settings"]["drop"]) == (["a", "c"], ["row", "bad"])
     model = tmp_path / "model.buttress"
     assert call(monkeypatch, capsys, "train", csv, *drop, "--estimator", "plain", "--output", model)[0] == 0
     frame.drop("row", "bad", "y").write_csv(csv)

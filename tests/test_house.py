@@ -18,9 +18,9 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 32_426,  # without imports and docstrings
-    "lines": 66_084,
-    "functions": 4_248,
+    "statements": 32_433,  # without imports and docstrings
+    "lines": 66_101,
+    "functions": 4_249,
     "files": 366,
     "untyped dicts": 19,  # dict[str, Any] and dict[str, object]
     "names of constants": 488,  # in upper case, at the head of a file; one that several files have counts once

@@ -285,6 +285,9 @@ def test_data_with_gaps_cannot_be_checked(tmp_path, capsys):
     (tmp_path / "rows.csv").write_text("x,y\n0,0\nnan,1\n2,1\n")
     assert verify.main([str(tmp_path / "model"), str(tmp_path / "rows.csv")]) == 2
     assert "X must be finite. Got nan in row 1, column 0. Fill it in or drop the row" in capsys.readouterr().err
+    (tmp_path / "rows.csv").write_text("x,y\n0,0\nlow,1\n2,1\n")
+    assert verify.main([str(tmp_path / "model"), str(tmp_path / "rows.csv")]) == 2
+    assert "column 'x' of the data holds texts: leave it out, or name the --target" in capsys.readouterr().err
 
 
 def test_labels_are_the_same_as_text_and_as_numbers_and_whole_ones_to_the_last_digit():

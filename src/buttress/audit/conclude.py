@@ -176,7 +176,7 @@ def _settings(split: SplitTable, interval: str) -> Json:
                       "features only",
             "swaps": options.swaps, "effort": str(options.effort), "max_time": options.max_time,
             "rows": options.rows, "seed": options.seed, "ignore": list(options.ignore), "interval": interval,
-            "groups": options.groups, "time": options.time, "metric": str(split.metric)}
+            "groups": options.groups, "time": options.time, "drop": list(options.drop), "metric": str(split.metric)}
 
 
 def _notes(split: SplitTable, measured: Measured, wrong: int) -> list[str]:

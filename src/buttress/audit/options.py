@@ -42,6 +42,7 @@ class Options:
     time: str | None = None  # the column that says when rows were
     metric: str = Metric.auto
     threat: ThreatModel | None = None  # in place of eps, for what is attacked, proven and trained against
+    drop: tuple[str, ...] = ()  # columns that were left out as no features
 
     @property
     def radius(self) -> float:

@@ -92,7 +92,7 @@ def audit(
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
     _check_files(output, Path(data), {"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
     options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
-                      metric, declared_in(threat)).check()  # before the data are read
+                      metric, declared_in(threat), tuple(drop or ())).check()  # before the data are read
     drawn = sample_of(data, target, task.value, sample, seed) if check_options(context, data, *OF_FILES) else None
     table, settled, made = read_table(data, target, file_format, task.value, test, drawn, drop or [])
     _check_floors(floors, columns_of_task(settled))

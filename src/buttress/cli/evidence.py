@@ -56,8 +56,8 @@ def _show(found: "EvidenceReport", output: Path) -> None:
     from buttress.audit.measuring.cells import printable
 
     for statement in found.statements:
-        value = "" if statement.value is None else f"{statement.value:.4g} "
-        typer.echo(printable(f"{statement.kind}: {value}{statement.name}"))
+        value = "" if statement.value is None else f" {statement.value:.4g}"
+        typer.echo(printable(f"{statement.kind}: {statement.name}{value}"))
     for name, why in found.not_proven.items():
         typer.echo(printable(f"not proven, {name}: {why}"))
     again = f" Check it again: buttress-verify {output}" if found.counts()["proven"] else " Nothing is proven."

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .core import Claim, Model, read_model
+from .core import Array, Claim, Columns, Model, read_model
 from .evidence import (
     SIGNED,
     STATED,
@@ -37,11 +37,21 @@ def claims_of(model: Model, given: argparse.Namespace) -> list[Claim]:
     weight = np.array(columns.pop(given.weights), dtype=float) if given.weights else None
     y = columns.pop(given.target or list(columns)[-1]) if "SVDD" not in model.get("class", "") else None
     stated = np.array(rows.pop("radius"), dtype=float) if "radius" in rows else None
-    X, Z = (np.array(list(held.values()), dtype=float).T.copy() for held in (columns, rows))
+    X, Z = (numbers(held) for held in (columns, rows))
     claims = prove_held(model, X, y, weight)
     if not rows:
         return claims
     return claims + (tree_radii(model, Z, stated) if "forest_" in model else radii(model, Z, stated, given.norm))
+
+
+def numbers(columns: Columns) -> Array:
+    """Return columns of a table as numbers (n, d)."""
+    for name, entries in columns.items():
+        try:
+            np.array(entries, dtype=float)
+        except ValueError:
+            raise ValueError(f"column {name!r} of the data holds texts: leave it out, or name the --target") from None
+    return np.array(list(columns.values()), dtype=float).T.copy()
 
 
 def one_line(text: str) -> str:
@@ -91,13 +101,19 @@ def folder_verdict(given: argparse.Namespace) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command with these arguments, those of the process by default; return its exit code."""
-    parser = argparse.ArgumentParser(prog="buttress-verify", description="Prove a model's claims from file and data.")
-    for name, count in (("model", None), ("data", "?"), ("--target", None), ("--weights", None), ("--radii", None),
-                        ("--problem", None), ("--key", None)):
-        parser.add_argument(name, nargs=count)
-    parser.add_argument("--norm", choices=NORMS, default=NORMS[0])
-    for name in ("--table", "--on"):
-        parser.add_argument(name, action="append", default=[])
+    parser = argparse.ArgumentParser(
+        prog="buttress-verify", description="Prove a model's claims from its file and the data.",
+        epilog="Exit codes: 0 proven, 1 not proven, 2 cannot be checked, 3 proven, but no --problem was given like it.")
+    for name, count, what in (
+            ("model", None, "a model file, a certificate, or a folder of evidence"), ("data", "?", "a CSV of numbers"),
+            ("--target", None, "the column of the target, by default the last"),
+            ("--weights", None, "the column of the weights"), ("--radii", None, "a CSV of rows whose radii to prove"),
+            ("--problem", None, "what was to be solved: JSON, or its file"),
+            ("--key", None, "the file of the key of a signature")):
+        parser.add_argument(name, nargs=count, help=what)
+    parser.add_argument("--norm", choices=NORMS, default=NORMS[0], help="of the radii")
+    for name, what in (("--table", "NAME=FILE of a join, for each table"), ("--on", "COLUMN=COLUMN that are equal")):
+        parser.add_argument(name, action="append", default=[], help=what)
     given = parser.parse_args(arguments)
     try:
         if Path(given.model).is_dir():

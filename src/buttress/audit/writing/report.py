@@ -54,7 +54,7 @@ def next_step(result: AuditData) -> str:
     if not Path(str(source)).suffix:
         return "Next: fit the recommended model, with the code below."
     words = ["buttress", "train", source, "--target", target]
-    for column in filter(None, (result.settings["groups"], result.settings["time"])):
+    for column in filter(None, (*result.settings["drop"], result.settings["groups"], result.settings["time"])):
         words += ["--drop", column]  # it was no feature here
     return f"Next: {join(map(str, words))} -o model.buttress"
 

@@ -97,8 +97,8 @@ def date_column(join: Join, root: int | None = None) -> list[str]:
     root = join.root if root is None else root
     timed = [table for i, table in enumerate(join.tables) if i != root and table.time is not None]
     if join.as_of is None and timed:
-        raise ValueError(f"Table {timed[0].name!r} has a time, and the join has no as_of: features would count rows of "
-                         f"after the label was given. Give the join as_of = '{join.tables[root].name}.date', with "
+        raise ValueError(f"Table {timed[0].name!r} has a time, and the join has no as_of: features would count rows "
+                         f"from after the label was given. Give the join as_of = '{join.tables[root].name}.date', with "
                          "the column of when each row was asked about, or as_of = 'all' for a picture of all rows.")
     if join.date is None:
         return []
