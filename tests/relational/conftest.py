@@ -42,7 +42,9 @@ def postgres():
     with psycopg.connect(f"{address} user=owner", autocommit=True) as owner:
         owner.execute(f"CREATE SCHEMA {schema}")
         owner.execute(f"SET search_path TO {schema}")
-        with psycopg.connect(f"{address} user=reader options='-c search_path={schema}'") as reader:
+        # one snapshot a transaction: the other processes of the tests commit to the same database
+        keeps = r"default_transaction_isolation=repeatable\\ read"
+        with psycopg.connect(f"{address} user=reader options='-c search_path={schema} -c {keeps}'") as reader:
             yield owner, reader
         owner.execute(f"DROP SCHEMA {schema} CASCADE")
 

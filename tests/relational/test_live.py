@@ -123,7 +123,7 @@ def test_a_users_transaction_that_does_not_keep_a_snapshot_is_found_out(postgres
     join = live_join(reader, prefix)
     model = RelationalLinearSVC(alpha=0.05, row_weight="join", engine=engine, n_samples=20, max_iter=3, tol=1e-2,
                                 random_state=0)
-    reader.execute("SELECT 1")
+    reader.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
     model.fit(join)  # nobody writes: all is well
     assert reader.info.transaction_status.name == "INTRANS"
     check = Join.check
@@ -136,7 +136,7 @@ def test_a_users_transaction_that_does_not_keep_a_snapshot_is_found_out(postgres
     with pytest.raises(SourceChangedError, match="REPEATABLE READ"):
         model.fit(join)
     reader.rollback()
-    reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    reader.execute("SELECT 1")  # begins one of REPEATABLE READ
     model.fit(join)
     assert reader.info.transaction_status.name == "INTRANS"
     reader.rollback()
