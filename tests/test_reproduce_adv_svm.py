@@ -96,6 +96,18 @@ def test_short_run_writes_every_row_and_attack(tmp_path, capsys):
     assert record["rows"]["exact rkhs"]["scores"]["Normal"][0] > 85
 
 
+def test_only_what_a_seed_draws_is_fitted_in_each_trial(monkeypatch):
+    split = digits_pair(3, 8)
+    seeds = []
+    monkeypatch.setattr(protocol, "fitted", lambda *given: seeds.append(given[-1]) or fitted(*given))
+    sizes = {"trials": 3, "attacked": 5, "nearest": 0, "nearest_trials": 0, "folds": 2, "sample": 80, "features": 32}
+    for row, wanted in (("adv-linear-SVM", [0]), ("published file", [0, 1, 2])):
+        list(protocol.measure(split, 0.1, **sizes, models=[row]))
+        assert seeds[-len(wanted):] == wanted
+        assert seeds.count(0) == len(seeds) - len(wanted) + 1  # the choice of parameters
+        seeds.clear()
+
+
 def test_figure_3_has_every_attack_at_every_stage():
     split = digits_pair(3, 8)
     natural = StochasticAdvSVM(eps=0, norm="l2", C=8.0, n_features=64, batch_size=100,

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
@@ -206,9 +206,11 @@ def measure(
     for name in (name for name in table if name in models):
         group = [other for other in TOGETHER if other in {name, *beside}] if name in TOGETHER else [name]
         chosen = {other: choice(other) for other in group}
+        alone = lru_cache(maxsize=1)(partial(fitted, chosen[name], split.X, split.y))
         found = []
         for trial in range(trials):
-            model, minutes = _model(name, chosen, split, trial, kept)
+            model, minutes = (_together(name, chosen, split, trial, kept) if name in TOGETHER else
+                              (partial(alone, trial if drawn(chosen[name], split) else 0), 0.0))
             costly = trial < nearest_trials
             scores = one_trial(model, split, columns if costly else PAPER_ATTACKS, trial, attacked,
                                nearest if costly else 0, partial(_of_row, kept, name))
@@ -219,12 +221,15 @@ def measure(
         yield name, spread, minutes, chosen[name]
 
 
-def _model(
+def drawn(candidate: Candidate, split: Split) -> bool:
+    """Say whether a trial's seed draws anything of the machine: else it is the same in each, and fitted once."""
+    return hasattr(candidate.model, "random_state") or candidate.limit < len(split.X)
+
+
+def _together(
     name: str, chosen: dict[str, Candidate], split: Split, trial: int, kept: Kept
 ) -> tuple[Callable[[], Predictor], float]:
     """Return what gives the model of a row in a trial, and its share of the minutes of a training with others."""
-    if name not in TOGETHER:
-        return cache(partial(fitted, chosen[name], split.X, split.y, trial)), 0.0
     lot = kept(f"{' and '.join(chosen)}, trained, trial {trial + 1}", partial(all_trained, chosen, split, trial))
     return cache(partial(of_file, lot["files"][name])), lot["minutes"] / len(chosen)
 
