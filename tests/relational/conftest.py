@@ -13,6 +13,13 @@ def absent(engine, why):
     pytest.skip(f"{engine} is absent: {why}")
 
 
+def pytest_collection_modifyitems(items):
+    """Mark the tests that ask for a server, or for Spark, however far down."""
+    for item in items:
+        if {"postgres", "spark"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("database")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def heard():
     """SIGINT raises KeyboardInterrupt, also in a process that a shell put in the background, deaf to it."""
