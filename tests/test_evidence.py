@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.linear_model import LinearRegression, RidgeClassifier
 from sklearn.neural_network import MLPClassifier
@@ -102,6 +103,13 @@ def test_the_same_command_writes_the_same_files(tmp_path, monkeypatch):
     assert b"2023-11-14" in (first / "model.buttress").read_bytes()
     assert {path.name: path.read_bytes() for path in first.iterdir()} == {
         path.name: path.read_bytes() for path in second.iterdir()}
+
+
+def test_transformers_that_give_frames_change_nothing(tmp_path):
+    made = [write(make_pipeline(StandardScaler(), SVC()), tmp_path / "arrays")]
+    with config_context(transform_output="pandas"):
+        made.append(write(make_pipeline(StandardScaler(), SVC()), tmp_path / "frames"))
+    assert made[0].statements == made[1].statements
 
 
 def test_files_of_an_earlier_folder_go(tmp_path):

@@ -89,6 +89,18 @@ def test_equal_rows_share_a_fold_and_folds_are_of_one_size():
     assert set(np.bincount(folds_of(7, None, 10))) == {1}
 
 
+def test_copies_of_rows_are_held_out_as_rows_of_weight_two():
+    X, y = scattered(60, 0)
+    weight = 1 + np.arange(60) % 2
+    model = KernelRegressor(risk=Mean(), tol=1e-9)
+    weighted = clone(model).fit(X, y, sample_weight=weight)
+    copied = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert np.isfinite([one.predict_interval(X) for one in (weighted, copied)]).all()
+    once, twice = weighted.held_out_, copied.held_out_
+    assert (np.repeat(once.fold, weight) == twice.fold).all()
+    np.testing.assert_allclose(np.repeat(once.distance, weight), twice.distance, rtol=1e-5)
+
+
 @pytest.mark.parametrize("model", EVERY, ids=name)
 def test_intervals_hold_the_share_of_new_targets_that_was_asked_for(model):
     covered = []
@@ -229,7 +241,7 @@ def test_intervals_of_a_group_are_those_of_its_rows_alone(model):
         alone = copy(fitted)
         alone.held_out_ = HeldOutFits(held.coef, held.intercept, held.fold[rows], held.distance[rows],
                                       held.weight[rows], held.least, held.row[rows], 200)
-        np.testing.assert_array_equal(ends[new == group], alone.predict_interval(X[:50][new == group]))
+        np.testing.assert_array_equal(ends[new == group], alone.predict_interval(X[:50])[new == group])
 
 
 def test_groups_of_one_width_are_covered_each():

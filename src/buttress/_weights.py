@@ -51,7 +51,7 @@ def repeated_rows(sample_weight: VectorLike | None, X: Array) -> slice | Rows:
     broken = weight % 1 != 0
     if broken.any():
         raise ValueError(f"sample_weight counts rows here: whole numbers. Got {weight[broken][0]:g} in row "
-                         f"{broken.argmax()}. Give counts, or use an estimator that takes shares, as KernelRegressor.")
+                         f"{broken.argmax()}. Give counts, or use KernelRegressor or KernelClassifier with shares.")
     if not 2 <= total <= MOST_COPIES:
         raise ValueError(f"sample_weight counts rows, of which a fit needs at least 2 and holds all, {MOST_COPIES:,} "
                          f"at most. Got n_samples = {total:g}. Divide the counts by a common number.")

@@ -208,7 +208,7 @@ class LinearSVC(Liblinear, LinearMachine):
         Weight of the losses against the norm, > 0. The strong convexity of the mean of the losses is 1/(nC).
     loss : {"hinge", "squared_hinge"}, default="hinge"
     solver : {"auto", "newton", "dual"}, default="auto"
-        "newton" reaches the optimum to rounding. "dual" takes one multiplier at a time, for sparse rows of many columns
+        "newton" can reach ``tol=1e-10``. "dual" takes one multiplier at a time, for sparse rows of many columns
         (text) of about one length: columns that differ much in scale make it slow. "auto" is "dual" for a sparse X of
         more than 1,000 rows and columns, else "newton".
     fit_intercept : bool, default=True

@@ -142,9 +142,9 @@ def jackknife(
 def folds_of(n: int, groups: Rows | None, most: int) -> Rows:
     """Return a fold for each of n rows, drawn at random but always the same; rows of one group share it."""
     number = np.arange(n) if groups is None else groups
-    many = int(number.max()) + 1
-    drawn = np.random.default_rng(0).permutation(many) % min(most, many)
-    return drawn[number].astype(np.intp)
+    first = np.unique(number, return_index=True)[1]  # copies of a row move no other to another fold
+    drawn = np.random.default_rng(0).permutation(len(first)) % min(most, len(first))
+    return drawn[first.argsort().argsort()[number]].astype(np.intp)
 
 
 def local_scale(

@@ -135,7 +135,7 @@ def _posed_foreign(model: Any, columns: Mapping[str, object], y: ArrayLike, targ
         raise ValueError("A model fitted elsewhere can be attacked on columns of finite numbers only. Others are "
                          f"{listed(bad, 3)}. Keep it with buttress train, or prepare the data first.")
     values, labels = np.column_stack(list(found.values())), codes_of(model, y, target)
-    scaler = StandardScaler().fit(values)
+    scaler = StandardScaler().set_output(transform="default").fit(values)
     mean, scale = (dict(zip(numbers, part.tolist(), strict=True)) for part in (scaler.mean_, scaler.scale_))
     if hasattr(model, "feature_names_in_"):
         return Posed(on_prepared(model, scaler), scaler.transform(values), labels, Units(mean, scale, scale))
