@@ -391,6 +391,12 @@ def test_every_label_row_gets_an_answer(n):
         np.testing.assert_array_equal(np.isnan(model.decision_function(join)), ~matched)
     with pytest.warns(UserWarning, match="NaN"), pytest.raises(ValueError, match="unmatched='intercept'"):
         model.predict(join)
+    model.set_params(unmatched="intercept")
+    for some in (a[~matched], a[~matched][:1]):  # none of them has a row of the join
+        new = Join([Table("a", some, features=["x"], label="y"), *join.tables[1:]], join.on)
+        with pytest.warns(UserWarning, match=f"{len(some)} of {len(some)} rows of a have no row of the join"):
+            assert model.decision_function(new).tolist() == model.intercept_.tolist() * len(some)
+        assert model.label_rows(new).tolist() == []
 
 
 @pytest.mark.parametrize("how", [{}, {"weights": True}, {"left": True}])
