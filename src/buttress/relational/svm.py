@@ -244,7 +244,7 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         join.check_asked(columns)
         chosen = columns or used_columns(join.tables[join.root], key_columns(join.check(), join.root))
         with one_snapshot(join.connections):
-            return scoring(join, dict(zip(self.coef_names_, self.coef_[0])), float(self.intercept_[0]),
+            return scoring(join, dict(zip(self.coef_names_, self.coef_[0])), float(self.intercept_[0]), self._alone,
                            self.features_, self.fills_, chosen)
 
     def _plan(self, join: Join) -> tuple[Plan, Array]:
@@ -283,6 +283,11 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         place = next(rows for t, rows in plan.nodes[0].members if t == plan.label_table)
         return np.unique(plan.tables[plan.label_table].rows[place])
 
+    @property
+    def _alone(self) -> float:
+        """Score of a row of the label's table that no row of the join extends."""
+        return float(self.intercept_[0]) if self.unmatched == "intercept" else np.nan
+
     def _label_scores(self, join: Join) -> Array:
         """Return a score for every row of the label's table: the mean score of its rows of the join, if it has any."""
         try:
@@ -296,7 +301,7 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         except EmptyJoinError:
             n = row_count(next(table.source for table in join.tables if table.name == self.label_table_))
             found = means = np.zeros(0, dtype=np.int64)
-        scores = np.full(n, self.intercept_[0] if self.unmatched == "intercept" else np.nan)
+        scores = np.full(n, self._alone)
         scores[found] = means
         if len(found) < n:
             warn_user(f"{n - len(found)} of {n} rows of {self.label_table_} have no row of the join. Their score is "
