@@ -399,6 +399,20 @@ def test_every_label_row_gets_an_answer(n):
         assert model.label_rows(new).tolist() == []
 
 
+@pytest.mark.filterwarnings("ignore:.*have no row of the join")
+def test_rows_that_weigh_nothing_have_the_scores_that_they_have_beside_others():
+    a, b = people(30)
+    tables = [Table("a", a, features=["x"], label="y"), Table("b", b.assign(w=b["k"] % 2), features=["z"], weights="w")]
+    on = [("a.k", "b.k")]
+    model = RelationalLinearSVC(alpha=0.05, random_state=0).fit(Join(tables, on))
+    even = (a["k"] % 2 == 0).to_numpy()
+    new = Join([Table("a", a[even], features=["x"], label="y"), tables[1]], on)
+    np.testing.assert_allclose(model.decision_function(new), model.decision_function(Join(tables, on))[even], rtol=1e-12)
+    for asked in (model.score, model.fit):
+        with pytest.raises(ValueError, match="weight zero"):
+            asked(new)
+
+
 @pytest.mark.parametrize("how", [{}, {"weights": True}, {"left": True}])
 @pytest.mark.parametrize("row_weight", ["join", "label_row"])
 def test_a_small_join_in_a_database_is_listed(how, row_weight):

@@ -16,7 +16,7 @@ from buttress._proof import PROOF, proof_word
 from buttress._state import Attribute, State
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.journal import resumable
-from buttress.relational.checks import EmptyJoinError, used_columns
+from buttress.relational.checks import EmptyJoinError, check_total, used_columns
 from buttress.relational.choice import choose_oracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import class_accuracy, mean_scores
@@ -340,4 +340,5 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         if plan.classes is None or join.root != plan.label_table:
             raise ValueError("Accuracy needs the label. Give the label's table label='column'.")
         low, high, total = np.sum(list(class_accuracy(plan, beta).values()), axis=0).tolist()
+        check_total(total)
         return low / total, high / total
