@@ -407,7 +407,8 @@ def test_rows_that_weigh_nothing_have_the_scores_that_they_have_beside_others():
     model = RelationalLinearSVC(alpha=0.05, random_state=0).fit(Join(tables, on))
     even = (a["k"] % 2 == 0).to_numpy()
     new = Join([Table("a", a[even], features=["x"], label="y"), tables[1]], on)
-    np.testing.assert_allclose(model.decision_function(new), model.decision_function(Join(tables, on))[even], rtol=1e-12)
+    beside = model.decision_function(Join(tables, on))[even]
+    np.testing.assert_allclose(model.decision_function(new), beside, rtol=1e-12)
     for asked in (model.score, model.fit):
         with pytest.raises(ValueError, match="weight zero"):
             asked(new)

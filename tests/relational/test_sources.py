@@ -73,8 +73,8 @@ def test_objects_that_are_times_become_times(value, expected):
 @pytest.mark.parametrize("kind", ["Struct", "Array"])
 def test_columns_of_polars_that_are_several_in_numpy_are_refused_by_name(kind):
     pl = pytest.importorskip("polars")
-    values = {"Struct": pl.Series([{"u": 1, "v": 2}] * 6), "Array": pl.Series([[1, 2]] * 6, dtype=pl.Array(pl.Int64, 2))}
-    a = pl.DataFrame({"f": values[kind], "y": [0, 1] * 3})
+    entry, dtype = {"Struct": ({"u": 1, "v": 2}, None), "Array": ([1, 2], pl.Array(pl.Int64, 2))}[kind]
+    a = pl.DataFrame({"f": pl.Series([entry] * 6, dtype=dtype), "y": [0, 1] * 3})
     for frame in (a, a.lazy()):
         with pytest.raises(ValueError, match=r"Feature a\.f holds arrays, structures or bytes"):
             RelationalLinearSVC().fit(Join([Table("a", frame, features=["f"], label="y")]))
