@@ -153,6 +153,18 @@ def test_predictions_are_row_by_row_those_of_one_file_in_memory(call, output):
         ["rows", "whole.parquet", "ordered.parquet", "m.buttress", output, f"whole-{output}"])
 
 
+def test_bytes_are_the_categories_that_one_file_in_memory_has(call):
+    frame = pl.DataFrame({"a": B, "old": KIND.tolist(), "y": LABELS}).with_columns(pl.col("old").cast(pl.Binary))
+    Path("rows").mkdir()
+    frame.write_parquet("rows/whole.parquet")
+    assert call("train", "rows", "--target", "y", "--sample", 300, "--landmarks", 30, "-o", "m.buttress")[0] == 0
+    written = []
+    for source in ("rows", "rows/whole.parquet"):
+        assert call("predict", "m.buttress", source, "-o", "p.csv")[::2] == (0, "")
+        written.append(Path("p.csv").read_bytes())
+    assert written[0] == written[1]
+
+
 def test_predicted_numbers_are_those_of_one_file_up_to_rounding(call):
     write_folder(NUMBERS)
     assert call("train", "rows", "--target", "y", "--sample", 300, "--landmarks", 30, "-o", "m.buttress")[0] == 0

@@ -391,6 +391,27 @@ def test_every_label_row_gets_an_answer(n):
         np.testing.assert_array_equal(np.isnan(model.decision_function(join)), ~matched)
     with pytest.warns(UserWarning, match="NaN"), pytest.raises(ValueError, match="unmatched='intercept'"):
         model.predict(join)
+    model.set_params(unmatched="intercept")
+    for some in (a[~matched], a[~matched][:1]):  # none of them has a row of the join
+        new = Join([Table("a", some, features=["x"], label="y"), *join.tables[1:]], join.on)
+        with pytest.warns(UserWarning, match=f"{len(some)} of {len(some)} rows of a have no row of the join"):
+            assert model.decision_function(new).tolist() == model.intercept_.tolist() * len(some)
+        assert model.label_rows(new).tolist() == []
+
+
+@pytest.mark.filterwarnings("ignore:.*have no row of the join")
+def test_rows_that_weigh_nothing_have_the_scores_that_they_have_beside_others():
+    a, b = people(30)
+    tables = [Table("a", a, features=["x"], label="y"), Table("b", b.assign(w=b["k"] % 2), features=["z"], weights="w")]
+    on = [("a.k", "b.k")]
+    model = RelationalLinearSVC(alpha=0.05, random_state=0).fit(Join(tables, on))
+    even = (a["k"] % 2 == 0).to_numpy()
+    new = Join([Table("a", a[even], features=["x"], label="y"), tables[1]], on)
+    beside = model.decision_function(Join(tables, on))[even]
+    np.testing.assert_allclose(model.decision_function(new), beside, rtol=1e-12)
+    for asked in (model.score, model.fit):
+        with pytest.raises(ValueError, match="weight zero"):
+            asked(new)
 
 
 @pytest.mark.parametrize("how", [{}, {"weights": True}, {"left": True}])

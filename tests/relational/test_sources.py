@@ -70,6 +70,16 @@ def test_objects_that_are_times_become_times(value, expected):
     assert (column.values[[0, 2]] == expected).all()
 
 
+@pytest.mark.parametrize("kind", ["Struct", "Array"])
+def test_columns_of_polars_that_are_several_in_numpy_are_refused_by_name(kind):
+    pl = pytest.importorskip("polars")
+    entry, dtype = {"Struct": ({"u": 1, "v": 2}, None), "Array": ([1, 2], pl.Array(pl.Int64, 2))}[kind]
+    a = pl.DataFrame({"f": pl.Series([entry] * 6, dtype=dtype), "y": [0, 1] * 3})
+    for frame in (a, a.lazy()):
+        with pytest.raises(ValueError, match=r"Feature a\.f holds arrays, structures or bytes"):
+            RelationalLinearSVC().fit(Join([Table("a", frame, features=["f"], label="y")]))
+
+
 def test_dates_of_a_frame_are_refused_as_features_and_join_with_those_of_numpy():
     days = pd.date_range("2020-01-01", periods=6)
     a = pd.DataFrame({"day": [day.date() for day in days], "y": [0, 1] * 3, "x": range(6)})

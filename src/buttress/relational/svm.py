@@ -16,7 +16,7 @@ from buttress._proof import PROOF, proof_word
 from buttress._state import Attribute, State
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.journal import resumable
-from buttress.relational.checks import used_columns
+from buttress.relational.checks import EmptyJoinError, check_total, used_columns
 from buttress.relational.choice import choose_oracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import class_accuracy, mean_scores
@@ -29,6 +29,7 @@ from buttress.relational.plan.prepare import prepare
 from buttress.relational.predict import joined_features, plan_beta
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.deadline import time_limit
+from buttress.relational.sources.tables import row_count
 from buttress.relational.sql.listing import scoring
 from buttress.solvers.run import all_or_nothing
 
@@ -243,7 +244,7 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         join.check_asked(columns)
         chosen = columns or used_columns(join.tables[join.root], key_columns(join.check(), join.root))
         with one_snapshot(join.connections):
-            return scoring(join, dict(zip(self.coef_names_, self.coef_[0])), float(self.intercept_[0]),
+            return scoring(join, dict(zip(self.coef_names_, self.coef_[0])), float(self.intercept_[0]), self._alone,
                            self.features_, self.fills_, chosen)
 
     def _plan(self, join: Join) -> tuple[Plan, Array]:
@@ -268,26 +269,39 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         """
         check_is_fitted(self)
         if isinstance(X, Join):
-            plan, beta = self._plan(X)
-            return self._label_scores(plan, mean_scores(plan, beta))
+            return self._label_scores(X)
         return joined_features(X, self.features_, self.optional_tables_, self.fills_,
                                set(self.coef_names_)) @ self.coef_[0] + self.intercept_[0]
 
     def label_rows(self, join: Join) -> NDArray[np.int64]:
         """Return the row numbers of the label's table that take part in the join, ascending."""
         check_is_fitted(self)
-        plan, _ = self._plan(join)
+        try:
+            plan, _ = self._plan(join)
+        except EmptyJoinError:
+            return np.zeros(0, dtype=np.int64)
         place = next(rows for t, rows in plan.nodes[0].members if t == plan.label_table)
         return np.unique(plan.tables[plan.label_table].rows[place])
 
-    def _label_scores(self, plan: Plan, means: Array) -> Array:
-        """Return a score for every row of the label's table from those of its rows that take part in the join."""
-        if len(plan.nodes[0].members) > 1:
-            raise ValueError("Scores per label row need the label's table outside the join's cycle. Score joined rows, "
-                             "or use score(join).")
-        found = plan.tables[plan.label_table].rows[plan.nodes[0].members[0][1]]
-        n = plan.base_rows[plan.label_table]
-        scores = np.full(n, self.intercept_[0] if self.unmatched == "intercept" else np.nan)
+    @property
+    def _alone(self) -> float:
+        """Score of a row of the label's table that no row of the join extends."""
+        return float(self.intercept_[0]) if self.unmatched == "intercept" else np.nan
+
+    def _label_scores(self, join: Join) -> Array:
+        """Return a score for every row of the label's table: the mean score of its rows of the join, if it has any."""
+        try:
+            plan, beta = self._plan(join)
+            if len(plan.nodes[0].members) > 1:
+                raise ValueError("Scores per label row need the label's table outside the join's cycle. Score joined "
+                                 "rows, or use score(join).")
+            n = plan.base_rows[plan.label_table]
+            found = plan.tables[plan.label_table].rows[plan.nodes[0].members[0][1]]
+            means = mean_scores(plan, beta)
+        except EmptyJoinError:
+            n = row_count(next(table.source for table in join.tables if table.name == self.label_table_))
+            found = means = np.zeros(0, dtype=np.int64)
+        scores = np.full(n, self._alone)
         scores[found] = means
         if len(found) < n:
             warn_user(f"{n - len(found)} of {n} rows of {self.label_table_} have no row of the join. Their score is "
@@ -326,4 +340,5 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         if plan.classes is None or join.root != plan.label_table:
             raise ValueError("Accuracy needs the label. Give the label's table label='column'.")
         low, high, total = np.sum(list(class_accuracy(plan, beta).values()), axis=0).tolist()
+        check_total(total)
         return low / total, high / total

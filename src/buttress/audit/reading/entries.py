@@ -66,7 +66,8 @@ def texts_of(values: Labels) -> Texts:
     numbers: dict[object, int] = {}
     entries = values.tolist() if values.dtype.kind == "O" else values
     if values.dtype.kind != "O" or not {type(entry) for entry in entries} <= {str, type(None)}:
-        entries = [None if is_missing(value) else str(value) for value in values]
+        entries = [None if is_missing(value) else str(bytes(value) if isinstance(value, bytearray) else value)
+                   for value in values]  # DuckDB has bytearrays where polars has bytes
     codes = np.fromiter((numbers.setdefault(entry, len(numbers)) for entry in entries), np.intp, len(values))
     distinct = list(numbers)
     if None in numbers:

@@ -63,9 +63,10 @@ def assemble(join: Join, pairs: list[Pair], columns: list[dict[str, Column]], ti
     total = int(sum(counts[0].tolist()))
     check_rows(total, notes)
     tables = _tables(join, nodes, columns, root if intercept else -1, encoding or Encoding())
-    y, classes = _label(join, root, nodes[0], columns, tables, classes)
-    plan = Plan(tables, nodes, y, classes, root, notes, total, base, counts, optional=join.optional(pairs))
-    check_total(total_weight(plan))
+    y, found = _label(join, root, nodes[0], columns, tables, classes)
+    plan = Plan(tables, nodes, y, found, root, notes, total, base, counts, optional=join.optional(pairs))
+    if classes is None:  # a fitted model has a score of rows that weigh nothing, too
+        check_total(total_weight(plan))
     return plan
 
 

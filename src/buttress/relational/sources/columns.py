@@ -32,7 +32,7 @@ def make_column(values: ArrayLike, null: ArrayLike | None = None, zoned: bool = 
     array = np.asarray(values)
     rounded = False
     missing = np.zeros(len(array), dtype=bool) if null is None else np.asarray(null, dtype=bool)
-    if array.dtype.kind == "O":
+    if array.dtype.kind == "O" or array.ndim > 1:  # of polars' arrays and structures
         types = set(map(type, array.tolist()))
         if any(issubclass(one, (list, tuple, dict, set, bytes, bytearray, np.ndarray)) for one in types):
             return Column(array, missing | np.array([value is None for value in array]), "nested")

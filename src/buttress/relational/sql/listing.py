@@ -198,12 +198,12 @@ def _named(tree: SqlTree, i: int, alias: str) -> list[str]:
     return features + [f"{alias}.k{a} AS k{i}_{a}" for a in sorted(node.keys)]
 
 
-def scoring(join: Join, coefficients: Mapping[str, float], intercept: float,
+def scoring(join: Join, coefficients: Mapping[str, float], intercept: float, alone: float,
             features: Sequence[tuple[str, str, Sequence[str] | None]], fills: Mapping[str, float],
             columns: Sequence[str]) -> str:
     """Return the SELECT of the given columns of the label's table and the score of each of its rows.
 
-    A score is the weighted mean over the join rows that extend the row, or the ``intercept`` where there are none.
+    A score is the weighted mean over the join rows that extend the row, or ``alone`` where there are none.
     ``coefficients`` are by name, in original units; ``features`` are (table, column, the values of a text), ``fills``
     what stands for NULL.
     """
@@ -229,10 +229,12 @@ def scoring(join: Join, coefficients: Mapping[str, float], intercept: float,
         if one.weights is not None:
             tree.nodes[node_of[i]].weights.append(names[i, one.weights])
     tree.nodes[tree.root].label = dialect.number(0.0)
-    return _mean_scores(tree, [score(tree, i, np.array(part)) for i, part in enumerate(beta)], intercept, columns)
+    scores = [score(tree, i, np.array(part)) for i, part in enumerate(beta)]
+    return _mean_scores(tree, scores, intercept, alone, columns)
 
 
-def _mean_scores(tree: SqlTree, scores: Sequence[str], intercept: float, columns: Sequence[str]) -> str:
+def _mean_scores(tree: SqlTree, scores: Sequence[str], intercept: float, alone: float,
+                 columns: Sequence[str]) -> str:
     """Return the SELECT: going up the tree, each key's weight and mean score; at the root, each row's.
 
     ``scores`` are the nodes' own shares of a score.
@@ -240,7 +242,7 @@ def _mean_scores(tree: SqlTree, scores: Sequence[str], intercept: float, columns
     our = tree.prefix
     root = tree.root
     quote = tree.dialect.quote
-    constant = tree.dialect.number(intercept)
+    constant, otherwise = map(tree.dialect.number, (intercept, alone))
     parts = []
     for i in reversed(tree.order[1:]):
         parts += rows_of(tree, i, [*weight_columns(tree, i), f"{scores[i]} AS s"])
@@ -251,7 +253,7 @@ def _mean_scores(tree: SqlTree, scores: Sequence[str], intercept: float, columns
                            if not tree.nodes[c].optional) or "1 = 1"
     outer = text.replace("LEFT JOIN", "JOIN").replace("JOIN", "LEFT JOIN")
     listed = [f"t.o{j} AS {quote(name)}" for j, name in enumerate(columns)]
-    value = f"CASE WHEN {matched} THEN {constant} + {_score(tree, root)} ELSE {constant} END AS score"
+    value = f"CASE WHEN {matched} THEN {constant} + {_score(tree, root)} ELSE {otherwise} END AS score"
     return f"WITH {', '.join(parts)} SELECT {', '.join([*listed, value])} FROM {our}t{root} t {outer}"
 
 
