@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from buttress.files.disk import check_there
+
 if TYPE_CHECKING:
     from buttress._types import Report
 
@@ -38,8 +40,7 @@ def buttress(
 
 def check_input(path: Path, output: Path | None = None) -> None:
     """Refuse a file that is not there, or that would be written over."""
-    if not path.is_file():
-        raise ValueError(f"There is no file {str(path)!r}. Check the path.")
+    check_there(path)
     if output is not None:
         check_apart(path, output)
 

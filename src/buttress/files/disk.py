@@ -33,6 +33,13 @@ def check_file(path: Path, option: str = "--output") -> None:
         raise ValueError(f"{option} {str(path)!r} cannot be written: you have no right to write to {str(folder)!r}.")
 
 
+def check_there(path: Path) -> None:
+    """Refuse what is no file to be read: nothing, a folder, a pipe or a device."""
+    if not path.is_file():
+        raise ValueError(f"{str(path)!r} is a folder, a pipe or a device. Name a file; save what a pipe gives to one."
+                         if path.exists() or str(path) == "-" else f"There is no file {str(path)!r}. Check the path.")
+
+
 def read_bytes(path: Path, max_bytes: int) -> bytes:
     """Return the bytes of a regular file of at most ``max_bytes``; ModelFileError for any other, OSError as usual."""
     descriptor = os.open(path, READ_ONLY)

@@ -167,8 +167,18 @@ def features_file(path: str | Path, target: str | None = None, functions: Sequen
     join = read_join(path, target)
     table = join.tables[join.root]
     rows = entity_table(join, functions=functions, known=known)
-    label = {} if rows.label is None else {f"{table.name}.{table.label}": rows.label}
+    label = {} if rows.label is None else {f"{table.name}.{table.label}": _as_written(join, rows.label)}
     return {**rows.keys, **rows.columns, **label}, rows.anew
+
+
+def _as_written(join: Join, label: NDArray[Any]) -> NDArray[Any]:
+    """Return truth values, 0 and 1 where some are missing, as their text file has them; other labels as they are."""
+    known = label == label
+    truth = label.dtype.kind in "bf" and np.isin(label[known], (0, 1)).all()
+    words = class_texts(join, np.array([False, True])) if truth else ["False", "True"]
+    if words == ["False", "True"]:
+        return label
+    return np.asarray(np.where(known, np.array(words, dtype=object)[(label == 1).astype(np.intp)], None))
 
 
 def class_texts(join: Join, classes: NDArray[Any]) -> list[str]:

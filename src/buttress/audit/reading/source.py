@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from buttress._suggest import listed, near
 from buttress._types import NamedColumns, is_frame
+from buttress.files.disk import check_there
 
 SHOWN = 20  # columns that a message names
 KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
@@ -46,10 +47,8 @@ def load(source: str, target: str | None, file_format: str | None) -> tuple[Name
 
 
 def _load_bundled(source: str, target: str | None) -> tuple[NamedColumns, Any, str]:
-    if Path(source).is_dir():
-        raise ValueError(f"{source!r} is a folder. Name a CSV or Parquet file in it.")
-    if Path(source).suffix or Path(source).parent != Path():
-        raise ValueError(f"There is no file {source!r}. Check the path.")
+    if Path(source).exists() or Path(source).suffix or Path(source).parent != Path() or source == "-":
+        check_there(Path(source))
     from buttress.datasets import BUNDLED, load_bundled
 
     if source not in BUNDLED:
