@@ -8,10 +8,12 @@ to as it is.
 
 import os
 import stat
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from uuid import uuid4
 
 from buttress.files.container import ModelFileError, Part
@@ -38,6 +40,16 @@ def check_there(path: Path) -> None:
     if not path.is_file():
         raise ValueError(f"{str(path)!r} is a folder, a pipe or a device. Name a file; save what a pipe gives to one."
                          if path.exists() or str(path) == "-" else f"There is no file {str(path)!r}. Check the path.")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return what a TOML file holds; ValueError for one that is not valid, naming it."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8. Save it as UTF-8.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path} is not valid TOML: {error}.") from None
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:

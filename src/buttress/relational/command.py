@@ -18,7 +18,6 @@
 ``order = "column"`` of a table is for its rows of the same time, ``delay = "30d"`` for when they became known.
 """
 
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import near
 from buttress.files.container import Json
+from buttress.files.disk import read_toml
 from buttress.relational.choice import explain
 from buttress.relational.declare import Join, Table
 from buttress.relational.entities.transformer import entity_table
@@ -91,11 +91,9 @@ def _declared(path: Path) -> Json:
                          f"docs/relational/declaring.md. Got {path.name!r}. For one file of another kind use buttress "
                          "train.")
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = read_toml(path)
     except FileNotFoundError:
         raise ValueError(f"There is no file {str(path)!r}.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path.name} is not valid TOML: {error}.") from None
     _check_entries(content, OF_JOINS, path.name)
     if not content.get("table"):
         raise ValueError(f"{path.name} declares no [[table]]. Add one for each table of the join.")
