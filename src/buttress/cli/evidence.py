@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from buttress.cli.audit import Declared, Format, declared_in
+from buttress.cli.audit import Declared, Format, check_output, declared_in
 from buttress.cli.terminal import app, check_input, ctrl_c
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ def evidence(
     for path in (model, data, training, threat, key):
         if path is not None:
             check_input(path)
-    if output.is_file():
-        raise ValueError(f"--output {str(output)!r} is a file. Name a folder.")
+    check_output(output)
     said = [text.partition("=") for text in declare or []]
     if not all(sign for _, sign, _ in said):
         raise ValueError(f"--declare must look like purpose=... Got {next(each[0] for each in said if not each[1])!r}.")

@@ -92,16 +92,20 @@ def write_bytes(path: Path, parts: Sequence[Part]) -> None:
 def replace_files(folder: Path, writers: Mapping[str, Callable[[Path], object]], own: Iterable[str]) -> list[Path]:
     """Write files by name into a folder, made if need be, each whole or not at all; returns their paths.
 
-    Those of an earlier time, which are called as in ``own``, go before the first of these comes.
+    Those of an earlier time, which are called as in ``own``, go before the first of these comes. An OSError names a
+    path.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder, prefix=".unfinished-") as scratch:
-        for name, write in writers.items():
-            write(Path(scratch) / name)
-        for name in own:
-            (folder / name).unlink(missing_ok=True)
-        for name in writers:
-            os.replace(Path(scratch) / name, folder / name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder, prefix=".unfinished-") as scratch:
+            for name, write in writers.items():
+                write(Path(scratch) / name)
+            for name in own:
+                (folder / name).unlink(missing_ok=True)
+            for name in writers:
+                os.replace(Path(scratch) / name, folder / name)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, error.filename or str(folder)) from None
     return [folder / name for name in writers]
 
 
