@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from buttress.cli.audit import Declared, Format, check_output, declared_in
-from buttress.cli.terminal import app, check_input, ctrl_c
+from buttress.cli.terminal import app, check_input, complain, ctrl_c
 
 if TYPE_CHECKING:
     from buttress.evidence import EvidenceReport
@@ -37,16 +37,20 @@ def evidence(
     said = [text.partition("=") for text in declare or []]
     if not all(sign for _, sign, _ in said):
         raise ValueError(f"--declare must look like purpose=... Got {next(each[0] for each in said if not each[1])!r}.")
+    from buttress.audit.models.answering import remarks
     from buttress.audit.reading.source import load
     from buttress.evidence import write_evidence
     from buttress.persistence import load as load_model
 
     columns, y, target = load(str(data), target, file_format)
     fitted_to = None if training is None else load(str(training), target, file_format)[:2]
+    loaded = load_model(model)
     with ctrl_c():
         found = write_evidence(
-            load_model(model), columns, y, target, output, training=fitted_to, threat=declared_in(threat), eps=eps,
+            loaded, columns, y, target, output, training=fitted_to, threat=declared_in(threat), eps=eps,
             declared={heading: text for heading, _, text in said}, key=key.read_bytes() if key else None, seed=seed)
+    for remark in remarks(loaded, columns):
+        complain(remark)
     _show(found, output)
 
 

@@ -292,6 +292,7 @@ def attack(
                          f"{swaps}{'' if threat is None else f' and {threat}'}.")
     if fail_under is not None and not 0 <= fail_under <= 1:
         raise ValueError(f"--fail-under is a share of the rows, in [0, 1]. Got {fail_under:g}.")
+    from buttress.audit.models.answering import remarks
     from buttress.audit.models.attacking import attack as attacked
 
     declared = declared_in(threat)
@@ -300,6 +301,8 @@ def attack(
     with ctrl_c():
         found = attacked(loaded, columns, y, target, radii, rows=rows, seed=seed,
                          swaps=1 if swaps is None else swaps, threat=declared)
+    for remark in remarks(loaded, columns):
+        complain(remark)
     typer.echo(_as_lines(found))
     if fail_under is not None and found.attacked[-1] < fail_under:
         typer.echo(f"buttress: accuracy {found.attacked[-1]:.3f} at eps {found.eps[-1]:g}, required {fail_under:g}",

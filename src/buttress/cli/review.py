@@ -34,9 +34,10 @@ def review(
     kept = data.with_name(f"{data.name}.review") if decisions is None else decisions
     check_file(kept, "--decisions")
     check_numbers(1.0, None, None, seed)
-    from buttress.review.call import check_installed
+    from buttress.review.call import check_installed, listening
 
     check_installed()  # before the audit
+    listening(port).close()
     table, settled, _ = read_table(str(data), target, file_format, task.value)
     from buttress.audit.call import audit_table
     from buttress.review.call import review as serve

@@ -74,7 +74,7 @@ def columns_for(model: object, columns: Columns) -> Columns:
         return columns
     missing = [str(name) for name in names if name not in columns]
     if missing:
-        raise ValueError(f"The data lack the columns {', '.join(map(repr, missing))}, which the model was trained on."
+        raise ValueError(f"The data lack the columns {listed(missing, SHOWN)}, which the model was trained on."
                          f"{near(missing[0], list(columns))}")
     return {str(name): columns[name] for name in names}
 

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress.audit.reading.entries import EXACT, WHOLE, as_array, texts_of
-from buttress.audit.reading.source import KINDS, NULLS, NUMBER, csv_options, kind_of, lines_of, unpacked
+from buttress.audit.reading.source import KINDS, NULLS, NUMBER, csv_options, kind_of, lines_of, unpacked, whole
 from buttress.files.disk import write_bytes
 
 COMMA = re.compile(NUMBER.format(","))  # a number with a decimal comma
@@ -124,7 +124,7 @@ class Applied:
 
 def read_corrections(path: Path) -> Corrections:
     """Return what ``suspicious.csv`` was filled in with; ValueError names what cannot be understood."""
-    with lines_of(path) as lines:
+    with whole(path), lines_of(path) as lines:
         reader = csv.DictReader(lines, delimiter=csv_options(path).get("separator", ","))
         missing = [name for name in ("row", "target", "key") if name not in (reader.fieldnames or [])]
         if missing or not {"corrected", "drop"} & set(reader.fieldnames or []):
@@ -165,7 +165,8 @@ def apply_corrections(found: Corrections, data: Path, output: Path) -> Applied:
     if suffix in (".gz", ".zip") or KINDS.get(suffix, kind) != kind:
         raise ValueError(f"The corrected file is plain {kind}, as {data.name}. Got --output {str(output)!r}: end its "
                          f"name in .{kind}.")
-    keys = _write_parquet(found, data, output) if kind == "parquet" else _write_csv(found, data, output)
+    with whole(data):
+        keys = _write_parquet(found, data, output) if kind == "parquet" else _write_csv(found, data, output)
     there = set(keys) & found.called.keys()
     refused = [name for key, name in found.called.items() if key not in there]
     return Applied(len(there & found.corrected.keys()), len(there & found.dropped), refused)
