@@ -14,7 +14,7 @@ from buttress._suggest import counted, near
 from buttress._types import NamedColumns
 from buttress.audit.options import Effort, Metric, Options
 from buttress.audit.writing.words import FILES, HEADINGS, WITHOUT_JINJA, columns_of_task
-from buttress.cli.folders import Data, Sampled, check_options, given_of, judge_folder, sample_of
+from buttress.cli.folders import Data, Sampled, check_options, judge_folder, sample_of
 from buttress.cli.terminal import STARTED, app, check_apart, check_input, ctrl_c, number_in, progress
 from buttress.files.disk import check_file
 
@@ -90,8 +90,6 @@ def audit(
     Of a folder a sample is audited; then every row is judged by a robust fit of the sample.
     """
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
-    if threat is not None and (told := given_of(context, "eps", "swaps")):
-        raise ValueError(f"--threat says what may be moved and swapped, in place of --{told[0]}. Leave one out.")
     _check_files(output, Path(data), {"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
     options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
                       metric, declared_in(threat), tuple(drop or ())).check()  # before the data are read

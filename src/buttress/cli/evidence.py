@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from buttress.cli.audit import Declared, Format, check_output, declared_in
-from buttress.cli.terminal import app, check_input, complain, ctrl_c
+from buttress.cli.terminal import app, check_input, complain_of, ctrl_c
 
 if TYPE_CHECKING:
     from buttress.evidence import EvidenceReport
@@ -37,7 +37,6 @@ def evidence(
     said = [text.partition("=") for text in declare or []]
     if not all(sign for _, sign, _ in said):
         raise ValueError(f"--declare must look like purpose=... Got {next(each[0] for each in said if not each[1])!r}.")
-    from buttress.audit.models.answering import remarks
     from buttress.audit.reading.source import load
     from buttress.evidence import write_evidence
     from buttress.persistence import load as load_model
@@ -49,8 +48,7 @@ def evidence(
         found = write_evidence(
             loaded, columns, y, target, output, training=fitted_to, threat=declared_in(threat), eps=eps,
             declared={heading: text for heading, _, text in said}, key=key.read_bytes() if key else None, seed=seed)
-    for remark in remarks(loaded, columns):
-        complain(remark)
+    complain_of(loaded, columns)
     _show(found, output)
 
 

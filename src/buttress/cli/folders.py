@@ -28,7 +28,12 @@ Landmarks = Annotated[int | None, typer.Option(
 
 
 def check_options(context: typer.Context, data: str, *of_files: str) -> bool:
-    """Say whether DATA is a folder; ValueError where an option is given that is one of the other kind of data."""
+    """Say whether DATA is a folder; ValueError where an option is given that is one of the other kind of data.
+
+    So it is where a threat is, and what it takes the place of.
+    """
+    if given_of(context, "threat") and (told := given_of(context, "eps", "swaps")):
+        raise ValueError(f"--threat says what is moved and swapped, in place of --{told[0]}. Leave one of them out.")
     folder = is_folder(data)
     for name in given_of(context, *of_files) if folder else given_of(context, "sample", "landmarks"):
         kind = "a folder or pattern of files" if folder else "one table"

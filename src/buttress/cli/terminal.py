@@ -3,7 +3,7 @@
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,3 +118,11 @@ def complain(message: str) -> None:
     from buttress.audit.measuring.cells import printable
 
     typer.echo(f"buttress: {printable(' '.join(message.split()))}", err=True)
+
+
+def complain_of(model: object, columns: Mapping[str, object]) -> None:
+    """Write a line on each column with entries that the model could not read, or has not seen."""
+    from buttress.audit.models.answering import remarks
+
+    for remark in remarks(model, columns):
+        complain(remark)

@@ -26,12 +26,13 @@ def given_or_new(ax: "Axes | None") -> "Axes":
     return pyplot.subplots()[1] if ax is None else ax
 
 
-def by_full_names(options: Mapping[str, Any]) -> dict[str, Any]:
+def by_full_names(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return options of a line by their full names, as linestyle for ls."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 
-    return dict(normalize_kwargs(dict(options), Line2D))
+    found: Mapping[str, Any] = normalize_kwargs(dict(options), Line2D)
+    return found
 
 
 class Display:

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from uuid import uuid4
 
-from buttress.files.container import ModelFileError, Part
+from buttress.files.container import Json, ModelFileError, Part
 
 UNFINISHED = ".unfinished"  # how the names of files end that are being written, or were when their process was killed
 # a pipe without a writer would otherwise be waited for
@@ -42,7 +41,7 @@ def check_there(path: Path) -> None:
                          if path.exists() or str(path) == "-" else f"There is no file {str(path)!r}. Check the path.")
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> Json:
     """Return what a TOML file holds; ValueError for one that is not valid, naming it."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
