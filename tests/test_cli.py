@@ -168,7 +168,7 @@ def bad(tmp_path):
         (["changed.csv.gz", "--target", "y"], "'changed.csv.gz' cannot be unpacked"),
         (["sheet.zip", "--target", "y"], "'sheet.zip' cannot be unpacked"),
         (["table.csv", "--target", "y"], "'table.csv' is a Parquet file"),
-        (["breast_cancer", "--threat", "text.txt", "--eps", "1"], "in place of --eps"),
+        (["breast_cancer", "--threat", "empty.csv", "--eps", "1"], "in place of --eps"),
         ([], "Missing argument"),
     ],
 )
@@ -197,6 +197,7 @@ def bare(monkeypatch):
 @pytest.mark.usefixtures("bare")
 def test_a_bare_installation_audits_and_says_how_to_get_the_page(tmp_path, monkeypatch, capsys):
     (tmp_path / "audit.html").write_text("of an earlier audit")
+    (tmp_path / "audit.json").write_text('{"schema": "buttress.audit/3"}')
     code, out, err = call(monkeypatch, capsys, "audit", "iris", "--rows", 40, "--output", tmp_path)
     assert (code, err) == (0, "")
     assert "Recommended" in out

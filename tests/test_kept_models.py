@@ -193,7 +193,7 @@ def test_a_threat_file_is_in_the_units_of_the_table(call, estimator):
         file.write("[numbers]\nkind = 1\n")
     code, _, err = call("attack", "f.buttress", "flags.csv", "--target", "y", "--threat", "threat.toml")
     assert code == 2
-    assert "names 'kind', which is no such column" in err
+    assert "names 'kind', which is no number of the model" in err
 
 
 def test_one_swap_may_break_every_row(call):

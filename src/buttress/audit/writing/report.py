@@ -40,7 +40,7 @@ def write(result: AuditData, folder: Path) -> list[Path]:
     if find_spec("jinja2"):
         texts["audit.html"] = html(result)
     writers = {name: partial(Path.write_text, data=text, encoding="utf-8") for name, text in texts.items()}
-    return replace_files(folder, {**writers, "suspicious.csv": result.sheet.write}, FILES)
+    return replace_files(folder, {**writers, "suspicious.csv": result.sheet.write}, FILES[::-1])
 
 
 def check_earlier(folder: Path) -> None:
