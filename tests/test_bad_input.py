@@ -14,7 +14,16 @@ from sklearn.preprocessing import RobustScaler
 from sklearn.utils.validation import has_fit_parameter
 from test_estimators import ESTIMATORS
 
-from buttress import SVC, ConformalDetector, LinearSVC
+from buttress import (
+    SVC,
+    SVDD,
+    AdversarialSVC,
+    CertifiedSVC,
+    ConformalDetector,
+    LinearSVC,
+    RobustKernelClassifier,
+    StochasticLinearSVC,
+)
 
 from problems import moons
 
@@ -174,3 +183,16 @@ def test_what_is_no_number_among_float32_values_is_named_without_a_warning(value
         for call in (lambda: SVC().fit(made(X), np.arange(20) % 2), lambda: model.predict(made(X))):
             with pytest.raises(ValueError, match=r"column 2 .* row 7"):
                 call()
+
+
+def test_rows_that_are_moved_have_no_kernel_in_advance():
+    X, y = moons(40)
+    for estimator in (AdversarialSVC, CertifiedSVC):
+        refuse(lambda made=estimator: made(kernel="precomputed").fit(X, y), "moves rows, and kernel='precomputed'")
+
+
+def test_rows_too_near_each_other_for_squares_name_what_divides_by_them():
+    X, y = moons(60)
+    for estimator in (SVDD(), RobustKernelClassifier(random_state=0)):
+        refuse(lambda model=estimator: model.fit(X * 1e-160, y), "gamma='auto' divides by .* Scale the columns")
+    refuse(lambda: StochasticLinearSVC().fit(X * 1e-160, y), "eta0 must be below .* Scale the columns")

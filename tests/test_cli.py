@@ -1,9 +1,11 @@
 """The command as a user meets it, in a process of its own or through its entry point."""
 
+import gzip
 import json
 import subprocess
 import sys
 from importlib.machinery import PathFinder
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -110,6 +112,11 @@ def bad(tmp_path):
         "inf.csv": b"a,y\n" + b"inf,0\n1,1\n" * 20,
         "one_class.csv": b"a,y\n" + b"1,0\n2,0\n" * 20,
         "text.txt": b"hello",
+        "twice.csv": b"y,y\n" + b"1,a\n2,b\n" * 20,
+        "cut.csv.gz": gzip.compress(b"a,y\n1,2\n" * 99)[:-9],
+        "changed.csv.gz": b"\x1f\x8b" + bytes(20),
+        "sheet.zip": b"PK\x03\x04" + bytes(99),
+        "table.csv": b"PAR1" + bytes(99),
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
@@ -154,6 +161,14 @@ def bad(tmp_path):
         (["breast_cancer", "--no-such-option"], "--no-such-option"),
         (["breast_cancer", "--drop", "mean radus"], "Did you mean 'mean radius'?"),
         (["breast_cancer", "--max-time", "long"], "--max-time"),
+        (["-"], "is a folder, a pipe or a device"),
+        (["/dev/null"], "'/dev/null' is a folder, a pipe or a device"),
+        (["twice.csv", "--target", "y"], "has two columns 'y'"),
+        (["cut.csv.gz", "--target", "y"], "'cut.csv.gz' cannot be unpacked"),
+        (["changed.csv.gz", "--target", "y"], "'changed.csv.gz' cannot be unpacked"),
+        (["sheet.zip", "--target", "y"], "'sheet.zip' cannot be unpacked"),
+        (["table.csv", "--target", "y"], "'table.csv' is a Parquet file"),
+        (["breast_cancer", "--threat", "empty.csv", "--eps", "1"], "in place of --eps"),
         ([], "Missing argument"),
     ],
 )
@@ -182,6 +197,7 @@ def bare(monkeypatch):
 @pytest.mark.usefixtures("bare")
 def test_a_bare_installation_audits_and_says_how_to_get_the_page(tmp_path, monkeypatch, capsys):
     (tmp_path / "audit.html").write_text("of an earlier audit")
+    (tmp_path / "audit.json").write_text('{"schema": "buttress.audit/3"}')
     code, out, err = call(monkeypatch, capsys, "audit", "iris", "--rows", 40, "--output", tmp_path)
     assert (code, err) == (0, "")
     assert "Recommended" in out
@@ -237,3 +253,41 @@ def test_help_needs_no_traceback():
         shown = subprocess.run([sys.executable, "-m", "buttress", *arguments],
                                capture_output=True, text=True, check=True)
         assert "audit" in shown.stdout
+
+
+def test_an_audit_writes_over_nothing_that_is_of_none_or_filled_in(csv, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "audit.json").write_text("{}")
+    arguments = ("audit", csv, "--target", "y", "--rows", 40, "--effort", "quick", "--output", out)
+    code, _, err = call(monkeypatch, capsys, *arguments)
+    assert (code, (out / "audit.json").read_text()) == (2, "{}")
+    assert "holds 'audit.json', which is of no earlier audit" in err
+    (out / "audit.json").unlink()
+    assert call(monkeypatch, capsys, *arguments)[0] == 0
+    sheet = out / "suspicious.csv"
+    filled = pl.read_csv(sheet).with_columns(drop=pl.when(pl.col("row") < 1).then(pl.lit("yes")))
+    filled.write_csv(sheet)
+    code, _, err = call(monkeypatch, capsys, *arguments)
+    assert code == 2
+    assert "is filled in with corrections, which would be lost" in err
+    assert pl.read_csv(sheet)["drop"][0] == "yes"
+    assert call(monkeypatch, capsys, "apply", sheet, csv, "-o", tmp_path / "clean.csv")[0] == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_full_disk_is_named_and_costs_no_file(csv, tmp_path, monkeypatch, capsys, suffix):
+    model, full, kept = tmp_path / "m.buttress", tmp_path / f"full{suffix}", tmp_path / f"kept{suffix}"
+    assert call(monkeypatch, capsys, "train", csv, "--target", "y", "--estimator", "linear", "-o", model)[0] == 0
+    full.symlink_to("/dev/full")
+    code, _, err = call(monkeypatch, capsys, "predict", model, csv, "-o", full)
+    assert (code, f"'{full}'" in err) == (2, True)
+    kept.write_text("mine")
+
+    def fails(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fails)
+    assert call(monkeypatch, capsys, "predict", model, csv, "-o", kept)[0] == 2
+    assert kept.read_text() == "mine"

@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from buttress import (
     SVC,
+    CertifiedBoundaryDisplay,
     OutlierDisplay,
     ReliabilityDisplay,
     RobustKernelClassifier,
@@ -168,3 +169,23 @@ def test_a_curve_under_a_threat_counts_its_swaps_at_every_multiple():
     assert from_estimator(forest, frame, y, threat=threat, plot=False).eps[-1] == 1.0
     with pytest.raises(ValueError, match="norm and bounds of its own"):
         from_estimator(model, frame, y, threat=threat, norm="l2")
+
+
+def test_lines_take_a_label_and_short_names_of_options():
+    X, y = moons(40)
+    model = SVC().fit(X, y)
+    lines = from_estimator(model, X, y, eps=[0.0, 0.1], label="mine", c="red", ls=":").lines_
+    assert [line.get_label() for line in lines] == ["mine, attacked", "mine, certified"]
+    assert {line.get_color() for line in lines} == {"red"}
+    assert [line.get_linestyle() for line in lines] == [":", "--"]
+    assert ReliabilityDisplay.from_estimator(model, X, y, n_bins=3, c="red").line_.get_color() == "red"
+    matplotlib.pyplot.close("all")
+
+
+@pytest.mark.parametrize("display", [RobustnessCurveDisplay, ReliabilityDisplay, CertifiedBoundaryDisplay])
+@pytest.mark.parametrize("given", [lambda y: y[:-1], lambda y: y[:1], lambda y: y[:, None], lambda y: y[0]])
+def test_labels_of_another_length_are_refused(display, given):
+    """One label, or a column of them, would be compared with every row."""
+    X, y = moons(40)
+    with pytest.raises(ValueError, match="y must have one label for each of the 40 rows"):
+        display.from_estimator(SVC().fit(X, y), X, given(y), plot=False)

@@ -331,6 +331,18 @@ def test_files_that_are_no_evidence_are_not_lost(tmp_path):
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
+@pytest.mark.parametrize("name", ["rows.csv", "training.csv", "evidence.json", "model.buttress"])
+def test_files_beside_earlier_evidence_are_not_lost(name, tmp_path):
+    """Only what the earlier evidence lists, and is as it lists it, is replaced."""
+    model = make_pipeline(StandardScaler(), SVC())
+    write(model, tmp_path, training=None)
+    write(model, tmp_path, training=None)
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(ValueError, match="which is of no earlier evidence"):
+        write(model, tmp_path, training=None)
+    assert (tmp_path / name).read_text() == "mine"
+
+
 def test_from_the_command_line_with_categories(tmp_path, capsys):
     g = np.random.default_rng(0)
     frame = pd.DataFrame({"income": g.normal(50, 12, 120).round(2), "job": g.choice(["none", "clerk", "chief"], 120)})

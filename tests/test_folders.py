@@ -542,3 +542,13 @@ def test_every_column_that_cannot_be_read_is_said_once_however_many_batches(comm
     assert told[0].endswith("So are entries in later batches, 7 of them.")
     assert told[1].startswith("Rows 350 to 399")
     assert "'new' in row 49" in told[1]
+
+
+def test_a_folder_without_any_column_of_the_model_is_refused_by_name(call):
+    write_folder(LABELS)
+    assert call("train", "rows", "--target", "y", "--sample", 300, "-o", "m.buttress")[0] == 0
+    Path("other").mkdir()
+    pl.DataFrame({"x": [1.0]}).write_parquet("other/x.parquet")
+    code, _, err = call("predict", "m.buttress", "other", "-o", "p.csv")
+    assert code == 2
+    assert "lack the columns 'a'" in err

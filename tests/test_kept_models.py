@@ -193,7 +193,7 @@ def test_a_threat_file_is_in_the_units_of_the_table(call, estimator):
         file.write("[numbers]\nkind = 1\n")
     code, _, err = call("attack", "f.buttress", "flags.csv", "--target", "y", "--threat", "threat.toml")
     assert code == 2
-    assert "names 'kind', which is no such column" in err
+    assert "names 'kind', which is no number of the model" in err
 
 
 def test_one_swap_may_break_every_row(call):
@@ -304,6 +304,9 @@ def test_a_join_with_gaps_is_fitted_once_told_how(call, tmp_path):
 @pytest.mark.parametrize(("arguments", "message"), [
     (["predict", "m.buttress", "short.csv", "-o", "p.csv"], "lack the columns 'price', 'kind'"),
     (["predict", "m.buttress", "words.csv", "-o", "p.csv"], "'a' held numbers before"),
+    (["predict", "m.buttress", "/dev/null", "-o", "p.csv"], "'/dev/null' is a folder, a pipe or a device"),
+    (["attack", "m.buttress", "data.csv", "--target", "y", "--threat", "number.toml"], "'kind', which is no number of"),
+    (["attack", "m.buttress", "data.csv", "--target", "y", "--threat", "outside.toml"], "keeps 'a' from 99 to inf"),
     (["predict", "m.buttress", "data.csv", "-o", "data.csv"], "one of the files that are read"),
     (["train", "data.csv", "--target", "y", "-o", "data.csv"], "one of the files that are read"),
     (["train", "joins.toml", "-o", "people.csv"], "one of the files that are read"),
@@ -335,6 +338,8 @@ def test_mistakes_are_one_line(arguments, message, call, tmp_path):
     pl.read_csv("data.csv").with_columns(a=pl.lit("word")).write_csv("words.csv")
     (tmp_path / "joins.toml").write_text(JOIN)
     pl.DataFrame({"id": [1]}).write_csv("people.csv")
+    (tmp_path / "number.toml").write_text("[numbers]\nkind = 1")
+    (tmp_path / "outside.toml").write_text("[numbers.a]\nby = 1\nlow = 99")
     before = sorted(path.name for path in tmp_path.iterdir())
     code, out, err = call(*arguments)
     assert code == 2
@@ -358,6 +363,26 @@ def test_predict_says_what_it_could_not_read_and_has_not_seen(call):
         "buttress: Column 'kind': 2 entries were not seen in training, such as 'pink' in row 1; counted as no "
         "category."]
     assert call("predict", "m.buttress", "data.csv", "-o", "p.csv")[2] == ""
+    pl.read_csv("new.csv").with_columns(y=pl.lit("yes")).write_csv("new.csv")
+    for command in (["attack", "m.buttress", "new.csv"], ["evidence", "m.buttress", "new.csv", "-o", "evidence"]):
+        assert call(*command, "--target", "y")[2] == err
+
+
+def test_features_have_the_label_as_its_file_has_it(call, tmp_path):
+    """DuckDB reads yes and no as truth values, and numbers of 0 and 1 are made of these where one is missing."""
+    pytest.importorskip("duckdb")
+    (tmp_path / "joins.toml").write_text(JOIN)
+    words = np.where(YES, "yes", "no").astype(object)
+    pl.DataFrame({"person": np.arange(N), "minutes": B}).write_csv("visits.csv")
+    for gaps in ([], [3, 5]):
+        words[gaps] = None
+        pl.DataFrame({"id": np.arange(N), "a": A, "bought": words}).write_csv("people.csv")
+        assert call("features", "joins.toml", "-o", "f.csv")[0] == 0
+        assert pl.read_csv("f.csv")["people.bought"].to_list() == words.tolist()
+    numbers = np.where(YES, 1, 0)
+    pl.DataFrame({"id": np.arange(N), "a": A, "bought": numbers}).write_csv("people.csv")
+    assert call("features", "joins.toml", "-o", "f.parquet")[0] == 0
+    assert pl.read_parquet("f.parquet")["people.bought"].to_list() == numbers.tolist()
 
 
 def test_train_says_what_became_of_columns_and_that_its_score_is_of_one_split(call):

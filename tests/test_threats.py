@@ -401,3 +401,24 @@ def test_a_threat_of_another_kind_and_an_empty_range_are_refused():
             take()
     with pytest.raises(ValueError, match=r"low must be at most high\. Got low=2, high=1"):
         Budget(1, low=2, high=1)
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("numbers = ['a']", "numbers must be budgets by column"), ("categories = 3", "categories must be lists of levels"),
+    ("[categories]\nkind = 'red'", "column 'kind', must be a list of levels. Got 'red'"),
+    ("one_hot = 'kind'", "one_hot must be a list of lists"),
+    ("one_hot = ['a', 'b']", "must be a list of columns. Got 'a'"),
+    ("[numbers]\na = -1", "column 'a': by must be"), ("[numbers.a]\nstep = 1", "column 'a': by must be a number"),
+    ("[numbers.a]\nby = 1\nlow = 'x'", "column 'a': low must be a number"), ("[numbers", "not valid TOML"),
+    ("a = 'gr\xf6\xdfer'", "Save it as UTF-8")])
+def test_a_file_that_declares_no_threat_is_named_with_the_column(tmp_path, text, said):
+    path = tmp_path / "threat.toml"
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(ValueError, match=said) as error:
+        ThreatModel.from_toml(path)
+    assert str(path) in str(error.value)
+
+
+def test_a_file_with_a_mark_of_its_encoding_is_read(tmp_path):
+    (tmp_path / "threat.toml").write_text("[numbers]\na = 1", encoding="utf-8-sig")
+    assert ThreatModel.from_toml(tmp_path / "threat.toml") == ThreatModel({"a": 1})

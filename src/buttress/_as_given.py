@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
-from buttress._types import Array, MatrixLike
+from buttress._types import Array, Labels, MatrixLike
 
 LARGEST_INDEX = np.iinfo(np.int32).max
 
@@ -29,6 +29,14 @@ def unwrapped(y: ArrayLike) -> ArrayLike:
     labels: Any = y
     plain = of_numpy is None or isinstance(y, np.ndarray) or labels.isna().any()
     return y if plain else labels.to_numpy(dtype=of_numpy)
+
+
+def one_label_each(y: ArrayLike, n: int) -> Labels:
+    """Return labels as an array (n,); ValueError for another shape."""
+    labels = np.asarray(y)
+    if labels.shape != (n,):
+        raise ValueError(f"y must have one label for each of the {n} rows of X. Got shape {labels.shape}.")
+    return labels
 
 
 def canonical(X: Array) -> Array:

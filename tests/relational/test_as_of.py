@@ -364,7 +364,10 @@ def test_fit_and_predict_of_files(tmp_path):
     path.write_text("\n".join(lines), encoding="utf-8")
     model = fit_file(path, random_state=0)
     assert model.n_join_rows_ == len(rows)
-    assert f"rows of the join   {len(rows):,} (exact)" in explain_file(path)
+    told = explain_file(path)
+    assert f"rows of the join   {len(rows):,} (exact)" in told
+    gone = len(next(t for t in join.tables if t.name == "t0").source) - rows["t0.#"].nunique()
+    assert (f"{gone} row{'s' * (gone > 1)} of t0 left out, which join no row known by t0.day" in told) == (gone > 0)
     with pytest.warns(UserWarning, match="have no row") if rows["t0.#"].nunique() < 9 else nullcontext():
         scores = predict_file(model, path)["score"]
         np.testing.assert_allclose(scores, model.decision_function(read_join(path)), rtol=1e-12)

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from threading import Timer
@@ -71,13 +72,17 @@ def test_a_review_that_is_killed_goes_on_and_the_data_are_not_changed(tmp_path):
 @pytest.mark.parametrize(("arguments", "said"), [
     (["nothing.csv", "--target", "y"], "There is no file"),
     (["{data}", "--target", "z"], "no column 'z'"),
+    (["{data}", "--target", "y", "--port", "{taken}"], "Use 0 for a free one"),
     (["{data}", "--target", "y", "--decisions", "/nowhere/at/all"], "--decisions")])
 def test_what_cannot_be_reviewed_is_one_line(tmp_path, monkeypatch, capsys, arguments, said):
     data = tmp_path / "data.csv"
     audited()[1].to_csv(data, index=False)
-    monkeypatch.setattr(sys, "argv", ["buttress", "review", *(text.format(data=data) for text in arguments)])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
+    monkeypatch.setattr("buttress.audit.call.audit_table", None)  # all is refused before the audit
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        given = {"data": data, "taken": other.getsockname()[1]}
+        monkeypatch.setattr(sys, "argv", ["buttress", "review", *(text.format(**given) for text in arguments)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
     shown = capsys.readouterr().err
     assert (stop.value.code, shown.count("\n")) == (2, 1)
     assert said in shown

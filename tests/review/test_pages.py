@@ -354,3 +354,9 @@ def test_when_all_rows_are_decided_on_it_says_so(served):
     served.decide(list(range(160)), "keep", bulk=1)
     assert "Every row was decided on" in served.get().text
     assert served.review.left().rows == 0
+
+
+def test_a_number_that_no_decision_has_is_refused(served):
+    for seen in ("9" * 30, "9" * 5000, "x"):
+        assert served.decide(0, seen=seen).status_code == 409
+    assert served.review.store.last == 0

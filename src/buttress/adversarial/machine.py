@@ -26,7 +26,7 @@ from buttress.certainty.left_out import Slopes, hinge_slopes, kernel_features, l
 from buttress.certainty.probabilities import Probabilities
 from buttress.expansion import KernelExpansion, class_contrasts, margins, winners
 from buttress.features import RandomExpansion
-from buttress.kernels import Kernel, KernelLike, as_kernel
+from buttress.kernels import Kernel, KernelLike, as_kernel, is_precomputed
 from buttress.solvers.gradient.worst_inputs import cross_entropy
 from buttress.solvers.run import Steps, countdown, run
 from buttress.threats import Region, ThreatModel, region_of
@@ -94,6 +94,9 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
         n_classes = len(self.classes_)
         self.contrasts_ = class_contrasts(n_classes)
         report = step_callback(self, X, y, None, {"classes_": self.classes_, "contrasts_": self.contrasts_})
+        if is_precomputed(self.kernel):
+            raise ValueError(f"{type(self).__name__} moves rows, and kernel='precomputed' knows none. Give X its rows, "
+                             "and the kernel by name, as an object or as a function.")
         kernel = as_kernel(self.kernel, gamma=self.gamma, X=X)
         return Problem(X, codes, self.contrasts_, region, kernel, check_random_state(random_state), report, clock)
 

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._arrays import NUMPY, Place, namespace
+from buttress._as_given import one_label_each
 from buttress._checks import TINY, Array, check_known, check_values
 from buttress._types import Classifier, MatrixLike, ProbabilisticClassifier, Rows, ScoredClassifier, VectorLike
 from buttress.attacks.chain import Chain, Votes, read_chain
@@ -316,7 +317,4 @@ def as_target(model: Scorable, place: Place = NUMPY, as_fitted: AsFitted = np.as
 
 def label_codes(model: Scorable, y: VectorLike, n: int) -> Rows:
     """Return the class numbers of labels y (n,); ValueError for one the model was not fitted on."""
-    y, classes = np.asarray(y), as_classifier(model).classes_
-    if y.shape != (n,):
-        raise ValueError(f"y must have one label for each of the {n} rows of X. Got shape {y.shape}.")
-    return check_known(y, np.asarray(classes))
+    return check_known(one_label_each(y, n), np.asarray(as_classifier(model).classes_))

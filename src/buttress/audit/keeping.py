@@ -60,7 +60,8 @@ def kept_in(
 
 def _fingerprint(table: Table, task: str, options: Options, entries: Mapping[str, Predictor]) -> Fingerprint:
     unmeasured = ("max_time", "ignore")  # options that do not change what is measured
-    chosen = {name: repr(value) for name, value in vars(options).items() if name not in unmeasured}
+    chosen = {name: repr(str(value) if isinstance(value, str) else value) for name, value in vars(options).items()
+              if name not in unmeasured}
     columns = [table.given, table.given_target, table.target_name, table.row_numbers, table.to_test]
     return {
         "parameters": {**chosen, "task": task, "estimators": digest([entries])[:12]},

@@ -93,8 +93,8 @@ class Folder:
         except FileNotFoundError:
             return None
         except ModelFileError as error:
-            raise ValueError(f"{self._file(name)} is not a whole checkpoint file of this release: {error} Delete it, "
-                             "or use resume=False, which starts anew.") from None
+            raise ValueError(f"{self._file(name)} is not a whole checkpoint file of this release: {error} Delete it; "
+                             "an estimator with resume=False starts anew.") from None
 
     def names(self, start: str) -> list[str]:
         """Return the names that begin so, in their order."""

@@ -257,7 +257,7 @@ def taken_up(
     others = [*differences(current, then, "parameters"), *differences(current, then, "data")]
     if others:
         raise ValueError(f"checkpoint={str(folder.path)!r} is of another fit: {'; '.join(others)}. Delete the "
-                         "folder, or use resume=False, to start anew in its place, or name another one.")
+                         "folder to start anew, as an estimator does with resume=False, or name another one.")
     elsewhere = differences(current, then, "environment")
     if elsewhere and resume != "approximately":
         raise ValueError(f"checkpoint={str(folder.path)!r} was written elsewhere, where numbers are rounded otherwise: "

@@ -205,10 +205,14 @@ def _check_files(output: Path, data: Path, files: dict[str, Path | None], truste
 
     The folder of the output is refused first, where it could not be written, or rows that are read would be.
     """
-    _check_output(output)
+    check_output(output)
     for read, name in product((data, files["against"], files["test"]), FILES):
         if read is not None:
             check_apart(read, output / name)
+    if any((output / name).exists() for name in FILES):
+        from buttress.audit.writing.report import check_earlier
+
+        check_earlier(output)
     model = files["model"]
     for option, path in files.items():
         if path is not None and not path.is_file():
@@ -260,7 +264,7 @@ def _check_floors(floors: dict[str, float], columns: list[str]) -> None:
                              f"{near(name, columns)}")
 
 
-def _check_output(folder: Path) -> None:
+def check_output(folder: Path) -> None:
     """Refuse a folder that could not be written before any work is done."""
     folder = folder.absolute()
     if ".." in folder.parts:

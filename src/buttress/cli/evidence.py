@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from buttress.cli.audit import Declared, Format, declared_in
-from buttress.cli.terminal import app, check_input, ctrl_c
+from buttress.cli.audit import Declared, Format, check_output, declared_in
+from buttress.cli.terminal import app, check_input, complain_of, ctrl_c
 
 if TYPE_CHECKING:
     from buttress.evidence import EvidenceReport
@@ -33,8 +33,7 @@ def evidence(
     for path in (model, data, training, threat, key):
         if path is not None:
             check_input(path)
-    if output.is_file():
-        raise ValueError(f"--output {str(output)!r} is a file. Name a folder.")
+    check_output(output)
     said = [text.partition("=") for text in declare or []]
     if not all(sign for _, sign, _ in said):
         raise ValueError(f"--declare must look like purpose=... Got {next(each[0] for each in said if not each[1])!r}.")
@@ -44,10 +43,12 @@ def evidence(
 
     columns, y, target = load(str(data), target, file_format)
     fitted_to = None if training is None else load(str(training), target, file_format)[:2]
+    loaded = load_model(model)
     with ctrl_c():
         found = write_evidence(
-            load_model(model), columns, y, target, output, training=fitted_to, threat=declared_in(threat), eps=eps,
+            loaded, columns, y, target, output, training=fitted_to, threat=declared_in(threat), eps=eps,
             declared={heading: text for heading, _, text in said}, key=key.read_bytes() if key else None, seed=seed)
+    complain_of(loaded, columns)
     _show(found, output)
 
 

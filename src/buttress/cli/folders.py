@@ -28,15 +28,24 @@ Landmarks = Annotated[int | None, typer.Option(
 
 
 def check_options(context: typer.Context, data: str, *of_files: str) -> bool:
-    """Say whether DATA is a folder; ValueError where an option is given that is one of the other kind of data."""
+    """Say whether DATA is a folder; ValueError where an option is given that is one of the other kind of data.
+
+    So it is where a threat is, and what it takes the place of.
+    """
+    if given_of(context, "threat") and (told := given_of(context, "eps", "swaps")):
+        raise ValueError(f"--threat says what is moved and swapped, in place of --{told[0]}. Leave one of them out.")
     folder = is_folder(data)
-    for name in of_files if folder else ("sample", "landmarks"):
-        source = context.get_parameter_source(name)
-        if source is not None and source.name != "DEFAULT":
-            kind = "a folder or pattern of files" if folder else "one table"
-            raise ValueError(f"{data!r} is {kind}, of which --{name.removeprefix('file_').replace('_', '-')} is not "
-                             "known. Leave it out.")
+    for name in given_of(context, *of_files) if folder else given_of(context, "sample", "landmarks"):
+        kind = "a folder or pattern of files" if folder else "one table"
+        raise ValueError(f"{data!r} is {kind}, of which --{name.removeprefix('file_').replace('_', '-')} is not "
+                         "known. Leave it out.")
     return folder
+
+
+def given_of(context: typer.Context, *names: str) -> list[str]:
+    """Return which of the options were given."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    return [name for name, source in sources.items() if source is not None and source.name != "DEFAULT"]
 
 
 def sample_of(data: str, target: str | None, task: str, size: int | None, seed: int) -> "Sample":

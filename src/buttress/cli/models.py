@@ -22,7 +22,17 @@ from buttress.cli.folders import (
     sample_of,
     train_folder,
 )
-from buttress.cli.terminal import STARTED, app, check_apart, check_input, complain, ctrl_c, number_in, progress
+from buttress.cli.terminal import (
+    STARTED,
+    app,
+    check_apart,
+    check_input,
+    complain,
+    complain_of,
+    ctrl_c,
+    number_in,
+    progress,
+)
 from buttress.files.disk import check_file
 
 if TYPE_CHECKING:
@@ -300,6 +310,7 @@ def attack(
     with ctrl_c():
         found = attacked(loaded, columns, y, target, radii, rows=rows, seed=seed,
                          swaps=1 if swaps is None else swaps, threat=declared)
+    complain_of(loaded, columns)
     typer.echo(_as_lines(found))
     if fail_under is not None and found.attacked[-1] < fail_under:
         typer.echo(f"buttress: accuracy {found.attacked[-1]:.3f} at eps {found.eps[-1]:g}, required {fail_under:g}",

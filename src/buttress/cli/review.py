@@ -8,7 +8,7 @@ import typer
 from buttress.audit.options import Effort, Options
 from buttress.cli.audit import Format, Task, check_numbers, read_table
 from buttress.cli.terminal import STARTED, app, ctrl_c, progress
-from buttress.files.disk import check_file
+from buttress.files.disk import check_file, check_there
 
 
 @app.command(short_help="Decide on suspicious rows in the browser.")
@@ -30,14 +30,14 @@ def review(
     Decisions are kept as they are made; the same command goes on from them. Corrections are taken from the page, and
     buttress apply writes them into a copy. Ctrl-C ends it.
     """
-    if not data.is_file():
-        raise ValueError(f"There is no file {str(data)!r}. Check the path.")
+    check_there(data)
     kept = data.with_name(f"{data.name}.review") if decisions is None else decisions
     check_file(kept, "--decisions")
     check_numbers(1.0, None, None, seed)
-    from buttress.review.call import check_installed
+    from buttress.review.call import check_installed, listening
 
     check_installed()  # before the audit
+    listening(port).close()
     table, settled, _ = read_table(str(data), target, file_format, task.value)
     from buttress.audit.call import audit_table
     from buttress.review.call import review as serve

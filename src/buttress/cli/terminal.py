@@ -3,13 +3,15 @@
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+
+from buttress.files.disk import check_there
 
 if TYPE_CHECKING:
     from buttress._types import Report
@@ -38,8 +40,7 @@ def buttress(
 
 def check_input(path: Path, output: Path | None = None) -> None:
     """Refuse a file that is not there, or that would be written over."""
-    if not path.is_file():
-        raise ValueError(f"There is no file {str(path)!r}. Check the path.")
+    check_there(path)
     if output is not None:
         check_apart(path, output)
 
@@ -117,3 +118,11 @@ def complain(message: str) -> None:
     from buttress.audit.measuring.cells import printable
 
     typer.echo(f"buttress: {printable(' '.join(message.split()))}", err=True)
+
+
+def complain_of(model: object, columns: Mapping[str, object]) -> None:
+    """Write a line on each column with entries that the model could not read, or has not seen."""
+    from buttress.audit.models.answering import remarks
+
+    for remark in remarks(model, columns):
+        complain(remark)

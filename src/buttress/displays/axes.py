@@ -1,6 +1,7 @@
 """What displays share: axes, and colours that print and that the colour-blind tell apart (Okabe & Ito 2008)."""
 
-from typing import TYPE_CHECKING, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +24,15 @@ def given_or_new(ax: "Axes | None") -> "Axes":
     except ImportError:
         raise ImportError("Plots need matplotlib. Install it with: pip install buttress[report]") from None
     return pyplot.subplots()[1] if ax is None else ax
+
+
+def by_full_names(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return options of a line by their full names, as linestyle for ls."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+
+    found: Mapping[str, Any] = normalize_kwargs(dict(options), Line2D)
+    return found
 
 
 class Display:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from buttress._as_given import one_row
+from buttress._as_given import one_label_each, one_row
 from buttress._checks import Array, check_count
 from buttress._types import Estimator, MatrixLike, ProbabilisticClassifier
 from buttress.certainty.detector import novel_columns
-from buttress.displays.axes import COLOURS, Display, given_or_new, next_colour
+from buttress.displays.axes import COLOURS, Display, by_full_names, given_or_new, next_colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -258,14 +258,14 @@ class ReliabilityDisplay(Display):
     ) -> "ReliabilityDisplay":
         """Compare ``predict_proba`` of a fitted classifier with labelled rows that it has not seen, and plot.
 
-        Raises ValueError for fewer rows than bins.
+        Raises ValueError for fewer rows than bins, and where y has not one label a row.
         """
         check_count("n_bins", n_bins)
         p = np.asarray(estimator.predict_proba(X))
         if len(p) < n_bins:
             raise ValueError(f"n_bins must be at most the number of rows, {len(p)}. Got {n_bins}.")
         best = p.argmax(axis=1)
-        hit = np.asarray(estimator.classes_)[best] == np.asarray(y)
+        hit = np.asarray(estimator.classes_)[best] == one_label_each(y, len(p))
         sure = p[np.arange(len(p)), best]
         bins = np.array_split(np.argsort(sure, kind="stable"), n_bins)
         display = cls(
@@ -283,7 +283,7 @@ class ReliabilityDisplay(Display):
         label = f"{name or 'model'}, off by {self.calibration_error_:.3f}"
         options = {"marker": "o", "color": next_colour(ax), "label": label}
         ax.axline((0, 0), slope=1, color="0.6", linewidth=1)
-        (self.line_,) = ax.plot(self.stated, self.right, **{**options, **line_options})
+        (self.line_,) = ax.plot(self.stated, self.right, **{**options, **by_full_names(line_options)})
         ax.set(xlabel="probability stated for the prediction", ylabel="share of rows predicted rightly")
         ax.legend(loc="upper left")
         return self.drawn_on(ax)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing, check_consistent_length
+from sklearn.utils import _safe_indexing
 
-from buttress._as_given import frames_like
+from buttress._as_given import frames_like, one_label_each
 from buttress._checks import Array, check_count, check_known, check_option
 from buttress._types import BoundsLike, Labels, Mask, MatrixLike, Rows, ScoredClassifier
 from buttress.attacks import pgd, worst_case
 from buttress.attacks.scoring import Fallen
 from buttress.certificates import certified_radius, certified_within
 from buttress.certificates.radius import where_known
-from buttress.displays.axes import COLOURS, Display, given_or_new, next_colour
+from buttress.displays.axes import COLOURS, Display, by_full_names, given_or_new, next_colour
 from buttress.scores import as_classifier
 from buttress.threats import ThreatModel, check_threat
 
@@ -108,7 +108,8 @@ class RobustnessCurveDisplay(Display):
         """
         check_option("attack", attack, tuple(ATTACKS))
         check_option("norm", norm, ("linf", "l2"))
-        right = np.asarray(as_classifier(estimator).predict(X) == np.asarray(y))
+        predicted = as_classifier(estimator).predict(X)
+        right = np.asarray(predicted == one_label_each(y, len(predicted)))
         values = np.asarray(X, dtype=np.float64)
         given = X if hasattr(X, "columns") else values  # a model may ask for column names
         if threat is None:
@@ -138,19 +139,17 @@ class RobustnessCurveDisplay(Display):
     ) -> "RobustnessCurveDisplay":
         """Draw the curves on ``ax``, new axes by default; ``line_options`` go to matplotlib. Returns self."""
         ax = given_or_new(ax)
-        name = self.estimator_name if name is None else name
+        line_options = {"color": next_colour(ax), "label": self.estimator_name, **by_full_names(line_options)}
+        name = line_options.pop("label") if name is None else name
         label = f"{name}, " if name else ""
-        if not {"color", "c"} & set(line_options):
-            line_options["color"] = next_colour(ax)
-        (attacked,) = ax.plot(self.eps, self.attacked_accuracy, label=f"{label}attacked", **line_options)
+        (attacked,) = ax.plot(self.eps, self.attacked_accuracy, **{**line_options, "label": f"{label}attacked"})
         self.lines_, self.gap_ = [attacked], None
         if self.blind is not None and self.blind.any():
             ax.scatter(np.asarray(self.eps)[self.blind], np.asarray(self.attacked_accuracy)[self.blind], marker="x",
                        color=attacked.get_color(), label=f"{label}attack was blind")
         if self.certified_accuracy is not None:
-            line_options.pop("c", None)
-            options = {**line_options, "color": attacked.get_color(), "linestyle": "--"}
-            self.lines_ += ax.plot(self.eps, self.certified_accuracy, label=f"{label}certified", **options)
+            options = {**line_options, "linestyle": "--", "label": f"{label}certified"}
+            self.lines_ += ax.plot(self.eps, self.certified_accuracy, **options)
             self.gap_ = ax.fill_between(self.eps, self.certified_accuracy, self.attacked_accuracy, alpha=0.15,
                                         color=attacked.get_color(), linewidth=0)
         what = "multiple of the threat's budgets" if self.norm == "threat" else f"radius of perturbations ({self.norm})"
@@ -298,8 +297,7 @@ class CertifiedBoundaryDisplay(Display):
         across, up = np.meshgrid(*sides)
         classes = np.asarray(estimator.classes_)
         asked = np.searchsorted(classes, estimator.predict(given(np.column_stack([across.ravel(), up.ravel()]))))
-        labels = estimator.predict(given(rows)) if y is None else np.asarray(y)
-        check_consistent_length(rows, labels)
+        labels = one_label_each(estimator.predict(given(rows)) if y is None else y, len(rows))
         display = cls(grid=(across, up), codes=asked.reshape(across.shape), rows=rows,
                       row_codes=check_known(labels, classes), radius=radius, classes=classes, norm=norm)
         return display.plot(ax) if plot else display

@@ -190,8 +190,8 @@ def _of_classifier(
     predicted = np.asarray(posed.estimator.predict(posed.X))
     labels, given = (np.array(words)[np.searchsorted(posed.estimator.classes_, part)] for part in (posed.y, predicted))
     text = f"Times {share:g}: {allowed}"
-    radii = prove_rows(posed.estimator, posed.X, words, labels.tolist(), behind(allowed, posed.units).scaled(share),
-                       text)
+    inner = behind(allowed, posed.units, posed.X).scaled(share)
+    radii = prove_rows(posed.estimator, posed.X, words, labels.tolist(), inner, text)
     proofs = {"radii": radii}
     if training is None:
         proofs |= {name: Proven([], {}, UNKNOWN) for name in ("optimum", "labels")}

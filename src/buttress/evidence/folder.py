@@ -90,11 +90,26 @@ class EvidenceReport:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder with files that are called like ours where there is no earlier evidence: they would be lost."""
-    lost = [name for name in OWN if (folder / name).exists()]
-    if lost and STATED not in lost:
-        raise ValueError(f"Folder {str(folder)!r} holds {lost[0]!r}, which is of no earlier evidence and would be "
-                         "lost. Name a new folder.")
+    """Refuse a folder with files that are called like ours, but are not as earlier evidence there lists them."""
+    listed = _listed(folder / STATED)
+    for path in (folder / name for name in OWN):
+        if path.exists() and (path.is_dir() or (
+                not listed if path.name in (STATED, SIGNED) else listed.get(path.name) != _digest(path.read_bytes()))):
+            raise ValueError(f"Folder {str(folder)!r} holds {path.name!r}, which is of no earlier evidence and would "
+                             "be lost. Name a new folder.")
+
+
+def _listed(stated: Path) -> dict[str, str]:
+    """Return the digests of the files that an evidence.json lists, none of what is no such file."""
+    try:
+        said = json.loads(stated.read_bytes())
+        return dict(said["files"]) if said["schema"] == SCHEMA else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def write(evidence: EvidenceReport, files: dict[str, bytes], folder: Path, key: bytes | None) -> None:
@@ -102,7 +117,7 @@ def write(evidence: EvidenceReport, files: dict[str, bytes], folder: Path, key: 
     files = {**files, **_table(evidence.rows), **_page(evidence)}
     stated = {"schema": SCHEMA, **evidence.about, "not_proven": evidence.not_proven,
               "statements": [statement.to_dict() for statement in evidence.statements],
-              "files": {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}}
+              "files": {name: _digest(content) for name, content in sorted(files.items())}}
     files[STATED] = (json.dumps(stated, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
     if key is not None:
         files[SIGNED] = hmac.new(key, files[STATED], hashlib.sha256).hexdigest().encode()

@@ -8,13 +8,14 @@ to as it is.
 
 import os
 import stat
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
-from buttress.files.container import ModelFileError, Part
+from buttress.files.container import Json, ModelFileError, Part
 
 UNFINISHED = ".unfinished"  # how the names of files end that are being written, or were when their process was killed
 # a pipe without a writer would otherwise be waited for
@@ -31,6 +32,23 @@ def check_file(path: Path, option: str = "--output") -> None:
                          "first, or name another.")
     if not os.access(folder, os.W_OK):
         raise ValueError(f"{option} {str(path)!r} cannot be written: you have no right to write to {str(folder)!r}.")
+
+
+def check_there(path: Path) -> None:
+    """Refuse what is no file to be read: nothing, a folder, a pipe or a device."""
+    if not path.is_file():
+        raise ValueError(f"{str(path)!r} is a folder, a pipe or a device. Name a file; save what a pipe gives to one."
+                         if path.exists() or str(path) == "-" else f"There is no file {str(path)!r}. Check the path.")
+
+
+def read_toml(path: Path) -> Json:
+    """Return what a TOML file holds; ValueError for one that is not valid, naming it."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8. Save it as UTF-8.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path} is not valid TOML: {error}.") from None
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
@@ -73,16 +91,20 @@ def write_bytes(path: Path, parts: Sequence[Part]) -> None:
 def replace_files(folder: Path, writers: Mapping[str, Callable[[Path], object]], own: Iterable[str]) -> list[Path]:
     """Write files by name into a folder, made if need be, each whole or not at all; returns their paths.
 
-    Those of an earlier time, which are called as in ``own``, go before the first of these comes.
+    Those of an earlier time, which are called as in ``own``, go before the first of these comes. An OSError names a
+    path.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder, prefix=".unfinished-") as scratch:
-        for name, write in writers.items():
-            write(Path(scratch) / name)
-        for name in own:
-            (folder / name).unlink(missing_ok=True)
-        for name in writers:
-            os.replace(Path(scratch) / name, folder / name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder, prefix=".unfinished-") as scratch:
+            for name, write in writers.items():
+                write(Path(scratch) / name)
+            for name in own:
+                (folder / name).unlink(missing_ok=True)
+            for name in writers:
+                os.replace(Path(scratch) / name, folder / name)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, error.filename or str(folder)) from None
     return [folder / name for name in writers]
 
 

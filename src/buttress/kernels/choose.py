@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy.sparse import issparse
 
 from buttress._checks import Array, KernelScaleWarning, check_number, warn_user
@@ -87,11 +88,18 @@ def resolve_gamma(gamma: float | str, X: Array | None, sample_weight: Array | No
         length = float(np.repeat(share, stored) @ squares + share @ (X.shape[1] - stored) * middle**2) * X.shape[1]
     else:
         length = float(share @ squares.sum(axis=1)) * X.shape[1]
-    held = np.finfo(X.dtype)
-    if length and not float(held.tiny) < length < float(held.max):
-        raise ValueError(f"gamma='scale' divides by the variance of X, and {X.dtype} does not hold the squares of its "
-                         f"entries. Scale the columns (StandardScaler){', or give float64' if held.bits < 64 else ''}.")
-    return 1 / length if length else 1.0
+    return 1 / held_square(length, "gamma='scale'", X.dtype) if length else 1.0
+
+
+def held_square(length: float, what: str, kind: DTypeLike = np.float64) -> float:
+    """Return a squared length of rows that ``what`` divides by; ValueError where numbers of that kind do not hold it.
+    """
+    held = np.finfo(np.dtype(kind))
+    if not float(held.tiny) < length < float(held.max):
+        raise ValueError(f"{what} divides by a squared length of the rows of X, and {held.dtype} does not hold the "
+                         "squares of their entries. Scale the columns (StandardScaler)"
+                         f"{', or give float64' if held.bits < 64 else ''}.")
+    return length
 
 
 def centers(kernel: Kernel, X: Array) -> Array:

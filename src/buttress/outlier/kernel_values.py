@@ -30,6 +30,7 @@ from buttress.kernels import (
     as_kernel,
     squared_distances,
 )
+from buttress.kernels.choose import held_square
 from buttress.kernels.named import Scaled
 
 
@@ -69,7 +70,7 @@ def kernel_of_width(
     unit = as_kernel(kernel, gamma=1.0, degree=degree, coef0=coef0)
     if not isinstance(unit, Radial):
         return as_kernel(kernel, gamma="scale", degree=degree, coef0=coef0, X=X, sample_weight=weight)
-    narrow = 1 / near()
+    narrow = 1 / held_square(near(), "gamma='auto'")
     return unit.stretched(narrow) if isinstance(unit, Scaled) else as_kernel(kernel, gamma=narrow)
 
 

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+import numpy as np
+
 from buttress._checks import check_number
+from buttress._suggest import counted
 from buttress.relational.checks import used_columns
 from buttress.relational.counting.grid import grid_oracle, listed_oracle
 from buttress.relational.counting.margins import MarginOracle
@@ -191,6 +194,11 @@ def explain(join: Join, memory_limit: float = 4000) -> Explanation:
     if outside:
         chosen = "streamed from files" if outside > memory_limit else "in memory"
         lines.append(f"engine='auto'      {chosen}; streamed where memory_limit is below {outside:.3g}")
+    labelled = next(rows for t, rows in plan.nodes[0].members if t == plan.label_table)
+    if gone := plan.base_rows[plan.label_table] - len(np.unique(labelled)):
+        known = f" known by {join.date}" if join.date else ""
+        plan.notes.append(f"{counted(gone, 'row')} of {plan.tables[plan.label_table].name} left out, which join no row"
+                          f"{known}; a pair with 'left' keeps them")
     lines += [f"note               {note}" for note in plan.notes]
     return Explanation(plan.n_rows, base, edges, megabytes, "\n".join(lines))
 

@@ -18,7 +18,6 @@
 ``order = "column"`` of a table is for its rows of the same time, ``delay = "30d"`` for when they became known.
 """
 
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import near
 from buttress.files.container import Json
+from buttress.files.disk import read_toml
 from buttress.relational.choice import explain
 from buttress.relational.declare import Join, Table
 from buttress.relational.entities.transformer import entity_table
@@ -91,11 +91,9 @@ def _declared(path: Path) -> Json:
                          f"docs/relational/declaring.md. Got {path.name!r}. For one file of another kind use buttress "
                          "train.")
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = read_toml(path)
     except FileNotFoundError:
         raise ValueError(f"There is no file {str(path)!r}.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path.name} is not valid TOML: {error}.") from None
     _check_entries(content, OF_JOINS, path.name)
     if not content.get("table"):
         raise ValueError(f"{path.name} declares no [[table]]. Add one for each table of the join.")
@@ -167,8 +165,18 @@ def features_file(path: str | Path, target: str | None = None, functions: Sequen
     join = read_join(path, target)
     table = join.tables[join.root]
     rows = entity_table(join, functions=functions, known=known)
-    label = {} if rows.label is None else {f"{table.name}.{table.label}": rows.label}
+    label = {} if rows.label is None else {f"{table.name}.{table.label}": _as_written(join, rows.label)}
     return {**rows.keys, **rows.columns, **label}, rows.anew
+
+
+def _as_written(join: Join, label: NDArray[Any]) -> NDArray[Any]:
+    """Return truth values, 0 and 1 where some are missing, as their text file has them; other labels as they are."""
+    known = label == label
+    truth = label.dtype.kind in "bf" and np.isin(label[known], (0, 1)).all()
+    words = class_texts(join, np.array([False, True])) if truth else ["False", "True"]
+    if words == ["False", "True"]:
+        return label
+    return np.asarray(np.where(known, np.array(words, dtype=object)[(label == 1).astype(np.intp)], None))
 
 
 def class_texts(join: Join, classes: NDArray[Any]) -> list[str]:

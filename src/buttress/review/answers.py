@@ -141,7 +141,7 @@ class Pages:
             self.review.decide(places, Action.correct if as_expected else Action(action),
                                None if as_expected else _one(form, "value"), _one(form, "why"),
                                int(_one(form, "seen", "0")))
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             self.review.store.read()
             if bulk or not places:
                 return self._rows(wanted, _one(form, "page", "1"), str(error), 409)

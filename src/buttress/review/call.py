@@ -23,6 +23,15 @@ def check_installed() -> None:
                           "pip install 'buttress[review]'")
 
 
+def listening(port: int) -> socket.socket:
+    """Return a socket that listens on this machine, at a free port for 0; ValueError for a port that is not to be had.
+    """
+    try:
+        return socket.create_server((LOCAL, port))
+    except OSError as error:
+        raise ValueError(f"port {port} cannot be had: {error.strerror}. Use 0 for a free one.") from None
+
+
 class Reviewing:
     """A review that is served until :meth:`stop`, or until Python ends. Decisions are kept as they are made.
 
@@ -43,7 +52,7 @@ class Reviewing:
         self.review = review
         self.path = review.store.path
         token = secrets.token_urlsafe(24)
-        self._socket = socket.create_server((LOCAL, port))
+        self._socket = listening(port)
         port = self._socket.getsockname()[1]
         self.address = f"http://{LOCAL}:{port}/{token}/"
         hosts = frozenset(f"{name}:{port}" for name in (LOCAL, "localhost"))

@@ -23,6 +23,7 @@ from buttress.features.made import FeaturesOfRows
 from buttress.features.stored import BatchedRows, landmark_features, some_rows
 from buttress.gram.entries import entries
 from buttress.kernels import Kernel, MultiscaleRBF, as_kernel, centers, fitted_kernel, is_precomputed, warn_of_scale
+from buttress.kernels.choose import held_square
 from buttress.robust.tuning import DESIGN
 from buttress.solvers.ridge.landmarks import LandmarkRidge
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, Ridge, pivoted_cholesky, spectral
@@ -143,7 +144,8 @@ def default_kernel(estimator: Any, X: Any) -> Kernel:
                          "kernel='rbf'.")
     chosen = is_regressor(estimator) and name in ("auto", "columns")
     if (chosen or name == "rbf") and estimator.gamma == "auto":
-        return MultiscaleRBF([width / _ordinary_length(X) for width in DESIGN.widths])
+        length = held_square(_ordinary_length(X), "gamma='auto'")
+        return MultiscaleRBF([width / length for width in DESIGN.widths])
     return as_kernel("rbf", gamma=estimator.gamma) if chosen else fitted_kernel(estimator, X)
 
 

@@ -3,7 +3,6 @@
 By default it follows from what the columns of a table hold.
 """
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from buttress._checks import Array, check_count, check_number, check_option
 from buttress._state import State
 from buttress._suggest import counted, listed, near
 from buttress._types import MatrixLike
+from buttress.files.disk import read_toml
 
 Column = Any  # a name or a number
 
@@ -127,6 +127,8 @@ class Budget:
         object.__setattr__(self, "by", number if share is None else self.by)
         check_number("step", self.step, 0, closed="left")
         check_option("direction", self.direction, ("both", "up", "down"))
+        for name in ("low", "high"):
+            check_number(name, getattr(self, name), -np.inf, closed="both")
         if not self.low <= self.high:
             raise ValueError(f"low must be at most high. Got low={self.low}, high={self.high}.")
 
@@ -186,7 +188,14 @@ class ThreatModel:
         if self.most_moved is not None:
             check_count("most_moved", self.most_moved, 0)
         check_count("most_swaps", self.most_swaps, 0)
-        budgets = {name: by if isinstance(by, Budget) else Budget(by) for name, by in self.numbers.items()}
+        _check_part("numbers", self.numbers, "budgets by column", hasattr(self.numbers, "items"))
+        _check_part("categories", self.categories, "lists of levels by column", hasattr(self.categories, "items"))
+        _check_part("one_hot", self.one_hot, "a list of lists of columns")
+        for name, levels in self.categories.items():
+            _check_part(f"categories, column {name!r},", levels, "a list of levels")
+        for group in self.one_hot:
+            _check_part("Each of one_hot", group, "a list of columns")
+        budgets = {name: _budget(name, by) for name, by in self.numbers.items()}
         object.__setattr__(self, "numbers", budgets)
         named = [*budgets, *(name for group in self.together() for name in group)]
         twice = next((name for name in named if named.count(name) > 1), None)
@@ -236,13 +245,12 @@ class ThreatModel:
     @classmethod
     def from_toml(cls, path: str | Path) -> "ThreatModel":
         """Return the threat that a TOML file declares: the parameters as keys, a table for a :class:`Budget`."""
-        given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        _refuse_others(given, cls, str(path))
-        for name, by in given.get("numbers", {}).items():
-            if isinstance(by, dict):
-                _refuse_others(by, Budget, f"{path}, column {name!r}")
-                given["numbers"][name] = Budget(**by)
-        return cls(**given)
+        given = read_toml(Path(path))
+        try:
+            _refuse_others(given, cls, "It")
+            return cls(**given)
+        except ValueError as error:
+            raise ValueError(f"{path} declares no threat. {error}") from None
 
     def on(self, X: MatrixLike) -> "ThreatModel":
         """Return the same with standard deviations and empty lists of levels replaced by those of a table."""
@@ -304,6 +312,25 @@ def known_reach(name: Column, budget: Budget) -> float:
         raise ValueError(f"The budget of column {name!r} is {budget.by!r}, of rows that are not known here. Use "
                          "threat.on(X), X the training rows.")
     return budget.by
+
+
+def _check_part(name: str, value: object, words: str, fits: bool = True) -> None:
+    """Refuse what is not as ``words`` say: no list, a text, which is one of letters, or what does not fit."""
+    if not fits or not hasattr(value, "__len__") or isinstance(value, str):
+        raise ValueError(f"{name} must be {words}. Got {value!r}.")
+
+
+def _budget(name: Column, by: Any) -> Budget:
+    """Return the budget that is given for a column; ValueError names it."""
+    if isinstance(by, Budget):
+        return by
+    try:
+        if not isinstance(by, dict):
+            return Budget(by)
+        _refuse_others(by, Budget, "It")
+        return Budget(**{"by": None, **by})
+    except ValueError as error:
+        raise ValueError(f"Budget of column {name!r}: {error}") from None
 
 
 def _listed(columns: Iterable[tuple[Column, str]]) -> str:

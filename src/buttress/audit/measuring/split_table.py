@@ -141,7 +141,8 @@ class SplitTable:
     def threat_to(self, name: str) -> ThreatModel | None:
         """Return the threat to the columns that an estimator takes, by place; None where none is declared."""
         threat, units = self.options.threat, self.features.units[reads_columns(name)]
-        return None if threat is None else behind(threat, units)
+        rows = np.vstack([self.train.taken_by(name), self.test.taken_by(name)])
+        return None if threat is None else behind(threat, units, rows)
 
     @property
     def metric(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from buttress._suggest import listed
 from buttress._types import Array, Labels, Mask
 from buttress.attacks import exact, pgd, worst_case
 from buttress.audit.baselines import stands_in_box
@@ -55,14 +56,15 @@ def units_of(prepare: Any, numeric: Sequence[str], categorical: Collection[str])
     return Units(mean, scale, scale, dict(zip(categorical, levels, strict=True)), native)
 
 
-def behind(threat: ThreatModel, units: Units) -> ThreatModel:
-    """Return the same threat to the columns that the estimator takes, by place."""
+def behind(threat: ThreatModel, units: Units, X: Array | None = None) -> ThreatModel:
+    """Return the same threat to the columns that the estimator takes, by place; rows X of these must be within it."""
     measured = [*threat.budgets, *(name for group in threat.one_hot for name in group)]
     wrong = [name for name in measured if name not in units.scale]
     wrong += [name for name in threat.categories if name not in units.scale and name not in units.coded]
     if wrong:
-        raise ValueError(f"The threat names {wrong[0]!r}, which is no such column of the model. Its numbers are "
-                         f"{', '.join(units.numeric)}; its categories {', '.join(units.coded) or 'none'}.")
+        kind = "number" if wrong[0] in measured else "column"
+        raise ValueError(f"The threat names {wrong[0]!r}, which is no {kind} of the model. Its numbers are "
+                         f"{listed(units.numeric, SHOWN)}; its categories {listed(units.coded, SHOWN) or 'none'}.")
     place = {name: number for number, name in enumerate(units.numeric)}
     numbers: dict[Any, float | str | Budget] = {}
     for name, budget in threat.budgets.items():
@@ -70,6 +72,9 @@ def behind(threat: ThreatModel, units: Units) -> ThreatModel:
         by = float(budget.by) if share is None else share * units.deviation[name]
         low, high = (units.within(name, end) for end in (budget.low, budget.high))
         scale = units.scale[name]
+        if X is not None and ((X[:, place[name]] < low) | (X[:, place[name]] > high)).any():
+            raise ValueError(f"The threat keeps {name!r} from {budget.low:g} to {budget.high:g}, and some rows are not "
+                             "within. Widen low and high, or leave these rows out.")
         numbers[place[name]] = Budget(by / scale, budget.step / scale, budget.direction, low, high)
     categories = dict(_swapped(name, levels, units, place) for name, levels in threat.categories.items())
     for group in threat.one_hot:
@@ -90,7 +95,7 @@ def _swapped(
     unknown = [level for level in levels if level not in known]
     if unknown:
         raise ValueError(f"The threat lets {name!r} become {unknown[0]!r}, which the model has not seen. It knows "
-                         f"{', '.join(map(str, known))}.")
+                         f"{listed(map(str, known), SHOWN)}.")
     codes = [known.index(level) for level in levels or known]
     if units.native:
         return len(place) + len(before), codes
@@ -98,6 +103,7 @@ def _swapped(
     return tuple(range(start, start + len(known))), np.eye(len(known))[codes].tolist()
 
 
+SHOWN = 20  # columns or levels that a message names
 SOLVER_SECONDS = 1e6  # a program: it ends by its own size, never by the clock
 
 

@@ -1,5 +1,6 @@
 """What a kept model answers: predictions for the rows of a file, written to another, and what it says of itself."""
 
+import io
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,6 +13,7 @@ from buttress._suggest import listed, near
 from buttress._types import Labels
 from buttress.audit.measuring.cells import shown
 from buttress.audit.models.table_model import TableModel
+from buttress.files.disk import write_bytes
 from buttress.persistence import FileContent
 
 Columns = Mapping[str, object]
@@ -72,22 +74,21 @@ def columns_for(model: object, columns: Columns) -> Columns:
         return columns
     missing = [str(name) for name in names if name not in columns]
     if missing:
-        raise ValueError(f"The data lack the columns {', '.join(map(repr, missing))}, which the model was trained on."
+        raise ValueError(f"The data lack the columns {listed(missing, SHOWN)}, which the model was trained on."
                          f"{near(missing[0], list(columns))}")
     return {str(name): columns[name] for name in names}
 
 
 def write(answer: Mapping[str, Labels], output: Path) -> None:
-    """Write the columns as Parquet if the name says so, else as CSV."""
+    """Write the columns as Parquet if the name says so, else as CSV, whole or not at all."""
     try:
         import polars as pl
     except ImportError:
         raise ImportError("Writing predictions needs polars. Install it with: pip install 'buttress[report]'") from None
     frame = pl.DataFrame({name: column.tolist() for name, column in answer.items()}, strict=False)
-    if output.suffix.lower() in PARQUET:
-        frame.write_parquet(output)
-    else:
-        frame.write_csv(output)
+    written = io.BytesIO()
+    (frame.write_parquet if output.suffix.lower() in PARQUET else frame.write_csv)(written)
+    write_bytes(output, [written.getbuffer()])
 
 
 INDENT = "  "

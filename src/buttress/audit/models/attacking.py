@@ -69,7 +69,7 @@ def attack(
     """
     posed = pose(model, columns, y, target)
     allowed = default_threat(posed, swaps) if threat is None else threat
-    inner = behind(allowed, posed.units)
+    inner = behind(allowed, posed.units, posed.X)
     if len(posed.X) > rows:
         chosen = np.sort(np.random.default_rng(seed).choice(len(posed.X), rows, replace=False))
         posed = replace(posed, X=posed.X[chosen], y=posed.y[chosen])

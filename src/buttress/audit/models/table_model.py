@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 
 from buttress._state import Attribute, State
-from buttress._suggest import agreeing, column_called, counted, near
+from buttress._suggest import agreeing, column_called, counted, listed, near
 from buttress._types import Frame, Labels
 from buttress.audit.reading.entries import Notation, as_array, is_missing, texts_of
 from buttress.audit.reading.table import categories_of, columns_of, read_as_before
@@ -122,9 +122,10 @@ class TableModel:
 
     def _check_names(self, names: list[str]) -> None:
         needed = [*self.numeric, *self.categorical]
-        missing = [name for name in needed if name not in names]
+        there = set(names)
+        missing = [name for name in needed if name not in there]
         if missing:
-            raise ValueError(f"The data lack the column{'s'[:len(missing) > 1]} {', '.join(map(repr, missing))}, which "
+            raise ValueError(f"The data lack the column{'s'[:len(missing) > 1]} {listed(missing, 20)}, which "
                              f"the model was trained on.{near(missing[0], names)}")
 
 

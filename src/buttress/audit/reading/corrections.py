@@ -18,6 +18,7 @@ honest tables: who wants two rows with one key can make them.
 """
 
 import csv
+import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress.audit.reading.entries import EXACT, WHOLE, as_array, texts_of
-from buttress.audit.reading.source import KINDS, NULLS, NUMBER, csv_options, kind_of, lines_of, unpacked
+from buttress.audit.reading.source import KINDS, NULLS, NUMBER, csv_options, kind_of, lines_of, unpacked, whole
+from buttress.files.disk import write_bytes
 
 COMMA = re.compile(NUMBER.format(","))  # a number with a decimal comma
 MISSING = 0x6D697373696E6721
@@ -122,7 +124,7 @@ class Applied:
 
 def read_corrections(path: Path) -> Corrections:
     """Return what ``suspicious.csv`` was filled in with; ValueError names what cannot be understood."""
-    with lines_of(path) as lines:
+    with whole(path), lines_of(path) as lines:
         reader = csv.DictReader(lines, delimiter=csv_options(path).get("separator", ","))
         missing = [name for name in ("row", "target", "key") if name not in (reader.fieldnames or [])]
         if missing or not {"corrected", "drop"} & set(reader.fieldnames or []):
@@ -163,7 +165,8 @@ def apply_corrections(found: Corrections, data: Path, output: Path) -> Applied:
     if suffix in (".gz", ".zip") or KINDS.get(suffix, kind) != kind:
         raise ValueError(f"The corrected file is plain {kind}, as {data.name}. Got --output {str(output)!r}: end its "
                          f"name in .{kind}.")
-    keys = _write_parquet(found, data, output) if kind == "parquet" else _write_csv(found, data, output)
+    with whole(data):
+        keys = _write_parquet(found, data, output) if kind == "parquet" else _write_csv(found, data, output)
     there = set(keys) & found.called.keys()
     refused = [name for key, name in found.called.items() if key not in there]
     return Applied(len(there & found.corrected.keys()), len(there & found.dropped), refused)
@@ -185,15 +188,13 @@ def _write_csv(found: Corrections, data: Path, output: Path) -> list[str]:
     rows = iter(keys)
     place = header.index(found.target)
     spelled = _spelled(found.corrected.values(), {cells[place] for cells in body if place < len(cells)})
-    with output.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(mark)
-        for i, (cells, text) in enumerate(records):
-            key = next(rows) if i > start and cells else None
-            if key in found.dropped:
-                continue
-            if key in found.corrected:
-                text = _with_entry(text, place, spelled[found.corrected[key]], separator)
-            file.write(text)
+    parts = [mark]
+    for i, (cells, text) in enumerate(records):
+        key = next(rows) if i > start and cells else None
+        if key in found.corrected:
+            text = _with_entry(text, place, spelled[found.corrected[key]], separator)
+        parts += [] if key in found.dropped else [text]
+    write_bytes(output, ["".join(parts).encode("utf-8", "surrogateescape")])
     return keys
 
 
@@ -260,5 +261,7 @@ def _write_parquet(found: Corrections, data: Path, output: Path) -> list[str]:
     except pl.exceptions.InvalidOperationError:
         raise ValueError(f"A corrected target is no {kind}, the type of {found.target!r} in {data.name}.") from None
     kept = [row for row, key in enumerate(keys) if key not in found.dropped]
-    frame.with_columns(column)[kept].write_parquet(output)
+    written = io.BytesIO()
+    frame.with_columns(column)[kept].write_parquet(written)
+    write_bytes(output, [written.getbuffer()])
     return keys

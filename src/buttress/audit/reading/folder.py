@@ -120,8 +120,8 @@ class ParquetRows:
 
     def _read(self, file: Path, names: Sequence[str], where: str, rows: int) -> Columns:
         """Return the named columns of some rows of a file, in their order there."""
-        chosen = ", ".join(f"{DUCKDB.quote(name)} AS c{j}" for j, name in enumerate(names))
-        found = scanned(file, lambda scan: f"SELECT {chosen}, {NUMBER} FROM {scan.removeprefix(SCAN)[:-1]}, "
+        chosen = ", ".join([*(f"{DUCKDB.quote(name)} AS c{j}" for j, name in enumerate(names)), NUMBER])
+        found = scanned(file, lambda scan: f"SELECT {chosen} FROM {scan.removeprefix(SCAN)[:-1]}, "
                                            f"{NUMBER}=true) WHERE {where} ORDER BY {NUMBER}", "fetchnumpy", self.duckdb)
         if len(found[NUMBER]) != rows:
             raise ValueError(f"{str(file)!r} has changed while it was read. Run the command again when it does not.")

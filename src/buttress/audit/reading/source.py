@@ -8,7 +8,9 @@ import gzip
 import io
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
@@ -17,11 +19,13 @@ from numpy.typing import NDArray
 
 from buttress._suggest import listed, near
 from buttress._types import NamedColumns, is_frame
+from buttress.files.disk import check_there
 
 SHOWN = 20  # columns that a message names
 KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 PACKED = {  # first bytes: what a file is, and how to unpack it
     b"\x28\xb5\x2f\xfd": ("compressed (zstd)", "Unpack it: unzstd {}"),
+    b"PAR1": ("a Parquet file", "Use --format parquet, or end its name in .parquet."),
     b"BZh91AY": ("compressed (bzip2)", "Unpack it: bunzip2 -k {}"),
     b"\xfd7zXZ": ("compressed (xz)", "Unpack it: unxz -k {}"),
 }
@@ -42,14 +46,21 @@ def load(source: str, target: str | None, file_format: str | None) -> tuple[Name
     if target not in columns:
         raise ValueError(f"There is no column {target!r} in {source}.{near(target, columns)} "
                          f"The columns are {listed(columns, SHOWN)}.")
+    if f"{target}_duplicated_0" in columns and _header(Path(source)).count(target) > 1:  # as polars calls the second
+        raise ValueError(f"{source} has two columns {target!r}. Rename the one that is not the target.")
     return columns, columns.pop(target), target
 
 
+def _header(path: Path) -> list[str]:
+    """Return the first line of a text file that is not blank, parted."""
+    with lines_of(path) as lines:
+        separator = csv_options(path).get("separator", ",")
+        return next(record for record in _records(list(islice(lines, 100)), separator) if "".join(record).strip())
+
+
 def _load_bundled(source: str, target: str | None) -> tuple[NamedColumns, Any, str]:
-    if Path(source).is_dir():
-        raise ValueError(f"{source!r} is a folder. Name a CSV or Parquet file in it.")
-    if Path(source).suffix or Path(source).parent != Path():
-        raise ValueError(f"There is no file {source!r}. Check the path.")
+    if Path(source).exists() or Path(source).suffix or Path(source).parent != Path() or source == "-":
+        check_there(Path(source))
     from buttress.datasets import BUNDLED, load_bundled
 
     if source not in BUNDLED:
@@ -75,8 +86,9 @@ def read_file(source: str, file_format: str | None) -> NamedColumns:
                          "Tables of a database are declared in a TOML file: see docs/relational/declaring.md.")
     if path.stat().st_size == 0:
         raise ValueError(f"{source!r} is empty.")
-    _check_content(path, kind)
-    frame = _frame(path, kind)
+    with whole(path):
+        _check_content(path, kind)
+        frame = _frame(path, kind)
     if frame.height == 0:
         raise ValueError(f"{source!r} has a header but no rows.")
     return dict(zip(frame.columns, frame.get_columns(), strict=True))
@@ -119,6 +131,15 @@ def unpacked(path: Path) -> BinaryIO:
         raise ValueError(f"{str(path)!r} is a zip archive of {len(names)} files, or a spreadsheet; give one file in "
                          f"an archive. Unpack it, or save the sheet as CSV, in place of {path.name}.")
     return cast(BinaryIO, archive.open(names[0]))
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[None]:
+    """Say of a packed file that was cut short or changed which it is."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, RuntimeError) as error:
+        raise ValueError(f"{str(path)!r} cannot be unpacked: {error}. Copy it again, or unpack it yourself.") from None
 
 
 def lines_of(path: Path) -> TextIO:
@@ -207,7 +228,7 @@ def _check_content(path: Path, kind: str) -> None:
             if line.strip():  # blank lines before the header are skipped
                 break
     for mark, (what, command) in PACKED.items():
-        if header.startswith(mark):
+        if header.startswith(mark) and (kind, mark) != ("parquet", b"PAR1"):
             raise ValueError(f"{str(path)!r} is {what}. {command.format(path.name)}")
     fix = _encoding(header, path.name) if kind == "csv" else ""
     if fix:

@@ -9,8 +9,9 @@ from pathlib import Path
 from shlex import join
 from typing import Any
 
-from buttress.audit.data import AuditData
+from buttress.audit.data import SCHEMA, AuditData
 from buttress.audit.measuring.cells import number, printable
+from buttress.audit.reading.corrections import read_corrections
 from buttress.audit.writing.bands import bands
 from buttress.audit.writing.pictures import figures
 from buttress.audit.writing.words import (
@@ -32,13 +33,31 @@ def write(result: AuditData, folder: Path) -> list[Path]:
     """Write audit.json, audit.html and suspicious.csv into ``folder`` (made if need be), each whole or not at all.
 
     Those of an earlier audit go before the first of this one comes, so that files that stand side by side are of one.
-    Without jinja2 there is no audit.html.
+    Without jinja2 there is no audit.html. ValueError for files that :func:`check_earlier` refuses.
     """
+    check_earlier(folder)
     texts = {"audit.json": json.dumps(result.to_dict(), indent=1, allow_nan=False, default=str) + "\n"}
     if find_spec("jinja2"):
         texts["audit.html"] = html(result)
     writers = {name: partial(Path.write_text, data=text, encoding="utf-8") for name, text in texts.items()}
-    return replace_files(folder, {**writers, "suspicious.csv": result.sheet.write}, FILES)
+    return replace_files(folder, {**writers, "suspicious.csv": result.sheet.write}, FILES[::-1])
+
+
+def check_earlier(folder: Path) -> None:
+    """Refuse a folder with files that would be lost: called like an audit's, but of none, or filled in by somebody."""
+    there = [name for name in FILES if (folder / name).exists()]
+    if not there:
+        return
+    try:
+        if not json.loads((folder / FILES[0]).read_bytes())["schema"].startswith(SCHEMA.partition("/")[0]):
+            raise ValueError
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"Folder {str(folder)!r} holds {there[0]!r}, which is of no earlier audit and would be lost. "
+                         "Move it, or name another folder.") from None
+    sheet = folder / FILES[-1]
+    if sheet.exists() and read_corrections(sheet).called:
+        raise ValueError(f"{str(sheet)!r} is filled in with corrections, which would be lost. Move it, or name "
+                         "another folder.")
 
 
 def next_step(result: AuditData) -> str:

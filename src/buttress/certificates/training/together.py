@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
+from buttress._as_given import one_label_each
 from buttress._checks import Array, check_count
 from buttress._proof import UNIT
 from buttress._types import MatrixLike, Predictor, Rows, VectorLike
@@ -94,9 +95,7 @@ def training_accuracy(
     asked = FlipLeads.of(model, X_train, y_train, X, threshold, sample_weight)
     if len(asked.classes) != 2:
         raise ValueError(f"training_accuracy is for two classes. Got {len(asked.classes)}. Use training_flips.")
-    truth = np.asarray(y)
-    if truth.shape != asked.predicted.shape:
-        raise ValueError(f"y must hold one label for each of the {len(asked.predicted)} rows of X. Got {truth.shape}.")
+    truth = one_label_each(y, len(asked.predicted))
     most = check_count("flips", flips, 0)
     suspects = check_suspects(asked.codes, asked.classes, directions, eligible, None)
     hit = asked.classes[asked.predicted] == truth

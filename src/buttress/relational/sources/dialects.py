@@ -119,4 +119,4 @@ def dialect_of(connection: object) -> Dialect:
         if package in ("duckdb", "psycopg", "pyspark"):
             return {"duckdb": DUCKDB, "psycopg": POSTGRES, "pyspark": SPARK}[package]
     raise ValueError(f"A connection must be one of DuckDB, psycopg or Spark. Got {type(connection).__name__}. "
-                     "Read the table into a pandas, polars or Arrow frame and give that.")
+                     "Read the table into a frame, such as by pandas.read_sql, and give that.")

@@ -24,7 +24,8 @@ def connect_duckdb(path: str = ":memory:", read_only: bool = False) -> Any:
         return duckdb.connect(path, read_only=read_only)
     except duckdb.Error as error:
         raise ValueError(f"The file {path!r} cannot be opened as a DuckDB database: {reason(error)} Where it is one of "
-                         "another kind, such as SQLite's, read its tables into frames.") from error
+                         "another kind, such as SQLite's, write its tables to files (pandas.read_sql, to_parquet) and "
+                         "name these as sources.") from error
 
 
 def scanned(

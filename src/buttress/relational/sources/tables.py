@@ -181,8 +181,8 @@ def connect(address: str, folder: Path | None = None) -> Any:
     path = (folder or Path()) / address
     if not path.exists():
         raise ValueError(f"database must be a postgresql:// address or a DuckDB file. There is no file {address!r}."
-                         + (" Read tables of another database into frames, such as by pandas.read_sql, and give these "
-                            "as sources." if "://" in address else ""))
+                         + (" Write tables of another database to files (pandas.read_sql, to_parquet) and name "
+                            "these as sources." if "://" in address else ""))
     return connect_duckdb(str(path), read_only=True)
 
 

@@ -192,7 +192,8 @@ def chosen_rate(default: Rate, problem: LinearProblem, schedule: str, eta0: floa
     """
     first = default.first if eta0 is None else float(eta0)
     if not first * problem.lam < 1:
-        raise ValueError(f"eta0 must be below nC = {1 / problem.lam:.6g} (the sum of all C_i). Got {eta0!r}.")
+        raise ValueError(f"eta0 must be below nC = {1 / problem.lam:.6g} (the sum of all C_i). Got {first:g}."
+                         + " Scale the columns of X (StandardScaler)." * (eta0 is None))
     decays = {"constant": 0.0, "pegasos": first * problem.lam,
               "inverse": default.decay if decay is None else float(decay)}
     return Rate(first, decays[schedule], default.intercept)
