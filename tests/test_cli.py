@@ -116,7 +116,7 @@ def bad(tmp_path):
         "cut.csv.gz": gzip.compress(b"a,y\n1,2\n" * 99)[:-9],
         "changed.csv.gz": b"\x1f\x8b" + bytes(20),
         "sheet.zip": b"PK\x03\x04" + bytes(99),
-        "table.csv": b"PAR1" + bytes(99),
+        "table.csv": b"PAR1\x15" + bytes(99),
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
@@ -270,9 +270,19 @@ def test_an_audit_writes_over_nothing_that_is_of_none_or_filled_in(csv, tmp_path
     filled.write_csv(sheet)
     code, _, err = call(monkeypatch, capsys, *arguments)
     assert code == 2
-    assert "is filled in with corrections, which would be lost" in err
+    assert "holds 'suspicious.csv', which is of no earlier audit, or filled in" in err
     assert pl.read_csv(sheet)["drop"][0] == "yes"
     assert call(monkeypatch, capsys, "apply", sheet, csv, "-o", tmp_path / "clean.csv")[0] == 0
+    sheet.write_text("mine")
+    assert "holds 'suspicious.csv', which is of no" in call(monkeypatch, capsys, *arguments)[2]
+
+
+def test_long_entries_and_a_column_called_as_parquet_begins_are_read(tmp_path, monkeypatch, capsys):
+    data, out = tmp_path / "data.csv", tmp_path / "out"
+    pl.DataFrame({"PAR1": range(60), "text": ["x" * 200_000] * 60, "y": [0, 1] * 30}).write_csv(data)
+    arguments = ("audit", data, "--target", "y", "--rows", 40, "--effort", "quick", "--output", out)
+    for given in (arguments, arguments, ("apply", out / "suspicious.csv", data, "-o", tmp_path / "clean.csv")):
+        assert call(monkeypatch, capsys, *given)[::2] == (0, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")

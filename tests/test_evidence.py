@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -341,6 +342,26 @@ def test_files_beside_earlier_evidence_are_not_lost(name, tmp_path):
     with pytest.raises(ValueError, match="which is of no earlier evidence"):
         write(model, tmp_path, training=None)
     assert (tmp_path / name).read_text() == "mine"
+
+
+@pytest.mark.parametrize("killed_at", [1, 3])
+def test_evidence_that_a_kill_left_unfinished_is_written_anew(killed_at, tmp_path, monkeypatch):
+    model = make_pipeline(StandardScaler(), SVC())
+    write(model, tmp_path, training=None)
+    steps = iter(range(killed_at))
+
+    def step(*arguments):
+        if next(steps, None) is None:
+            raise KeyboardInterrupt
+        os.rename(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("buttress.files.disk.os.replace", step)
+        with pytest.raises(KeyboardInterrupt):
+            write(model, tmp_path, training=None, key=KEY)
+    write(model, tmp_path, training=None, key=KEY)
+    write(model, tmp_path, training=None)
+    assert not (tmp_path / "evidence.sig").exists()
 
 
 def test_from_the_command_line_with_categories(tmp_path, capsys):

@@ -453,6 +453,12 @@ def test_mode_links_and_devices_stay_as_they_are(tmp_path):
     assert load(link).gamma == load(target).gamma == 0.25
     save(RBF(), os.devnull)
     assert Path(os.devnull).is_char_device()
+    reading, writing = os.pipe()
+    save(RBF(0.25), f"/dev/fd/{writing}")
+    (tmp_path / "piped").write_bytes(os.read(reading, 65536))
+    assert load(tmp_path / "piped").gamma == 0.25
+    for end in (reading, writing):
+        os.close(end)
     assert [entry.name for entry in target.parent.iterdir()] == ["model"]
 
 

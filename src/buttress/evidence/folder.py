@@ -118,10 +118,11 @@ def write(evidence: EvidenceReport, files: dict[str, bytes], folder: Path, key: 
     stated = {"schema": SCHEMA, **evidence.about, "not_proven": evidence.not_proven,
               "statements": [statement.to_dict() for statement in evidence.statements],
               "files": {name: _digest(content) for name, content in sorted(files.items())}}
-    files[STATED] = (json.dumps(stated, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
+    # it goes last and comes first, so that what a kill leaves is known as ours
+    files = {STATED: (json.dumps(stated, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode(), **files}
     if key is not None:
         files[SIGNED] = hmac.new(key, files[STATED], hashlib.sha256).hexdigest().encode()
-    replace_files(folder, {name: partial(Path.write_bytes, data=content) for name, content in files.items()}, OWN)
+    replace_files(folder, {name: partial(Path.write_bytes, data=content) for name, content in files.items()}, OWN[::-1])
 
 
 def _table(rows: dict[str, list[Any]]) -> dict[str, bytes]:

@@ -76,13 +76,12 @@ def write_bytes(path: Path, parts: Sequence[Part]) -> None:
     ModelFileError
         When the disk gives back other bytes than were written. The file that was there stays.
     """
-    target = Path(os.path.realpath(path))
     try:
-        status = target.stat() if target.exists() else None
+        status = path.stat() if path.exists() else None  # a pipe of /dev/fd has no name that it could be opened by
         if status is None or stat.S_ISREG(status.st_mode):
-            _replace(target, parts, None if status is None else stat.S_IMODE(status.st_mode))
+            _replace(Path(os.path.realpath(path)), parts, None if status is None else stat.S_IMODE(status.st_mode))
         else:
-            with target.open("wb") as file:
+            with path.open("wb") as file:
                 file.writelines(parts)
     except OSError as error:
         raise type(error)(error.errno, error.strerror, str(path)) from None

@@ -22,10 +22,11 @@ from buttress._types import NamedColumns, is_frame
 from buttress.files.disk import check_there
 
 SHOWN = 20  # columns that a message names
+csv.field_size_limit(2**31 - 1)  # polars reads longer entries than csv does by itself
 KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 PACKED = {  # first bytes: what a file is, and how to unpack it
     b"\x28\xb5\x2f\xfd": ("compressed (zstd)", "Unpack it: unzstd {}"),
-    b"PAR1": ("a Parquet file", "Use --format parquet, or end its name in .parquet."),
+    b"PAR1\x15": ("a Parquet file", "Use --format parquet, or end its name in .parquet."),
     b"BZh91AY": ("compressed (bzip2)", "Unpack it: bunzip2 -k {}"),
     b"\xfd7zXZ": ("compressed (xz)", "Unpack it: unxz -k {}"),
 }
@@ -228,7 +229,7 @@ def _check_content(path: Path, kind: str) -> None:
             if line.strip():  # blank lines before the header are skipped
                 break
     for mark, (what, command) in PACKED.items():
-        if header.startswith(mark) and (kind, mark) != ("parquet", b"PAR1"):
+        if header.startswith(mark) and (kind, mark[:4]) != ("parquet", b"PAR1"):
             raise ValueError(f"{str(path)!r} is {what}. {command.format(path.name)}")
     fix = _encoding(header, path.name) if kind == "csv" else ""
     if fix:

@@ -2,6 +2,7 @@
 and a table for the terminal."""
 
 import json
+from contextlib import suppress
 from functools import partial
 from html import escape
 from importlib.util import find_spec
@@ -45,19 +46,15 @@ def write(result: AuditData, folder: Path) -> list[Path]:
 
 def check_earlier(folder: Path) -> None:
     """Refuse a folder with files that would be lost: called like an audit's, but of none, or filled in by somebody."""
-    there = [name for name in FILES if (folder / name).exists()]
-    if not there:
-        return
-    try:
-        if not json.loads((folder / FILES[0]).read_bytes())["schema"].startswith(SCHEMA.partition("/")[0]):
-            raise ValueError
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise ValueError(f"Folder {str(folder)!r} holds {there[0]!r}, which is of no earlier audit and would be lost. "
-                         "Move it, or name another folder.") from None
+    lost = next((name for name in FILES if (folder / name).exists()), None)
     sheet = folder / FILES[-1]
-    if sheet.exists() and read_corrections(sheet).called:
-        raise ValueError(f"{str(sheet)!r} is filled in with corrections, which would be lost. Move it, or name "
-                         "another folder.")
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        if lost and json.loads((folder / FILES[0]).read_bytes())["schema"].startswith(SCHEMA.partition("/")[0]):
+            lost = sheet.name
+            lost = lost if sheet.exists() and read_corrections(sheet).called else None
+    if lost:
+        raise ValueError(f"Folder {str(folder)!r} holds {lost!r}, which is of no earlier audit, or filled in with "
+                         "corrections, and would be lost. Move it, or name another folder.")
 
 
 def next_step(result: AuditData) -> str:
