@@ -18,8 +18,8 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 32_539,  # without imports and docstrings
-    "lines": 66_325,
+    "statements": 32_537,  # without imports and docstrings
+    "lines": 66_323,
     "functions": 4_266,
     "files": 366,
     "untyped dicts": 19,  # dict[str, Any] and dict[str, object]
