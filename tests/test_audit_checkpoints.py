@@ -78,7 +78,7 @@ def test_an_audit_that_was_killed_twice_anywhere_says_the_same(last, tmp_path, m
 
 def test_another_audit_is_refused(tmp_path, monkeypatch):
     kill(REAL, tmp_path, monkeypatch, 2)
-    with pytest.raises(ValueError, match=r"eps was 0\.25, now 0\.5\. Delete the folder, .*to start anew"):
+    with pytest.raises(ValueError, match=r"eps was 0\.25, now 0\.5\. Delete the folder to start anew"):
         audit(REAL, tmp_path, eps=0.5)
     with pytest.raises(ValueError, match="table differs"):
         audit(np.round(REAL, 3), tmp_path)

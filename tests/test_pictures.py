@@ -64,7 +64,7 @@ def test_labels_of_no_class_have_no_colour():
     model = SVC().fit(X, Y)
     with pytest.raises(ValueError, match="holds the label 7"):
         CertifiedBoundaryDisplay.from_estimator(model, X, np.where(Y == 1, 7, 0), plot=False)
-    with pytest.raises(ValueError, match="inconsistent numbers"):
+    with pytest.raises(ValueError, match="one label for each of the 120 rows"):
         CertifiedBoundaryDisplay.from_estimator(model, X, Y[:10], plot=False)
 
 

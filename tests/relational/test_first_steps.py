@@ -63,12 +63,12 @@ def test_connections_are_given_with_a_name_and_schemas_apart(database):
     assert Table("people", (database, ("main", "people"))).check() == ["id", "age", "city", "left"]
 
 
-def test_a_database_of_another_kind_is_read_into_frames(tmp_path):
+def test_a_database_of_another_kind_is_written_to_files(tmp_path):
     path = tmp_path / "shop.sqlite"
     path.write_bytes(b"no database at all" * 100)
-    with pytest.raises(ValueError, match=r"cannot be opened as a DuckDB database: .*read its tables into frames"):
+    with pytest.raises(ValueError, match=r"cannot be opened as a DuckDB database: .*write its tables to files"):
         Table("people", (str(path), "people"))
-    with pytest.raises(ValueError, match=r"no file 'mysql://host/shop'. Read tables of another database into frames"):
+    with pytest.raises(ValueError, match=r"no file 'mysql://host/shop'. Write tables of another database to files"):
         Table("people", ("mysql://host/shop", "people"))
 
 
