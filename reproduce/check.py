@@ -10,12 +10,14 @@ abbreviation that the page explains as: `T` stands for `pytest ...`. Run is one 
     long: 2026-11-21, 91a0dd7, 66 s  the same, and the processor seconds of its commands together
     none: reason                     no command can show it
 
-The check fails where a command fails, a figure differs, a pytest selector selects nothing or nothing but skipped tests,
-a row has none of these, the index docs/claims.md counts other verdicts than the pages hold, or a line with a digit, of
-a page or of a table that it shows, is not as it was last kept: ``--keep`` keeps them all, if nothing else is wrong with
-what it checked. ``--unheld`` lists the rows with numbers that nothing holds (``reproduce/held.py``). ``--long`` runs
-nothing and says, for each long command, when it was run, which rows state it, and whether a file that it imports has
-changed.
+Numbers of kept tables name their cell (``reproduce/filled.py``).
+
+The check fails where a command fails, a figure or a cell differs, a pytest selector selects nothing or nothing but
+skipped tests, a row has none of these, the index docs/claims.md counts other verdicts than the pages hold, or a line
+with a digit, of a page or of a table that it shows, is not as it was last kept: ``--keep`` writes the numbers of cells
+anew and keeps them all, if nothing else is wrong with what it checked. ``--unheld`` lists the rows with numbers that
+nothing holds (``reproduce/held.py``). ``--long`` runs nothing and says, for each long command, when it was run, which
+rows state it, and whether a file that it imports has changed.
 """
 
 import argparse
@@ -26,10 +28,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reproduce import held
+from reproduce import filled, held
 from reproduce.forks import Forks
 from reproduce.long_rows import Run, lines
 
+RESULTS = Path("benchmarks", "results")
 VERDICTS = ("reproduces", "does not", "cannot be told")
 MOST_SECONDS = 60.0  # of processor time, which a busy machine does not stretch, for a quick command
 WIDTH = 4  # columns of a table of claims
@@ -55,7 +58,7 @@ class Row:
 
 def claims(page: Path) -> list[Row]:
     """Return the rows of a page's tables of claims."""
-    text = page.read_text()
+    text = filled.without_names(page.read_text())
     short = dict(SHORTHAND.findall(re.sub(r"\s+", " ", text)))
     rows = []
     inside = False
@@ -154,6 +157,8 @@ def check(folder: Path, forks: Forks, *, only: str = "", run: bool = True) -> It
     for page, rows in pages(folder).items():
         if index_line(page, rows) not in index:
             yield f"claims.md, {page.name}", [f"the index must have: {index_line(page, rows)}"], ""
+        for line, complaint in filled.differing(page, folder.parent / RESULTS):
+            yield f"{page.name}:{line}", [complaint], ""
         for row in rows:
             if only in row.where:
                 found = complaints_of_form(row)
@@ -207,6 +212,10 @@ def report(arguments: Sequence[str] | None, forks: Forks) -> int:
         for row, numbers in unheld_rows(options.docs).items():
             sys.stdout.write(f"{row}: {' '.join(numbers)}\n")
         return 0
+    if options.keep:
+        for page in pages(options.docs):
+            text = page.read_text(encoding="utf-8")
+            page.write_text(filled.filled(text, options.docs.parent / RESULTS), encoding="utf-8")
     wrong = 0
     rows = 0
     for where, found, lacks in check(options.docs, forks, only=options.only, run=not options.form):

@@ -1,6 +1,7 @@
 """The claims pages: their form, their selectors, and the check that reruns them."""
 
 import ast
+import json
 import random
 import re
 import shutil
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reproduce import held
+from reproduce import filled, held
 from reproduce.check import claims, complaints_of_form, index_line, pages, report, unheld_rows
 from reproduce.forks import Forks
 from reproduce.imported import files_of
@@ -86,6 +87,33 @@ def test_a_changed_digit_of_a_page_or_of_a_table_that_it_shows_is_seen(tmp_path,
     capsys.readouterr()
     assert report(["--docs", str(docs), "--form"], forks) == 1
     assert f"{name}: 1 of its lines" in capsys.readouterr().out
+
+
+def test_numbers_that_name_a_cell_are_those_of_the_table(tmp_path, capsys, forks):
+    table = {"columns": ["", "a", "b c"], "rows": [["one, two", "12345.678±0.25", "- / **.5** (0.1)"]]}
+    results = tmp_path / "benchmarks" / "results"
+    results.mkdir(parents=True)
+    (results / "made.json").write_text(json.dumps(table))
+    cells = [("9", "a"), ("9.00", "a"), ("9,999", "a"), (".99", "a; 2"), ("9.9", "b c"), (".9", "b c; 2")]
+    named = ", ".join(f"{number}<!--made; one, two; {column}-->" for number, column in cells)
+    docs = written(tmp_path / "docs", f"| c | reproduces: {named} | `python -m x` | long: 2026-11-21, 91a0dd7 |")
+    assert report(["--docs", str(docs), "--form"], forks) == 1
+    assert "9 is 12346 in made.json" in capsys.readouterr().out
+    assert report(["--docs", str(docs), "--form", "--keep"], forks) == 0
+    page = docs / "claims" / "one.md"
+    wanted = "reproduces: 12346, 12345.68, 12,346, .25, 0.5, .1"
+    assert claims(page)[0].verdict == wanted
+    page.write_text(page.read_text().replace("; 2-->", "; 3-->").replace("12346<!--made", "12346<!--gone"))
+    assert report(["--docs", str(docs), "--form"], forks) == 1
+    said = capsys.readouterr().out
+    assert said.count("there is no number 3 in row 'one, two'") == 2
+    assert "column 'a' of gone.json" in said
+
+
+def test_most_rows_are_rerun_or_filled_in():
+    sources = [page.read_text() for page in pages(ROOT / "docs")]
+    named = sum(bool(filled.CELL.search(line)) for text in sources for line in text.splitlines())
+    assert named + sum(row.run.startswith("quick") for row in all_rows()) >= 160
 
 
 def test_few_numbers_are_held_by_nothing():
