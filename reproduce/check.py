@@ -14,8 +14,8 @@ Numbers of kept tables name their cell (``reproduce/filled.py``).
 
 The check fails where a command fails, a figure or a cell differs, a pytest selector selects nothing or nothing but
 skipped tests, a row has none of these, the index docs/claims.md counts other verdicts than the pages hold, or a line
-with a digit, of a page or of a table that it shows, is not as it was last kept: ``--keep`` writes the numbers of cells
-anew and keeps them all, if nothing else is wrong with what it checked. ``--unheld`` lists the rows with numbers that
+with a digit, of a page or of a table that it shows, is not as it was last kept. ``--keep`` writes the numbers of cells
+anew, then keeps all lines, if nothing else is wrong with what it checked. ``--unheld`` lists the rows with numbers that
 nothing holds (``reproduce/held.py``). ``--long`` runs nothing and says, for each long command, when it was run, which
 rows state it, and whether a file that it imports has changed.
 """
@@ -25,6 +25,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -212,10 +213,9 @@ def report(arguments: Sequence[str] | None, forks: Forks) -> int:
         for row, numbers in unheld_rows(options.docs).items():
             sys.stdout.write(f"{row}: {' '.join(numbers)}\n")
         return 0
-    if options.keep:
-        for page in pages(options.docs):
-            text = page.read_text(encoding="utf-8")
-            page.write_text(filled.filled(text, options.docs.parent / RESULTS), encoding="utf-8")
+    for page in pages(options.docs) if options.keep else ():
+        with suppress(ValueError):  # a cell that is not there is said below
+            page.write_text(filled.filled(page.read_text(), options.docs.parent / RESULTS))
     wrong = 0
     rows = 0
     for where, found, lacks in check(options.docs, forks, only=options.only, run=not options.form):
