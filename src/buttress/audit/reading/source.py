@@ -47,8 +47,6 @@ def load(source: str, target: str | None, file_format: str | None) -> tuple[Name
     if target not in columns:
         raise ValueError(f"There is no column {target!r} in {source}.{near(target, columns)} "
                          f"The columns are {listed(columns, SHOWN)}.")
-    if f"{target}_duplicated_0" in columns and _header(Path(source)).count(target) > 1:  # as polars calls the second
-        raise ValueError(f"{source} has two columns {target!r}. Rename the one that is not the target.")
     return columns, columns.pop(target), target
 
 
@@ -92,6 +90,11 @@ def read_file(source: str, file_format: str | None) -> NamedColumns:
         frame = _frame(path, kind)
     if frame.height == 0:
         raise ValueError(f"{source!r} has a header but no rows.")
+    renamed = kind == "csv" and any("_duplicated_" in name for name in frame.columns)  # as polars does with a second
+    header = _header(path) if renamed else []
+    twice = [name for name in header if name and header.count(name) > 1]
+    if twice:
+        raise ValueError(f"{source} has two columns {twice[0]!r}. Rename one of them.")
     return dict(zip(frame.columns, frame.get_columns(), strict=True))
 
 
