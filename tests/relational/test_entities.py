@@ -367,6 +367,7 @@ def wide():
 BAD = [
     (lambda: EntityFeatures(two(), "count"), None, "must be a list"),
     (lambda: EntityFeatures(two(), ["median"]), None, "must be among"),
+    (lambda: EntityFeatures(two(), ["mean", "count", "mean"]), None, "'mean' twice. Name each once"),
     (lambda: EntityFeatures(two(), missing="drop"), None, "missing"),
     (lambda: EntityFeatures(two(), max_categories=0), None, "max_categories"),
     (lambda: EntityFeatures("join"), None, "must be a Join"),
@@ -382,6 +383,7 @@ BAD = [
         {"k": [1], "v": [1e200], "day": [1]}))), None, "too large"),
     (lambda: EntityFeatures(two(other=pd.DataFrame({"k": [1], "v": pd.to_datetime(["2024-01-01"])}))), None, "times"),
     (lambda: EntityFeatures(two(other=pd.DataFrame({"k": ["a"], "v": [1.0]}))), None, "of one type"),
+    (lambda: EntityFeatures(two(other=pd.DataFrame({"k": [1, 2], "v": ["1,5", "2"]}))), None, "decimal commas"),
     (lambda: EntityFeatures(two(features=[]), ["mean"]), None, "Name features"),
     (lambda: EntityFeatures(two()), pd.DataFrame({"kk": [1]}), "no column 'k'"),
     (lambda: EntityFeatures(two()), pd.DataFrame({"k": []}), "0 sample"),

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._checks import Array, check_count, check_number, check_option
 from buttress._documented import Documented
 from buttress._state import Attribute, State
-from buttress.relational.checks import check_feature
+from buttress.relational.checks import check_decimals, check_feature
 from buttress.relational.declare import Join
 from buttress.relational.entities.database import InDatabase, feature_select
 from buttress.relational.entities.features import Feature, center, fills_of, kept
@@ -223,10 +223,11 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
                 full = f"{table.name}.{name}"
                 column = own[name] if t == self.join.root else aggregates.columns[t][name]
                 check_feature(table.name, name, column.kind, 0, 0.0)
-                if column.kind == "text":
-                    self.categories_[full] = (most_frequent(column, ~column.null, self.max_categories)
-                                              if t == self.join.root else
-                                              aggregates.most_frequent(t, name, self.max_categories))
+                if column.kind == "text" and t == self.join.root:
+                    self.categories_[full] = most_frequent(column, ~column.null, self.max_categories)
+                elif column.kind == "text":
+                    self.categories_[full] = aggregates.most_frequent(t, name, self.max_categories)
+                    check_decimals(table.name, name, self.categories_[full])
                 elif t != self.join.root:
                     mean, deviation, largest = aggregates.moments_of(t, name)
                     check_feature(table.name, name, column.kind, 0, largest)

@@ -114,10 +114,12 @@ def split(function: str) -> tuple[str, str, bool]:
 
 
 def check_functions(functions: Sequence[str]) -> None:
-    """Refuse what is no list of words, and a window that is none or that a word cannot have."""
+    """Refuse what is no list of words, a word that comes twice, and a window that is none or that it cannot have."""
     if isinstance(functions, str):
         raise ValueError(f"functions must be a list. Got {functions!r}. Use [{functions!r}].")
-    for function in functions:
+    for place, function in enumerate(functions):
+        if function in functions[:place]:
+            raise ValueError(f"functions has {function!r} twice. Name each once.")
         word, window, _ = split(str(function))
         if word not in WORDS:
             raise ValueError(f"functions must be among {', '.join(WORDS)}. Got {function!r}.{near(word, WORDS)}")
