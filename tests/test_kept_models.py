@@ -368,8 +368,8 @@ def test_predict_says_what_it_could_not_read_and_has_not_seen(call):
         assert call(*command, "--target", "y")[2] == err
 
 
-def test_features_have_the_label_as_its_file_has_it(call, tmp_path):
-    """DuckDB reads yes and no as truth values, and numbers of 0 and 1 are made of these where one is missing."""
+def test_features_have_truth_values_as_their_file_has_them(call, tmp_path):
+    """DuckDB reads yes and no as truth values; where one is missing they are no numbers, of a label or of a feature."""
     pytest.importorskip("duckdb")
     (tmp_path / "joins.toml").write_text(JOIN)
     words = np.where(YES, "yes", "no").astype(object)
@@ -379,10 +379,19 @@ def test_features_have_the_label_as_its_file_has_it(call, tmp_path):
         pl.DataFrame({"id": np.arange(N), "a": A, "bought": words}).write_csv("people.csv")
         assert call("features", "joins.toml", "-o", "f.csv")[0] == 0
         assert pl.read_csv("f.csv")["people.bought"].to_list() == words.tolist()
+    assert call("train", "joins.toml", "--estimator", "linear", "-o", "m.buttress")[0] == 0
+    assert call("predict", "m.buttress", "joins.toml", "-o", "p.csv")[0] == 0
+    assert set(pl.read_csv("p.csv")["prediction"]) == {"yes", "no"}
     numbers = np.where(YES, 1, 0)
     pl.DataFrame({"id": np.arange(N), "a": A, "bought": numbers}).write_csv("people.csv")
     assert call("features", "joins.toml", "-o", "f.parquet")[0] == 0
     assert pl.read_parquet("f.parquet")["people.bought"].to_list() == numbers.tolist()
+    truth = [None, *YES[1:].tolist()]
+    pl.DataFrame({"id": np.arange(N), "a": truth, "bought": truth}).write_parquet("people.parquet")
+    (tmp_path / "joins.toml").write_text(JOIN.replace("people.csv", "people.parquet"))
+    assert call("features", "joins.toml", "-o", "f.parquet")[0] == 0
+    found = pl.read_parquet("f.parquet")
+    assert found["people.a"].to_list() == found["people.bought"].to_list() == truth
 
 
 def test_train_says_what_became_of_columns_and_that_its_score_is_of_one_split(call):

@@ -170,13 +170,12 @@ def features_file(path: str | Path, target: str | None = None, functions: Sequen
 
 
 def _as_written(join: Join, label: NDArray[Any]) -> NDArray[Any]:
-    """Return truth values, 0 and 1 where some are missing, as their text file has them; other labels as they are."""
-    known = label == label
-    truth = label.dtype.kind in "bf" and np.isin(label[known], (0, 1)).all()
+    """Return truth values as their text file has them; other labels as they are."""
+    truth = set(map(type, label.tolist())) <= {bool, type(None)}
     words = class_texts(join, np.array([False, True])) if truth else ["False", "True"]
     if words == ["False", "True"]:
         return label
-    return np.asarray(np.where(known, np.array(words, dtype=object)[(label == 1).astype(np.intp)], None))
+    return np.array([None if value is None else words[value] for value in label.tolist()], dtype=object)
 
 
 def class_texts(join: Join, classes: NDArray[Any]) -> list[str]:

@@ -59,7 +59,7 @@ def entities_to_predict(source: str, made: EntityFeatures) -> EntityTable:
 
 def texts_in_join(made: EntityFeatures, labels: Any) -> dict[str, str]:
     """Return the commonest text of each class in the label table's file, by class; a database has none of its own."""
-    classes = np.unique(labels) if np.asarray(labels).dtype.kind in "biuf" else np.zeros(0)
+    classes = np.unique([label for label in labels.tolist() if label is not None])
     return dict(zip(map(str, classes.tolist()), class_texts(made.join, classes), strict=True))
 
 

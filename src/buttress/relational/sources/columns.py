@@ -102,10 +102,10 @@ def _from_times(values: list[Any]) -> NDArray[Any] | None:
 
 
 def plain(column: Column) -> NDArray[Any]:
-    """Return a column with its missing values as NaN, None or NaT."""
+    """Return a column with its missing values as NaN, of text and truth values as None, of times as NaT."""
     if not column.null.any() or column.kind == "time":
         return column.values
-    if column.kind == "number":
+    if column.values.dtype.kind in "iuf":
         return np.where(column.null, np.nan, column.values.astype(np.float64))
     words = column.values.astype(object)
     words[column.null] = None
