@@ -165,6 +165,18 @@ def test_bytes_are_the_categories_that_one_file_in_memory_has(call):
     assert written[0] == written[1]
 
 
+@pytest.mark.parametrize("source", ["rows", "rows/whole.parquet"])
+def test_bytes_are_classes(call, source):
+    Path("rows").mkdir()
+    pl.DataFrame({"a": A, "b": B, "y": LABELS}).with_columns(pl.col("y").cast(pl.Binary)).write_parquet(
+        "rows/whole.parquet")
+    more = ["--landmarks", 30] if source == "rows" else ["--estimator", "linear"]
+    assert call("train", source, "--target", "y", "-o", "m.buttress", *more)[0] == 0
+    assert call("predict", "m.buttress", source, "-o", "p.csv")[::2] == (0, "")
+    assert set(pl.read_csv("p.csv")["prediction"]) == {f"b'{name}'" for name in NAMES}
+    assert call("attack", "m.buttress", "rows/whole.parquet", "--target", "y", "--rows", 20)[::2] == (0, "")
+
+
 def test_predicted_numbers_are_those_of_one_file_up_to_rounding(call):
     write_folder(NUMBERS)
     assert call("train", "rows", "--target", "y", "--sample", 300, "--landmarks", 30, "-o", "m.buttress")[0] == 0

@@ -84,10 +84,10 @@ def score_of(predicted: Labels, y: Labels, task: str, seed: int) -> dict[str, fl
 
 
 def given_words(table: Table, labels: Labels) -> list[object]:
-    """Return classes as they stand in the data, plain Python values, in the order of the table's ``labels``."""
+    """Return classes as they stand in the data, bytes as text, in the order of the table's ``labels``."""
     values = as_array(table.given_target)[table.places]
     first = {code: value for value, code in zip(values[::-1].tolist(), table.target[::-1].tolist(), strict=True)}
-    return [first[code] for code in labels.tolist()]
+    return [value if isinstance(value := first[code], bool | int | float | str) else code for code in labels.tolist()]
 
 
 def texts_of(source: str, target: str, file_format: str | None, y: Any) -> dict[str, str]:

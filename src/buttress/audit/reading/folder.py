@@ -185,7 +185,10 @@ def _check_schema(file: Path, found: dict[str, str], first: Path, known: dict[st
 
 
 def _plain(values: Any) -> Labels:
-    """Return a masked column as other readers do: NaN for numbers that are missing, None for texts."""
+    """Return a masked column as other readers do: NaN for numbers that are missing, None for texts, and bytes."""
+    data = np.ma.getdata(values)
+    if data.dtype.kind == "O":
+        data[:] = np.fromiter((bytes(one) if type(one) is bytearray else one for one in data), object, len(data))
     if not np.ma.isMaskedArray(values):
         return np.asarray(values)
     if not values.mask.any():
