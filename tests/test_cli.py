@@ -163,6 +163,7 @@ def bad(tmp_path):
         (["breast_cancer", "--drop", "mean radus"], "Did you mean 'mean radius'?"),
         (["breast_cancer", "--max-time", "long"], "--max-time"),
         (["-"], "is a folder, a pipe or a device"),
+        (["breast_cancer", "-o", "/sys/out"], "--output '/sys/out' cannot be made"),
         (["/dev/null"], "'/dev/null' is a folder, a pipe or a device"),
         (["twice.csv", "--target", "y"], "has two columns 'y'"),
         (["twins.csv", "--target", "y"], "has two columns 'a'. Rename one of them."),

@@ -373,6 +373,11 @@ def test_the_audit_of_a_sample_says_so_and_names_rows_of_the_folder(call):
     assert len(found) == N
     of = {row["row"]: row for row in found.iter_rows(named=True)}
     assert all(of[row["row"]]["given"] == row["y"] for row in listed.iter_rows(named=True))
+    for name in ("audit.json", "audit.html", "suspicious.csv"):
+        Path("out", name).unlink()
+    code, _, err = call("audit", "rows", "--target", "y", "--sample", 200, "--effort", "quick", "-o", "out")
+    assert code == 2
+    assert "'judged.parquet', which is of no earlier audit" in err
 
 
 def spoil(name, **columns):

@@ -328,6 +328,7 @@ def test_a_join_with_gaps_is_fitted_once_told_how(call, tmp_path):
     (["train", "data.csv", "--target", "y", "-o", "x", "--estimator", "liner"], "liner"),
     (["train", "data.csv", "--target", "y", "-o", "x", "--estimator", "linear-log"], "does not suit"),
     (["train", "data.csv", "--target", "y", "-o", "nowhere/x"], "no such folder"),
+    (["train", "data.csv", "--target", "y", "--estimator", "linear", "-o", "/sys/x"], "--output '/sys/x'"),
     (["inspect", "nope"], "no file 'nope'"),
 ])
 def test_mistakes_are_one_line(arguments, message, call, tmp_path):

@@ -1,6 +1,5 @@
 """``buttress audit``, and ``buttress apply``, which writes its corrections into a copy of the data."""
 
-import os
 from collections.abc import Sequence
 from enum import StrEnum
 from itertools import product
@@ -13,10 +12,11 @@ from buttress._checks import check_count
 from buttress._suggest import counted, near
 from buttress._types import NamedColumns
 from buttress.audit.options import Effort, Metric, Options
+from buttress.audit.reading.folder import is_folder
 from buttress.audit.writing.words import FILES, HEADINGS, WITHOUT_JINJA, columns_of_task
-from buttress.cli.folders import Data, Sampled, check_options, judge_folder, sample_of
+from buttress.cli.folders import JUDGED, Data, Sampled, check_options, judge_folder, sample_of
 from buttress.cli.terminal import STARTED, app, check_apart, check_input, ctrl_c, number_in, progress
-from buttress.files.disk import check_file
+from buttress.files.disk import can_write, check_file
 
 if TYPE_CHECKING:
     from buttress.audit.models.in_batches import Sample
@@ -206,13 +206,14 @@ def _check_files(output: Path, data: Path, files: dict[str, Path | None], truste
     The folder of the output is refused first, where it could not be written, or rows that are read would be.
     """
     check_output(output)
-    for read, name in product((data, files["against"], files["test"]), FILES):
+    own = (JUDGED, *FILES) if is_folder(str(data)) else FILES
+    for read, name in product((data, files["against"], files["test"]), own):
         if read is not None:
             check_apart(read, output / name)
-    if any((output / name).exists() for name in FILES):
+    if any((output / name).exists() for name in own):
         from buttress.audit.writing.report import check_earlier
 
-        check_earlier(output)
+        check_earlier(output, own)
     model = files["model"]
     for option, path in files.items():
         if path is not None and not path.is_file():
@@ -272,7 +273,7 @@ def check_output(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--output {str(folder)!r} is a file. Name a folder.")
     above = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK) or str(above) == "/proc":
+    if not can_write(above):
         raise ValueError(f"--output {str(folder)!r} cannot be made: {str(above)!r} cannot be written to.")
 
 

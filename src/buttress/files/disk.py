@@ -30,8 +30,15 @@ def check_file(path: Path, option: str = "--output") -> None:
     if not folder.is_dir():
         raise ValueError(f"{option} {str(path)!r} is in {str(path.parent)!r}, and there is no such folder. Make it "
                          "first, or name another.")
-    if not os.access(folder, os.W_OK):
-        raise ValueError(f"{option} {str(path)!r} cannot be written: you have no right to write to {str(folder)!r}.")
+    if not can_write(folder):
+        raise ValueError(f"{option} {str(path)!r} cannot be written: {str(folder)!r} cannot be written to.")
+
+
+def can_write(folder: Path) -> bool:
+    """Say whether files can be made in a folder, by making one: rights alone do not tell, as of /sys for root."""
+    with suppress(OSError), TemporaryDirectory(dir=folder, prefix=".unfinished-"):
+        return True
+    return False
 
 
 def check_there(path: Path) -> None:

@@ -2,6 +2,7 @@
 and a table for the terminal."""
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from html import escape
@@ -44,9 +45,9 @@ def write(result: AuditData, folder: Path) -> list[Path]:
     return replace_files(folder, {**writers, "suspicious.csv": result.sheet.write}, FILES[::-1])
 
 
-def check_earlier(folder: Path) -> None:
-    """Refuse a folder with files that would be lost: called like an audit's, but of none, or filled in by somebody."""
-    lost = next((name for name in FILES if (folder / name).exists()), None)
+def check_earlier(folder: Path, own: Sequence[str] = FILES) -> None:
+    """Refuse a folder with files that would be lost: called as its ``own``, but of none, or filled in by somebody."""
+    lost = next((name for name in own if (folder / name).exists()), None)
     sheet = folder / FILES[-1]
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         if lost and json.loads((folder / FILES[0]).read_bytes())["schema"].startswith(SCHEMA.partition("/")[0]):
