@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 import sys
+from csv import field_size_limit
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -286,6 +287,7 @@ def test_long_entries_and_a_column_called_as_parquet_begins_are_read(tmp_path, m
     arguments = ("audit", data, "--target", "y", "--rows", 40, "--effort", "quick", "--output", out)
     for given in (arguments, arguments, ("apply", out / "suspicious.csv", data, "-o", tmp_path / "clean.csv")):
         assert call(monkeypatch, capsys, *given)[::2] == (0, "")
+    assert field_size_limit() == 2**17  # that of the process is what it was
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")

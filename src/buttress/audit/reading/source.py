@@ -22,7 +22,6 @@ from buttress._types import NamedColumns, is_frame
 from buttress.files.disk import check_there
 
 SHOWN = 20  # columns that a message names
-csv.field_size_limit(2**31 - 1)  # polars reads longer entries than csv does by itself
 KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 PACKED = {  # first bytes: what a file is, and how to unpack it
     b"\x28\xb5\x2f\xfd": ("compressed (zstd)", "Unpack it: unzstd {}"),
@@ -88,10 +87,10 @@ def read_file(source: str, file_format: str | None) -> NamedColumns:
     with whole(path):
         _check_content(path, kind)
         frame = _frame(path, kind)
+        renamed = kind == "csv" and any("_duplicated_" in name for name in frame.columns)  # by polars
+        header = _header(path) if renamed else []
     if frame.height == 0:
         raise ValueError(f"{source!r} has a header but no rows.")
-    renamed = kind == "csv" and any("_duplicated_" in name for name in frame.columns)  # as polars does with a second
-    header = _header(path) if renamed else []
     twice = [name for name in header if name and header.count(name) > 1]
     if twice:
         raise ValueError(f"{source} has two columns {twice[0]!r}. Rename one of them.")
@@ -139,11 +138,15 @@ def unpacked(path: Path) -> BinaryIO:
 
 @contextmanager
 def whole(path: Path) -> Iterator[None]:
-    """Say of a packed file that was cut short or changed which it is."""
+    """Read entries of any length, as polars does, and say of a packed file that was cut short or changed which it is.
+    """
+    limit = csv.field_size_limit(2**31 - 1)
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, RuntimeError) as error:
         raise ValueError(f"{str(path)!r} cannot be unpacked: {error}. Copy it again, or unpack it yourself.") from None
+    finally:
+        csv.field_size_limit(limit)
 
 
 def lines_of(path: Path) -> TextIO:

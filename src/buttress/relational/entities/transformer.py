@@ -322,9 +322,9 @@ class EntityTable:
     """Rows of the label's table.
 
     ``columns`` are arrays (n,) by name: the table's own features, text as it is, and the aggregates that ``made`` has
-    learned; a missing number is NaN, a missing text or truth value None. ``label`` is None where the join has none. ``names`` are the
-    values of a key that no two rows share, None where there is no such key. ``keys`` are the keys and the date by which
-    rows of other tables belong to a row, by name. ``anew`` is the number of rows that aggregates were computed of.
+    learned; missing numbers are NaN, texts and truth values None. ``label`` is None where the join has none. ``names``
+    are the values of a key that no two rows share, None where there is no such key. ``keys`` are the keys and the date
+    by which rows of other tables belong to a row, by name. ``anew`` is the number of rows that aggregates were made of.
     """
 
     columns: dict[str, NDArray[Any]]
