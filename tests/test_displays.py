@@ -189,3 +189,12 @@ def test_labels_of_another_length_are_refused(display, given):
     X, y = moons(40)
     with pytest.raises(ValueError, match="y must have one label for each of the 40 rows"):
         display.from_estimator(SVC().fit(X, y), X, given(y), plot=False)
+
+
+@pytest.mark.parametrize("display", [RobustnessCurveDisplay, ReliabilityDisplay, CertifiedBoundaryDisplay])
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "float"])
+def test_missing_labels_are_refused_and_not_wrong(display, kind):
+    X, y = moons(40)
+    gaps = pd.Series(y == 1).astype("boolean").mask(np.arange(40) == 3).astype(kind)
+    with pytest.raises(ValueError, match=r"in 1 rows, the first is row 3\. Drop those rows"):
+        display.from_estimator(SVC().fit(X, y), X, gaps, plot=False)

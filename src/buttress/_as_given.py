@@ -31,11 +31,24 @@ def unwrapped(y: ArrayLike) -> ArrayLike:
     return y if plain else labels.to_numpy(dtype=of_numpy)
 
 
+def refuse_missing(targets: Labels) -> None:
+    """Raise ValueError where some of these (n,) are missing, naming the first."""
+    if targets.dtype.kind not in "Of":
+        return
+    missing = np.isnan(targets) if targets.dtype.kind == "f" else np.array([
+        target is None or type(target).__name__ == "NAType" or (isinstance(target, float) and np.isnan(target))
+        for target in targets], dtype=bool)
+    if missing.any():
+        what = "Input y contains NaN" if targets.dtype.kind == "f" else "y holds no value"
+        raise ValueError(f"{what} in {missing.sum()} rows, the first is row {missing.argmax()}. Drop those rows.")
+
+
 def one_label_each(y: ArrayLike, n: int) -> Labels:
-    """Return labels as an array (n,); ValueError for another shape."""
+    """Return labels as an array (n,); ValueError for another shape, and for missing ones."""
     labels = np.asarray(y)
     if labels.shape != (n,):
         raise ValueError(f"y must have one label for each of the {n} rows of X. Got shape {labels.shape}.")
+    refuse_missing(labels)
     return labels
 
 

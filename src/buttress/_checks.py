@@ -22,7 +22,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from buttress._as_given import canonical, refuse_unread, unwrapped
+from buttress._as_given import canonical, refuse_missing, refuse_unread, unwrapped
 from buttress._suggest import LARGEST, brief, near
 from buttress._types import Array, BoundsLike, Estimator, Labels, MatrixLike, Rows, VectorLike
 
@@ -165,18 +165,9 @@ def check_X_y(
 
 def check_targets(y: VectorLike, numeric: bool) -> None:
     """Refuse targets that are missing, and ``numeric`` ones that are text or times, naming the first."""
-    targets = np.asarray(y)
-    kind = targets.dtype.kind
-    if kind not in ("OUSfmM" if numeric else "OUSf"):
-        return
-    targets = targets.ravel()
-    missing = np.isnan(targets) if kind == "f" else np.array([
-        target is None or type(target).__name__ == "NAType" or (isinstance(target, float) and np.isnan(target))
-        for target in targets], dtype=bool)
-    if missing.any():
-        what = "Input y contains NaN" if kind == "f" else "y holds no value"
-        raise ValueError(f"{what} in {missing.sum()} rows, the first is row {missing.argmax()}. Drop those rows.")
-    if kind == "f" or not numeric:
+    targets = np.asarray(y).ravel()
+    refuse_missing(targets)
+    if not numeric or targets.dtype.kind not in "OUSmM":
         return
     refused = (str, bytes, date, timedelta, np.datetime64, np.timedelta64)
     other = next((i for i, target in enumerate(targets) if isinstance(target, refused)), None)
