@@ -517,11 +517,13 @@ def test_large_files_are_not_read(path):
         (GridSearchCV(SVC(), {"C": [1]}), "GridSearchCV is not fitted"),
         (GridSearchCV(SVC(), {"C": [1]}, refit=False, cv=2).fit(*moons(30)), "without a best estimator"),
         (make_pipeline(FunctionTransformer(lambda X: X), SVC()).fit(*moons(12)), r"\.func is a builtins.function"),
+        (SVC().fit([[0.0], [1.0]], np.array(["2024-01-01", "2025-01-01"], dtype="datetime64[D]")),
+         r"SVC\.classes_ is an array of datetime64\[D\].*make text of dates, with astype\(str\)"),
         ([1, 2], "Only estimators and kernels"),
         (3, "Only estimators and kernels"),
     ],
     ids=["function", "foreign", "foreign-step", "unfitted", "unfitted-pipeline", "unfitted-search", "no-best",
-         "function-step", "list", "number"],
+         "function-step", "dates", "list", "number"],
 )
 def test_what_a_file_cannot_hold_is_named_and_no_file_is_left(model, message, path):
     with pytest.raises(ValueError, match=message):

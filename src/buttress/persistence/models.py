@@ -175,6 +175,9 @@ def _best_of(search: object, where: str) -> object:
 def _encoded_instance(value: object, where: str, inner: InnerEncoder) -> object:
     cls = type(value)
     name = name_of(cls)
+    if type(value) is np.ndarray:
+        raise ModelFileError(f"{where} is an array of {value.dtype}. A model file holds arrays of numbers and text: "
+                             "before the fit make text of dates, with astype(str), or numbers.")
     if name is None:
         raise ModelFileError(f"{where} is a {cls.__module__}.{cls.__name__}, which a model file cannot hold. It holds "
                              "estimators and kernels of this package, scikit-learn's pipelines, preprocessing, linear "
