@@ -212,21 +212,25 @@ def test_any_model_is_asked_in_batches_and_what_it_cannot_read_is_said(call):
 
 
 def test_columns_come_as_one_frame_has_them():
-    """Whole numbers, single precision, bools, dates and texts, with gaps and without, in groups of rows."""
+    """Whole numbers, single precision, bools, dates, durations, texts, with gaps and without, in groups of rows."""
     days = [None if k % 7 == 0 else date(2020, 1, 1 + k % 28) for k in range(230)]
     frame = pl.DataFrame({
         "whole": pl.Series([None if k % 5 == 0 else k for k in range(230)], dtype=pl.Int32), "plain": range(230),
         "single": pl.Series(A[:230], dtype=pl.Float32), "gaps": [None if k % 3 == 0 else float(k) for k in range(230)],
         "yes": [None if k % 4 == 0 else k % 2 == 0 for k in range(230)], "sure": [k % 2 == 0 for k in range(230)],
-        "text": [None if k % 6 == 0 else f"t'{k}" for k in range(230)], "day": days})
+        "text": [None if k % 6 == 0 else f"t'{k}" for k in range(230)], "day": days,
+        "long": pl.Series([None if k % 5 == 0 else k for k in range(230)]).cast(pl.Duration("us"))})
     Path("kinds").mkdir()
     frame.write_parquet("kinds/k.parquet", row_group_size=50)
     rows = parquet_rows("kinds")
+    with pytest.raises(ValueError, match="target 'long' holds dates or durations"):
+        rows.check_target("long")
     read = [batch for _, batch in rows.batches(frame.columns)]
     assert [len(batch["text"]) for batch in read] == [100, 100, 30]
     for name in frame.columns:
         given = frame[name].to_numpy()
         found = np.concatenate([batch[name] for batch in read])
+        assert (given.dtype.kind == "m") == (found.dtype.kind == "m")
         if given.dtype.kind == "O":
             assert found.tolist() == given.tolist()
         else:

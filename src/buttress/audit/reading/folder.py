@@ -98,6 +98,8 @@ class ParquetRows:
         if name not in self.columns:
             raise ValueError(f"There is no column {name!r} in {self.source!r}.{near(name, self.columns)} The columns "
                              f"are {listed}.")
+        if self.columns[name] == "DURATION":
+            raise ValueError(f"The target {name!r} holds dates or durations. Give it as numbers, such as days.")
         quoted = DUCKDB.quote(name)
         real = self.columns[name] in ("DOUBLE", "FLOAT")
         absent = f"{quoted} IS NULL" + (f" OR NOT isfinite({quoted})" if real else "")
@@ -125,7 +127,9 @@ class ParquetRows:
                                            f"{NUMBER}=true) WHERE {where} ORDER BY {NUMBER}", "fetchnumpy", self.duckdb)
         if len(found[NUMBER]) != rows:
             raise ValueError(f"{str(file)!r} has changed while it was read. Run the command again when it does not.")
-        return {name: _plain(found[f"c{j}"]) for j, name in enumerate(names)}
+        columns = {name: _plain(found[f"c{j}"]) for j, name in enumerate(names)}
+        return {name: column.astype("m8[us]") if self.columns[name] == "DURATION" else column
+                for name, column in columns.items()}
 
 
 def is_folder(source: str) -> bool:
@@ -172,7 +176,15 @@ def parquet_rows(source: str) -> ParquetRows:
 
 
 def _schema(file: Path, duckdb: Any) -> dict[str, str]:
-    return {str(row[0]): str(row[1]) for row in scanned(file, lambda scan: f"DESCRIBE {scan}", place=duckdb)}
+    """Return the type of each column; to DuckDB alone Arrow's durations are whole numbers."""
+    kinds = {str(row[0]): str(row[1]) for row in scanned(file, lambda scan: f"DESCRIBE {scan}", place=duckdb)}
+    if scanned(file, lambda scan: "SELECT 1 FROM parquet_kv_metadata" + scan.removeprefix(SCAN + "read_parquet")
+                                  + " WHERE key = 'ARROW:schema'", place=duckdb):
+        import polars as pl
+
+        arrow = pl.scan_parquet(file, glob=False).collect_schema()
+        kinds |= {name: "DURATION" for name, kind in arrow.items() if kind == pl.Duration}
+    return kinds
 
 
 def _check_schema(file: Path, found: dict[str, str], first: Path, known: dict[str, str]) -> None:
