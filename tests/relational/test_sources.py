@@ -9,7 +9,7 @@ import pytest
 from buttress.relational import Join, RelationalLinearSVC, SourceLostError, Table
 from buttress.relational.choice import needed_megabytes
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.sources.columns import make_column
+from buttress.relational.sources.columns import make_column, plain
 from buttress.relational.sources.files import connect_duckdb
 from buttress.relational.sources.tables import column_names, read_columns, row_count
 
@@ -68,6 +68,19 @@ def test_objects_that_are_times_become_times(value, expected):
     assert column.kind == "time"
     assert column.null.tolist() == [False, True, False]
     assert (column.values[[0, 2]] == expected).all()
+
+
+@pytest.mark.parametrize(("value", "kind"), [
+    (datetime(2020, 2, 3), "TIMESTAMP"), (timedelta(2), "INTERVAL"), (True, "BOOLEAN"), (2**53 + 1, "BIGINT"),
+    ("word", "VARCHAR"), (2.5, "DOUBLE")])
+def test_what_is_missing_is_no_value_and_the_others_are_what_they_were(value, kind, tmp_path):
+    """DuckDB hands out 1970-01-01 for a missing date, beside a mask that says so."""
+    path = str(tmp_path / "t.parquet")
+    with connect_duckdb() as place:
+        place.execute(f"COPY (SELECT unnest([?, NULL])::{kind} AS v) TO '{path}'", [value])
+    found = plain(read_columns(path, ["v"])["v"])
+    assert (type(found.tolist()[0]), found.tolist()[0]) == (type(value), value)
+    assert pd.isna(found[1])
 
 
 @pytest.mark.parametrize("kind", ["Struct", "Array"])

@@ -102,11 +102,18 @@ def _from_times(values: list[Any]) -> NDArray[Any] | None:
 
 
 def plain(column: Column) -> NDArray[Any]:
-    """Return a column with its missing values as NaN, of text and truth values as None, of times as NaT."""
-    if not column.null.any() or column.kind == "time":
+    """Return a column with its missing values as NaN, or NaT of times.
+
+    Of text, truth values, and whole numbers that floats do not tell apart, they are None.
+    """
+    if not column.null.any():
         return column.values
+    if column.kind == "time":
+        return np.where(column.null, np.array("NaT", dtype=column.values.dtype), column.values)
     if column.values.dtype.kind in "iuf":
-        return np.where(column.null, np.nan, column.values.astype(np.float64))
+        floats = np.where(column.null, np.nan, column.values.astype(np.float64))
+        if column.values.dtype.kind == "f" or np.nanmax(np.abs(floats), initial=0.0) < 2**53:
+            return floats
     words = column.values.astype(object)
     words[column.null] = None
     return words
