@@ -30,6 +30,7 @@ from buttress.audit.measuring.cells import Cell, attacked_correct, median_error,
 from buttress.audit.measuring.measurement import measure
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.measuring.suspicion import Suspect, in_order
+from buttress.audit.models.answering import write
 from buttress.audit.options import Options
 from buttress.audit.reading.table import columns_of, make_table
 from buttress.audit.writing.paste import _home
@@ -317,6 +318,22 @@ def test_the_file_of_a_polars_frame_says_what_that_of_a_pandas_one_does(mislabel
         with (tmp_path / "suspicious.csv").open(newline="") as file:
             read.append([["" if entry == "nan" else entry for entry in line] for line in csv.reader(file)])
     assert read[0] == read[1]
+
+
+def test_dates_of_nanoseconds_are_written_as_dates(mislabelled, tmp_path):
+    """Of entries, of the index, and of keys: as whole numbers numpy hands them to Python."""
+    _, result = mislabelled
+    days = np.arange("2024-01-01", 160, dtype="datetime64[D]").astype("datetime64[ns]")
+    days[3] = "NaT"
+    table = result.sheet.table
+    calls = make_table(columns_of(np.arange(160.0)[:, None]), table.given_target, "y", "auto", days)[0].row_numbers
+    replace(result.sheet, table=replace(table, given={"day": days}, row_numbers=calls)).write(tmp_path / "s.csv")
+    with (tmp_path / "s.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["day"] for row in rows[2:5]] == [row["row"] for row in rows[2:5]] == [
+        "2024-01-03 00:00:00", "", "2024-01-05 00:00:00"]
+    write({"day": days}, tmp_path / "f.parquet")
+    assert pl.read_parquet(tmp_path / "f.parquet")["day"].to_list() == days.astype("datetime64[us]").tolist()
 
 
 def test_what_is_said_of_boosting_under_attack_is_exact_at_any_effort():

@@ -13,6 +13,7 @@ from buttress._suggest import listed, near
 from buttress._types import Labels
 from buttress.audit.measuring.cells import shown
 from buttress.audit.models.table_model import TableModel
+from buttress.audit.reading.entries import python_times
 from buttress.files.disk import write_bytes
 from buttress.persistence import FileContent
 
@@ -85,7 +86,7 @@ def write(answer: Mapping[str, Labels], output: Path) -> None:
         import polars as pl
     except ImportError:
         raise ImportError("Writing predictions needs polars. Install it with: pip install 'buttress[report]'") from None
-    frame = pl.DataFrame({name: column.tolist() for name, column in answer.items()}, strict=False)
+    frame = pl.DataFrame({name: python_times(column).tolist() for name, column in answer.items()}, strict=False)
     written = io.BytesIO()
     (frame.write_parquet if output.suffix.lower() in PARQUET else frame.write_csv)(written)
     write_bytes(output, [written.getbuffer()])

@@ -61,6 +61,11 @@ def as_array(column: Any) -> NDArray[Any]:
     return np.fromiter(column.to_list(), object, len(column))
 
 
+def python_times(values: Labels) -> Labels:
+    """Return times to the microsecond: of finer ones numpy makes no dates for Python, but whole numbers."""
+    return values.astype(values.dtype.str.replace("[ns]", "[us]"), copy=False)
+
+
 def texts_of(values: Labels) -> Texts:
     """Return the entries of a column (n,) as texts; None, NaN and the missing values of pandas are missing."""
     numbers: dict[object, int] = {}

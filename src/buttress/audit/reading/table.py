@@ -28,6 +28,7 @@ from buttress.audit.reading.entries import (
     as_array,
     factorised,
     is_missing,
+    python_times,
     read_numbers,
     texts_of,
 )
@@ -155,7 +156,7 @@ def make_table(
     if y.ndim != 1:
         raise ValueError(f"The target {target_name!r} must be one column. Got shape {y.shape}.")
     present, words = _present(y)
-    names = np.arange(len(y)) if labels is None or len(labels) != len(y) else np.asarray(labels)
+    names = np.arange(len(y)) if labels is None or len(labels) != len(y) else python_times(np.asarray(labels))
     table = Table({}, {}, y[present], target_name, names[present], given=columns, given_target=target,
                   places=np.flatnonzero(present), target_words=words)
     if not present.all():
