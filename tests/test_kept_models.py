@@ -262,6 +262,23 @@ def test_a_model_over_a_join_answers_in_the_users_words(no, yes, call, tmp_path)
     assert "TOML file" in err
 
 
+@pytest.mark.parametrize(("no", "yes"), [("FALSE", "TRUE"), ("1", "2")])
+@pytest.mark.parametrize("data", ["people.csv", "joins.toml", "people.parquet"])
+def test_classes_beside_gaps_are_in_the_users_words_too(data, no, yes, call, tmp_path):
+    pytest.importorskip("duckdb")
+    given = np.where(YES, yes, no).astype(object)
+    given[[3, 5]] = None
+    (tmp_path / "joins.toml").write_text(JOIN)
+    pl.DataFrame({"person": np.arange(N), "minutes": B}).write_csv("visits.csv")
+    pl.DataFrame({"id": np.arange(N), "a": A, "bought": given}).write_csv("people.csv")
+    pl.read_csv("people.csv").write_parquet("people.parquet")
+    target = [] if data == "joins.toml" else ["--target", "bought"]
+    assert call("train", data, *target, "--estimator", "linear", "-o", "m.buttress")[0] == 0
+    assert call("predict", "m.buttress", data, "-o", "p.csv")[0] == 0
+    words = {no.title(), yes.title()} if data == "people.parquet" else {no, yes}  # True, as Python has it
+    assert set(pl.read_csv("p.csv", infer_schema=False)["prediction"]) == words
+
+
 @pytest.mark.filterwarnings("default")
 def test_warnings_are_lines_of_the_command(call, tmp_path):
     pytest.importorskip("duckdb")

@@ -22,7 +22,7 @@ from buttress.audit.measuring.cells import Cell
 from buttress.audit.measuring.measurement import Shown
 from buttress.audit.measuring.suspicion import Suspect, Suspicion, Verdicts
 from buttress.audit.reading.corrections import row_keys
-from buttress.audit.reading.entries import as_array, python_times
+from buttress.audit.reading.entries import as_array, as_list
 from buttress.audit.reading.table import Table, taken
 from buttress.files.container import Json
 
@@ -87,11 +87,6 @@ class Sheet:
         picked = np.array(chosen, dtype=np.intp)
         return {name: [verdict[name][i] for i in chosen] for name in names} | {
             name: as_list(taken(column, picked)) for name, column in self._given().items()}
-
-
-def as_list(column: object) -> list[Any]:
-    """Return a column of a frame, or a sequence, as a list of Python values."""
-    return list(column.to_list() if hasattr(column, "to_list") else python_times(np.asarray(column)).tolist())
 
 
 # attributes that the file has in another form, under another name, or not at all

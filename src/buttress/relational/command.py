@@ -189,11 +189,11 @@ def class_texts(join: Join, classes: NDArray[Any]) -> list[str]:
     label = DUCKDB.quote(table.label)
     read = scanned(table.source, lambda scan: f"SELECT {label} FROM ({scan})")
     written = scanned(table.source, lambda scan: f"SELECT {label} FROM ({scan[:-1]}, all_varchar=true))")
-    counts: dict[str, Counter[str]] = {word: Counter() for word in words}
+    counts: dict[object, Counter[str]] = {value: Counter() for value in classes.tolist()}
     for (value,), (text,) in zip(read, written, strict=True):
-        if text is not None and str(value) in counts:
-            counts[str(value)][text.strip()] += 1
-    return [counts[word].most_common(1)[0][0] if counts[word] else word for word in words]
+        if text is not None and value in counts:
+            counts[value][text.strip()] += 1
+    return [found.most_common(1)[0][0] if found else word for found, word in zip(counts.values(), words, strict=True)]
 
 
 SHOWN = 10  # coefficients that a fit prints unless all are asked for

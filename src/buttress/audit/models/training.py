@@ -14,7 +14,7 @@ from buttress.audit.contenders import contenders
 from buttress.audit.measuring.cells import accuracy, rmse
 from buttress.audit.measuring.fits import answers
 from buttress.audit.models.table_model import TableModel
-from buttress.audit.reading.entries import as_array
+from buttress.audit.reading.entries import as_list
 from buttress.audit.reading.source import csv_options, kind_of, packing, unpacked
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import Table
@@ -85,9 +85,11 @@ def score_of(predicted: Labels, y: Labels, task: str, seed: int) -> dict[str, fl
 
 def given_words(table: Table, labels: Labels) -> list[object]:
     """Return classes as they stand in the data, bytes as text, in the order of the table's ``labels``."""
-    values = as_array(table.given_target)[table.places]
-    first = {code: value for value, code in zip(values[::-1].tolist(), table.target[::-1].tolist(), strict=True)}
-    return [value if isinstance(value := first[code], bool | int | float | str) else code for code in labels.tolist()]
+    values = as_list(table.given_target)
+    first = {code: values[place] for place, code in zip(table.places[::-1].tolist(), table.target[::-1].tolist(),
+                                                        strict=True)}
+    return [word if isinstance(word := first[code], bool | int | float | str | np.generic) else code
+            for code in labels.tolist()]
 
 
 def texts_of(source: str, target: str, file_format: str | None, y: Any) -> dict[str, str]:
@@ -95,8 +97,8 @@ def texts_of(source: str, target: str, file_format: str | None, y: Any) -> dict[
 
     Empty for what is no text file, and for columns that were read as text.
     """
-    values = as_array(y)
-    if kind_of(source, file_format) != "csv" or values.dtype.kind not in "biuf":
+    values = as_list(y)
+    if kind_of(source, file_format) != "csv" or any(isinstance(value, str) for value in values):
         return {}
     import polars as pl
 
@@ -105,7 +107,7 @@ def texts_of(source: str, target: str, file_format: str | None, y: Any) -> dict[
                if name not in ("decimal_comma", "infer_schema_length")}
     frame = pl.read_csv(path if packing(path) is None else unpacked(path).read(), infer_schema=False, **options)
     counts: dict[str, Counter[str]] = {}
-    for value, text in zip(values.tolist(), frame[target].to_list(), strict=True):
+    for value, text in zip(values, frame[target].to_list(), strict=True):
         if text is not None:
             counts.setdefault(str(value), Counter())[text.strip()] += 1
     return {value: found.most_common(1)[0][0] for value, found in counts.items()}

@@ -66,6 +66,11 @@ def python_times(values: Labels) -> Labels:
     return values.astype(values.dtype.str.replace("[ns]", "[us]"), copy=False)
 
 
+def as_list(column: object) -> list[Any]:
+    """Return a column of a frame, or a sequence, as a list of Python values."""
+    return list(column.to_list() if hasattr(column, "to_list") else python_times(np.asarray(column)).tolist())
+
+
 def texts_of(values: Labels) -> Texts:
     """Return the entries of a column (n,) as texts; None, NaN and the missing values of pandas are missing."""
     numbers: dict[object, int] = {}
