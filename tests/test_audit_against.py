@@ -100,10 +100,10 @@ def test_newer_rows_without_a_column_are_refused_before_any_work(frames):
 def test_newer_rows_without_a_target_are_said_to_be_so_and_a_misspelt_one_is_named(frames):
     (X, y), (newer, targets) = frames
     table, _ = make_table(columns_of(X), y, "target", "auto")
-    for name in ("target", "tarqet"):
-        check_columns(table, columns_of(newer.assign(**{name: targets})), "new.csv")
-    assert [note for note in table.notes if "newer" in note] == [
-        "The newer data 'new.csv' have no column 'target': no model is scored there. Did you mean 'tarqet'?"]
+    for name, held in (("target", targets), ("tarqet", targets), ("target", None)):
+        check_columns(table, columns_of(newer.assign(**{name: held})), "new.csv")
+    says = "The newer data 'new.csv' have no targets 'target': no model is scored there."
+    assert [note for note in table.notes if "newer" in note] == [f"{says} Did you mean 'tarqet'?", says]
 
 
 def scored(frames, change):

@@ -178,10 +178,9 @@ def check_columns(table: Table, columns: Mapping[str, object], source: str) -> N
     rows = int(np.shape(np.asarray(next(iter(columns.values()))))[0])
     if rows < ENOUGH:
         raise ValueError(f"The newer data {source!r} have {rows} rows. At least {ENOUGH} are needed to tell anything.")
-    _newer(table, columns)
-    if table.target_name not in columns:
-        table.notes.append(f"The newer data {source!r} have no column {table.target_name!r}: no model is scored there."
-                           f"{near(table.target_name, columns)}")
+    if _newer(table, columns)[1] is None:
+        table.notes.append(f"The newer data {source!r} have no targets {table.target_name!r}: no model is scored there."
+                           f"{near(table.target_name, columns.keys() - {table.target_name})}")
 
 
 def _newer(table: Table, columns: Mapping[str, object]) -> tuple[Table, Labels | None]:
