@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from buttress import InterruptedWarning, RobustKernelClassifier
 from buttress.kernels import MultiscaleRBF
 from buttress.robust.design import kernel_design
-from buttress.solvers.contamination.noisy_logistic import NoisyLogistic, curvature
+from buttress.solvers.contamination.noisy_logistic import NoisyLogistic, _pull, curvature
 from buttress.solvers.run import run
 
 WIDTHS = np.array([1, 0.3, 0.1, 0.03])
@@ -34,7 +34,7 @@ def solved(fit, alpha, rho, start=None):
     """Iterate to the optimum."""
     coef = fit._start() if start is None else start
     for _ in range(6):
-        factor, _ = fit._factor(curvature(fit.chances(coef)) * fit.used, alpha)
+        factor = fit._factor(fit._gram(curvature(fit.chances(coef))), alpha)
         coef = run(fit.steps(coef, factor, alpha, rho), tol=1e-15, max_iter=60, warn=False).state
     return coef
 
@@ -53,13 +53,16 @@ def test_residuals_are_the_gradient_and_the_optimum_has_none():
     coef, direction = rng.normal(size=(2, Z.shape[1], 3))
 
     def value(c):
-        return fit.objective(fit.chances(c), c, 0.5, 0.2)
+        return fit.objective(fit.chances(c), c, 0.5, 0.2).item()
 
-    slope = (0.5 * coef - Z.T @ fit.residuals(fit.chances(coef), 0.2)) / len(y)
+    def residuals(c):
+        return _pull(0.2, Z @ c, y, fit.used)
+
+    slope = (0.5 * coef - Z.T @ residuals(coef)) / len(y)
     numeric = (value(coef + 1e-5 * direction) - value(coef - 1e-5 * direction)) / 2e-5
     assert np.sum(slope * direction) == pytest.approx(numeric, rel=1e-5)
     best = solved(fit, 0.5, 0.2)
-    slope = 0.5 * best - Z.T @ fit.residuals(fit.chances(best), 0.2)
+    slope = 0.5 * best - Z.T @ residuals(best)
     assert np.abs(slope).max() < 1e-4 * np.abs(0.5 * best).max()
 
 
@@ -68,9 +71,9 @@ def test_every_step_that_stays_lowers_the_objective(scale):
     """Also from a start whose curvature understates that further on, where first steps are too long."""
     fit, _ = problem()
     start = scale * np.random.default_rng(0).normal(size=fit._start().shape)
-    factor, _ = fit._factor(curvature(fit.chances(start)), 1e-3)
+    factor = fit._factor(fit._gram(curvature(fit.chances(start))), 1e-3)
     steps = [step for step, _ in zip(fit.steps(start, factor, 1e-3, 0.3), range(60), strict=False)]
-    values = [fit.objective(fit.chances(step.state), step.state, 1e-3, 0.3) for step in steps]
+    values = [fit.objective(fit.chances(step.state), step.state, 1e-3, 0.3).item() for step in steps]
     np.testing.assert_allclose([step.objective for step in steps], values, rtol=1e-12)
     assert np.all(np.diff(values) <= 8 * np.finfo(float).eps * np.abs(values[1:]))
     stayed = np.flatnonzero(np.diff(values) == 0)
@@ -107,13 +110,26 @@ def test_scores_of_rows_left_out_are_near_those_of_refits(repeated):
     rows = np.arange(0, 60, 6)
     shift = []
     for i in rows:
-        fit.used = 1.0 - (np.all(Z[i] == Z, axis=1))
+        fit.used = 1.0 - np.all(Z[i] == Z, axis=1)[:, None]
         assert (1 - fit.used).sum() == 1 + repeated
         shift.append(Z[i] @ solved(fit, 1.0, 0.2, coef))
     plain = Z[rows] @ coef
     said, real = (out[rows] - plain).ravel(), (shift - plain).ravel()
     assert np.corrcoef(said, real)[0, 1] > 0.8
     assert 0.4 < said @ real / (real @ real) < 1.1
+
+
+def test_fits_to_the_other_folds_take_their_steps_together_as_they_would_alone():
+    fit, y = problem()
+    fold = np.arange(len(y)) % 5
+    together = fit._crossed(fold, 0.01, 0.2)
+    for k in range(5):
+        fit.used = (fold != k)[:, None].astype(float)
+        alone, _ = fit._rounds(fit._start(), 0.01, 0.2, [fit.first, fit.last])
+        np.testing.assert_allclose(together[fold == k], fit._scores(alone)[fold == k], atol=1e-9)
+        best = solved(fit, 0.01, 0.2)
+        value, least = (fit.objective(fit.chances(coef), coef, 0.01, 0.2).item() for coef in (alone, best))
+        assert value < least + 0.01
 
 
 def test_an_interrupt_leaves_a_model_and_ends_all_rounds(monkeypatch):

@@ -115,18 +115,18 @@ def test_an_interrupt_as_the_fit_to_all_rows_begins_leaves_that_to_a_part(monkey
 
 
 def test_an_interrupt_while_folds_are_crossed_leaves_no_row_unjudged(monkeypatch):
-    rounds, calls = NoisyLogistic._rounds, []
+    pulled, fits = NoisyLogistic._pulled, []
 
     def interrupting(self, *args):
-        calls.append(self.used.mean())
-        if calls[-3:] == [0.8] * 3 and calls[-4:-3] == [1.0]:  # all rows, then three folds
+        fits.append(self.used.shape[1])
+        if fits[-3:] == [5] * 3:
             raise KeyboardInterrupt
-        return rounds(self, *args)
+        return pulled(self, *args)
 
-    monkeypatch.setattr(NoisyLogistic, "_rounds", interrupting)
+    monkeypatch.setattr(NoisyLogistic, "_pulled", interrupting)
     with pytest.warns(InterruptedWarning, match="holds what was known before"):
         model = RobustKernelClassifier(n_landmarks=40, random_state=0).fit(X, LABELS)
-    assert calls[-4:] == [1.0, 0.8, 0.8, 0.8]
+    assert fits[-4:] == [1, 5, 5, 5]
     judges_labels(model)
 
 

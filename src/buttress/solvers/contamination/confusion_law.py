@@ -76,7 +76,7 @@ class Confusion:
 
     def classes(self, scores: Array) -> Array:
         """Return P(true class) without using the label, shape (n, C)."""
-        return np.asarray(softmax(self.mixture(scores), axis=1))
+        return over_classes(softmax, self.mixture(scores))
 
     def joint(self, scores: Array, codes: NDArray[np.intp]) -> Array:
         """Return P(true class and the label given), shape (n, C), for class numbers codes (n,)."""
@@ -85,6 +85,12 @@ class Confusion:
     def true_chances(self, scores: Array, codes: NDArray[np.intp]) -> Array:
         """Return P(true class | label), shape (n, C)."""
         return true_chances(self.classes(scores), self.rates, codes)
+
+
+def over_classes(function: Callable[..., Array], scores: Array) -> Array:
+    """Return softmax or log_softmax over the classes, the last axis of scores, several times as fast with them first.
+    """
+    return function(np.ascontiguousarray(scores.swapaxes(0, -1)), axis=0).swapaxes(0, -1)
 
 
 def _normed(joint: Array) -> Array:
@@ -178,7 +184,7 @@ def _judged(law: Confusion, joint: Array, chances: Array) -> Confusion:
     """Return the law with its objective and its criterion, from P(true class and label) and ``true_chances`` (n, C)."""
     n = len(joint)
     likelihood = float(np.log(np.maximum(joint.sum(axis=1), 1e-300)).sum())
-    prior = CONFUSION.prior * float(np.log(np.diagonal(law.rates)).sum()) - _unlikely(law, chances)
+    prior = CONFUSION.prior * float(np.log(np.diagonal(law.rates)).sum()) - _unlikely(law, own_row(chances))
     learned = np.count_nonzero(law.rates)  # as many as temperature, C - 1 free biases, and the directions
     if law.mixed:
         learned += numbers_mixed(len(law.rates)) + 1 - len(law.rates)
@@ -205,15 +211,17 @@ def _rates(rows: Array) -> Array:
 
 def _calibrated(scores: Array, chances: Array, law: Confusion) -> tuple[Array, Array]:
     """Return A and bias after a Newton step on sum_ik p_ik log q_ik less what is unlikely, halved until it gains."""
-    logs = log_softmax(law.mixture(scores), axis=1)
+    logs = over_classes(log_softmax, law.mixture(scores))
+    own = own_row(chances)
     step = (_step_of_all if law.mixed else _step_of_temperature)(scores, chances, np.exp(logs), law)
-    now = float((chances * logs).sum()) - _unlikely(law, chances)
+    now = float((chances * logs).sum()) - _unlikely(law, own)
     for _ in range(20):
         A = law.A + step[:-1]
         if not law.mixed:
             A = np.clip(A[0, 0], LABELS.coolest, LABELS.hottest) * np.eye(len(A))
         moved = replace(law, A=A, bias=law.bias + step[-1])
-        if _calibration(moved, scores, chances) >= now:
+        logs = over_classes(log_softmax, moved.mixture(scores))
+        if float((chances * logs).sum()) - _unlikely(moved, own) >= now:
             return moved.A, moved.bias
         step = step / 2
     return law.A, law.bias
@@ -244,12 +252,10 @@ def _step_of_all(scores: Array, chances: Array, q: Array, law: Confusion) -> Arr
     unlikely[-1] = 1.0
     gradient = Z.T @ (chances - q) - unlikely[:, None] * np.vstack([law.A, law.bias])
     gradient[:-1] += own_row(chances)
-    curvature = np.zeros((C, m, C, m))
-    for k in range(C):
-        for j in range(k, C):
-            weight = q[:, k] * ((j == k) - q[:, j])
-            curvature[k, :, j] = curvature[j, :, k] = (Z.T * weight) @ Z
-    square = curvature.reshape(C * m, C * m)
+    weight = q[:, :, None] * (np.eye(C) - q[:, None])
+    pairs = Z[:, :, None] * Z[:, None]
+    curvature = weight.reshape(len(Z), -1).T @ pairs.reshape(len(Z), -1)
+    square = curvature.reshape(C, C, m, m).transpose(0, 2, 1, 3).reshape(C * m, C * m)
     square.flat[:: C * m + 1] += np.tile(unlikely, C)
     return np.linalg.solve(square, gradient.T.ravel()).reshape(C, m).T
 
@@ -260,16 +266,12 @@ def with_calibration(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> 
     return replace(law, A=A, bias=bias)
 
 
-def _calibration(law: Confusion, scores: Array, chances: Array) -> float:
-    return float((chances * log_softmax(law.mixture(scores), axis=1)).sum()) - _unlikely(law, chances)
-
-
-def _unlikely(law: Confusion, chances: Array) -> float:
-    """Return minus the logarithm of the density of A and bias beforehand, and what mixed scores read of own labels."""
+def _unlikely(law: Confusion, own: Array) -> float:
+    """Return minus the logarithm of the density of A and bias beforehand, and what mixed scores read of ``own_row``."""
     unlikely = float(law.bias @ law.bias) / 2
     if not law.mixed:
         return unlikely
-    return unlikely + float(np.sum(law.A**2)) / (2 * LABELS.hottest**2) - float(np.sum(law.A * own_row(chances)))
+    return unlikely + float(np.sum(law.A**2)) / (2 * LABELS.hottest**2) - float(np.sum(law.A * own))
 
 
 def own_row(chances: Array) -> Array:

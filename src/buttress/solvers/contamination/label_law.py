@@ -27,6 +27,7 @@ from buttress.solvers.contamination.confusion_law import (
     mixtures,
     numbers_mixed,
     one_rate,
+    over_classes,
     true_chances,
 )
 from buttress.solvers.contamination.tuning import CONFUSION, LABELS
@@ -136,22 +137,21 @@ def _averaged(scores: Array, codes: NDArray[np.intp], rates: Array, weight: Arra
     temperatures = LABELS.temperatures
     for t in np.flatnonzero(weight.any(axis=1)):
         some = weight[t] > 0
-        q = softmax(temperatures[t] * scores, axis=1)
+        q = over_classes(softmax, temperatures[t] * scores)
         wrong += wrong_chances(q, codes, rates[some]) @ weight[t, some]
         classes += weight[t].sum() * q
     return wrong, classes
 
 
+@np.errstate(over="ignore")
 def label_likelihoods(scores: Array, codes: NDArray[np.intp], rates: Array) -> Array:
     """Return the mean log likelihood of the labels for each temperature and each of R rates, shape (T, R)."""
     temperatures = LABELS.temperatures
     total = np.empty((len(temperatures), len(rates)))
-    ahead = scores - scores[np.arange(len(codes)), codes][:, None]  # of the label given
+    ahead = np.ascontiguousarray((scores - scores[np.arange(len(codes)), codes][:, None]).T)  # of the label given
     wrong = rates / (scores.shape[1] - 1)
     for t, T in enumerate(temperatures):
-        with np.errstate(over="ignore"):
-            given = 1 / np.exp(T * ahead).sum(axis=1)
-        total[t] = _mean_log(given, 1 - rates - wrong, wrong)
+        total[t] = _mean_log(1 / np.exp(T * ahead).sum(axis=0), 1 - rates - wrong, wrong)
     return total
 
 
@@ -166,16 +166,18 @@ def _mean_log(given: Array, slope: Array, least: Array) -> Array:
     sums = np.empty(len(least))
     alone = slope[~safe] * given[:, None] + least[~safe]
     sums[~safe] = np.log(alone + TINY).sum(axis=0)
-    factors = slope[safe] * given[:, None] + least[safe]
-    products = factors[:n].reshape(n // few, few, factors.shape[1]).prod(axis=1)
+    factors = np.multiply.outer(given, slope[safe])
+    factors += least[safe]
+    products = factors[:n].reshape(few, n // few, factors.shape[1]).prod(axis=0)
     sums[safe] = np.log(products).sum(axis=0) + np.log(factors[n:]).sum(axis=0)
     return np.asarray(sums / len(given))
 
 
 def given_chances(q: Array, codes: NDArray[np.intp], rates: Array | float) -> tuple[Array, Array]:
-    """Return P(label and it is right) and P(label and it is wrong) of each row, (n,), or at each of R rates, (n, R)."""
-    given = q[np.arange(len(codes)), codes]
-    return np.multiply.outer(given, 1 - rates), np.multiply.outer(1 - given, rates / (q.shape[1] - 1))
+    """Return P(label and it is right) and P(label and it is wrong), (n, ...) for q (n, ..., C), (n, ..., R) at R rates.
+    """
+    given = q[np.arange(len(codes)), ..., codes]
+    return np.multiply.outer(given, 1 - rates), np.multiply.outer(1 - given, rates / (q.shape[-1] - 1))
 
 
 def wrong_chances(q: Array, codes: NDArray[np.intp], rates: Array) -> Array:

@@ -8,10 +8,12 @@ has little weight (Natarajan et al. 2013; Patrini et al. 2017, forward correctio
 E-step's bound (Dempster et al. 1977), diag(q_i) - q_i q_i' <= s_i I with s_i = 2 max_c q_ic (1 - q_ic) <= 1/2
 (Boehning 1992, with the actual s_i in place of its upper bound). So one Gram matrix Z'SZ + alpha I serves all classes.
 It scales Nesterov's steps, each of which takes one pass over the rows: scores, and the gradient that follows from them.
-The gradient at the first point comes with the Gram matrix where one is made of all rows of the fit.
+That of all rows bounds the curvature of fits to some of them too. So F such fits, to the other folds of each of F, take
+each step together, in one pass.
 
 The M-step, W at a given rho, is :meth:`NoisyLogistic._rounds`; the E-step, rho and the responsibilities at given
-scores, is ``label_law.explain_labels``.
+scores, is ``label_law.explain_labels``. Coefficients of F fits have shape (m, F C), scores (n, F C), classes side by
+side.
 
 Leaving out row i changes its scores by -v_i / (1 - s_i v_i) times its residual, v_i = z_i'(Z'SZ + alpha I)^-1 z_i. This
 is about one Newton step of the fit without it. The v_i are estimated by random projections, and computed exactly where
@@ -19,7 +21,7 @@ they are large. With up to 20 rows per landmark that step is too short; rows are
 fifths of the rows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,6 +32,7 @@ from scipy.special import softmax
 
 from buttress._checks import TINY, Array
 from buttress.features.made import FeaturesOfRows
+from buttress.solvers.contamination.confusion_law import over_classes
 from buttress.solvers.contamination.label_law import Flips, explain_labels, given_chances, label_margins
 from buttress.solvers.contamination.tuning import NOISY_LABELS
 from buttress.solvers.ridge.landmarks import directions, sharpen
@@ -64,7 +67,7 @@ class LogisticFit(AtRidge):
 class NoisyLogistic:
     """Fits to ``features`` of n rows with class numbers codes (n,) below C; rows of one group are left out together.
 
-    ``used`` (n,) is the indicator of the rows in the fit.
+    ``used`` (n, F) is the indicator of the rows in each fit.
     """
 
     def __init__(self, features: FeaturesOfRows, codes: NDArray[np.intp], C: int,
@@ -74,9 +77,9 @@ class NoisyLogistic:
         self.C = C
         self.groups = groups
         self.budget = budget or Budget()
-        self._rows = np.arange(len(codes))
-        self.used: Array = np.ones(len(codes))
+        self.used: Array = np.ones((len(codes), 1))
         self._late = False
+        self.first = self.last = self._gram(curvature(np.full((len(codes), C), 1 / C)))
         self._scored: tuple[Array, Array] | None = None  # the last coefficients that stayed, and their scores (n, C)
 
     @property
@@ -91,13 +94,13 @@ class NoisyLogistic:
         falls. rho is ``rate``, or the most likely one. Then all rows are fitted, and each is scored by a fit without
         it. Ctrl-C leaves the last fit that was whole.
         """
-        number = self._rows if self.groups is None else self.groups
+        number = np.arange(len(self.codes)) if self.groups is None else self.groups
         shuffled = np.random.default_rng(0).permutation(number.max() + 1)  # rows may come in a repeating order
         fold = (shuffled % NOISY_LABELS.folds)[number]
         held = fold == 0
         message = "The fit was interrupted. The model holds what was known before."
         path: list[AtRidge] = []
-        self.used = np.where(held, 0.0, 1.0)
+        self.used = np.where(held, 0.0, 1.0)[:, None]
         self.budget.attempt(lambda: self._follow(path, alphas, rate, held), otherwise=lambda: None,
                             message=message, known=lambda: bool(path))
         best = max(path, key=lambda fit: fit.flips.likelihood)
@@ -127,54 +130,45 @@ class NoisyLogistic:
     def _of_all_rows(self, fold: NDArray[np.intp], best: AtRidge) -> AtRidge:
         """Return the fit to all rows; with few rows, the scores are those of fits to the other folds unless stopped."""
         rho = best.flips.rate
-        self.used = np.ones(len(fold))
+        self.used = np.ones((len(fold), 1))
         coef, steps = self._rounds(best.coef, best.alpha, rho)
         scores = None
         if len(fold) <= LEVERAGES.few_rows * len(coef) and not self.stopped:
-            scores = self._crossed(fold, coef, best.alpha, rho)
+            scores = self._crossed(fold, best.alpha, rho)
         if scores is None:
-            self.used = np.ones(len(fold))
             scores = self.left_out(coef, best.alpha, rho)
         return AtRidge(coef, scores, best.flips, best.alpha, steps)
 
-    def _crossed(self, fold: NDArray[np.intp], whole: Array, alpha: float, rho: float) -> Array | None:
-        """Return the scores (n, C) of each row under the fit to the other folds, None if stopped.
-
-        A Gram matrix only scales steps. So all folds have those of the first point and of the fit to all rows, whose
-        coefficients are ``whole`` (m, C), less what the rows of the fold add to them.
-        """
-        weights = [curvature(self.chances(coef)) for coef in (self._start(), whole)]
-        wholes = [self.features.weighted_gram(self._rows, s) for s in weights]
-        scores: Array = np.empty((len(fold), self.C))
-        for k in np.unique(fold):
-            out = np.flatnonzero(fold == k)
-            self.used = (fold != k).astype(np.float64)
-            grams = (gram - self.features.weighted_gram(out, s[out]) for gram, s in zip(wholes, weights, strict=True))
-            coef, _ = self._rounds(self._start(), alpha, rho, grams)
-            if self.stopped:
-                return None
-            scores[fold == k] = self._scores(coef)[fold == k]
+    def _crossed(self, fold: NDArray[np.intp], alpha: float, rho: float) -> Array | None:
+        """Return the scores (n, C) of each row under the fit to the other folds, None if stopped."""
+        folds = fold.max() + 1
+        self.used = (fold[:, None] != np.arange(folds)).astype(np.float64)
+        coef, _ = self._rounds(np.tile(self._start(), folds), alpha, rho, [self.first, self.last])
+        scores = None if self.stopped else self._of_fits(self._scores(coef))[np.arange(len(fold)), fold]
+        self.used = np.ones((len(fold), 1))
         return scores
 
     def _start(self) -> Array:
         return np.zeros((self.features.shape[1], self.C))
 
-    def _rounds(self, coef: Array, alpha: float, rho: float, grams: Iterator[Array] | None = None) -> tuple[Array, int]:
+    def _of_fits(self, scores: Array) -> Array:
+        """Return scores, or chances, (k, F C) as (k, F, C)."""
+        return scores.reshape(len(scores), -1, self.C)
+
+    def _rounds(self, coef: Array, alpha: float, rho: float, grams: Sequence[Array] = ()) -> tuple[Array, int]:
         """M-step: return the coefficients after some steps with each Gram matrix, and the number of steps.
 
-        ``grams`` yields these matrices (m, m), made of the curvature where none are given. Coefficients of zero are not
-        a model. From there the time limit counts only after the first step, and Ctrl-C is passed on.
+        Where no ``grams`` are given the first is that of the fit before, the next made where its steps end.
+        Coefficients of zero are not a model. From there the time limit counts only after the first step, and Ctrl-C is
+        passed on.
         """
         n_iter = 0
-        for _ in range(0 if self.stopped else NOISY_LABELS.rounds):
+        for k in range(0 if self.stopped else NOISY_LABELS.rounds):
             left = self.budget.left() if coef.any() else None
-            if grams is None:
-                q = self.chances(coef)
-                s = curvature(q)
-                factor, pull = self._factor(s * self.used, alpha, self.residuals(q, rho) / s[:, None])
-            else:
-                factor, pull = self._factorised(next(grams), alpha), None
-            outcome = self.budget.run(self.steps(coef, factor, alpha, rho, pull), tol=1e-5,
+            if k and not grams:
+                self.last = self._gram(curvature(self.chances(coef)))
+            factor = self._factor(grams[k] if grams else self.last, alpha)
+            outcome = self.budget.run(self.steps(coef, factor, alpha, rho), tol=1e-5,
                                       max_iter=NOISY_LABELS.steps, max_time=left, inner=False)
             coef = outcome.state
             n_iter += max(outcome.n_iter, 1)
@@ -187,78 +181,70 @@ class NoisyLogistic:
                 break
         return coef, n_iter
 
-    def steps(
-        self, coef: Array, factor: tuple[Array, bool], alpha: float, rho: float, pull: Array | None = None
-    ) -> Steps:
+    def steps(self, coef: Array, factor: tuple[Array, bool], alpha: float, rho: float) -> Steps:
         """Yield coefficients by accelerated steps scaled by the Cholesky factor of Z'SZ + alpha I.
 
-        ``pull`` (m, C) is Z' times the residuals at the first coefficients, None where it is not known. A step that
-        raises the objective is undone and its momentum set to 0. If it had none, the step is halved.
+        A step that raises the objective of a fit is undone there and its momentum set to 0. If it had none, the step
+        is halved.
         """
         point = good = coef
-        first = None if pull is None else (coef, pull)
-        known = np.empty(0)
-        t = size = 1.0
-        last = np.inf
-        plain = True
+        known = np.empty_like(coef)
+        t = size = np.ones(self.used.shape[1])
+        plain = t == 1.0
+        last = np.full(len(t), np.inf)
         while True:
-            if first is not None and np.array_equal(point, first[0]):
-                scores, pull = self._scores(point), first[1]
-            else:
-                scores, pull = self._pulled(point, rho)
-            q = np.asarray(softmax(scores, axis=1))
-            value = self.objective(q, point, alpha, rho)
-            if value > last:
-                size = size / 2 if plain else size
-                t = gain = 1.0
-                coef = point = good
-                pull = known
-            else:
-                gain = last - value
-                good = point
-                known = pull
-                last = value
+            scores, pull = self._pulled(point, rho)
+            value = self.objective(over_classes(softmax, self._of_fits(scores)), point, alpha, rho)
+            raised = value > last
+            gain = np.where(raised, 1.0, last - value)
+            size = np.where(raised & plain, size / 2, size)
+            t = np.where(raised, 1.0, t)
+            last = np.minimum(value, last)
+            undone = self._of_columns(raised)
+            good = np.where(undone, good, point)
+            known = np.where(undone, known, pull)
+            coef = np.where(undone, good, coef)
+            if not raised.any():
                 self._scored = good, scores
-            yield Step(good, change=gain, objective=last)
-            slope = alpha * point - pull
-            moved = point - size * cho_solve(factor, slope, check_finite=False)
+            yield Step(good, change=float(gain.max()), objective=float(last.sum()))
+            slope = alpha * good - known
+            moved = good - self._of_columns(size) * cho_solve(factor, slope, check_finite=False)
             plain = t == 1.0
             following = (1 + np.sqrt(1 + 4 * t * t)) / 2
-            point = moved + (t - 1) / following * (moved - coef)
+            point = moved + self._of_columns((t - 1) / following) * (moved - coef)
             coef = moved
             t = following
 
+    def _of_columns(self, each: Array) -> Array:
+        """Return what is known of each fit, (F,), of each column of its coefficients, (F C,)."""
+        return np.repeat(each, self.C)
+
     def chances(self, coef: Array) -> Array:
-        """Return P(class) of each row, shape (n, C)."""
-        return np.asarray(softmax(self._scores(coef), axis=1))
+        """Return P(class) of each row under one fit, shape (n, C)."""
+        return over_classes(softmax, self._scores(coef))
 
     def _scores(self, coef: Array) -> Array:
-        """Return the scores (n, C); no pass is needed where the last step has made them, and at 0."""
+        """Return the scores (n, F C); no pass is needed where the last step has made them, and at 0."""
         if self._scored is not None and np.array_equal(coef, self._scored[0]):
             return self._scored[1]
-        return self.features.times(coef) if coef.any() else np.zeros((len(self.codes), self.C))
+        return self.features.times(coef) if coef.any() else np.zeros((len(self.codes), coef.shape[1]))
 
     def _pulled(self, coef: Array, rho: float) -> tuple[Array, Array]:
-        """Return the scores (n, C), and Z' times the residuals (m, C), in one pass."""
+        """Return the scores (n, F C), and Z' times the residuals (m, F C), in one pass."""
         return self.features.there_and_back(coef, partial(_pull, rho), self.codes, self.used)
 
-    def objective(self, q: Array, coef: Array, alpha: float, rho: float) -> float:
-        """Return the objective per row, from the class probabilities q (n, C) at these coefficients."""
-        right, slip = given_chances(q, self.codes, rho)
-        return float(-np.log(right + slip + TINY) @ self.used / len(q) + alpha / 2 * np.sum(coef * coef) / len(q))
+    def objective(self, q: Array, coef: Array, alpha: float, rho: float) -> Array:
+        """Return the objective per row of each fit, (F,), from the class probabilities q (n, F, C) or (n, C)."""
+        right, slip = given_chances(self._of_fits(q), self.codes, rho)
+        loss = -(np.log(right + slip + TINY) * self.used).sum(axis=0)
+        return np.asarray((loss + alpha / 2 * np.sum(self._of_fits(coef * coef), axis=(0, 2))) / len(q))
 
-    def residuals(self, q: Array, rho: float) -> Array:
-        """Return minus the gradient of the loss by each row's scores, shape (n, C)."""
-        return _residuals(q, self.codes, self.used, rho)
+    def _gram(self, s: Array) -> Array:
+        """Return Z'SZ, (m, m), of all rows."""
+        return self.features.weighted_gram(np.arange(len(s)), s)
 
-    def _factor(self, s: Array, alpha: float, targets: Array | None = None) -> tuple[tuple[Array, bool], Array]:
-        """Return the factor of Z'SZ + alpha I, and Z'ST of ``targets`` T (n, C), without columns where none are."""
-        sums = self.features.weighted_gram(self._rows, s, targets)
-        m = len(sums)
-        return self._factorised(sums[:, :m], alpha), sums[:, m:].copy()
-
-    def _factorised(self, gram: Array, alpha: float) -> tuple[Array, bool]:
-        """Return the Cholesky factor of a Gram matrix + alpha I, its diagonal raised by the size of rounding errors."""
+    def _factor(self, gram: Array, alpha: float) -> tuple[Array, bool]:
+        """Return the Cholesky factor of Z'SZ + alpha I, its diagonal raised by the size of rounding errors."""
         A = gram.copy()
         A.flat[:: len(A) + 1] += alpha + self.features.eps * np.diagonal(A).max()
         return factorised(A)
@@ -269,33 +255,36 @@ class NoisyLogistic:
         Here s_i is the mean eigenvalue of the curvature, w_i sum_c q_ic (1 - q_ic) / (C - 1).
         """
         scores = self._scores(coef)
-        q = np.asarray(softmax(scores, axis=1))
+        q = over_classes(softmax, scores)
         mean = _belief(q, self.codes, rho) * (q * (1 - q)).sum(axis=1) / (self.C - 1)
         s = np.maximum(mean, NOISY_LABELS.least_curvature)
-        own, pull = together(self.groups, self.residuals(q, rho) / s[:, None], s)
-        (factor, _), _ = self._factor(s, alpha)
+        residuals = _residuals(q[:, None], self.codes, self.used, rho)[:, 0]
+        own, pull = together(self.groups, residuals / s[:, None], s)
+        factor, _ = self._factor(self._gram(s), alpha)
         v = np.sum(self.features.times(directions(factor)) ** 2, axis=1)
         sharpen(v, own * v > LEVERAGES.exact_from, factor, self.features.__getitem__)
         return np.asarray(scores - (v / np.maximum(1 - own * v, 0.05))[:, None] * pull)
 
 
 def _pull(rho: float, scores: Array, codes: NDArray[np.intp], used: Array) -> Array:
-    """Return the residuals (n, C) of rows of these scores (n, C); a function, so that other processes can have it."""
-    return _residuals(np.asarray(softmax(scores, axis=1)), codes, used, rho)
+    """Return the residuals (n, F C) of rows of these scores; a function, so that other processes can have it."""
+    q = over_classes(softmax, scores.reshape(*used.shape, -1))
+    return _residuals(q, codes, used, rho).reshape(scores.shape)
 
 
 def _residuals(q: Array, codes: NDArray[np.intp], used: Array, rho: float) -> Array:
+    """Return minus the gradient of the loss by each row's scores, from the chances q (n, F, C), in their shape."""
     weight = used * _belief(q, codes, rho)
-    out = -weight[:, None] * q
-    out[np.arange(len(q)), codes] += weight
+    out = -weight[..., None] * q
+    out[np.arange(len(q)), :, codes] += weight
     return out
 
 
 def _belief(q: Array, codes: NDArray[np.intp], rho: float) -> Array:
-    """Return w (n,), 0 to 1: the weight of the label of each row."""
+    """Return w (n, ...), 0 to 1, of q (n, ..., C): the weight of the label of each row."""
     right, slip = given_chances(q, codes, rho)
-    given = q[np.arange(len(q)), codes]
-    return np.asarray((right - rho / (q.shape[1] - 1) * given) / (right + slip + TINY))
+    given = q[np.arange(len(q)), ..., codes]
+    return np.asarray((right - rho / (q.shape[-1] - 1) * given) / (right + slip + TINY))
 
 
 def curvature(q: Array) -> Array:

@@ -30,7 +30,7 @@ from scipy.special import ndtr, softmax
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
-from buttress.solvers.contamination.confusion_law import Confusion, with_calibration
+from buttress.solvers.contamination.confusion_law import Confusion, over_classes, with_calibration
 from buttress.solvers.contamination.label_law import label_likelihoods, wrong_chances
 from buttress.solvers.contamination.residual_law import Law, LawLimits, LeftOutResiduals, em_rounds
 from buttress.solvers.contamination.tuning import LABELS, RESIDUALS, SHARES
@@ -132,7 +132,7 @@ def _of_one_rate(scores: Array, codes: NDArray[np.intp]) -> LawsTried:
     likely = np.flatnonzero(likelihood.max(axis=1) > least)
 
     def chances(t: np.intp) -> Array:
-        return wrong_chances(softmax(LABELS.temperatures[t] * scores, axis=1), codes, rates).T
+        return wrong_chances(over_classes(softmax, LABELS.temperatures[t] * scores), codes, rates).T
 
     laws = ((likelihood[t, k], p) for t in likely for k, p in enumerate(chances(t)))
     cell = np.gradient(rates)
