@@ -77,7 +77,7 @@ def test_ctrl_c_while_directions_are_tried_leaves_the_fit_before(monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("buttress.robust.label_fit.learn_confusion", interrupted)
+    monkeypatch.setattr("buttress.robust.label_fit.likeliest_confusion", interrupted)
     with pytest.warns(InterruptedWarning, match="some directions"):
         model = RobustKernelClassifier(random_state=0).fit(X, y)
     assert model.predict(X).shape == (120,)

@@ -95,7 +95,7 @@ def test_one_direction_is_found_and_the_others_are_zero():
 
 def test_right_labels_have_no_direction():
     scores, _, codes = drawn(np.eye(3))
-    assert learn_confusion(scores, codes).lead(explain_labels(scores, codes).likelihood, len(codes)) < 0
+    assert learn_confusion(scores, codes).lead(len(codes), explain_labels(scores, codes).likelihood) < 0
 
 
 def mixed_problem(n=600):

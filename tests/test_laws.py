@@ -5,7 +5,11 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.stats import norm
+from sklearn.datasets import make_blobs
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import cross_val_predict
 
 from buttress import RobustKernelClassifier, label_law, residual_law
 
@@ -54,6 +58,20 @@ def test_one_way_errors_rank_better_than_by_the_probability_of_the_label():
     plain = roc_auc_score(wrong, -chances[np.arange(len(given)), given])
     assert plain < roc_auc_score(wrong, law.outlier_proba) <= bound + 1e-3
     assert roc_auc_score(wrong, law.outlier_proba) > bound - 0.01
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(max_iter=1000),
+                                   HistGradientBoostingClassifier(max_iter=50, early_stopping=False, random_state=0)])
+def test_a_model_that_learned_to_read_each_class_as_the_next_is_seen_through(model):
+    X, y = make_blobs(1000, centers=4, n_features=3, cluster_std=2.0, center_box=(-5, 5), random_state=4)
+    wrong = np.random.default_rng(4).random(1000) < 0.3
+    given = np.where(wrong, (y + 1) % 4, y)
+    said = cross_val_predict(model, X, given, method="predict_proba")
+    law = label_law(said, given)
+    assert law.contamination == pytest.approx(wrong.mean(), abs=0.03)
+    assert np.abs(law.confusion - (0.7 * np.eye(4) + 0.3 * np.roll(np.eye(4), 1, axis=1))).max() < 0.1
+    assert roc_auc_score(wrong, -said[np.arange(1000), given]) < 0.91
+    assert roc_auc_score(wrong, law.outlier_proba) > 0.97
 
 
 def test_the_estimator_names_the_rows_that_the_law_names_given_its_left_out_probabilities():

@@ -124,7 +124,7 @@ def test_an_interrupt_while_folds_are_crossed_leaves_no_row_unjudged(monkeypatch
         return pulled(self, *args)
 
     monkeypatch.setattr(NoisyLogistic, "_pulled", interrupting)
-    with pytest.warns(InterruptedWarning, match="holds what was known before"):
+    with pytest.warns(InterruptedWarning, match="was interrupted"):
         model = RobustKernelClassifier(n_landmarks=40, random_state=0).fit(X, LABELS)
     assert fits[-4:] == [1, 5, 5, 5]
     judges_labels(model)

@@ -38,7 +38,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
     to 12 classes are mixed, A'f(x) + b, where that explains the labels decisively better by Schwarz's criterion.
 
     On landmark features, for many rows, the scores minimise
-    -sum_i log((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)) + alpha / 2 ||f||^2, q_i = softmax(f(x_i)), rho the rate.
+    -sum_i log(sum_k q_ik R_ky) + alpha / 2 ||f||^2, q_i = softmax(f(x_i)), R_kc the rate of label c in true class k.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         self.scale_ = float(np.median(np.abs(margin)))
         rate = float(wrong.mean()) if share is None else share
         self.confusion_ = one_rate(C, rate) if fitted.confusion is None else fitted.confusion.rates
-        shares = partial(label_shares, fitted.first, codes[rows], fitted.directed)
+        shares = partial(label_shares, fitted.first, codes[rows], fitted.directed, mixed=fitted.mixed)
         keep_share(self, self.outlier_proba_, share, shares, none_too=False)
         kept = chosen_inliers(wrong, task.share)
         self.clean_ = bool(kept.all())

@@ -4,29 +4,38 @@ The law (``label_law``) is that of the scores of each row left out of fits to th
 it finds likelier wrong than right is fitted as the likeliest other class: the rows named are those fitted otherwise.
 
 On landmark features a likelihood that allows for wrong labels takes the place of both. Where labels are wrong in some
-directions only, the law is that of ``confusion_law``. Only the fit to the labels as given is evidence for it: later
-fits were made to agree with it, and where classes overlap a rare class is soon taken for wrong labels of a common one.
+directions only, the law is that of ``confusion_law``. It is learned from the fit to the labels as given: later fits
+were made to agree with it, and where classes overlap a rare class is soon taken for wrong labels of a common one. It
+must explain the labels decisively better than one rate, before and after the fit under it.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
-from buttress._checks import Array
-from buttress.features.made import FeaturesOfRows
+from buttress._checks import TINY, Array
 from buttress.robust.design import Design, Regime
 from buttress.robust.judged import chosen_inliers
 from buttress.robust.tuning import RELABEL
-from buttress.solvers.contamination.confusion_law import Confusion, learn_confusion, one_rate
+from buttress.solvers.contamination.confusion_law import (
+    Confusion,
+    learn_confusion,
+    likeliest_confusion,
+    one_rate,
+    over_classes,
+)
 from buttress.solvers.contamination.label_law import (
     Flips,
     explain_at_ridges,
     explain_labels,
     explain_mixed,
     label_margins,
+    likeliest_one_rate,
 )
-from buttress.solvers.contamination.noisy_logistic import NoisyLogistic
+from buttress.solvers.contamination.noisy_logistic import LogisticFit, NoisyLogistic
 from buttress.solvers.contamination.tuning import CONFUSION
 from buttress.solvers.run import Budget, Step
 
@@ -45,6 +54,14 @@ class LabelTask:
     alpha: float | None
     budget: Budget
 
+    @cached_property
+    def logistic(self) -> NoisyLogistic | None:
+        """What fits landmark features that are kept, None of others."""
+        features = self.design.features
+        if features is None or features.remade:
+            return None
+        return NoisyLogistic(features, self.codes, self.C, self.design.groups, self.budget)
+
     @property
     def targets(self) -> Array:
         """The targets of each class, (C, C): 1 for itself and -1 for the others."""
@@ -60,7 +77,8 @@ class LabelTask:
 class LabelScores:
     """A fit: coefficients, scores (n, C) of each row left out, ridge, and the weights (n,) of the labels given.
 
-    ``bias`` (C,) is what is added to the scores that the coefficients make, where they are ``mixed``.
+    ``bias`` (C,) is what is added to the scores that the coefficients make, where they are ``mixed``. ``n_iter`` is the
+    number of fits, or of steps of logistic regression.
     """
 
     coef: Array
@@ -69,6 +87,7 @@ class LabelScores:
     weight: Array
     bias: Array | float = 0.0
     mixed: bool = False
+    n_iter: int = 1
 
 
 @dataclass(frozen=True)
@@ -100,9 +119,8 @@ def fit_labels(task: LabelTask) -> LabelFit:
 
     On landmark features that are kept, logistic regression that allows for wrong labels is fitted instead.
     """
-    features = task.design.features
-    if features is not None and not features.remade:
-        return fit_many_labels(task, features)
+    if task.logistic is not None:
+        return fit_many_labels(task, task.logistic)
     plain, flips, tried = as_given(task)
     task.note(plain, flips.likelihood)
     votes = np.array([label_margins(scores, task.codes) > 0 for scores in tried])
@@ -160,15 +178,26 @@ def believed(wrong: Array, true: Array, codes: NDArray[np.intp], share: float | 
     return np.where(chosen_inliers(wrong, share), codes, others.argmax(axis=1))
 
 
-def fit_many_labels(task: LabelTask, features: FeaturesOfRows) -> LabelFit:
+def fit_many_labels(task: LabelTask, logistic: NoisyLogistic) -> LabelFit:
     """Fit logistic regression that allows for wrong labels, on landmark features; votes are of the ridges tried."""
-    alphas = RELABEL.logistic * task.design.unit if task.alpha is None else np.array([float(task.alpha)])
-    found = NoisyLogistic(features, task.codes, task.C, task.design.groups, task.budget).fit(alphas, task.share)
-    only = LabelScores(found.coef, found.scores, found.alpha, found.weight)
-    flips = found.flips
+
+    def law(scores: Array, codes: NDArray[np.intp]) -> tuple[Array, float]:
+        flips = explain_labels(scores, codes, task.share)
+        return one_rate(task.C, flips.rate), flips.likelihood
+
+    fit = logistic.fit(_ridges(task), one_rate(task.C, 0.1 if task.share is None else task.share), law)
+    only = _as_scores(fit)
+    flips = explain_labels(fit.scores, task.codes, task.share)
     task.note(only, flips.likelihood)
-    return LabelFit(only, flips, found.votes, found.n_iter, flips.likelihood, found.scores,
-                    flips.true_chances(task.codes))
+    return LabelFit(only, flips, fit.votes, fit.n_iter, flips.likelihood, fit.scores, flips.true_chances(task.codes))
+
+
+def _ridges(task: LabelTask) -> Array:
+    return RELABEL.logistic * task.design.unit if task.alpha is None else np.array([float(task.alpha)])
+
+
+def _as_scores(fit: LogisticFit) -> LabelScores:
+    return LabelScores(fit.coef, fit.scores, fit.alpha, fit.weight, n_iter=fit.n_iter)
 
 
 def fit_to(task: LabelTask, fitted: NDArray[np.intp], alpha: float, law: Confusion | None = None) -> LabelScores:
@@ -201,37 +230,51 @@ def with_directions(task: LabelTask, fit: LabelFit) -> LabelFit:
 
     A share given is taken at its word: labels are then wrong in all directions alike.
     """
-    exact = task.design.regime is Regime.EXACT
-    if task.share is not None or not exact or task.budget.interrupted or task.budget.spent():
+    judged = task.design.regime is Regime.EXACT or task.logistic is not None
+    if task.share is not None or not judged or task.budget.interrupted or task.budget.spent():
         return fit
     codes = task.codes
-    law = learn_confusion(fit.first, codes, mixed=fit.mixed)
+    law = likeliest_confusion(fit.first, codes, mixed=fit.mixed)
     fit = replace(fit, directed=law)
-    if law.lead(fit.likelihood, len(codes)) <= CONFUSION.decisive:
+    one = (fit.likelihood, True) if fit.mixed else likeliest_one_rate(fit.first, codes)
+    if law.lead(len(codes), *one) <= CONFUSION.decisive:
         return fit
     again, final = confused_fit(task, law, fit.first)
-    if not final.tells_classes():
+    if final.lead(len(codes), *one) <= CONFUSION.decisive or task.budget.interrupted:
         return fit
     true = final.true_chances(again.scores, codes)
     wrong = 1 - true[np.arange(len(codes)), codes]
-    fitted = believed(wrong, true, codes, None)
-    last, _, _ = _likeliest(task, fitted, fitted, 0.0)
+    last, n_iter = again, fit.n_iter + again.n_iter
+    if task.logistic is None:
+        fitted = believed(wrong, true, codes, None)
+        last, _, _ = _likeliest(task, fitted, fitted, 0.0)
+        n_iter += 1
     likelihood = float(np.log(final.joint(again.scores, codes).sum(axis=1)).mean())
     task.note(last, likelihood)
-    return replace(fit, last=last, n_iter=fit.n_iter + 2, likelihood=likelihood, confusion=final,
+    return replace(fit, last=last, n_iter=n_iter, likelihood=likelihood, confusion=final,
                    flips=Flips(float(wrong.mean()), wrong, final.classes(again.scores), likelihood),
                    true=law.true_chances(fit.first, codes))
 
 
 def confused_fit(task: LabelTask, law: Confusion, scores: Array) -> tuple[LabelScores, Confusion]:
-    """Return the fit to the classes that are likeliest under a law of leave-one-out scores (n, C), and its own law.
+    """Return the fit under a law of leave-one-out scores (n, C), and the law of its own scores.
 
+    It is the fit to the classes that are likeliest, on landmark features logistic regression with the rates of the law.
     The first fit blurs what is given as another class. That the rates are learned again from a hundredth of all
     directions lets one at 0 come back.
     """
-    likely = law.true_chances(scores, task.codes).argmax(axis=1).astype(np.intp)
-    fit, _, _ = _likeliest(task, likely, likely, 0.0)
+    if task.logistic is None:
+        likely = law.true_chances(scores, task.codes).argmax(axis=1).astype(np.intp)
+        fit, _, _ = _likeliest(task, likely, likely, 0.0)
+    else:
+        fit = _as_scores(task.logistic.fit(_ridges(task), law.rates, partial(_at_rates, law.rates)))
     start = 0.99 * law.rates + 0.01 * one_rate(task.C, CONFUSION.most_given)
     final = learn_confusion(fit.scores, task.codes, start, mixed=fit.mixed)
     task.note(fit, final.objective)
     return fit, final
+
+
+def _at_rates(rates: Array, scores: Array, codes: NDArray[np.intp]) -> tuple[Array, float]:
+    """Return these rates (C, C), and the log likelihood per row of the labels given scores (n, C)."""
+    given = (over_classes(softmax, scores) * rates.T[codes]).sum(axis=1)
+    return rates, float(np.log(given + TINY).mean())

@@ -12,8 +12,8 @@ from buttress._checks import Array, check_classes, check_known, check_targets, c
 from buttress._types import Labels, MatrixLike, Rows, VectorLike
 from buttress.robust.judged import counted, least_residual_scale, scaled_targets, warn_of_misleading
 from buttress.robust.report import likeliest
-from buttress.solvers.contamination.confusion_law import learn_confusion, one_rate
-from buttress.solvers.contamination.label_law import explain_labels
+from buttress.solvers.contamination.confusion_law import likeliest_confusion, one_rate
+from buttress.solvers.contamination.label_law import explain_labels, likeliest_one_rate
 from buttress.solvers.contamination.residual_law import LawLimits, LeftOutResiduals, explain
 from buttress.solvers.contamination.share_interval import label_shares, residual_shares
 
@@ -146,8 +146,8 @@ def _judged(chances: Array, codes: Rows, names: Labels) -> LabelsJudged:
         return replace(law, classes=names, true_proba=true, confusion=rates)
     scores = np.log(np.maximum(chances, 1e-6))  # where a model says 0; from 1e-30 to 1e-3 nothing depends on it
     flips = explain_labels(scores, codes)
-    directed = learn_confusion(scores, codes)
-    part = expit(directed.lead(flips.likelihood, len(codes)))
+    directed = likeliest_confusion(scores, codes)
+    part = expit(directed.lead(len(codes), *likeliest_one_rate(scores, codes)))
     true = (1 - part) * flips.true_chances(codes) + part * directed.true_chances(scores, codes)
     wrong = np.clip(1 - true[np.arange(len(codes)), codes], 0, 1)
     rates = (1 - part) * one_rate(len(names), float(flips.wrong.mean())) + part * directed.rates

@@ -60,14 +60,20 @@ class Confusion:
         """Return whether scores are turned round, tr(A W) < 0 (``own_row``), for class numbers codes (n,)."""
         return self.mixed and float(np.sum(self.A * own_row(np.eye(len(self.A))[codes]))) < 0
 
-    def lead(self, likelihood: float, n: int) -> float:
+    def numbers(self) -> int:
+        """Return how many numbers are learned: directions, C - 1 free biases and a temperature, or mixed scores."""
+        C = len(self.rates)
+        return int(np.count_nonzero(self.rates)) + (numbers_mixed(C) + 1 - C if self.mixed else 0)
+
+    def lead(self, n: int, likelihood: float, mixed: bool = False) -> float:
         """Return the nats by which these directions explain n labels better than one rate, by Schwarz's criterion.
 
-        One rate and as free scores have this log likelihood per row. Minus infinity where labels do not tell classes.
+        One rate has this log likelihood per row, of scores that are ``mixed`` or not. Minus infinity where labels do
+        not tell classes.
         """
         if not (self.directions() and self.tells_classes()):
             return -np.inf
-        numbers = 2 + (numbers_mixed(len(self.rates)) if self.mixed else 0)
+        numbers = 2 + (numbers_mixed(len(self.rates)) if mixed else 0)
         return n * (self.criterion - likelihood) + numbers / 2 * float(np.log(n))
 
     def mixture(self, scores: Array) -> Array:
@@ -115,6 +121,22 @@ def numbers_mixed(C: int) -> int:
     A column the same for all classes changes nothing, and the scores of a row have next to the same sum.
     """
     return C * (C - 1) - 1
+
+
+def may_mix(C: int) -> bool:
+    """Return whether scores of C classes are mixed: those of two are opposite, and a step takes C^4 operations a row.
+    """
+    return 2 < C <= 12  # seconds from twenty classes on; not varied
+
+
+def likeliest_confusion(scores: Array, codes: NDArray[np.intp], *, mixed: bool = False) -> Confusion:
+    """Return ``learn_confusion`` of scores (n, C) that were ``mixed``, else as they are or mixed.
+
+    Of two laws it is that with the better criterion, if it does not read labels from scores.
+    """
+    tried = (True,) if mixed else (False, True) if may_mix(scores.shape[1]) else (False,)
+    laws = [learn_confusion(scores, codes, mixed=each) for each in tried]
+    return max(laws, key=lambda law: -np.inf if law.reads_labels(codes) else law.criterion)
 
 
 def mixtures(tried: Sequence[Array], codes: NDArray[np.intp], rate: float | None) -> list[Confusion]:
@@ -185,10 +207,8 @@ def _judged(law: Confusion, joint: Array, chances: Array) -> Confusion:
     n = len(joint)
     likelihood = float(np.log(np.maximum(joint.sum(axis=1), 1e-300)).sum())
     prior = CONFUSION.prior * float(np.log(np.diagonal(law.rates)).sum()) - _unlikely(law, own_row(chances))
-    learned = np.count_nonzero(law.rates)  # as many as temperature, C - 1 free biases, and the directions
-    if law.mixed:
-        learned += numbers_mixed(len(law.rates)) + 1 - len(law.rates)
-    return replace(law, objective=(likelihood + prior) / n, criterion=(likelihood - learned / 2 * np.log(n)) / n)
+    criterion = likelihood - law.numbers() / 2 * np.log(n)
+    return replace(law, objective=(likelihood + prior) / n, criterion=criterion / n)
 
 
 def _expected(chances: Array, codes: NDArray[np.intp]) -> Array:

@@ -24,6 +24,7 @@ from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
 from buttress.solvers.contamination.confusion_law import (
     Confusion,
+    may_mix,
     mixtures,
     numbers_mixed,
     one_rate,
@@ -106,8 +107,7 @@ def explain_mixed(
     rates = rates_tried(rate)
     plain = _likelihoods(tried, codes, rates)
     cost = (numbers_mixed(C) * float(np.log(n)) / 2 + CONFUSION.decisive) / n
-    # a step takes C^6 operations, seconds from twenty classes on; not varied
-    if 2 < C <= 12 and plain.max() < -cost:  # no likelihood is above 0
+    if may_mix(C) and plain.max() < -cost:  # no likelihood is above 0
         laws = mixtures(tried, codes, rate)
         scores = [law.mixture(each) for law, each in zip(laws, tried, strict=True)]
         mixed = _likelihoods(scores, codes, rates)
@@ -115,6 +115,12 @@ def explain_mixed(
         if mixed.max() - cost > plain.max():
             return _averaged_law(scores, codes, rates, mixed), laws
     return _averaged_law(tried, codes, rates, plain), None
+
+
+def likeliest_one_rate(scores: Array, codes: NDArray[np.intp]) -> tuple[float, bool]:
+    """Return the log likelihood per row under one rate, of scores (n, C) as they are or mixed, and whether mixed."""
+    flips, laws = explain_mixed([scores], codes, None)
+    return flips.likelihood, laws is not None
 
 
 def rates_tried(rate: float | None) -> Array:
@@ -174,10 +180,9 @@ def _mean_log(given: Array, slope: Array, least: Array) -> Array:
 
 
 def given_chances(q: Array, codes: NDArray[np.intp], rates: Array | float) -> tuple[Array, Array]:
-    """Return P(label and it is right) and P(label and it is wrong), (n, ...) for q (n, ..., C), (n, ..., R) at R rates.
-    """
-    given = q[np.arange(len(codes)), ..., codes]
-    return np.multiply.outer(given, 1 - rates), np.multiply.outer(1 - given, rates / (q.shape[-1] - 1))
+    """Return P(label and it is right) and P(label and it is wrong) of each row, (n,), or at each of R rates, (n, R)."""
+    given = q[np.arange(len(codes)), codes]
+    return np.multiply.outer(given, 1 - rates), np.multiply.outer(1 - given, rates / (q.shape[1] - 1))
 
 
 def wrong_chances(q: Array, codes: NDArray[np.intp], rates: Array) -> Array:

@@ -1,18 +1,19 @@
-"""Multinomial logistic regression on many rows whose labels are wrong with probability rho.
+"""Multinomial logistic regression on many rows, of which one of true class k is given label c with probability R_kc.
 
-    minimise over W   - sum_i log((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)) + alpha / 2 ||W||^2,   q_i = softmax(W'z_i)
+    minimise over W   - sum_i log sum_k q_ik R_{k y_i} + alpha / 2 ||W||^2,   q_i = softmax(W'z_i)
 
-The gradient is that of plain logistic regression with the residual of row i, e_y - q_i, multiplied by
-w_i = (1 - rho C / (C - 1)) q_iy / ((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)). So a label that contradicts all others
-has little weight (Natarajan et al. 2013; Patrini et al. 2017, forward correction). The curvature is at most that of the
-E-step's bound (Dempster et al. 1977), diag(q_i) - q_i q_i' <= s_i I with s_i = 2 max_c q_ic (1 - q_ic) <= 1/2
-(Boehning 1992, with the actual s_i in place of its upper bound). So one Gram matrix Z'SZ + alpha I serves all classes.
+(Patrini et al. 2017, forward correction.) The gradient is that of plain logistic regression with P(true class | label)
+in place of the label: where labels are wrong in all directions alike, with probability rho, that is its residual
+e_y - q_i times w_i = (1 - rho C / (C - 1)) q_iy / ((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)). So a label that
+contradicts all others has little weight (Natarajan et al. 2013). The curvature is at most that of the E-step's bound
+(Dempster et al. 1977), diag(q_i) - q_i q_i' <= s_i I with s_i = 2 max_c q_ic (1 - q_ic) <= 1/2 (Boehning 1992, with
+the actual s_i in place of its upper bound). So one Gram matrix Z'SZ + alpha I serves all classes.
 It scales Nesterov's steps, each of which takes one pass over the rows: scores, and the gradient that follows from them.
 That of all rows bounds the curvature of fits to some of them too. So F such fits, to the other folds of each of F, take
 each step together, in one pass.
 
-The M-step, W at a given rho, is :meth:`NoisyLogistic._rounds`; the E-step, rho and the responsibilities at given
-scores, is ``label_law.explain_labels``. Coefficients of F fits have shape (m, F C), scores (n, F C), classes side by
+The M-step, W at given rates R, is :meth:`NoisyLogistic._rounds`; the E-step, the rates at given scores, is whatever law
+of the labels it is given. Coefficients of F fits have shape (m, F C), scores (n, F C), classes side by
 side.
 
 Leaving out row i changes its scores by -v_i / (1 - s_i v_i) times its residual, v_i = z_i'(Z'SZ + alpha I)^-1 z_i. This
@@ -21,9 +22,10 @@ they are large. With up to 20 rows per landmark that step is too short; rows are
 fifths of the rows.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,28 +35,35 @@ from scipy.special import softmax
 from buttress._checks import TINY, Array
 from buttress.features.made import FeaturesOfRows
 from buttress.solvers.contamination.confusion_law import over_classes
-from buttress.solvers.contamination.label_law import Flips, explain_labels, given_chances, label_margins
+from buttress.solvers.contamination.label_law import label_margins
 from buttress.solvers.contamination.tuning import NOISY_LABELS
 from buttress.solvers.ridge.landmarks import directions, sharpen
 from buttress.solvers.ridge.leave_one_out import factorised, together
 from buttress.solvers.ridge.tuning import LEVERAGES
 from buttress.solvers.run import Budget, Step, Steps
 
+# of scores (k, C) of rows left out, and their labels (k,): rates (C, C) and the log likelihood of the labels per row
+Law = Callable[[Array, NDArray[np.intp]], tuple[Array, float]]
+
 
 @dataclass(frozen=True)
 class AtRidge:
-    """A fit at one ridge: coefficients (m, C), scores (n, C), the law of the held-out rows, ridge, number of steps."""
+    """A fit at one ridge: coefficients (m, C), scores (n, C), ridge and number of steps.
+
+    ``rates`` (C, C) and ``likelihood`` are those of the held-out rows.
+    """
 
     coef: Array
     scores: Array
-    flips: Flips
+    rates: Array
+    likelihood: float
     alpha: float
     n_iter: int
 
 
 @dataclass(frozen=True)
 class LogisticFit(AtRidge):
-    """The final fit: ``scores`` leave each row out, and ``flips`` is the law of all rows.
+    """The final fit: ``scores`` leave each row out.
 
     ``votes`` (ridges tried, n) says whether a row's own label has the highest score at each ridge, ``weight`` (n,)
     are the weights of the labels in the gradient.
@@ -87,12 +96,12 @@ class NoisyLogistic:
         """Whether to skip the remaining work, after Ctrl-C or because the time is used up."""
         return self._late or self.budget.interrupted
 
-    def fit(self, alphas: Array, rate: float | None) -> LogisticFit:
+    def fit(self, alphas: Array, rates: Array, law: Law) -> LogisticFit:
         """Return the fit with the ridge, of these from large to small, under which held-out labels are most likely.
 
         A fifth of the rows is held out, equal rows together. Each fit starts from the one before, until the likelihood
-        falls. rho is ``rate``, or the most likely one. Then all rows are fitted, and each is scored by a fit without
-        it. Ctrl-C leaves the last fit that was whole.
+        falls. It begins with these ``rates``, and goes on with those of the ``law``. Then all rows are fitted, and each
+        is scored by a fit without it. Ctrl-C leaves the last fit that was whole.
         """
         number = np.arange(len(self.codes)) if self.groups is None else self.groups
         shuffled = np.random.default_rng(0).permutation(number.max() + 1)  # rows may come in a repeating order
@@ -101,49 +110,47 @@ class NoisyLogistic:
         message = "The fit was interrupted. The model holds what was known before."
         path: list[AtRidge] = []
         self.used = np.where(held, 0.0, 1.0)[:, None]
-        self.budget.attempt(lambda: self._follow(path, alphas, rate, held), otherwise=lambda: None,
+        self.budget.attempt(lambda: self._follow(path, alphas, rates, law, held), otherwise=lambda: None,
                             message=message, known=lambda: bool(path))
-        best = max(path, key=lambda fit: fit.flips.likelihood)
+        best = max(path, key=lambda fit: fit.likelihood)
         steps = sum(fit.n_iter for fit in path)
         last = best
         if not self.budget.interrupted:
             last = self.budget.attempt(lambda: self._of_all_rows(fold, best), otherwise=lambda: best, message=message)
             steps += 0 if last is best else last.n_iter
-        flips = explain_labels(last.scores, self.codes, rate)
         votes = np.array([label_margins(fit.scores, self.codes) > 0 for fit in path])
-        weight = _belief(self.chances(last.coef), self.codes, last.flips.rate)
-        return LogisticFit(last.coef, last.scores, flips, best.alpha, steps, votes, weight)
+        weight = _belief(self.chances(last.coef), self.codes, last.rates)
+        return LogisticFit(last.coef, last.scores, last.rates, last.likelihood, best.alpha, steps, votes, weight)
 
-    def _follow(self, path: list[AtRidge], alphas: Array, rate: float | None, held: NDArray[np.bool_]) -> None:
+    def _follow(
+        self, path: list[AtRidge], alphas: Array, rates: Array, law: Law, held: NDArray[np.bool_]
+    ) -> None:
         """Append to ``path`` the fits to the rows not ``held``, one per ridge, until these rows' likelihood falls."""
         coef = self._start()
-        rho = 0.1 if rate is None else rate
         for alpha in alphas:
-            coef, steps = self._rounds(coef, float(alpha), rho)
+            coef, steps = self._rounds(coef, float(alpha), rates)
             scores = self._scores(coef)
-            flips = explain_labels(scores[held], self.codes[held], rate)
-            path.append(AtRidge(coef, scores, flips, float(alpha), steps))
-            rho = flips.rate
-            if self.stopped or (len(path) > 1 and flips.likelihood <= path[-2].flips.likelihood):
+            rates, likelihood = law(scores[held], self.codes[held])
+            path.append(AtRidge(coef, scores, rates, likelihood, float(alpha), steps))
+            if self.stopped or (len(path) > 1 and likelihood <= path[-2].likelihood):
                 return
 
     def _of_all_rows(self, fold: NDArray[np.intp], best: AtRidge) -> AtRidge:
         """Return the fit to all rows; with few rows, the scores are those of fits to the other folds unless stopped."""
-        rho = best.flips.rate
         self.used = np.ones((len(fold), 1))
-        coef, steps = self._rounds(best.coef, best.alpha, rho)
+        coef, steps = self._rounds(best.coef, best.alpha, best.rates)
         scores = None
         if len(fold) <= LEVERAGES.few_rows * len(coef) and not self.stopped:
-            scores = self._crossed(fold, best.alpha, rho)
+            scores = self._crossed(fold, best.alpha, best.rates)
         if scores is None:
-            scores = self.left_out(coef, best.alpha, rho)
-        return AtRidge(coef, scores, best.flips, best.alpha, steps)
+            scores = self.left_out(coef, best.alpha, best.rates)
+        return replace(best, coef=coef, scores=scores, n_iter=steps)
 
-    def _crossed(self, fold: NDArray[np.intp], alpha: float, rho: float) -> Array | None:
+    def _crossed(self, fold: NDArray[np.intp], alpha: float, rates: Array) -> Array | None:
         """Return the scores (n, C) of each row under the fit to the other folds, None if stopped."""
         folds = fold.max() + 1
         self.used = (fold[:, None] != np.arange(folds)).astype(np.float64)
-        coef, _ = self._rounds(np.tile(self._start(), folds), alpha, rho, [self.first, self.last])
+        coef, _ = self._rounds(np.tile(self._start(), folds), alpha, rates, [self.first, self.last])
         scores = None if self.stopped else self._of_fits(self._scores(coef))[np.arange(len(fold)), fold]
         self.used = np.ones((len(fold), 1))
         return scores
@@ -155,7 +162,7 @@ class NoisyLogistic:
         """Return scores, or chances, (k, F C) as (k, F, C)."""
         return scores.reshape(len(scores), -1, self.C)
 
-    def _rounds(self, coef: Array, alpha: float, rho: float, grams: Sequence[Array] = ()) -> tuple[Array, int]:
+    def _rounds(self, coef: Array, alpha: float, rates: Array, grams: Sequence[Array] = ()) -> tuple[Array, int]:
         """M-step: return the coefficients after some steps with each Gram matrix, and the number of steps.
 
         Where no ``grams`` are given the first is that of the fit before, the next made where its steps end.
@@ -168,7 +175,7 @@ class NoisyLogistic:
             if k and not grams:
                 self.last = self._gram(curvature(self.chances(coef)))
             factor = self._factor(grams[k] if grams else self.last, alpha)
-            outcome = self.budget.run(self.steps(coef, factor, alpha, rho), tol=1e-5,
+            outcome = self.budget.run(self.steps(coef, factor, alpha, rates), tol=1e-5,
                                       max_iter=NOISY_LABELS.steps, max_time=left, inner=False)
             coef = outcome.state
             n_iter += max(outcome.n_iter, 1)
@@ -181,7 +188,7 @@ class NoisyLogistic:
                 break
         return coef, n_iter
 
-    def steps(self, coef: Array, factor: tuple[Array, bool], alpha: float, rho: float) -> Steps:
+    def steps(self, coef: Array, factor: tuple[Array, bool], alpha: float, rates: Array) -> Steps:
         """Yield coefficients by accelerated steps scaled by the Cholesky factor of Z'SZ + alpha I.
 
         A step that raises the objective of a fit is undone there and its momentum set to 0. If it had none, the step
@@ -193,8 +200,8 @@ class NoisyLogistic:
         plain = t == 1.0
         last = np.full(len(t), np.inf)
         while True:
-            scores, pull = self._pulled(point, rho)
-            value = self.objective(over_classes(softmax, self._of_fits(scores)), point, alpha, rho)
+            scores, pull = self._pulled(point, rates)
+            value = self.objective(over_classes(softmax, self._of_fits(scores)), point, alpha, rates)
             raised = value > last
             gain = np.where(raised, 1.0, last - value)
             size = np.where(raised & plain, size / 2, size)
@@ -215,7 +222,7 @@ class NoisyLogistic:
             coef = moved
             t = following
 
-    def _of_columns(self, each: Array) -> Array:
+    def _of_columns(self, each: NDArray[Any]) -> NDArray[Any]:
         """Return what is known of each fit, (F,), of each column of its coefficients, (F C,)."""
         return np.repeat(each, self.C)
 
@@ -229,14 +236,14 @@ class NoisyLogistic:
             return self._scored[1]
         return self.features.times(coef) if coef.any() else np.zeros((len(self.codes), coef.shape[1]))
 
-    def _pulled(self, coef: Array, rho: float) -> tuple[Array, Array]:
+    def _pulled(self, coef: Array, rates: Array) -> tuple[Array, Array]:
         """Return the scores (n, F C), and Z' times the residuals (m, F C), in one pass."""
-        return self.features.there_and_back(coef, partial(_pull, rho), self.codes, self.used)
+        return self.features.there_and_back(coef, partial(_pull, rates), self.codes, self.used)
 
-    def objective(self, q: Array, coef: Array, alpha: float, rho: float) -> Array:
+    def objective(self, q: Array, coef: Array, alpha: float, rates: Array) -> Array:
         """Return the objective per row of each fit, (F,), from the class probabilities q (n, F, C) or (n, C)."""
-        right, slip = given_chances(self._of_fits(q), self.codes, rho)
-        loss = -(np.log(right + slip + TINY) * self.used).sum(axis=0)
+        given = _joint(self._of_fits(q), self.codes, rates).sum(axis=2)
+        loss = -(np.log(given + TINY) * self.used).sum(axis=0)
         return np.asarray((loss + alpha / 2 * np.sum(self._of_fits(coef * coef), axis=(0, 2))) / len(q))
 
     def _gram(self, s: Array) -> Array:
@@ -249,16 +256,16 @@ class NoisyLogistic:
         A.flat[:: len(A) + 1] += alpha + self.features.eps * np.diagonal(A).max()
         return factorised(A)
 
-    def left_out(self, coef: Array, alpha: float, rho: float) -> Array:
+    def left_out(self, coef: Array, alpha: float, rates: Array) -> Array:
         """Return the scores (n, C) of each row, left out together with its equal rows, from a fit to all rows.
 
         Here s_i is the mean eigenvalue of the curvature, w_i sum_c q_ic (1 - q_ic) / (C - 1).
         """
         scores = self._scores(coef)
         q = over_classes(softmax, scores)
-        mean = _belief(q, self.codes, rho) * (q * (1 - q)).sum(axis=1) / (self.C - 1)
+        mean = _belief(q, self.codes, rates) * (q * (1 - q)).sum(axis=1) / (self.C - 1)
         s = np.maximum(mean, NOISY_LABELS.least_curvature)
-        residuals = _residuals(q[:, None], self.codes, self.used, rho)[:, 0]
+        residuals = _residuals(q[:, None], self.codes, self.used, rates)[:, 0]
         own, pull = together(self.groups, residuals / s[:, None], s)
         factor, _ = self._factor(self._gram(s), alpha)
         v = np.sum(self.features.times(directions(factor)) ** 2, axis=1)
@@ -266,25 +273,33 @@ class NoisyLogistic:
         return np.asarray(scores - (v / np.maximum(1 - own * v, 0.05))[:, None] * pull)
 
 
-def _pull(rho: float, scores: Array, codes: NDArray[np.intp], used: Array) -> Array:
+def _pull(rates: Array, scores: Array, codes: NDArray[np.intp], used: Array) -> Array:
     """Return the residuals (n, F C) of rows of these scores; a function, so that other processes can have it."""
     q = over_classes(softmax, scores.reshape(*used.shape, -1))
-    return _residuals(q, codes, used, rho).reshape(scores.shape)
+    return _residuals(q, codes, used, rates).reshape(scores.shape)
 
 
-def _residuals(q: Array, codes: NDArray[np.intp], used: Array, rho: float) -> Array:
+def _joint(q: Array, codes: NDArray[np.intp], rates: Array) -> Array:
+    """Return P(true class and the label given), in the shape of q (n, F, C)."""
+    return np.asarray(q * rates.T[codes][:, None])
+
+
+def _residuals(q: Array, codes: NDArray[np.intp], used: Array, rates: Array) -> Array:
     """Return minus the gradient of the loss by each row's scores, from the chances q (n, F, C), in their shape."""
-    weight = used * _belief(q, codes, rho)
-    out = -weight[..., None] * q
-    out[np.arange(len(q)), :, codes] += weight
-    return out
+    joint = _joint(q, codes, rates)
+    joint /= joint.sum(axis=2, keepdims=True) + TINY
+    return np.asarray((joint - q) * used[:, :, None])
 
 
-def _belief(q: Array, codes: NDArray[np.intp], rho: float) -> Array:
-    """Return w (n, ...), 0 to 1, of q (n, ..., C): the weight of the label of each row."""
-    right, slip = given_chances(q, codes, rho)
-    given = q[np.arange(len(q)), ..., codes]
-    return np.asarray((right - rho / (q.shape[-1] - 1) * given) / (right + slip + TINY))
+def _belief(q: Array, codes: NDArray[np.intp], rates: Array) -> Array:
+    """Return w (n,) in [0, 1] of q (n, C): the weight of each label in the gradient by the score of its class.
+
+    It is (P(class y | label) - q_y) / (1 - q_y).
+    """
+    joint = q * rates.T[codes]
+    given, right = (of[np.arange(len(q)), codes] for of in (q, joint))
+    total = joint.sum(axis=1)
+    return np.asarray((right - given * (total - right) / np.maximum(1 - given, TINY)) / (total + TINY))
 
 
 def curvature(q: Array) -> Array:

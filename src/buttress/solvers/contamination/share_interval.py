@@ -30,7 +30,7 @@ from scipy.special import ndtr, softmax
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
-from buttress.solvers.contamination.confusion_law import Confusion, over_classes, with_calibration
+from buttress.solvers.contamination.confusion_law import Confusion, numbers_mixed, over_classes, with_calibration
 from buttress.solvers.contamination.label_law import label_likelihoods, wrong_chances
 from buttress.solvers.contamination.residual_law import Law, LawLimits, LeftOutResiduals, em_rounds
 from buttress.solvers.contamination.tuning import LABELS, RESIDUALS, SHARES
@@ -108,11 +108,13 @@ def residual_shares(law: Law, seen: LeftOutResiduals, limits: LawLimits) -> Arra
     return shortest(outward(law, SHARES.tried(len(part)), law.share, learned), len(part), SHARES.of_residuals)
 
 
-def label_shares(scores: Array, codes: NDArray[np.intp], directed: Confusion | None = None) -> Array:
+def label_shares(
+    scores: Array, codes: NDArray[np.intp], directed: Confusion | None = None, *, mixed: bool = False
+) -> Array:
     """Return the interval for the share of wrong labels, shape (2,), of scores (n, C) and class numbers codes (n,).
 
     The scores must be of the fit to the labels as given, since a fit to relabelled rows agrees with what it takes as
-    wrong. ``directed`` is the law of directions learned from them, where one was.
+    wrong. ``directed`` is the law of directions learned from them, where one was. Scores may have been ``mixed``.
     """
     part = drawn_rows(len(codes))
     scores = scores[part]
@@ -120,7 +122,7 @@ def label_shares(scores: Array, codes: NDArray[np.intp], directed: Confusion | N
     n = len(codes)
     tried = _of_one_rate(scores, codes)
     if directed is not None and directed.directions():
-        tried = tried.beside(_of_directions(directed, scores, codes))
+        tried = tried.beside(_of_directions(directed, scores, codes, mixed))
     return shortest(tried, n, SHARES.of_labels)
 
 
@@ -139,12 +141,12 @@ def _of_one_rate(scores: Array, codes: NDArray[np.intp]) -> LawsTried:
     return LawsTried.of(laws, np.tile(cell / (cell.sum() * len(LABELS.temperatures)), len(likely)))
 
 
-def _of_directions(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> LawsTried:
+def _of_directions(law: Confusion, scores: Array, codes: NDArray[np.intp], mixed: bool) -> LawsTried:
     """Return the laws whose rates off the diagonal are those of ``law`` times a common factor.
 
     It goes up to where half of a class is given other labels; temperature and bias are learned anew. Beside the factor,
-    which is spread evenly beforehand, as many numbers are learned as there are directions, less one, and temperature
-    and free biases unless scores are mixed: then both laws have these.
+    which is spread evenly beforehand, as many numbers are learned as the law has, less one, and those of scores that
+    were ``mixed`` before: then both laws have these.
     """
     rows = np.arange(len(codes))
     away = 1 - np.diagonal(law.rates)
@@ -159,7 +161,7 @@ def _of_directions(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> La
         return now, likelihood, 1 - now.true_chances(scores, codes)[rows, codes]
 
     tried = outward(law, SHARES.tried(len(codes)) / away.max(), 1.0, learned)
-    more = law.directions() - 1 + (0 if law.mixed else len(law.rates))
+    more = law.numbers() - 1 - (numbers_mixed(len(law.rates)) + 1 if mixed else 0)
     cost = more * np.log(len(codes)) / 2
     return replace(tried, likelihood=tried.likelihood - cost, cell=tried.cell / tried.cell.sum())
 
