@@ -179,15 +179,10 @@ def _mean_log(given: Array, slope: Array, least: Array) -> Array:
     return np.asarray(sums / len(given))
 
 
-def given_chances(q: Array, codes: NDArray[np.intp], rates: Array | float) -> tuple[Array, Array]:
-    """Return P(label and it is right) and P(label and it is wrong) of each row, (n,), or at each of R rates, (n, R)."""
-    given = q[np.arange(len(codes)), codes]
-    return np.multiply.outer(given, 1 - rates), np.multiply.outer(1 - given, rates / (q.shape[1] - 1))
-
-
 def wrong_chances(q: Array, codes: NDArray[np.intp], rates: Array) -> Array:
     """Return P(wrong | label) of each row at each of R rates, (n, R)."""
-    right, slip = given_chances(q, codes, rates)
+    given = q[np.arange(len(codes)), codes]
+    right, slip = np.multiply.outer(given, 1 - rates), np.multiply.outer(1 - given, rates / (q.shape[1] - 1))
     return np.asarray(slip / np.maximum(right + slip, TINY))
 
 
