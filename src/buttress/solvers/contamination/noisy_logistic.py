@@ -9,12 +9,11 @@ contradicts all others has little weight (Natarajan et al. 2013). The curvature 
 (Dempster et al. 1977), diag(q_i) - q_i q_i' <= s_i I with s_i = 2 max_c q_ic (1 - q_ic) <= 1/2 (Boehning 1992, with
 the actual s_i in place of its upper bound). So one Gram matrix Z'SZ + alpha I serves all classes.
 It scales Nesterov's steps, each of which takes one pass over the rows: scores, and the gradient that follows from them.
-That of all rows bounds the curvature of fits to some of them too. So F such fits, to the other folds of each of F, take
-each step together, in one pass.
+It is made at the first point and where the first steps from there end. That of all rows bounds the curvature of fits to
+some of them too. So F such fits, to the other folds of each of F, take each step together, in one pass.
 
 The M-step, W at given rates R, is :meth:`NoisyLogistic._rounds`; the E-step, the rates at given scores, is whatever law
-of the labels it is given. Coefficients of F fits have shape (m, F C), scores (n, F C), classes side by
-side.
+of the labels it is given. Coefficients of F fits have shape (m, F C), scores (n, F C), classes side by side.
 
 Leaving out row i changes its scores by -v_i / (1 - s_i v_i) times its residual, v_i = z_i'(Z'SZ + alpha I)^-1 z_i. This
 is about one Newton step of the fit without it. The v_i are estimated by random projections, and computed exactly where
@@ -163,16 +162,15 @@ class NoisyLogistic:
         return scores.reshape(len(scores), -1, self.C)
 
     def _rounds(self, coef: Array, alpha: float, rates: Array, grams: Sequence[Array] = ()) -> tuple[Array, int]:
-        """M-step: return the coefficients after some steps with each Gram matrix, and the number of steps.
+        """M-step: return the coefficients after some rounds of steps, and the number of steps.
 
-        Where no ``grams`` are given the first is that of the fit before, the next made where its steps end.
-        Coefficients of zero are not a model. From there the time limit counts only after the first step, and Ctrl-C is
-        passed on.
+        Each has one of ``grams``, if any, else the last Gram matrix. Coefficients of zero are not a model. From there
+        the time limit counts only after the first step, and Ctrl-C is passed on.
         """
         n_iter = 0
         for k in range(0 if self.stopped else NOISY_LABELS.rounds):
             left = self.budget.left() if coef.any() else None
-            if k and not grams:
+            if k and not grams and self.last is self.first:
                 self.last = self._gram(curvature(self.chances(coef)))
             factor = self._factor(grams[k] if grams else self.last, alpha)
             outcome = self.budget.run(self.steps(coef, factor, alpha, rates), tol=1e-5,

@@ -93,8 +93,8 @@ class Directions:
 class NoisyLabels:
     """Logistic regression that allows for wrong labels."""
 
-    steps: int = tuned(12, "steps", "of descent with one Gram matrix")
-    rounds: int = tuned(2, "Gram matrices", "at each ridge")
+    steps: int = tuned(12, "steps", "of descent in a round")
+    rounds: int = tuned(2, "rounds", "at each ridge")
     folds: int = tuned(5, "folds", "one is held out to choose the ridge; few rows are scored across all")
     least_curvature: float = tuned(1e-6, "curvature", "of a row: less is lost to rounding")
 
