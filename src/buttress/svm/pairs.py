@@ -24,7 +24,6 @@ from buttress.solvers.linear.primal import hinge_intercept
 from buttress.solvers.qp.program import Start
 from buttress.solvers.qp.solve import Limits, SVMSolution
 from buttress.solvers.run import countdown
-from buttress.svm.left_out import left_out
 from buttress.svm.machine import OF_LEFT_OUT, OF_MACHINES, KernelMachine
 from buttress.svm.task import Classes, Training, votes
 
@@ -139,8 +138,8 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
             coef[index, column] = solution.b
             solutions.append(solution)
         self._take(task, coef, solutions)
-        self._left_out = left_out(task, [(index, solution, bound) for (_, index, _), solution, bound
-                                         in zip(problems, solutions, bounds, strict=True)])
+        self._keep_left_out(task, [(index, solution, bound) for (_, index, _), solution, bound
+                                   in zip(problems, solutions, bounds, strict=True)])
         self._certainty = Certainty()
         return solutions
 
