@@ -74,12 +74,12 @@ def equal_rows(
     order = combined.argsort(kind="stable")
     number = np.zeros(n, dtype=np.intp)
     number[order[1:]] = rises.cumsum()
-    first = order[np.flatnonzero(np.append(True, rises))]
-    doubtful = np.flatnonzero(np.bincount(number)[number] > 1)
-    twins = first[number[doubtful]]
+    level = np.flatnonzero(~rises)
+    doubtful, twins = order[level + 1], order[level]
     same = codes is None or (codes[doubtful] == codes[twins]).all()
     if same and not (X[doubtful] != X[twins]).sum():  # nearly always: rows of one combination are equal
         return number
+    doubtful = np.union1d(doubtful, twins)
     among = _numbered(X[doubtful])
     if codes is not None:
         among = np.unique(among * (codes.max() + 1) + codes[doubtful], return_inverse=True)[1].reshape(-1)
