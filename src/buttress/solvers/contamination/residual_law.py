@@ -119,7 +119,7 @@ class Law:
         """Return how far the residuals lie from the mode, and the inlier scale on their side of it, both (n,)."""
         c = self.spread(seen)
         off = seen.r - self.mode * c
-        return off, self.scale * np.exp(np.where(off > 0, self.skew, -self.skew)) * c
+        return off, self.scale * np.where(off > 0, np.exp(self.skew), np.exp(-self.skew)) * c
 
     def sigma(self, seen: LeftOutResiduals) -> Array:
         """Return the residuals in standard deviations, shape (n,)."""
@@ -129,23 +129,25 @@ class Law:
     def log_inlier(self, seen: LeftOutResiduals) -> Array:
         """Return the log densities of the residuals under the inlier density, shape (n,)."""
         off, side = self.sides(seen)
-        c = self.spread(seen)
-        return _log_student(off, side, self.nu) + np.log(side / (self.scale * c)) - np.log(np.cosh(self.skew))
+        return _log_student(off, side, self.nu) + np.where(off > 0, self.skew, -self.skew) - np.log(np.cosh(self.skew))
 
     def log_parts(self, seen: LeftOutResiduals) -> tuple[Array, Array]:
         """Return the log densities of the residuals under the inlier and the outlier density, each times its share."""
         inlier = self.log_inlier(seen) + np.log1p(-self.share)
+        if self.share == 0:
+            return inlier, np.full(len(seen), -np.inf)
         z = (seen.r - self.location) / self.width
         normal = (1 - RESIDUALS.cauchy_share) / np.sqrt(2 * np.pi) * np.exp(-0.5 * z * z)
         cauchy = RESIDUALS.cauchy_share / np.pi / (1 + z * z)
-        with np.errstate(divide="ignore"):
-            return inlier, np.log(self.share) + np.log(normal + cauchy) - np.log(self.width)
+        return inlier, np.log(self.share / self.width) + np.log(normal + cauchy)
 
     def e_step(self, seen: LeftOutResiduals) -> tuple[Array, float]:
         """Return the responsibilities P(inlier | r_i), shape (n,), and the log likelihood of all."""
         inlier, outlier = self.log_parts(seen)
-        total = np.maximum(inlier, outlier) + np.log1p(np.exp(-np.abs(inlier - outlier)))
-        return np.exp(inlier - total), float(total.sum())
+        lead = inlier - outlier
+        less = np.exp(-np.abs(lead))
+        total = np.maximum(inlier, outlier) + np.log1p(less)
+        return np.where(lead > 0, 1.0, less) / (1 + less), float(total.sum())
 
     def weights(self, seen: LeftOutResiduals, responsibility: Array) -> Array:
         """Return the weights of a least squares fit: responsibilities, times Student's weight if nu <= 2.
