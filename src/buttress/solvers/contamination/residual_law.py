@@ -119,7 +119,7 @@ class Law:
         """Return how far the residuals lie from the mode, and the inlier scale on their side of it, both (n,)."""
         c = self.spread(seen)
         off = seen.r - self.mode * c
-        return off, self.scale * np.where(off > 0, np.exp(self.skew), np.exp(-self.skew)) * c
+        return off, self.scale * np.where(off > 0, float(np.exp(self.skew)), float(np.exp(-self.skew))) * c
 
     def sigma(self, seen: LeftOutResiduals) -> Array:
         """Return the residuals in standard deviations, shape (n,)."""
