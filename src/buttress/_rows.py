@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 from buttress._checks import Array
 from buttress._tuned import tuned
 from buttress._types import Rows
+from buttress._weights import median
 
 
 @dataclass(frozen=True)
@@ -176,9 +177,9 @@ def near_copies(X: Array) -> Rows:
 def _centre_and_width(X: Array) -> tuple[Array, Array]:
     """Return the median of each column of X (n, d), and the median distance to it of the other entries, (d,)."""
     part = np.asarray(X[drawn_rows(len(X))], dtype=np.float64)
-    centre = np.median(part, axis=0)
+    centre = median(part.T)
     off = np.abs(part - centre)
-    width = np.array([np.median(column[column > 0]) if column.any() else 1.0 for column in off.T])
+    width = np.array([median(column[column > 0]) if column.any() else 1.0 for column in off.T])
     return centre, width
 
 

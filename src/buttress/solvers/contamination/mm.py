@@ -23,6 +23,7 @@ from buttress._checks import TINY, Array
 from buttress._rows import cached
 from buttress._state import Attribute, State
 from buttress._threads import slices
+from buttress._weights import median
 from buttress.solvers.contamination.tuning import TRIMMING
 from buttress.solvers.run import Budget, Step, Steps
 
@@ -137,7 +138,7 @@ def s_estimate(
     ``lost`` are the degrees of freedom of a fit, p without a ridge; no scale is below ``floor``.
     """
     r = y - X @ start
-    s = m_scale(r, lost, float(np.median(np.abs(r))) or float(np.abs(r).mean()))
+    s = m_scale(r, lost, float(median(np.abs(r))) or float(np.abs(r).mean()))
     steps = reweighting(X, y, Reweighted(start, r, max(s, floor)), BREAKDOWN_BEND, alpha, floor, lost)
     return ended(steps, budget, tol)
 
@@ -225,7 +226,7 @@ def _screened(
     n, p = X.shape
     alike = np.ones(n)
     R = y - B @ X.T
-    s = _rescaled(np.maximum(np.median(np.abs(R), axis=1), floor + TINY), R, alike, lost, floor)
+    s = _rescaled(np.maximum(median(np.abs(R)), floor + TINY), R, alike, lost, floor)
     for _ in range(2):
         U = bisquare(R / s[:, None], BREAKDOWN_BEND)
         A = (U[:, None, :] * X.T) @ X

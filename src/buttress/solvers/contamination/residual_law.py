@@ -28,7 +28,7 @@ from scipy.special import gammaln
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
-from buttress._weights import weighted_median
+from buttress._weights import median, weighted_median
 from buttress.solvers.contamination.trimmed import lts_scale
 from buttress.solvers.contamination.tuning import RESIDUALS
 from buttress.solvers.ridge.leave_one_out import Fit, Ridge
@@ -218,8 +218,8 @@ def levels(y: Array, fit: Fit) -> Array | None:
     """Return what the fit without each row expects of it, standardised and bounded, (n,); None where that is constant.
     """
     expected = y - fit.loo
-    expected = expected - np.median(expected)
-    width = MAD * float(np.median(np.abs(expected)))
+    expected = expected - median(expected)
+    width = MAD * float(median(np.abs(expected)))
     return np.clip(expected / width, -RESIDUALS.far_level, RESIDUALS.far_level) if width > 0 else None
 
 
