@@ -223,18 +223,23 @@ def _screened(
 ) -> tuple[Array, Array, Array]:
     """Return coefficients (k, p) two steps on from B (k, p), and nearly their scales (k,), of rows alike and weighted.
     """
-    n, p = X.shape
-    alike = np.ones(n)
+    alike = np.ones(len(X))
     R = y - B @ X.T
     s = _rescaled(np.maximum(median(np.abs(R)), floor + TINY), R, alike, lost, floor)
     for _ in range(2):
-        U = bisquare(R / s[:, None], BREAKDOWN_BEND)
-        A = (U[:, None, :] * X.T) @ X
-        A[:, np.arange(p), np.arange(p)] += alpha + DEPENDENT * n
-        B = np.asarray(np.linalg.solve(A, ((U * y) @ X)[:, :, None])[:, :, 0], dtype=np.float64)
+        B = regressions(X, y, bisquare(R / s[:, None], BREAKDOWN_BEND), alpha)
         R = y - B @ X.T
         s = _rescaled(s, R, alike, lost, floor)
     return B, s, _rescaled(s, R, near, lost, floor)
+
+
+def regressions(X: Array, y: Array, U: Array, alpha: float) -> Array:
+    """Return the ridge regressions (k, p) of weights U (k, n), near those of least norm where columns depend on others.
+    """
+    n, p = X.shape
+    A = (U @ (X[:, :, None] * X[:, None, :]).reshape(n, -1)).reshape(-1, p, p)
+    A[:, np.arange(p), np.arange(p)] += alpha + DEPENDENT * n
+    return np.asarray(np.linalg.solve(A, ((U * y) @ X)[:, :, None])[:, :, 0], dtype=np.float64)
 
 
 def _rescaled(s: Array, R: Array, near: Array, lost: float, floor: float) -> Array:
