@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lstsq
 from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array
@@ -17,6 +16,7 @@ from buttress.solvers.contamination.mm import (
     Reweighted,
     best_start,
     bisquare,
+    regressions,
     reweighting,
     s_estimate,
     weighted,
@@ -188,10 +188,11 @@ def searched(rows: LinearTask, n_starts: int, rng: np.random.RandomState, budget
     y = rows.y[part]
     n, p = Z.shape
     alpha = rows.slight * n / len(rows.y)
-    starts = [weighted(Z, y, smallest(np.abs(y), n // 2 + 1), alpha), _absolute(Z, y, alpha)]
-    for _ in range(0 if budget.spent() or p >= TRIMMING.wide else n_starts):
-        chosen = rng.permutation(n)[:p]
-        starts.append(lstsq(Z[chosen], y[chosen], check_finite=False)[0])
+    chosen = np.zeros((0 if budget.spent() or p >= TRIMMING.wide else n_starts, n))
+    for start in chosen:
+        start[rng.permutation(n)[:p]] = 1
+    starts = [weighted(Z, y, smallest(np.abs(y), n // 2 + 1), alpha), _absolute(Z, y, alpha),
+              *regressions(Z, y, chosen, 0.0)]
     lost = rows.lost() * n / len(rows.y) if rows.few else p
     near = nearness(Z)
     return likeliest_first(best_start(Z, y, np.array(starts), near, lost, alpha, rows.limits.floor, budget), near,
