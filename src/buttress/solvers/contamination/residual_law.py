@@ -241,7 +241,7 @@ def _variance(square: Array, seen: LeftOutResiduals, responsibility: Array, c: A
 
     This is a step of Fisher scoring for the likelihood of the two.
     """
-    weight = responsibility / c**4
+    weight = responsibility / (c * c) ** 2  # a power of 4 takes many times as long
     level = seen.spread**2
     missed = seen.missed
     one = float(weight @ (level * square)) / max(float(weight @ level**2), TINY)
@@ -292,7 +292,8 @@ def explain(seen: LeftOutResiduals, limits: LawLimits, telling: NDArray[np.bool_
         found += [(other - cost, law) for other, law in _tried(part, limits, stray)]
     best, law = max(found, key=lambda pair: pair[0])
     likely = [(np.exp(other - best), tried) for other, tried in found if other > best - 10.0]
-    summed = sum(weight * tried.e_step(seen)[0] for weight, tried in likely)
+    summed = sum((weight * (tried.e_step(seen)[0] if tried.share else 1.0) for weight, tried in likely),
+                 np.zeros(len(seen)))
     responsibility = np.minimum(summed / sum(weight for weight, _ in likely), 1)
     return Explained(law, responsibility, float(best) / len(part))
 
