@@ -125,7 +125,7 @@ def _efficient(
         unsuspected = rows.unsuspected(plain)
         # laws with a skew; a scale that grew would give good rows beside bad ones far out in X a wide one
         tail = known if (known.responsibility >= EVEN).all() else explain(
-            replace(residuals_of(fit, rows.ridge), level=np.zeros(len(rows.y))), rows.limits)
+            replace(residuals_of(fit, rows.ridge), level=np.zeros(len(rows.y))), rows.limits, known=known)
         if tail.law.shaped and tail.law.share == 0:
             known, clean = tail, tail.law.nu > 2
         else:

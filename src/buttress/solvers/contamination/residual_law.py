@@ -18,6 +18,7 @@ The two steps of expectation and maximisation alternate:
 - M-step: kernel ridge regression with weights g_i, and the law s, b, pi, m, o of its residuals (:meth:`Law.m_step`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -268,14 +269,20 @@ def first_law(seen: LeftOutResiduals, nu: float, limits: LawLimits) -> Law:
 
 @dataclass(frozen=True)
 class Explained:
-    """The law of given residuals: the most likely one, its log likelihood per row, responsibilities (n,) over all."""
+    """The law of given residuals: the most likely one, its log likelihood per row, responsibilities (n,) over all.
+
+    ``tried`` are the laws without a shape, each behind its criterion.
+    """
 
     law: Law
     responsibility: Array
     likelihood: float
+    tried: Sequence[tuple[float, Law]] = ()
 
 
-def explain(seen: LeftOutResiduals, limits: LawLimits, telling: NDArray[np.bool_] | None = None) -> Explained:
+def explain(
+    seen: LeftOutResiduals, limits: LawLimits, telling: NDArray[np.bool_] | None = None, known: Explained | None = None
+) -> Explained:
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
     With levels laws with a shape are tried as well, with the b of the likeliest without. A parameter that m rows tell
@@ -283,9 +290,11 @@ def explain(seen: LeftOutResiduals, limits: LawLimits, telling: NDArray[np.bool_
     and the three of a shape all. Of more than 10,000 rows a random part is used.
     Heavier tails may explain a single large residual about as well as an outlier density. So responsibilities are the
     mean over all laws tried, weighted by that criterion. Rows that are not ``telling`` (n,) say nothing of the law.
+    What is ``known`` of these residuals without levels is not learned again.
     """
     part = (seen if telling is None else seen.of(telling)).drawn()
-    found = _tried(replace(part, level=None), limits)
+    plain = _tried(replace(part, level=None), limits) if known is None else known.tried
+    found = [*plain]
     if seen.level is not None:
         cost = shape_cost(len(part))
         stray = max(found, key=lambda pair: pair[0])[1].stray
@@ -295,7 +304,7 @@ def explain(seen: LeftOutResiduals, limits: LawLimits, telling: NDArray[np.bool_
     summed = sum((weight * (tried.e_step(seen)[0] if tried.share else 1.0) for weight, tried in likely),
                  np.zeros(len(seen)))
     responsibility = np.minimum(summed / sum(weight for weight, _ in likely), 1)
-    return Explained(law, responsibility, float(best) / len(part))
+    return Explained(law, responsibility, float(best) / len(part), plain)
 
 
 def shape_cost(n: int) -> float:
