@@ -145,6 +145,8 @@ class Law:
     def e_step(self, seen: LeftOutResiduals) -> tuple[Array, float]:
         """Return the responsibilities P(inlier | r_i), shape (n,), and the log likelihood of all."""
         inlier, outlier = self.log_parts(seen)
+        if self.share == 0:
+            return np.ones(len(seen)), float(inlier.sum())
         lead = inlier - outlier
         less = np.exp(-np.abs(lead))
         total = np.maximum(inlier, outlier) + np.log1p(less)
