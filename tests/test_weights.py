@@ -36,8 +36,9 @@ from buttress import (
     TrimmedLikelihoodRegressor,
     outlier_report,
 )
+from buttress._rows import median
 from buttress._state import attributes_of
-from buttress._weights import median, weighted_median
+from buttress._weights import weighted_median
 
 from problems import moons
 

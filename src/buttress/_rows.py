@@ -1,4 +1,4 @@
-"""Draw some of many rows, and find rows that are equal, exactly or up to rounding."""
+"""Draw some of many rows, find rows that are equal, exactly or up to rounding, and medians."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,7 +10,6 @@ from scipy.sparse import issparse
 from buttress._checks import Array
 from buttress._tuned import tuned
 from buttress._types import Rows
-from buttress._weights import median
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,18 @@ def drawn_rows(n: int, most: int | None = None) -> slice | Rows:
 def cached(n: int) -> list[slice]:
     """Return parts of n rows whose products stay in the processor's cache."""
     return [slice(start, start + CACHED_ROWS) for start in range(0, n, CACHED_ROWS)]
+
+
+def median(values: Array) -> Array:
+    """Return the median along the last axis of numbers (..., n), none of them NaN.
+
+    numpy's own, which looks for three places at once, takes ten times as long.
+    """
+    middle = values.shape[-1] // 2
+    parted = np.partition(values, middle)
+    upper = parted[..., middle]
+    lower = upper if values.shape[-1] % 2 else parted[..., :middle].max(axis=-1)
+    return np.asarray((lower + upper) / 2)
 
 
 def equal_rows(

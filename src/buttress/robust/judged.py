@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array, warn_user
-from buttress._weights import median
+from buttress._rows import median
 from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.residual_law import Fitted
 from buttress.solvers.contamination.share_interval import around

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array
-from buttress._rows import drawn_rows
-from buttress._weights import median
+from buttress._rows import drawn_rows, median
 from buttress.robust.judged import RobustFit
 from buttress.solvers.contamination.mm import (
     BREAKDOWN_BEND,

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, lapack
 
 from buttress._checks import TINY, Array
-from buttress._rows import cached
+from buttress._rows import cached, median
 from buttress._state import Attribute, State
 from buttress._threads import slices
-from buttress._weights import median
 from buttress.solvers.contamination.tuning import TRIMMING
 from buttress.solvers.run import Budget, Step, Steps
 

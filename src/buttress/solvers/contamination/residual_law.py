@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from buttress._checks import TINY, Array
-from buttress._rows import drawn_rows
-from buttress._weights import median, weighted_median
+from buttress._rows import drawn_rows, median
+from buttress._weights import weighted_median
 from buttress.solvers.contamination.trimmed import lts_scale
 from buttress.solvers.contamination.tuning import RESIDUALS
 from buttress.solvers.ridge.leave_one_out import Fit, Ridge
-from buttress.solvers.run import Budget, Step, Steps
+from buttress.solvers.run import Step, Steps
 
 MAD = 1.4826  # standard deviations in a median distance, for normal errors
 
@@ -271,10 +271,7 @@ def first_law(seen: LeftOutResiduals, nu: float, limits: LawLimits) -> Law:
 
 @dataclass(frozen=True)
 class Explained:
-    """The law of given residuals: the most likely one, its log likelihood per row, responsibilities (n,) over all.
-
-    ``tried`` are the laws without a shape, each behind its criterion.
-    """
+    """The likeliest law, its log likelihood per row, responsibilities (n,) over all, and laws tried without a shape."""
 
     law: Law
     responsibility: Array
@@ -291,8 +288,7 @@ def explain(
     costs log(m)/2 (Schwarz's criterion): the middle and width of the outlier density those that it explains, its share
     and the three of a shape all. Of more than 10,000 rows a random part is used.
     Heavier tails may explain a single large residual about as well as an outlier density. So responsibilities are the
-    mean over all laws tried, weighted by that criterion. Rows that are not ``telling`` (n,) say nothing of the law.
-    What is ``known`` of these residuals without levels is not learned again.
+    mean over all laws, by that criterion. Only ``telling`` rows (n,) say which it is. ``known`` has the plain laws.
     """
     part = (seen if telling is None else seen.of(telling)).drawn()
     plain = _tried(replace(part, level=None), limits) if known is None else known.tried
@@ -397,16 +393,6 @@ def mixture_steps(
         yield Step(Fitted(fit, Explained(law, responsibility, mean), n_iter), change=abs(mean - last), objective=-mean,
                    done=alternates)
         last = mean
-
-
-def mixture(
-    ridge: Ridge, y: Array, fit: Fit, *, alpha: float, limits: LawLimits, schedule: MixtureSchedule, budget: Budget
-) -> Fitted:
-    """Run :func:`mixture_steps` from ``fit`` to the end of the schedule or of the budget."""
-    steps = mixture_steps(ridge, y, fit, alpha=alpha, limits=limits, schedule=schedule)
-    outcome = budget.run(steps, tol=schedule.tol, max_iter=schedule.max_iter, callback=budget.report)
-    found: Fitted = outcome.state
-    return replace(found, converged=outcome.converged)
 
 
 def _log_student(r: Array, s: Array, nu: float) -> Array:
