@@ -166,20 +166,14 @@ def _lower(X: Array, y: Array, at: Reweighted, bend: float, alpha: float) -> tup
     weights, which have: Newton's need a third to a tenth of the steps.
     """
     width = at.scale * bend
-
-    def inside(r: Array) -> Array:
-        return np.asarray(np.maximum(1 - (r / width) ** 2, 0))
-
-    def gain(b: Array, part: Array) -> float:
-        return float(part @ (part * part)) - 3 * alpha * float(b @ b) / width**2
-
-    part = inside(at.residual)
+    part = np.maximum(1 - (at.residual / width) ** 2, 0)
     weight = part * part
     slope = part * (5 * part - 4)
     b = _solved(X, slope, slope * (y - at.residual) + weight * at.residual, alpha)
     if b is not None:
         r = y - X @ b
-        if gain(b, inside(r)) >= gain(at.coef, part):
+        now = np.maximum(1 - (r / width) ** 2, 0)
+        if now @ (now * now) - part @ weight >= 3 * alpha * (b @ b - at.coef @ at.coef) / width**2:
             return b, r
     b = weighted(X, y, weight, alpha)
     return b, y - X @ b
