@@ -6,7 +6,17 @@ from scipy.optimize import brentq
 from scipy.stats import t as student
 
 from buttress import RobustLinearRegressor, load, save
-from buttress.solvers.contamination.mm import BREAKDOWN_BEND, bisquare, m_scale, mm_estimate, psi_slope, rho, rho_slope
+from buttress.solvers.contamination.mm import (
+    BREAKDOWN_BEND,
+    Reweighted,
+    bisquare,
+    m_scale,
+    mm_estimate,
+    psi_slope,
+    reweighting,
+    rho,
+    rho_slope,
+)
 
 NAMES = ["Air.Flow", "Water.Temp", "Acid.Conc."]
 STACKLOSS = np.array([  # Brownlee 1965: air flow, water temperature, acid concentration, loss
@@ -155,3 +165,27 @@ def test_a_coverage_out_of_range_is_refused(coverage):
     X = np.random.default_rng(0).normal(size=(30, 1))
     with pytest.raises(ValueError, match="coverage must be"):
         RobustLinearRegressor(random_state=0).fit(X, X[:, 0] + X[:, 0] ** 2).summary(coverage)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.4])
+@pytest.mark.parametrize("bend", [BREAKDOWN_BEND, 4.685])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_descent_lowers_the_loss_at_each_step_and_ends_after_few(seed, bend, share):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_t(3, size=(500, 4))
+    y = X @ [1.0, -1.0, 2.0, 0.0] + rng.normal(size=500)
+    bad = np.arange(500) < 500 * share
+    X[bad], y[bad] = 10 + X[bad], -10
+    far = rng.normal(size=4)
+    states = []
+    for step in reweighting(X, y, Reweighted(far, y - X @ far, 1.5), bend):
+        states.append(step.state)
+        if step.change <= 1e-9 or len(states) > 100:
+            break
+    losses = [rho(at.residual / 1.5, bend).sum() for at in states]
+    assert (np.diff(losses) <= 1e-12 * losses[0]).all()
+    last = states[-1].residual / 1.5
+    np.testing.assert_allclose(X.T @ (bisquare(last, bend) * last), 0, atol=1e-6)
+    near = sum(abs(at.residual - states[-1].residual).max() > 1e-9 for at in states if
+               abs(at.residual - states[-1].residual).max() < 0.3)
+    assert near <= 6, "from a third of a deviation on it is Newton's method"

@@ -28,7 +28,7 @@ def program(p, lo, hi, l1, diagonal=(1.0,)):
 
 
 def product_of(f, errors):
-    return Product(np.array(f), np.broadcast_to(np.array(errors), len(f)), np.zeros(len(f)), True)
+    return Product(np.array(f), np.broadcast_to(np.array(errors, dtype=float), len(f)).copy(), np.zeros(len(f)), True)
 
 
 def stated(qp, b, f, errors, b0, total):

@@ -36,6 +36,7 @@ from buttress import (
     TrimmedLikelihoodRegressor,
     outlier_report,
 )
+from buttress._rows import median
 from buttress._state import attributes_of
 from buttress._weights import weighted_median
 
@@ -77,6 +78,13 @@ def test_the_weighted_median_is_that_of_copies():
     values = np.random.default_rng(2).normal(size=60)
     assert weighted_median(values, WEIGHT) == pytest.approx(np.median(values[COPIES]))
     assert weighted_median(values[:4], np.ones(4)) == pytest.approx(np.median(values[:4]))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 101, 1000])
+def test_the_median_is_numpys(n):
+    values = np.random.default_rng(n).integers(-3, 4, size=(5, n)) * np.pi
+    np.testing.assert_array_equal(median(values), np.median(values, axis=1))
+    assert median(values[0]) == np.median(values[0])
 
 
 @pytest.mark.parametrize("model", [FreeRangeSVC(), KernelClassifier(), BatchedRidgeClassifier()], ids=str)

@@ -89,17 +89,14 @@ def check_number(
     name: str, value: object, low: float, high: float = math.inf, *, closed: str = "neither", fix: str = ""
 ) -> float:
     """Return ``value`` as a float inside the interval (``closed``: left, right, both, neither), or raise."""
-    left = "[" if closed in ("left", "both") else "("
-    right = "]" if closed in ("right", "both") else ")"
-    interval = f"{left}{low:g}, {high:g}{right}"
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise ValueError(f"{name} must be a number in {interval}. Got {value!r}. {fix}".rstrip())
-    number = float(value)
-    above = number >= low if left == "[" else number > low
-    below = number <= high if right == "]" else number < high
-    if not (above and below):
-        raise ValueError(f"{name} must be in {interval}. Got {value!r}. {fix}".rstrip())
-    return number
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else None
+    left = closed in ("left", "both")
+    right = closed in ("right", "both")
+    if number is not None and (number >= low if left else number > low) and (
+            number <= high if right else number < high):
+        return number
+    within = f"{'[' if left else '('}{low:g}, {high:g}{']' if right else ')'}. Got {value!r}. {fix}".rstrip()
+    raise ValueError(f"{name} must be {'a number in' if number is None else 'in'} {within}")
 
 
 def check_count(name: str, value: object, low: int = 1, fix: str = "") -> int:

@@ -52,7 +52,8 @@ class Near:
 
     def __init__(self, v: Any, e: Any = 0.0):
         self.v: Array = np.asarray(v, dtype=np.float64)
-        self.e: Array = np.broadcast_to(np.asarray(e, dtype=np.float64) * SLACK, self.v.shape)
+        each = np.asarray(e, dtype=np.float64) * SLACK
+        self.e: Array = each if each.shape == self.v.shape else np.broadcast_to(each, self.v.shape)
 
     @property
     def low(self) -> Array:

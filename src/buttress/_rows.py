@@ -1,4 +1,4 @@
-"""Draw some of many rows, and find rows that are equal, exactly or up to rounding."""
+"""Draw some of many rows, find rows that are equal, exactly or up to rounding, and medians."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -55,6 +55,18 @@ def cached(n: int) -> list[slice]:
     return [slice(start, start + CACHED_ROWS) for start in range(0, n, CACHED_ROWS)]
 
 
+def median(values: Array) -> Array:
+    """Return the median along the last axis of numbers (..., n), none of them NaN.
+
+    numpy's own, which looks for three places at once, takes ten times as long.
+    """
+    middle = values.shape[-1] // 2
+    parted = np.partition(values, middle)
+    upper = parted[..., middle]
+    lower = upper if values.shape[-1] % 2 else parted[..., :middle].max(axis=-1)
+    return np.asarray((lower + upper) / 2)
+
+
 def equal_rows(
     X: Any, codes: Rows | None = None, sums: Array | None = None
 ) -> Rows | None:
@@ -74,12 +86,12 @@ def equal_rows(
     order = combined.argsort(kind="stable")
     number = np.zeros(n, dtype=np.intp)
     number[order[1:]] = rises.cumsum()
-    first = order[np.flatnonzero(np.append(True, rises))]
-    doubtful = np.flatnonzero(np.bincount(number)[number] > 1)
-    twins = first[number[doubtful]]
+    level = np.flatnonzero(~rises)
+    doubtful, twins = order[level + 1], order[level]
     same = codes is None or (codes[doubtful] == codes[twins]).all()
     if same and not (X[doubtful] != X[twins]).sum():  # nearly always: rows of one combination are equal
         return number
+    doubtful = np.union1d(doubtful, twins)
     among = _numbered(X[doubtful])
     if codes is not None:
         among = np.unique(among * (codes.max() + 1) + codes[doubtful], return_inverse=True)[1].reshape(-1)
@@ -176,9 +188,9 @@ def near_copies(X: Array) -> Rows:
 def _centre_and_width(X: Array) -> tuple[Array, Array]:
     """Return the median of each column of X (n, d), and the median distance to it of the other entries, (d,)."""
     part = np.asarray(X[drawn_rows(len(X))], dtype=np.float64)
-    centre = np.median(part, axis=0)
+    centre = median(part.T)
     off = np.abs(part - centre)
-    width = np.array([np.median(column[column > 0]) if column.any() else 1.0 for column in off.T])
+    width = np.array([median(column[column > 0]) if column.any() else 1.0 for column in off.T])
     return centre, width
 
 

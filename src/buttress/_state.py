@@ -223,10 +223,18 @@ class State:
 
 
 class Promise(Generic[T]):
-    """A value that nobody has asked for yet, as the function that makes it; a copy or a pickle holds the value."""
+    """A value that is made when it is first asked for, by a function that is let go then; a copy holds the value."""
 
     def __init__(self, make: Callable[[], T]):
-        self.make = make
+        self._make: Callable[[], T] | None = make
+
+    def make(self) -> T:
+        """Return the value."""
+        make = self._make
+        if make is not None:
+            self._value = make()
+            self._make = None
+        return self._value
 
     def __reduce__(self) -> tuple[Callable[[T], T], tuple[T]]:
         return _as_is, (self.make(),)
@@ -249,9 +257,7 @@ class Later(Generic[T]):
         if thing is not None and self.name not in vars(thing):
             raise AttributeError(f"{type(thing).__name__} has no {self.name} before fit.")
         value: T | Promise[T] | None = None if thing is None else vars(thing)[self.name]
-        if isinstance(value, Promise):
-            value = vars(thing)[self.name] = value.make()
-        return value
+        return value.make() if isinstance(value, Promise) else value
 
     def __set__(self, thing: object, value: T | Callable[[], T] | None) -> None:
         vars(thing)[self.name] = Promise(value) if callable(value) else value

@@ -89,12 +89,11 @@ def class_weights(
 
 def loss_weights(C: float, weight: Array) -> Array:
     """Return C_i, C times the weights (n,) of rows and classes; ValueError where products with them leave float64."""
-    with np.errstate(over="ignore"):
-        found = C * weight
-    if not (np.isinf(C) or 1 / LARGEST <= found.min() <= found.max() <= LARGEST):
+    low, high = (float(C) * float(end) for end in (weight.min(), weight.max()))
+    if not (np.isinf(C) or 1 / LARGEST <= low <= high <= LARGEST):
         raise ValueError(f"C times the weights of rows and classes must be from {1 / LARGEST:g} to {LARGEST:g}. Got "
-                         f"{found.min():g} to {found.max():g}. Scale C or the weights.")
-    return found
+                         f"{low:g} to {high:g}. Scale C or the weights.")
+    return C * weight
 
 
 def weighted_median(values: Array, weight: Array) -> float:

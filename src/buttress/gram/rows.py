@@ -1,7 +1,6 @@
 """Rows of a Gram matrix, computed block by block with one matrix product each, and kept in a cache of bounded size."""
 
 from collections.abc import Iterator, Sequence
-from copy import copy
 from functools import partial
 from typing import Any
 
@@ -37,7 +36,7 @@ class RowCache:
         self.kernel = kernel
         self.X = X
         self.megabytes = megabytes
-        self.sections = list(sections)
+        self.sections = np.asarray(sections).tolist()
         self.diagonal = kernel.diagonal(X).astype(np.float64)
         self._scratch: Array = np.empty(0, dtype=np.uint8)
         self.n_computed = 0.0  # entries computed so far, in units of whole rows
@@ -50,7 +49,7 @@ class RowCache:
         n = self.X.shape[0]
         self.entries = prepared
         self.real = np.dtype(prepared.real)
-        self.capacity = int(np.clip(self.megabytes * 2**20 / (self.real.itemsize * n), 2, n))
+        self.capacity = int(min(max(self.megabytes * 2**20 / (self.real.itemsize * n), 2), n))
         size = self.capacity * n * self.real.itemsize
         self.store: Array = memory_of(size, 8 * FLOAT64_ROWS**2)[:size].view(self.real).reshape(self.capacity, n)
         self._slot = np.full(n, -1)  # where row i is stored, -1 if it is not
@@ -212,7 +211,8 @@ class KernelRows:
 
     def part(self, chosen: Sequence[int]) -> "KernelRows":
         """Return the rows of the Gram matrix of these sections only, numbered in their order, from the same cache."""
-        view = copy(self)
+        view = KernelRows.__new__(KernelRows)
+        view.cache = self.cache
         view._choose(chosen)
         return view
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array, warn_user
+from buttress._rows import median
 from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.residual_law import Fitted
 from buttress.solvers.contamination.share_interval import around
@@ -45,7 +46,7 @@ def scaled_targets(y: Array, centred: bool = True) -> tuple[Array, float, float]
     Where targets are not to be ``centred`` the first is 0.
     """
     y = y.astype(np.float64)
-    middle = float(np.median(y))
+    middle = float(median(y))
     parts = (len(y) // 2 + 1, 3 * len(y) // 4 + 1, len(y))
     unit = next((scale for scale in (lts_scale(y - middle, part) for part in parts) if scale > 0), 1.0)
     middle = middle if centred else 0.0

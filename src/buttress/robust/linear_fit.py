@@ -4,11 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lstsq
 from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array
-from buttress._rows import drawn_rows
+from buttress._rows import drawn_rows, median
 from buttress.robust.judged import RobustFit
 from buttress.solvers.contamination.mm import (
     BREAKDOWN_BEND,
@@ -16,6 +15,7 @@ from buttress.solvers.contamination.mm import (
     Reweighted,
     best_start,
     bisquare,
+    regressions,
     reweighting,
     s_estimate,
     weighted,
@@ -124,7 +124,7 @@ def _efficient(
         unsuspected = rows.unsuspected(plain)
         # laws with a skew; a scale that grew would give good rows beside bad ones far out in X a wide one
         tail = known if (known.responsibility >= EVEN).all() else explain(
-            replace(residuals_of(fit, rows.ridge), level=np.zeros(len(rows.y))), rows.limits)
+            replace(residuals_of(fit, rows.ridge), level=np.zeros(len(rows.y))), rows.limits, known=known)
         if tail.law.shaped and tail.law.share == 0:
             known, clean = tail, tail.law.nu > 2
         else:
@@ -187,10 +187,11 @@ def searched(rows: LinearTask, n_starts: int, rng: np.random.RandomState, budget
     y = rows.y[part]
     n, p = Z.shape
     alpha = rows.slight * n / len(rows.y)
-    starts = [weighted(Z, y, smallest(np.abs(y), n // 2 + 1), alpha), _absolute(Z, y, alpha)]
-    for _ in range(0 if budget.spent() or p >= TRIMMING.wide else n_starts):
-        chosen = rng.permutation(n)[:p]
-        starts.append(lstsq(Z[chosen], y[chosen], check_finite=False)[0])
+    chosen = np.zeros((0 if budget.spent() or p >= TRIMMING.wide else n_starts, n))
+    for start in chosen:
+        start[rng.permutation(n)[:p]] = 1
+    starts = [weighted(Z, y, smallest(np.abs(y), n // 2 + 1), alpha), _absolute(Z, y, alpha),
+              *regressions(Z, y, chosen, 0.0)]
     lost = rows.lost() * n / len(rows.y) if rows.few else p
     near = nearness(Z)
     return likeliest_first(best_start(Z, y, np.array(starts), near, lost, alpha, rows.limits.floor, budget), near,
@@ -204,7 +205,7 @@ def nearness(Z: Array) -> Array:
     allows for it: they vouch for one another.
     """
     length = row_norms(Z)
-    return np.asarray(np.minimum(1, np.median(length) / length) ** 2)
+    return np.asarray(np.minimum(1, median(length) / length) ** 2)
 
 
 def likeliest_first(ends: list[Reweighted], near: Array, limits: LawLimits) -> list[Reweighted]:
@@ -234,11 +235,11 @@ def robust_columns(X: Array, intercept: bool) -> tuple[Array, Array, Array]:
     centre = np.zeros(d)
     width = np.full(d, MAD)
     for j in range(d):
-        column = np.ascontiguousarray(X[:, j])  # medians of contiguous numbers take a third of the time
-        centre[j] = np.median(column) if intercept else 0.0
+        column = np.ascontiguousarray(X[:, j])  # medians of contiguous numbers take less time
+        centre[j] = median(column) if intercept else 0.0
         off = np.abs(column - centre[j])
         if off.any():
-            width[j] *= np.median(off[off > 0])
+            width[j] *= median(off[off > 0])
     Z = np.ones((n, d + intercept))
     np.divide(np.subtract(X, centre, out=Z[:, :d]), width, out=Z[:, :d])
     return np.clip(Z, -1e8, 1e8, out=Z), centre, width

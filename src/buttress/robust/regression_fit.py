@@ -25,14 +25,14 @@ from buttress.solvers.contamination.residual_law import (
     MixtureSchedule,
     em_rounds,
     explain,
-    mixture,
+    mixture_steps,
     residuals_of,
     reweighted_steps,
     shape_cost,
 )
 from buttress.solvers.contamination.trimmed import away_from_edge, concentrate, smallest, within
 from buttress.solvers.contamination.tuning import GUARD, RESIDUALS, TRIMMING
-from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
+from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit, Ridge
 from buttress.solvers.run import Budget, Outcome
 
 
@@ -364,3 +364,13 @@ def _random_starts(n: int, n_starts: int, rng: np.random.RandomState) -> list[Ar
     """Return the weights of starts from random tenths of the rows."""
     size = min(n, max(n // 10, 5))
     return [np.isin(np.arange(n), rng.permutation(n)[:size]).astype(np.float64) for _ in range(n_starts)]
+
+
+def mixture(
+    ridge: Ridge, y: Array, fit: Fit, *, alpha: float, limits: LawLimits, schedule: MixtureSchedule, budget: Budget
+) -> Fitted:
+    """Run :func:`mixture_steps` from ``fit`` to the end of the schedule or of the budget."""
+    steps = mixture_steps(ridge, y, fit, alpha=alpha, limits=limits, schedule=schedule)
+    outcome = budget.run(steps, tol=schedule.tol, max_iter=schedule.max_iter, callback=budget.report)
+    found: Fitted = outcome.state
+    return replace(found, converged=outcome.converged)

@@ -156,8 +156,9 @@ class SVC(ExactClassifier):
 
     def _solve_pair(
         self, rows: KernelRows, y: Array, weight: Array, start: Start | None, limits: Limits
-    ) -> tuple[SVMSolution, float]:
+    ) -> tuple[SVMSolution, Array]:
         C = float(self.C)
+        bounds = loss_weights(C, weight)
         if np.isinf(C):
             ones = np.ones(len(y))
             solution = without_loss(rows, lambda bound, begun: classifier_qp(rows, y, bound * ones, begun), limits)
@@ -165,8 +166,8 @@ class SVC(ExactClassifier):
                 raise ValueError(
                     "C=inf asks for a hard margin, but the data cannot be separated by this kernel: every margin is "
                     f"below {HARDEST**-0.5:g} of the data's spread. Give a finite C, or a kernel that separates.")
-            return solution, C
-        return solve(classifier_qp(rows, y, loss_weights(C, weight), start), limits), C
+            return solution, bounds
+        return solve(classifier_qp(rows, y, bounds, start), limits), bounds
 
 
 @dataclass

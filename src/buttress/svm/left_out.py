@@ -22,7 +22,6 @@ from buttress.kernels import Kernel
 from buttress.solvers.qp.program import Start
 from buttress.solvers.qp.solve import SVMSolution
 from buttress.solvers.run import Budget
-from buttress.svm.task import Training
 
 # of one problem: its rows among those solved on, its solution, and the bounds of its coefficients
 Solved = tuple[Rows, SVMSolution, Array]
@@ -96,15 +95,11 @@ def _numbered(take: Callable[[Rows, Rows], Array], index: Rows, i: Rows, j: Rows
     return take(index[i], index[j])
 
 
-def left_out(task: Training, problems: Sequence[Solved]) -> LeftOut:
-    """Return what a fit keeps.
-
-    Where the Gram matrix that was solved on is not that of the model's kernel, the scores are completed at once.
+def left_out(n: int, used: Rows, known: tuple[Rows, Array], groups: Rows | None, problems: Sequence[Solved]) -> LeftOut:
+    """Return what is kept of n rows, for the numbers of those solved on, their codes and weights, and their problems.
     """
-    n, used, settled = task.X.shape[0], task.order, task.settled
     codes, weight = np.zeros(n, dtype=np.intp), np.zeros(n)
-    codes[used] = task.codes
-    weight[used] = task.weight
+    codes[used], weight[used] = known
     scores = np.full((n, len(problems)), np.nan)
     coef = np.zeros((n, len(problems)))
     on_bound = np.zeros((n, len(problems)), dtype=bool)
@@ -113,16 +108,11 @@ def left_out(task: Training, problems: Sequence[Solved]) -> LeftOut:
         scores[rows, column] = solution.proof.product.f + solution.proof.intercept
         coef[rows, column] = solution.b
         on_bound[rows, column] = np.abs(solution.b) >= bound
-    lead, coef, free = _first_of_equals(task.groups, coef, on_bound | (weight == 0)[:, None])
+    lead, coef, free = _first_of_equals(groups, coef, on_bound | (weight == 0)[:, None])
     support = np.flatnonzero(coef.any(axis=1))
     place = np.full(n, -1)
     place[support] = np.arange(len(support))
-    kept = LeftOut(scores, codes, weight, support, coef[support], free[support], place[lead])
-    if settled.change is not None:
-        solved = np.empty(n, dtype=np.intp)
-        solved[used] = np.arange(len(used))
-        kept.decision(settled.kernel, settled.X[np.ix_(solved[support], solved[support])])
-    return kept
+    return LeftOut(scores, codes, weight, support, coef[support], free[support], place[lead])
 
 
 def _first_of_equals(groups: Rows | None, coef: Array, on_bound: Mask) -> tuple[Rows, Array, Mask]:

@@ -2,7 +2,8 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -14,7 +15,7 @@ from buttress._checks import Array, check_limits, check_number, check_option, ch
 from buttress._predicting import Shrinking, note_idle, rows_to_score, sparse_or_dense
 from buttress._proof import PROOF, proof_word
 from buttress._rows import drawn_rows
-from buttress._state import Attribute, one_or_each
+from buttress._state import Attribute, Later, Promise, one_or_each
 from buttress._types import DenseOrSparse, Labels, MatrixLike, Rows, VectorLike
 from buttress.expansion import KernelExpansion
 from buttress.gram.rows import KernelRows
@@ -38,7 +39,7 @@ from buttress.solvers.qp.solve import SOLVERS, Limits, SVMSolution
 from buttress.solvers.ridge.columns import column_kernel
 from buttress.solvers.ridge.leave_one_out import TooRoundedError
 from buttress.solvers.ridge.tuning import COLUMNS
-from buttress.svm.left_out import LeftOut
+from buttress.svm.left_out import Solved, left_out
 from buttress.svm.task import Training
 
 # of one problem an objective is a number, of several an array with one a problem
@@ -87,6 +88,8 @@ class KernelMachine(Shrinking, BaseEstimator):
     progress: bool = False
     checkpoint: str | None = None
     resume: bool | str = False
+
+    _left_out: ClassVar[Any] = Later()
 
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
@@ -210,7 +213,7 @@ class KernelMachine(Shrinking, BaseEstimator):
 
     def _left_out_scores(self) -> Array:
         """Return the scores (n, k) of the training rows, each left out with its equals."""
-        kept: LeftOut = self._left_out
+        kept = self._left_out
         if kept.done:
             return kept.scores
         kernel = self.expansion_.kernel
@@ -264,6 +267,18 @@ class KernelMachine(Shrinking, BaseEstimator):
         self.n_kernel_rows_ = task.rows.n_computed
         self.n_negative_curvature_ = 0 if task.settled.convex else sum(one.downwards for one in solutions)
         self.history_ = solutions[-1].outcome.history
+
+    def _keep_left_out(self, task: Training, problems: list[Solved]) -> None:
+        """Keep what scores of rows left out are made of; they are completed at once where their Gram matrix is another.
+        """
+        n, used, settled = task.X.shape[0], task.order, task.settled
+        self.__dict__["_left_out"] = Promise(
+            partial(left_out, n, used, (task.codes, task.weight), task.groups, problems))
+        if settled.change is not None:
+            solved = np.empty(n, dtype=np.intp)
+            solved[used] = np.arange(len(used))
+            support = solved[self._left_out.support]
+            self._left_out.decision(settled.kernel, settled.X[np.ix_(support, support)])
 
 
 def only_for_function(kernel: KernelLike, X: MatrixLike) -> bool:

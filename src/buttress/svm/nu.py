@@ -141,7 +141,7 @@ class NuSVC(ExactClassifier):
 
     def _solve_pair(
         self, rows: KernelRows, y: Array, weight: Array, start: Start | None, limits: Limits
-    ) -> tuple[SVMSolution, float]:
+    ) -> tuple[SVMSolution, Array]:
         nu, total, left = float(self.nu), float(weight.sum()), countdown(limits.max_time)
         most = 2 * min(weight[y > 0].sum(), weight[y < 0].sum()) / total
         if nu > most * (1 + 1e-12):
@@ -159,7 +159,7 @@ class NuSVC(ExactClassifier):
         if search.reached > search.close:
             warn_user(f"nu={nu:g} is too small for these classes, which overlap: with C={C:g} the coefficients still "
                       f"sum to {nu + search.reached:.3g} of their bounds. The model is that of this C. Raise nu.")
-        return replace(found, found=C), C
+        return replace(found, found=C), C * weight
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

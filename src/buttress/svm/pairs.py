@@ -24,7 +24,7 @@ from buttress.solvers.linear.primal import hinge_intercept
 from buttress.solvers.qp.program import Start
 from buttress.solvers.qp.solve import Limits, SVMSolution
 from buttress.solvers.run import countdown
-from buttress.svm.left_out import left_out
+from buttress.svm.left_out import Solved
 from buttress.svm.machine import OF_LEFT_OUT, OF_MACHINES, KernelMachine
 from buttress.svm.task import Classes, Training, votes
 
@@ -75,8 +75,8 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
     @abstractmethod
     def _solve_pair(
         self, rows: KernelRows, y: Array, weight: Array, start: Start | None, limits: Limits
-    ) -> tuple[SVMSolution, float]:
-        """Solve the problem of two classes y in {-1, 1} of these weights; returns its solution and C."""
+    ) -> tuple[SVMSolution, Array]:
+        """Solve the problem of two classes y in {-1, 1} of these weights; returns its solution and their C_i."""
 
     def _prepare(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Training:
         """Check everything and set up the rows that all problems share."""
@@ -126,21 +126,21 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
         left = countdown(self.max_time)
         problems = self._problems(task)
         coef = np.zeros((len(task.order), len(problems)))
+        solved: list[Solved] = []
         solutions: list[SVMSolution] = []
-        bounds: list[Array] = []
         for column, (rows, index, y) in enumerate(problems):
+            weight = task.weight[index]
             report, last = task.report, column == len(problems) - 1
             if last:  # only then a step is a model
-                report = task.reporting(coef, solutions, index, partial(_best_intercept, y, task.weight[index]))
+                report = task.reporting(coef, solutions, index, partial(_best_intercept, y, weight))
             limits = self._limits(convex=task.settled.convex, max_time=left(), inner=inner or not last, callback=report)
             start = None if starts is None else starts[column]
-            solution, C = self._solve_pair(rows, y, task.weight[index], start, limits)
-            bounds.append(C * task.weight[index])
+            solution, bound = self._solve_pair(rows, y, weight, start, limits)
             coef[index, column] = solution.b
             solutions.append(solution)
+            solved.append((index, solution, bound))
         self._take(task, coef, solutions)
-        self._left_out = left_out(task, [(index, solution, bound) for (_, index, _), solution, bound
-                                         in zip(problems, solutions, bounds, strict=True)])
+        self._keep_left_out(task, solved)
         self._certainty = Certainty()
         return solutions
 

@@ -25,7 +25,6 @@ from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.program import QP, Start, regressor_qp
 from buttress.solvers.qp.solve import Limits, SVMSolution, solve, without_loss
 from buttress.solvers.run import all_or_nothing
-from buttress.svm.left_out import left_out
 from buttress.svm.machine import OF_LEFT_OUT, OF_MACHINES, KernelMachine
 from buttress.svm.task import Training
 
@@ -108,7 +107,7 @@ class ExactRegressor(Documented, ExpansionIntervals, CallbackSupportMixin, Regre
                     None if coef is None else Start(coef[:, 0]))
         solution = self._solve_tube(tube)
         self._take(task, solution.b[:, None], [solution])
-        self._left_out = left_out(task, [(np.arange(len(used)), solution, tube.bound)])
+        self._keep_left_out(task, [(np.arange(len(used)), solution, tube.bound)])
         self._keep_for_intervals(kernel, rows, targets, used)
 
     @abstractmethod

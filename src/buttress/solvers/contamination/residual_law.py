@@ -18,6 +18,7 @@ The two steps of expectation and maximisation alternate:
 - M-step: kernel ridge regression with weights g_i, and the law s, b, pi, m, o of its residuals (:meth:`Law.m_step`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -27,12 +28,12 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from buttress._checks import TINY, Array
-from buttress._rows import drawn_rows
+from buttress._rows import drawn_rows, median
 from buttress._weights import weighted_median
 from buttress.solvers.contamination.trimmed import lts_scale
 from buttress.solvers.contamination.tuning import RESIDUALS
 from buttress.solvers.ridge.leave_one_out import Fit, Ridge
-from buttress.solvers.run import Budget, Step, Steps
+from buttress.solvers.run import Step, Steps
 
 MAD = 1.4826  # standard deviations in a median distance, for normal errors
 
@@ -119,7 +120,7 @@ class Law:
         """Return how far the residuals lie from the mode, and the inlier scale on their side of it, both (n,)."""
         c = self.spread(seen)
         off = seen.r - self.mode * c
-        return off, self.scale * np.exp(np.where(off > 0, self.skew, -self.skew)) * c
+        return off, self.scale * np.where(off > 0, float(np.exp(self.skew)), float(np.exp(-self.skew))) * c
 
     def sigma(self, seen: LeftOutResiduals) -> Array:
         """Return the residuals in standard deviations, shape (n,)."""
@@ -129,23 +130,27 @@ class Law:
     def log_inlier(self, seen: LeftOutResiduals) -> Array:
         """Return the log densities of the residuals under the inlier density, shape (n,)."""
         off, side = self.sides(seen)
-        c = self.spread(seen)
-        return _log_student(off, side, self.nu) + np.log(side / (self.scale * c)) - np.log(np.cosh(self.skew))
+        return _log_student(off, side, self.nu) + np.where(off > 0, self.skew, -self.skew) - np.log(np.cosh(self.skew))
 
     def log_parts(self, seen: LeftOutResiduals) -> tuple[Array, Array]:
         """Return the log densities of the residuals under the inlier and the outlier density, each times its share."""
         inlier = self.log_inlier(seen) + np.log1p(-self.share)
+        if self.share == 0:
+            return inlier, np.full(len(seen), -np.inf)
         z = (seen.r - self.location) / self.width
         normal = (1 - RESIDUALS.cauchy_share) / np.sqrt(2 * np.pi) * np.exp(-0.5 * z * z)
         cauchy = RESIDUALS.cauchy_share / np.pi / (1 + z * z)
-        with np.errstate(divide="ignore"):
-            return inlier, np.log(self.share) + np.log(normal + cauchy) - np.log(self.width)
+        return inlier, np.log(self.share / self.width) + np.log(normal + cauchy)
 
     def e_step(self, seen: LeftOutResiduals) -> tuple[Array, float]:
         """Return the responsibilities P(inlier | r_i), shape (n,), and the log likelihood of all."""
         inlier, outlier = self.log_parts(seen)
-        total = np.maximum(inlier, outlier) + np.log1p(np.exp(-np.abs(inlier - outlier)))
-        return np.exp(inlier - total), float(total.sum())
+        if self.share == 0:
+            return np.ones(len(seen)), float(inlier.sum())
+        lead = inlier - outlier
+        less = np.exp(-np.abs(lead))
+        total = np.maximum(inlier, outlier) + np.log1p(less)
+        return np.where(lead > 0, 1.0, less) / (1 + less), float(total.sum())
 
     def weights(self, seen: LeftOutResiduals, responsibility: Array) -> Array:
         """Return the weights of a least squares fit: responsibilities, times Student's weight if nu <= 2.
@@ -216,8 +221,8 @@ def levels(y: Array, fit: Fit) -> Array | None:
     """Return what the fit without each row expects of it, standardised and bounded, (n,); None where that is constant.
     """
     expected = y - fit.loo
-    expected = expected - np.median(expected)
-    width = MAD * float(np.median(np.abs(expected)))
+    expected = expected - median(expected)
+    width = MAD * float(median(np.abs(expected)))
     return np.clip(expected / width, -RESIDUALS.far_level, RESIDUALS.far_level) if width > 0 else None
 
 
@@ -239,7 +244,7 @@ def _variance(square: Array, seen: LeftOutResiduals, responsibility: Array, c: A
 
     This is a step of Fisher scoring for the likelihood of the two.
     """
-    weight = responsibility / c**4
+    weight = responsibility / (c * c) ** 2  # a power of 4 takes many times as long
     level = seen.spread**2
     missed = seen.missed
     one = float(weight @ (level * square)) / max(float(weight @ level**2), TINY)
@@ -266,33 +271,38 @@ def first_law(seen: LeftOutResiduals, nu: float, limits: LawLimits) -> Law:
 
 @dataclass(frozen=True)
 class Explained:
-    """The law of given residuals: the most likely one, its log likelihood per row, responsibilities (n,) over all."""
+    """The likeliest law, its log likelihood per row, responsibilities (n,) over all, and laws tried without a shape."""
 
     law: Law
     responsibility: Array
     likelihood: float
+    tried: Sequence[tuple[float, Law]] = ()
 
 
-def explain(seen: LeftOutResiduals, limits: LawLimits, telling: NDArray[np.bool_] | None = None) -> Explained:
+def explain(
+    seen: LeftOutResiduals, limits: LawLimits, telling: NDArray[np.bool_] | None = None, known: Explained | None = None
+) -> Explained:
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
     With levels laws with a shape are tried as well, with the b of the likeliest without. A parameter that m rows tell
     costs log(m)/2 (Schwarz's criterion): the middle and width of the outlier density those that it explains, its share
     and the three of a shape all. Of more than 10,000 rows a random part is used.
     Heavier tails may explain a single large residual about as well as an outlier density. So responsibilities are the
-    mean over all laws tried, weighted by that criterion. Rows that are not ``telling`` (n,) say nothing of the law.
+    mean over all laws, by that criterion. Only ``telling`` rows (n,) say which it is. ``known`` has the plain laws.
     """
     part = (seen if telling is None else seen.of(telling)).drawn()
-    found = _tried(replace(part, level=None), limits)
+    plain = _tried(replace(part, level=None), limits) if known is None else known.tried
+    found = [*plain]
     if seen.level is not None:
         cost = shape_cost(len(part))
         stray = max(found, key=lambda pair: pair[0])[1].stray
         found += [(other - cost, law) for other, law in _tried(part, limits, stray)]
     best, law = max(found, key=lambda pair: pair[0])
     likely = [(np.exp(other - best), tried) for other, tried in found if other > best - 10.0]
-    summed = sum(weight * tried.e_step(seen)[0] for weight, tried in likely)
+    summed = sum((weight * (tried.e_step(seen)[0] if tried.share else 1.0) for weight, tried in likely),
+                 np.zeros(len(seen)))
     responsibility = np.minimum(summed / sum(weight for weight, _ in likely), 1)
-    return Explained(law, responsibility, float(best) / len(part))
+    return Explained(law, responsibility, float(best) / len(part), plain)
 
 
 def shape_cost(n: int) -> float:
@@ -383,16 +393,6 @@ def mixture_steps(
         yield Step(Fitted(fit, Explained(law, responsibility, mean), n_iter), change=abs(mean - last), objective=-mean,
                    done=alternates)
         last = mean
-
-
-def mixture(
-    ridge: Ridge, y: Array, fit: Fit, *, alpha: float, limits: LawLimits, schedule: MixtureSchedule, budget: Budget
-) -> Fitted:
-    """Run :func:`mixture_steps` from ``fit`` to the end of the schedule or of the budget."""
-    steps = mixture_steps(ridge, y, fit, alpha=alpha, limits=limits, schedule=schedule)
-    outcome = budget.run(steps, tol=schedule.tol, max_iter=schedule.max_iter, callback=budget.report)
-    found: Fitted = outcome.state
-    return replace(found, converged=outcome.converged)
 
 
 def _log_student(r: Array, s: Array, nu: float) -> Array:

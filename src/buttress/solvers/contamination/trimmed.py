@@ -33,7 +33,7 @@ def lts_scale(r: Array, h: int) -> float:
     more than n - h rows are bad.
     """
     h = min(h, len(r))
-    part = np.sort(np.abs(r))[:h]
+    part = np.partition(np.abs(r), h - 1)[:h]
     q = h / len(r)
     z = norm.ppf((1 + q) / 2)
     lost = 2 * z * norm.pdf(z) / q if q < 1 else 0.0

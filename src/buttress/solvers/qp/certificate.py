@@ -100,25 +100,13 @@ def _product(qp: QP, b: Array, known: Summed | None) -> Product:
 
 def certificate(qp: QP, b: Array, product: Product, b0: float, total: float = 0.0) -> Certificate:
     """Return the certificate of b with sum ``total`` at the intercept b0, for its product with K."""
-    f, errors = product.f, product.errors
-    r = qp.p - f - b0
-    size = np.abs(qp.p) + np.abs(f)
-    room = errors + 4 * U * (size + abs(b0))
-    evaluation = 16 * U * (qp.hi - qp.lo) * (np.abs(r) + room + qp.l1)
-    most = _terms(qp, b, np.stack([r + room, r - room])).max(axis=0) + evaluation
+    seen, dual, violation, _, most, evaluation, width, outside = measures(
+        product.f, product.errors, b, qp.p, qp.lo, qp.hi, qp.l1, b0)
     excess, fall = _moved_to_sum(qp, b, product, total)
-    gap = float(most.sum()) * (1 + 2 * len(b) * U) + SLACK * abs(b0 * excess)
-    seen, dual, violation, _ = measures(f, b, qp.p, qp.lo, qp.hi, qp.l1, b0)
-    width = SLACK * float(np.abs(b) @ ((len(b) + 4) * U * (size + qp.l1) + 0.5 * errors))
-    inside = bool(((b >= qp.lo) & (b <= qp.hi)).all())
-    return Certificate(dual + width + gap, dual - width - fall if inside else -np.inf, gap + fall if inside else np.inf,
-                       violation, product, b0, seen, 2 * float(evaluation.sum()))
-
-
-def _terms(qp: QP, b: Array, r: Array) -> Array:
-    """Return the h_i (2, n) at residuals r (2, n)."""
-    loss = qp.hi * np.maximum(0, r - qp.l1) - qp.lo * np.maximum(0, -r - qp.l1)
-    return loss + qp.l1 * np.abs(b) - b * r
+    gap = most * (1 + 2 * len(b) * U) + SLACK * abs(b0 * excess)
+    off = SLACK * width
+    return Certificate(dual + off + gap, -np.inf if outside else dual - off - fall, np.inf if outside else gap + fall,
+                       violation, product, b0, seen, 2 * evaluation)
 
 
 def _moved_to_sum(qp: QP, b: Array, product: Product, total: float) -> tuple[float, float]:
@@ -137,5 +125,5 @@ def _moved_to_sum(qp: QP, b: Array, product: Product, total: float) -> tuple[flo
 def objectives(f: Array, b: Array, p: Array, lo: Array, hi: Array, l1: Array) -> tuple[float, float, float]:
     """Return the primal value at its best intercept, the dual value, and that intercept, as computed."""
     b0 = best_intercept(p - f, lo, hi, l1)
-    gap, dual, *_ = measures(f, b, p, lo, hi, l1, b0)
+    gap, dual, *_ = measures(f, np.zeros(len(b)), b, p, lo, hi, l1, b0)
     return dual + gap, dual, b0

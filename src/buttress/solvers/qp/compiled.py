@@ -6,26 +6,36 @@ On a few hundred rows the temporary arrays of numpy expressions would cost more 
 import numpy as np
 
 from buttress._checks import Array
-from buttress._compiling import compile_kernel, zero
+from buttress._compiling import compile_inner, compile_kernel, zero
+from buttress._proof import U
 from buttress.gram.rows import Index
 
 PART = 256  # terms that are summed on their own, so that rounding grows with their number and not with n
 SINGULAR = 1e-13  # relative pivots and singular values below this count as 0: K is singular on the free variables
 
 
-@compile_kernel("UniTuple(float64, 4)(" + 6 * "float64[::1], " + "float64)")
+@compile_inner()
+def _term(r: float, at: float, low: float, high: float, kink: float) -> float:
+    """Return the term h(r) of ``certificate.py`` of one variable."""
+    loss = high * (r - kink) if r > kink else (low * (r + kink) if r < -kink else 0.0)
+    return loss + kink * abs(at) - at * r
+
+
+@compile_kernel("UniTuple(float64, 8)(" + 7 * "float64[::1], " + "float64)")
 def measures(
-    f: Array, b: Array, p: Array, lo: Array, hi: Array, l1: Array, intercept: float
-) -> tuple[float, float, float, float]:
+    f: Array, errors: Array, b: Array, p: Array, lo: Array, hi: Array, l1: Array, intercept: float
+) -> tuple[float, float, float, float, float, float, float, float]:
     """Return primal - dual at this intercept, the dual, the KKT violation, and the best slope: minus the bias.
 
-    The first is a sum of terms that are each at least 0, the last the mean slope of the free variables, or NaN.
+    The first is a sum of terms that are each at least 0, the fourth the mean slope of the free variables, or NaN. Then
+    come three sums of ``certificate.py``, for f with ``errors``: of bounds of these terms and what their evaluation
+    adds, of that alone, and of what the dual is off by; and how many b are out of their bounds.
     """
-    gap = dual = total = free = 0.0
+    gap = dual = total = free = proven = evaluation = width = outside = 0.0
     least = np.inf
     most = -np.inf
     for start in range(0, b.size, PART):
-        some = half = 0.0
+        some = half = bounds = 0.0
         for i in range(start, start + PART if start + PART < b.size else b.size):
             at = b[i]
             low = lo[i]
@@ -42,13 +52,21 @@ def measures(
                 total += up
                 free += 1.0
             r = -g - intercept
-            cost = kink * abs(at)
-            loss = high * (r - kink) if r > kink else (low * (r + kink) if r < -kink else 0.0)
-            some += abs(loss + cost - at * r)
-            half += at * (p[i] - 0.5 * f[i]) - cost
+            some += abs(_term(r, at, low, high, kink))
+            half += at * (p[i] - 0.5 * f[i]) - kink * abs(at)
+            size = abs(p[i]) + abs(f[i])
+            room = errors[i] + 4 * U * (size + abs(intercept))
+            rounding = 16 * U * (high - low) * (abs(r) + room + kink)
+            above = _term(r + room, at, low, high, kink)
+            below = _term(r - room, at, low, high, kink)
+            bounds += (below if above < below else above) + rounding
+            evaluation += rounding
+            width += abs(at) * ((b.size + 4) * U * (size + kink) + 0.5 * errors[i])
+            outside += 0.0 if low <= at <= high else 1.0
         gap += some
         dual += half
-    return gap, dual, most - least, total / free
+        proven += bounds
+    return gap, dual, most - least, total / free, proven, evaluation, width, outside
 
 
 @compile_kernel("int64(float64[:,::1], " + 5 * "float64[::1], " + "int64[::1], float64[:,::1])")

@@ -88,22 +88,30 @@ def _offsets(t: int, b: Array, lo: Array, hi: Array, l1: Array, up: Array, low: 
 
 @compile_kernel(
     [
-        f"UniTuple(int64, 2)({real}[:,:,::1], {4 * (real + '[:,::1], ')}{4 * 'float64[::1], '}float64, int64)"
+        f"UniTuple(int64, 2)({real}[:,:,::1], {real}[:,::1], {real}[:,:,::1], {4 * 'float64[::1], '}{real}, float64, "
+        "int64)"
         for real in ("float32", "float64")
     ],
     fastmath=FAST,
 )
 def _updates(
-    K: Array, diagonal: Array, g: Array, up: Array, low: Array, b: Array, lo: Array, hi: Array, l1: Array, tol: float,
-    max_pairs: int,
+    K: Array, g: Array, memory: Array, b: Array, lo: Array, hi: Array, l1: Array, far: float, tol: float, max_pairs: int
 ) -> tuple[int, int]:
-    """Do what :func:`pair_updates` does; ``up`` and ``low`` hold +-FAR.
+    """Do what :func:`pair_updates` does; ``memory`` is for the diagonal and what slopes up and down have besides.
 
     The first step is 0, for any i and j. Where a float32 gradient is so large that FAR does not hide it, what fills the
     last block up may be the best: there is no such variable, and the pairs end.
     """
-    far = up[0, 0]
+    diagonal = memory[0]
+    up = memory[1]
+    low = memory[2]
+    for s in range(len(g)):
+        for t in range(64):
+            diagonal[s, t] = K.dtype.type(0.0)
+            up[s, t] = far
+            low[s, t] = -far
     for t in range(b.size):
+        diagonal[t >> 6, t & 63] = K[t, t >> 6, t & 63]
         _offsets(t, b, lo, hi, l1, up, low, far)
     i = j = zero
     step = K.dtype.type(0.0)
@@ -141,11 +149,9 @@ def pair_updates(
     along which K has negative curvature. Ties go to the lowest index.
     """
     blocks = (-1, WIDTH_MULTIPLE)
-    diagonal = np.zeros(len(g), K.dtype)
-    diagonal[: len(b)] = K.diagonal()
-    up = np.full(len(g), FAR[K.dtype], K.dtype).reshape(blocks)
+    memory = np.empty((3, len(g) // WIDTH_MULTIPLE, WIDTH_MULTIPLE), K.dtype)
     pairs: int
     downwards: int
-    pairs, downwards = _updates(K.reshape(len(K), *blocks), diagonal.reshape(blocks), g.reshape(blocks), up, -up, b, lo,
-                                hi, l1, tol, max_pairs)
+    pairs, downwards = _updates(K.reshape(len(K), *blocks), g.reshape(blocks), memory, b, lo, hi, l1,
+                                K.dtype.type(FAR[K.dtype]), tol, max_pairs)
     return pairs, downwards

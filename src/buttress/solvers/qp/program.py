@@ -133,12 +133,13 @@ def slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) ->
 def violation(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) -> float:
     """Return max_{b > lo} (slope down) - min_{b < hi} (slope up); -inf when one of the sets is empty."""
     none = np.zeros(len(b))
-    return measures(g, b, none, lo, hi, none if l1 is None else l1, 0.0)[2]
+    return measures(g, none, b, none, lo, hi, none if l1 is None else l1, 0.0)[2]
 
 
 def bias(g: Array, b: Array, lo: Array, hi: Array, l1: Array) -> float:
     """Return the intercept: minus the mean slope of the free variables; if none is free, the middle of its interval."""
-    mean: float = measures(g, b, np.zeros(len(b)), lo, hi, l1, 0.0)[3]
+    none = np.zeros(len(b))
+    mean: float = measures(g, none, b, none, lo, hi, l1, 0.0)[3]
     if not np.isnan(mean):
         return -mean
     up, down = slopes(g, b, lo, hi, l1)
