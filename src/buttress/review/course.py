@@ -17,7 +17,7 @@ from buttress.audit.baselines import takes_logarithms
 from buttress.audit.data import AuditData
 from buttress.audit.measuring.judging import Judgement
 from buttress.audit.measuring.split_table import ModelColumns
-from buttress.audit.measuring.suspicion import Plain, Suspect, describing, in_order, plain
+from buttress.audit.measuring.suspicion import BORDERLINE, Plain, Suspect, describing, in_order, plain
 from buttress.audit.reading.entries import as_array
 from buttress.review.estimates import Draw, Left, Ranking, WrongCell, ranking_of, wrong_cells, wrong_left
 from buttress.review.store import Action, Decision, RefusedError, Said, Store, digest_of
@@ -293,6 +293,12 @@ class Review:
             for name in cells:
                 found.setdefault(name, []).append(self.names[place])
         return found
+
+    def suspicious_left(self) -> int:
+        """Return how many rows not decided on are worth a look."""
+        p = self.ranked.probability.copy()
+        p[~self.open_rows()] = 0.0
+        return int((np.nan_to_num(p) >= BORDERLINE).sum())
 
     def corrections(self) -> str:
         """Return what was decided as the CSV that ``buttress apply`` reads."""
