@@ -168,6 +168,14 @@ def test_a_direction_is_found_in_mixed_scores():
     assert law.criterion == pytest.approx(likelihood - (6 + law.directions()) / 2 * np.log(2000) / 2000)
 
 
+def test_a_label_without_a_direction_is_right_however_little_the_scores_expect_it():
+    """Of many rows laws are learned from a part, so that the others may contradict them."""
+    law = Confusion(np.array([[1.0, 0, 0], [0, 0.7, 0.3], [0, 0, 1]]), np.eye(3), np.zeros(3))
+    scores, codes = np.array([[0.0, -30, -30], [0, -3000, -3000]]), np.array([1, 1])
+    np.testing.assert_allclose(law.true_chances(scores, codes), [[0, 1, 0], [0, 1, 0]])
+    assert np.all(law.joint(scores, codes).sum(axis=1) > 0)
+
+
 def test_the_many_small_systems_of_mixed_scores_have_one_thread(monkeypatch):
     """Threads that wait for one another on busy processors made each take 50 milliseconds."""
     threads, solve = [], np.linalg.solve

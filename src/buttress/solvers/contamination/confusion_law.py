@@ -82,8 +82,9 @@ class Confusion:
         return np.asarray(scores @ self.A + self.bias)
 
     def classes(self, scores: Array) -> Array:
-        """Return P(true class) without using the label, shape (n, C)."""
-        return over_classes(softmax, self.mixture(scores))
+        """Return P(true class) without using the label, shape (n, C), more than 0: a row not learned from may have any.
+        """
+        return np.maximum(over_classes(softmax, self.mixture(scores)), 2 * TINY)
 
     def joint(self, scores: Array, codes: NDArray[np.intp]) -> Array:
         """Return P(true class and the label given), shape (n, C), for class numbers codes (n,)."""
