@@ -4,15 +4,18 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from buttress.solvers.contamination.confusion_law import (
     Confusion,
     confusion_steps,
     learn_confusion,
+    likeliest_confusion,
     mixtures,
     one_rate,
 )
 from buttress.solvers.contamination.label_law import explain_labels, explain_mixed, label_likelihoods
+from buttress.solvers.contamination.share_interval import label_shares
 from buttress.solvers.contamination.tuning import CONFUSION, LABELS
 from buttress.solvers.run import run
 
@@ -163,3 +166,28 @@ def test_a_direction_is_found_in_mixed_scores():
     np.testing.assert_allclose(law.rates, rates, atol=0.06)
     likelihood = np.log(law.joint(blurred, codes).sum(axis=1)).mean()
     assert law.criterion == pytest.approx(likelihood - (6 + law.directions()) / 2 * np.log(2000) / 2000)
+
+
+def test_a_label_without_a_direction_is_right_however_little_the_scores_expect_it():
+    """Of many rows laws are learned from a part, so that the others may contradict them."""
+    law = Confusion(np.array([[1.0, 0, 0], [0, 0.7, 0.3], [0, 0, 1]]), np.eye(3), np.zeros(3))
+    scores, codes = np.array([[0.0, -30, -30], [0, -3000, -3000]]), np.array([1, 1])
+    np.testing.assert_allclose(law.true_chances(scores, codes), [[0, 1, 0], [0, 1, 0]])
+    assert np.all(law.joint(scores, codes).sum(axis=1) > 0)
+
+
+def test_the_many_small_systems_of_mixed_scores_have_one_thread(monkeypatch):
+    """Threads that wait for one another on busy processors made each take 50 milliseconds."""
+    threads, solve = [], np.linalg.solve
+
+    def watched(*args):
+        threads.extend(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+        return solve(*args)
+
+    monkeypatch.setattr(np.linalg, "solve", watched)
+    scores, _, codes = drawn(np.eye(3), n=100)
+    with threadpool_limits(2, user_api="blas"):
+        law = likeliest_confusion(scores, codes)
+        mixtures([scores], codes, None)
+        label_shares(scores, codes, law)
+    assert set(threads) == {1}

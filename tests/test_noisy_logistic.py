@@ -153,6 +153,25 @@ def test_an_interrupt_leaves_a_model_and_ends_all_rounds(monkeypatch):
     assert model.score(X, y) > 0.5
 
 
+@pytest.mark.parametrize("at", [3, 45])
+def test_an_interrupt_of_the_second_fit_says_that_the_first_stays(monkeypatch, at):
+    X, right, _, _ = waves(600, rate=0.0)
+    y = np.where(np.random.default_rng(2).random(600) < 0.3, (right + 1) % 3, right)
+    calls, pulled = [], NoisyLogistic._pulled
+
+    def interrupting(self, coef, rates):
+        calls.extend([rates] if len(np.unique(rates.round(12))) > 2 else [])
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return pulled(self, coef, rates)
+
+    monkeypatch.setattr(NoisyLogistic, "_pulled", interrupting)
+    with pytest.warns(InterruptedWarning) as told:
+        model = RobustKernelClassifier(n_landmarks=20, random_state=0).fit(X, y)
+    assert [str(one.message).startswith("The fit was interrupted.") for one in told] == [True]
+    assert len(np.unique(model.confusion_.round(12))) == 2
+
+
 def test_on_landmarks_detail_is_kept_and_wrong_labels_are_named():
     X, y, wrong, _ = waves(4000)
     Xt, _, _, yt = waves(2000, seed=1)

@@ -29,6 +29,7 @@ from scipy.special import log_softmax, softmax
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
+from buttress._threads import own_threads
 from buttress.solvers.contamination.tuning import CONFUSION, LABELS
 from buttress.solvers.run import Step, Steps, run
 
@@ -81,8 +82,9 @@ class Confusion:
         return np.asarray(scores @ self.A + self.bias)
 
     def classes(self, scores: Array) -> Array:
-        """Return P(true class) without using the label, shape (n, C)."""
-        return over_classes(softmax, self.mixture(scores))
+        """Return P(true class) without using the label, shape (n, C), more than 0: a row not learned from may have any.
+        """
+        return np.maximum(over_classes(softmax, self.mixture(scores)), 2 * TINY)
 
     def joint(self, scores: Array, codes: NDArray[np.intp]) -> Array:
         """Return P(true class and the label given), shape (n, C), for class numbers codes (n,)."""
@@ -139,6 +141,7 @@ def likeliest_confusion(scores: Array, codes: NDArray[np.intp], *, mixed: bool =
     return max(laws, key=lambda law: -np.inf if law.reads_labels(codes) else law.criterion)
 
 
+@own_threads()  # products and systems are small
 def mixtures(tried: Sequence[Array], codes: NDArray[np.intp], rate: float | None) -> list[Confusion]:
     """Return the laws of mixed scores (n, C) of several fits under one rate of wrong labels, given or found with them.
 
@@ -160,6 +163,7 @@ def mixtures(tried: Sequence[Array], codes: NDArray[np.intp], rate: float | None
     return out[::-1]
 
 
+@own_threads()
 def learn_confusion(
     scores: Array, codes: NDArray[np.intp], start: Array | None = None, *, mixed: bool = False
 ) -> Confusion:

@@ -87,6 +87,7 @@ class NoisyLogistic:
         self.budget = budget or Budget()
         self.used: Array = np.ones((len(codes), 1))
         self._late = False
+        self._known = False  # whether a fit came before, which Ctrl-C leaves
         self.first = self.last = self._gram(curvature(np.full((len(codes), C), 1 / C)))
         self._scored: tuple[Array, Array] | None = None  # the last coefficients that stayed, and their scores (n, C)
 
@@ -119,6 +120,7 @@ class NoisyLogistic:
             steps += 0 if last is best else last.n_iter
         votes = np.array([label_margins(fit.scores, self.codes) > 0 for fit in path])
         weight = _belief(self.chances(last.coef), self.codes, last.rates)
+        self._known = True
         return LogisticFit(last.coef, last.scores, last.rates, last.likelihood, best.alpha, steps, votes, weight)
 
     def _follow(
@@ -165,7 +167,7 @@ class NoisyLogistic:
         """M-step: return the coefficients after some rounds of steps, and the number of steps.
 
         Each has one of ``grams``, if any, else the last Gram matrix. Coefficients of zero are not a model. From there
-        the time limit counts only after the first step, and Ctrl-C is passed on.
+        the time limit counts only after the first step, and Ctrl-C is passed on, as in a second fit.
         """
         n_iter = 0
         for k in range(0 if self.stopped else NOISY_LABELS.rounds):
@@ -174,7 +176,7 @@ class NoisyLogistic:
                 self.last = self._gram(curvature(self.chances(coef)))
             factor = self._factor(grams[k] if grams else self.last, alpha)
             outcome = self.budget.run(self.steps(coef, factor, alpha, rates), tol=1e-5,
-                                      max_iter=NOISY_LABELS.steps, max_time=left, inner=False)
+                                      max_iter=NOISY_LABELS.steps, max_time=left, inner=self._known)
             coef = outcome.state
             n_iter += max(outcome.n_iter, 1)
             if outcome.status == "interrupted":

@@ -30,6 +30,7 @@ from scipy.special import ndtr, softmax
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
+from buttress._threads import own_threads
 from buttress.solvers.contamination.confusion_law import Confusion, numbers_mixed, over_classes, with_calibration
 from buttress.solvers.contamination.label_law import label_likelihoods, wrong_chances
 from buttress.solvers.contamination.residual_law import Law, LawLimits, LeftOutResiduals, em_rounds
@@ -108,6 +109,7 @@ def residual_shares(law: Law, seen: LeftOutResiduals, limits: LawLimits) -> Arra
     return shortest(outward(law, SHARES.tried(len(part)), law.share, learned), len(part), SHARES.of_residuals)
 
 
+@own_threads()
 def label_shares(
     scores: Array, codes: NDArray[np.intp], directed: Confusion | None = None, *, mixed: bool = False
 ) -> Array:
