@@ -157,7 +157,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         self.scale_ = float(np.median(np.abs(margin)))
         rate = float(wrong.mean()) if share is None else share
         self.confusion_ = one_rate(C, rate) if fitted.confusion is None else fitted.confusion.rates
-        shares = partial(label_shares, fitted.first, codes[rows], fitted.directed, mixed=fitted.mixed)
+        shares = partial(label_shares, fitted.first, codes[rows], fitted.directed, mixed=bool(fitted.mixed))
         keep_share(self, self.outlier_proba_, share, shares, none_too=False)
         kept = chosen_inliers(wrong, task.share)
         self.clean_ = bool(kept.all())

@@ -95,9 +95,9 @@ class LabelFit:
     """The last fit to all rows, the law of the labels, and how each ridge tried votes on them, (ridges, n).
 
     ``likelihood`` is the log likelihood per row of labels before any was changed, so that fits can be compared.
-    ``first`` holds the leave-one-out scores (n, C) of the fit to them, ``mixed`` or not, and ``true`` the probabilities
-    (n, C) of the true classes that follow from these and the labels: later fits were made to agree with what the law
-    says is wrong.
+    ``first`` holds the leave-one-out scores (n, C) of the fit to them, ``mixed`` or not, None where that is open, and
+    ``true`` the probabilities (n, C) of the true classes that follow from these and the labels: later fits were made to
+    agree with what the law says is wrong.
     ``confusion`` is the law of the labels by true class, None where all directions are alike; ``directed`` is that
     learned from ``first``, taken or not, None where none was.
     """
@@ -109,7 +109,7 @@ class LabelFit:
     likelihood: float
     first: Array
     true: Array
-    mixed: bool = False
+    mixed: bool | None = None
     confusion: Confusion | None = None
     directed: Confusion | None = None
 
@@ -236,7 +236,7 @@ def with_directions(task: LabelTask, fit: LabelFit) -> LabelFit:
     codes = task.codes
     law = likeliest_confusion(fit.first, codes, mixed=fit.mixed)
     fit = replace(fit, directed=law)
-    one = (fit.likelihood, True) if fit.mixed else likeliest_one_rate(fit.first, codes)
+    one = likeliest_one_rate(fit.first, codes) if fit.mixed is None else (fit.likelihood, fit.mixed)
     if law.lead(len(codes), *one) <= CONFUSION.decisive:
         return fit
     again, final = confused_fit(task, law, fit.first)

@@ -131,12 +131,13 @@ def may_mix(C: int) -> bool:
     return 2 < C <= 12  # seconds from twenty classes on; not varied
 
 
-def likeliest_confusion(scores: Array, codes: NDArray[np.intp], *, mixed: bool = False) -> Confusion:
-    """Return ``learn_confusion`` of scores (n, C) that were ``mixed``, else as they are or mixed.
+def likeliest_confusion(scores: Array, codes: NDArray[np.intp], *, mixed: bool | None = None) -> Confusion:
+    """Return ``learn_confusion`` of scores (n, C), ``mixed`` or not; None tries both, where scores may be mixed.
 
     Of two laws it is that with the better criterion, if it does not read labels from scores.
     """
-    tried = (True,) if mixed else (False, True) if may_mix(scores.shape[1]) else (False,)
+    either = (False, True) if may_mix(scores.shape[1]) else (False,)
+    tried = either if mixed is None else (mixed,)
     laws = [learn_confusion(scores, codes, mixed=each) for each in tried]
     return max(laws, key=lambda law: -np.inf if law.reads_labels(codes) else law.criterion)
 
