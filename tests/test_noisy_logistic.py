@@ -8,7 +8,7 @@ from buttress import InterruptedWarning, RobustKernelClassifier
 from buttress.kernels import MultiscaleRBF
 from buttress.robust.design import kernel_design
 from buttress.solvers.contamination.confusion_law import one_rate
-from buttress.solvers.contamination.noisy_logistic import NoisyLogistic, _pull, curvature
+from buttress.solvers.contamination.noisy_logistic import AtRidge, NoisyLogistic, _pull, curvature
 from buttress.solvers.run import run
 
 WIDTHS = np.array([1, 0.3, 0.1, 0.03])
@@ -123,17 +123,18 @@ def test_scores_of_rows_left_out_are_near_those_of_refits(repeated):
     assert 0.4 < said @ real / (real @ real) < 1.1
 
 
-def test_fits_to_the_other_folds_take_their_steps_together_as_they_would_alone():
-    fit, y = problem()
+def test_fits_to_all_rows_and_to_the_other_folds_take_their_steps_together_as_they_would_alone():
+    fit, y = problem(n=800)
     fold = np.arange(len(y)) % 5
-    together = fit._crossed(fold, 0.01, WRONG)
-    for k in range(5):
+    together = fit._of_all_rows(fold, AtRidge(fit._start(), np.zeros(0), WRONG, 0.0, 0.01, 0))
+    for k in range(6):
         fit.used = (fold != k)[:, None].astype(float)
         alone, _ = fit._rounds(fit._start(), 0.01, WRONG, [fit.first, fit.last])
-        np.testing.assert_allclose(together[fold == k], fit._scores(alone)[fold == k], atol=1e-9)
+        np.testing.assert_allclose(together.scores[fold == k], fit._scores(alone)[fold == k], atol=1e-9)
         best = solved(fit, 0.01, WRONG)
         value, least = (fit.objective(fit.chances(coef), coef, 0.01, WRONG).item() for coef in (alone, best))
         assert value < least + 0.02
+    np.testing.assert_allclose(together.coef, alone, atol=1e-9)
 
 
 def test_an_interrupt_leaves_a_model_and_ends_all_rounds(monkeypatch):

@@ -200,18 +200,19 @@ def confusion_steps(
     while True:
         joint = law.joint(scores, codes)
         chances = _normed(joint)
-        law = _judged(law, joint, chances)
+        own = own_row(chances) if law.mixed else chances[:0]
+        law = _judged(law, joint, own)
         yield Step(law, change=law.objective - last, objective=-law.objective)
         last = law.objective
-        A, bias = _calibrated(scores, chances, law)
+        A, bias = _calibrated(scores, chances, law, own)
         law = replace(law, rates=(rates or _rates)(_expected(chances, codes)), A=A, bias=bias)
 
 
-def _judged(law: Confusion, joint: Array, chances: Array) -> Confusion:
-    """Return the law with its objective and its criterion, from P(true class and label) and ``true_chances`` (n, C)."""
+def _judged(law: Confusion, joint: Array, own: Array) -> Confusion:
+    """Return the law with its objective and its criterion, from P(true class and label) (n, C) and ``own_row``."""
     n = len(joint)
     likelihood = float(np.log(np.maximum(joint.sum(axis=1), 1e-300)).sum())
-    prior = CONFUSION.prior * float(np.log(np.diagonal(law.rates)).sum()) - _unlikely(law, own_row(chances))
+    prior = CONFUSION.prior * float(np.log(np.diagonal(law.rates)).sum()) - _unlikely(law, own)
     criterion = likelihood - law.numbers() / 2 * np.log(n)
     return replace(law, objective=(likelihood + prior) / n, criterion=criterion / n)
 
@@ -234,11 +235,12 @@ def _rates(rows: Array) -> Array:
     return rates
 
 
-def _calibrated(scores: Array, chances: Array, law: Confusion) -> tuple[Array, Array]:
+def _calibrated(scores: Array, chances: Array, law: Confusion, own: Array) -> tuple[Array, Array]:
     """Return A and bias after a Newton step on sum_ik p_ik log q_ik less what is unlikely, halved until it gains."""
     logs = over_classes(log_softmax, law.mixture(scores))
-    own = own_row(chances)
-    step = (_step_of_all if law.mixed else _step_of_temperature)(scores, chances, np.exp(logs), law)
+    q = np.exp(logs)
+    step = (_step_of_all(scores, chances, q, law, own) if law.mixed else
+            _step_of_temperature(scores, chances, q, law))
     now = float((chances * logs).sum()) - _unlikely(law, own)
     for _ in range(20):
         A = law.A + step[:-1]
@@ -269,14 +271,14 @@ def _step_of_temperature(scores: Array, chances: Array, q: Array, law: Confusion
     return np.vstack([step[0] * np.eye(len(q.T)), step[1:]])
 
 
-def _step_of_all(scores: Array, chances: Array, q: Array, law: Confusion) -> Array:
+def _step_of_all(scores: Array, chances: Array, q: Array, law: Confusion, own: Array) -> Array:
     """Return the change of A and b, (C + 1, C), as of multinomial logistic regression on the scores and a constant."""
     Z = np.column_stack([scores, np.ones(len(scores))])
     m, C = Z.shape[1], len(law.bias)
     unlikely = np.full(m, LABELS.hottest**-2)
     unlikely[-1] = 1.0
     gradient = Z.T @ (chances - q) - unlikely[:, None] * np.vstack([law.A, law.bias])
-    gradient[:-1] += own_row(chances)
+    gradient[:-1] += own
     weight = q[:, :, None] * (np.eye(C) - q[:, None])
     pairs = Z[:, :, None] * Z[:, None]
     curvature = weight.reshape(len(Z), -1).T @ pairs.reshape(len(Z), -1)
@@ -287,7 +289,8 @@ def _step_of_all(scores: Array, chances: Array, q: Array, law: Confusion) -> Arr
 
 def with_calibration(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> Confusion:
     """Return the law after one round of expectation and maximisation of A and bias alone."""
-    A, bias = _calibrated(scores, law.true_chances(scores, codes), law)
+    chances = law.true_chances(scores, codes)
+    A, bias = _calibrated(scores, chances, law, own_row(chances))
     return replace(law, A=A, bias=bias)
 
 

@@ -137,24 +137,17 @@ class NoisyLogistic:
                 return
 
     def _of_all_rows(self, fold: NDArray[np.intp], best: AtRidge) -> AtRidge:
-        """Return the fit to all rows; with few rows, the scores are those of fits to the other folds unless stopped."""
-        self.used = np.ones((len(fold), 1))
-        coef, steps = self._rounds(best.coef, best.alpha, best.rates)
-        scores = None
-        if len(fold) <= LEVERAGES.few_rows * len(coef) and not self.stopped:
-            scores = self._crossed(fold, best.alpha, best.rates)
-        if scores is None:
-            scores = self.left_out(coef, best.alpha, best.rates)
+        """Return the fit to all rows; with few rows, scores of fits beside it to the other folds unless stopped."""
+        few = len(fold) <= LEVERAGES.few_rows * len(best.coef)
+        folds = fold.max() + 1 if few else 0
+        self.used = np.column_stack([fold[:, None] != np.arange(folds), np.ones(len(fold))])
+        start = np.hstack([np.tile(self._start(), folds), best.coef])
+        coef, steps = self._rounds(start, best.alpha, best.rates, [self.first, self.last] if few else ())
+        apart = self._of_fits(self._scores(coef))
+        self.used, coef = self.used[:, folds:], coef[:, -self.C :]
+        scores = (apart[np.arange(len(fold)), fold] if few and not self.stopped
+                  else self.left_out(coef, best.alpha, best.rates))
         return replace(best, coef=coef, scores=scores, n_iter=steps)
-
-    def _crossed(self, fold: NDArray[np.intp], alpha: float, rates: Array) -> Array | None:
-        """Return the scores (n, C) of each row under the fit to the other folds, None if stopped."""
-        folds = fold.max() + 1
-        self.used = (fold[:, None] != np.arange(folds)).astype(np.float64)
-        coef, _ = self._rounds(np.tile(self._start(), folds), alpha, rates, [self.first, self.last])
-        scores = None if self.stopped else self._of_fits(self._scores(coef))[np.arange(len(fold)), fold]
-        self.used = np.ones((len(fold), 1))
-        return scores
 
     def _start(self) -> Array:
         return np.zeros((self.features.shape[1], self.C))
