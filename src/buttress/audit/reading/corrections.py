@@ -194,9 +194,8 @@ def _write_csv(found: Corrections, data: Path, output: Path) -> list[str]:
         key = next(rows) if i > start and cells else None
         if key in found.corrected:
             entry = spelled[found.corrected[key]]
-            if options.get("decimal_comma") and POINT.fullmatch(entry):
-                entry = entry.replace(".", ",")
-            text = _with_entry(text, place, entry, separator)
+            pointed = options.get("decimal_comma") and POINT.fullmatch(entry)
+            text = _with_entry(text, place, entry.replace(".", ",") if pointed else entry, separator)
         parts += [] if key in found.dropped else [text]
     write_bytes(output, ["".join(parts).encode("utf-8", "surrogateescape")])
     return keys
