@@ -28,7 +28,7 @@ from buttress.audit.measuring.split_table import split_table
 from buttress.audit.measuring.suspicion import none_judged
 from buttress.audit.options import Options
 from buttress.audit.reading.split import set_apart, split, with_rows_to_test
-from buttress.audit.reading.table import columns_of, make_table
+from buttress.audit.reading.table import columns_of, make_table, read_as_before
 
 
 def patients(n=240, count=30, seed=0):
@@ -133,6 +133,12 @@ def test_a_column_of_numbers_stays_one_with_rows_to_test_or_is_refused():
     np.testing.assert_array_equal(columns["a"], [*X["a"], 1.5, np.nan, np.nan])
     with pytest.raises(ValueError, match="'a' held numbers before"):
         with_rows_to_test(X, np.zeros(40), more | {"a": np.array(["x"] * 3, dtype=object)}, "y")
+
+
+def test_truth_values_beside_another_word_are_read_as_before():
+    """The word alone makes texts of the column: what was refused was then its first entry, TRUE."""
+    read = read_as_before("flag", np.array(["TRUE", "yes", "false", ""], dtype=object), None)
+    np.testing.assert_array_equal(read, [1, np.nan, 0, np.nan])
 
 
 def test_labels_of_patients_are_told_by_random_rows_and_not_by_whole_patients():

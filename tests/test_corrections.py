@@ -177,6 +177,13 @@ def test_a_correction_is_spelled_as_the_data_spell_it(tmp_path, one, other, type
     assert (done, clean.decode()) == ((1, 0, []), f"a,y\n1,{wanted}\n2,{other}\n3,{one}\n")
 
 
+def test_a_number_of_a_file_with_decimal_commas_is_written_with_one(tmp_path):
+    data = tmp_path / "data.csv"
+    data.write_text("a;y\n1;2,5\n2;7,5\n3;99,5\n")
+    _, clean = applied(read_corrections(fixes(tmp_path, data, (2, "8.25", ""))), data)
+    assert clean == b"a;y\n1;2,5\n2;7,5\n3;8,25\n"
+
+
 def test_truth_values_of_parquet_are_corrected(tmp_path):
     data = tmp_path / "data.parquet"
     pl.DataFrame({"x": [1, 2, 3, 4], "y": [True, False, None, True]}).write_parquet(data)

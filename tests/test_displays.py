@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from buttress import (
     SVC,
+    SVR,
     CertifiedBoundaryDisplay,
     OutlierDisplay,
     ReliabilityDisplay,
@@ -103,6 +104,12 @@ def test_radii_out_of_order_are_refused(eps):
     X, y = moons(40)
     with pytest.raises(ValueError, match="eps must be radii"):
         from_estimator(SVC().fit(X, y), X, y, eps=eps)
+
+
+def test_a_regressor_has_no_accuracy_to_draw():
+    X, _ = moons(40)
+    with pytest.raises(ValueError, match="SVR is no classifier"):
+        RobustnessCurveDisplay.from_estimator(SVR().fit(X, X[:, 0]), X, X[:, 0], plot=False)
 
 
 def test_an_attack_by_another_name_is_refused():

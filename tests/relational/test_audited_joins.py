@@ -200,6 +200,20 @@ def test_classes_are_predicted_as_the_label_tables_file_has_them(people, tmp_pat
     assert set(pd.read_csv(tmp_path / "found.csv", dtype=str)["prediction"]) == set(words)
 
 
+@pytest.mark.parametrize(("words", "read"), [(("no", "yes"), ["no", "yes"]), (("FALSE", "TRUE"), [False, True])])
+def test_labels_that_duckdb_takes_for_truth_values_are_read_as_in_one_table(people, tmp_path, words, read):
+    path, rows, visits = people
+    rows["left"] = np.where(rows["left"] == "left", *words)
+    rows.to_csv(path.parent / "people.csv", index=False)
+    table, _, made = read_entities(str(path), None, "auto")
+    wanted = [read[words.index(word)] for word in rows["left"]]
+    assert table.given_target.tolist() == wanted
+    newer = newer_files(path, rows, visits)
+    assert newer_entities(str(newer), made)["people.left"].tolist() == wanted
+    train(NO_OPTIONS, str(path), output=tmp_path / "people.buttress", estimator=Family.linear)
+    attack(tmp_path / "people.buttress", newer, eps="0.1", swaps=0)
+
+
 def test_the_code_to_paste_reads_the_join(people):
     path, rows, _ = people
     table, _, _ = read_entities(str(path), None, "auto")

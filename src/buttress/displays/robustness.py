@@ -104,11 +104,13 @@ class RobustnessCurveDisplay(Display):
         Raises
         ------
         ValueError
-            For radii that are negative or not increasing, and as the attack does.
+            For radii that are negative or not increasing, a regressor, and as the attack does.
         """
         check_option("attack", attack, tuple(ATTACKS))
         check_option("norm", norm, ("linf", "l2"))
         predicted = as_classifier(estimator).predict(X)
+        if not hasattr(as_classifier(estimator), "classes_"):  # none of its rows may be right, and no attack be asked
+            raise ValueError(f"{_name(estimator)} is no classifier: it has no classes_. Give a fitted classifier.")
         right = np.asarray(predicted == one_label_each(y, len(predicted)))
         values = np.asarray(X, dtype=np.float64)
         given = X if hasattr(X, "columns") else values  # a model may ask for column names

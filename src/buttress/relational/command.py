@@ -165,11 +165,11 @@ def features_file(path: str | Path, target: str | None = None, functions: Sequen
     join = read_join(path, target)
     table = join.tables[join.root]
     rows = entity_table(join, functions=functions, known=known)
-    label = {} if rows.label is None else {f"{table.name}.{table.label}": _as_written(join, rows.label)}
+    label = {} if rows.label is None else {f"{table.name}.{table.label}": as_written(join, rows.label)}
     return {**rows.keys, **rows.columns, **label}, rows.anew
 
 
-def _as_written(join: Join, label: NDArray[Any]) -> NDArray[Any]:
+def as_written(join: Join, label: Any) -> NDArray[Any]:
     """Return truth values as their text file has them; other labels as they are."""
     truth = set(map(type, label.tolist())) <= {bool, type(None)}
     words = class_texts(join, np.array([False, True])) if truth else ["False", "True"]

@@ -33,7 +33,7 @@ from buttress.audit.reading.entries import EXACT, WHOLE, as_array, texts_of
 from buttress.audit.reading.source import KINDS, NULLS, NUMBER, csv_options, kind_of, lines_of, unpacked, whole
 from buttress.files.disk import write_bytes
 
-COMMA = re.compile(NUMBER.format(","))  # a number with a decimal comma
+COMMA, POINT = (re.compile(NUMBER.format(mark)) for mark in (",", r"\."))  # a number with this decimal mark
 MISSING = 0x6D697373696E6721
 
 Codes = NDArray[np.uint64]
@@ -174,7 +174,8 @@ def apply_corrections(found: Corrections, data: Path, output: Path) -> Applied:
 
 def _write_csv(found: Corrections, data: Path, output: Path) -> list[str]:
     """Copy the file with the corrections; returns the keys of its rows."""
-    separator = csv_options(data).get("separator", ",")
+    options = csv_options(data)
+    separator = options.get("separator", ",")
     with unpacked(data) as file:
         lines = [line.decode("utf-8", "surrogateescape") for line in file.read().splitlines(keepends=True)]
     mark = MARK if lines[0].startswith(MARK) else ""
@@ -192,7 +193,9 @@ def _write_csv(found: Corrections, data: Path, output: Path) -> list[str]:
     for i, (cells, text) in enumerate(records):
         key = next(rows) if i > start and cells else None
         if key in found.corrected:
-            text = _with_entry(text, place, spelled[found.corrected[key]], separator)
+            entry = spelled[found.corrected[key]]
+            pointed = options.get("decimal_comma") and POINT.fullmatch(entry)
+            text = _with_entry(text, place, entry.replace(".", ",") if pointed else entry, separator)
         parts += [] if key in found.dropped else [text]
     write_bytes(output, ["".join(parts).encode("utf-8", "surrogateescape")])
     return keys

@@ -8,7 +8,7 @@ import numpy as np
 from buttress._types import NamedColumns
 from buttress.audit.reading.table import Table, make_table
 from buttress.relational import EntityFeatures, Join, entity_table, read_join
-from buttress.relational.command import class_texts
+from buttress.relational.command import as_written, class_texts
 from buttress.relational.entities.transformer import EntityTable
 
 
@@ -21,7 +21,7 @@ def read_entities(source: str, target: str | None, task: str) -> tuple[Table, st
     join = read_join(source, target)
     name = _label(join, source)
     rows = entity_table(join)
-    table, settled = make_table(rows.columns, rows.label, name, task, rows.names)
+    table, settled = make_table(rows.columns, _as_read(join, rows), name, task, rows.names)
     table.origin = source, "join"
     table.notes.append(f"A row is a row of {join.tables[join.root].name!r}. Features of other tables are aggregates of "
                        f"the rows that belong to it{f', as known before {join.date}' if join.date else ''}.")
@@ -36,7 +36,7 @@ def newer_entities(source: str, made: EntityFeatures) -> NamedColumns:
     """Return the columns, the label among them if there is one, of another join with the same tables."""
     join = _like(made.join, read_join(source), source)
     rows = entity_table(join, made)
-    return rows.columns if rows.label is None else {**rows.columns, _label(join, source): rows.label}
+    return rows.columns if rows.label is None else {**rows.columns, _label(join, source): _as_read(join, rows)}
 
 
 def labelled_entities(source: str, target: str | None, made: EntityFeatures) -> tuple[Mapping[str, object], Any, str]:
@@ -44,7 +44,7 @@ def labelled_entities(source: str, target: str | None, made: EntityFeatures) -> 
     join = _like(made.join, read_join(source, target), source)
     name = _label(join, source)
     rows = entity_table(join, made)
-    return rows.columns, rows.label, name
+    return rows.columns, _as_read(join, rows), name
 
 
 def entities_to_predict(source: str, made: EntityFeatures) -> EntityTable:
@@ -55,6 +55,12 @@ def entities_to_predict(source: str, made: EntityFeatures) -> EntityTable:
     for table in join.tables:
         table.label = None
     return entity_table(join, made)
+
+
+def _as_read(join: Join, rows: EntityTable) -> Any:
+    """Return the labels as one table would have them: yes and no, which DuckDB takes for truth values, are texts."""
+    texts = as_written(join, rows.label)
+    return rows.label if {str(text).lower() for text in texts.tolist()} <= {"true", "false", "none"} else texts
 
 
 def texts_in_join(made: EntityFeatures, labels: Any) -> dict[str, str]:

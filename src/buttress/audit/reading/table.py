@@ -344,15 +344,17 @@ def numbers_of(values: NDArray[Any]) -> NDArray[np.float64] | None:
 def read_as_before(name: str, column: object, notation: Notation | None) -> NDArray[np.float64]:
     """Return a column of other rows than the table's as numbers, NaN where missing or no number.
 
-    ``notation`` is that of the table's column of texts, None if it was one of numbers; texts are read as they come.
+    ``notation`` is that of the table's column of texts, None if it was one of numbers (or truth values).
     Raises ValueError for a column without any number, and for huge ones.
     """
     values = as_array(column)
     numbers = numbers_of(values)
     if numbers is None:
         texts = texts_of(values)
-        readings = [texts.spread(np.array([one.number(text) for text in texts.distinct]), np.nan)
-                    for one in ([notation] if notation is not None else NOTATIONS)]
+        ways = [one.number for one in ([notation] if notation is not None else NOTATIONS)]
+        if notation is None:  # or of truth values, which are texts beside any other word
+            ways.append(lambda text: {"true": 1.0, "false": 0.0}.get(text.strip().lower(), np.nan))
+        readings = [texts.spread(np.array([way(text) for text in texts.distinct]), np.nan) for way in ways]
         numbers = max(readings, key=lambda reading: int(np.isfinite(reading).sum()))
         if texts.distinct and np.isnan(numbers).all():
             raise ValueError(f"{column_called(name)} held numbers before. Now it holds {texts.distinct[0]!r}. Correct "
