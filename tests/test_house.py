@@ -19,7 +19,7 @@ MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own 
 PACKED = 4  # values assigned in one statement
 MOST = {
     "statements": 32_639,  # without imports and docstrings
-    "lines": 66_543,
+    "lines": 66_536,
     "functions": 4_285,
     "files": 366,
     "untyped dicts": 19,  # dict[str, Any] and dict[str, object]

@@ -14,19 +14,12 @@ from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
-from buttress._checks import TINY, Array
+from buttress._checks import Array
 from buttress.robust.design import Design, Regime
 from buttress.robust.judged import chosen_inliers
 from buttress.robust.tuning import RELABEL
-from buttress.solvers.contamination.confusion_law import (
-    Confusion,
-    learn_confusion,
-    likeliest_confusion,
-    one_rate,
-    over_classes,
-)
+from buttress.solvers.contamination.confusion_law import Confusion, learn_confusion, likeliest_confusion, one_rate
 from buttress.solvers.contamination.label_law import (
     Flips,
     explain_at_ridges,
@@ -276,5 +269,5 @@ def confused_fit(task: LabelTask, law: Confusion, scores: Array) -> tuple[LabelS
 
 def _at_rates(rates: Array, scores: Array, codes: NDArray[np.intp]) -> tuple[Array, float]:
     """Return these rates (C, C), and the log likelihood per row of the labels given scores (n, C)."""
-    given = (over_classes(softmax, scores) * rates.T[codes]).sum(axis=1)
-    return rates, float(np.log(given + TINY).mean())
+    law = Confusion(rates, np.eye(len(rates)), np.zeros(len(rates)))
+    return rates, float(np.log(law.joint(scores, codes).sum(axis=1)).mean())
