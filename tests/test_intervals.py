@@ -12,7 +12,7 @@ from sklearn.base import clone
 from buttress import SVR, KernelRegressor, Mean, RobustKernelRegressor, RobustLinearRegressor, load, save
 from buttress.certainty.intervals import HeldOutFits, folds_of, hold_out, interval
 from buttress.kernels import RBF
-from buttress.robust import linear_regressor
+from buttress.robust import kernel_regressor, linear_regressor
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge
 
 REGRESSORS = [KernelRegressor(risk=Mean()),
@@ -341,3 +341,19 @@ def test_a_robust_line_makes_intervals_and_standard_errors_when_they_are_asked_f
         np.testing.assert_array_equal(one.mm_.covariance, at_once.mm_.covariance)
         np.testing.assert_array_equal(one.contamination_interval_, at_once.contamination_interval_)
     assert not hasattr(model, "held_out_")
+
+
+def test_a_robust_kernel_machine_makes_intervals_when_they_are_asked_for(monkeypatch):
+    X, y = scattered(120, 3, bad=0.1)
+
+    def refused(*given, **options):
+        raise AssertionError("a fit pays for no interval")
+
+    with monkeypatch.context() as context:
+        context.setattr(kernel_regressor, "hold_out", refused)
+        late = RobustKernelRegressor(random_state=0).fit(X, y)
+        with pytest.raises(AssertionError, match="pays"):
+            late.predict_interval(X)
+    now = RobustKernelRegressor(random_state=0).fit(X, y)
+    for one in (late, deepcopy(late), pickle.loads(pickle.dumps(late))):
+        np.testing.assert_array_equal(one.predict_interval(X), now.predict_interval(X))

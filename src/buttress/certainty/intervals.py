@@ -16,6 +16,7 @@ the jackknife, which covers as the jackknife+ does where no row moves the fit mu
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -275,7 +276,7 @@ class ExpansionIntervals:
 
     get_params: Parameters  # of the estimator that this is mixed into
     expansion_: KernelExpansion
-    held_out_: HeldOutFits
+    held_out_: Any  # HeldOutFits, or Later
 
     def predict_interval(
         self, X: MatrixLike, coverage: float = 0.9, *, groups: GroupPair | None = None
@@ -290,6 +291,6 @@ class ExpansionIntervals:
         of so few a warning, and its intervals are infinite.
         """
         check_is_fitted(self)
-        held = self.held_out_
+        held: HeldOutFits = self.held_out_
         columns = KernelExpansion(self.expansion_.kernel, self.expansion_.centers, held.coef, held.intercept)
         return interval(held, columns(rows_to_score(self, X)), coverage, groups)

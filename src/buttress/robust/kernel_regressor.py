@@ -93,8 +93,8 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
 
     _state = State(
         Attribute("loo_residual_", "real", "n_rows",
-                  "y_i minus what the fit without row i predicts for it, rows of equal x being left out with it. With "
-                  "more than 20 rows a landmark the correction is estimated, except where it is large."),
+                  "y_i minus what the fit without row i predicts for it, rows of equal x being left out with it. On "
+                  "landmarks the correction is estimated, except where it is large."),
         Attribute("loo_sigma_", "real", "n_rows", "The same in standard deviations to be expected of it."),
         Attribute("column_weights_", "positive", "n_features or none",
                   "What the squared differences of each column count in r^2, relative to kernel=\"rbf\": all 1 where "
@@ -103,10 +103,11 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
         Attribute("expansion_", "part", of="KernelExpansion", shares="n_features",
                   meaning="The prediction as a function of rows, for attacks."),
         Attribute("held_out_", "part", "one or none", of="HeldOutFits",
-                  meaning="What :meth:`predict_interval` needs: fits without a tenth of the rows each. On landmarks, "
-                          "or when ``max_time`` is up, leave-one-out residuals take their place."))
+                  meaning="What :meth:`predict_interval` needs: fits without a tenth of the rows each, made when "
+                          "first asked for. On landmarks leave-one-out residuals take their place."))
 
     contamination_interval_: ClassVar[Any] = Later()
+    held_out_ = Later[HeldOutFits]()
 
     kernel: KernelLike = "auto"
     n_starts: int = 6
@@ -142,13 +143,12 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
             if learns_columns(self, setting.X):
                 task, robust, self.column_weights_ = with_columns(task, robust, setting, hear)
                 design = task.design
-            held = held_out_fits(task, robust)
             law = robust.known.law
             seen = task.residuals(robust.fit)
         budget.tell(robust.n_iter)
         self.__dict__.update(_described(design, robust.fit, middle, unit))
-        without = design.expand(held.coef * unit)
-        self.held_out_ = held.times(unit, middle, without.coef, without.intercept)
+        held = partial(held_out_fits, task, robust, setting, unit, middle)
+        self.held_out_ = held if design.regime is Regime.EXACT else held()
         self.alpha_ = robust.alpha
         keep_rows(self, robust, law.sigma(seen), share, unit, partial(residual_shares, law, seen, limits),
                   whole=budget.whole)
@@ -200,7 +200,7 @@ def under_learned_columns(
                                      alphas=(grid[0], grid[-1]))
     again = replace(task, design=replace(setting, kernel=learned).design())
     hear(again.design)
-    other = unsuspecting_fit(again, power=1) if found.clean else robust_fit(again)
+    other = unsuspecting_fit(again, power=1) if found.clean else robust_fit(again, found)
     if not other.known.likelihood > found.known.likelihood:
         return task, found, np.ones(setting.X.shape[1])
     return again, replace(other, n_iter=found.n_iter + other.n_iter), weights
@@ -211,15 +211,15 @@ def _described(design: Design, fit: Fit, middle: float, unit: float) -> Attribut
     return {"intercept_": middle, "expansion_": design.expand(fit.coef[:, None] * unit)}
 
 
-def held_out_fits(task: RegressionTask, found: RobustFit) -> HeldOutFits:
-    """Return the fits for intervals: corrupt rows do not count, as far as they are known."""
+def held_out_fits(
+    task: RegressionTask, found: RobustFit, setting: Setting, unit: float, middle: float
+) -> HeldOutFits:
+    """Return the fits for intervals of targets times ``unit`` plus ``middle``: corrupt rows do not count, as far as
+    they are known.
+    """
     design = task.design
-
-    def held(by_folds: bool) -> HeldOutFits:
-        return hold_out(design.ridge, task.y, found.fit, found.alpha, groups=design.groups, weight=found.weight,
-                        by_folds=by_folds)
-
-    by_folds = design.regime is Regime.EXACT and not task.budget.over
-    return task.budget.attempt(lambda: held(by_folds), otherwise=lambda: held(False),
-                               message="The fit was interrupted. The model is whole, but its intervals do not allow "
-                                       "for how far a row moves the fit.")
+    with setting.threads():
+        held = hold_out(design.ridge, task.y, found.fit, found.alpha, groups=design.groups, weight=found.weight,
+                        by_folds=design.regime is Regime.EXACT)
+    without = design.expand(held.coef * unit)
+    return held.times(unit, middle, without.coef, without.intercept)

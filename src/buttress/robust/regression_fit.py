@@ -64,29 +64,33 @@ class RegressionTask:
         return residuals_of(fit, self.design.ridge, self.y)
 
 
-def robust_fit(task: RegressionTask) -> RobustFit:
+def robust_fit(task: RegressionTask, found: RobustFit | None = None) -> RobustFit:
     """Fit plain kernel ridge and the mixture, and return the fit that the guard decides for.
 
-    After Ctrl-C, once the search has found good rows, the model is a fit to them.
+    The mixture starts from the rows that ``found`` believes, else from a search. After Ctrl-C, once the search has
+    found good rows, the model is a fit to them.
     """
     y = task.y
     if task.limits.share == 0 or not y.any():
         return unsuspecting_fit(task, power=2)
-    with own_threads():  # the products of the search are small
-        start, votes = search(task)
+    if found is None:
+        with own_threads():  # the products of the search are small
+            good, votes = search(task)
+    else:
+        good, votes = found.weight[task.design.searched], found.votes
     return task.budget.attempt(
-        lambda: _fit_and_guard(task, start, votes), otherwise=lambda: _of_rows_found(task, start, votes),
+        lambda: _fit_and_guard(task, good, votes), otherwise=lambda: _of_rows_found(task, good, votes),
         message="The fit was interrupted. The model is of the rows that the search took as good, and was not compared "
                 "with plain kernel ridge.")
 
 
-def _fit_and_guard(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_] | None) -> RobustFit:
+def _fit_and_guard(task: RegressionTask, good: Array, votes: NDArray[np.bool_] | None) -> RobustFit:
     """Fit the mixture from the rows found; the guard decides unless the share of corrupt rows is known."""
     if task.design.regime is Regime.MANY:
-        mixed, alpha = mixed_of_many(task, start)
+        mixed, alpha = mixed_of_many(task, good)
         fit = mixed.fit
     else:
-        mixed, alpha = mixed_of_few(task, start)
+        mixed, alpha = mixed_of_few(task, good)
         fit = task.design.ridge.solve(task.y, mixed.known.responsibility, alpha)
     robust = RobustFit(fit, mixed.known, mixed.n_iter, alpha, clean=False, votes=votes, converged=mixed.converged)
     if task.limits.share is not None:
@@ -96,11 +100,11 @@ def _fit_and_guard(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_]
         message="The fit was interrupted. The robust fit stays; it was not compared with plain kernel ridge.")
 
 
-def _of_rows_found(task: RegressionTask, start: Fitted, votes: NDArray[np.bool_] | None) -> RobustFit:
+def _of_rows_found(task: RegressionTask, good: Array, votes: NDArray[np.bool_] | None) -> RobustFit:
     """Return a fit of one EM step to the rows that the search took as good."""
     alpha = task.design.unit if task.alpha is None else task.alpha
     schedule = MixtureSchedule(MIXTURE.degrees, task.rounds, 1, RESIDUALS.settled)
-    mixed = mixed_at(task, start.known.responsibility, alpha, alpha, schedule)
+    mixed = mixed_at(task, good, alpha, alpha, schedule)
     return RobustFit(mixed.fit, mixed.known, 1, alpha, clean=False, votes=votes)
 
 
@@ -116,20 +120,20 @@ def guarded(task: RegressionTask, mixed: Fit, robust: RobustFit) -> RobustFit:
     No row of a plain fit is named. A law that takes half of the rows for corrupt says nothing. Where the plain fit
     predicts the bad rows, they agree with their neighbours, as beside a step of the function: it stays, with a warning.
     """
-    no_choice = task.design.regime is Regime.MANY or task.budget.spent()
-    plain, alpha = _plain(task, robust.alpha if no_choice else task.alpha, power=1)
-    unsuspected = _explained(task, plain, 0.0)
-    clean = replace(robust, fit=plain, known=unsuspected, alpha=alpha, clean=True)
+    stays = replace(task, alpha=robust.alpha) if task.design.regime is Regime.MANY or task.budget.spent() else task
+    unsuspected = unsuspecting_fit(stays, power=1)
+    plain = unsuspected.fit
+    clean = replace(unsuspected, n_iter=robust.n_iter, converged=robust.converged, votes=robust.votes)
     tried = [Fitted(fit, _explained(task, fit), robust.n_iter) for fit in (mixed, plain)]
     best = max(tried, key=lambda each: (each.known.law.share < RESIDUALS.most_bad, each.known.likelihood))
     law = best.known.law
     needed = 0.0 if law.share > 0 else GUARD.gain_a_row if law.nu <= 2 else np.inf
-    if law.share >= RESIDUALS.most_bad or best.known.likelihood - unsuspected.likelihood <= needed:
+    if law.share >= RESIDUALS.most_bad or best.known.likelihood - unsuspected.known.likelihood <= needed:
         return clean
     if law.share == 0:
         return replace(robust, known=_explained(task, robust.fit))
-    lost = law.share - robust.known.law.share
-    if not no_choice and (lost > MIXTURE.reread or not away_from_edge(task.y).all()):
+    lost = law.share - robust.known.law.share > MIXTURE.reread or not away_from_edge(task.y).all()
+    if lost and task.design.regime is not Regime.MANY and not task.budget.spent():
         robust = _reread(task, robust, best)
     bad = robust.known.responsibility < 0.5
     missed = [float(np.median(np.abs(fit.loo[bad]))) for fit in (plain, robust.fit) if bad.any()]
@@ -177,40 +181,36 @@ def place_explains(design: Design, bad: NDArray[np.bool_]) -> bool:
 
 
 def unsuspecting_fit(task: RegressionTask, power: int) -> RobustFit:
-    """Return kernel ridge regression on all rows; an unknown ridge is chosen by this power of left-out errors."""
-    plain, alpha = _plain(task, task.alpha, power)
-    return RobustFit(plain, _explained(task, plain, 0.0), 1, alpha, clean=True, votes=plain.weight[None, :] > 0)
-
-
-def _plain(task: RegressionTask, alpha: float | None, power: int) -> tuple[Fit, float]:
-    """Return kernel ridge on all rows; an ``alpha`` of None is chosen by this power of left-out errors.
+    """Return kernel ridge regression on all rows; an unknown ridge is chosen by this power of left-out errors.
 
     If rows may be corrupt the power is 1: with squares a few large errors would decide.
     """
     ridge = task.design.ridge
     everyone = np.ones(len(task.y))
+    alpha = task.alpha
     if alpha is None:
         alphas = MIXTURE.ridges * task.design.unit
         fits = ridge.path(task.y, everyone, alphas, task.design.searched)
         alpha = float(alphas[np.argmin([np.sum(np.abs(fit.loo)**power) for fit in fits])])
-    return ridge.solve(task.y, everyone, alpha), alpha
+    plain = ridge.solve(task.y, everyone, alpha)
+    return RobustFit(plain, _explained(task, plain, 0.0), 1, alpha, clean=True, votes=everyone[None, :] > 0)
 
 
-def mixed_of_few(task: RegressionTask, start: Fitted) -> tuple[Fitted, float]:
+def mixed_of_few(task: RegressionTask, good: Array) -> tuple[Fitted, float]:
     """Fit the mixture to all rows from the rows found, then again at the ridge that is best for the rows it kept.
 
     A law with a shape is taken only where it gains by Schwarz's criterion and judges otherwise how many rows are
     corrupt: where both laws agree on that, the simpler one predicts better.
 
-    Returns the mixture (``n_iter`` counts both fits) and the ridge of the last fit.
+    Returns the mixture (``n_iter`` counts both fits) and that ridge.
     """
-    design = task.design
-    first = design.unit if task.alpha is None else task.alpha
+    first = task.design.unit if task.alpha is None else task.alpha
     schedule = MixtureSchedule(MIXTURE.degrees, task.rounds, task.max_iter, RESIDUALS.settled)
-    state = mixed_at(task, start.known.responsibility, first, first, schedule)
+    state = mixed_at(task, good, first, first, schedule)
     if task.shaped:
         shaped = replace(schedule, shaped=True)
-        other = mixed_at(task, start.known.responsibility, first, first, shaped)
+        other = mixture(task.design.ridge, task.y, state.fit, alpha=first, limits=task.limits, schedule=shaped,
+                        budget=task.budget)
         gain = other.known.likelihood - state.known.likelihood - shape_cost(len(task.y)) / len(task.y)
         if gain > 0 and abs(other.known.law.share - state.known.law.share) > MIXTURE.reread:
             schedule = shaped
@@ -218,12 +218,13 @@ def mixed_of_few(task: RegressionTask, start: Fitted) -> tuple[Fitted, float]:
     if task.alpha is not None or task.budget.spent():
         return state, first
     alpha = _best_alpha(task, state)
-    fit = design.ridge.solve(task.y, state.known.responsibility, alpha)
-    last = mixture(design.ridge, task.y, fit, alpha=alpha, limits=task.limits, schedule=schedule, budget=task.budget)
-    return replace(last, n_iter=state.n_iter + last.n_iter), _best_alpha(task, last)
+    ridge = task.design.ridge
+    fit = ridge.solve(task.y, state.known.responsibility, alpha)
+    last = mixture(ridge, task.y, fit, alpha=alpha, limits=task.limits, schedule=schedule, budget=task.budget)
+    return replace(last, n_iter=state.n_iter + last.n_iter), alpha
 
 
-def mixed_of_many(task: RegressionTask, start: Fitted) -> tuple[Fitted, float]:
+def mixed_of_many(task: RegressionTask, good: Array) -> tuple[Fitted, float]:
     """Fit the mixture on many rows a landmark at the steady ridge, then once nearer to the best ridge of the rows kept.
 
     With many rows per landmark, the residuals of good rows are not noise but the part of the function that landmarks
@@ -236,7 +237,7 @@ def mixed_of_many(task: RegressionTask, start: Fitted) -> tuple[Fitted, float]:
     design = task.design
     ridge = design.ridge
     schedule = MixtureSchedule(MIXTURE.degrees_of_many, task.rounds, task.max_iter, 0.1)
-    state = mixed_at(task, start.known.responsibility, design.unit, design.steady, schedule)
+    state = mixed_at(task, good, design.unit, design.steady, schedule)
     best = task.alpha
     if best is None:
         best = (design.unit if task.budget.spent()
@@ -300,8 +301,8 @@ def _best_alpha(task: RegressionTask, state: Fitted) -> float:
     return float(alphas[np.argmin([error(fit) for fit in fits])])
 
 
-def search(task: RegressionTask) -> tuple[Fitted, NDArray[np.bool_] | None]:
-    """Concentrate from several starts on coarse features; of the three best, return the most likely mixture.
+def search(task: RegressionTask) -> tuple[Array, NDArray[np.bool_] | None]:
+    """Concentrate from several starts on coarse features; return the weights of rows in the likeliest mixture of three.
 
     The second result, (starts, n), says which rows each start classified as good; None on landmarks, where the
     starts see a part of the rows.
@@ -317,7 +318,7 @@ def search(task: RegressionTask) -> tuple[Fitted, NDArray[np.bool_] | None]:
     schedule = MixtureSchedule(MIXTURE.degrees, task.rounds, 12, RESIDUALS.settled)
     states = [mixture(design.coarse, y, end.state[0], alpha=design.unit, limits=task.limits, schedule=schedule,
                       budget=Budget()) for end in best]
-    return max(states, key=lambda state: state.known.likelihood), votes
+    return max(states, key=lambda state: state.known.likelihood).known.responsibility, votes
 
 
 def _concentrated(task: RegressionTask, y: Array) -> list[Outcome]:

@@ -261,7 +261,7 @@ class NoisyLogistic:
         residuals = _residuals(q[:, None], self.codes, self.used, rates)[:, 0]
         own, pull = together(self.groups, residuals / s[:, None], s)
         factor, _ = self._factor(self._gram(s), alpha)
-        v = np.sum(self.features.times(directions(factor)) ** 2, axis=1)
+        v = np.sum(self.features.times(directions(factor, len(own))) ** 2, axis=1)
         sharpen(v, own * v > LEVERAGES.exact_from, factor, self.features.__getitem__)
         return np.asarray(scores - (v / np.maximum(1 - own * v, 0.05))[:, None] * pull)
 

@@ -5,8 +5,8 @@ The solution of ``leave_one_out`` for far more rows n than features m, in few pa
 - The Gram matrix and the moments are updated by the rows whose weight changed, in one pass over these. Weights are
   rounded to quarters, so that few do.
 - The leverages v_i = |L^-1 z_i|^2, L L' the matrix factorised, would cost as much as a Gram matrix each time. They are
-  the lengths of n vectors, which random projections keep (Johnson & Lindenstrauss 1984): |S'L^-1 z_i|^2 with S (m, 8)
-  of signs / sqrt(8), computed in the same pass as the values. Rows that pull strongly are computed exactly.
+  the lengths of n vectors, which random projections keep (Johnson & Lindenstrauss 1984): |S'L^-1 z_i|^2 with S (m, k)
+  of signs / sqrt(k), computed in the same pass as the values. Rows that pull strongly are computed exactly.
 - Features are kept, or made again where the Gram matrix needs them (``features.stored``).
 """
 
@@ -51,7 +51,7 @@ class LandmarkRidge:
     def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp]) -> Iterator[Fit]:
         """Yield the fits, seen at ``rows``, for each alpha, u fixed.
 
-        Where all leverages are exact they come from one eigendecomposition; where they are projected, a factorisation
+        With few rows a landmark all come from one eigendecomposition, their leverages exact; with many, a factorisation
         for each alpha that is asked for is cheaper.
         """
         u = rounded(u)
@@ -77,10 +77,10 @@ class LandmarkRidge:
             A.flat[:: len(A) + 1] += alpha
             factor = factorised(A)[0]
             coef = cho_solve((factor, True), moments, check_finite=False)
-            seen = times(np.hstack([coef, directions(factor)]))
+            seen = times(np.hstack([coef, directions(factor, len(self))]))
             values = seen[:, : coef.shape[1]]
             variance = np.sum(seen[:, coef.shape[1] :] ** 2, axis=1)
-            strong = np.ones(len(rows), bool) if self.few else own * variance > LEVERAGES.exact_from
+            strong = np.maximum(own, 1) * variance > LEVERAGES.exact_from  # far rows, whatever their weight
             sharpen(variance, strong, factor, lambda some: self.features[rows[some]])
             if y.ndim == 1:
                 coef = coef[:, 0]
@@ -104,10 +104,15 @@ def rounded(u: Array) -> Array:
     return np.round(LEVERAGES.weight_steps * u) / LEVERAGES.weight_steps
 
 
-def directions(factor: Array) -> Array:
-    """Return L'^-1 S, shape (m, 8): |z'L'^-1 S|^2 is the projected leverage of a row z."""
-    shape = (len(factor), LEVERAGES.directions)
-    signs = np.sign(np.random.default_rng(0).random(shape) - 0.5) / np.sqrt(LEVERAGES.directions)
+def directions(factor: Array, n: int) -> Array:
+    """Return L'^-1 S, shape (m, k): |z'L'^-1 S|^2 is the projected leverage of a row z, one of n.
+
+    Its standard error is sqrt(2 / k) of it. With few rows a landmark leverages are larger, and k grows so that the
+    error of an ordinary one, m / n at most, does not.
+    """
+    m = len(factor)
+    k = int(np.ceil(LEVERAGES.directions * max(LEVERAGES.few_rows * min(m / n, LEVERAGES.exact_from), 1) ** 2))
+    signs = np.sign(np.random.default_rng(0).random((m, k)) - 0.5) / np.sqrt(k)
     return np.asarray(blas.dtrsm(1.0, factor, signs, lower=1, trans_a=1))
 
 

@@ -12,9 +12,9 @@ CHOSEN = "`benchmarks/robust_trial.py regression --sets choosing`, kernel=\"colu
 class Leverages:
     """How leverages and Gram matrices of many rows are approximated."""
 
-    directions: int = tuned(8, "vectors", "random directions that leverages are projected on")
+    directions: int = tuned(8, "vectors", "random directions that leverages of many rows are projected on")
     exact_from: float = tuned(0.2, "leverage", "projected leverage from which the exact one is computed")
-    few_rows: int = tuned(20, "rows a landmark", "up to this all leverages are exact, and rows count as few", SCALE)
+    few_rows: int = tuned(20, "rows a landmark", "up to this rows count as few", SCALE)
     weight_steps: int = tuned(4, "steps", "weights of many rows are rounded to one over this", SCALE)
 
 
