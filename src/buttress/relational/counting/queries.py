@@ -21,7 +21,7 @@ EXACT_SCORE = 1e-12  # how far the scores of lists that were not rounded to a gr
 def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]) -> Entries:
     """Return the lists of the labels -1 and +1: every score of the join's rows with the sum of its annotations.
 
-    ``scores`` holds each node's rows' shares of the score, ``annotations`` arrays (n_rows, semiring.width).
+    ``scores`` holds each node's rows' shares of the score, ``annotations`` arrays (n_rows, 1).
     Raises TooManyEntriesError when the scores that occur are too many to list.
     """
     root, made = _lists_below(plan, scores, semiring, annotations)
@@ -30,7 +30,7 @@ def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations:
 
 def total_below(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array], most: float,
                 eps: float = 0.0) -> Any:
-    """Return the sum of the annotations of the join's rows whose score is at most ``most``, shape (semiring.width,).
+    """Return the sum of the annotations of the join's rows whose score is at most ``most``, shape (1,).
 
     The root's scores are not listed: each of its rows meets the first entries of its list, whose sums are known. None
     where there is no such row. Raises TooManyEntriesError when the scores below the root are too many to list. Of
