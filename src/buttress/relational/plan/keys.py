@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._checks import Array
 from buttress.relational.checks import check_bag
 from buttress.relational.declare import Join
 from buttress.relational.plan.leapfrog import Relation, distinct_rows, join_keys
@@ -136,11 +137,17 @@ def match(left: Index, right: Index) -> tuple[Index, Index]:
     return first, order[np.repeat(low, many) + offset]
 
 
-def match_count(left: Index, right: Index) -> int:
-    """Return how many pairs ``match`` would give."""
-    size = int(max(left.max(initial=0), right.max(initial=0))) + 1
-    a, b = (np.bincount(codes[codes >= 0], minlength=size).astype(float) for codes in (left, right))
-    return int(a @ b)
+def group_count(above: Index, below: Index) -> int:
+    """Return one more than there are keys: the last group, of key -1, has no rows."""
+    return int(max(above.max(initial=0), below.max(initial=0))) + 2
+
+
+def counted(sizes: Array, above: Index, below: Index) -> Array:
+    """Return for each row of one table, of key ``above``, the sum of ``sizes`` of another's rows of that key ``below``.
+    """
+    there = below >= 0
+    many = np.bincount(below[there], weights=sizes[there], minlength=group_count(above, below))
+    return np.asarray(many[above], dtype=np.float64)
 
 
 Codes = dict[int, Index]  # attribute number -> codes of the rows
@@ -207,7 +214,7 @@ def _with_tables(join: Join, tables: Sequence[int], keys: Codes, codes: list[Cod
         shared = sorted(codes[t].keys() & total.keys())
         n = len(next(iter(total.values())))
         both = combine([np.concatenate([total[a], codes[t][a]]) for a in shared])
-        check_bag(join, tables, match_count(both[:n], both[n:]))
+        check_bag(join, tables, int(counted(np.ones(len(both) - n), both[:n], both[n:]).sum()))
         first, second = match(both[:n], both[n:])
         members = {s: r[first] for s, r in members.items()} | {t: rows[t][second]}
         total = {a: code[first] for a, code in total.items()} | {a: code[second] for a, code in codes[t].items()}
