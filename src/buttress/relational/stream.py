@@ -16,7 +16,7 @@ from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.lists import groups
 from buttress.relational.counting.rows import RowFeatures, Rows
 from buttress.relational.plan.plan import TableData
-from buttress.relational.sources.blocks import blocks
+from buttress.relational.sources.blocks import number_blocks
 from buttress.relational.sources.deadline import check_time
 from buttress.relational.sql.listing import numbered
 from buttress.relational.sql.oracle import SqlOracle
@@ -158,7 +158,7 @@ def streamed(oracle: SqlOracle, memory: float) -> GridOracle:
     counted = GridOracle(nodes, oracle.plan.width, oracle.total, LIST_SHARE * memory)
     weakref.finalize(counted, folder.cleanup)
     for i, node in zip(order, nodes):
-        rows = blocks(oracle.connection, numbered(oracle.tree, i), oracle.dialect, node.layout.width)
+        rows = number_blocks(oracle.connection, numbered(oracle.tree, i), oracle.dialect, node.layout.width)
         absent = [nodes[child].n_keys - 1 for child in node.children]
         try:
             node.write(rows, _chunk_rows(node.layout, CHUNK_SHARE * memory * 1e6), absent)

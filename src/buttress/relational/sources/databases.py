@@ -13,9 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
 
-from buttress._checks import Array
 from buttress.relational.sources.deadline import cancelled_in_time, heard
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, Dialect, dialect_of
 
@@ -287,40 +285,6 @@ def select(connection: Connection, statement: str, dialect: Dialect) -> list[tup
         if idle:
             place.rollback()
         return rows
-
-
-def select_into(out: Array, connection: Connection, statement: str, dialect: Dialect, name: str,
-                arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Run one SELECT of numbers, and set rows of ``out``: an answer's first number is the row's place, the others its.
-
-    NULL becomes NaN. DuckDB reads ``arrays`` where they are, as a table ``name``, and hands its rows over a block at a
-    time, so that the answer is never here as a whole but in ``out``.
-    """
-    def put(rows: list[tuple[Any, ...]]) -> None:
-        found = np.array(rows, dtype=np.float64)
-        out[found[:, 0].astype(np.intp)] = found[:, 1:]
-
-    if dialect is not DUCKDB:
-        put(select(connection, statement, dialect))
-        return
-    place = stand_in(connection, DUCKDB)
-    with reading(place, DUCKDB):
-        heard(lambda: _duckdb_blocks(place, statement, name, arrays, put), place.interrupt)
-
-
-def _duckdb_blocks(connection: Connection, statement: str, name: str, arrays: Mapping[str, NDArray[Any]],
-                   put: Callable[[list[tuple[Any, ...]]], None]) -> None:
-    """Hand the rows of a SELECT to ``put`` as they are made; ``arrays`` are a view of the connection until they are."""
-    # DuckDB 1 keeps a result that the user has not fetched yet beside sql() alone; 2 has told of it, in _busy
-    run = connection.execute if hasattr(connection, "complete") else connection.sql
-    connection.register(name, arrays)
-    try:
-        result = run(statement)
-        while rows := result.fetchmany(1 << 11):  # rows that are objects of Python at a time
-            put(rows)
-    finally:
-        with suppress(Exception):  # the view goes with a transaction that has failed
-            connection.unregister(name)
 
 
 def select_arrays(connection: Connection, statement: str) -> dict[str, Any]:
