@@ -91,7 +91,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     memory_limit : float, default=4000
         Megabytes that a DuckDB of our own (of files and frames) works in, and spills to disk beyond; your connection
         keeps its own limit. Beside, ``transform`` holds keys and dates of its rows, and once its answer, 8 bytes a
-        number; the answers of PostgreSQL and Spark also as objects of Python.
+        number.
 
     Notes
     -----
