@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress.relational.checks import check_bag
 from buttress.relational.declare import Join
-from buttress.relational.plan.leapfrog import Relation, distinct_rows, join_keys
+from buttress.relational.plan.generic_join import Relation, distinct_rows, join_keys
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.shape import Attribute, Shape
 from buttress.relational.sources.columns import Column
