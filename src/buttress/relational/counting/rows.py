@@ -14,7 +14,7 @@ from scipy import sparse
 
 from buttress._checks import Array
 from buttress.relational.counting.schedule import Block, schedule
-from buttress.relational.plan.plan import Index, Node, Plan
+from buttress.relational.plan.plan import Index, Plan, group_sums
 
 
 def unrank(plan: Plan, ranks: NDArray[Any]) -> list[Index]:
@@ -28,20 +28,13 @@ def unrank(plan: Plan, ranks: NDArray[Any]) -> list[Index]:
         left = rest[i]
         for child, key in node.down.items():
             below = plan.nodes[child]
-            ends = np.cumsum(plan.counts[child])
-            total, base = _groups(below, ends)
+            total = group_sums(plan.counts[child], below)
+            base = np.cumsum(total) - total
             groups = key[rows[i]]
             inside = left % total[groups]
             left = left // total[groups]
-            rows[child], rest[child] = _locate(ends, base[groups] + inside)
+            rows[child], rest[child] = _locate(np.cumsum(plan.counts[child]), base[groups] + inside)
     return rows
-
-
-def _groups(node: Node, ends: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return each key's total and where its range begins, from the running totals of the node's rows."""
-    last = ends[np.searchsorted(node.key, np.arange(node.n_keys), side="right") - 1]
-    base = np.concatenate([np.zeros(1, dtype=ends.dtype), last[:-1]])
-    return last - base, base
 
 
 def _locate(ends: NDArray[Any], position: NDArray[Any]) -> tuple[Index, NDArray[Any]]:
@@ -167,10 +160,12 @@ def memory_nodes(plan: Plan, fold: bool, listed: int) -> list[MemoryNode]:
     weights = plan.weights()
     order = blocks[-1].order()
     blocks[-1] = blocks[-1].part(order)
-    return [MemoryNode([op for op, _ in block.lists], _rows(plan, block, weights, side[order])) for block in blocks]
+    return [MemoryNode([op for op, _ in block.lists], block_rows(plan, block, weights, side[order]))
+            for block in blocks]
 
 
-def _rows(plan: Plan, block: Block, weights: list[Array], side: Index) -> Rows:
+def block_rows(plan: Plan, block: Block, weights: list[Array], side: Index) -> Rows:
+    """Return the rows of a block, with the product of the ``weights`` of their nodes."""
     weight = np.ones(block.n_rows)
     columns = np.arange(plan.width)
     features = []

@@ -120,28 +120,3 @@ def node_scores(plan: Plan, beta: Array) -> list[Array]:
     """Return s_i(t) = beta_i . X_i[t] of every node's rows."""
     scores = [np.asarray(table.X @ beta[part]) for table, part in zip(plan.tables, plan.slices)]
     return [sum((scores[t][rows] for t, rows in node.members), np.zeros(node.n_rows)) for node in plan.nodes]
-
-
-def block_values(block: Block, values: list[Array], product: bool = False) -> Array:
-    """Add up (or multiply) values of the nodes' rows over the parts of a block's rows."""
-    total = None
-    for node, rows in block.parts:
-        part = values[node] if rows is None else values[node][rows]
-        total = part if total is None else (total * part if product else total + part)
-    assert total is not None
-    return np.ascontiguousarray(total)
-
-
-def gather_gradient(plan: Plan, work: list[tuple[Block, Array]]) -> Array:
-    """Return sum over tables of X_i' c_i from the signed counts of the rows of every block."""
-    gradient = np.zeros(plan.width)
-    per_table = [np.zeros(table.X.shape[0]) for table in plan.tables]
-    for block, count in work:
-        for i, rows in block.parts:
-            node = plan.nodes[i]
-            at_node = count if rows is None else np.bincount(rows, count, minlength=node.n_rows)
-            for table, place in node.members:
-                per_table[table] += np.bincount(place, at_node, minlength=len(per_table[table]))
-    for data, part, count in zip(plan.tables, plan.slices, per_table):
-        gradient[part] = data.X.T @ count
-    return gradient

@@ -162,12 +162,12 @@ def count_rows(nodes: list[Node], weights: list[Any]) -> list[Any]:
     for i in reversed(range(len(nodes))):
         total = weights[i]
         for child, key in nodes[i].down.items():
-            total = total * _group_sums(counts[child], nodes[child])[key]
+            total = total * group_sums(counts[child], nodes[child])[key]
         counts[i] = total
     return counts
 
 
-def _group_sums(values: Any, node: Node) -> Any:
+def group_sums(values: Any, node: Node) -> Any:
     """Sum values of a node's rows (sorted by key) over each key, keeping their type."""
     if node.n_rows == 0:
         return np.zeros(node.n_keys, dtype=values.dtype)
