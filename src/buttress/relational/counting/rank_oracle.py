@@ -100,7 +100,6 @@ class RankOracle:
         self.rows, self.far = ([block_rows(held, block, plan.weights(), side) for block in self.schedule.blocks]
                                for held in (plan, _absolute(plan)))
         self.total = total_weight(plan)
-        self.ratio = 1 + error
         stages = len(self.schedule.operations) - 1 + bool(guard)
         self.stage_error = stage_error(error, stages)
         self.least = float(np.prod([rows.weight.min(initial=np.inf, where=rows.weight > 0) for rows in self.rows]))

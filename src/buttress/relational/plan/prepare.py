@@ -15,6 +15,7 @@ from buttress.relational.checks import (
 )
 from buttress.relational.declare import Join, Pair, key_columns
 from buttress.relational.plan.features import table_data
+from buttress.relational.plan.generic_join import distinct_rows
 from buttress.relational.plan.keys import BagRows, Codes, are_unique, bag_rows, combine, encode
 from buttress.relational.plan.plan import Encoding, Index, Node, Plan, TableData, exact_counts, total_weight
 from buttress.relational.plan.shape import Shape, attributes, find_shape
@@ -54,7 +55,7 @@ def assemble(join: Join, pairs: list[Pair], columns: list[dict[str, Column]], ti
             for table, code in encode(join, attribute, columns).items():
                 codes[table][a] = code
     shape = find_shape(join, [*pairs, *steps], root,
-                       lambda: [np.log(_distinct(list(code.values()))) for code in codes],
+                       lambda: [np.log(max(len(distinct_rows(list(code.values()))[0]), 1)) for code in codes],
                        lambda table, held: are_unique(codes[table], held & codes[table].keys()))
     notes, rows = _drop_null_keys(join, shape, codes, base)
     see(join, times, steps, shape.attributes, columns, codes, rows)
@@ -96,11 +97,6 @@ def _drop_null_keys(
         rows.append(np.flatnonzero(keep))
         codes[i] = {a: values[keep] for a, values in code.items()}
     return notes, rows
-
-
-def _distinct(codes: Sequence[Index]) -> int:
-    """Return the number of distinct keys of a table, at least 1."""
-    return max(len(np.unique(combine([code + 1 for code in codes]))), 1) if codes else 1
 
 
 def _tree(join: Join, shape: Shape, merged: Sequence[BagRows]) -> list[Node]:

@@ -54,12 +54,8 @@ def spanning_tree(edges: Edges, root: int = 0) -> Tree | None:
 def connected(edges: Edges) -> list[int]:
     """Return the tables that can be reached from the first one."""
     reached = {0}
-    frontier = [0]
-    while frontier:
-        e = frontier.pop()
-        new = [f for f in range(len(edges)) if f not in reached and edges[e] & edges[f]]
-        reached.update(new)
-        frontier += new
+    for _ in edges:  # a table further each time
+        reached |= {f for f, edge in enumerate(edges) if any(edge & edges[e] for e in reached)}
     return sorted(reached)
 
 
@@ -119,15 +115,11 @@ class Decomposition:
 
     def bag(self, gone: frozenset[int], vertex: int) -> frozenset[int]:
         """Return the bag of a vertex eliminated after those in ``gone``."""
-        reached = {vertex}
-        frontier = [vertex]
-        while frontier:
-            near = frozenset().union(*(edge for edge in self.edges if frontier[-1] in edge))
-            frontier.pop()
-            new = near - reached
-            reached |= new
-            frontier += [v for v in new if v in gone]
-        return frozenset(reached - (gone - {vertex}))
+        reached = frozenset({vertex})
+        for _ in range(len(gone) + 1):  # an eliminated one further each time
+            passed = reached & gone | {vertex}
+            reached |= frozenset().union(*(edge for edge in self.edges if edge & passed))
+        return reached - (gone - {vertex})
 
     def greedy_order(self) -> list[int]:
         """Return an order that takes the vertex of the least bag each time."""
