@@ -9,7 +9,7 @@ Source: Abo Khamis et al., On functional aggregate queries with additive inequal
 Abo-Khamis, Im, Moseley, Pruhs & Samadian (APOCS 2021).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,8 @@ from buttress.relational.query_checks import (
 )
 from buttress.relational.sources.columns import Column, objects
 from buttress.relational.sources.databases import one_snapshot
+
+SCORES = Semiring("", np.minimum, np.add, zero=np.inf, one=0.0)  # a row's score is the sum of those of its columns
 
 
 @dataclass(frozen=True)
@@ -243,34 +245,24 @@ def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
     return found
 
 
-def _placed(plan: Plan, table: int, values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield each node that holds a table, and the values of the table's rows for each row of the node."""
-    for i, node in enumerate(plan.nodes):
-        for t, place in node.members:
-            if t == table:
-                yield i, values[place]
-
-
 def _node_sums(plan: Plan, columns: list[dict[str, Column]],
                functions: dict[tuple[int, str], Function]) -> list[Array]:
     """Return for each node's rows the sum of functions of their columns."""
-    totals = [np.zeros(node.n_rows) for node in plan.nodes]
-    for at, function in functions.items():
-        for i, values in _placed(plan, at[0], _applied(plan, columns, at, function, "")):
-            totals[i] += values
-    return totals
+    return [sums[:, 0] for sums in _annotations(plan, columns, SCORES, functions)]
 
 
 def _annotations(plan: Plan, columns: list[dict[str, Column]], rule: Semiring,
                  functions: dict[tuple[int, str], Function]) -> list[Array]:
     """Return each node's annotations: the product of functions of the columns of its rows."""
-    declared = rule is DECLARED.get(rule.name)
+    declared = rule in (SCORES, DECLARED.get(rule.name))
     one: NDArray[Any] = np.array([rule.one], dtype=np.float64) if declared else objects([rule.one])
     annotations = [np.repeat(one[:, None], node.n_rows, axis=0) for node in plan.nodes]
     for at, function in functions.items():
-        found = _applied(plan, columns, at, function, rule.name if declared else None)
-        for i, values in _placed(plan, at[0], found[:, None]):
-            annotations[i] = rule.multiply(annotations[i], values)
+        found = _applied(plan, columns, at, function, rule.name if declared else None)[:, None]
+        for i, node in enumerate(plan.nodes):
+            for table, place in node.members:
+                if table == at[0]:
+                    annotations[i] = rule.multiply(annotations[i], found[place])
     return annotations
 
 
