@@ -42,7 +42,7 @@ def test_the_number_of_far_rows_is_within_one_factor(seed, m, fan, error):
     _, plan, X, y, _ = problem(m, fan, seed)
     beta = np.random.default_rng(seed).normal(size=plan.width)
     oracle = RankOracle(plan, error=error, guard=error)
-    assert len(oracle.schedule.operations) > 2
+    assert len(oracle.operations) > 1
     count = oracle(beta).a * len(y)
     exact = far(X, y, beta, error).sum()
     assert exact / (1 + error) - 1e-6 <= count <= exact + 1e-6

@@ -18,7 +18,7 @@ from buttress._checks import Array
 from buttress.relational.counting import compiled
 from buttress.relational.counting.lists import ENTRY_MEGABYTES, Lists, Sum, entries, groups, joined_lists, unit_lists
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, SumRounding, evaluation
-from buttress.relational.counting.rows import ChunkedNode, MemoryNode, RowFeatures, Rows, memory_nodes, sampled
+from buttress.relational.counting.rows import ChunkedNode, MemoryNode, RowFeatures, Rows, drawn, fill, memory_nodes
 from buttress.relational.counting.schedule import MinkowskiSum, multiplied
 from buttress.relational.plan.plan import Index, Plan, total_weight
 from buttress.relational.sources.deadline import check_time
@@ -54,8 +54,21 @@ class GridOracle:
         return SumRounding.of(4 * rows + met + self.width, self.far)
 
     def sample(self, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
-        """Return about n rows drawn by weight, or all where they are few, as :func:`sampled` does."""
-        return sampled(self.nodes, self.width, n, rng)
+        """Return rows by weight: what :func:`drawn` does, and ones.
+
+        Where the only node has no more than n rows, all of positive weight, and their weights.
+        """
+        nodes = self.nodes
+        if len(nodes) > 1 or sum(len(rows.weight) for rows in nodes[0].chunks()) > n:
+            return *drawn(nodes, self.width, n, rng), np.ones(n)
+        parts = []
+        for rows in nodes[0].chunks():
+            kept = np.flatnonzero(rows.weight > 0)
+            X = np.zeros((len(kept), self.width))
+            fill(X, rows, np.arange(len(kept)), kept)
+            parts.append((X, 2.0 * rows.side[kept] - 1.0, rows.weight[kept]))
+        X, y, weight = (np.concatenate(part) for part in zip(*parts))
+        return X, y, weight
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = FIRST_BINS) -> Evaluation:
         """Return the plane and bounds at ``beta``, shape (width,): one reading of the root, two of other nodes.

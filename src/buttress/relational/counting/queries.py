@@ -71,17 +71,17 @@ def _first_above(score: Array, entries: Array, begin: Index, end: Index, most: f
 def _lists_below(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array],
                  eps: float = 0.0) -> tuple[Block, list[Entries]]:
     """Return the block of the root's rows, and the lists of all operations before it, sketched for ``eps`` > 0."""
-    work = schedule(plan, fold=False)
+    operations, root = schedule(plan, fold=False)
     made: list[Entries] = []
-    error = stage_error(eps, len(work.operations) - 1)
-    for operation in work.operations[:-1]:
+    error = stage_error(eps, len(operations))
+    for operation in operations:
         if isinstance(operation, MinkowskiSum):
             found = times(semiring, made[operation.left], made[operation.right], operation.keys)
         else:
             node = plan.nodes[operation.parts[0][0]]
             found = _list_of(operation, made, scores, semiring, annotations, node.key, node.n_keys)
         made.append(_sketched(semiring, found, error) if eps else found)
-    return work.root, made
+    return root, made
 
 
 def _sketched(semiring: Semiring, lists: Entries, error: float) -> Entries:

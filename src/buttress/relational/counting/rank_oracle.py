@@ -16,7 +16,7 @@ from buttress._checks import Array
 from buttress.relational.counting.lists import TooManyEntriesError, expand
 from buttress.relational.counting.margins import Evaluation
 from buttress.relational.counting.rows import block_rows
-from buttress.relational.counting.schedule import Block, MinkowskiSum, schedule
+from buttress.relational.counting.schedule import Block, MinkowskiSum, blocks_of, schedule
 from buttress.relational.plan.plan import Index, Plan, total_weight
 
 ROUNDING = 1e-12  # relative: a weight this near to (1 + error)^k has reached it
@@ -95,12 +95,13 @@ class RankOracle:
         self.plan = plan
         self.error = error
         self.guard = guard
-        self.schedule = schedule(plan)
+        self.operations, self.root = schedule(plan)
         side = (plan.y > 0).astype(np.int64)
-        self.rows, self.far = ([block_rows(held, block, plan.weights(), side) for block in self.schedule.blocks]
+        blocks = [*blocks_of(self.operations), self.root]
+        self.rows, self.far = ([block_rows(held, block, plan.weights(), side) for block in blocks]
                                for held in (plan, _absolute(plan)))
         self.total = total_weight(plan)
-        stages = len(self.schedule.operations) - 1 + bool(guard)
+        stages = len(self.operations) + bool(guard)
         self.stage_error = stage_error(error, stages)
         self.least = float(np.prod([rows.weight.min(initial=np.inf, where=rows.weight > 0) for rows in self.rows]))
 
@@ -138,7 +139,7 @@ class RankOracle:
         """Return signed counts of the rows of each block, the weight of the set taken, and its sketched hinge sum."""
         sketches: list[Sketch] = []
         blocks = iter(range(len(local)))
-        for operation in self.schedule.operations[:-1]:
+        for operation in self.operations:
             if isinstance(operation, MinkowskiSum):
                 sketches.append(self._product(operation, sketches))
             else:
@@ -146,7 +147,7 @@ class RankOracle:
                 sketches.append(self._block(operation, local[i], self.rows[i].weight, sketches))
         mass = self.rows[-1].weight * (self.plan.y == label)
         adjoint = [np.zeros(len(sketch.mass)) for sketch in sketches]
-        root = self.schedule.root
+        root = self.root
         if not root.lists:
             taken = mass * (local[-1] <= 1)
             return [(len(local) - 1, label * taken)], float(taken.sum()), self._hinge_sum(1 - local[-1], mass)
@@ -197,7 +198,7 @@ class RankOracle:
         """Walk back along the same groups, adding each block's signed counts to ``work``."""
         i = len(self.rows) - 1
         for n in reversed(range(len(sketches))):
-            operation = self.schedule.operations[n]
+            operation = self.operations[n]
             sketch = sketches[n]
             v = adjoint[n][sketch.bucket]
             if isinstance(operation, MinkowskiSum):

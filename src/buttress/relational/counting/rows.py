@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from buttress._checks import Array
-from buttress.relational.counting.schedule import Block, schedule
+from buttress.relational.counting.schedule import Block, blocks_of, schedule
 from buttress.relational.plan.plan import Index, Plan, group_sums
 
 
@@ -155,7 +155,8 @@ def memory_nodes(plan: Plan, fold: bool, listed: int) -> list[MemoryNode]:
         blocks = [Block(list(enumerate(rows)), np.array([0, plan.n_rows]))]
         side = (plan.y[rows[0]] > 0).astype(np.int64)
     else:
-        blocks = schedule(plan, products=False, fold=fold).blocks
+        below, root = schedule(plan, products=False, fold=fold)
+        blocks = [*blocks_of(below), root]
         side = (plan.y > 0).astype(np.int64)
     weights = plan.weights()
     order = blocks[-1].order()
@@ -177,24 +178,7 @@ def block_rows(plan: Plan, block: Block, weights: list[Array], side: Index) -> R
     return Rows(features, weight, block.start, np.arange(len(block.start) - 1), [key for _, key in block.lists], side)
 
 
-def sampled(nodes: Sequence[ChunkedNode], width: int, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
-    """Return rows by weight: what :func:`drawn` does, and ones.
-
-    Where the only node has no more than n rows, all of positive weight, and their weights.
-    """
-    if len(nodes) > 1 or sum(len(rows.weight) for rows in nodes[0].chunks()) > n:
-        return *drawn(nodes, width, n, rng), np.ones(n)
-    parts = []
-    for rows in nodes[0].chunks():
-        kept = np.flatnonzero(rows.weight > 0)
-        X = np.zeros((len(kept), width))
-        _fill(X, rows, np.arange(len(kept)), kept)
-        parts.append((X, 2.0 * rows.side[kept] - 1.0, rows.weight[kept]))
-    X, y, weight = (np.concatenate(part) for part in zip(*parts))
-    return X, y, weight
-
-
-def _fill(X: Array, rows: Rows, here: Index, row: Index) -> None:
+def fill(X: Array, rows: Rows, here: Index, row: Index) -> None:
     """Write the features of some rows where they belong."""
     for part in rows.features:
         X[np.ix_(here, part.columns)] = part.of(row)
@@ -214,7 +198,7 @@ def drawn(nodes: Sequence[ChunkedNode], width: int, n: int, rng: RandomState) ->
             ends = before + np.cumsum(_mass(rows, nodes[i], totals))
             here = np.flatnonzero((point >= before) & ((point < ends[-1]) | (number == n_chunks[i])))
             row = _row_at(ends - before, point[here] - before)
-            _fill(X, rows, here, row)
+            fill(X, rows, here, row)
             for child, key in zip(nodes[i].children, rows.down):
                 keys[child][here] = key[row]
             if i == len(nodes) - 1:

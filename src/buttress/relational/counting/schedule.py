@@ -4,6 +4,7 @@ A child whose keys are unique is folded into its parent's rows (its score is add
 so that only the edges that fan out carry lists. A block with several lists to consult gets them multiplied first.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -51,21 +52,7 @@ class MinkowskiSum:
     keys: tuple[Index, Index]
 
 
-@dataclass
-class Schedule:
-    """Operations, each after those it consults; the last is the root block."""
-
-    operations: list[Block | MinkowskiSum]
-
-    @property
-    def root(self) -> Block:
-        last = self.operations[-1]
-        assert isinstance(last, Block)
-        return last
-
-    @property
-    def blocks(self) -> list[Block]:
-        return [operation for operation in self.operations if isinstance(operation, Block)]
+Operation = Block | MinkowskiSum
 
 
 def multiplied(
@@ -87,9 +74,12 @@ def is_exact(plan: Plan, child: int) -> bool:
     return plan.nodes[child].n_rows == plan.nodes[child].n_keys
 
 
-def schedule(plan: Plan, *, products: bool = True, fold: bool = True) -> Schedule:
-    """Return the operations for a plan; with ``products`` rows consult one list at most, else those of all children."""
-    operations: list[Block | MinkowskiSum] = []
+def schedule(plan: Plan, *, products: bool = True, fold: bool = True) -> tuple[list[Operation], Block]:
+    """Return the operations for a plan, each after those it consults, and the block of the root's rows after all.
+
+    With ``products`` rows consult one list at most, else those of all children.
+    """
+    operations: list[Operation] = []
 
     def gather(i: int) -> tuple[list[Part], list[tuple[int, Index]]]:
         parts: list[Part] = [(i, None)]
@@ -102,18 +92,22 @@ def schedule(plan: Plan, *, products: bool = True, fold: bool = True) -> Schedul
             else:
                 node = plan.nodes[child]
                 start = np.searchsorted(node.key, np.arange(node.n_keys + 1))
-                lists.append((emit(below, consulted, start), key))
+                operations.append(multiply(below, consulted, start))
+                lists.append((len(operations) - 1, key))
         return parts, lists
 
-    def emit(parts: list[Part], lists: list[tuple[int, Index]], start: Index) -> int:
+    def multiply(parts: list[Part], lists: list[tuple[int, Index]], start: Index) -> Block:
         made, lists = multiplied(lists, 1 if products else len(lists), len(operations))
         operations.extend(made)
-        operations.append(Block(parts, start, lists))
-        return len(operations) - 1
+        return Block(parts, start, lists)
 
-    parts, lists = gather(0)
-    emit(parts, lists, np.array([0, plan.nodes[0].n_rows]))
-    return Schedule(operations)
+    root = multiply(*gather(0), np.array([0, plan.nodes[0].n_rows]))
+    return operations, root
+
+
+def blocks_of(operations: Sequence[Operation]) -> list[Block]:
+    """Return the blocks of rows among operations."""
+    return [operation for operation in operations if isinstance(operation, Block)]
 
 
 def node_scores(plan: Plan, beta: Array) -> list[Array]:

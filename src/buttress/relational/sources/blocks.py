@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -90,11 +91,6 @@ def _floats(held: bytearray, row: Any, skip: int, whole: int, width: int) -> Arr
 
 
 def _spark_blocks(spark: Connection, statement: str) -> Iterator[Array]:
-    held: list[tuple[Any, ...]] = []
-    for row in spark.sql(statement).toLocalIterator():
-        held.append(tuple(row))
-        if len(held) == BLOCK_ROWS:
-            yield np.array(held, dtype=np.float64)
-            held = []
-    if held:
+    rows = iter(spark.sql(statement).toLocalIterator())
+    while held := [tuple(row) for row in islice(rows, BLOCK_ROWS)]:
         yield np.array(held, dtype=np.float64)
