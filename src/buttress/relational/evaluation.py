@@ -23,8 +23,7 @@ from buttress.relational.counting.queries import lists_on_grid, root_lists, tota
 from buttress.relational.counting.rank_oracle import thresholds
 from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Plan
-from buttress.relational.plan.prepare import assemble, read
-from buttress.relational.plan.times import times_of
+from buttress.relational.plan.prepare import prepare_with
 from buttress.relational.query_checks import (
     FACTORS,
     Function,
@@ -40,7 +39,6 @@ from buttress.relational.query_checks import (
     coefficient,
 )
 from buttress.relational.sources.columns import Column, objects
-from buttress.relational.sources.databases import one_snapshot
 
 SCORES = Semiring("", np.minimum, np.add, zero=np.inf, one=0.0)  # a row's score is the sum of those of its columns
 
@@ -209,16 +207,10 @@ def _check_join(join: object) -> None:
 
 def _read(join: Join, wanted: Sequence[tuple[int, str]]) -> tuple[Plan, list[dict[str, Column]]]:
     """Return the plan of a join's rows, labels and weights aside, and each table's wanted columns (its place, name)."""
-    plain = join.bare()
-    pairs = plain.check()
-    if any(pair.left for pair in pairs):
+    if any("left" in pair[2:] for pair in join.on):
         raise ValueError("Queries are over inner joins. Got a left join. Leave out 'left', or add a row for what is "
                          "missing.")
-    with one_snapshot(plain.connections):
-        times = times_of(plain, join.root)
-        columns = [read(plain, i, pairs, [column for t, column in [*wanted, *times.items()] if t == i])
-                   for i in range(len(plain.tables))]
-    return assemble(plain, pairs, columns, times, intercept=False, root=join.root), columns
+    return prepare_with(join.bare(), wanted, intercept=False, root=join.root)
 
 
 def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],

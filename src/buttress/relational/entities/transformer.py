@@ -260,20 +260,18 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         few = ("mean", "share")  # of what is reached many to many: other words of it gained nothing on MovieLens
         return {table.name: few if t in far else usual for t, table in enumerate(self.join.tables)}
 
-    def _day(self, own: dict[str, Column]) -> float:
-        """Return a day in the unit in which times are compared: microseconds, or 1 where they are numbers."""
-        return DAY if any(own[column].kind == "time" for column in date_column(self.join)) else 1.0
-
     def _aggregates(self, paths: dict[int, list[Hop]], own: dict[str, Column]) -> Aggregates:
         """Return what aggregates the tables, where they are or in this process."""
         as_of = None
+        day = 1.0  # in the unit of times, which are numbers
         times = {}
         for column in date_column(self.join):
             as_of = dates_of(self.join, own[column])
+            day = DAY if own[column].kind == "time" else 1.0
             times[f"{self._label_table}.{column}"] = own[column]
         inside = self.engine == "sql" or (self.engine == "auto" and self._megabytes(paths) > self.memory_limit)
-        made = (InDatabase(self.join, paths, own, as_of, self._day(own), self.memory_limit) if inside else
-                InProcess(self.join, paths, own, as_of, self._day(own)))
+        made = (InDatabase(self.join, paths, own, as_of, day, self.memory_limit) if inside else
+                InProcess(self.join, paths, own, as_of, day))
         if as_of is not None:
             for t, time in ((t, self.join.tables[t].time) for t in paths):
                 if time is not None:

@@ -80,8 +80,8 @@ def distinct_rows(columns: Sequence[Index]) -> list[Index]:
     return [values[new] for values in ordered]
 
 
-def join_keys(relations: Sequence[Relation], most: int) -> dict[int, Index] | None:
-    """Return the distinct rows of the natural join of relations by attribute, or None if there are more than ``most``.
+def join_keys(relations: Sequence[Relation], most: int) -> dict[int, Index]:
+    """Return the distinct rows of the natural join of relations by attribute; where they are more than ``most``, some.
 
     >>> two = {0: np.array([1, 1, 2]), 1: np.array([5, 6, 5])}, {1: np.array([5, 7]), 2: np.array([8, 9])}
     >>> {a: values.tolist() for a, values in join_keys(two, 10).items()}
@@ -93,8 +93,8 @@ def join_keys(relations: Sequence[Relation], most: int) -> dict[int, Index] | No
     found = []
     total = 0
     for rows in _bound(tries, order, values, [], [np.zeros(1, dtype=np.int64) for _ in tries]):
+        found.append(rows)
         total += len(rows[0])
         if total > most:
-            return None
-        found.append(rows)
+            break
     return dict(zip(order, map(np.concatenate, zip(*found, strict=True)), strict=True))

@@ -129,10 +129,6 @@ class Decomposition:
             order.append(min(sorted(self.vertices - gone), key=lambda v: self.log_rows(self.bag(gone, v))))
         return order
 
-    def cost(self, order: Sequence[int]) -> float:
-        """Return the sum of the bounds of the bags of an order."""
-        return float(sum(np.exp(self.log_rows(bag)) for bag in self.bags(order)))
-
     def bags(self, order: Sequence[int]) -> Bags:
         """Return the bags of an order."""
         return [self.bag(frozenset(order[:i]), vertex) for i, vertex in enumerate(order)]
@@ -140,7 +136,7 @@ class Decomposition:
     def best_order(self) -> list[int]:
         """Return the order of least cost, by dynamic programming; sets costlier than the greedy order drop out."""
         greedy = self.greedy_order()
-        most = self.cost(greedy)
+        most = float(sum(np.exp(self.log_rows(bag)) for bag in self.bags(greedy)))
         layer: dict[frozenset[int], tuple[float, list[int]]] = {frozenset(): (0.0, [])}
         for _ in self.vertices:
             following: dict[frozenset[int], tuple[float, list[int]]] = {}
