@@ -34,10 +34,7 @@ def number_blocks(connection: Connection, statement: str, dialect: Dialect, widt
         if dialect is DUCKDB:
             yield from _duckdb_blocks(place, statement, name, arrays)
         elif dialect is POSTGRES:
-            idle = place.info.transaction_status.name == "IDLE"
             yield from _postgres_blocks(place, statement, width)
-            if idle:
-                place.rollback()
         else:
             yield from _spark_blocks(place, statement)
 

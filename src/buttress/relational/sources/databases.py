@@ -119,12 +119,12 @@ def _postgres_snapshot(
         with _users_transaction(connection):
             yield
         return
-    with reading(connection, POSTGRES):
-        place = (connection.info.host, connection.info.port, connection.info.dbname)
-        _begin(connection, exported.get(place))
-        if shared and place not in exported:
-            exported[place] = _rows(connection, "SELECT pg_export_snapshot()", POSTGRES)[0][0]
     try:
+        with failing(POSTGRES), cancelled_in_time(connection.cancel):
+            place = (connection.info.host, connection.info.port, connection.info.dbname)
+            _begin(connection, exported.get(place))
+            if shared and place not in exported:
+                exported[place] = _rows(connection, "SELECT pg_export_snapshot()", POSTGRES)[0][0]
         yield
     finally:
         with failing(POSTGRES):
@@ -208,10 +208,10 @@ def failing(dialect: Dialect) -> Iterator[None]:
 
 def _leave(connection: Connection, before: str) -> None:
     """Bring a connection's transaction back to where it was before a query."""
-    after = connection.info.transaction_status.name
-    if before == "IDLE" and after == "INERROR":
+    inside = connection.info.transaction_status.name in ("INTRANS", "INERROR")
+    if inside and before == "IDLE":
         connection.rollback()
-    elif before == "INTRANS" and after in ("INTRANS", "INERROR"):
+    elif inside and before == "INTRANS":
         _run(connection, "ROLLBACK TO SAVEPOINT buttress")
         _run(connection, "RELEASE SAVEPOINT buttress")
 
@@ -279,12 +279,8 @@ def stand_in(connection: Connection, dialect: Dialect) -> Connection:
 def select(connection: Connection, statement: str, dialect: Dialect) -> list[tuple[Any, ...]]:
     """Run one SELECT and return its rows; outside of a snapshot no transaction is left open."""
     place = stand_in(connection, dialect)
-    idle = dialect is POSTGRES and _status(place) == "IDLE"
     with reading(place, dialect):
-        rows = _rows(place, statement, dialect)
-        if idle:
-            place.rollback()
-        return rows
+        return _rows(place, statement, dialect)
 
 
 def select_arrays(connection: Connection, statement: str) -> dict[str, Any]:
