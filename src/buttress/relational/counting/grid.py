@@ -15,6 +15,7 @@ from numpy.random import RandomState
 from scipy import sparse
 
 from buttress._checks import Array
+from buttress._proof import SLACK, U
 from buttress.relational.counting import compiled
 from buttress.relational.counting.lists import ENTRY_MEGABYTES, Lists, Sum, entries, groups, joined_lists, unit_lists
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, SumRounding, evaluation
@@ -51,7 +52,8 @@ class GridOracle:
             return None
         chunks = [rows for node in self.nodes for rows in node.chunks()]
         rows = sum(len(part.weight) + sum(features.X.shape[0] for features in part.features) for part in chunks)
-        return SumRounding.of(4 * rows + met + self.width, self.far)
+        # a term's loss, its slope, and products with features and weights have 64 roundings at most
+        return SumRounding(SLACK * U * (4 * rows + met + self.width + 64), self.far)
 
     def sample(self, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
         """Return rows by weight: what :func:`drawn` does, and ones.

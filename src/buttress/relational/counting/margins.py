@@ -14,7 +14,6 @@ from numpy.random import RandomState
 from scipy.special import expit
 
 from buttress._checks import Array
-from buttress._proof import SLACK, U
 
 FIRST_BINS = 1 << 10  # steps of the grid that a fit begins with, coarse so that its first calls are cheap
 HINGE_WIDTHS = (0.05, 0.01)  # half-widths, in margins, of the rounded hinge that L-BFGS minimises, one after the other
@@ -94,12 +93,6 @@ class SumRounding:
 
     share: float
     far: Array
-
-    @classmethod
-    def of(cls, additions: int, far: Array) -> "SumRounding":
-        """Return that of numbers which come from so many additions one after the other, products among them."""
-        # a term's loss, its slope, and products with features and weights have 64 roundings at most
-        return cls(SLACK * U * (additions + 64), far)
 
 
 def evaluation(
