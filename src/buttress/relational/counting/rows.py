@@ -212,13 +212,10 @@ def _key_weights(nodes: Sequence[ChunkedNode]) -> tuple[list[Array], list[int]]:
     totals: list[Array] = []
     n_chunks = []
     for node in nodes:
-        numbers = []
-        sums = []
-        for rows in node.chunks():
-            numbers.append(rows.numbers)
-            sums.append(np.add.reduceat(_mass(rows, node, totals), rows.start[:-1]))
-        totals.append(np.bincount(np.concatenate(numbers), np.concatenate(sums)).astype(np.float64))
-        n_chunks.append(len(numbers))
+        chunks = [(rows.numbers, np.add.reduceat(_mass(rows, node, totals), rows.start[:-1])) for rows in node.chunks()]
+        numbers, sums = map(np.concatenate, zip(*chunks))
+        totals.append(np.bincount(numbers, sums).astype(np.float64))
+        n_chunks.append(len(chunks))
     return totals, n_chunks
 
 

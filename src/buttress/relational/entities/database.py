@@ -42,10 +42,8 @@ def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int
     connection, dialect, items = home_of([join.tables[t] for t in numbers], [columns[t] for t in numbers], memory)
     if dialect is SPARK and owner is not None:
         items = pinned_tables(owner, connection, items)
-    samples = {}
     sample = typed_sample if asked is None else column_sample
-    for t, item in zip(numbers, items):
-        samples[t] = sample(connection, dialect, item, columns[t])
+    samples = {t: sample(connection, dialect, item, columns[t]) for t, item in zip(numbers, items)}
     texts = _text_columns(paths, samples if asked is None else {**samples, join.root: asked})
     tables = {t: _sql_table(join.tables[t], item, samples[t], as_of.get(t), dialect,
                             [name for name in samples[t] if (t, name) in texts]) for t, item in zip(numbers, items)}

@@ -124,10 +124,9 @@ def sample_rows(tree: SqlTree, n: int, total: float, repeats: int) -> str:
     by a random point of its key's total weight (Zhao, Christensen, Li, Hu & Yi, SIGMOD 2018, with running sums as
     windows).
     """
-    parts = []
     our = tree.prefix
-    for i in reversed(tree.order):
-        parts += [*rows_of(tree, i, feature_columns(tree, i)), *_weighed(tree, i)]
+    parts = [part for i in reversed(tree.order)
+             for part in (*rows_of(tree, i, feature_columns(tree, i)), *_weighed(tree, i))]
     parts += _drawn(tree, n, total, repeats)
     names = [f"s.x{i}_{j}" for i in tree.below(tree.root) for j in range(len(tree.nodes[i].features))]
     return f"WITH {', '.join(parts)} SELECT {', '.join(['s.side', 's.copies', *names])} FROM {our}s{tree.order[-1]} s"

@@ -231,12 +231,9 @@ def feature_columns(tree: SqlTree, i: int) -> list[str]:
 
 def joins(tree: SqlTree, i: int, kind: str) -> tuple[str, dict[int, str]]:
     """Return the JOINs of the children's expressions of a kind ("m", "f") and, per child, how a column of it reads."""
-    text = []
-    read = {}
-    for c in tree.nodes[i].children:
-        text.append(join_of(tree, c, kind))
-        read[c] = f"COALESCE({kind}{c}.{{}}, {{}})" if tree.nodes[c].optional else f"{kind}{c}.{{}}"
-    return " ".join(text), read
+    children = tree.nodes[i].children
+    read = {c: f"COALESCE({kind}{c}.{{}}, {{}})" if tree.nodes[c].optional else f"{kind}{c}.{{}}" for c in children}
+    return " ".join(join_of(tree, c, kind) for c in children), read
 
 
 def join_of(tree: SqlTree, c: int, kind: str) -> str:
