@@ -101,8 +101,7 @@ class RankOracle:
         self.rows, self.far = ([block_rows(held, block, plan.weights(), side) for block in blocks]
                                for held in (plan, _absolute(plan)))
         self.total = total_weight(plan)
-        stages = len(self.operations) + bool(guard)
-        self.stage_error = stage_error(error, stages)
+        self.stage_error = stage_error(error, len(self.operations) + bool(guard))
         self.least = float(np.prod([rows.weight.min(initial=np.inf, where=rows.weight > 0) for rows in self.rows]))
 
     def __call__(self, beta: Array) -> Evaluation:

@@ -117,8 +117,6 @@ def _one_type(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 def combine(codes: Sequence[Index]) -> Index:
     """Number the distinct rows of several code columns; a row with any -1 is -1."""
-    if len(codes) == 1:
-        return codes[0]
     null = np.any([code < 0 for code in codes], axis=0)
     total = codes[0]
     for code in codes[1:]:

@@ -69,8 +69,6 @@ def edge_cover(edges: Edges, log_sizes: Sequence[float]) -> tuple[np.ndarray, fl
     1.5
     """
     vertices = sorted(frozenset().union(*edges))
-    if not vertices:
-        return np.zeros(len(edges)), 0.0
     covers = -np.array([[float(v in e) for e in edges] for v in vertices])
     # so a table of one row, whose cost is 0, does not make the cover ambiguous
     found = linprog(np.asarray(log_sizes) + 1e-9, A_ub=covers, b_ub=-np.ones(len(vertices)), bounds=(0, None))

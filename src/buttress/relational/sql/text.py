@@ -175,12 +175,9 @@ def score(tree: SqlTree, i: int, beta: Array) -> str:
 
 def ranges(tree: SqlTree, betas: Sequence[Array]) -> str:
     """Return one SELECT of (node, least share of the score, largest) of every node with features."""
-    parts = []
-    for i, (node, beta) in enumerate(zip(tree.nodes, betas)):
-        if node.features:
-            shares = base(tree, i, f"{score(tree, i, beta)} AS s")
-            parts.append(f"SELECT {i}, MIN(s), MAX(s) FROM ({shares}) q{i}")
-    return " UNION ALL ".join(parts)
+    shares = {i: base(tree, i, f"{score(tree, i, beta)} AS s")
+              for i, beta in enumerate(betas) if tree.nodes[i].features}
+    return " UNION ALL ".join(f"SELECT {i}, MIN(s), MAX(s) FROM ({share}) q{i}" for i, share in shares.items())
 
 
 def counting_pass(tree: SqlTree, betas: Sequence[Array], step: float) -> str:
