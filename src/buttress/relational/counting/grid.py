@@ -94,7 +94,7 @@ class GridOracle:
         """Evaluate with a given step of the grid."""
         if len(self.nodes) == 1:
             return self._exact(beta, loss)
-        found = _Pass(self, beta, loss, step)
+        found = _Pass(beta, loss, step, self.memory, np.zeros(self.width))
         messages: list[Message] = []
         for node in self.nodes[:-1]:
             messages.append(found.up(node, messages))
@@ -189,18 +189,18 @@ class Consulted:
             np.add.at(self.worth[one], entry, rows.down(self.lists[made], self.worth[made]))
 
 
+@dataclass
 class _Pass:
-    """One pass up the tree, over the root and back down."""
+    """One pass up the tree, over the root and back down, within ``free`` megabytes."""
 
-    def __init__(self, oracle: GridOracle, beta: Array, loss: MarginLoss, step: float):
-        self.beta = beta
-        self.loss = loss
-        self.step = step
-        self.free = oracle.memory
-        self.gradient = np.zeros(oracle.width)
-        self.error = 0.0
-        self.met = 0  # additions to one number where lists meet, at most
-        self.histogram: tuple[int, Array] | None = None
+    beta: Array
+    loss: MarginLoss
+    step: float
+    free: float
+    gradient: Array
+    error: float = 0.0
+    met: int = 0  # additions to one number where lists meet, at most
+    histogram: tuple[int, Array] | None = None
 
     def up(self, node: ChunkedNode, messages: list[Message]) -> Message:
         """Return the lists of a node's keys, from its rows and its children's lists."""

@@ -4,6 +4,7 @@ One evaluator serves the first: ``root_lists`` gives, per label, the scores that
 annotations of the rows with each score.
 """
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -115,11 +116,9 @@ def lists_on_grid(
         step = spread / bins or 1.0
         rounded = [np.floor(score / step + 0.5) for score in scores]
         error = sum(float(np.abs(score - step * q).max(initial=0)) for score, q in zip(scores, rounded))
-        try:
+        with suppress(TooManyEntriesError):
             entries = root_lists(plan, rounded, semiring, annotations)
-        except TooManyEntriesError:
-            continue
-        return Entries(entries.end, step * entries.score, entries.value), error
+            return Entries(entries.end, step * entries.score, entries.value), error
     raise TooManyEntriesError("The join's lists do not fit even on a grid of 32 steps. Sample rows instead.")
 
 

@@ -20,7 +20,7 @@ from buttress.relational.declare import Join
 from buttress.relational.entities.database import InDatabase, feature_select
 from buttress.relational.entities.features import Feature, center, fills_of, kept
 from buttress.relational.entities.known import Known
-from buttress.relational.entities.memory import InProcess, most_frequent
+from buttress.relational.entities.memory import InProcess, most_frequent, numbers
 from buttress.relational.entities.paths import (
     Hop,
     asked_columns,
@@ -35,6 +35,7 @@ from buttress.relational.entities.paths import (
     ways,
 )
 from buttress.relational.entities.words import WORDS, check_dated, check_functions, default_functions
+from buttress.relational.plan.keys import largest
 from buttress.relational.plan.times import DAY, check_times, date_column, dates_of, moments
 from buttress.relational.sources.columns import Column, plain
 from buttress.relational.sources.databases import one_snapshot
@@ -229,9 +230,9 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
                     self.categories_[full] = aggregates.most_frequent(t, name, self.max_categories)
                     check_decimals(table.name, name, self.categories_[full])
                 elif t != self.join.root:
-                    mean, deviation, largest = aggregates.moments_of(t, name)
-                    check_feature(table.name, name, column.kind, 0, largest)
-                    self.centers_[full] = center(mean, deviation, largest)
+                    mean, deviation, most = aggregates.moments_of(t, name)
+                    check_feature(table.name, name, column.kind, 0, most)
+                    self.centers_[full] = center(mean, deviation, most)
 
     @property
     def _label_table(self) -> str:
@@ -288,19 +289,16 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
 
     def _with_own(self, features: Sequence[Feature], own: dict[str, Column], values: Array) -> Array:
         """Return ``values`` with the features of the entities' own rows filled in."""
-        for j, feature in enumerate(features):
-            if feature.table != self._label_table:
-                continue
+        for j in [j for j, feature in enumerate(features) if feature.table == self._label_table]:
+            feature = features[j]
             column = own[feature.column]
             if feature.word in WORDS:
                 values[:, j] = WORDS[feature.word].numpy(moments(column, feature.source))
-                continue
-            if feature.function == "is":
+            elif feature.function == "is":
                 values[:, j] = ~column.null & (column.values == feature.category)
-                continue
-            known = np.where(column.null, 0, column.values).astype(np.float64)
-            check_feature(feature.table, feature.column, "number", 0, float(np.abs(known).max(initial=0.0)))
-            values[:, j] = np.where(column.null, np.nan, known)
+            else:
+                check_feature(feature.table, feature.column, "number", 0, largest(column))
+                values[:, j] = numbers(column)
         return values
 
     def _filled(self, values: Array) -> Array:

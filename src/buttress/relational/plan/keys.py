@@ -169,12 +169,12 @@ def bag_rows(join: Join, shape: Shape, codes: list[Codes], rows: list[Index]) ->
         tables = shape.bags[bag]
         if not shape.bound[bag]:
             found[bag] = BagRows({tables[0]: rows[tables[0]]}, dict(codes[tables[0]]))
-            continue
-        below = [{a: found[child].codes[a] for a in shape.edge(child)}
-                 for child, parent in enumerate(shape.tree.parent) if parent == bag and shape.bound[child]]
-        filters = [code for t, code in enumerate(codes) if t not in shape.right_tables]
-        keys = _bound_keys(join, shape, bag, [*filters, *below])
-        found[bag] = _with_tables(join, tables, keys, codes, rows)
+        else:
+            below = [{a: found[child].codes[a] for a in shape.edge(child)}
+                     for child, parent in enumerate(shape.tree.parent) if parent == bag and shape.bound[child]]
+            filters = [code for t, code in enumerate(codes) if t not in shape.right_tables]
+            keys = _bound_keys(join, shape, bag, [*filters, *below])
+            found[bag] = _with_tables(join, tables, keys, codes, rows)
     return [found[bag] for bag in range(len(shape.bags))]
 
 
