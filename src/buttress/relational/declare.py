@@ -108,9 +108,8 @@ class Table:
 
     def __repr__(self) -> str:
         parts = [repr(self.name), f"features={self.features}"]
-        named = (("label", self.label), ("weights", self.weights), ("time", self.time),
-                 ("order", self.order), ("delay", self.delay))
-        parts += [f"{key}={value!r}" for key, value in named if value]
+        parts += [f"{name}={getattr(self, name)!r}" for name in ("label", "weights", "time", "order", "delay")
+                  if getattr(self, name)]
         return f"Table({', '.join(parts)})"
 
     def check(self) -> list[str]:
