@@ -45,11 +45,8 @@ def _locate(ends: NDArray[Any], position: NDArray[Any]) -> tuple[Index, NDArray[
 
 def table_rows(plan: Plan, rows: list[Index]) -> list[Index]:
     """Return each table's row from the nodes' rows."""
-    found: list[Any] = [None] * len(plan.tables)
-    for node, row in zip(plan.nodes, rows):
-        for table, place in node.members:
-            found[table] = place[row]
-    return found
+    found = {table: place[row] for node, row in zip(plan.nodes, rows) for table, place in node.members}
+    return [found[table] for table in range(len(plan.tables))]
 
 
 def scaled_design(plan: Plan, rows: list[Index]) -> Array:
