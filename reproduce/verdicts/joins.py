@@ -14,7 +14,6 @@ from buttress.relational import Join, Table, evaluate, explain
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge
 from buttress.relational.counting.rank_oracle import RankOracle, sum_below, thresholds
-from buttress.relational.counting.schedule import gather_gradient
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.solvers.gradient.sent import projected_descent
@@ -174,7 +173,11 @@ def counted_parts(plan: Plan, beta: Array, eps: float) -> tuple[Array, list[Arra
     parts = []
     for label, sign in SIGNS:
         part = replace(plan, tables=[replace(t, X=np.maximum(sign * np.asarray(t.X), 0)) for t in plan.tables])
-        parts.append(np.abs(gather_gradient(part, counts[label])))
+        total = np.zeros(plan.width)
+        rows = RankOracle(part, error=eps).rows
+        for i, count in counts[label]:
+            rows[i].add(count, total)
+        parts.append(np.abs(total))
     return found, parts
 
 

@@ -19,7 +19,7 @@ from buttress.relational import (
     evaluate,
     explain,
 )
-from buttress.relational.command import explain_file, fit_file, predict_file, read_join
+from buttress.relational.command import fit_file, predict_file, read_join
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge
 from buttress.relational.plan.prepare import prepare
@@ -364,7 +364,7 @@ def test_fit_and_predict_of_files(tmp_path):
     path.write_text("\n".join(lines), encoding="utf-8")
     model = fit_file(path, random_state=0)
     assert model.n_join_rows_ == len(rows)
-    told = explain_file(path)
+    told = str(explain(read_join(path)))
     assert f"rows of the join   {len(rows):,} (exact)" in told
     gone = len(next(t for t in join.tables if t.name == "t0").source) - rows["t0.#"].nunique()
     assert (f"{gone} row{'s' * (gone > 1)} of t0 left out, which join no row known by t0.day" in told) == (gone > 0)

@@ -11,8 +11,10 @@ import pytest
 from relational_storage import in_database
 
 from buttress.relational import EntityFeatures, Join, Table
+from buttress.relational.entities import database
 from buttress.relational.entities.paths import blocks
-from buttress.relational.entities.text import DatabasePlace
+from buttress.relational.sources.blocks import number_blocks
+from buttress.relational.sources.databases import select
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 
 START = pd.Timestamp("2024-02-27 05:00")
@@ -273,13 +275,12 @@ def test_one_entity_is_looked_up_by_its_key(postgres, monkeypatch):
                 [("asked.cust", "ones.cust"), ("ones.no", "more.no")], as_of="asked.at")
     made = EntityFeatures(join, ("count", "sum:30", "distinct", "since_last"), missing="nan", engine="sql").fit(rows)
     plans = []
-    select_into = DatabasePlace.select_into
 
-    def explained(self, out, statement, arrays):
-        plans.extend(row[0] for row in self.select(f"EXPLAIN {statement}"))
-        select_into(self, out, statement, arrays)
+    def explained(connection, statement, dialect, *more):
+        plans.extend(row[0] for row in select(connection, f"EXPLAIN {statement}", dialect))
+        return number_blocks(connection, statement, dialect, *more)
 
-    monkeypatch.setattr(DatabasePlace, "select_into", explained)
+    monkeypatch.setattr(database, "number_blocks", explained)
     try:
         reader.rollback()
         reader.execute("SELECT set_config('enable_nestloop', 'off', true)")

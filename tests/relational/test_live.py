@@ -17,7 +17,7 @@ from buttress.relational.counting.margins import Evaluation
 from buttress.relational.optimum.certified import Climber, PlanePool
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources import databases
-from buttress.relational.sources.blocks import blocks
+from buttress.relational.sources.blocks import number_blocks
 from buttress.relational.sources.databases import one_snapshot, reason, select, select_arrays
 from buttress.relational.sources.deadline import time_limit
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
@@ -468,7 +468,7 @@ def test_ctrl_c_is_heard_before_a_query_computes(duckdb_connection, milliseconds
     """DuckDB 2.0 loses about half of those that come while it plans."""
     answers = [lambda: select(duckdb_connection, SLOW_QUERIES["DuckDB"], DUCKDB),
                lambda: select_arrays(duckdb_connection, SLOW_QUERIES["DuckDB"]),
-               lambda: list(blocks(duckdb_connection, SLOW_QUERIES["DuckDB"], DUCKDB, 1))]
+               lambda: list(number_blocks(duckdb_connection, SLOW_QUERIES["DuckDB"], DUCKDB, 1))]
     for answer in answers:
         timer = threading.Timer(milliseconds / 1000, os.kill, (os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):

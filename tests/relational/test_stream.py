@@ -232,7 +232,7 @@ def test_rows_of_spark_come_in_blocks(monkeypatch):
     rows = [(1.0, 2.0), (3.0, 4.0), (5.0, 6.0)]
     session = SimpleNamespace(sql=lambda statement: SimpleNamespace(toLocalIterator=lambda: iter(rows)),
                               sparkContext=None)
-    found = list(sources_blocks.blocks(session, "SELECT", SPARK, 2))
+    found = list(sources_blocks.number_blocks(session, "SELECT", SPARK, 2))
     assert [len(block) for block in found] == [2, 1]
     np.testing.assert_array_equal(np.vstack(found), rows)
 

@@ -65,9 +65,9 @@ def explain(
     target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
 ) -> None:
     """Show how a join is counted: its tree, rows, exact size, and which edges are exact."""
-    from buttress.relational.command import explain_file
+    from buttress.relational import explain, read_join
 
-    typer.echo(explain_file(joins, target))
+    typer.echo(str(explain(read_join(joins, target))))
 
 
 @app.command(short_help="Write a row of features for each row of a join's label table.")

@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from buttress._checks import near
 from buttress.files.container import Json
 from buttress.files.disk import read_toml
-from buttress.relational.choice import explain
 from buttress.relational.declare import Join, Table
 from buttress.relational.entities.transformer import entity_table
 from buttress.relational.sources.dialects import DUCKDB
@@ -122,11 +121,6 @@ def _table(entry: Mapping[str, Any], path: Path, connections: dict[str, Any]) ->
         source = (connections[address], tuple(entry["table"].split(".")))
     given = {key: value for key, value in entry.items() if key not in ("name", "source", "database", "table")}
     return Table(entry["name"], source, **given)
-
-
-def explain_file(path: str | Path, target: str | None = None) -> str:
-    """Return the text of ``buttress explain``."""
-    return str(explain(read_join(path, target)))
 
 
 def fit_file(path: str | Path, target: str | None = None, **parameters: Any) -> RelationalLinearSVC:

@@ -108,9 +108,8 @@ class Table:
 
     def __repr__(self) -> str:
         parts = [repr(self.name), f"features={self.features}"]
-        named = (("label", self.label), ("weights", self.weights), ("time", self.time),
-                 ("order", self.order), ("delay", self.delay))
-        parts += [f"{key}={value!r}" for key, value in named if value]
+        parts += [f"{name}={getattr(self, name)!r}" for name in ("label", "weights", "time", "order", "delay")
+                  if getattr(self, name)]
         return f"Table({', '.join(parts)})"
 
     def check(self) -> list[str]:
@@ -120,9 +119,7 @@ class Table:
             if "\0" in name:
                 raise ValueError(f"Table {self.name!r} has a column {name!r} with a NUL character. Rename it.")
         used = [*self.features, *filter(None, (self.label, self.weights, self.time, self.order))]
-        for name in used:
-            _check_once(name, self, columns)
-        _check_case(used, self, columns)
+        _check_columns(used, self, columns)
         for name in filter(None, (self.time, self.order)):
             check_days(self.source, name)
         if len(set(self.features)) < len(self.features):
@@ -311,17 +308,13 @@ class Join:
             one, other = (f"column {parts[i]!r} of table {self.tables[i].name!r}" for i in held[:2])
             raise ValueError(f"{key!r} may be {one} and {other}. Rename one of the tables.")
         i = held[0] if held else max(fits, key=lambda i: len(self.tables[i].name))
-        _check_once(parts[i], self.tables[i], there[i])
-        _check_case([parts[i]], self.tables[i], there[i])
+        _check_columns([parts[i]], self.tables[i], there[i])
         return i, parts[i]
 
     def check_asked(self, columns: Sequence[str]) -> None:
         """Refuse ``columns`` that are no list of columns of the label's table."""
         table = self.tables[self.root]
-        there = column_names(table.source)
-        for name in _columns("columns", columns):
-            _check_once(name, table, there)
-        _check_case(columns, table, there)
+        _check_columns(_columns("columns", columns), table, column_names(table.source))
 
 
 def _columns(what: str, columns: object) -> list[str]:
@@ -373,19 +366,19 @@ def _check_date(as_of: object, table: str) -> None:
                          "as_of='all' for all rows, whenever they became known.")
 
 
-def _check_once(column: str, table: Table, columns: Sequence[str]) -> None:
-    """Refuse a column that is not among those of a table, or there twice."""
-    if column not in columns:
-        plain = column.removeprefix(f"{table.name}.")
-        hint = f" Use {plain!r}, without the table's name." if plain != column and plain in columns else \
-            f"{near(column, columns)} It has: {', '.join(columns)}."
-        raise ValueError(f"Table {table.name!r} has no column {column!r}.{hint}")
-    if columns.count(column) > 1:
-        raise ValueError(f"Table {table.name!r} has {columns.count(column)} columns called {column!r}. Rename one.")
+def _check_columns(used: Collection[str], table: Table, columns: Sequence[str]) -> None:
+    """Refuse columns in use that are not among those of a table, or there twice.
 
-
-def _check_case(used: Collection[str], table: Table, columns: Sequence[str]) -> None:
-    """Refuse columns in use that the table's database does not tell from others, whose names differ in case alone."""
+    Also those that the table's database does not tell from others, whose names differ in case alone.
+    """
+    for column in used:
+        if column not in columns:
+            plain = column.removeprefix(f"{table.name}.")
+            hint = f" Use {plain!r}, without the table's name." if plain != column and plain in columns else \
+                f"{near(column, columns)} It has: {', '.join(columns)}."
+            raise ValueError(f"Table {table.name!r} has no column {column!r}.{hint}")
+        if columns.count(column) > 1:
+            raise ValueError(f"Table {table.name!r} has {columns.count(column)} columns called {column!r}. Rename one.")
     if not isinstance(table.source, tuple):
         return
     dialect = dialect_of(table.source[0])

@@ -9,8 +9,8 @@ Source: Abo Khamis et al., On functional aggregate queries with additive inequal
 Abo-Khamis, Im, Moseley, Pruhs & Samadian (APOCS 2021).
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array, check_number, check_option
 from buttress.relational.checks import EmptyJoinError
-from buttress.relational.counting.lists import COUNTING, DECLARED, SUM, Semiring, TooManyEntriesError
+from buttress.relational.counting.lists import COUNTING, DECLARED, Semiring, TooManyEntriesError
 from buttress.relational.counting.queries import lists_on_grid, root_lists, total_below
 from buttress.relational.counting.rank_oracle import thresholds
 from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Plan
-from buttress.relational.plan.prepare import assemble, read
-from buttress.relational.plan.times import times_of
+from buttress.relational.plan.prepare import prepare_with
 from buttress.relational.query_checks import (
     FACTORS,
     Function,
@@ -40,7 +39,8 @@ from buttress.relational.query_checks import (
     coefficient,
 )
 from buttress.relational.sources.columns import Column, objects
-from buttress.relational.sources.databases import one_snapshot
+
+SCORES = Semiring("", np.minimum, np.add, zero=np.inf, one=0.0)  # a row's score is the sum of those of its columns
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def evaluate(
         declared semiring: truth values for "boolean", numbers of at least 0 for "max-product", numbers else, where
         "min-plus" takes inf and "max-plus" -inf too, which leave a row out.
     form : {"product", "sum"}
-        SumProd or SumSum. "sum" needs only the semiring's addition.
+        SumProd or SumSum, which is a sum of SumProds, one for each of the columns.
     where : (dict of "table.column" to a coefficient or a function, threshold) or None
         Only rows with sum_j g_j(x_j) <= threshold take part.
     eps : float in [1e-4, 1] or None
@@ -144,11 +144,12 @@ def evaluate(
         plan, columns = _read(join, [*terms, *parts])
     except EmptyJoinError:
         return Answer(rule.zero, rule.zero, rule.zero, 0.0)
-    used, annotations = _annotations(plan, columns, rule, form, terms)
-    paired = form == "sum" and not (_is_declared(rule) or rule.idempotent)
-    if eps is not None and any((annotation < 0).any() for annotation in annotations):
+    apart = [terms] if form == "product" else [{at: function} for at, function in terms.items()]
+    annotations = [_annotations(plan, columns, rule, some) for some in apart]
+    if eps is not None and any((node < 0).any() for nodes in annotations for node in nodes):
         raise ValueError("With eps the values must be at least 0. Leave eps out.")
-    return _answer(plan, _node_sums(plan, columns, parts), used, annotations, threshold, paired, eps)
+    sums = _node_sums(plan, columns, parts)
+    return _added(rule, [_answer(plan, sums, rule, nodes, threshold, eps) for nodes in annotations])
 
 
 def score_thresholds(join: Join, scores: Scores, *, eps: float = 0.1) -> tuple[Array, Array]:
@@ -206,16 +207,10 @@ def _check_join(join: object) -> None:
 
 def _read(join: Join, wanted: Sequence[tuple[int, str]]) -> tuple[Plan, list[dict[str, Column]]]:
     """Return the plan of a join's rows, labels and weights aside, and each table's wanted columns (its place, name)."""
-    plain = join.bare()
-    pairs = plain.check()
-    if any(pair.left for pair in pairs):
+    if any("left" in pair[2:] for pair in join.on):
         raise ValueError("Queries are over inner joins. Got a left join. Leave out 'left', or add a row for what is "
                          "missing.")
-    with one_snapshot(plain.connections):
-        times = times_of(plain, join.root)
-        columns = [read(plain, i, pairs, [column for t, column in [*wanted, *times.items()] if t == i])
-                   for i in range(len(plain.tables))]
-    return assemble(plain, pairs, columns, times, intercept=False, root=join.root), columns
+    return prepare_with(join.bare(), wanted, intercept=False, root=join.root)
 
 
 def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
@@ -242,114 +237,66 @@ def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
     return found
 
 
-def _placed(plan: Plan, table: int, values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield each node that holds a table, and the values of the table's rows for each row of the node."""
-    for i, node in enumerate(plan.nodes):
-        for t, place in node.members:
-            if t == table:
-                yield i, values[place]
-
-
 def _node_sums(plan: Plan, columns: list[dict[str, Column]],
                functions: dict[tuple[int, str], Function]) -> list[Array]:
     """Return for each node's rows the sum of functions of their columns."""
-    totals = [np.zeros(node.n_rows) for node in plan.nodes]
+    return [sums[:, 0] for sums in _annotations(plan, columns, SCORES, functions)]
+
+
+def _annotations(plan: Plan, columns: list[dict[str, Column]], rule: Semiring,
+                 functions: dict[tuple[int, str], Function]) -> list[Array]:
+    """Return each node's annotations: the product of functions of the columns of its rows."""
+    declared = rule in (SCORES, DECLARED.get(rule.name))
+    one: NDArray[Any] = np.array([rule.one], dtype=np.float64) if declared else objects([rule.one])
+    annotations = [np.repeat(one[:, None], node.n_rows, axis=0) for node in plan.nodes]
     for at, function in functions.items():
-        for i, values in _placed(plan, at[0], _applied(plan, columns, at, function, "")):
-            totals[i] += values
-    return totals
+        found = _applied(plan, columns, at, function, rule.name if declared else None)[:, None]
+        for i, node in enumerate(plan.nodes):
+            for table, place in node.members:
+                if table == at[0]:
+                    annotations[i] = rule.multiply(annotations[i], found[place])
+    return annotations
 
 
-def _annotations(plan: Plan, columns: list[dict[str, Column]], rule: Semiring, form: str,
-                 functions: dict[tuple[int, str], Function]) -> tuple[Semiring, list[Array]]:
-    """Return the semiring to count in and each node's annotations in it."""
-    declared = _is_declared(rule)
-    used, lift, one = _summing(rule, declared) if form == "sum" else (rule, _column, rule.one)
-    row = np.array(one, dtype=np.float64).reshape(1, -1) if declared else _column(objects([one]))
-    annotations = [np.repeat(row, node.n_rows, axis=0) for node in plan.nodes]
-    for at, function in functions.items():
-        found = lift(_applied(plan, columns, at, function, rule.name if declared else None))
-        for i, values in _placed(plan, at[0], found):
-            annotations[i] = used.multiply(annotations[i], values)
-    return used, annotations
+def _added(rule: Semiring, answers: Sequence[Answer]) -> Answer:
+    """Return the sum of answers: the sum over rows of a sum is that of its terms' sums over the same rows."""
+    value, sure, possible = (rule.add.reduce(objects([rule.zero, *parts])) for parts in (
+        [answer.value for answer in answers], [answer.sure for answer in answers],
+        [answer.possible for answer in answers]))
+    return Answer(value, sure, possible, max((answer.score_error for answer in answers), default=0.0))
 
 
-def _is_declared(rule: Semiring) -> bool:
-    return rule is DECLARED.get(rule.name)
-
-
-def _column(values: NDArray[Any]) -> NDArray[Any]:
-    return values[:, None]
-
-
-def _summing(rule: Semiring, declared: bool) -> tuple[Semiring, Callable[[NDArray[Any]], NDArray[Any]], Any]:
-    """Return a semiring whose product is the sum over columns, how a value enters it, and its one.
-
-    Where a + a = a the addition itself serves. Else the annotations are pairs of a sum and the number of rows it is of:
-    (a, n) (b, k) = (k a + n b, n k), k a being a added k times.
-    """
-    if rule.idempotent:
-        return replace(rule, multiply=rule.add, one=rule.zero), _column, rule.zero
-    if declared:
-        return SUM, lambda values: np.column_stack([np.ones(len(values)), values]), [1.0, 0.0]
-
-    def plus(a: Any, b: Any) -> Any:
-        return rule.add.reduce(objects([a, b]))  # which takes tuples for values, not for arrays
-
-    def add(a: Any, b: Any) -> Any:
-        return plus(a[0], b[0]), a[1] + b[1]
-
-    def multiply(a: Any, b: Any) -> Any:
-        return plus(_times(plus, rule.zero, a[0], b[1]), _times(plus, rule.zero, b[0], a[1])), a[1] * b[1]
-
-    pairs = semiring(add, multiply, zero=(rule.zero, 0), one=(rule.zero, 1), name=rule.name)
-    return pairs, lambda values: _column(objects([(value, 1) for value in values])), (rule.zero, 1)
-
-
-def _times(add: Callable[[Any, Any], Any], zero: Any, a: Any, k: int) -> Any:
-    """Return a added k times, by doubling."""
-    total = zero
-    while k:
-        total = add(total, a) if k & 1 else total
-        a = add(a, a)
-        k >>= 1
-    return total
-
-
-def _answer(plan: Plan, sums: list[Array], used: Semiring, annotations: list[Array], threshold: float,
-            paired: bool, eps: float | None) -> Answer:
-    """Return the answer, exact or on a grid of scores; ``paired`` annotations hold a value and a number of rows."""
+def _answer(plan: Plan, sums: list[Array], rule: Semiring, annotations: list[Array], threshold: float,
+            eps: float | None) -> Answer:
+    """Return the answer, exact or on a grid of scores."""
     try:
-        value = _value(total_below(plan, sums, used, annotations, threshold), used, paired)
+        value = _value(total_below(plan, sums, rule, annotations, threshold), rule)
         return Answer(value, value, value, 0.0)
     except TooManyEntriesError:
         if eps is not None:
-            return _within(eps, plan, sums, used, annotations, threshold)
-        entries, error = lists_on_grid(plan, sums, used, annotations)
+            return _within(eps, plan, sums, rule, annotations, threshold)
+        entries, error = lists_on_grid(plan, sums, rule, annotations)
 
     def total(most: float) -> Any:
         chosen = entries.value[entries.score <= most]
-        return _value(used.add.reduce(chosen, axis=0) if len(chosen) else None, used, paired)
+        return _value(rule.add.reduce(chosen, axis=0) if len(chosen) else None, rule)
 
     return Answer(total(threshold), total(threshold - error), total(threshold + error), error)
 
 
-def _within(eps: float, plan: Plan, sums: list[Array], used: Semiring, annotations: list[Array],
+def _within(eps: float, plan: Plan, sums: list[Array], rule: Semiring, annotations: list[Array],
             threshold: float) -> Answer:
     """Return the answer between a sum of sketches and 1 + eps times as much, a hundredth being left for rounding."""
     try:
-        found = total_below(plan, sums, used, annotations, threshold, 0.99 * eps)
+        found = total_below(plan, sums, rule, annotations, threshold, 0.99 * eps)
     except TooManyEntriesError as error:
         raise MemoryError(f"{error} Raise eps (now {eps:g}), or leave it out.") from None
-    least = _value(found, used, paired=False) * (1 - 1e-7)  # sums of lists along a tree are rounded by less
+    least = _value(found, rule) * (1 - 1e-7)  # sums of lists along a tree are rounded by less
     return Answer(least, least, least * (1 + eps), 0.0)
 
 
-def _value(total: NDArray[Any] | None, used: Semiring, paired: bool) -> Any:
+def _value(total: NDArray[Any] | None, rule: Semiring) -> Any:
     """Return what annotations add up to, None being no rows."""
     if total is None:
-        return used.zero[0] if paired else used.zero
-    last = total[-1]  # of SUM: (number of rows, sum)
-    if paired:
-        return last[0]
-    return float(last) if total.dtype == np.float64 else last
+        return rule.zero
+    return float(total[0]) if total.dtype == np.float64 else total[0]

@@ -78,13 +78,11 @@ def check_eps(eps: float | None, rule: Semiring, form: str) -> None:
                          f"ring={rule.name!r}. Leave eps out.")
 
 
-def check_ring(add: object, multiply: object, zero: Any, one: Any) -> None:
+def check_ring(add: Callable[[Any, Any], Any], multiply: Callable[[Any, Any], Any], zero: Any, one: Any) -> None:
     """Refuse what is no function, and identities that are none for each other."""
     for name, function in (("add", add), ("multiply", multiply)):
         if not callable(function):
             raise ValueError(f"{name} must be a function of two values. Got {brief(function)}.")
-    assert callable(add)
-    assert callable(multiply)
     for law, found, right in (("add(zero, one) = one", add(zero, one), one),
                               ("multiply(zero, one) = zero", multiply(zero, one), zero),
                               ("multiply(one, one) = one", multiply(one, one), one)):

@@ -71,10 +71,8 @@ class JoinSampler:
     def rows(self, numbers: Numbers) -> dict[str, Index]:
         """Return for each table the row number in its source of each join row; -1 where a left join found none."""
         found = table_rows(self.plan_, unrank(self.plan_, _numbers(numbers, self.n_rows_)))
-        out = {}
-        for table, place in zip(self.plan_.tables, found):
-            out[table.name] = np.append(table.rows, -1)[np.minimum(place, len(table.rows))]
-        return out
+        return {table.name: np.append(table.rows, -1)[np.minimum(place, len(table.rows))]
+                for table, place in zip(self.plan_.tables, found)}
 
     def sample(self, n: int) -> tuple[Array, NDArray[Any]]:
         """Return n rows drawn with repetition: features (n, d) in original units and labels (n,)."""

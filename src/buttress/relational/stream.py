@@ -16,7 +16,7 @@ from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.lists import groups
 from buttress.relational.counting.rows import RowFeatures, Rows
 from buttress.relational.plan.plan import TableData
-from buttress.relational.sources.blocks import blocks
+from buttress.relational.sources.blocks import number_blocks
 from buttress.relational.sources.deadline import check_time
 from buttress.relational.sql.listing import numbered
 from buttress.relational.sql.oracle import SqlOracle
@@ -29,52 +29,43 @@ LIST_SHARE = 1 / 3  # of lists
 CHUNK_SHARE = 1 / 64  # of one chunk
 
 
-@dataclass(frozen=True)
-class Layout:
-    """What a row of a node holds: ``children`` numbers of keys, features (``binary``: 0 or 1), in the root its label.
+@dataclass
+class StoredNode:
+    """A node's rows in one file, ordered by their own key; ``places`` are (offset, rows) of its chunks.
 
-    ``children`` are the children's node numbers, ``columns`` the features' coefficients; ``optional`` marks the right
-    side of a left join, whose last key is that of what finds no match: one row of zeros.
+    A row holds ``children`` numbers of keys, features (``binary``: 0 or 1), in the root its label. ``children`` are the
+    children's node numbers, ``columns`` the features' coefficients; ``optional`` marks the right side of a left join,
+    whose last key is that of what finds no match: one row of zeros. A chunk ends where a key ends, unless one key has
+    more rows than a chunk takes. ``samples`` hold features of some rows, those with the least and largest of each
+    feature among them.
     """
 
+    path: Path
     root: bool
     children: Sequence[int]
     binary: Sequence[bool]
-    columns: Sequence[int] = ()
-    optional: bool = False
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row in memory: 32 bits a number of a key, 64 a weight or a feature."""
-        return 4 * (1 + len(self.children)) + 8 * (1 + len(self.binary))
+    columns: Sequence[int]
+    optional: bool
+    places: list[tuple[int, int]] = field(default_factory=list)
+    samples: list[Array] = field(default_factory=list)
+    n_keys: int = 0
 
     @property
     def width(self) -> int:
         """Number of columns of :func:`buttress.relational.sql.listing.numbered`."""
         return len(self.children) + 2 + len(self.binary)
 
-
-@dataclass
-class StoredNode:
-    """A node's rows in one file, ordered by their own key; ``places`` are (offset, rows) of its chunks.
-
-    A chunk ends where a key ends, unless one key has more rows than a chunk takes.
-    ``sample`` holds features of some rows, those with the least and largest of each feature among them.
-    """
-
-    path: Path
-    layout: Layout
-    places: list[tuple[int, int]] = field(default_factory=list)
-    samples: list[Array] = field(default_factory=list)
-    n_keys: int = 0
-
-    @property
-    def children(self) -> Sequence[int]:
-        return self.layout.children
+    def chunk_rows(self, chunk_bytes: float) -> int:
+        """Return how many rows a chunk takes: few below the root where lists are multiplied, which takes memory.
+        """
+        if len(self.children) > 1 and not self.root:
+            return LEAST_ROWS
+        row_bytes = 4 * (1 + len(self.children)) + 8 * (1 + len(self.binary))  # of keys, and of a weight and features
+        return int(np.clip(chunk_bytes / row_bytes, LEAST_ROWS, MOST_ROWS))
 
     def span(self, beta: Array) -> tuple[float, float]:
         """Return about the least and the largest share of the score, those of a sample."""
-        score = np.vstack(self.samples) @ beta[list(self.layout.columns)]
+        score = np.vstack(self.samples) @ beta[list(self.columns)]
         return float(score.min()), float(score.max())
 
     def write(self, blocks: Iterable[Array], chunk_rows: int, absent: Sequence[int]) -> None:
@@ -92,14 +83,14 @@ class StoredNode:
                 n_held = len(rows) - cut
         if n_held:
             self._append(np.vstack(held), absent)
-        if self.layout.optional:
-            empty = np.zeros((1, self.layout.width))
+        if self.optional:
+            empty = np.zeros((1, self.width))
             empty[0, : len(absent) + 2] = [self.n_keys, *absent, 1.0]
             self._append(empty, absent)
 
     def _cut(self, rows: Array, chunk_rows: int) -> int:
         """Return how many of at least ``chunk_rows`` rows make a chunk: up to where a key ends, if one does."""
-        if self.layout.root:
+        if self.root:
             return chunk_rows
         ends = np.flatnonzero(np.diff(rows[: chunk_rows + 1, 0])) + 1
         return int(ends[-1]) if len(ends) else chunk_rows
@@ -109,7 +100,7 @@ class StoredNode:
 
         The root's rows follow each other by the lists they consult.
         """
-        root = self.layout.root
+        root = self.root
         first = 0 if root else 1
         at = first + len(absent)
         if root and len(absent):
@@ -123,7 +114,7 @@ class StoredNode:
             for codes in (up, *down):
                 codes.astype(np.int32).tofile(file)
             rows[:, at].tofile(file)
-            for j, binary in enumerate(self.layout.binary):
+            for j, binary in enumerate(self.binary):
                 X[:, j].astype(np.uint8 if binary else np.float64).tofile(file)
         # rows of a chunk, at most, whose scores tell the range of all scores
         spread = np.arange(0, len(X), max(len(X) // 2000, 1))
@@ -137,11 +128,11 @@ class StoredNode:
                 file.seek(offset)
                 up, *down = (np.fromfile(file, np.int32, n).astype(np.int64) for _ in range(1 + len(self.children)))
                 weight = np.fromfile(file, np.float64, n)
-                X = np.empty((n, len(self.layout.binary)))
-                for j, binary in enumerate(self.layout.binary):
+                X = np.empty((n, len(self.binary)))
+                for j, binary in enumerate(self.binary):
                     X[:, j] = np.fromfile(file, np.uint8 if binary else np.float64, n)
-            start, numbers = groups(np.zeros_like(up) if self.layout.root else up)
-            features = [RowFeatures(np.array(self.layout.columns, dtype=np.int64), X)]
+            start, numbers = groups(np.zeros_like(up) if self.root else up)
+            features = [RowFeatures(np.array(self.columns, dtype=np.int64), X)]
             yield Rows(features, weight, start, numbers, down, up)
 
 
@@ -154,14 +145,14 @@ def streamed(oracle: SqlOracle, memory: float) -> GridOracle:
     """
     order = oracle.tree.order[::-1]
     folder = tempfile.TemporaryDirectory(prefix="buttress-", ignore_cleanup_errors=True)
-    nodes = [StoredNode(Path(folder.name) / f"node{i}", _layout(oracle, i, order)) for i in order]
+    nodes = [_node(oracle, i, order, folder.name) for i in order]
     counted = GridOracle(nodes, oracle.plan.width, oracle.total, LIST_SHARE * memory)
     weakref.finalize(counted, folder.cleanup)
     for i, node in zip(order, nodes):
-        rows = blocks(oracle.connection, numbered(oracle.tree, i), oracle.dialect, node.layout.width)
+        rows = number_blocks(oracle.connection, numbered(oracle.tree, i), oracle.dialect, node.width)
         absent = [nodes[child].n_keys - 1 for child in node.children]
         try:
-            node.write(rows, _chunk_rows(node.layout, CHUNK_SHARE * memory * 1e6), absent)
+            node.write(rows, node.chunk_rows(CHUNK_SHARE * memory * 1e6), absent)
         except TimeoutError:  # an OSError, too
             raise
         except OSError as error:
@@ -171,21 +162,13 @@ def streamed(oracle: SqlOracle, memory: float) -> GridOracle:
     return counted
 
 
-def _chunk_rows(layout: Layout, chunk_bytes: float) -> int:
-    """Return how many rows a chunk takes: few below the root where lists are multiplied, which takes memory for each.
-    """
-    if len(layout.children) > 1 and not layout.root:
-        return LEAST_ROWS
-    return int(np.clip(chunk_bytes / layout.row_bytes, LEAST_ROWS, MOST_ROWS))
-
-
-def _layout(oracle: SqlOracle, i: int, order: Sequence[int]) -> Layout:
-    """Return the layout of a node's rows; columns of categories, indicators and ones are 0 or 1."""
+def _node(oracle: SqlOracle, i: int, order: Sequence[int], folder: str) -> StoredNode:
+    """Return a node without rows; columns of categories, indicators and ones are 0 or 1."""
     node = oracle.tree.nodes[i]
     numbers = {part.start + j for table, part in zip(oracle.plan.tables, oracle.plan.slices)
                for j, binary in enumerate(_binary(table)) if not binary}
-    return Layout(i == oracle.tree.root, [order.index(child) for child in node.children],
-                  [column not in numbers for column in node.columns], node.columns, node.optional)
+    return StoredNode(Path(folder) / f"node{i}", i == oracle.tree.root, [order.index(child) for child in node.children],
+                      [column not in numbers for column in node.columns], node.columns, node.optional)
 
 
 def _binary(table: TableData) -> list[bool]:

@@ -15,10 +15,11 @@ from numpy.random import RandomState
 from scipy import sparse
 
 from buttress._checks import Array
+from buttress._proof import SLACK, U
 from buttress.relational.counting import compiled
 from buttress.relational.counting.lists import ENTRY_MEGABYTES, Lists, Sum, entries, groups, joined_lists, unit_lists
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, SumRounding, evaluation
-from buttress.relational.counting.rows import ChunkedNode, MemoryNode, RowFeatures, Rows, memory_nodes, sampled
+from buttress.relational.counting.rows import ChunkedNode, MemoryNode, RowFeatures, Rows, drawn, fill, memory_nodes
 from buttress.relational.counting.schedule import MinkowskiSum, multiplied
 from buttress.relational.plan.plan import Index, Plan, total_weight
 from buttress.relational.sources.deadline import check_time
@@ -51,11 +52,25 @@ class GridOracle:
             return None
         chunks = [rows for node in self.nodes for rows in node.chunks()]
         rows = sum(len(part.weight) + sum(features.X.shape[0] for features in part.features) for part in chunks)
-        return SumRounding.of(4 * rows + met + self.width, self.far)
+        # a term's loss, its slope, and products with features and weights have 64 roundings at most
+        return SumRounding(SLACK * U * (4 * rows + met + self.width + 64), self.far)
 
     def sample(self, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
-        """Return about n rows drawn by weight, or all where they are few, as :func:`sampled` does."""
-        return sampled(self.nodes, self.width, n, rng)
+        """Return rows by weight: what :func:`drawn` does, and ones.
+
+        Where the only node has no more than n rows, all of positive weight, and their weights.
+        """
+        nodes = self.nodes
+        if len(nodes) > 1 or sum(len(rows.weight) for rows in nodes[0].chunks()) > n:
+            return *drawn(nodes, self.width, n, rng), np.ones(n)
+        parts = []
+        for rows in nodes[0].chunks():
+            kept = np.flatnonzero(rows.weight > 0)
+            X = np.zeros((len(kept), self.width))
+            fill(X, rows, np.arange(len(kept)), kept)
+            parts.append((X, 2.0 * rows.side[kept] - 1.0, rows.weight[kept]))
+        X, y, weight = (np.concatenate(part) for part in zip(*parts))
+        return X, y, weight
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = FIRST_BINS) -> Evaluation:
         """Return the plane and bounds at ``beta``, shape (width,): one reading of the root, two of other nodes.
@@ -79,7 +94,7 @@ class GridOracle:
         """Evaluate with a given step of the grid."""
         if len(self.nodes) == 1:
             return self._exact(beta, loss)
-        found = _Pass(self, beta, loss, step)
+        found = _Pass(beta, loss, step, self.memory, np.zeros(self.width))
         messages: list[Message] = []
         for node in self.nodes[:-1]:
             messages.append(found.up(node, messages))
@@ -174,18 +189,18 @@ class Consulted:
             np.add.at(self.worth[one], entry, rows.down(self.lists[made], self.worth[made]))
 
 
+@dataclass
 class _Pass:
-    """One pass up the tree, over the root and back down."""
+    """One pass up the tree, over the root and back down, within ``free`` megabytes."""
 
-    def __init__(self, oracle: GridOracle, beta: Array, loss: MarginLoss, step: float):
-        self.beta = beta
-        self.loss = loss
-        self.step = step
-        self.free = oracle.memory
-        self.gradient = np.zeros(oracle.width)
-        self.error = 0.0
-        self.met = 0  # additions to one number where lists meet, at most
-        self.histogram: tuple[int, Array] | None = None
+    beta: Array
+    loss: MarginLoss
+    step: float
+    free: float
+    gradient: Array
+    error: float = 0.0
+    met: int = 0  # additions to one number where lists meet, at most
+    histogram: tuple[int, Array] | None = None
 
     def up(self, node: ChunkedNode, messages: list[Message]) -> Message:
         """Return the lists of a node's keys, from its rows and its children's lists."""

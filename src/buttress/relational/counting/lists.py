@@ -25,33 +25,26 @@ class TooManyEntriesError(MemoryError):
 
 @dataclass(frozen=True)
 class Semiring:
-    """Annotations are rows of an array (n, width); ``add`` merges rows by a ufunc, ``multiply`` joins two arrays.
+    """Annotations are rows of an array (n, 1); ``add`` merges rows by a ufunc, ``multiply`` joins two arrays.
 
-    ``zero`` leaves what is added to it and ``one`` what is multiplied by it; ``idempotent``: a + a = a.
+    ``zero`` leaves what is added to it and ``one`` what is multiplied by it.
     """
 
     name: str
     add: np.ufunc
     multiply: Callable[[Array, Array], Array]
-    width: int = 1
     zero: Any = 0.0
     one: Any = 1.0
-    idempotent: bool = False
-
-
-def _product_rule(a: Array, b: Array) -> Array:
-    return np.column_stack([a[:, 0] * b[:, 0], a[:, 0] * b[:, 1] + a[:, 1] * b[:, 0]])
 
 
 COUNTING = Semiring("counting", np.add, np.multiply)
-SUM = Semiring("sum", np.add, _product_rule, 2)  # (count, sum of a quantity that adds up over the tables)
 DECLARED = {ring.name: ring for ring in (
     COUNTING,
     Semiring("sum-product", np.add, np.multiply),
-    Semiring("min-plus", np.minimum, np.add, zero=np.inf, one=0.0, idempotent=True),
-    Semiring("max-plus", np.maximum, np.add, zero=-np.inf, one=0.0, idempotent=True),
-    Semiring("max-product", np.maximum, np.multiply, idempotent=True),
-    Semiring("boolean", np.maximum, np.multiply, idempotent=True),
+    Semiring("min-plus", np.minimum, np.add, zero=np.inf, one=0.0),
+    Semiring("max-plus", np.maximum, np.add, zero=-np.inf, one=0.0),
+    Semiring("max-product", np.maximum, np.multiply),
+    Semiring("boolean", np.maximum, np.multiply),
 )}
 
 

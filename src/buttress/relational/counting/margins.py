@@ -13,8 +13,7 @@ import numpy as np
 from numpy.random import RandomState
 from scipy.special import expit
 
-from buttress._checks import Array, check_option
-from buttress._proof import SLACK, U
+from buttress._checks import Array
 
 FIRST_BINS = 1 << 10  # steps of the grid that a fit begins with, coarse so that its first calls are cheap
 HINGE_WIDTHS = (0.05, 0.01)  # half-widths, in margins, of the rounded hinge that L-BFGS minimises, one after the other
@@ -24,7 +23,6 @@ HINGE_WIDTHS = (0.05, 0.01)  # half-widths, in margins, of the rounded hinge tha
 class MarginLoss:
     """f(z), u(z) = -f'(z) and the plane's constant A(z); ``smooth`` is what u is the slope of."""
 
-    name: str
     value: Callable[[Array], Array]
     slope: Callable[[Array], Array]
     constant: Callable[[Array], Array]
@@ -41,7 +39,7 @@ def hinge(width: float = 0.0) -> MarginLoss:
         def step(z: Array) -> Array:
             return (z <= 1).astype(float)
 
-        return MarginLoss("hinge", value, step, step, value)
+        return MarginLoss(value, step, step, value)
 
     def slope(z: Array) -> Array:
         return np.clip((1 - z + width) / (2 * width), 0, 1)
@@ -50,23 +48,22 @@ def hinge(width: float = 0.0) -> MarginLoss:
         q = 1 - z
         return np.where(q >= width, q, np.clip(q + width, 0, None) ** 2 / (4 * width))
 
-    return MarginLoss("hinge", value, slope, slope, smooth)
+    return MarginLoss(value, slope, slope, smooth)
 
 
-def _smooth(name: str, value: Callable[[Array], Array], slope: Callable[[Array], Array]) -> MarginLoss:
+def _smooth(value: Callable[[Array], Array], slope: Callable[[Array], Array]) -> MarginLoss:
     """Return a loss with a slope everywhere, which needs no smoothing."""
-    return MarginLoss(name, value, slope, lambda z: value(z) + z * slope(z), value)
+    return MarginLoss(value, slope, lambda z: value(z) + z * slope(z), value)
 
 
 NAMES = {
-    "squared_hinge": _smooth("squared_hinge", lambda z: np.maximum(0, 1 - z) ** 2, lambda z: 2 * np.maximum(0, 1 - z)),
-    "logistic": _smooth("logistic", lambda z: np.logaddexp(0, -z), lambda z: expit(-z)),
+    "squared_hinge": _smooth(lambda z: np.maximum(0, 1 - z) ** 2, lambda z: 2 * np.maximum(0, 1 - z)),
+    "logistic": _smooth(lambda z: np.logaddexp(0, -z), lambda z: expit(-z)),
 }
 
 
 def margin_loss(name: str, width: float = 0.0) -> MarginLoss:
     """Return a loss by name: hinge, squared_hinge max(0, 1 - z)^2, or logistic log(1 + exp(-z))."""
-    check_option("loss", name, ("hinge", *NAMES))
     return hinge(width) if name == "hinge" else NAMES[name]
 
 
@@ -96,12 +93,6 @@ class SumRounding:
 
     share: float
     far: Array
-
-    @classmethod
-    def of(cls, additions: int, far: Array) -> "SumRounding":
-        """Return that of numbers which come from so many additions one after the other, products among them."""
-        # a term's loss, its slope, and products with features and weights have 64 roundings at most
-        return cls(SLACK * U * (additions + 64), far)
 
 
 def evaluation(

@@ -4,6 +4,7 @@ One evaluator serves the first: ``root_lists`` gives, per label, the scores that
 annotations of the rows with each score.
 """
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ EXACT_SCORE = 1e-12  # how far the scores of lists that were not rounded to a gr
 def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]) -> Entries:
     """Return the lists of the labels -1 and +1: every score of the join's rows with the sum of its annotations.
 
-    ``scores`` holds each node's rows' shares of the score, ``annotations`` arrays (n_rows, semiring.width).
+    ``scores`` holds each node's rows' shares of the score, ``annotations`` arrays (n_rows, 1).
     Raises TooManyEntriesError when the scores that occur are too many to list.
     """
     root, made = _lists_below(plan, scores, semiring, annotations)
@@ -30,7 +31,7 @@ def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations:
 
 def total_below(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array], most: float,
                 eps: float = 0.0) -> Any:
-    """Return the sum of the annotations of the join's rows whose score is at most ``most``, shape (semiring.width,).
+    """Return the sum of the annotations of the join's rows whose score is at most ``most``, shape (1,).
 
     The root's scores are not listed: each of its rows meets the first entries of its list, whose sums are known. None
     where there is no such row. Raises TooManyEntriesError when the scores below the root are too many to list. Of
@@ -71,17 +72,17 @@ def _first_above(score: Array, entries: Array, begin: Index, end: Index, most: f
 def _lists_below(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array],
                  eps: float = 0.0) -> tuple[Block, list[Entries]]:
     """Return the block of the root's rows, and the lists of all operations before it, sketched for ``eps`` > 0."""
-    work = schedule(plan, fold=False)
+    operations, root = schedule(plan, fold=False)
     made: list[Entries] = []
-    error = stage_error(eps, len(work.operations) - 1)
-    for operation in work.operations[:-1]:
+    error = stage_error(eps, len(operations))
+    for operation in operations:
         if isinstance(operation, MinkowskiSum):
             found = times(semiring, made[operation.left], made[operation.right], operation.keys)
         else:
             node = plan.nodes[operation.parts[0][0]]
             found = _list_of(operation, made, scores, semiring, annotations, node.key, node.n_keys)
         made.append(_sketched(semiring, found, error) if eps else found)
-    return work.root, made
+    return root, made
 
 
 def _sketched(semiring: Semiring, lists: Entries, error: float) -> Entries:
@@ -115,11 +116,9 @@ def lists_on_grid(
         step = spread / bins or 1.0
         rounded = [np.floor(score / step + 0.5) for score in scores]
         error = sum(float(np.abs(score - step * q).max(initial=0)) for score, q in zip(scores, rounded))
-        try:
+        with suppress(TooManyEntriesError):
             entries = root_lists(plan, rounded, semiring, annotations)
-        except TooManyEntriesError:
-            continue
-        return Entries(entries.end, step * entries.score, entries.value), error
+            return Entries(entries.end, step * entries.score, entries.value), error
     raise TooManyEntriesError("The join's lists do not fit even on a grid of 32 steps. Sample rows instead.")
 
 

@@ -15,14 +15,8 @@ import numpy as np
 from buttress._checks import Array
 from buttress.relational.counting.lists import TooManyEntriesError, expand
 from buttress.relational.counting.margins import Evaluation
-from buttress.relational.counting.schedule import (
-    Block,
-    MinkowskiSum,
-    block_values,
-    gather_gradient,
-    node_scores,
-    schedule,
-)
+from buttress.relational.counting.rows import block_rows
+from buttress.relational.counting.schedule import Block, MinkowskiSum, blocks_of, schedule
 from buttress.relational.plan.plan import Index, Plan, total_weight
 
 ROUNDING = 1e-12  # relative: a weight this near to (1 + error)^k has reached it
@@ -101,13 +95,14 @@ class RankOracle:
         self.plan = plan
         self.error = error
         self.guard = guard
-        self.schedule = schedule(plan)
-        self.weights = [block_values(block, plan.weights(), product=True) for block in self.schedule.blocks]
+        self.operations, self.root = schedule(plan)
+        side = (plan.y > 0).astype(np.int64)
+        blocks = [*blocks_of(self.operations), self.root]
+        self.rows, self.far = ([block_rows(held, block, plan.weights(), side) for block in blocks]
+                               for held in (plan, _absolute(plan)))
         self.total = total_weight(plan)
-        self.ratio = 1 + error
-        stages = len(self.schedule.operations) - 1 + bool(guard)
-        self.stage_error = stage_error(error, stages)
-        self.least = float(np.prod([weight[weight > 0].min(initial=np.inf) for weight in self.weights]))
+        self.stage_error = stage_error(error, len(self.operations) + bool(guard))
+        self.least = float(np.prod([rows.weight.min(initial=np.inf, where=rows.weight > 0) for rows in self.rows]))
 
     def __call__(self, beta: Array) -> Evaluation:
         """Return the plane and the lower bound at ``beta``; ``smooth`` is the paper's F-hat without the ridge."""
@@ -118,40 +113,43 @@ class RankOracle:
                               "solver='auto'.") from None
 
     def _evaluate(self, beta: Array) -> Evaluation:
-        scores = node_scores(self.plan, beta)
-        guards = node_scores(_absolute(self.plan), np.abs(beta)) if self.guard else scores
-        work = []
+        counts = [np.zeros(len(rows.weight)) for rows in self.rows]
         inside = 0.0
         sketched = 0.0
         for label in (-1.0, 1.0):
-            local = [label * block_values(block, scores) for block in self.schedule.blocks]
-            if self.guard:
-                local = [score + self.guard * block_values(block, guards)
-                         for score, block in zip(local, self.schedule.blocks)]
-            part, count, hat = self._one_label(label, local)
-            work += part
+            work, count, hat = self._one_label(label, self.local(label, beta))
+            for i, signed in work:
+                counts[i] += signed
             inside += count
             sketched += hat
-        b = gather_gradient(self.plan, work) / self.total
+        b = np.zeros(self.plan.width)
+        for rows, signed in zip(self.rows, counts):
+            rows.add(signed, b)
+        b /= self.total
         a = inside / self.total
         return Evaluation(beta, a, b, a - float(b @ beta), np.inf, sketched / self.total)
 
-    def _one_label(self, label: float, local: list[Array]) -> tuple[list[tuple[Block, Array]], float, float]:
-        """Return signed counts of every block's rows, the weight of the set taken, and its sketched hinge sum."""
+    def local(self, label: float, beta: Array) -> list[Array]:
+        """Return for each block's rows their share of label times score, and of the guard."""
+        return [label * rows.scores(beta) + self.guard * far.scores(np.abs(beta))
+                for rows, far in zip(self.rows, self.far)]
+
+    def _one_label(self, label: float, local: list[Array]) -> tuple[list[tuple[int, Array]], float, float]:
+        """Return signed counts of the rows of each block, the weight of the set taken, and its sketched hinge sum."""
         sketches: list[Sketch] = []
         blocks = iter(range(len(local)))
-        for operation in self.schedule.operations[:-1]:
+        for operation in self.operations:
             if isinstance(operation, MinkowskiSum):
                 sketches.append(self._product(operation, sketches))
             else:
                 i = next(blocks)
-                sketches.append(self._block(operation, local[i], self.weights[i], sketches))
-        mass = self.weights[-1] * (self.plan.y == label)
+                sketches.append(self._block(operation, local[i], self.rows[i].weight, sketches))
+        mass = self.rows[-1].weight * (self.plan.y == label)
         adjoint = [np.zeros(len(sketch.mass)) for sketch in sketches]
-        root = self.schedule.root
+        root = self.root
         if not root.lists:
             taken = mass * (local[-1] <= 1)
-            return [(root, label * taken)], float(taken.sum()), self._hinge_sum(1 - local[-1], mass)
+            return [(len(local) - 1, label * taken)], float(taken.sum()), self._hinge_sum(1 - local[-1], mass)
         op, key = root.lists[0]
         rows = np.flatnonzero(mass)
         at, entry = expand(key[rows], sketches[op].end)
@@ -160,7 +158,7 @@ class RankOracle:
         share = mass[at] * sketches[op].mass[entry]
         taken = share * (high <= 1)
         adjoint[op] += np.bincount(entry, mass[at] * (high <= 1), minlength=len(adjoint[op]))
-        work = [(root, np.asarray(label * np.bincount(at, taken, minlength=root.n_rows), dtype=np.float64))]
+        work = [(len(local) - 1, np.asarray(label * np.bincount(at, taken, minlength=root.n_rows), dtype=np.float64))]
         self._down(label, sketches, adjoint, work)
         return work, float(taken.sum()), self._hinge_sum(1 - high, share)
 
@@ -195,11 +193,11 @@ class RankOracle:
                            self.stage_error)
 
     def _down(self, label: float, sketches: list[Sketch], adjoint: list[Array],
-              work: list[tuple[Block, Array]]) -> None:
+              work: list[tuple[int, Array]]) -> None:
         """Walk back along the same groups, adding each block's signed counts to ``work``."""
-        i = len(self.weights) - 1
+        i = len(self.rows) - 1
         for n in reversed(range(len(sketches))):
-            operation = self.schedule.operations[n]
+            operation = self.operations[n]
             sketch = sketches[n]
             v = adjoint[n][sketch.bucket]
             if isinstance(operation, MinkowskiSum):
@@ -208,13 +206,13 @@ class RankOracle:
                     adjoint[op] += np.bincount(mine, v * sketches[rival].mass[other], minlength=len(adjoint[op]))
                 continue
             i -= 1
-            w = self.weights[i][sketch.row]
+            w = self.rows[i].weight[sketch.row]
             if operation.lists:
                 op = operation.lists[0][0]
                 adjoint[op] += np.bincount(sketch.entry, w * v, minlength=len(adjoint[op]))
                 w = w * sketches[op].mass[sketch.entry]
             count = np.bincount(sketch.row, w * v, minlength=operation.n_rows)
-            work.append((operation, np.asarray(label * count, dtype=np.float64)))
+            work.append((i, np.asarray(label * count, dtype=np.float64)))
 
 
 def _absolute(plan: Plan) -> Plan:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from buttress._checks import Array
-from buttress.relational.counting.schedule import Block, schedule
-from buttress.relational.plan.plan import Index, Node, Plan
+from buttress.relational.counting.schedule import Block, blocks_of, schedule
+from buttress.relational.plan.plan import Index, Plan, group_sums
 
 
 def unrank(plan: Plan, ranks: NDArray[Any]) -> list[Index]:
@@ -28,20 +28,13 @@ def unrank(plan: Plan, ranks: NDArray[Any]) -> list[Index]:
         left = rest[i]
         for child, key in node.down.items():
             below = plan.nodes[child]
-            ends = np.cumsum(plan.counts[child])
-            total, base = _groups(below, ends)
+            total = group_sums(plan.counts[child], below)
+            base = np.cumsum(total) - total
             groups = key[rows[i]]
             inside = left % total[groups]
             left = left // total[groups]
-            rows[child], rest[child] = _locate(ends, base[groups] + inside)
+            rows[child], rest[child] = _locate(np.cumsum(plan.counts[child]), base[groups] + inside)
     return rows
-
-
-def _groups(node: Node, ends: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return each key's total and where its range begins, from the running totals of the node's rows."""
-    last = ends[np.searchsorted(node.key, np.arange(node.n_keys), side="right") - 1]
-    base = np.concatenate([np.zeros(1, dtype=ends.dtype), last[:-1]])
-    return last - base, base
 
 
 def _locate(ends: NDArray[Any], position: NDArray[Any]) -> tuple[Index, NDArray[Any]]:
@@ -52,11 +45,8 @@ def _locate(ends: NDArray[Any], position: NDArray[Any]) -> tuple[Index, NDArray[
 
 def table_rows(plan: Plan, rows: list[Index]) -> list[Index]:
     """Return each table's row from the nodes' rows."""
-    found: list[Any] = [None] * len(plan.tables)
-    for node, row in zip(plan.nodes, rows):
-        for table, place in node.members:
-            found[table] = place[row]
-    return found
+    found = {table: place[row] for node, row in zip(plan.nodes, rows) for table, place in node.members}
+    return [found[table] for table in range(len(plan.tables))]
 
 
 def scaled_design(plan: Plan, rows: list[Index]) -> Array:
@@ -162,15 +152,18 @@ def memory_nodes(plan: Plan, fold: bool, listed: int) -> list[MemoryNode]:
         blocks = [Block(list(enumerate(rows)), np.array([0, plan.n_rows]))]
         side = (plan.y[rows[0]] > 0).astype(np.int64)
     else:
-        blocks = schedule(plan, products=False, fold=fold).blocks
+        below, root = schedule(plan, products=False, fold=fold)
+        blocks = [*blocks_of(below), root]
         side = (plan.y > 0).astype(np.int64)
     weights = plan.weights()
     order = blocks[-1].order()
     blocks[-1] = blocks[-1].part(order)
-    return [MemoryNode([op for op, _ in block.lists], _rows(plan, block, weights, side[order])) for block in blocks]
+    return [MemoryNode([op for op, _ in block.lists], block_rows(plan, block, weights, side[order]))
+            for block in blocks]
 
 
-def _rows(plan: Plan, block: Block, weights: list[Array], side: Index) -> Rows:
+def block_rows(plan: Plan, block: Block, weights: list[Array], side: Index) -> Rows:
+    """Return the rows of a block, with the product of the ``weights`` of their nodes."""
     weight = np.ones(block.n_rows)
     columns = np.arange(plan.width)
     features = []
@@ -182,24 +175,7 @@ def _rows(plan: Plan, block: Block, weights: list[Array], side: Index) -> Rows:
     return Rows(features, weight, block.start, np.arange(len(block.start) - 1), [key for _, key in block.lists], side)
 
 
-def sampled(nodes: Sequence[ChunkedNode], width: int, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
-    """Return rows by weight: what :func:`drawn` does, and ones.
-
-    Where the only node has no more than n rows, all of positive weight, and their weights.
-    """
-    if len(nodes) > 1 or sum(len(rows.weight) for rows in nodes[0].chunks()) > n:
-        return *drawn(nodes, width, n, rng), np.ones(n)
-    parts = []
-    for rows in nodes[0].chunks():
-        kept = np.flatnonzero(rows.weight > 0)
-        X = np.zeros((len(kept), width))
-        _fill(X, rows, np.arange(len(kept)), kept)
-        parts.append((X, 2.0 * rows.side[kept] - 1.0, rows.weight[kept]))
-    X, y, weight = (np.concatenate(part) for part in zip(*parts))
-    return X, y, weight
-
-
-def _fill(X: Array, rows: Rows, here: Index, row: Index) -> None:
+def fill(X: Array, rows: Rows, here: Index, row: Index) -> None:
     """Write the features of some rows where they belong."""
     for part in rows.features:
         X[np.ix_(here, part.columns)] = part.of(row)
@@ -219,7 +195,7 @@ def drawn(nodes: Sequence[ChunkedNode], width: int, n: int, rng: RandomState) ->
             ends = before + np.cumsum(_mass(rows, nodes[i], totals))
             here = np.flatnonzero((point >= before) & ((point < ends[-1]) | (number == n_chunks[i])))
             row = _row_at(ends - before, point[here] - before)
-            _fill(X, rows, here, row)
+            fill(X, rows, here, row)
             for child, key in zip(nodes[i].children, rows.down):
                 keys[child][here] = key[row]
             if i == len(nodes) - 1:
@@ -233,13 +209,10 @@ def _key_weights(nodes: Sequence[ChunkedNode]) -> tuple[list[Array], list[int]]:
     totals: list[Array] = []
     n_chunks = []
     for node in nodes:
-        numbers = []
-        sums = []
-        for rows in node.chunks():
-            numbers.append(rows.numbers)
-            sums.append(np.add.reduceat(_mass(rows, node, totals), rows.start[:-1]))
-        totals.append(np.bincount(np.concatenate(numbers), np.concatenate(sums)).astype(np.float64))
-        n_chunks.append(len(numbers))
+        chunks = [(rows.numbers, np.add.reduceat(_mass(rows, node, totals), rows.start[:-1])) for rows in node.chunks()]
+        numbers, sums = map(np.concatenate, zip(*chunks))
+        totals.append(np.bincount(numbers, sums).astype(np.float64))
+        n_chunks.append(len(chunks))
     return totals, n_chunks
 
 

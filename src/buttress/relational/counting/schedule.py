@@ -4,6 +4,7 @@ A child whose keys are unique is folded into its parent's rows (its score is add
 so that only the edges that fan out carry lists. A block with several lists to consult gets them multiplied first.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -51,21 +52,7 @@ class MinkowskiSum:
     keys: tuple[Index, Index]
 
 
-@dataclass
-class Schedule:
-    """Operations, each after those it consults; the last is the root block."""
-
-    operations: list[Block | MinkowskiSum]
-
-    @property
-    def root(self) -> Block:
-        last = self.operations[-1]
-        assert isinstance(last, Block)
-        return last
-
-    @property
-    def blocks(self) -> list[Block]:
-        return [operation for operation in self.operations if isinstance(operation, Block)]
+Operation = Block | MinkowskiSum
 
 
 def multiplied(
@@ -87,9 +74,12 @@ def is_exact(plan: Plan, child: int) -> bool:
     return plan.nodes[child].n_rows == plan.nodes[child].n_keys
 
 
-def schedule(plan: Plan, *, products: bool = True, fold: bool = True) -> Schedule:
-    """Return the operations for a plan; with ``products`` rows consult one list at most, else those of all children."""
-    operations: list[Block | MinkowskiSum] = []
+def schedule(plan: Plan, *, products: bool = True, fold: bool = True) -> tuple[list[Operation], Block]:
+    """Return the operations for a plan, each after those it consults, and the block of the root's rows after all.
+
+    With ``products`` rows consult one list at most, else those of all children.
+    """
+    operations: list[Operation] = []
 
     def gather(i: int) -> tuple[list[Part], list[tuple[int, Index]]]:
         parts: list[Part] = [(i, None)]
@@ -102,46 +92,25 @@ def schedule(plan: Plan, *, products: bool = True, fold: bool = True) -> Schedul
             else:
                 node = plan.nodes[child]
                 start = np.searchsorted(node.key, np.arange(node.n_keys + 1))
-                lists.append((emit(below, consulted, start), key))
+                operations.append(multiply(below, consulted, start))
+                lists.append((len(operations) - 1, key))
         return parts, lists
 
-    def emit(parts: list[Part], lists: list[tuple[int, Index]], start: Index) -> int:
+    def multiply(parts: list[Part], lists: list[tuple[int, Index]], start: Index) -> Block:
         made, lists = multiplied(lists, 1 if products else len(lists), len(operations))
         operations.extend(made)
-        operations.append(Block(parts, start, lists))
-        return len(operations) - 1
+        return Block(parts, start, lists)
 
-    parts, lists = gather(0)
-    emit(parts, lists, np.array([0, plan.nodes[0].n_rows]))
-    return Schedule(operations)
+    root = multiply(*gather(0), np.array([0, plan.nodes[0].n_rows]))
+    return operations, root
+
+
+def blocks_of(operations: Sequence[Operation]) -> list[Block]:
+    """Return the blocks of rows among operations."""
+    return [operation for operation in operations if isinstance(operation, Block)]
 
 
 def node_scores(plan: Plan, beta: Array) -> list[Array]:
     """Return s_i(t) = beta_i . X_i[t] of every node's rows."""
     scores = [np.asarray(table.X @ beta[part]) for table, part in zip(plan.tables, plan.slices)]
     return [sum((scores[t][rows] for t, rows in node.members), np.zeros(node.n_rows)) for node in plan.nodes]
-
-
-def block_values(block: Block, values: list[Array], product: bool = False) -> Array:
-    """Add up (or multiply) values of the nodes' rows over the parts of a block's rows."""
-    total = None
-    for node, rows in block.parts:
-        part = values[node] if rows is None else values[node][rows]
-        total = part if total is None else (total * part if product else total + part)
-    assert total is not None
-    return np.ascontiguousarray(total)
-
-
-def gather_gradient(plan: Plan, work: list[tuple[Block, Array]]) -> Array:
-    """Return sum over tables of X_i' c_i from the signed counts of the rows of every block."""
-    gradient = np.zeros(plan.width)
-    per_table = [np.zeros(table.X.shape[0]) for table in plan.tables]
-    for block, count in work:
-        for i, rows in block.parts:
-            node = plan.nodes[i]
-            at_node = count if rows is None else np.bincount(rows, count, minlength=node.n_rows)
-            for table, place in node.members:
-                per_table[table] += np.bincount(place, at_node, minlength=len(per_table[table]))
-    for data, part, count in zip(plan.tables, plan.slices, per_table):
-        gradient[part] = data.X.T @ count
-    return gradient

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.plan.keys import combine, match
+from buttress.relational.plan.keys import combine, counted, match
 from buttress.relational.plan.plan import Index
 
 Codes = tuple[Index, Index]  # keys of the two tables of a hop as numbers, -1 where NULL
@@ -50,9 +50,8 @@ class Circle:
 
     def sizes(self, n: int) -> Array:
         """Return how many rows each of n questions is paired with."""
-        many = np.bincount(self.keys[1][self.keys[1] >= 0], minlength=int(self.keys[0].max(initial=0)) + 1)
-        there = self.keys[0] >= 0
-        return np.asarray(np.bincount(self.down.of[there], weights=many[self.keys[0][there]], minlength=n), dtype=float)
+        many = counted(np.ones(len(self.keys[1])), *self.keys)
+        return np.asarray(np.bincount(self.down.of, weights=many, minlength=n), dtype=float)
 
     def pairs(self, asked: Index, rows: Index) -> Way:
         """Return the pairs of some questions and ``rows``: places ``at`` among the rows and ``of`` among questions."""
@@ -107,14 +106,6 @@ def meeting(hops: Sequence[Codes]) -> tuple[int, float]:
         up.append(counted(up[-1], above, below))
     sizes = [one.sum() + other.sum() for one, other in zip(down, reversed(up))]
     return int(np.argmin(sizes)), float(min(sizes))
-
-
-def counted(sizes: Array, above: Index, below: Index) -> Array:
-    """Return for each row of one table, of key ``above``, the sum of ``sizes`` of another's rows of that key ``below``.
-    """
-    there = below >= 0
-    groups = int(max(above.max(initial=0), below.max(initial=0))) + 2  # the last one, of key -1, has no rows
-    return np.asarray(np.bincount(below[there], weights=sizes[there], minlength=groups)[above], dtype=np.float64)
 
 
 def _places(some: Index, of: Index) -> Index:

@@ -19,6 +19,7 @@ from buttress.relational.entities.text import DatabasePlace, Path, SqlTable, num
 from buttress.relational.plan.keys import check_exact, check_kinds, combine, encode, largest
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.times import DAY, delay_of
+from buttress.relational.sources.blocks import number_blocks
 from buttress.relational.sources.columns import Column, make_column
 from buttress.relational.sources.databases import Item, failing, pinned_tables, postgres_cursor
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, Dialect
@@ -41,10 +42,8 @@ def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int
     connection, dialect, items = home_of([join.tables[t] for t in numbers], [columns[t] for t in numbers], memory)
     if dialect is SPARK and owner is not None:
         items = pinned_tables(owner, connection, items)
-    samples = {}
     sample = typed_sample if asked is None else column_sample
-    for t, item in zip(numbers, items):
-        samples[t] = sample(connection, dialect, item, columns[t])
+    samples = {t: sample(connection, dialect, item, columns[t]) for t, item in zip(numbers, items)}
     texts = _text_columns(paths, samples if asked is None else {**samples, join.root: asked})
     tables = {t: _sql_table(join.tables[t], item, samples[t], as_of.get(t), dialect,
                             [name for name in samples[t] if (t, name) in texts]) for t, item in zip(numbers, items)}
@@ -199,10 +198,15 @@ class InDatabase:
     def _ask(self, paths: Iterable[Path], chosen: Sequence[str], here: Index, few: bool) -> Array:
         """Return what is chosen for some entities, a row each; NULL is NaN. ``few`` reads no rows but theirs."""
         asked, arrays = self._asked_rows(here)
-        parts, select = whole(asked, [replace(path, few=few) for path in paths], ["a.i", *chosen], self.place.prefix)
+        place = self.place
+        nan = place.dialect.number(np.nan)
+        numbers = [f"COALESCE(CAST({value} AS {place.dialect.double}), {nan})" for value in ["a.i", *chosen]]
+        parts, select = whole(asked, [replace(path, few=few) for path in paths], numbers, place.prefix)
+        statement = f"WITH {', '.join(parts)} {select}"
         out = np.full((len(here), len(chosen)), np.nan)
         with self._by_index(len(here) <= FEW):
-            self.place.select_into(out, f"WITH {', '.join(parts)} {select}", arrays)
+            for found in number_blocks(place.connection, statement, place.dialect, len(numbers), place.given, arrays):
+                out[found[:, 0].astype(np.intp)] = found[:, 1:]
         return out
 
     def _blocks(self, paths: Sequence[Path], n: int) -> list[Index]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.entities.words import WORDS, split
+from buttress.relational.entities.words import WORDS, needs_date, split
 from buttress.relational.plan.times import Window, window_of
 
 BETWEEN = "\0"  # a number and what its rows share with others, in a name that no column has
@@ -181,7 +181,7 @@ def features_of(table: str, columns: Sequence[str], categories: Mapping[str, Seq
     """
     def given(of: str) -> list[str]:
         return [function for function in functions if function != "count" and WORDS[split(function)[0]].of == of
-                and (dated or not _needs_date(function)) and (own_time or function != "last")]
+                and (dated or not needs_date(function)) and (own_time or function != "last")]
 
     found = [Feature(table, "count"), *(Feature(table, function) for function in given("row"))]
     if own_time and dated:
@@ -198,11 +198,6 @@ def features_of(table: str, columns: Sequence[str], categories: Mapping[str, Seq
               if f"{table}.{column}" not in categories for by in columns
               for category in categories.get(f"{table}.{by}", ())]
     return found
-
-
-def _needs_date(function: str) -> bool:
-    word, window, _ = split(function)
-    return bool(window) or WORDS[word].dated
 
 
 def own_features(table: str, columns: Sequence[str], categories: Mapping[str, Sequence[str]],

@@ -59,7 +59,8 @@ class Known:
         for table, seen in made.seen(features).items():
             here = np.flatnonzero([feature.table == table for feature in features])
             mine = [feature for feature in features if feature.table == table]
-            stated = _stated(made, mine, centers)
+            learned = [(*astuple(feature), centers.get(feature.source)) for feature in mine]
+            stated = json.dumps([__version__, made.place.dialect.name, made.day, learned])
             known = before.get(table, Held("", seen[:0], values[:0, here]))
             if known.stated != stated:
                 known = Held(stated, seen[:0], values[:0, here])
@@ -71,7 +72,8 @@ class Known:
             changed[new] = True
             held[table] = Held(stated, seen, values[:, here])
         self.anew = int(changed.sum())
-        self._write(held)
+        arrays = [array for table in held.values() for array in (table.seen, table.values)]
+        write_bytes(self.path, pack({name: table.stated for name, table in held.items()}, arrays, {}))
         return values
 
     def _read(self) -> dict[str, Held]:
@@ -84,16 +86,6 @@ class Known:
             return {table: Held(stated[table], *pair) for table, pair in zip(stated, pairs, strict=True)}
         except ValueError as error:
             raise ModelFileError(f"{error} Delete {self.path.name}: all features are then made anew.") from None
-
-    def _write(self, held: Mapping[str, Held]) -> None:
-        arrays = [array for table in held.values() for array in (table.seen, table.values)]
-        write_bytes(self.path, pack({name: table.stated for name, table in held.items()}, arrays, {}))
-
-
-def _stated(made: InDatabase, features: Sequence[Feature], centers: Mapping[str, float]) -> str:
-    """Return as text what features are made by, beside the rows that an entity sees and its date."""
-    learned = [(*astuple(feature), centers.get(feature.source)) for feature in features]
-    return json.dumps([__version__, made.place.dialect.name, made.day, learned])
 
 
 def _places(now: Array, then: Array) -> tuple[Index, Index]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import LARGEST, Array
 from buttress.relational.declare import Join
-from buttress.relational.entities.circles import Circle, circles, counted, later
+from buttress.relational.entities.circles import Circle, circles, later
 from buttress.relational.entities.features import (
     BETWEEN,
     Feature,
@@ -21,7 +21,7 @@ from buttress.relational.entities.features import (
 )
 from buttress.relational.entities.paths import Hop, blocks, order_of, shared_columns, used
 from buttress.relational.entities.ranges import MERGE, NEUTRAL, excess, ranged
-from buttress.relational.plan.keys import combine, encode, largest, match
+from buttress.relational.plan.keys import combine, counted, encode, group_count, largest, match
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.times import delay_of, moments
 from buttress.relational.sources.columns import Column
@@ -61,7 +61,7 @@ class StatisticRows:
         if self.time is not None:
             return self, key
         keys = np.unique(key[key >= 0])
-        together = merged(statistics, self.found, key, _groups(key, key))
+        together = merged(statistics, self.found, key, group_count(key, key))
         return StatisticRows(keys, taken(together, keys), None, None), keys
 
 
@@ -197,7 +197,7 @@ class InProcess:
             rows, key, above = replace(far.some(pairs.at), time=pairs.time), pairs.of, np.arange(len(here))
         rows, key = rows.brought_together(key, statistics)
         if rows.time is None or self.as_of is None:
-            return taken(merged(statistics, rows.found, key, _groups(above, key)), above)
+            return taken(merged(statistics, rows.found, key, group_count(above, key)), above)
         found = rows.found | {statistic.name: rows.time for statistic in wanted if statistic.of == "time"}
         seen = merged_by(wanted, found, key, rows.time, above, self.as_of[here])
         return seen | ranged(windows, found, key, rows.time, found.get(when("")), above, self.as_of[here])
@@ -224,7 +224,7 @@ class InProcess:
         rows: Index | NDArray[np.bool_] = here
         for hop in self.paths[t]:
             above, below = self._codes(hop)
-            led_to = np.zeros(_groups(above, below), dtype=bool)
+            led_to = np.zeros(group_count(above, below), dtype=bool)
             led_to[above[rows]] = True
             led_to[-1] = False
             rows = found[hop.child] = led_to[below] & self._may_be_seen(hop.child, here)
@@ -250,11 +250,6 @@ class InProcess:
             both = combine([np.concatenate([code[hop.parent], code[hop.child]]) for code in codes])
             self._numbered[hop] = both[:n], both[n:]
         return self._numbered[hop]
-
-
-def _groups(above: Index, below: Index) -> int:
-    """Return one more than there are keys: the last group, of key -1, has no rows."""
-    return int(max(above.max(initial=0), below.max(initial=0))) + 2
 
 
 def most_frequent(column: Column, known: NDArray[np.bool_], limit: int) -> list[str]:

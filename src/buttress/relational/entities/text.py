@@ -9,13 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from numpy.typing import NDArray
-
-from buttress._checks import Array
 from buttress.relational.entities.features import BETWEEN, Ranged, Statistic
 from buttress.relational.entities.paths import Hop
 from buttress.relational.sources.columns import Column
-from buttress.relational.sources.databases import Connection, select, select_into
+from buttress.relational.sources.databases import Connection, select
 from buttress.relational.sources.dialects import Dialect
 from buttress.relational.sql.text import own_prefix
 
@@ -56,9 +53,6 @@ class DatabasePlace:
     def given(self) -> str:
         """Name of the table of arrays that DuckDB reads."""
         return f"{self.prefix}given"
-
-    def select_into(self, out: Array, statement: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        select_into(out, self.connection, statement, self.dialect, self.given, arrays)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from buttress.relational.declare import Join
 from buttress.relational.entities.database import InDatabase, feature_select
 from buttress.relational.entities.features import Feature, center, fills_of, kept
 from buttress.relational.entities.known import Known
-from buttress.relational.entities.memory import InProcess, most_frequent
+from buttress.relational.entities.memory import InProcess, most_frequent, numbers
 from buttress.relational.entities.paths import (
     Hop,
     asked_columns,
@@ -35,6 +35,7 @@ from buttress.relational.entities.paths import (
     ways,
 )
 from buttress.relational.entities.words import WORDS, check_dated, check_functions, default_functions
+from buttress.relational.plan.keys import largest
 from buttress.relational.plan.times import DAY, check_times, date_column, dates_of, moments
 from buttress.relational.sources.columns import Column, plain
 from buttress.relational.sources.databases import one_snapshot
@@ -91,7 +92,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     memory_limit : float, default=4000
         Megabytes that a DuckDB of our own (of files and frames) works in, and spills to disk beyond; your connection
         keeps its own limit. Beside, ``transform`` holds keys and dates of its rows, and once its answer, 8 bytes a
-        number; the answers of PostgreSQL and Spark also as objects of Python.
+        number.
 
     Notes
     -----
@@ -229,9 +230,9 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
                     self.categories_[full] = aggregates.most_frequent(t, name, self.max_categories)
                     check_decimals(table.name, name, self.categories_[full])
                 elif t != self.join.root:
-                    mean, deviation, largest = aggregates.moments_of(t, name)
-                    check_feature(table.name, name, column.kind, 0, largest)
-                    self.centers_[full] = center(mean, deviation, largest)
+                    mean, deviation, most = aggregates.moments_of(t, name)
+                    check_feature(table.name, name, column.kind, 0, most)
+                    self.centers_[full] = center(mean, deviation, most)
 
     @property
     def _label_table(self) -> str:
@@ -260,20 +261,18 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         few = ("mean", "share")  # of what is reached many to many: other words of it gained nothing on MovieLens
         return {table.name: few if t in far else usual for t, table in enumerate(self.join.tables)}
 
-    def _day(self, own: dict[str, Column]) -> float:
-        """Return a day in the unit in which times are compared: microseconds, or 1 where they are numbers."""
-        return DAY if any(own[column].kind == "time" for column in date_column(self.join)) else 1.0
-
     def _aggregates(self, paths: dict[int, list[Hop]], own: dict[str, Column]) -> Aggregates:
         """Return what aggregates the tables, where they are or in this process."""
         as_of = None
+        day = 1.0  # in the unit of times, which are numbers
         times = {}
         for column in date_column(self.join):
             as_of = dates_of(self.join, own[column])
+            day = DAY if own[column].kind == "time" else 1.0
             times[f"{self._label_table}.{column}"] = own[column]
         inside = self.engine == "sql" or (self.engine == "auto" and self._megabytes(paths) > self.memory_limit)
-        made = (InDatabase(self.join, paths, own, as_of, self._day(own), self.memory_limit) if inside else
-                InProcess(self.join, paths, own, as_of, self._day(own)))
+        made = (InDatabase(self.join, paths, own, as_of, day, self.memory_limit) if inside else
+                InProcess(self.join, paths, own, as_of, day))
         if as_of is not None:
             for t, time in ((t, self.join.tables[t].time) for t in paths):
                 if time is not None:
@@ -290,19 +289,16 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
 
     def _with_own(self, features: Sequence[Feature], own: dict[str, Column], values: Array) -> Array:
         """Return ``values`` with the features of the entities' own rows filled in."""
-        for j, feature in enumerate(features):
-            if feature.table != self._label_table:
-                continue
+        for j in [j for j, feature in enumerate(features) if feature.table == self._label_table]:
+            feature = features[j]
             column = own[feature.column]
             if feature.word in WORDS:
                 values[:, j] = WORDS[feature.word].numpy(moments(column, feature.source))
-                continue
-            if feature.function == "is":
+            elif feature.function == "is":
                 values[:, j] = ~column.null & (column.values == feature.category)
-                continue
-            known = np.where(column.null, 0, column.values).astype(np.float64)
-            check_feature(feature.table, feature.column, "number", 0, float(np.abs(known).max(initial=0.0)))
-            values[:, j] = np.where(column.null, np.nan, known)
+            else:
+                check_feature(feature.table, feature.column, "number", 0, largest(column))
+                values[:, j] = numbers(column)
         return values
 
     def _filled(self, values: Array) -> Array:

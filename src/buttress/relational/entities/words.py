@@ -113,6 +113,12 @@ def split(function: str) -> tuple[str, str, bool]:
     return word, window.removesuffix("/all"), window.endswith("/all")
 
 
+def needs_date(function: str) -> bool:
+    """Return whether a function says nothing without an as_of."""
+    word, window, _ = split(function)
+    return bool(window) or WORDS[word].dated
+
+
 def check_functions(functions: Sequence[str]) -> None:
     """Refuse what is no list of words, a word that comes twice, and a window that is none or that it cannot have."""
     if isinstance(functions, str):
@@ -137,10 +143,9 @@ def check_functions(functions: Sequence[str]) -> None:
 def check_dated(functions: Sequence[str], as_of: str | None, dates: bool) -> None:
     """Refuse words of time without an as_of, and words of the calendar where it holds numbers."""
     for function in functions:
-        word, window, _ = split(function)
-        if as_of is None and (window or WORDS[word].dated):
+        if as_of is None and needs_date(function):
             raise ValueError(f"{function!r} is counted back from a date, and the join has none. Use Join(..., "
                              "as_of='table.column'), or leave it out of functions.")
-        if WORDS[word].of == "date" and not dates:
+        if WORDS[split(function)[0]].of == "date" and not dates:
             raise ValueError(f"{function!r} is of a date, and as_of={as_of!r} holds numbers. Convert it, with "
                              "pandas.to_datetime, or leave it out of functions.")

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._checks import Array
 from buttress.relational.checks import check_bag
 from buttress.relational.declare import Join
-from buttress.relational.plan.leapfrog import Relation, distinct_rows, join_keys
+from buttress.relational.plan.generic_join import Relation, distinct_rows, join_keys
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.shape import Attribute, Shape
 from buttress.relational.sources.columns import Column
@@ -116,8 +117,6 @@ def _one_type(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 def combine(codes: Sequence[Index]) -> Index:
     """Number the distinct rows of several code columns; a row with any -1 is -1."""
-    if len(codes) == 1:
-        return codes[0]
     null = np.any([code < 0 for code in codes], axis=0)
     total = codes[0]
     for code in codes[1:]:
@@ -136,11 +135,17 @@ def match(left: Index, right: Index) -> tuple[Index, Index]:
     return first, order[np.repeat(low, many) + offset]
 
 
-def match_count(left: Index, right: Index) -> int:
-    """Return how many pairs ``match`` would give."""
-    size = int(max(left.max(initial=0), right.max(initial=0))) + 1
-    a, b = (np.bincount(codes[codes >= 0], minlength=size).astype(float) for codes in (left, right))
-    return int(a @ b)
+def group_count(above: Index, below: Index) -> int:
+    """Return one more than there are keys: the last group, of key -1, has no rows."""
+    return int(max(above.max(initial=0), below.max(initial=0))) + 2
+
+
+def counted(sizes: Array, above: Index, below: Index) -> Array:
+    """Return for each row of one table, of key ``above``, the sum of ``sizes`` of another's rows of that key ``below``.
+    """
+    there = below >= 0
+    many = np.bincount(below[there], weights=sizes[there], minlength=group_count(above, below))
+    return np.asarray(many[above], dtype=np.float64)
 
 
 Codes = dict[int, Index]  # attribute number -> codes of the rows
@@ -164,12 +169,12 @@ def bag_rows(join: Join, shape: Shape, codes: list[Codes], rows: list[Index]) ->
         tables = shape.bags[bag]
         if not shape.bound[bag]:
             found[bag] = BagRows({tables[0]: rows[tables[0]]}, dict(codes[tables[0]]))
-            continue
-        below = [{a: found[child].codes[a] for a in shape.edge(child)}
-                 for child, parent in enumerate(shape.tree.parent) if parent == bag and shape.bound[child]]
-        filters = [code for t, code in enumerate(codes) if t not in shape.right_tables]
-        keys = _bound_keys(join, shape, bag, [*filters, *below])
-        found[bag] = _with_tables(join, tables, keys, codes, rows)
+        else:
+            below = [{a: found[child].codes[a] for a in shape.edge(child)}
+                     for child, parent in enumerate(shape.tree.parent) if parent == bag and shape.bound[child]]
+            filters = [code for t, code in enumerate(codes) if t not in shape.right_tables]
+            keys = _bound_keys(join, shape, bag, [*filters, *below])
+            found[bag] = _with_tables(join, tables, keys, codes, rows)
     return [found[bag] for bag in range(len(shape.bags))]
 
 
@@ -178,10 +183,8 @@ def _bound_keys(join: Join, shape: Shape, bag: int, held: Sequence[Codes]) -> Co
     bound = shape.bound[bag]
     relations: list[Relation] = [{a: values for a, values in part.items() if a in bound} for part in held]
     found = join_keys([_distinct(relation) for relation in relations if relation], join.max_bag_rows)
-    if found is None:
-        touched = sorted({t for a in bound for t in shape.attributes[a]})
-        check_bag(join, touched, join.max_bag_rows + 1)
-        raise AssertionError("more rows than max_bag_rows are refused")
+    touched = sorted({t for a in bound for t in shape.attributes[a]})
+    check_bag(join, touched, len(next(iter(found.values()))))
     return found
 
 
@@ -207,7 +210,7 @@ def _with_tables(join: Join, tables: Sequence[int], keys: Codes, codes: list[Cod
         shared = sorted(codes[t].keys() & total.keys())
         n = len(next(iter(total.values())))
         both = combine([np.concatenate([total[a], codes[t][a]]) for a in shared])
-        check_bag(join, tables, match_count(both[:n], both[n:]))
+        check_bag(join, tables, int(counted(np.ones(len(both) - n), both[:n], both[n:]).sum()))
         first, second = match(both[:n], both[n:])
         members = {s: r[first] for s, r in members.items()} | {t: rows[t][second]}
         total = {a: code[first] for a, code in total.items()} | {a: code[second] for a, code in codes[t].items()}

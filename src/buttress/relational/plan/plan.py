@@ -162,15 +162,13 @@ def count_rows(nodes: list[Node], weights: list[Any]) -> list[Any]:
     for i in reversed(range(len(nodes))):
         total = weights[i]
         for child, key in nodes[i].down.items():
-            total = total * _group_sums(counts[child], nodes[child])[key]
+            total = total * group_sums(counts[child], nodes[child])[key]
         counts[i] = total
     return counts
 
 
-def _group_sums(values: Any, node: Node) -> Any:
+def group_sums(values: Any, node: Node) -> Any:
     """Sum values of a node's rows (sorted by key) over each key, keeping their type."""
-    if node.n_rows == 0:
-        return np.zeros(node.n_keys, dtype=values.dtype)
     starts = np.searchsorted(node.key, np.arange(node.n_keys))
     return np.add.reduceat(values, starts)
 
@@ -179,8 +177,6 @@ def exact_counts(nodes: list[Node]) -> list[Any]:
     """Return ``count_rows`` with every weight one, in int64 when the total fits, else in Python integers."""
     estimate = count_rows(nodes, [np.ones(node.n_rows) for node in nodes])
     kind: Any = np.int64 if estimate[0].sum() < 2.0**62 else object
-    if nodes[0].n_rows == 0:
-        return [np.zeros(node.n_rows, dtype=np.int64) for node in nodes]
     return count_rows(nodes, [np.ones(node.n_rows, dtype=np.int64).astype(kind) for node in nodes])
 
 

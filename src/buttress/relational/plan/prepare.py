@@ -1,6 +1,6 @@
 """From the declaration to the plan: read, number the keys, find the tree, reduce, scale."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from buttress.relational.checks import (
 )
 from buttress.relational.declare import Join, Pair, key_columns
 from buttress.relational.plan.features import table_data
+from buttress.relational.plan.generic_join import distinct_rows
 from buttress.relational.plan.keys import BagRows, Codes, are_unique, bag_rows, combine, encode
 from buttress.relational.plan.plan import Encoding, Index, Node, Plan, TableData, exact_counts, total_weight
 from buttress.relational.plan.shape import Shape, attributes, find_shape
@@ -32,19 +33,18 @@ def prepare(join: Join, *, intercept: bool = True, root: int | None = None, clas
     ``root`` is the table whose rows are labelled, when it is not the one with the label; ``classes`` are the labels of
     a fitted model, of which the join need not hold both; ``encoding`` says how features become columns.
     """
+    return prepare_with(join, (), intercept=intercept, root=root, classes=classes, encoding=encoding)[0]
+
+
+def prepare_with(join: Join, wanted: Sequence[tuple[int, str]], *, intercept: bool = True, root: int | None = None,
+                 classes: Any = None, encoding: Encoding | None = None) -> tuple[Plan, list[dict[str, Column]]]:
+    """Return the plan and each table's columns, those ``wanted`` (place, name) too; the rest as in ``prepare``."""
+    root = join.root if root is None else root
     with one_snapshot(join.connections):
         pairs = join.check()
-        times = times_of(join, join.root if root is None else root)
-        columns = [read(join, i, pairs, [times[i]] if i in times else ()) for i in range(len(join.tables))]
-    return assemble(join, pairs, columns, times, intercept=intercept, root=root, classes=classes, encoding=encoding)
-
-
-def assemble(join: Join, pairs: list[Pair], columns: list[dict[str, Column]], times: Mapping[int, str], *,
-             intercept: bool = True, root: int | None = None, classes: Any = None,
-             encoding: Encoding | None = None) -> Plan:
-    """Return the plan of a join whose columns are read, ``times`` of :func:`times_of` too; the rest as in ``prepare``.
-    """
-    root = join.root if root is None else root
+        times = times_of(join, root)
+        columns = [_read(join, i, pairs, [column for t, column in [*wanted, *times.items()] if t == i])
+                   for i in range(len(join.tables))]
     base = [len(next(iter(column.values())).null) for column in columns]
     steps = steps_to(times, pairs, root)
     codes: list[Codes] = [{} for _ in join.tables]
@@ -54,7 +54,7 @@ def assemble(join: Join, pairs: list[Pair], columns: list[dict[str, Column]], ti
             for table, code in encode(join, attribute, columns).items():
                 codes[table][a] = code
     shape = find_shape(join, [*pairs, *steps], root,
-                       lambda: [np.log(_distinct(list(code.values()))) for code in codes],
+                       lambda: [np.log(max(len(distinct_rows(list(code.values()))[0]), 1)) for code in codes],
                        lambda table, held: are_unique(codes[table], held & codes[table].keys()))
     notes, rows = _drop_null_keys(join, shape, codes, base)
     see(join, times, steps, shape.attributes, columns, codes, rows)
@@ -67,10 +67,10 @@ def assemble(join: Join, pairs: list[Pair], columns: list[dict[str, Column]], ti
     plan = Plan(tables, nodes, y, found, root, notes, total, base, counts, optional=join.optional(pairs))
     if classes is None:  # a fitted model has a score of rows that weigh nothing, too
         check_total(total_weight(plan))
-    return plan
+    return plan, columns
 
 
-def read(join: Join, i: int, pairs: Sequence[Pair], more: Sequence[str] = ()) -> dict[str, Column]:
+def _read(join: Join, i: int, pairs: Sequence[Pair], more: Sequence[str]) -> dict[str, Column]:
     """Return the columns of table ``i`` that the join uses, and ``more``; a column without a name if there are none."""
     table = join.tables[i]
     names = list(dict.fromkeys([*used_columns(table, key_columns(pairs, i)), *more]))
@@ -96,11 +96,6 @@ def _drop_null_keys(
         rows.append(np.flatnonzero(keep))
         codes[i] = {a: values[keep] for a, values in code.items()}
     return notes, rows
-
-
-def _distinct(codes: Sequence[Index]) -> int:
-    """Return the number of distinct keys of a table, at least 1."""
-    return max(len(np.unique(combine([code + 1 for code in codes]))), 1) if codes else 1
 
 
 def _tree(join: Join, shape: Shape, merged: Sequence[BagRows]) -> list[Node]:

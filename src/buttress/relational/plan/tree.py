@@ -54,12 +54,8 @@ def spanning_tree(edges: Edges, root: int = 0) -> Tree | None:
 def connected(edges: Edges) -> list[int]:
     """Return the tables that can be reached from the first one."""
     reached = {0}
-    frontier = [0]
-    while frontier:
-        e = frontier.pop()
-        new = [f for f in range(len(edges)) if f not in reached and edges[e] & edges[f]]
-        reached.update(new)
-        frontier += new
+    for _ in edges:  # a table further each time
+        reached |= {f for f, edge in enumerate(edges) if any(edge & edges[e] for e in reached)}
     return sorted(reached)
 
 
@@ -73,8 +69,6 @@ def edge_cover(edges: Edges, log_sizes: Sequence[float]) -> tuple[np.ndarray, fl
     1.5
     """
     vertices = sorted(frozenset().union(*edges))
-    if not vertices:
-        return np.zeros(len(edges)), 0.0
     covers = -np.array([[float(v in e) for e in edges] for v in vertices])
     # so a table of one row, whose cost is 0, does not make the cover ambiguous
     found = linprog(np.asarray(log_sizes) + 1e-9, A_ub=covers, b_ub=-np.ones(len(vertices)), bounds=(0, None))
@@ -119,15 +113,11 @@ class Decomposition:
 
     def bag(self, gone: frozenset[int], vertex: int) -> frozenset[int]:
         """Return the bag of a vertex eliminated after those in ``gone``."""
-        reached = {vertex}
-        frontier = [vertex]
-        while frontier:
-            near = frozenset().union(*(edge for edge in self.edges if frontier[-1] in edge))
-            frontier.pop()
-            new = near - reached
-            reached |= new
-            frontier += [v for v in new if v in gone]
-        return frozenset(reached - (gone - {vertex}))
+        reached = frozenset({vertex})
+        for _ in range(len(gone) + 1):  # an eliminated one further each time
+            passed = reached & gone | {vertex}
+            reached |= frozenset().union(*(edge for edge in self.edges if edge & passed))
+        return reached - (gone - {vertex})
 
     def greedy_order(self) -> list[int]:
         """Return an order that takes the vertex of the least bag each time."""
@@ -137,10 +127,6 @@ class Decomposition:
             order.append(min(sorted(self.vertices - gone), key=lambda v: self.log_rows(self.bag(gone, v))))
         return order
 
-    def cost(self, order: Sequence[int]) -> float:
-        """Return the sum of the bounds of the bags of an order."""
-        return float(sum(np.exp(self.log_rows(bag)) for bag in self.bags(order)))
-
     def bags(self, order: Sequence[int]) -> Bags:
         """Return the bags of an order."""
         return [self.bag(frozenset(order[:i]), vertex) for i, vertex in enumerate(order)]
@@ -148,7 +134,7 @@ class Decomposition:
     def best_order(self) -> list[int]:
         """Return the order of least cost, by dynamic programming; sets costlier than the greedy order drop out."""
         greedy = self.greedy_order()
-        most = self.cost(greedy)
+        most = float(sum(np.exp(self.log_rows(bag)) for bag in self.bags(greedy)))
         layer: dict[frozenset[int], tuple[float, list[int]]] = {frozenset(): (0.0, [])}
         for _ in self.vertices:
             following: dict[frozenset[int], tuple[float, list[int]]] = {}

@@ -1,9 +1,14 @@
 """Rows of numbers from a database, a block after the other, so that they are never all in memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from importlib.util import find_spec
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.relational.sources.databases import (
@@ -15,35 +20,43 @@ from buttress.relational.sources.databases import (
 from buttress.relational.sources.deadline import heard
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, Dialect
 
-BLOCK_ROWS = 50_000  # rows of a block, about: each is a few megabytes
+BLOCK_ROWS = 20_000  # rows of a block, about: each is a few megabytes
 
 
-def blocks(connection: Connection, statement: str, dialect: Dialect, width: int) -> Iterator[Array]:
-    """Yield the rows of a SELECT of ``width`` 64-bit floats, none of them NULL, as arrays (rows, width)."""
+def number_blocks(connection: Connection, statement: str, dialect: Dialect, width: int, name: str = "",
+                  arrays: Mapping[str, NDArray[Any]] | None = None) -> Iterator[Array]:
+    """Yield the rows of a SELECT of ``width`` 64-bit floats, none of them NULL, as arrays (rows, width).
+
+    DuckDB reads ``arrays`` where they are, as a table ``name``.
+    """
     place = stand_in(connection, dialect)
     with reading(place, dialect):
         if dialect is DUCKDB:
-            yield from _duckdb_blocks(place, statement)
+            yield from _duckdb_blocks(place, statement, name, arrays)
         elif dialect is POSTGRES:
-            idle = place.info.transaction_status.name == "IDLE"
             yield from _postgres_blocks(place, statement, width)
-            if idle:
-                place.rollback()
         else:
             yield from _spark_blocks(place, statement)
 
 
-def _duckdb_blocks(connection: Connection, statement: str) -> Iterator[Array]:
-    result: Any = heard(lambda: connection.execute(statement), connection.interrupt)
+def _duckdb_blocks(connection: Connection, statement: str, name: str,
+                   arrays: Mapping[str, NDArray[Any]] | None) -> Iterator[Array]:
+    """Yield the rows as they are made; ``arrays`` are a view of the connection until they are."""
+    # DuckDB 1 keeps a result that the user has not fetched yet beside sql() alone; 2 has told of it, in stand_in
+    run = connection.execute if hasattr(connection, "complete") else connection.sql
+    if arrays:
+        connection.register(name, arrays)
     try:
-        import pandas  # noqa: F401 (DuckDB hands over columns by it, which is many times faster than rows)
-    except ImportError:
-        while rows := heard(lambda: result.fetchmany(BLOCK_ROWS), connection.interrupt):
-            yield np.array(rows, dtype=np.float64)
-        return
-    # DuckDB counts what it hands over in vectors of 2048 rows
-    while len(frame := heard(lambda: result.fetch_df_chunk(BLOCK_ROWS // 2048), connection.interrupt)):
-        yield frame.to_numpy(dtype=np.float64)
+        result: Any = heard(lambda: run(statement), connection.interrupt)
+        # DuckDB hands over columns by pandas many times faster than rows, in vectors of 2048 rows
+        fetched = partial(result.fetch_df_chunk, BLOCK_ROWS // 2048) if find_spec("pandas") else \
+            partial(result.fetchmany, BLOCK_ROWS)
+        while len(rows := heard(fetched, connection.interrupt)):
+            yield np.asarray(rows, dtype=np.float64)
+    finally:
+        if arrays:
+            with suppress(Exception):  # the view goes with a transaction that has failed
+                connection.unregister(name)
 
 
 def _postgres_blocks(connection: Connection, statement: str, width: int) -> Iterator[Array]:
@@ -75,11 +88,6 @@ def _floats(held: bytearray, row: Any, skip: int, whole: int, width: int) -> Arr
 
 
 def _spark_blocks(spark: Connection, statement: str) -> Iterator[Array]:
-    held: list[tuple[Any, ...]] = []
-    for row in spark.sql(statement).toLocalIterator():
-        held.append(tuple(row))
-        if len(held) == BLOCK_ROWS:
-            yield np.array(held, dtype=np.float64)
-            held = []
-    if held:
+    rows = iter(spark.sql(statement).toLocalIterator())
+    while held := [tuple(row) for row in islice(rows, BLOCK_ROWS)]:
         yield np.array(held, dtype=np.float64)

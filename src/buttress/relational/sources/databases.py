@@ -13,9 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
 
-from buttress._checks import Array
 from buttress.relational.sources.deadline import cancelled_in_time, heard
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, Dialect, dialect_of
 
@@ -121,12 +119,12 @@ def _postgres_snapshot(
         with _users_transaction(connection):
             yield
         return
-    with reading(connection, POSTGRES):
-        place = (connection.info.host, connection.info.port, connection.info.dbname)
-        _begin(connection, exported.get(place))
-        if shared and place not in exported:
-            exported[place] = _rows(connection, "SELECT pg_export_snapshot()", POSTGRES)[0][0]
     try:
+        with failing(POSTGRES), cancelled_in_time(connection.cancel):
+            place = (connection.info.host, connection.info.port, connection.info.dbname)
+            _begin(connection, exported.get(place))
+            if shared and place not in exported:
+                exported[place] = _rows(connection, "SELECT pg_export_snapshot()", POSTGRES)[0][0]
         yield
     finally:
         with failing(POSTGRES):
@@ -210,10 +208,10 @@ def failing(dialect: Dialect) -> Iterator[None]:
 
 def _leave(connection: Connection, before: str) -> None:
     """Bring a connection's transaction back to where it was before a query."""
-    after = connection.info.transaction_status.name
-    if before == "IDLE" and after == "INERROR":
+    inside = connection.info.transaction_status.name in ("INTRANS", "INERROR")
+    if inside and before == "IDLE":
         connection.rollback()
-    elif before == "INTRANS" and after in ("INTRANS", "INERROR"):
+    elif inside and before == "INTRANS":
         _run(connection, "ROLLBACK TO SAVEPOINT buttress")
         _run(connection, "RELEASE SAVEPOINT buttress")
 
@@ -281,46 +279,8 @@ def stand_in(connection: Connection, dialect: Dialect) -> Connection:
 def select(connection: Connection, statement: str, dialect: Dialect) -> list[tuple[Any, ...]]:
     """Run one SELECT and return its rows; outside of a snapshot no transaction is left open."""
     place = stand_in(connection, dialect)
-    idle = dialect is POSTGRES and _status(place) == "IDLE"
     with reading(place, dialect):
-        rows = _rows(place, statement, dialect)
-        if idle:
-            place.rollback()
-        return rows
-
-
-def select_into(out: Array, connection: Connection, statement: str, dialect: Dialect, name: str,
-                arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Run one SELECT of numbers, and set rows of ``out``: an answer's first number is the row's place, the others its.
-
-    NULL becomes NaN. DuckDB reads ``arrays`` where they are, as a table ``name``, and hands its rows over a block at a
-    time, so that the answer is never here as a whole but in ``out``.
-    """
-    def put(rows: list[tuple[Any, ...]]) -> None:
-        found = np.array(rows, dtype=np.float64)
-        out[found[:, 0].astype(np.intp)] = found[:, 1:]
-
-    if dialect is not DUCKDB:
-        put(select(connection, statement, dialect))
-        return
-    place = stand_in(connection, DUCKDB)
-    with reading(place, DUCKDB):
-        heard(lambda: _duckdb_blocks(place, statement, name, arrays, put), place.interrupt)
-
-
-def _duckdb_blocks(connection: Connection, statement: str, name: str, arrays: Mapping[str, NDArray[Any]],
-                   put: Callable[[list[tuple[Any, ...]]], None]) -> None:
-    """Hand the rows of a SELECT to ``put`` as they are made; ``arrays`` are a view of the connection until they are."""
-    # DuckDB 1 keeps a result that the user has not fetched yet beside sql() alone; 2 has told of it, in _busy
-    run = connection.execute if hasattr(connection, "complete") else connection.sql
-    connection.register(name, arrays)
-    try:
-        result = run(statement)
-        while rows := result.fetchmany(1 << 11):  # rows that are objects of Python at a time
-            put(rows)
-    finally:
-        with suppress(Exception):  # the view goes with a transaction that has failed
-            connection.unregister(name)
+        return _rows(place, statement, dialect)
 
 
 def select_arrays(connection: Connection, statement: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Dialect:
     moment: str = "CAST(CASE WHEN isinf({0}) THEN error('a date is infinity') ELSE epoch_us({0}) END AS DOUBLE)"
     array: str = "row({})"
     item: str = "({})[{}]"
-    split: str = "string_split({}, '{}')"
+    split: str = ""
     local: str = "TIMESTAMP"
     instant: str = "TIMESTAMP WITH TIME ZONE"
     keeps_order: bool = False
@@ -72,7 +72,7 @@ class Dialect:
         return f"CAST({self.text(value)} AS {UNBOUNDED.get(kind, kind)})"
 
     def listed(self, columns: Sequence[Sequence[str | None]]) -> str:
-        """Return the SELECT of rows of text that are given here, columns v0, v1, ... of equal length.
+        """Return PostgreSQL's or Spark's SELECT of rows of text that are given here, columns v0, v1, ... of one length.
 
         Raises ValueError for values with the control characters that stand between values and for NULL.
         """
@@ -83,10 +83,8 @@ class Dialect:
         split = [self.split.format(text, BETWEEN) for text in texts]
         if self.name == "PostgreSQL":
             rows = f"SELECT * FROM unnest({', '.join(split)}) AS q({', '.join(names)})"
-        elif self.name == "Spark":
-            rows = f"SELECT inline(arrays_zip({', '.join(split)})) AS ({', '.join(names)})"
         else:
-            rows = f"SELECT {', '.join(f'unnest({part}) AS {name}' for part, name in zip(split, names))}"
+            rows = f"SELECT inline(arrays_zip({', '.join(split)})) AS ({', '.join(names)})"
         return f"SELECT {', '.join(f'NULLIF({name}, {self.text(ABSENT)}) AS {name}' for name in names)} FROM ({rows}) r"
 
     def text(self, value: str) -> str:

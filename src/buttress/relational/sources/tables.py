@@ -230,8 +230,6 @@ class _Query:
     """A table (or view) of a connection."""
 
     def __init__(self, source: tuple[Connection, TableName]):
-        if len(source) != 2:
-            raise ValueError(f"A database table is given as (connection, table name). Got {len(source)} entries.")
         self.connection = source[0]
         self.dialect = dialect_of(source[0])
         self.name = source[1]

@@ -14,6 +14,7 @@ from buttress.relational.sql.text import (
     fan_out,
     feature_columns,
     feature_expressions,
+    join_of,
     joins,
     keys_of,
     own_weight,
@@ -27,18 +28,8 @@ from buttress.relational.sql.text import (
 
 def every_row(tree: SqlTree) -> str:
     """Return the SELECT of the join's rows: label side, weight, features in the order of ``tree.columns``."""
-    parts, joined, mass = _joined(tree)
-    names = [f"{_alias(tree, i)}.x{j}" for i in tree.below(tree.root) for j in range(len(tree.nodes[i].features))]
-    return f"WITH {', '.join(parts)} SELECT {', '.join(['w.side', mass, *names])} FROM {joined}"
-
-
-def _alias(tree: SqlTree, i: int) -> str:
-    return "w" if i == tree.root else f"t{i}"
-
-
-def _joined(tree: SqlTree) -> tuple[list[str], str, str]:
-    """Return the expressions of the nodes' rows, their join, and a row's weight."""
     our = tree.prefix
+    alias = {i: f"t{i}" for i in tree.order} | {tree.root: "w"}
     parts = [part for i in reversed(tree.order) for part in rows_of(tree, i, feature_columns(tree, i))]
     weight, fans = own_weight(tree, tree.root)
     parts.append(f"{our}w AS (SELECT t.*, {weight} AS mass FROM {our}t{tree.root} t {fans})")
@@ -46,9 +37,10 @@ def _joined(tree: SqlTree) -> tuple[list[str], str, str]:
     for i in tree.order[1:]:
         node = tree.nodes[i]
         how = "LEFT JOIN" if node.optional else "JOIN"
-        joined.append(f"{how} {our}t{i} t{i} ON {same(_alias(tree, node.parent), _alias(tree, i), node.shared)}")
-    one = tree.dialect.number(1.0)
-    return parts, " ".join(joined), " * ".join(["w.mass", *(f"COALESCE(t{i}.w, {one})" for i in tree.order[1:])])
+        joined.append(f"{how} {our}t{i} t{i} ON {same(alias[node.parent], alias[i], node.shared)}")
+    mass = " * ".join(["w.mass", *(f"COALESCE(t{i}.w, {tree.dialect.number(1.0)})" for i in tree.order[1:])])
+    names = [f"{alias[i]}.x{j}" for i in tree.below(tree.root) for j in range(len(tree.nodes[i].features))]
+    return f"WITH {', '.join(parts)} SELECT {', '.join(['w.side', mass, *names])} FROM {' '.join(joined)}"
 
 
 def label_means(tree: SqlTree) -> str:
@@ -98,20 +90,19 @@ def numbered(tree: SqlTree, i: int) -> str:
     parts = [f"{our}x{i} AS ({rows})", *reduced(tree)]
     if tree.per_label_row and i == tree.root:
         parts += [f"{our}f{c} AS ({fan_out(tree, c)})" for c in reversed(tree.order) if c != tree.root]
-    edges = [*([i] if i != tree.root else []), *tree.nodes[i].children]
+    own = [i] if i != tree.root else []
+    edges = [*own, *tree.nodes[i].children]
     parts += [f"{our}n{c} AS ({_numbers(tree, c)})" for c in edges]
     weight, more = own_weight(tree, i)
-    text = " ".join([more, *(_join(tree, i, c) for c in edges)])
-    return f"WITH {', '.join(parts)} SELECT {', '.join(_chosen(tree, i, edges, weight))} FROM {our}x{i} t {text}" \
-           + (" ORDER BY 1" if i != tree.root else "")
-
-
-def _chosen(tree: SqlTree, i: int, edges: Sequence[int], weight: str) -> list[str]:
+    text = " ".join([more, *(f"JOIN {our}n{c} n{c} ON {same('t', f'n{c}', tree.nodes[c].shared)}" for c in own),
+                     *(join_of(tree, c, "n") for c in tree.nodes[i].children)])
     none = tree.dialect.number(-1.0)
     codes = [f"COALESCE({_double(tree, f'n{c}.code')}, {none})" for c in edges]
-    side = [_double(tree, "t.side")] if i == tree.root else []
+    side = [] if own else [_double(tree, "t.side")]
     features = [_double(tree, f"t.x{j}") for j in range(len(tree.nodes[i].features))]
-    return [f"{value} AS v{j}" for j, value in enumerate([*codes, _double(tree, weight), *side, *features])]
+    chosen = [f"{value} AS v{j}" for j, value in enumerate([*codes, _double(tree, weight), *side, *features])]
+    order = " ORDER BY 1" if own else ""
+    return f"WITH {', '.join(parts)} SELECT {', '.join(chosen)} FROM {our}x{i} t {text}{order}"
 
 
 def _double(tree: SqlTree, value: str) -> str:
@@ -125,12 +116,6 @@ def _numbers(tree: SqlTree, c: int) -> str:
     return f"SELECT {keys}, ROW_NUMBER() OVER (ORDER BY {keys}) - 1 AS code FROM ({found}) q"
 
 
-def _join(tree: SqlTree, i: int, c: int) -> str:
-    """Return the JOIN of the numbers of the keys of node c, which is the node itself or a child."""
-    how = "LEFT JOIN" if c != i and tree.nodes[c].optional else "JOIN"
-    return f"{how} {tree.prefix}n{c} n{c} ON {same('t', f'n{c}', tree.nodes[c].shared)}"
-
-
 def sample_rows(tree: SqlTree, n: int, total: float, repeats: int) -> str:
     """Return the SELECT of about n rows drawn by weight: label side, how often, features as ``tree.columns`` has them.
 
@@ -139,10 +124,9 @@ def sample_rows(tree: SqlTree, n: int, total: float, repeats: int) -> str:
     by a random point of its key's total weight (Zhao, Christensen, Li, Hu & Yi, SIGMOD 2018, with running sums as
     windows).
     """
-    parts = []
     our = tree.prefix
-    for i in reversed(tree.order):
-        parts += [*rows_of(tree, i, feature_columns(tree, i)), *_weighed(tree, i)]
+    parts = [part for i in reversed(tree.order)
+             for part in (*rows_of(tree, i, feature_columns(tree, i)), *_weighed(tree, i))]
     parts += _drawn(tree, n, total, repeats)
     names = [f"s.x{i}_{j}" for i in tree.below(tree.root) for j in range(len(tree.nodes[i].features))]
     return f"WITH {', '.join(parts)} SELECT {', '.join(['s.side', 's.copies', *names])} FROM {our}s{tree.order[-1]} s"
@@ -247,7 +231,11 @@ def _mean_scores(tree: SqlTree, scores: Sequence[str], intercept: float, alone: 
     for i in reversed(tree.order[1:]):
         parts += rows_of(tree, i, [*weight_columns(tree, i), f"{scores[i]} AS s"])
         parts.append(mean_message(tree, i, [_score(tree, i)]))
-    parts.append(f"{our}t{root} AS ({_all_rows(tree, scores[root], columns)})")
+    node = tree.nodes[root]
+    chosen = [*weight_columns(tree, root), f"{scores[root]} AS s",
+              *(f"{quote(name)} AS o{j}" for j, name in enumerate(columns)),
+              *(f"{names[0]} AS k{a}" for a, names in sorted(node.keys.items()))]
+    parts.append(f"{our}t{root} AS (SELECT {', '.join(chosen)} FROM {node.item} b)")  # of a NULL key too
     text, _ = joins(tree, root, "m")
     matched = " AND ".join(f"m{c}.c IS NOT NULL" for c in tree.nodes[root].children
                            if not tree.nodes[c].optional) or "1 = 1"
@@ -261,12 +249,3 @@ def _score(tree: SqlTree, i: int) -> str:
     """Return the expression of a row's own share of the score and its children's mean scores."""
     _, read = joins(tree, i, "m")
     return " + ".join(["t.s", *(column.format("g0", 0) for column in read.values())])
-
-
-def _all_rows(tree: SqlTree, score_of_row: str, columns: Sequence[str]) -> str:
-    """Return the SELECT of the root's rows, those with a NULL key too; o<j> are the ``columns`` that are asked for."""
-    node = tree.nodes[tree.root]
-    chosen = [*weight_columns(tree, tree.root), f"{score_of_row} AS s",
-              *(f"{tree.dialect.quote(name)} AS o{j}" for j, name in enumerate(columns)),
-              *(f"{names[0]} AS k{a}" for a, names in sorted(node.keys.items()))]
-    return f"SELECT {', '.join(chosen)} FROM {node.item} b"

@@ -175,12 +175,9 @@ def score(tree: SqlTree, i: int, beta: Array) -> str:
 
 def ranges(tree: SqlTree, betas: Sequence[Array]) -> str:
     """Return one SELECT of (node, least share of the score, largest) of every node with features."""
-    parts = []
-    for i, (node, beta) in enumerate(zip(tree.nodes, betas)):
-        if node.features:
-            shares = base(tree, i, f"{score(tree, i, beta)} AS s")
-            parts.append(f"SELECT {i}, MIN(s), MAX(s) FROM ({shares}) q{i}")
-    return " UNION ALL ".join(parts)
+    shares = {i: base(tree, i, f"{score(tree, i, beta)} AS s")
+              for i, beta in enumerate(betas) if tree.nodes[i].features}
+    return " UNION ALL ".join(f"SELECT {i}, MIN(s), MAX(s) FROM ({share}) q{i}" for i, share in shares.items())
 
 
 def counting_pass(tree: SqlTree, betas: Sequence[Array], step: float) -> str:
@@ -231,12 +228,9 @@ def feature_columns(tree: SqlTree, i: int) -> list[str]:
 
 def joins(tree: SqlTree, i: int, kind: str) -> tuple[str, dict[int, str]]:
     """Return the JOINs of the children's expressions of a kind ("m", "f") and, per child, how a column of it reads."""
-    text = []
-    read = {}
-    for c in tree.nodes[i].children:
-        text.append(join_of(tree, c, kind))
-        read[c] = f"COALESCE({kind}{c}.{{}}, {{}})" if tree.nodes[c].optional else f"{kind}{c}.{{}}"
-    return " ".join(text), read
+    children = tree.nodes[i].children
+    read = {c: f"COALESCE({kind}{c}.{{}}, {{}})" if tree.nodes[c].optional else f"{kind}{c}.{{}}" for c in children}
+    return " ".join(join_of(tree, c, kind) for c in children), read
 
 
 def join_of(tree: SqlTree, c: int, kind: str) -> str:
