@@ -19,7 +19,7 @@ from buttress.gram.rounding import Product, Summed
 from buttress.kernels import Kernel
 
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and the solution can be finished to rounding
-COLUMNS_A_THREAD = 2048  # columns of stored rows that one thread adds at a time
+COLUMNS_A_THREAD = 4096  # columns of stored rows that one thread adds at a time: shorter pieces are read more slowly
 WIDE = 128  # if X has more columns, entries are taken from stored rows instead of computed again
 
 
@@ -77,11 +77,6 @@ class RowCache:
         return {"n_computed": self.n_computed, "slot": self._slot.copy(), "owner": self._owner.copy(),
                 "stamp": self._stamp.copy(), "clock": self._clock, "filled": self._filled.copy(),
                 "from": partial(live_fills, tuple(self._fills), self._filling.copy())}
-
-    def _forget_fills(self) -> None:
-        live = live_fills(self._fills, self._filling)
-        self._fills = list(zip(live["fills"], live["sections"], strict=True))
-        self._filling = live["filling"]
 
     def restore(self, memory: Memory) -> None:
         """Return to the state of a memory. Its rows are computed again once they are needed."""
@@ -172,7 +167,9 @@ class RowCache:
         self._filling[slots, section] = len(self._fills)
         self._fills.append((index, section))
         if len(self._fills) > 64 + 2 * self._filling.size:  # beyond twice the number that stored rows can be from
-            self._forget_fills()
+            live = live_fills(self._fills, self._filling)
+            self._fills = list(zip(live["fills"], live["sections"], strict=True))
+            self._filling = live["filling"]
         self.n_computed += len(index) * (stop - start) / self.X.shape[0]
 
 
@@ -327,8 +324,7 @@ class KernelRows:
         new = np.isinf(mass)
         up, down = (self._single_sums(np.maximum(part, 0), wanted[new], b) for part in (b, -b))
         f[new], mass[new] = up - down, np.maximum(up + down, TINY)  # more than 0: an infinite bound stays infinite
-        cheap = self.wide and np.count_nonzero(b) <= self.capacity  # entries cost more than one more sum of stored rows
-        sums = (lambda part: self.times(part)[wanted]) if cheap else None
+        sums = (lambda part: self.times(part)[wanted]) if self.wide and np.count_nonzero(b) <= self.capacity else None
         errors = bounds.of_single_sums(size, self.index, 2 * len(b), mass, self.index[wanted], sums)
         return Product(f, errors, np.zeros(len(wanted)), proven=True)
 

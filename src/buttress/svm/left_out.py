@@ -6,7 +6,7 @@ rival)), in the log odds of the model's own calibration.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -177,4 +177,6 @@ def scaled(solution: SVMSolution, most: float) -> Start:
     total = float(np.abs(solution.b).sum())
     quadratic = 2 * (total - solution.proof.dual)
     best = min(total / quadratic, most) if quadratic > 0 else min(1.0, most)
-    return Start(best * solution.b, None if solution.stored is None else best * solution.stored)
+    known = solution.proof.product
+    return Start(best * solution.b, None if solution.stored is None else best * solution.stored,
+                 replace(known, f=best * known.f, errors=best * known.errors))

@@ -48,7 +48,7 @@ class Tube:
         if np.isinf(self.bound).any():
             return self._holding(lambda C, start: qp(bound=np.full(len(self.bound), C), start=start), limits)
         solution = solve(qp(bound=self.bound, start=self.start), limits)
-        self.start = Start(solution.b, solution.stored)
+        self.start = Start(solution.b, solution.stored, solution.proof.product)
         return solution
 
     def _holding(self, program: Callable[[float, Start | None], QP], limits: Limits) -> SVMSolution:

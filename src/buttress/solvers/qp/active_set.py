@@ -83,14 +83,9 @@ def affords_step(left: float | None, n: int) -> bool:
     return left is None or left > 1e-9 * n**3  # at most: K singular and all variables free, one thread
 
 
-def padded_width(n: int) -> int:
-    """Return the next multiple of 64 from n."""
-    return -(-n // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
-
-
 def padded(values: Array, real: DTypeLike = np.float64) -> Array:
     """Return the values (n,) in a precision, with zeros up to the next multiple of 64."""
-    found = np.zeros(padded_width(len(values)), dtype=real)
+    found = np.zeros(-(-len(values) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE, dtype=real)
     found[: len(values)] = values
     return found
 

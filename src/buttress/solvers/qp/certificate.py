@@ -28,16 +28,17 @@ The program is that of the numbers that are stored: bounds such as C_i, once rou
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from buttress._checks import Array
 from buttress._proof import SLACK, U
+from buttress._types import Mask
 from buttress.gram.rounding import Product, Summed
 from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.compiled import measures
-from buttress.solvers.qp.program import QP, bias
+from buttress.solvers.qp.program import QP, Start, bias
 
 
 @dataclass(frozen=True)
@@ -81,21 +82,34 @@ def _best_intercept(qp: QP, f: Array) -> float:
 
 def _product(qp: QP, b: Array, known: Summed | None) -> Product:
     """Return K b, right to float64 where the certificate depends on it."""
-    others = np.flatnonzero(b == 0)
-    rough = qp.rows.single_times(b, others, known)
+    change, f, errors, right = _since_start(qp, b)
+    others = np.flatnonzero((b == 0) | ~right)
+    rough = qp.rows.single_times(change, others, known if change is b else None)
     if rough is None:
         return qp.rows.proven_times(b)
-    found = qp.rows.proven_times(b, np.flatnonzero(b))
-    found.f[others] = rough.f
-    found.errors[others] = rough.errors
+    moved = qp.rows.proven_times(change, np.flatnonzero((b != 0) & right))
+    moved.f[others], moved.errors[others] = rough.f, rough.errors
+    found = replace(moved, f=f + moved.f, errors=errors + moved.errors)
     r = qp.p - found.f - _best_intercept(qp, found.f)
     room = found.errors + 1e-2  # in units of p: by how much the best intercept may move once more of f is known
     lossless = ((r - qp.l1 < -room) | (qp.hi == 0)) & ((-r - qp.l1 < -room) | (qp.lo == 0))
-    near = others[~lossless[others]]
+    near = others[~lossless[others] | (b[others] != 0)]
     exact = qp.rows.proven_times(b, near)
-    found.f[near] = exact.f[near]
-    found.errors[near] = exact.errors[near]
+    found.f[near], found.errors[near] = exact.f[near], exact.errors[near]
     return found
+
+
+def _since_start(qp: QP, b: Array) -> tuple[Array, Array | float, Array | float, Mask]:
+    """Return b - c, K c, its errors, and where it is right to float64; c is where the solve began, if near, or 0.
+
+    Entries of which float32 has bounds are 1 at most: rounding of c, K c, b - c and the sum adds 12 u sum (|b| + |c|).
+    """
+    start = qp.begun or Start(np.zeros(len(b)))
+    change = np.where(np.abs(b - start.coef) > 8 * U * np.abs(b), b - start.coef, 0.0)
+    if start.product is None or 2 * np.count_nonzero(change) > np.count_nonzero(b):
+        return b, 0.0, 0.0, np.ones(len(b), dtype=bool)
+    errors = SLACK * start.product.errors + 12 * U * float((np.abs(b) + np.abs(start.coef)).sum())
+    return change, start.product.f, errors, start.coef != 0
 
 
 def certificate(qp: QP, b: Array, product: Product, b0: float, total: float = 0.0) -> Certificate:

@@ -295,7 +295,9 @@ def _solve_chunk(qp: QP, level: QP, state: _ChunkState, view: _View, aim: float)
     last = np.flatnonzero(np.isin(inner, state.chunk, assume_unique=True))
     chosen = working_set(view.up, view.down, min(chunk_rows(qp.rows), len(inner)), last)
     chunk = inner[chosen]
-    part = replace(_restricted(level, chunk), rows=_rows_among(qp.rows, state.index[chunk]))
+    cache = qp.rows.cache
+    part = replace(_restricted(level, chunk), rows=KernelRows(
+        cache.kernel, cache.X[qp.rows.index[state.index[chunk]]], cache.megabytes, cache.real))
     before = state.b[chunk]
     # a chunk is solved to .7 of what its circle is, or to .03 of the circle's violation while that is large
     target = max(0.7 * aim, 0.03 * view.violation)
@@ -305,7 +307,7 @@ def _solve_chunk(qp: QP, level: QP, state: _ChunkState, view: _View, aim: float)
     g = state.f[chunk] - part.p
     inside = state.f[chunk]
     part.rows.add(inside, moved, change[moved])
-    qp.rows.cache.n_computed += part.rows.n_computed * len(chunk) / len(qp.p)
+    cache.n_computed += part.rows.n_computed * len(chunk) / len(qp.p)
     state.f[chunk] = inside
     outside = np.delete(inner, chosen)
     state.added[inner] = np.inf
@@ -330,12 +332,6 @@ def _solved(part: QP, start: Point, target: float) -> tuple[Point, int]:
             if step.violation <= target or pairs >= PAIRS_A_ROW * len(part.p):
                 break
     return step.state, pairs
-
-
-def _rows_among(rows: KernelRows, index: Index) -> KernelRows:
-    """Return the Gram matrix of these rows, with a cache of its own."""
-    cache = rows.cache
-    return KernelRows(cache.kernel, cache.X[rows.index[index]], cache.megabytes, rows.real)
 
 
 def _reach(qp: QP, level: QP, state: _ChunkState, *, guess: bool = False) -> None:

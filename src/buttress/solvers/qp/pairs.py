@@ -18,8 +18,7 @@ TAU = 1e-12  # least curvature of a pair, as in libsvm
 def _move_and_scan(
     g: Array, step: float, K: Array, i: int, j: int, up: Array, low: Array, far: float
 ) -> tuple[float, float, int]:
-    """Add step * (K_i - K_j) to g; return the least slope up, the largest slope down, and where the first of them is.
-    """
+    """Add step * (K_i - K_j) to g; return the least slope up, the largest one down, and where the first of them is."""
     least = far
     most = -least
     block = zero

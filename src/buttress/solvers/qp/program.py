@@ -20,16 +20,25 @@ from typing import NamedTuple
 import numpy as np
 
 from buttress._checks import TINY, Array
-from buttress.gram.rounding import Summed
+from buttress._proof import U
+from buttress.gram.rounding import Product, Summed
 from buttress.gram.rows import KernelRows
 from buttress.solvers.qp.compiled import measures
+
+
+class Start(NamedTuple):
+    """Where a problem starts: coefficients c (n,), and where known K c, of the stored rows and as it was certified."""
+
+    coef: Array
+    f: Array | None = None
+    product: Product | None = None
 
 
 @dataclass(frozen=True)
 class QP:
     """The data of the program: K by its rows; p, lo, hi, l1 >= 0 and a feasible ``start``, each of shape (n,).
 
-    ``start_f`` is K start, summed from the stored rows, where it is known; ``total`` is what b sums to.
+    ``start_f`` is K start, of stored rows, where known; ``total`` is what b sums to; ``start`` comes from ``begun``.
     """
 
     rows: KernelRows
@@ -40,6 +49,7 @@ class QP:
     l1: Array
     start_f: Array | None = None
     total: float = 0.0
+    begun: Start | None = None
 
     def __post_init__(self) -> None:
         for name in ("p", "lo", "hi", "start", "l1"):  # compiled loops take no other layout
@@ -73,19 +83,12 @@ class Point:
     downwards: int = 0
 
 
-class Start(NamedTuple):
-    """Where a problem starts: coefficients of its rows (n,), and K times these from the stored rows, where known."""
-
-    coef: Array
-    f: Array | None = None
-
-
 def classifier_qp(rows: KernelRows, y: Array, bound: Array, start: Start | None = None) -> QP:
     """Return the classifier's program, started from the feasible point nearest to ``start``."""
     lo = np.where(y > 0, 0.0, -bound)
     hi = np.where(y > 0, bound, 0.0)
     b, f = _first(rows, start, lo, hi)
-    return QP(rows, y, lo, hi, b, np.zeros(len(y)), f)
+    return QP(rows, y, lo, hi, b, np.zeros(len(y)), f, begun=start)
 
 
 def _first(rows: KernelRows, start: Start | None, lo: Array, hi: Array) -> tuple[Array, Array | None]:
@@ -96,7 +99,7 @@ def _first(rows: KernelRows, start: Start | None, lo: Array, hi: Array) -> tuple
     if start.f is None:
         return b, None
     f = start.f.copy()
-    changed = np.flatnonzero(b != start.coef)
+    changed = np.flatnonzero(np.abs(b - start.coef) > 8 * U * np.abs(b))  # less is the rounding of a scale
     rows.add(f, changed, (b - start.coef)[changed])
     return b, f
 
@@ -104,7 +107,7 @@ def _first(rows: KernelRows, start: Start | None, lo: Array, hi: Array) -> tuple
 def regressor_qp(rows: KernelRows, y: Array, bound: Array, epsilon: float, start: Start | None = None) -> QP:
     """Return the regressor's program, started from the feasible point nearest to ``start``."""
     b, f = _first(rows, start, -bound, bound)
-    return QP(rows, y, -bound, bound, b, np.full(len(y), float(epsilon)), f)
+    return QP(rows, y, -bound, bound, b, np.full(len(y), float(epsilon)), f, begun=start)
 
 
 def one_class_qp(rows: KernelRows, bound: Array, nu: float, start: Start | None = None) -> QP:
@@ -143,11 +146,8 @@ def bias(g: Array, b: Array, lo: Array, hi: Array, l1: Array) -> float:
     if not np.isnan(mean):
         return -mean
     up, down = slopes(g, b, lo, hi, l1)
-    least = up.min()
-    most = down.max()
-    if not np.isfinite(least):
-        return -float(most)
-    return -float(0.5 * (most + least) if np.isfinite(most) else least)
+    ends = np.array([up.min(), down.max()])
+    return -float(ends[np.isfinite(ends)].mean())
 
 
 def feasible(b: Array, lo: Array, hi: Array) -> Array:

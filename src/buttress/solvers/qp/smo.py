@@ -132,8 +132,7 @@ def _recalled(qp: QP, at: Point, memory: Memory) -> BlockState:
 
 
 def working_set(up: Array, down: Array, size: int, last: Index) -> Index:
-    """Return at most ``size`` sorted indices: the last block's free variables, at most half, then the worst violators.
-    """
+    """Return at most ``size`` sorted indices: the last block's free variables, at most half, then worst violators."""
     n = len(up)
     if size >= n:
         return np.arange(n)

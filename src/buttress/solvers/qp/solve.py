@@ -87,8 +87,7 @@ class SVMSolution:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The next phase: one of ``SOLVERS``, and what it aims at: a KKT violation, and a relative gap where that will do.
-    """
+    """The next phase: one of ``SOLVERS``, and its aim: a KKT violation, and a relative gap where that will do."""
 
     solver: str
     target: float
@@ -345,7 +344,7 @@ def without_loss(
         cut = solution.outcome.status in ("max_iter", "max_time", "stopped", "interrupted")
         if cut or np.abs(solution.b).max() < C * (1 - 1e-9):
             return replace(solution, proof=_of_no_loss(solution))
-        start = Start(solution.b, solution.stored)
+        start = Start(solution.b, solution.stored, solution.proof.product)
         C *= 100.0  # few solves, each started near its end
     return None
 
