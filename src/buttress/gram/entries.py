@@ -30,6 +30,8 @@ Sums = Callable[[Index], Array]
 # One panel of float32 entries is 2 MB, so that it stays in the cache of the processor.
 PANEL = 2048  # columns of a panel
 HEIGHT = 256  # rows of a panel
+SPARSE_PANEL = 32, 32_768  # of sparse rows: where a list begins in a panel is looked up for each of their entries
+SPARSE_TILE = 64, 4096
 TILE = 256  # rows and columns of one tile of an exact product: half a megabyte, which the second cache holds
 SUMMED = 512  # rows and columns of a panel of which only sums are kept: 1 MB, which the second cache holds
 PROFILE = 20  # multiplications that evaluating a function of one inner product or distance takes, about
@@ -37,9 +39,12 @@ PAIRS = 4096  # pairs of sparse rows whose differences are held at a time
 
 
 class Entries:
-    """Entries of any kernel, by calling it; ``tile`` is the side of a tile of an exact product."""
+    """Entries of any kernel, by calling it; ``panel`` and ``tile`` are the rows and columns of what is computed at once.
+    """
 
-    tile = TILE
+    panel = HEIGHT, PANEL
+    tile = TILE, TILE
+
     def __init__(self, kernel: Kernel, X: DenseOrSparse, real: DTypeLike):
         self.kernel = kernel
         self.X = X
@@ -57,15 +62,15 @@ class Entries:
     def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
         """Put the columns start to stop of the rows into ``store[slots]``."""
 
-        def work(lefts: Iterator[int]) -> None:
-            for left in lefts:
-                right = min(left + PANEL, stop)
-                for top in range(0, len(rows), HEIGHT):
-                    some = rows[top : top + HEIGHT]
-                    into = slots[top : top + HEIGHT]
-                    store[into, left:right] = self(some, slice(left, right))
+        height, width = self.panel
+        corners = [(top, left) for left in range(start, stop, width) for top in range(0, len(rows), height)]
 
-        share(work, range(start, stop, PANEL), self.cost(len(rows), stop - start))
+        def work(numbers: Iterator[int]) -> None:
+            for top, left in (corners[number] for number in numbers):
+                right = min(left + width, stop)
+                store[slots[top : top + height], left:right] = self(rows[top : top + height], slice(left, right))
+
+        share(work, range(len(corners)), self.cost(len(rows), stop - start))
 
     def sums(self, columns: Index, weights: Array) -> Sums:
         """Return a function of row numbers i that gives sum_j weights[j] k(x_i, x_columns[j]), summed in float64.
@@ -141,8 +146,9 @@ class InnerEntries(Entries):
     def __init__(self, kernel: Any, X: DenseOrSparse, real: DTypeLike):
         self.kernel: Any = plain(kernel)
         self.inner = InnerProducts(X, real, centred=isinstance(kernel, Radial))
-        # rows; of sparse ones lists are gone through once a tile, and a chain of sums allows for at most 1,000
-        self.tile = TILE if self.inner.sparse is None else 768
+        if self.inner.sparse is not None:
+            self.panel = SPARSE_PANEL
+            self.tile = SPARSE_TILE
         self.real = real
         self.X = X
 

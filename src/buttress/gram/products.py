@@ -68,8 +68,8 @@ def tiled_product(exact: Exact, b: Array, diagonal: Array, size: int, chosen: in
     b is 0 from ``size`` on. The order of sums does not depend on the threads.
     """
     parts: dict[int, Array] = {}
-    side = exact.source.tile
-    rows_of = [*tiles(0, chosen, side), *tiles(chosen, size, side)]
+    height = exact.source.tile[0]
+    rows_of = [*tiles(0, chosen, height), *tiles(chosen, size, height)]
 
     def work(hands: Iterator[int]) -> None:
         for hand in hands:
@@ -88,7 +88,7 @@ def _tile_products(
     on both sides of ``chosen``.
     """
     out = np.zeros(len(b))
-    side = exact.source.tile
+    side = exact.source.tile[1]
     others = tiles(size, len(b), side)
     for top, end in in_time(rows_of):
         rows = slice(top, end)
@@ -96,10 +96,10 @@ def _tile_products(
         for start, stop in [*among, *others]:
             columns = slice(start, stop)
             K = exact(rows, columns)
-            if start == top:
-                np.fill_diagonal(K, diagonal[rows])
-            elif stop <= size:
-                out[rows] += K @ b[columns]
+            own = end - start if start == top else 0
+            np.fill_diagonal(K[:, :own], diagonal[rows])
+            if stop <= size:
+                out[rows] += K[:, own:] @ b[start + own : stop]
             out[columns] += b[rows] @ K
     return out
 

@@ -58,7 +58,11 @@ def _add_products(
     indptr: NDArray[np.int32], indices: NDArray[np.int32], data: Array, list_starts: NDArray[np.int32],
     list_rows: NDArray[np.int32], list_data: Array, start: int, out: Array,
 ) -> None:
-    """Add to out_ij the product of row i of a CSR matrix with row start + j of the matrix given by its columns."""
+    """Add to out_ij the product of row i of a CSR matrix with row start + j of the matrix given by its columns.
+
+    Places are unsigned: of signed ones the compiler asks each time whether they count from the end.
+    """
+    base = np.uint64(start)
     stop = start + out.shape[1]
     for i in range(out.shape[0]):
         total = out[i]
@@ -73,8 +77,8 @@ def _add_products(
                     first = middle + 1
                 else:
                     end = middle
-            for place in range(first, last):
+            for place in range(np.uint64(first), np.uint64(last)):
                 row = list_rows[place]
                 if row >= stop:
                     break
-                total[row - start] += value * list_data[place]
+                total[np.uint64(row) - base] += value * list_data[place]
