@@ -30,8 +30,6 @@ Sums = Callable[[Index], Array]
 # One panel of float32 entries is 2 MB, so that it stays in the cache of the processor.
 PANEL = 2048  # columns of a panel
 HEIGHT = 256  # rows of a panel
-SPARSE_PANEL = 32, 32_768  # of sparse rows: where a list begins in a panel is looked up for each of their entries
-SPARSE_TILE = 64, 4096
 TILE = 256  # rows and columns of one tile of an exact product: half a megabyte, which the second cache holds
 SUMMED = 512  # rows and columns of a panel of which only sums are kept: 1 MB, which the second cache holds
 PROFILE = 20  # multiplications that evaluating a function of one inner product or distance takes, about
@@ -39,8 +37,7 @@ PAIRS = 4096  # pairs of sparse rows whose differences are held at a time
 
 
 class Entries:
-    """Entries of any kernel, by calling it; ``panel`` and ``tile`` are the rows and columns of what is computed at once.
-    """
+    """Entries of any kernel, by calling it; ``panel`` and ``tile`` are rows and columns of what is computed at once."""
 
     panel = HEIGHT, PANEL
     tile = TILE, TILE
@@ -67,10 +64,14 @@ class Entries:
 
         def work(numbers: Iterator[int]) -> None:
             for top, left in (corners[number] for number in numbers):
-                right = min(left + width, stop)
-                store[slots[top : top + height], left:right] = self(rows[top : top + height], slice(left, right))
+                some = slice(top, top + height)
+                self.put(rows[some], slice(left, min(left + width, stop)), store, slots[some])
 
         share(work, range(len(corners)), self.cost(len(rows), stop - start))
+
+    def put(self, rows: Index, columns: slice, store: Array, slots: Index) -> None:
+        """Put a panel of entries into ``store[slots, columns]``."""
+        store[slots, columns] = self(rows, columns)
 
     def sums(self, columns: Index, weights: Array) -> Sums:
         """Return a function of row numbers i that gives sum_j weights[j] k(x_i, x_columns[j]), summed in float64.
@@ -104,14 +105,14 @@ class Entries:
 
 
 class InnerProducts:
-    """x_i'x_j of prepared rows: dense in the given precision, or CSR in float64.
+    """x_i'x_j of prepared rows, dense or CSR, in the given precision.
 
     With ``centred``, a median is subtracted from dense rows. One row far away does not move a median.
     """
 
     def __init__(self, X: DenseOrSparse, real: DTypeLike, *, centred: bool):
         if is_csr(X):
-            X = X.astype(np.float64) if stays_sparse(X) else X.toarray()
+            X = X.astype(real) if stays_sparse(X) else X.toarray()
         with np.errstate(over="ignore", invalid="ignore"):  # ``worst_error`` finds values that float32 cannot hold
             if not is_csr(X):
                 X = shifted(X, middle(X) if centred else 0.0, real)
@@ -120,9 +121,11 @@ class InnerProducts:
         self.sparse = SparseProducts(X) if is_csr(X) else None
 
     @property
-    def terms(self) -> int:
-        """How many products a squared length or an inner product is the sum of, at most."""
-        return int(np.diff(self.X.indptr).max(initial=0)) if is_csr(self.X) else self.X.shape[1]
+    def terms(self) -> Array:
+        """How many products the squared length of a row is the sum of, and an inner product with it at most, (n,)."""
+        n, d = self.X.shape
+        terms: Array = np.diff(self.X.indptr) if is_csr(self.X) else np.full(n, d)
+        return terms
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         if self.sparse is not None:
@@ -146,9 +149,9 @@ class InnerEntries(Entries):
     def __init__(self, kernel: Any, X: DenseOrSparse, real: DTypeLike):
         self.kernel: Any = plain(kernel)
         self.inner = InnerProducts(X, real, centred=isinstance(kernel, Radial))
-        if self.inner.sparse is not None:
-            self.panel = SPARSE_PANEL
-            self.tile = SPARSE_TILE
+        if self.inner.sparse is not None:  # wide: for each entry of a row the place is looked up where its list begins
+            self.panel = 32, 32_768
+            self.tile = 64, 4096
         self.real = real
         self.X = X
 
@@ -164,7 +167,7 @@ class DistanceEntries(InnerEntries):
         return distance_errors(self.kernel, self.inner.norms, self.inner.terms)
 
     def single_errors(self) -> EntryErrors | None:
-        return single_errors(self.kernel, self.inner.norms, self.inner.terms, rounded=self.inner.sparse is not None)
+        return single_errors(self.kernel, self.inner.norms, self.inner.terms)
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         r2 = self.inner(rows, columns)
@@ -211,7 +214,7 @@ class GaussianEntries(DistanceEntries):
         rbf_in_place(panel, norms[rows], norms[columns], float(self.kernel.gamma))
         if near is not None:
             self._correct(rows, columns, near, panel, self.kernel.profile)
-        return panel.astype(self.real, copy=False)
+        return panel
 
     def _near_pairs(self, rows: Numbers, columns: Numbers, products: Array) -> Mask | None:
         """Return which pairs are to be computed from differences, by their inner products; None for none."""
@@ -222,13 +225,26 @@ class GaussianEntries(DistanceEntries):
 
 
 class SingleGaussianEntries(DistanceEntries):
-    """Entries of the RBF kernel between dense rows in float32, in the same way, straight to where they are wanted."""
+    """Entries of the RBF kernel in float32, in the same way, straight to where they are wanted."""
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         panel = self.inner(rows, columns)
         values = np.empty_like(panel)
         self._finish(panel, self.inner.norms[rows], self.inner.norms[columns], values, np.arange(len(panel)), 0)
         return values
+
+    def put(self, rows: Index, columns: slice, store: Array, slots: Index) -> None:
+        norms = self.inner.norms
+        self._finish(self.inner(rows, columns), norms[rows], norms[columns], store, slots, columns.start)
+
+    def _finish(
+        self, panel: NDArray[np.floating[Any]], xx: Array, zz: Array, store: Array, slots: Index, start: int
+    ) -> None:
+        rbf_entries(panel, xx, zz, np.float32(self.kernel.gamma), store, slots, start)
+
+
+class DenseGaussianEntries(SingleGaussianEntries):
+    """Those of dense rows, whose halves are computed once, and whose sums need no panel of entries."""
 
     def among(self, index: Index, out: Array) -> None:
         size = len(index)
@@ -265,25 +281,6 @@ class SingleGaussianEntries(DistanceEntries):
             return total
 
         return at
-
-    def _finish(
-        self, panel: NDArray[np.floating[Any]], xx: Array, zz: Array, store: Array, slots: Index, start: int
-    ) -> None:
-        rbf_entries(panel, xx, zz, np.float32(self.kernel.gamma), store, slots, start)
-
-    def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
-        left_rows = self.inner.X[rows]
-        norms = self.inner.norms
-
-        def work(lefts: Iterator[int]) -> None:
-            scratch = np.empty((len(rows), PANEL), dtype=np.float32)
-            for left in lefts:
-                right = min(left + PANEL, stop)
-                panel = scratch if right - left == PANEL else np.empty((len(rows), right - left), dtype=np.float32)
-                np.matmul(left_rows, self.inner.X[left:right].T, out=panel)
-                self._finish(panel, norms[rows], norms[left:right], store, slots, left)
-
-        return share(work, range(start, stop, PANEL), self.cost(len(rows), stop - start))
 
 
 class ProductEntries(InnerEntries):
@@ -358,8 +355,8 @@ def _(kernel: Radial, X: DenseOrSparse, real: DTypeLike) -> Entries:
 
 @entries.register
 def _(kernel: RBF, X: DenseOrSparse, real: DTypeLike) -> Entries:
-    single = real == np.float32 and not stays_sparse(X)
-    return (SingleGaussianEntries if single else GaussianEntries)(kernel, X, real)
+    single = SingleGaussianEntries if stays_sparse(X) else DenseGaussianEntries
+    return (single if real == np.float32 else GaussianEntries)(kernel, X, real)
 
 
 @entries.register

@@ -45,7 +45,8 @@ class Exact:
             X, total = self.source.inner.X[index], math.fsum(b)
             f = products(X, sharp_sums_of_rows(X, b)) + Near(total, U * abs(total)) * float(self.source.kernel.coef0)
         else:
-            f = Near(tiled(), sum((one.of_sums(b, index, chain_of(n)) for one in errors or ()), np.zeros(n)))
+            chain = chain_of(n, self.source.tile[0])
+            f = Near(tiled(), sum((one.of_sums(b, index, chain) for one in errors or ()), np.zeros(n)))
         of_diagonal = [one.of_diagonal(index) for one in errors or ()]
         return Product(f.v, f.e, sum(of_diagonal, np.zeros(n)), errors is not None)
 
@@ -98,8 +99,8 @@ def _tile_products(
             K = exact(rows, columns)
             own = end - start if start == top else 0
             np.fill_diagonal(K[:, :own], diagonal[rows])
-            if stop <= size:
-                out[rows] += K[:, own:] @ b[start + own : stop]
+            for left, right in tiles(start + own, min(stop, size), 768):  # in a chain of sums; it allows for 1,000
+                out[rows] += K[:, left - start : right - start] @ b[left:right]
             out[columns] += b[rows] @ K
     return out
 
