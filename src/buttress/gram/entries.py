@@ -123,9 +123,7 @@ class InnerProducts:
     @property
     def terms(self) -> Array:
         """How many products the squared length of a row is the sum of, and an inner product with it at most, (n,)."""
-        n, d = self.X.shape
-        terms: Array = np.diff(self.X.indptr) if is_csr(self.X) else np.full(n, d)
-        return terms
+        return np.diff(self.X.indptr) if is_csr(self.X) else np.full(self.X.shape[0], self.X.shape[1])
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         if self.sparse is not None:
@@ -237,9 +235,7 @@ class SingleGaussianEntries(DistanceEntries):
         norms = self.inner.norms
         self._finish(self.inner(rows, columns), norms[rows], norms[columns], store, slots, columns.start)
 
-    def _finish(
-        self, panel: NDArray[np.floating[Any]], xx: Array, zz: Array, store: Array, slots: Index, start: int
-    ) -> None:
+    def _finish(self, panel: Array, xx: Array, zz: Array, store: Array, slots: Index, start: int) -> None:
         rbf_entries(panel, xx, zz, np.float32(self.kernel.gamma), store, slots, start)
 
 
