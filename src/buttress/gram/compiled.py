@@ -49,12 +49,12 @@ def add_rows(store: Array, slots: Slots, weights: Array, total: Array, start: in
     [f"void({real}[:,::1], int64[::1], int64[::1], {real}[:,::1], int64[::1])" for real in ("float32", "float64")]
 )
 def gather(store: Array, slots: Slots, columns: Slots, out: Array, rows: Slots) -> None:
-    """Put store[slots[r], columns] into the first entries of row rows[r] of ``out``; unsigned as above."""
+    """Put store[slots[r], columns] into the first entries of row rows[r] of ``out``."""
     for r in range(slots.size):
         row = store[slots[r]]
         into = out[rows[r]]
         for t in range(columns.size):
-            into[t] = row[np.uint64(columns[t])]
+            into[t] = row[np.uint64(columns[t])]  # unsigned, as above
 
 
 @compile_inner({"nnan", "ninf", "nsz", "contract"})

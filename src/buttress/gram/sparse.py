@@ -59,11 +59,8 @@ def _add_products(
     indptr: NDArray[np.int32], indices: NDArray[np.int32], data: Array, rows: NDArray[np.intp],
     list_starts: NDArray[np.int32], list_rows: NDArray[np.int32], list_data: Array, start: int, out: Array,
 ) -> None:
-    """Add to out_ij the product of row rows[i] of a CSR matrix with row start + j of the matrix given by its columns.
-
-    Places are unsigned: of signed ones the compiler asks each time whether they count from the end.
-    """
-    base = np.uint64(start)
+    """Add to out_ij the product of row rows[i] of a CSR matrix with row start + j of the matrix given by its columns."""
+    base = np.uint64(start)  # places are unsigned, as in ``compiled.py``
     stop = start + out.shape[1]
     for i in range(rows.size):
         total = out[i]
