@@ -269,8 +269,8 @@ def test_sums_hold_in_longer_mantissas(monkeypatch):
 @precise
 @pytest.mark.parametrize(("term", "instead"), [
     ("own = c * np.minimum(float(kernel.gamma) * SLACK * squares, LONG)", "own = 0 * squares"),
-    ("(swing * (c.max(initial=0) / CLOSE + PROFILED * U)", "(swing * (PROFILED * U)"),
-    ("(degree * (d.max(initial=0) + 6) + 16) * U", "0.0"),
+    ("swing * (np.max(c, initial=0) / CLOSE + PROFILED * U)", "swing * (PROFILED * U)"),
+    ("(degree * (np.max(d, initial=0) + 6) + 16) * U", "0.0"),
     ("return min(n + 8, CHAIN + n / height)", "return 0.0"),
     ("(2 * d + 20) * SINGLE\n", "0.0\n"),
     (" + 2.0**-110", ""),

@@ -142,7 +142,7 @@ def chain_of(n: int, height: int) -> float:
     return min(n + 8, CHAIN + n / height)
 
 
-def distance_errors(kernel: Kernel, squares: Array, d: Array) -> list[EntryErrors] | None:
+def distance_errors(kernel: Kernel, squares: Array, d: Array | int) -> list[EntryErrors] | None:
     """Return the bounds of a function of the distance, None where none is known; ``squares`` are the s_i."""
     kind = type(kernel)
     if kind not in SWINGS or not _within_range(kernel, squares):
@@ -154,11 +154,12 @@ def distance_errors(kernel: Kernel, squares: Array, d: Array) -> list[EntryError
     swing = SWINGS[kind](kernel)
     ends = np.abs(kernel.profile(np.array([0.0, 4 * SLACK * squares.max(initial=0.0)])))
     largest = float(ends.max())
-    share = SLACK * (swing * (c.max(initial=0) / CLOSE + PROFILED * U) / largest + PROFILED * U) if largest > 0 else 0.0
+    off = swing * (np.max(c, initial=0) / CLOSE + PROFILED * U)
+    share = SLACK * (off / largest + PROFILED * U) if largest > 0 else 0.0
     return [EntryErrors(np.full(len(squares), largest**0.5), np.zeros(len(squares)), share)]
 
 
-def single_errors(kernel: Kernel, squares: Array, d: Array) -> EntryErrors | None:
+def single_errors(kernel: Kernel, squares: Array, d: Array | int) -> EntryErrors | None:
     """Return the bounds of RBF entries in float32, of which only sums are taken in float64; None for other kernels."""
     if type(kernel) is not RBF or not _within_range(kernel, squares):
         return None
@@ -168,7 +169,7 @@ def single_errors(kernel: Kernel, squares: Array, d: Array) -> EntryErrors | Non
     return EntryErrors(np.ones(len(squares)), own, 4 * SINGLE)
 
 
-def product_errors(kernel: Kernel, squares: Array, d: Array) -> list[EntryErrors] | None:
+def product_errors(kernel: Kernel, squares: Array, d: Array | int) -> list[EntryErrors] | None:
     """Return the bounds of a function of the inner product, None where none is known; ``squares`` are |x_i|^2."""
     if type(kernel) not in (Linear, Polynomial) or not _within_range(kernel, squares):
         return None
@@ -176,7 +177,7 @@ def product_errors(kernel: Kernel, squares: Array, d: Array) -> list[EntryErrors
     if degree != int(degree):
         return None
     size = (float(getattr(kernel, "gamma", 1)) * SLACK * squares + abs(float(kernel.coef0))) ** degree
-    return [EntryErrors(np.sqrt(size), np.zeros(len(squares)), (degree * (d.max(initial=0) + 6) + 16) * U)]
+    return [EntryErrors(np.sqrt(size), np.zeros(len(squares)), (degree * (np.max(d, initial=0) + 6) + 16) * U)]
 
 
 def _within_range(kernel: Kernel, squares: Array) -> bool:

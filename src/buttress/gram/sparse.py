@@ -59,7 +59,7 @@ def _add_products(
     indptr: NDArray[np.int32], indices: NDArray[np.int32], data: Array, rows: NDArray[np.intp],
     list_starts: NDArray[np.int32], list_rows: NDArray[np.int32], list_data: Array, start: int, out: Array,
 ) -> None:
-    """Add to out_ij the product of row rows[i] of a CSR matrix with row start + j of the matrix given by its columns."""
+    """Add to out_ij the product of row rows[i] of a CSR matrix with row start + j of that given by its columns."""
     base = np.uint64(start)  # places are unsigned, as in ``compiled.py``
     stop = start + out.shape[1]
     for i in range(rows.size):
