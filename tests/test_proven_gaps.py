@@ -15,7 +15,7 @@ import numba
 import numpy as np
 import pytest
 from hostile_gaps import LONG, PRECISE, search, values, worst_exponential
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from buttress import SVC, SVR, LinearSVR, OneClassSVM
 from buttress.gram import rounding
@@ -225,6 +225,14 @@ def tables():
         X = spread * rng.normal(size=(2100, 40))
         yield RBF(0.02), X, rng.normal(size=2100), np.float32
     yield RBF(0.02), 0.6 * rng.normal(size=(2100, 150)), rng.normal(size=2100), np.float32
+    X = np.zeros((2100, 100))
+    X[0], X[2, 0] = 2e-23, 3e-20  # float32 holds the square of the second only
+    yield RBF(1e38), X, np.append([1.0, 1.0], np.zeros(2098)), np.float32
+    for often, size in ((30, 1.0), (3, 0.1), (0, 3.0)):  # columns that all rows have beside many that few have
+        X = size * rng.normal(size=(2100, 600)) * (rng.random((2100, 600)) < np.arange(600) % 7 / 60)
+        X[:, :often] = size * rng.normal(size=(2100, often))
+        for real in (np.float32, np.float64):
+            yield RBF(0.02), csr_array(X), rng.normal(size=2100), real
 
 
 @cache
@@ -233,7 +241,8 @@ def summed():
     found = []
     for kernel, X, b, real in tables():
         used = np.flatnonzero(b)
-        found.append((kernel, X, b, real, values(kernel, X[:12], X[used]) @ b[used].astype(LONG)))
+        dense = X.toarray() if issparse(X) else X
+        found.append((kernel, X, b, real, values(kernel, dense[:12], dense[used]) @ b[used].astype(LONG)))
     return found
 
 
@@ -244,7 +253,7 @@ def is_outside(monkeypatch, module):
     monkeypatch.setattr("buttress.gram.products.chain_of", module.chain_of)
     for kernel, X, b, real, truth in summed():
         rows = KernelRows(kernel, X, real=real)
-        some = np.arange(12)[: len(X)]
+        some = np.arange(12)[: X.shape[0]]
         product = rows.single_times(b, some) if real == np.float32 else rows.proven_times(b)
         assert product is not None
         if (np.abs(product.f[: len(some)] - truth) > product.errors[: len(some)]).any():
@@ -260,10 +269,11 @@ def test_sums_hold_in_longer_mantissas(monkeypatch):
 @precise
 @pytest.mark.parametrize(("term", "instead"), [
     ("own = c * np.minimum(float(kernel.gamma) * SLACK * squares, LONG)", "own = 0 * squares"),
-    ("(swing * (c / CLOSE + PROFILED * U)", "(swing * (PROFILED * U)"),
-    ("(degree * (d + 6) + 16) * U", "0.0"),
-    ("return min(n + 8, CHAIN + n / PER)", "return 0.0"),
+    ("swing * (np.max(c, initial=0) / CLOSE + PROFILED * U)", "swing * (PROFILED * U)"),
+    ("(degree * (np.max(d, initial=0) + 6) + 16) * U", "0.0"),
+    ("return min(n + 8, CHAIN + n / height)", "return 0.0"),
     ("(2 * d + 20) * SINGLE\n", "0.0\n"),
+    (" + 2.0**-110", ""),
     ("np.ones(len(squares)), own, 4 * SINGLE", "np.ones(len(squares)), own, 0.0"),
 ])
 def test_each_term_of_a_sum_is_needed(monkeypatch, term, instead):

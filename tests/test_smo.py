@@ -13,6 +13,7 @@ from scipy.spatial.distance import cdist
 
 from buttress.gram.compiled import add_rows, rbf_entries, rbf_in_place
 from buttress.gram.entries import entries, worst_error
+from buttress.gram.products import Exact, tiled_product
 from buttress.gram.rows import KernelRows
 from buttress.gram.sparse import SparseProducts
 from buttress.kernels import RBF, Laplacian, Linear, Polynomial
@@ -126,8 +127,8 @@ def test_bounds_of_float32_sums_of_wide_rows_are_sharper(monkeypatch):
     assert (1.5 * found.errors < rows.single_times(b, some).errors).all()
 
 
-@pytest.mark.parametrize("gamma", [0.1, 1e3])
-def test_float32_sums_of_sparse_rows_are_float64_sums_but_for_one_rounding_of_each_entry(gamma):
+@pytest.mark.parametrize(("gamma", "most"), [(0.1, 5e-6), (1e3, 0.1)])
+def test_float32_sums_of_sparse_rows_are_float64_sums_but_for_a_share_of_each_entry(gamma, most):
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(2100, 150)) * (rng.random((2100, 150)) < 0.02)
     Z[7] = Z[3] * (1 + 1e-9)
@@ -137,7 +138,7 @@ def test_float32_sums_of_sparse_rows_are_float64_sums_but_for_one_rounding_of_ea
     found = rows.single_times(b, some)
     truth = (RBF(gamma)(X[:50], X).astype(np.longdouble) @ b).astype(float)
     assert (np.abs(found.f - truth) <= found.errors).all()
-    assert (found.errors <= 5 * 2.0**-24 * rows.times(np.abs(b))[some]).all()
+    assert (found.errors <= most * rows.times(np.abs(b))[some]).all()
     rows.cache.widen()
     assert rows.single_times(b, some) is None
 
@@ -152,7 +153,7 @@ def test_a_sparse_row_beyond_the_reach_of_all_others_has_no_bound_of_its_float32
         warnings.simplefilter("error")
         found = rows.single_times(b, np.array([7, 8]))
     assert found.errors[0] == np.inf
-    assert found.errors[1] < 1e-4
+    assert found.errors[1] < 2e-3
 
 
 def test_without_time_left_no_newton_step_begins(monkeypatch):
@@ -325,14 +326,35 @@ def test_products_of_sparse_rows_are_those_of_dense_ones():
     dense[:, [0, 29]] = 0.0
     dense[5:, [4, 20]] = rng.normal(size=(35, 2))  # columns that many rows have
     products = SparseProducts(csr_matrix(dense))
+    single = SparseProducts(csr_matrix(dense.astype(np.float32)))
     for rows in (np.array([3, 5, 39, 5]), slice(0, 40), np.empty(0, dtype=np.intp)):
         for columns in (slice(0, 40), slice(7, 23), slice(39, 40), np.array([17, 1, 1, 38])):
             np.testing.assert_allclose(products(rows, columns), dense[rows] @ dense[columns].T, atol=1e-14)
+            np.testing.assert_allclose(single(rows, columns), dense[rows] @ dense[columns].T, atol=1e-5)
     held = (dense != 0).sum(axis=0)
     few = held <= 0.15 * 40
     assert not few[[4, 20]].any()
     assert few.sum() > 20
     assert products.cost(40, 40) == pytest.approx(40 * 40 * (~few).sum() + (held[few] ** 2).sum())
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_panels_of_sparse_rows_are_those_of_dense_ones(real):
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(60, 40)) * (rng.random((60, 40)) < np.arange(40) / 260)
+    found = entries(RBF(0.1), csr_matrix(dense), real)
+    found.panel = 7, 11  # lists begin before, in and after a panel
+    store = np.full((60, 60), np.nan, real)
+    rows = rng.permutation(60)[:50]
+    found.write(rows, 5, 59, store, rows)
+    np.testing.assert_allclose(store[rows, 5:59], RBF(0.1)(dense[rows], dense[5:59]), atol=1e-5)
+    assert np.isnan(store[:, :5]).all()
+    found.tile = 7, 11
+    b = np.where(np.arange(60) < 45, rng.normal(size=60), 0.0)
+    for chosen in (0, 20, 45):
+        product = tiled_product(Exact(found), b, np.ones(60), 45, chosen)
+        some = np.r_[:chosen, 45:60]
+        np.testing.assert_allclose(product[some], (RBF(0.1)(dense, dense) @ b)[some], atol=1e-4)
 
 
 @pytest.mark.parametrize("kernel", [RBF(0.3), Laplacian(0.3)], ids=str)

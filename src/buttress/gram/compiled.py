@@ -54,7 +54,7 @@ def gather(store: Array, slots: Slots, columns: Slots, out: Array, rows: Slots) 
         row = store[slots[r]]
         into = out[rows[r]]
         for t in range(columns.size):
-            into[t] = row[columns[t]]
+            into[t] = row[np.uint64(columns[t])]  # unsigned, as above
 
 
 @compile_inner({"nnan", "ninf", "nsz", "contract"})

@@ -37,9 +37,11 @@ PAIRS = 4096  # pairs of sparse rows whose differences are held at a time
 
 
 class Entries:
-    """Entries of any kernel, by calling it; ``tile`` is the side of a tile of an exact product."""
+    """Entries of any kernel, by calling it; ``panel`` and ``tile`` are rows and columns of what is computed at once."""
 
-    tile = TILE
+    panel = HEIGHT, PANEL
+    tile = TILE, TILE
+
     def __init__(self, kernel: Kernel, X: DenseOrSparse, real: DTypeLike):
         self.kernel = kernel
         self.X = X
@@ -57,15 +59,19 @@ class Entries:
     def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
         """Put the columns start to stop of the rows into ``store[slots]``."""
 
-        def work(lefts: Iterator[int]) -> None:
-            for left in lefts:
-                right = min(left + PANEL, stop)
-                for top in range(0, len(rows), HEIGHT):
-                    some = rows[top : top + HEIGHT]
-                    into = slots[top : top + HEIGHT]
-                    store[into, left:right] = self(some, slice(left, right))
+        height, width = self.panel
+        corners = [(top, left) for left in range(start, stop, width) for top in range(0, len(rows), height)]
 
-        share(work, range(start, stop, PANEL), self.cost(len(rows), stop - start))
+        def work(numbers: Iterator[int]) -> None:
+            for top, left in (corners[number] for number in numbers):
+                some = slice(top, top + height)
+                self.put(rows[some], slice(left, min(left + width, stop)), store, slots[some])
+
+        share(work, range(len(corners)), self.cost(len(rows), stop - start))
+
+    def put(self, rows: Index, columns: slice, store: Array, slots: Index) -> None:
+        """Put a panel of entries into ``store[slots, columns]``."""
+        store[slots, columns] = self(rows, columns)
 
     def sums(self, columns: Index, weights: Array) -> Sums:
         """Return a function of row numbers i that gives sum_j weights[j] k(x_i, x_columns[j]), summed in float64.
@@ -99,14 +105,14 @@ class Entries:
 
 
 class InnerProducts:
-    """x_i'x_j of prepared rows: dense in the given precision, or CSR in float64.
+    """x_i'x_j of prepared rows, dense or CSR, in the given precision.
 
     With ``centred``, a median is subtracted from dense rows. One row far away does not move a median.
     """
 
     def __init__(self, X: DenseOrSparse, real: DTypeLike, *, centred: bool):
         if is_csr(X):
-            X = X.astype(np.float64) if stays_sparse(X) else X.toarray()
+            X = X.astype(real) if stays_sparse(X) else X.toarray()
         with np.errstate(over="ignore", invalid="ignore"):  # ``worst_error`` finds values that float32 cannot hold
             if not is_csr(X):
                 X = shifted(X, middle(X) if centred else 0.0, real)
@@ -115,9 +121,9 @@ class InnerProducts:
         self.sparse = SparseProducts(X) if is_csr(X) else None
 
     @property
-    def terms(self) -> int:
-        """How many products a squared length or an inner product is the sum of, at most."""
-        return int(np.diff(self.X.indptr).max(initial=0)) if is_csr(self.X) else self.X.shape[1]
+    def terms(self) -> Array:
+        """How many products the squared length of a row is the sum of, and an inner product with it at most, (n,)."""
+        return np.diff(self.X.indptr) if is_csr(self.X) else np.full(self.X.shape[0], self.X.shape[1])
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         if self.sparse is not None:
@@ -141,8 +147,9 @@ class InnerEntries(Entries):
     def __init__(self, kernel: Any, X: DenseOrSparse, real: DTypeLike):
         self.kernel: Any = plain(kernel)
         self.inner = InnerProducts(X, real, centred=isinstance(kernel, Radial))
-        # rows; of sparse ones lists are gone through once a tile, and a chain of sums allows for at most 1,000
-        self.tile = TILE if self.inner.sparse is None else 768
+        if self.inner.sparse is not None:  # wide: for each entry of a row the place is looked up where its list begins
+            self.panel = 32, 32_768
+            self.tile = 64, 4096
         self.real = real
         self.X = X
 
@@ -158,7 +165,7 @@ class DistanceEntries(InnerEntries):
         return distance_errors(self.kernel, self.inner.norms, self.inner.terms)
 
     def single_errors(self) -> EntryErrors | None:
-        return single_errors(self.kernel, self.inner.norms, self.inner.terms, rounded=self.inner.sparse is not None)
+        return single_errors(self.kernel, self.inner.norms, self.inner.terms)
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         r2 = self.inner(rows, columns)
@@ -205,7 +212,7 @@ class GaussianEntries(DistanceEntries):
         rbf_in_place(panel, norms[rows], norms[columns], float(self.kernel.gamma))
         if near is not None:
             self._correct(rows, columns, near, panel, self.kernel.profile)
-        return panel.astype(self.real, copy=False)
+        return panel
 
     def _near_pairs(self, rows: Numbers, columns: Numbers, products: Array) -> Mask | None:
         """Return which pairs are to be computed from differences, by their inner products; None for none."""
@@ -216,13 +223,24 @@ class GaussianEntries(DistanceEntries):
 
 
 class SingleGaussianEntries(DistanceEntries):
-    """Entries of the RBF kernel between dense rows in float32, in the same way, straight to where they are wanted."""
+    """Entries of the RBF kernel in float32, in the same way, straight to where they are wanted."""
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         panel = self.inner(rows, columns)
         values = np.empty_like(panel)
         self._finish(panel, self.inner.norms[rows], self.inner.norms[columns], values, np.arange(len(panel)), 0)
         return values
+
+    def put(self, rows: Index, columns: slice, store: Array, slots: Index) -> None:
+        norms = self.inner.norms
+        self._finish(self.inner(rows, columns), norms[rows], norms[columns], store, slots, columns.start)
+
+    def _finish(self, panel: Array, xx: Array, zz: Array, store: Array, slots: Index, start: int) -> None:
+        rbf_entries(panel, xx, zz, np.float32(self.kernel.gamma), store, slots, start)
+
+
+class DenseGaussianEntries(SingleGaussianEntries):
+    """Those of dense rows, whose halves are computed once, and whose sums need no panel of entries."""
 
     def among(self, index: Index, out: Array) -> None:
         size = len(index)
@@ -259,25 +277,6 @@ class SingleGaussianEntries(DistanceEntries):
             return total
 
         return at
-
-    def _finish(
-        self, panel: NDArray[np.floating[Any]], xx: Array, zz: Array, store: Array, slots: Index, start: int
-    ) -> None:
-        rbf_entries(panel, xx, zz, np.float32(self.kernel.gamma), store, slots, start)
-
-    def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
-        left_rows = self.inner.X[rows]
-        norms = self.inner.norms
-
-        def work(lefts: Iterator[int]) -> None:
-            scratch = np.empty((len(rows), PANEL), dtype=np.float32)
-            for left in lefts:
-                right = min(left + PANEL, stop)
-                panel = scratch if right - left == PANEL else np.empty((len(rows), right - left), dtype=np.float32)
-                np.matmul(left_rows, self.inner.X[left:right].T, out=panel)
-                self._finish(panel, norms[rows], norms[left:right], store, slots, left)
-
-        return share(work, range(start, stop, PANEL), self.cost(len(rows), stop - start))
 
 
 class ProductEntries(InnerEntries):
@@ -352,8 +351,8 @@ def _(kernel: Radial, X: DenseOrSparse, real: DTypeLike) -> Entries:
 
 @entries.register
 def _(kernel: RBF, X: DenseOrSparse, real: DTypeLike) -> Entries:
-    single = real == np.float32 and not stays_sparse(X)
-    return (SingleGaussianEntries if single else GaussianEntries)(kernel, X, real)
+    single = SingleGaussianEntries if stays_sparse(X) else DenseGaussianEntries
+    return (single if real == np.float32 else GaussianEntries)(kernel, X, real)
 
 
 @entries.register

@@ -45,7 +45,8 @@ class Exact:
             X, total = self.source.inner.X[index], math.fsum(b)
             f = products(X, sharp_sums_of_rows(X, b)) + Near(total, U * abs(total)) * float(self.source.kernel.coef0)
         else:
-            f = Near(tiled(), sum((one.of_sums(b, index, chain_of(n)) for one in errors or ()), np.zeros(n)))
+            chain = chain_of(n, self.source.tile[0])
+            f = Near(tiled(), sum((one.of_sums(b, index, chain) for one in errors or ()), np.zeros(n)))
         of_diagonal = [one.of_diagonal(index) for one in errors or ()]
         return Product(f.v, f.e, sum(of_diagonal, np.zeros(n)), errors is not None)
 
@@ -68,8 +69,8 @@ def tiled_product(exact: Exact, b: Array, diagonal: Array, size: int, chosen: in
     b is 0 from ``size`` on. The order of sums does not depend on the threads.
     """
     parts: dict[int, Array] = {}
-    side = exact.source.tile
-    rows_of = [*tiles(0, chosen, side), *tiles(chosen, size, side)]
+    height = exact.source.tile[0]
+    rows_of = [*tiles(0, chosen, height), *tiles(chosen, size, height)]
 
     def work(hands: Iterator[int]) -> None:
         for hand in hands:
@@ -88,7 +89,7 @@ def _tile_products(
     on both sides of ``chosen``.
     """
     out = np.zeros(len(b))
-    side = exact.source.tile
+    side = exact.source.tile[1]
     others = tiles(size, len(b), side)
     for top, end in in_time(rows_of):
         rows = slice(top, end)
@@ -96,10 +97,10 @@ def _tile_products(
         for start, stop in [*among, *others]:
             columns = slice(start, stop)
             K = exact(rows, columns)
-            if start == top:
-                np.fill_diagonal(K, diagonal[rows])
-            elif stop <= size:
-                out[rows] += K @ b[columns]
+            own = end - start if start == top else 0
+            np.fill_diagonal(K[:, :own], diagonal[rows])
+            for left, right in tiles(start + own, min(stop, size), 768):  # in a chain of sums; it allows for 1,000
+                out[rows] += K[:, left - start : right - start] @ b[left:right]
             out[columns] += b[rows] @ K
     return out
 

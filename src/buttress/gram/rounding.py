@@ -1,7 +1,7 @@
 """What rounding can add to float64 sums f_i = sum_j b_j k(x_i, x_j): a bound E_i of |fl(f_i) - f_i| for any data.
 
 u = 2^-53, s_i is the squared length of row i as the entries see it (less a centre, which costs another u of each
-coordinate), d the number of its columns, gamma_m = m u the error of m roundings. The bounds of one entry are
+coordinate), d the number of its entries, gamma_m = m u the error of m roundings. The bounds of one entry are
 
     |fl(k_ij) - k_ij| <= root_i root_j (share + own_i + own_j),     |k_ij| <= root_i root_j,
 
@@ -28,7 +28,7 @@ at most (d + 3) u sum_k |x_ik w_k|, in which columns far from 0 do not cancel. N
 **RBF in float32**, whose entries come from rounded rows, with u = 2^-24: the same without differences and with c = 2 d
 + 20, because rounding the rows takes the place of the centre's, nothing is set to 0, and the scale is off by 4. Where
 gamma c u (s_i + s_j) <= 0.1, exp(error) - 1 is at most 1.06 times the error. Longer rows have no bound. The exponential
-is right to 4 u, and what is below 2^-125 becomes that. Sparse rows have float64 entries, rounded: own_i is theirs then.
+is right to 4 u, and what is below 2^-125 becomes that. Products below float32's range count as 2^-110 more in s_i.
 Here k <= 1 would be too crude: with W_i = sum_j |b_j| fl(k_ij), which is summed beside f, E_i = 1.12 (share + own_i +
 most own_j) W_i, and the few j of largest own_j add |b_j| own_j. Or V_i = sum_j |b_j| own_j fl(k_ij) is summed too, and
 E_i = 1.12 ((share + own_i) W_i + V_i).
@@ -56,8 +56,7 @@ LONG = 1 / (np.e * CLOSE)  # gamma (|x|^2 + |z|^2): of the RBF kernel closer pai
 SINGLE = 2.0**-24  # one rounding of float32
 SINGLE_MOST = 0.05  # the largest own_i of a row for which the entries in float32 are bounded
 PROFILED = 64  # roundings of a function of a distance, at most
-CHAIN = 1024  # roundings of a sum of entries, besides one for each ``PER`` of them
-PER = 256
+CHAIN = 1024  # roundings of a sum of entries, besides one for each tile of them
 
 # sup over t of t |F'(t)|, F the kernel as a function of the squared distance t
 SWINGS: dict[type[Kernel], Callable[[Any], float]] = {
@@ -138,12 +137,12 @@ class EntryErrors:
         return SLACK * self.share * self.root[index] ** 2 + UNDERFLOW
 
 
-def chain_of(n: int) -> float:
-    """Return how many sums a value can pass through where n entries are added up tile by tile."""
-    return min(n + 8, CHAIN + n / PER)
+def chain_of(n: int, height: int) -> float:
+    """Return how many sums a value can pass through where n entries are added up by tiles of this height or wider."""
+    return min(n + 8, CHAIN + n / height)
 
 
-def distance_errors(kernel: Kernel, squares: Array, d: int) -> list[EntryErrors] | None:
+def distance_errors(kernel: Kernel, squares: Array, d: Array | int) -> list[EntryErrors] | None:
     """Return the bounds of a function of the distance, None where none is known; ``squares`` are the s_i."""
     kind = type(kernel)
     if kind not in SWINGS or not _within_range(kernel, squares):
@@ -155,24 +154,22 @@ def distance_errors(kernel: Kernel, squares: Array, d: int) -> list[EntryErrors]
     swing = SWINGS[kind](kernel)
     ends = np.abs(kernel.profile(np.array([0.0, 4 * SLACK * squares.max(initial=0.0)])))
     largest = float(ends.max())
-    share = SLACK * (swing * (c / CLOSE + PROFILED * U) / largest + PROFILED * U) if largest > 0 else 0.0
+    off = swing * (np.max(c, initial=0) / CLOSE + PROFILED * U)
+    share = SLACK * (off / largest + PROFILED * U) if largest > 0 else 0.0
     return [EntryErrors(np.full(len(squares), largest**0.5), np.zeros(len(squares)), share)]
 
 
-def single_errors(kernel: Kernel, squares: Array, d: int, *, rounded: bool = False) -> EntryErrors | None:
-    """Return the bounds of RBF entries in float32, of which only sums are taken in float64; None for other kernels.
-
-    They are computed in float32, or ``rounded`` to it.
-    """
+def single_errors(kernel: Kernel, squares: Array, d: Array | int) -> EntryErrors | None:
+    """Return the bounds of RBF entries in float32, of which only sums are taken in float64; None for other kernels."""
     if type(kernel) is not RBF or not _within_range(kernel, squares):
         return None
-    c = (2 * d + 80) * U if rounded else (2 * d + 20) * SINGLE
-    own = 1.06 * SLACK * c * float(kernel.gamma) * (1 + 2 * d * SINGLE) * squares.astype(np.float64)
+    c = (2 * d + 20) * SINGLE
+    own = 1.06 * SLACK * c * float(kernel.gamma) * ((1 + 2 * d * SINGLE) * squares.astype(np.float64) + 2.0**-110)
     own[~(own <= SINGLE_MOST)] = np.inf
     return EntryErrors(np.ones(len(squares)), own, 4 * SINGLE)
 
 
-def product_errors(kernel: Kernel, squares: Array, d: int) -> list[EntryErrors] | None:
+def product_errors(kernel: Kernel, squares: Array, d: Array | int) -> list[EntryErrors] | None:
     """Return the bounds of a function of the inner product, None where none is known; ``squares`` are |x_i|^2."""
     if type(kernel) not in (Linear, Polynomial) or not _within_range(kernel, squares):
         return None
@@ -180,7 +177,7 @@ def product_errors(kernel: Kernel, squares: Array, d: int) -> list[EntryErrors] 
     if degree != int(degree):
         return None
     size = (float(getattr(kernel, "gamma", 1)) * SLACK * squares + abs(float(kernel.coef0))) ** degree
-    return [EntryErrors(np.sqrt(size), np.zeros(len(squares)), (degree * (d + 6) + 16) * U)]
+    return [EntryErrors(np.sqrt(size), np.zeros(len(squares)), (degree * (np.max(d, initial=0) + 6) + 16) * U)]
 
 
 def _within_range(kernel: Kernel, squares: Array) -> bool:

@@ -357,7 +357,7 @@ class KernelRows:
     def exact(self, index: Index) -> Exact:
         """Return the float64 entries among the rows ``index``, by place in it."""
         numbers = self.index[index]
-        if self.real == np.float64:
+        if self.cache.whole:
             return Exact(self.cache.entries, numbers)
         return exact_entries(self.cache.kernel, self.cache.X, numbers)
 

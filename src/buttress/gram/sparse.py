@@ -12,7 +12,7 @@ DENSE = 0.15  # columns, and whole matrices, with a larger share of non-zeros ar
 
 
 class SparseProducts:
-    """x_i'x_j of the rows of X (n, d), CSR in float64.
+    """x_i'x_j of the rows of X (n, d), CSR, in its precision.
 
     The columns that many rows have are multiplied as a dense array. For each other entry of x_i the list of its column
     is gone through, which holds the rows with an entry there: of text, where most words are rare, few.
@@ -29,13 +29,11 @@ class SparseProducts:
         self.dense = X[:, often].toarray()
         self.X = X[:, ~often]
         self.lists = self.X.tocsc()
-        self.lists.sort_indices()
         lengths = np.diff(self.lists.indptr).astype(np.float64)
         self.meetings = self.dense.shape[1] + float(lengths @ lengths) / max(1, X.shape[0]) ** 2
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
-        """Return the products of these rows with those rows, (len(rows), number of columns), in float64."""
-        left = self.X[rows]
+        """Return the products of these rows with those rows, (len(rows), number of columns)."""
         if isinstance(columns, slice):
             lists = self.lists
             start = columns.indices(self.X.shape[0])[0]
@@ -43,7 +41,9 @@ class SparseProducts:
             lists = self.X[columns].tocsc()
             start = 0
         out: Array = self.dense[rows] @ self.dense[columns].T
-        _add_products(left.indptr, left.indices, left.data, lists.indptr, lists.indices, lists.data, start, out)
+        X = self.X
+        numbers = np.arange(X.shape[0])[rows]
+        _add_products(X.indptr, X.indices, X.data, numbers, lists.indptr, lists.indices, lists.data, start, out)
         return out
 
     def cost(self, height: int, width: int) -> float:
@@ -52,17 +52,19 @@ class SparseProducts:
 
 
 @compile_kernel(
-    "void(int32[::1], int32[::1], float64[::1], int32[::1], int32[::1], float64[::1], int64, float64[:,::1])"
+    [f"void({2 * 'int32[::1], '}{real}[::1], int64[::1], {2 * 'int32[::1], '}{real}[::1], int64, {real}[:,::1])"
+     for real in ("float32", "float64")]
 )
 def _add_products(
-    indptr: NDArray[np.int32], indices: NDArray[np.int32], data: Array, list_starts: NDArray[np.int32],
-    list_rows: NDArray[np.int32], list_data: Array, start: int, out: Array,
+    indptr: NDArray[np.int32], indices: NDArray[np.int32], data: Array, rows: NDArray[np.intp],
+    list_starts: NDArray[np.int32], list_rows: NDArray[np.int32], list_data: Array, start: int, out: Array,
 ) -> None:
-    """Add to out_ij the product of row i of a CSR matrix with row start + j of the matrix given by its columns."""
+    """Add to out_ij the product of row rows[i] of a CSR matrix with row start + j of that given by its columns."""
+    base = np.uint64(start)  # places are unsigned, as in ``compiled.py``
     stop = start + out.shape[1]
-    for i in range(out.shape[0]):
+    for i in range(rows.size):
         total = out[i]
-        for entry in range(indptr[i], indptr[i + 1]):
+        for entry in range(indptr[rows[i]], indptr[rows[i] + 1]):
             value = data[entry]
             first = list_starts[indices[entry]]
             last = list_starts[indices[entry] + 1]
@@ -73,8 +75,8 @@ def _add_products(
                     first = middle + 1
                 else:
                     end = middle
-            for place in range(first, last):
+            for place in range(np.uint64(first), np.uint64(last)):
                 row = list_rows[place]
                 if row >= stop:
                     break
-                total[row - start] += value * list_data[place]
+                total[np.uint64(row) - base] += value * list_data[place]
