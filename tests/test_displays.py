@@ -15,6 +15,7 @@ from buttress import (
     SVC,
     SVR,
     CertifiedBoundaryDisplay,
+    LinearSVR,
     OutlierDisplay,
     ReliabilityDisplay,
     RobustKernelClassifier,
@@ -143,6 +144,12 @@ def test_models_on_one_plot_have_colours_that_print_and_that_the_colour_blind_te
     second = ReliabilityDisplay.from_estimator(SVC(gamma=0.1).fit(X, y), X, y, ax=first.ax_)
     assert first.line_.get_color() != second.line_.get_color()
     matplotlib.pyplot.close("all")
+
+
+def test_a_model_without_probabilities_has_no_reliability():
+    X, y = moons(40)
+    with pytest.raises(ValueError, match="LinearSVR states no probabilities"):
+        ReliabilityDisplay.from_estimator(LinearSVR().fit(X, y), X, y)
 
 
 def test_probabilities_of_rows_are_as_dark_as_they_are_large():

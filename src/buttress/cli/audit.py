@@ -270,11 +270,11 @@ def check_output(folder: Path) -> None:
     folder = folder.absolute()
     if ".." in folder.parts:
         folder = folder.resolve()
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--output {str(folder)!r} is a file. Name a folder.")
     above = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not above.is_dir():
+        raise ValueError(f"--output {str(folder)!r} cannot be made: {str(above)!r} is a file. Name a folder.")
     if not can_write(above):
-        raise ValueError(f"--output {str(folder)!r} cannot be made: {str(above)!r} cannot be written to.")
+        raise ValueError(f"--output {str(folder)!r} cannot be made: {str(above)!r} cannot be written to. Name another.")
 
 
 def check_numbers(eps: float, max_time: float | None, rows: int | None, seed: int) -> None:

@@ -258,9 +258,12 @@ class ReliabilityDisplay(Display):
     ) -> "ReliabilityDisplay":
         """Compare ``predict_proba`` of a fitted classifier with labelled rows that it has not seen, and plot.
 
-        Raises ValueError for fewer rows than bins, and where y has not one label a row.
+        Raises ValueError for fewer rows than bins, where y has not one label a row, and without ``predict_proba``.
         """
         check_count("n_bins", n_bins)
+        if not hasattr(estimator, "predict_proba"):
+            raise ValueError(f"{type(estimator).__name__} states no probabilities: it has no predict_proba. Give a "
+                             "classifier that has, such as SVC.")
         p = np.asarray(estimator.predict_proba(X))
         if len(p) < n_bins:
             raise ValueError(f"n_bins must be at most the number of rows, {len(p)}. Got {n_bins}.")

@@ -31,7 +31,8 @@ def check_file(path: Path, option: str = "--output") -> None:
         raise ValueError(f"{option} {str(path)!r} is in {str(path.parent)!r}, and there is no such folder. Make it "
                          "first, or name another.")
     if not can_write(folder):
-        raise ValueError(f"{option} {str(path)!r} cannot be written: {str(folder)!r} cannot be written to.")
+        raise ValueError(f"{option} {str(path)!r} cannot be written: {str(folder)!r} cannot be written to. Name "
+                         "another.")
 
 
 def can_write(folder: Path) -> bool:

@@ -58,8 +58,8 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
         lengths stands for d. ``kernel="columns"``, of dense X, is the RBF kernel with a weight for each column, plus a
         linear kernel. Both are learned by the gradient of the leave-one-out error of the rows as they are believed,
         on at most 1,000 of them; the fit is then made again from these (with no corrupt rows where the first one took
-        none as corrupt), and kept where its law makes left-out rows likelier. ``"auto"`` is ``"columns"`` for dense X where
-        gamma is ``"auto"``, else ``"rbf"``, which takes about half of the time.
+        none as corrupt), and kept where its law makes left-out rows likelier. ``"auto"`` is ``"columns"`` for dense X
+        where gamma is ``"auto"``, else ``"rbf"``, which takes about half of the time.
     n_starts : int, default=6
         Random starts of the search, next to five fixed ones.
     n_landmarks : "auto" or int, default="auto"
