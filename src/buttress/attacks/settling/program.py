@@ -111,12 +111,11 @@ class _Program:
         self.low: list[float] = []
         self.high: list[float] = []
 
-    def constrain(self, leaves: list[int], split: int | None, share: float, low: float, high: float) -> None:
-        """Add low <= sum of the leaves + share p <= high."""
+    def constrain(self, leaves: list[int], splits: list[tuple[int, float]], low: float, high: float) -> None:
+        """Add low <= sum of the leaves + sum of shares of splits <= high."""
         row = len(self.low)
         self.entries += [(row, False, leaf, 1.0) for leaf in leaves]
-        if split is not None:
-            self.entries.append((row, True, split, share))
+        self.entries += [(row, True, split, share) for split, share in splits]
         self.low.append(low)
         self.high.append(high)
 
@@ -134,8 +133,8 @@ class _Program:
             return self.walk(tree, values, box, right)
         split = self.splits.setdefault((feature, threshold), len(self.splits))
         below, above = self.walk(tree, values, box, left), self.walk(tree, values, box, right)
-        self.constrain(below, split, -1.0, -np.inf, 0.0)
-        self.constrain(above, split, 1.0, -np.inf, 1.0)
+        self.constrain(below, [(split, -1.0)], -np.inf, 0.0)
+        self.constrain(above, [(split, 1.0)], -np.inf, 1.0)
         return below + above
 
     def order(self) -> None:
@@ -143,7 +142,7 @@ class _Program:
         ordered = sorted(self.splits)
         for first, second in pairwise(ordered):
             if first[0] == second[0]:
-                self._tie([(self.splits[first], 1.0), (self.splits[second], -1.0)], -np.inf, 0.0)
+                self.constrain([], [(self.splits[first], 1.0), (self.splits[second], -1.0)], -np.inf, 0.0)
 
     def swap(self, box: _Box) -> None:
         """Add what groups of columns become, at most so many of them something else, and tie their splits to it."""
@@ -151,15 +150,15 @@ class _Program:
         for group, choices in enumerate(box.choices()):
             taken = [self.splits.setdefault((-1 - group, float(choice)), len(self.splits))
                      for choice in range(len(choices))]
-            self._tie([(one, 1.0) for one in taken], 1.0, 1.0)
+            self.constrain([], [(one, 1.0) for one in taken], 1.0, 1.0)
             swapped += taken[1:]
             for place, values in zip(box.moves.groups[group].places, choices.T, strict=True):
                 for (feature, threshold), split in self.splits.items():
                     if feature == place:
                         below = [(one, -1.0) for one, is_low in zip(taken, values <= threshold) if is_low]
-                        self._tie([(split, 1.0), *below], 0.0, 0.0)
+                        self.constrain([], [(split, 1.0), *below], 0.0, 0.0)
         if swapped:
-            self._tie([(one, 1.0) for one in swapped], 0.0, float(box.moves.most))
+            self.constrain([], [(one, 1.0) for one in swapped], 0.0, float(box.moves.most))
 
     def move(self, box: _Box) -> None:
         """Add that at most so many numbers are on another side of a split than they are now."""
@@ -171,17 +170,11 @@ class _Program:
                 one = moved.setdefault(feature, len(self.splits))
                 self.splits[-1 - len(box.moves.groups) - feature, 0.0] = one
                 if box.x[feature] <= threshold:
-                    self._tie([(split, 1.0), (one, 1.0)], 1.0, np.inf)
+                    self.constrain([], [(split, 1.0), (one, 1.0)], 1.0, np.inf)
                 else:
-                    self._tie([(split, 1.0), (one, -1.0)], -np.inf, 0.0)
+                    self.constrain([], [(split, 1.0), (one, -1.0)], -np.inf, 0.0)
         if moved:
-            self._tie([(one, 1.0) for one in moved.values()], 0.0, float(box.moves.most_moved))
-
-    def _tie(self, splits: list[tuple[int, float]], low: float, high: float) -> None:
-        """Add low <= sum of shares of splits <= high."""
-        self.entries += [(len(self.low), True, split, share) for split, share in splits]
-        self.low.append(low)
-        self.high.append(high)
+            self.constrain([], [(one, 1.0) for one in moved.values()], 0.0, float(box.moves.most_moved))
 
     def solve(self, limits: ProgramLimits, seconds: float) -> tuple[float, Array | None]:
         """Return a lower bound of the least cost and the splits of the best solution met, None if there is none.
@@ -212,7 +205,7 @@ def _least_lead(
     program = _Program()
     for tree in forest.trees:
         leaves = program.walk(tree, tree.value @ contrast, box)
-        program.constrain(leaves, None, 0.0, 1.0, 1.0)
+        program.constrain(leaves, [], 1.0, 1.0)
     program.order()
     program.swap(box)
     program.move(box)
