@@ -88,8 +88,6 @@ def worst_case(
         for _ in range(10 * restarts):  # random corners
             _jump(worst, rows, ball, rng)
     _try_nearest(worst, y, ball, bounds, rng)
-    if radius > 0:
-        worst.warn_if_flat()
     return worst.report(ball, return_info)
 
 

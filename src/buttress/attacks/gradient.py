@@ -144,8 +144,6 @@ def pgd(
             walk_to_rivals(worst, rows, ball, steps, length)
             if problem.target.gradient_cost == 1:
                 walk_shorter(worst, rows, ball, steps, length)
-    if ball.radius > 0:
-        worst.warn_if_flat()
     return worst.report(ball, return_info)
 
 

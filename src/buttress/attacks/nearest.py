@@ -93,7 +93,6 @@ def carlini_wagner(
 
     _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate,
             generator(random_state))
-    closest.warn_if_flat()
     return closest.report(ANYWHERE, return_info)
 
 
@@ -156,7 +155,6 @@ def zoo(
 
     _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, rng,
             per_row=1 if problem.target.separable else 2 * count)
-    closest.warn_if_flat()
     return closest.report(ANYWHERE, return_info)
 
 

@@ -4,6 +4,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -170,13 +171,10 @@ class QueryTarget(Target):
         return G
 
     def linearise(self, X: Array) -> Linearised:
-        return Linearised(self.scores(X), lambda V: self._gradient(X, V), self._nudged(X))
+        return Linearised(self.scores(X), partial(self._gradient, X), partial(self._nudged, X))
 
-    def _nudged(self, X: Array) -> Callable[[Columns, Columns, Array, Array], Array]:
-        def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
-            return weighted(self.scores(nudge(X[rows], columns, steps)).reshape(*columns.shape, -1), V)
-
-        return nudged
+    def _nudged(self, X: Array, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+        return weighted(self.scores(nudge(X[rows], columns, steps)).reshape(*columns.shape, -1), V)
 
 
 class ChainTarget(QueryTarget):
@@ -195,7 +193,7 @@ class ChainTarget(QueryTarget):
 
     def linearise(self, X: Array) -> Linearised:
         scores, back = self.chain(X)
-        return Linearised(scores, back, self._nudged(X))
+        return Linearised(scores, back, partial(self._nudged, X))
 
 
 class VotesTarget(ChainTarget):
@@ -209,7 +207,7 @@ class VotesTarget(ChainTarget):
         self.block = max(1, ENTRIES // chain.voters)
 
     def linearise(self, X: Array) -> Linearised:
-        return Linearised(self.scores(X), self.chain(X)[1], self._nudged(X))
+        return Linearised(self.scores(X), self.chain(X)[1], partial(self._nudged, X))
 
 
 class WaveTarget(Target):
