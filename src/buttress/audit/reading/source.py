@@ -53,7 +53,7 @@ def _header(path: Path) -> list[str]:
     """Return the first line of a text file that is not blank, parted."""
     with lines_of(path) as lines:
         separator = csv_options(path).get("separator", ",")
-        return next(record for record in _records(list(islice(lines, 100)), separator) if "".join(record).strip())
+        return next(record for record in csv.reader(lines, delimiter=separator) if "".join(record).strip())
 
 
 def _load_bundled(source: str, target: str | None) -> tuple[NamedColumns, Any, str]:
@@ -189,12 +189,12 @@ def csv_options(path: Path) -> dict[str, Any]:
     a comma may be the decimal point. Blank lines before the header are skipped, and lines may end in a carriage
     return alone.
     """
-    with lines_of(path) as lines:
+    with whole(path), lines_of(path) as lines:
         first = list(islice(lines, 100))
-    blank = next((i for i, line in enumerate(first) if line.strip()), 0)
-    separator = max(",;\t|", key=lambda mark: len(next(_records(first[blank:], mark), [])))  # the first of equals
-    records = _records(first[blank:], separator)
-    header = next(records, [])
+        blank = next((i for i, line in enumerate(first) if line.strip()), 0)
+        parted = {mark: list(csv.reader(first[blank:], delimiter=mark)) or [[]] for mark in ",;\t|"}
+    separator = max(parted, key=lambda mark: len(parted[mark][0]))  # the first of equals
+    header, *records = parted[separator]
     options: dict[str, Any] = {"infer_schema_length": None, "null_values": NULLS}
     if has_marks(str(path)):
         options["glob"] = False
@@ -209,18 +209,6 @@ def csv_options(path: Path) -> dict[str, Any]:
     if any('"' in name for name in header) and len(set(header)) == len(header):
         options["new_columns"] = header  # polars leaves doubled quotes as they are
     return options
-
-
-def _records(lines: list[str], separator: str) -> Iterator[list[str]]:
-    """Part lines at a separator, at quoted ones too where the csv module refuses a text (of over 131,072 letters)."""
-    reader = csv.reader(lines, delimiter=separator)
-    while True:
-        try:
-            yield next(reader)
-        except StopIteration:
-            return
-        except csv.Error:
-            yield lines[reader.line_num - 1].rstrip("\r\n").split(separator)
 
 
 def _check_content(path: Path, kind: str) -> None:
@@ -259,12 +247,9 @@ def _ragged(path: Path) -> str:
     """Return what is wrong with a text file whose lines have more entries than its header, empty when none has."""
     with lines_of(path) as lines:
         rows = csv.reader(lines, delimiter=csv_options(path).get("separator", ","))
-        try:
-            header = next((row for row in rows if row), [])
-            first = rows.line_num
-            longer = next((row for row in rows if len(row) > len(header)), None)
-        except csv.Error:  # what else is wrong polars says
-            return ""
+        header = next((row for row in rows if row), [])
+        first = rows.line_num
+        longer = next((row for row in rows if len(row) > len(header)), None)
         if longer is None:
             return ""
         more = f"line {rows.line_num} has {len(longer)} entries, the header, line {first}, has {len(header)}. "
