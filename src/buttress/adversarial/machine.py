@@ -24,7 +24,7 @@ from buttress.attacks.collapse import warn_if_given_up
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.left_out import Slopes, hinge_slopes, kernel_features, left_over, leverages, one_step
 from buttress.certainty.probabilities import Probabilities
-from buttress.expansion import KernelExpansion, class_contrasts, margins, winners
+from buttress.expansion import KernelExpansion, class_contrasts, margins, one_against_rest, winners
 from buttress.features import RandomExpansion
 from buttress.kernels import Kernel, KernelLike, as_kernel, is_precomputed
 from buttress.solvers.gradient.worst_inputs import cross_entropy
@@ -54,8 +54,7 @@ class Problem:
     @property
     def signs(self) -> Array:
         """The labels -1 and 1 (n, k) of each score: one for two classes, else each class against the rest."""
-        k = self.contrasts.shape[2]
-        return np.where(self.codes[:, None] == ([1] if k == 1 else range(k)), 1.0, -1.0)
+        return one_against_rest(self.codes, len(self.contrasts))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

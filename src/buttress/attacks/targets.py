@@ -136,8 +136,7 @@ class QueryTarget(Target):
     """
 
     def __init__(self, model: Scored, as_fitted: AsFitted = np.asarray):
-        ask = _score_function(model)
-        self.query: Callable[[Array], Array] = lambda X: ask(as_fitted(X))
+        self.ask = _score_function(model)
         self.decides = lambda X: model.predict(as_fitted(X))
         self.exact = self.scores
         self.as_fitted = as_fitted
@@ -152,7 +151,8 @@ class QueryTarget(Target):
     def scores(self, X: Array) -> Array:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            parts = [np.asarray(self.query(X[start : start + QUERY_ROWS])) for start in range(0, len(X), QUERY_ROWS)]
+            parts = [np.asarray(self.ask(self.as_fitted(X[start : start + QUERY_ROWS])))
+                     for start in range(0, len(X), QUERY_ROWS)]
         scores = np.concatenate(parts).reshape(len(X), -1).astype(np.float64)
         if scores.shape[1] != self.contrasts.shape[2]:
             raise ValueError(f"The model gives {scores.shape[1]} scores a row. Expected {self.contrasts.shape[2]} for "

@@ -52,16 +52,12 @@ def baselines(table: Table, task: str, seed: int) -> dict[str, Supervised]:
         boosting = HistGradientBoostingClassifier(categorical_features=categorical, random_state=seed)
         return {MAJORITY: DummyClassifier(strategy="prior"), LOGISTIC: LogisticRegression(max_iter=1000),
                 BOOSTING: boosting}
-    regression = HistGradientBoostingRegressor(categorical_features=categorical, random_state=seed)
-    found: dict[str, Supervised] = {MEAN: DummyRegressor(), RIDGE: Ridge(), BOOSTING: regression}
+    boosting = HistGradientBoostingRegressor(categorical_features=categorical, random_state=seed)
+    found: dict[str, Supervised] = {MEAN: DummyRegressor(), RIDGE: Ridge(), BOOSTING: boosting}
     if takes_logarithms(table, task):
-        found[RIDGE + OF_LOG] = _of_logarithm(Ridge())
-        found[BOOSTING + OF_LOG] = _of_logarithm(regression)
+        found |= {name + OF_LOG: TransformedTargetRegressor(found[name], func=np.log, inverse_func=np.exp)
+                  for name in (RIDGE, BOOSTING)}
     return found
-
-
-def _of_logarithm(regressor: Supervised) -> Supervised:
-    return TransformedTargetRegressor(regressor, func=np.log, inverse_func=np.exp)
 
 
 def takes_logarithms(table: Table, task: str) -> bool:

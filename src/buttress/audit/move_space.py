@@ -52,7 +52,7 @@ class Space:
         """Return rows as columns of the types that came: pandas or polars series, or arrays."""
         places = self.table.places[rows[:, 0].astype(np.intp)]
         axes = {axis.name: axis for axis in self.axes}
-        return {name: self._written(axes[name], given, rows) if name in axes else _numbered_anew(taken(given, places))
+        return {name: self._written(axes[name], given, rows) if name in axes else taken(given, places)
                 for name, given in self.table.given.items()}
 
     def data(self, rows: SpaceRows) -> Any:
@@ -117,10 +117,6 @@ def _library(table: Table) -> str:
     if kind == "array":
         return "array"
     return "pandas" if find_spec("pandas") else "polars"
-
-
-def _numbered_anew(column: Any) -> object:
-    return column.reset_index(drop=True) if hasattr(column, "iloc") else column
 
 
 def _like(given: object, values: list[object] | Labels) -> object:

@@ -74,22 +74,21 @@ def _show(worst: Worst, rows: Rows, points: Array) -> None:
         worst.see(rows, points, worst.problem.target.scores(points))
 
 
+@dataclass
 class _Box:
     """Where one row x may go, and what of it is swapped."""
 
-    def __init__(self, x: Array, low: Array, high: Array, moves: Moves):
-        self.x = x
-        self.low = low
-        self.high = high
-        self.moves = moves
-        self.stepped = bool(moves.step.any())
+    x: Array
+    low: Array
+    high: Array
+    moves: Moves
 
     def threshold(self, feature: int, given: float) -> float:
         """Return a threshold that separates the values that the feature can have as the given one does.
 
         Where it moves in steps, that is the middle between two of them.
         """
-        if not self.stepped or not self.moves.step[feature]:
+        if not self.moves.step[feature]:
             return given
         step, x = float(self.moves.step[feature]), float(self.x[feature])
         first, last = round((self.low[feature] - x) / step), round((self.high[feature] - x) / step)

@@ -195,9 +195,9 @@ def check_named(name: str, columns: Mapping[str, object], option: str) -> None:
 
 
 def taken(column: object, part: slice | NDArray[np.intp]) -> object:
-    """Return some rows of a column of a frame, or of a sequence."""
+    """Return some rows of a column of a frame, or of a sequence, numbered anew."""
     if hasattr(column, "iloc"):
-        return column.iloc[part]
+        return column.iloc[part].reset_index(drop=True)
     return column[part] if hasattr(column, "to_numpy") else np.asarray(column)[part]  # type: ignore[index]
 
 
