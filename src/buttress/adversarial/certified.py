@@ -168,10 +168,8 @@ def regions_of(kernel: Radial, X: Array, Z: Array, threat: Region, contrasts: Ar
 
     For l_2 it is the whole ball, whatever the box: what holds in the ball holds in its part.
     """
-    attacker = Attacker(threat.norm, np.ones(X.shape[1]))
-    if threat.box is not None and threat.norm == "linf":
-        attacker = Attacker(threat.norm, attacker.scale, *threat.box)
-    region = attacker.region(X, np.full(len(X), threat.radius))
+    box = threat.box if threat.norm == "linf" else None
+    region = Attacker(threat.norm, np.ones(X.shape[1]), *(box or ())).region(X, np.full(len(X), threat.radius))
     over = RadialLines.over(kernel, Z, region)
     below, above = over.tangents(over.square), over.chords()
     half = region.half if threat.norm == "linf" else None
@@ -181,6 +179,6 @@ def regions_of(kernel: Radial, X: Array, Z: Array, threat: Region, contrasts: Ar
 def _scaled(regions: Regions, middle: Array, unit: float, place: Place) -> Regions:
     """Return the regions for rows (x - middle) / unit, on the device of ``place``."""
     half = None if regions.half is None else place(regions.half / unit)
-    slopes = (regions.below_slope * unit**2, regions.above_slope * unit**2)
     return Regions(place((regions.anchor - middle) / unit), half, regions.radius / unit, place(regions.below_value),
-                   place(slopes[0]), place(regions.above_value), place(slopes[1]), place(regions.contrasts))
+                   place(regions.below_slope * unit**2), place(regions.above_value),
+                   place(regions.above_slope * unit**2), place(regions.contrasts))

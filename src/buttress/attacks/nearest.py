@@ -199,9 +199,8 @@ def _search(
 ) -> None:
     """Search for c row by row (all rows of a block together), then draw what was found back towards the rows."""
     problem, xp = closest.problem, closest.problem.place.xp
-    rate: Array = 0.01 * problem.width
-    if learning_rate is not None:
-        rate = 0 * rate + check_number("learning_rate", learning_rate, 0)
+    rate = (0.01 * problem.width if learning_rate is None
+            else 0 * problem.width + check_number("learning_rate", learning_rate, 0))
     for rows in problem.blocks(per_row):
         X, c = problem.X[rows], None
         low, high = (problem.place(np.full(len(rows), end)) for end in (0.0, np.inf))

@@ -87,8 +87,8 @@ def read_file(source: str, file_format: str | None) -> NamedColumns:
     with whole(path):
         _check_content(path, kind)
         frame = _frame(path, kind)
-        renamed = kind == "csv" and any("_duplicated_" in name for name in frame.columns)  # by polars
-        header = _header(path) if renamed else []
+        # polars has renamed what comes again
+        header = _header(path) if kind == "csv" and any("_duplicated_" in name for name in frame.columns) else []
     if frame.height == 0:
         raise ValueError(f"{source!r} has a header but no rows.")
     twice = [name for name in header if name and header.count(name) > 1]
