@@ -253,7 +253,7 @@ def descend(
             moved = X + ball.project(moved - X)
         xp.maximum(moved, low, out=moved)  # numpy's clip to arrays takes six times as long
         xp.minimum(moved, high, out=moved)
-    met.see(rows, moved, problem.target.scores(moved))
+    met.meet(rows, moved)
 
 
 def generator(random_state: RandomStateLike) -> Any:

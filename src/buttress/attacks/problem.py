@@ -186,6 +186,11 @@ class Met(ABC):
         self.wrong[rows] = wrong[keep]
         return margin, contrast, wrong
 
+    def meet(self, rows: Rows, X: Array) -> None:
+        """See versions X of the rows, if there are any."""
+        if len(rows):
+            self.see(rows, X, self.problem.target.scores(X))
+
     def slope(self, rows: Rows, g: Array) -> None:
         """Note at which rows a gradient of the scores ever pointed anywhere."""
         if self.problem.target.shows_slopes:

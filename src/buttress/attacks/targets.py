@@ -301,11 +301,10 @@ def as_target(model: Scorable, place: Place = NUMPY, as_fitted: AsFitted = np.as
                          "decision_function or predict_proba.")
     score = read_scores(model)
     if score is None:
-        queried = _queried(model, as_fitted)
         if place.device is not None:
             raise ValueError(f"{type(model).__name__} computes its scores itself, so an attack on it cannot run on "
                              f"device={place.device!r}. Leave device at None.")
-        return queried
+        return _queried(model, as_fitted)
     if isinstance(score.expansion, KernelExpansion):
         target = ExpansionTarget(score, place)
         target.decides = model.predict if getattr(_last_step(model), "break_ties", False) else None

@@ -46,8 +46,7 @@ def least_of_planes(worst: Worst, ball: Ball, moves: Moves) -> Array:
         moved = _most_moved(_steepest(start, moves.box(start, rows), W, ball), start, W, moves)
         lead = np.einsum("ik,ik->i", V, target.scores(moved))
         bound = np.minimum(bound, lead - _hidden(target.exact, V, problem.X, moved))
-        moved = moves.stepped(moved, start)
-        worst.see(rows, moved, target.scores(moved))
+        worst.meet(rows, moves.stepped(moved, start))
     return bound
 
 
@@ -184,7 +183,7 @@ def exact(
     warn_of_units(problem, ball)
     worst = Worst(problem)
     rows = np.arange(len(problem.X))
-    worst.see(rows, problem.X.copy(), problem.target.scores(problem.X))
+    worst.meet(rows, problem.X.copy())
     worst.sloped[:] = True  # it follows no slopes
     forest = read_forest(problem.model, problem.X)
     if forest is None:

@@ -22,7 +22,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
 from buttress._checks import Array
-from buttress._types import Mask, Rows
+from buttress._types import Mask
 from buttress.attacks.problem import Worst
 from buttress.threats import Moves
 from buttress.trees import Forest, Tree
@@ -54,7 +54,7 @@ def least_of_trees(worst: Worst, forest: Forest, moves: Moves, limits: ProgramLi
             bound[rows, rival] = found.bound - forest.rounding(contrast)
             over[rows, rival] = (bound[rows, rival] > 0) | (found.over & moves.free)
             met = np.flatnonzero(np.isfinite(found.met) & moves.free)
-            _show(worst, rows[met], np.clip(problem.X[rows[met]], found.low[met], found.high[met]))
+            worst.meet(rows[met], np.clip(problem.X[rows[met]], found.low[met], found.high[met]))
     for row in np.flatnonzero(~over.all(axis=1)):
         box = _Box(problem.X[row], lows[row], highs[row], moves)
         deadline = time.monotonic() + limits.seconds
@@ -65,13 +65,8 @@ def least_of_trees(worst: Worst, forest: Forest, moves: Moves, limits: ProgramLi
             least, point = _least_lead(forest, contrast, box, limits, max(deadline - time.monotonic(), 1e-3))
             bound[row, left] = max(bound[row, left], least)
             if point is not None:
-                _show(worst, np.array([row]), point[None])
+                worst.meet(np.array([row]), point[None])
     return np.where(wrong, -np.inf, bound.min(axis=1))
-
-
-def _show(worst: Worst, rows: Rows, points: Array) -> None:
-    if len(rows):
-        worst.see(rows, points, worst.problem.target.scores(points))
 
 
 @dataclass

@@ -265,7 +265,5 @@ def kind_of_frame(X: object) -> str:
 
 def labels_of(X: object, y: object) -> NDArray[Any] | None:
     """Return the index of a pandas X, or else y, and None where rows have numbers only."""
-    for data in (X, y):
-        if type(data).__module__.partition(".")[0] == "pandas":
-            return data.index.to_numpy()  # type: ignore[attr-defined]
-    return None
+    indexed: list[Any] = [data for data in (X, y) if type(data).__module__.partition(".")[0] == "pandas"]
+    return indexed[0].index.to_numpy() if indexed else None
