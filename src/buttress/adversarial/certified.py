@@ -108,8 +108,7 @@ class CertifiedSVC(LandmarkMachine):
                              "'laplacian', 'cauchy' or 'inverse_multiquadric', or AdversarialSVC.")
         linear = self._linear(problem)
         Z = landmarks(problem.X, self.n_landmarks or len(problem.X), rng=problem.rng)
-        contrasts = problem.contrasts[problem.codes]
-        regions = regions_of(kernel, problem.X, Z, problem.region, contrasts)
+        regions = regions_of(kernel, problem.X, Z, problem.region, problem.contrasts[problem.codes])
         machine = self._train(problem, linear, Z, regions)
         self.certified_margin_ = bounds_of(regions, Z, machine)
         self._certainty = Certainty(partial(hinge_held_out, ScoredRows.of(problem), self.expansion_,

@@ -250,6 +250,6 @@ def _held_out(
 def _scores(expansion: KernelExpansion | RandomExpansion, X: Array) -> Array:
     """Return the scores (n, k); of random features in single precision, as the fit takes them."""
     if isinstance(expansion, RandomExpansion):
-        fresh = expansion.moved(NUMPY)  # so that the model keeps no features in single precision
-        return np.asarray(fresh(X.astype(np.float32)), dtype=np.float64)
+        # by a copy, so that the model keeps no features in single precision
+        return np.asarray(expansion.moved(NUMPY)(X.astype(np.float32)), dtype=np.float64)
     return expansion(X)

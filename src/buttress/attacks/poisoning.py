@@ -276,8 +276,7 @@ def _sets_of_labels(posed: _Learner, k: int, rng: np.random.RandomState) -> Iter
     for penalty in PENALTIES:
         yield _most_lost(posed.weights(penalty, posed.Z), posed, k)
     rival, lead = rivals_of(posed.weights(1.0, posed.X) @ posed.signs, posed.codes)
-    orders = [np.argsort(lead), np.argsort(-lead), *(rng.permutation(len(rival)) for _ in range(DRAWS))]
-    for order in orders:
+    for order in (np.argsort(lead), np.argsort(-lead), *(rng.permutation(len(rival)) for _ in range(DRAWS))):
         yield order[:k], rival[order[:k]]
 
 
@@ -357,9 +356,7 @@ def _sets_of_rows(posed: _Learner, k: int, rng: np.random.RandomState) -> Iterat
     """Yield k rows to put in and their false classes: test rows with a rival's label, those of most effect or any."""
     rival, lead = rivals_of(posed.weights(1.0, posed.Z) @ posed.signs, posed.truth)
     near: NDArray[Any] = RBF(resolve_gamma("scale", posed.X))(posed.Z, posed.Z)
-    crowd = near.sum(axis=1)
-    orders = [np.argsort(np.where(lead > 0, lead, np.inf)), np.argsort(-crowd), np.argsort(-np.abs(lead))]
-    orders += [rng.permutation(len(rival)) for _ in range(DRAWS)]
-    for order in orders:
+    orders = [np.argsort(np.where(lead > 0, lead, np.inf)), np.argsort(-near.sum(axis=1)), np.argsort(-np.abs(lead))]
+    for order in (*orders, *(rng.permutation(len(rival)) for _ in range(DRAWS))):
         taken = np.resize(order, k)
         yield posed.Z[taken], rival[taken]

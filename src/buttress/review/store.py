@@ -159,8 +159,8 @@ class Store:
                     self.current[decision.key] = decision
                 elif self.current[decision.key].id == decision.undoes:
                     del self.current[decision.key]
-            drawn = self._db.execute("SELECT key, after FROM draws ORDER BY rowid")
-            self.draws = [RandomDraw(*entry) for entry in drawn]
+            self.draws = [RandomDraw(*entry)
+                          for entry in self._db.execute("SELECT key, after FROM draws ORDER BY rowid")]
 
     @property
     def last(self) -> int:
@@ -202,8 +202,7 @@ class Store:
     def draw(self, key: str) -> None:
         """Record that a row was drawn at random, before it is shown."""
         with self._writing():
-            after = self._db.execute("SELECT COALESCE(MAX(id), 0) FROM decisions").fetchone()[0]
-            self._db.execute("INSERT OR IGNORE INTO draws VALUES (?, ?)", (key, after))
+            self._db.execute("INSERT OR IGNORE INTO draws SELECT ?, COALESCE(MAX(id), 0) FROM decisions", (key,))
         self.read()
 
     def close(self) -> None:

@@ -99,7 +99,6 @@ def read_file(source: str, file_format: str | None) -> NamedColumns:
 
 def _frame(path: Path, kind: str) -> Any:
     """Return the file as a polars frame."""
-    source = str(path)
     try:
         import polars as pl
     except ImportError:
@@ -111,7 +110,7 @@ def _frame(path: Path, kind: str) -> Any:
         return frame.with_columns(pl.col(pl.Int128).cast(pl.String))  # numbers of 20 digits, which no array holds
     except Exception as error:  # polars raises its own family; whatever it says, the file cannot be read
         fix = _encoding(unpacked(path).read(), path.name) or _ragged(path) if kind == "csv" else ""
-        raise ValueError(f"Cannot read {source!r} as {kind}: {fix or ' '.join(str(error).split())[:200]}") from None
+        raise ValueError(f"Cannot read {str(path)!r} as {kind}: {fix or ' '.join(str(error).split())[:200]}") from None
 
 
 def packing(path: Path) -> str | None:
