@@ -101,9 +101,8 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
 
     def _warn_if_given_up(self, problem: Problem) -> None:
         """Warn of a fit that is no better on its rows than one class for all."""
-        predicted = winners(self.expansion_(problem.X), problem.contrasts)
-        warn_if_given_up(type(self).__name__, predicted, problem.X, problem.codes,
-                         problem.region.eps)
+        warn_if_given_up(type(self).__name__, winners(self.expansion_(problem.X), problem.contrasts), problem.X,
+                         problem.codes, problem.region.eps)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
