@@ -54,12 +54,21 @@ class BoostedTrees(Documented, CallbackSupportMixin, BaseEstimator):
     max_time: float | None = None
     progress: bool = False
 
-    def _check(self) -> None:
+    def _checked(
+        self, X: MatrixLike, y: VectorLike, sample_weight: ArrayLike | None, *, numbers: bool = False
+    ) -> tuple[Array, Any, Array, tuple[Array, Array], float | None]:
+        """Return the rows that count, their targets and weights, the ends of where they may come, and the radius."""
         for name in ("n_estimators", "max_depth", "max_bins"):
             check_count(name, getattr(self, name))
         check_number("learning_rate", self.learning_rate, 0, 1, closed="right")
         check_number("l2_regularization", self.l2_regularization, 0, closed="left")
         check_limits(None, self.max_time)
+        rows, targets = check_X_y(self, X, y, numeric_target=numbers)
+        weight = check_weights(sample_weight, rows)
+        region = self._region(rows, X)
+        low, high = region.ends(rows)
+        here = weight > 0
+        return rows[here], targets[here], weight[here], (low[here], high[here]), region.eps
 
     def _region(self, X: Array, given: MatrixLike) -> Region:
         """Return where the rows may come."""
@@ -153,23 +162,15 @@ class RobustBoostingClassifier(ClassifierMixin, Decisions, BoostedTrees):
         for parameters out of range, bounds that exclude rows of X, NaN, inf or entries beyond 1e100 (naming the
         column), fewer than two classes, or negative weights.
         """
-        self._check()
-        rows, labels = check_X_y(self, X, y)
-        weight = check_weights(sample_weight, rows)
-        region = self._region(rows, X)
-        low, high = region.ends(rows)
-        here = weight > 0
-        rows, weight = rows[here], weight[here]
-        low, high = low[here], high[here]
-        self.classes_, codes = check_classes(labels[here], type(self).__name__)
+        rows, labels, weight, box, eps = self._checked(X, y, sample_weight)
+        self.classes_, codes = check_classes(labels, type(self).__name__)
         n_classes = len(self.classes_)
         report = step_callback(self, X, y, None, {"classes_": self.classes_})
         signs = one_against_rest(codes, n_classes).T
         shares = np.array([weight[sign > 0].sum() / weight.sum() for sign in signs])
-        self._boost((low, high), [logistic(sign, weight) for sign in signs], logit(shares),
-                    class_contrasts(n_classes), report)
+        self._boost(box, [logistic(sign, weight) for sign in signs], logit(shares), class_contrasts(n_classes), report)
         predicted = winners(self.forest_.scores(rows), self.contrasts_)
-        warn_if_given_up(type(self).__name__, predicted, rows, codes, region.eps)
+        warn_if_given_up(type(self).__name__, predicted, rows, codes, eps)
         return self
 
     def predict_proba(self, X: MatrixLike) -> Array:
@@ -221,15 +222,11 @@ class RobustBoostingRegressor(RegressorMixin, BoostedTrees):
 
         Raises ValueError as :class:`RobustBoostingClassifier` does, and for targets that are no numbers.
         """
-        self._check()
-        rows, targets = check_X_y(self, X, y, numeric_target=True)
-        weight = check_weights(sample_weight, rows)
-        low, high = self._region(rows, X).ends(rows)
-        here = weight > 0
-        targets, weight = targets[here].astype(np.float64), weight[here]
+        _, targets, weight, box, _ = self._checked(X, y, sample_weight, numbers=True)
+        targets = targets.astype(np.float64)
         report = step_callback(self, X, y, None)
         start = np.array([np.average(targets, weights=weight)])
-        self._boost((low[here], high[here]), [squared(targets, weight)], start, binary_contrasts(), report)
+        self._boost(box, [squared(targets, weight)], start, binary_contrasts(), report)
         return self
 
     def predict(self, X: MatrixLike) -> Array:

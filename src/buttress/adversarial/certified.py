@@ -108,8 +108,7 @@ class CertifiedSVC(LandmarkMachine):
                              "'laplacian', 'cauchy' or 'inverse_multiquadric', or AdversarialSVC.")
         linear = self._linear(problem)
         Z = landmarks(problem.X, self.n_landmarks or len(problem.X), rng=problem.rng)
-        contrasts = problem.contrasts[problem.codes]
-        regions = regions_of(kernel, problem.X, Z, problem.region, contrasts)
+        regions = regions_of(kernel, problem.X, Z, problem.region, problem.contrasts[problem.codes])
         machine = self._train(problem, linear, Z, regions)
         self.certified_margin_ = bounds_of(regions, Z, machine)
         self._certainty = Certainty(partial(hinge_held_out, ScoredRows.of(problem), self.expansion_,
@@ -168,10 +167,8 @@ def regions_of(kernel: Radial, X: Array, Z: Array, threat: Region, contrasts: Ar
 
     For l_2 it is the whole ball, whatever the box: what holds in the ball holds in its part.
     """
-    attacker = Attacker(threat.norm, np.ones(X.shape[1]))
-    if threat.box is not None and threat.norm == "linf":
-        attacker = Attacker(threat.norm, attacker.scale, *threat.box)
-    region = attacker.region(X, np.full(len(X), threat.radius))
+    box = threat.box if threat.norm == "linf" else None
+    region = Attacker(threat.norm, np.ones(X.shape[1]), *(box or ())).region(X, np.full(len(X), threat.radius))
     over = RadialLines.over(kernel, Z, region)
     below, above = over.tangents(over.square), over.chords()
     half = region.half if threat.norm == "linf" else None
@@ -181,6 +178,6 @@ def regions_of(kernel: Radial, X: Array, Z: Array, threat: Region, contrasts: Ar
 def _scaled(regions: Regions, middle: Array, unit: float, place: Place) -> Regions:
     """Return the regions for rows (x - middle) / unit, on the device of ``place``."""
     half = None if regions.half is None else place(regions.half / unit)
-    slopes = (regions.below_slope * unit**2, regions.above_slope * unit**2)
     return Regions(place((regions.anchor - middle) / unit), half, regions.radius / unit, place(regions.below_value),
-                   place(slopes[0]), place(regions.above_value), place(slopes[1]), place(regions.contrasts))
+                   place(regions.below_slope * unit**2), place(regions.above_value),
+                   place(regions.above_slope * unit**2), place(regions.contrasts))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from buttress._callbacks import ModelOf, showing, with_callbacks
+from buttress._callbacks import showing, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_number, warn_user
 from buttress._documented import ADVICE, advises
 from buttress._rows import drawn_rows
@@ -148,15 +148,17 @@ class AdvSVM(FeatureBallMachine):
         """Search the natural path of each machine; C is the weight of the mean loss, so each row's loss has C/n."""
         X, kernel, n = problem.X, problem.kernel, len(problem.X)
         outcomes: list[Outcome] = []
+        shown = showing(problem.report, lambda step: {
+            "expansion_": _exact_expansion(kernel, X, [*(outcome.state for outcome in outcomes), step.state])})
         for y, first in zip(problem.signs.T, firsts, strict=True):
             # the machines on the path are solved to a tenth of the tolerance of its search
             solve = natural_path(kernel, X, y, fit_intercept=self.fit_intercept, tol=self.tol / 10,
                                  left=problem.clock)
             steps = path_search(solve, first, y, C=self.C / n, radius=self.feature_radius_, left=problem.clock)
             last = first is firsts[-1]  # only then a step is a model
-            report = showing(problem.report, self._shown(kernel, X, outcomes)) if last else problem.report
-            outcomes.append(run(steps, tol=self.tol, max_iter=self.max_iter, max_time=problem.clock(), callback=report,
-                                progress=self.progress, name="path search", inner=not last))
+            outcomes.append(run(steps, tol=self.tol, max_iter=self.max_iter, max_time=problem.clock(),
+                                callback=shown if last else problem.report, progress=self.progress, name="path search",
+                                inner=not last))
         stuck = [outcome.gap for outcome in outcomes if outcome.status == "exhausted"]
         if stuck:
             warn_user(f"The path search ended with gap {max(stuck):.3g} > tol {self.tol:.3g}, at the accuracy of its "
@@ -169,12 +171,6 @@ class AdvSVM(FeatureBallMachine):
         self.converged_ = all(outcome.converged for outcome in outcomes)
         self.n_iter_ = sum(outcome.n_iter + 1 for outcome in outcomes)
         self.history_ = outcomes[-1].history
-
-    @staticmethod
-    def _shown(kernel: Kernel, X: Array, before: list[Outcome]) -> ModelOf:
-        """Return what makes a model of a step of the last machine's search."""
-        known = [outcome.state for outcome in before]
-        return lambda step: {"expansion_": _exact_expansion(kernel, X, [*known, step.state])}
 
 
 def _exact_expansion(kernel: Kernel, X: Array, states: list[Any]) -> KernelExpansion:

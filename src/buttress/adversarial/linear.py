@@ -169,14 +169,14 @@ class FreeRangeSVC(AttackedPlane[BoxMoves]):
         check_option("attacked_class", self.attacked_class, ("positive", "both"))
 
     def _moves(self, X: Array) -> BoxMoves:
-        both = self.attacked_class == "both"
-        if self.bounds is None:
-            return BoxMoves(X.min(axis=0), X.max(axis=0), self.C_f, both)
-        low, high = check_box(self.bounds, X, finite=True)  # which must contain every row
+        low, high = X.min(axis=0), X.max(axis=0)
+        if self.bounds is not None:
+            low, high = check_box(self.bounds, X, finite=True)  # which must contain every row
         if low.ndim > 1 or high.ndim > 1:
             raise ValueError(f"bounds must be numbers or arrays of shape ({X.shape[1]},), a limit a feature. Got "
                              f"shapes {low.shape} and {high.shape}.")
-        return BoxMoves(np.broadcast_to(low, X.shape[1:]), np.broadcast_to(high, X.shape[1:]), self.C_f, both)
+        return BoxMoves(np.broadcast_to(low, X.shape[1:]), np.broadcast_to(high, X.shape[1:]), self.C_f,
+                        self.attacked_class == "both")
 
     def _steps(self, X: Array, y: Array, c: Array, moves: BoxMoves, units: PlaneUnits) -> Steps:
         low, high = (units.scaled(end) for end in (moves.low, moves.high))

@@ -24,7 +24,7 @@ from buttress.attacks.collapse import warn_if_given_up
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.left_out import Slopes, hinge_slopes, kernel_features, left_over, leverages, one_step
 from buttress.certainty.probabilities import Probabilities
-from buttress.expansion import KernelExpansion, class_contrasts, margins, winners
+from buttress.expansion import KernelExpansion, class_contrasts, margins, one_against_rest, winners
 from buttress.features import RandomExpansion
 from buttress.kernels import Kernel, KernelLike, as_kernel, is_precomputed
 from buttress.solvers.gradient.worst_inputs import cross_entropy
@@ -54,8 +54,7 @@ class Problem:
     @property
     def signs(self) -> Array:
         """The labels -1 and 1 (n, k) of each score: one for two classes, else each class against the rest."""
-        k = self.contrasts.shape[2]
-        return np.where(self.codes[:, None] == ([1] if k == 1 else range(k)), 1.0, -1.0)
+        return one_against_rest(self.codes, len(self.contrasts))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -102,9 +101,8 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
 
     def _warn_if_given_up(self, problem: Problem) -> None:
         """Warn of a fit that is no better on its rows than one class for all."""
-        predicted = winners(self.expansion_(problem.X), problem.contrasts)
-        warn_if_given_up(type(self).__name__, predicted, problem.X, problem.codes,
-                         problem.region.eps)
+        warn_if_given_up(type(self).__name__, winners(self.expansion_(problem.X), problem.contrasts), problem.X,
+                         problem.codes, problem.region.eps)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -251,6 +249,6 @@ def _held_out(
 def _scores(expansion: KernelExpansion | RandomExpansion, X: Array) -> Array:
     """Return the scores (n, k); of random features in single precision, as the fit takes them."""
     if isinstance(expansion, RandomExpansion):
-        fresh = expansion.moved(NUMPY)  # so that the model keeps no features in single precision
-        return np.asarray(fresh(X.astype(np.float32)), dtype=np.float64)
+        # by a copy, so that the model keeps no features in single precision
+        return np.asarray(expansion.moved(NUMPY)(X.astype(np.float32)), dtype=np.float64)
     return expansion(X)

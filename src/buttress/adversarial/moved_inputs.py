@@ -21,7 +21,7 @@ from buttress.adversarial.machine import (
     check_landmarks,
     cross_entropy_held_out,
 )
-from buttress.attacks.ball import direction, into_ball, random_in_ball
+from buttress.attacks.ball import Ball
 from buttress.attacks.gradient import REACH
 from buttress.certainty.probabilities import Certainty
 from buttress.expansion import KernelExpansion
@@ -167,7 +167,7 @@ class Attack:
 
     Parameters
     ----------
-    eps, norm : float, str
+    ball : Ball
     steps : int
     rng : RandomState
     X : array of shape (n, d)
@@ -176,8 +176,7 @@ class Attack:
     box : (low, high) of arrays of shape (n, d), or None
     """
 
-    eps: float
-    norm: str
+    ball: Ball
     steps: int
     rng: np.random.RandomState
     X: Array
@@ -189,29 +188,24 @@ class Attack:
 
         Not the ``whole`` attack is its first step, as long as the radius.
         """
-        X, V, radius = self.X[rows], self.V[rows], self.eps * share
+        X, V, ball = self.X[rows], self.V[rows], self.ball.shrunk(share)
         steps = self.steps if whole else 1
-        length = min(radius, REACH * radius / steps)
-        offset = place_of(X)(random_in_ball(self.rng, tuple(X.shape), radius, self.norm))
-        moved = self._into(rows, X, offset, radius)
+        length = min(ball.radius, REACH * ball.radius / steps)
+        moved = self._into(rows, X, ball.draw(self.rng, tuple(X.shape), place_of(X)), ball)
         for _ in range(steps):
             point = at(moved)
             _, pull = score_slopes(point.values, machine, V)
-            down = direction(point.gradient(pull @ machine.coef.T), self.norm)
-            down *= -length
-            down += moved
-            down -= X
-            moved = self._into(rows, X, down, radius)
+            moved = moved - ball.step(point.gradient(pull @ machine.coef.T), length)
+            moved = self._into(rows, X, moved - X, ball)
         return moved
 
-    def _into(self, rows: Rows, X: Array, offset: Array, radius: float) -> Array:
-        moved = into_ball(offset, radius, self.norm)
-        moved += X
+    def _into(self, rows: Rows, X: Array, offset: Array, ball: Ball) -> Array:
+        moved = ball.project(offset) + X
         return moved if self.box is None else namespace(X).clip(moved, self.box[0][rows], self.box[1][rows])
 
 
 def attack_of(model: AdversarialSVC, problem: Problem, place: Place) -> Attack:
     """Return the attack that the model is to withstand."""
     region, box = problem.region, problem.region.box
-    return Attack(region.radius, region.norm, model.attack_steps, problem.rng, place(problem.X),
+    return Attack(Ball(region.radius, region.norm), model.attack_steps, problem.rng, place(problem.X),
                   place(problem.contrasts[problem.codes]), None if box is None else (place(box[0]), place(box[1])))

@@ -114,8 +114,7 @@ class StochasticAdvSVM(FeatureBallMachine):
         if largest > 1e30:  # beyond, float32 cannot hold phases
             raise ValueError(f"Phases are computed in float32. Got entries of X up to {largest:.3g}. Scale the columns "
                              "(StandardScaler).")
-        seed = int(problem.rng.randint(2**31))
-        return random_features(problem.kernel, problem.X.shape[1], size, seed=seed)
+        return random_features(problem.kernel, problem.X.shape[1], size, seed=int(problem.rng.randint(2**31)))
 
 
 def fitted_together(models: Sequence[StochasticAdvSVM], X: MatrixLike, y: VectorLike) -> list[StochasticAdvSVM]:

@@ -39,9 +39,12 @@ class Ball:
 
     def project(self, delta: Array) -> Array:
         """Bring each row of ``delta`` into the ball."""
+        xp = namespace(delta)
         if self.norm == "linf":
-            return namespace(delta).clip(delta, -self.reach, self.reach)
-        return into_ball(self.measured(delta), self.radius, self.norm) * self.columns
+            return xp.clip(delta, -self.reach, self.reach)
+        delta = self.measured(delta)
+        size = xp.linalg.norm(delta, axis=1, keepdims=True)
+        return delta * xp.clip(self.radius / xp.clip(size, xp.finfo(delta.dtype).tiny, None), None, 1) * self.columns
 
     def measured(self, delta: Array) -> Array:
         """Return moves in units of their columns, 0 in columns that stay."""
@@ -64,7 +67,11 @@ class Ball:
 
     def draw(self, rng: Rng, shape: tuple[int, ...], place: Place) -> Array:
         """Draw one move a row, uniformly in the ball."""
-        return place(random_in_ball(rng, shape, self.radius, self.norm)) * self.columns
+        if self.norm == "linf":
+            return place(rng.uniform(-self.radius, self.radius, shape)) * self.columns
+        way = rng.normal(size=shape)
+        far = self.radius * rng.uniform(size=(shape[0], 1)) ** (1 / shape[1])
+        return place(far * way / np.linalg.norm(way, axis=1, keepdims=True)) * self.columns
 
 
 def ball_of(eps: ArrayLike | None, norm: str, width: int, place: Place) -> Ball:
@@ -77,27 +84,9 @@ def ball_of(eps: ArrayLike | None, norm: str, width: int, place: Place) -> Ball:
     return Ball(widest, norm, place(columns / (widest or 1.0)))
 
 
-def into_ball(delta: Array, eps: float, norm: str) -> Array:
-    """Project each row of ``delta`` on the ball of radius ``eps``."""
-    xp = namespace(delta)
-    if norm == "linf":
-        return xp.clip(delta, -eps, eps)
-    size = xp.linalg.norm(delta, axis=1, keepdims=True)
-    return delta * xp.clip(eps / xp.clip(size, xp.finfo(delta.dtype).tiny, None), None, 1)
-
-
 def direction(g: Array, norm: str) -> Array:
     """Return the steepest unit step of each row of g: its signs, or its direction."""
     xp = namespace(g)
     if norm == "linf":
         return xp.sign(g)
     return g / xp.clip(xp.linalg.norm(g, axis=1, keepdims=True), xp.finfo(g.dtype).tiny, None)
-
-
-def random_in_ball(rng: Rng, shape: tuple[int, ...], eps: float, norm: str) -> Array:
-    """Draw one point a row, uniformly in the ball of radius ``eps``."""
-    if norm == "linf":
-        return rng.uniform(-eps, eps, shape)
-    direction = rng.normal(size=shape)
-    radius = eps * rng.uniform(size=(shape[0], 1)) ** (1 / shape[1])
-    return radius * direction / np.linalg.norm(direction, axis=1, keepdims=True)

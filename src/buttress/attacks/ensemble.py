@@ -88,8 +88,6 @@ def worst_case(
         for _ in range(10 * restarts):  # random corners
             _jump(worst, rows, ball, rng)
     _try_nearest(worst, y, ball, bounds, rng)
-    if radius > 0:
-        worst.warn_if_flat()
     return worst.report(ball, return_info)
 
 
@@ -111,23 +109,18 @@ def _try_others(worst: Worst, rows: Rows, ball: Ball, steps: int) -> None:
         return
     for rank, moved in enumerate(starts_at_others(problem, rows, ball, 10)):  # rows of another class
         standing = ~worst.wrong[rows]
-        if not standing.any():
-            return
         if rank < 3 and problem.target.gradient_cost == 1:  # of them, from how many to walk on
             descend(worst, rows[standing], moved[standing], ball, steps, REACH * ball.radius / steps)
         else:
-            worst.see(rows[standing], moved[standing], problem.target.scores(moved[standing]))
+            worst.meet(rows[standing], moved[standing])
 
 
 def _jump(worst: Worst, rows: Rows, ball: Ball, rng: Rng) -> None:
     """Score one random point on the border of the ball around each row that is still classified correctly."""
     problem, rows = worst.problem, rows[~worst.wrong[rows]]
-    if not len(rows):
-        return
     X = problem.X[rows]
     delta = problem.place(ball.radius * direction(rng.normal(size=X.shape), ball.norm)) * ball.columns
-    moved = problem.clip(rows, X + delta)
-    worst.see(rows, moved, problem.target.scores(moved))
+    worst.meet(rows, problem.clip(rows, X + delta))
 
 
 def _try_nearest(worst: Worst, y: VectorLike, ball: Ball, bounds: BoundsLike | None, rng: Rng) -> None:
@@ -151,5 +144,4 @@ def _try_nearest(worst: Worst, y: VectorLike, ball: Ball, bounds: BoundsLike | N
     for moved, info in found:
         worst.queries += info.queries
         delta = ball.project(problem.place(moved) - problem.X[rows])
-        moved = problem.clip(rows, problem.X[rows] + delta)
-        worst.see(rows, moved, problem.target.scores(moved))
+        worst.meet(rows, problem.clip(rows, problem.X[rows] + delta))

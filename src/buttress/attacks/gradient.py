@@ -144,8 +144,6 @@ def pgd(
             walk_to_rivals(worst, rows, ball, steps, length)
             if problem.target.gradient_cost == 1:
                 walk_shorter(worst, rows, ball, steps, length)
-    if ball.radius > 0:
-        worst.warn_if_flat()
     return worst.report(ball, return_info)
 
 
@@ -255,7 +253,7 @@ def descend(
             moved = X + ball.project(moved - X)
         xp.maximum(moved, low, out=moved)  # numpy's clip to arrays takes six times as long
         xp.minimum(moved, high, out=moved)
-    met.see(rows, moved, problem.target.scores(moved))
+    met.meet(rows, moved)
 
 
 def generator(random_state: RandomStateLike) -> Any:

@@ -93,7 +93,6 @@ def carlini_wagner(
 
     _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate,
             generator(random_state))
-    closest.warn_if_flat()
     return closest.report(ANYWHERE, return_info)
 
 
@@ -156,7 +155,6 @@ def zoo(
 
     _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, rng,
             per_row=1 if problem.target.separable else 2 * count)
-    closest.warn_if_flat()
     return closest.report(ANYWHERE, return_info)
 
 
@@ -201,9 +199,8 @@ def _search(
 ) -> None:
     """Search for c row by row (all rows of a block together), then draw what was found back towards the rows."""
     problem, xp = closest.problem, closest.problem.place.xp
-    rate: Array = 0.01 * problem.width
-    if learning_rate is not None:
-        rate = 0 * rate + check_number("learning_rate", learning_rate, 0)
+    rate = (0.01 * problem.width if learning_rate is None
+            else 0 * problem.width + check_number("learning_rate", learning_rate, 0))
     for rows in problem.blocks(per_row):
         X, c = problem.X[rows], None
         low, high = (problem.place(np.full(len(rows), end)) for end in (0.0, np.inf))

@@ -10,7 +10,7 @@ after another and then exchanged one by one, are tried on the learner itself, be
 those it is least sure of, and labels drawn at random; the worst for the learner is returned.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -276,8 +276,7 @@ def _sets_of_labels(posed: _Learner, k: int, rng: np.random.RandomState) -> Iter
     for penalty in PENALTIES:
         yield _most_lost(posed.weights(penalty, posed.Z), posed, k)
     rival, lead = rivals_of(posed.weights(1.0, posed.X) @ posed.signs, posed.codes)
-    orders = [np.argsort(lead), np.argsort(-lead), *(rng.permutation(len(rival)) for _ in range(DRAWS))]
-    for order in orders:
+    for order in (np.argsort(lead), np.argsort(-lead), *(rng.permutation(len(rival)) for _ in range(DRAWS))):
         yield order[:k], rival[order[:k]]
 
 
@@ -288,25 +287,35 @@ def _most_lost(H: Array, posed: _Learner, k: int) -> tuple[Rows, Rows]:
     """
     rival, left = rivals_of(H @ posed.signs, posed.truth)
     drop = _drops(H, posed, rival)  # (n_classes, m, n): label i turned into class c lowers the lead of row t by that
-    chosen: list[tuple[int, int]] = []
 
-    def best(left: Array, exact: bool) -> tuple[int, int]:
+    def gains(left: Array, exact: bool) -> Array:
         near = np.where(left > 0, 1 / (left + 0.1 * np.abs(left).mean() + 1e-12), 0.0)
         gain = np.einsum("t,ctn->cn", near, np.clip(drop, -np.inf, np.maximum(left, 0)[:, None]))
         if exact:
             lost = (drop >= left[:, None]).sum(axis=1)
             gain = lost + gain / (1 + np.abs(gain).max())
-        for _, i in chosen:
-            gain[:, i] = -np.inf
         gain[posed.codes, np.arange(len(posed.codes))] = -np.inf
-        return divmod(int(gain.argmax()), gain.shape[1])
+        return gain
 
+    return _exchanged(drop, left, gains, k)
+
+
+def _exchanged(drop: Array, left: Array, gains: Callable[[Array, bool], Array], k: int) -> tuple[Rows, Rows]:
+    """Choose k rows and what becomes of each, one after another, then each anew beside the others, by the most gain.
+
+    Row i turned into c takes ``drop[c, :, i]`` from what is ``left`` (m,). The gains (choices, n) are of that, and of
+    whether a row is exchanged.
+    """
+    chosen: list[tuple[int, int]] = []
     for turn in range(k * (1 + EXCHANGES)):
         if turn >= k:
             c, i = chosen.pop(0)
             left = left + drop[c, :, i]
-        chosen.append(best(left, turn >= k))
-        left = left - drop[chosen[-1][0], :, chosen[-1][1]]
+        gain = gains(left, turn >= k)
+        gain[:, [i for _, i in chosen]] = -np.inf
+        c, i = divmod(int(gain.argmax()), gain.shape[1])
+        chosen.append((c, i))
+        left = left - drop[c, :, i]
     return np.array([i for _, i in chosen]), np.array([c for c, _ in chosen])
 
 
@@ -338,26 +347,16 @@ def _most_moved(H: Array, posed: _Learner, ends: tuple[float, float], k: int) ->
     """
     moves, middle = np.subtract.outer(np.array(ends), posed.codes), posed.codes.mean()
     errors = middle + H @ (posed.codes - middle) - posed.truth
-    size, chosen = (H**2).sum(axis=0), list[tuple[int, int]]()
-    for turn in range(k * (1 + EXCHANGES)):
-        if turn >= k:
-            end, i = chosen.pop(0)
-            errors = errors - moves[end, i] * H[:, i]
-        gain = 2 * moves * (errors @ H) + moves**2 * size
-        gain[:, [i for _, i in chosen]] = -np.inf
-        end, i = divmod(int(gain.argmax()), gain.shape[1])
-        chosen.append((end, i))
-        errors = errors + moves[end, i] * H[:, i]
-    return np.array([i for _, i in chosen]), np.array(ends)[[end for end, _ in chosen]]
+    size = (H**2).sum(axis=0)
+    rows, to = _exchanged(-moves[:, None] * H, errors, lambda left, _: 2 * moves * (left @ H) + moves**2 * size, k)
+    return rows, np.array(ends)[to]
 
 
 def _sets_of_rows(posed: _Learner, k: int, rng: np.random.RandomState) -> Iterator[tuple[Array, Rows]]:
     """Yield k rows to put in and their false classes: test rows with a rival's label, those of most effect or any."""
     rival, lead = rivals_of(posed.weights(1.0, posed.Z) @ posed.signs, posed.truth)
     near: NDArray[Any] = RBF(resolve_gamma("scale", posed.X))(posed.Z, posed.Z)
-    crowd = near.sum(axis=1)
-    orders = [np.argsort(np.where(lead > 0, lead, np.inf)), np.argsort(-crowd), np.argsort(-np.abs(lead))]
-    orders += [rng.permutation(len(rival)) for _ in range(DRAWS)]
-    for order in orders:
+    orders = [np.argsort(np.where(lead > 0, lead, np.inf)), np.argsort(-near.sum(axis=1)), np.argsort(-np.abs(lead))]
+    for order in (*orders, *(rng.permutation(len(rival)) for _ in range(DRAWS))):
         taken = np.resize(order, k)
         yield posed.Z[taken], rival[taken]

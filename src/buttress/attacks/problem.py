@@ -186,6 +186,11 @@ class Met(ABC):
         self.wrong[rows] = wrong[keep]
         return margin, contrast, wrong
 
+    def meet(self, rows: Rows, X: Array) -> None:
+        """See versions X of the rows, if there are any."""
+        if len(rows):
+            self.see(rows, X, self.problem.target.scores(X))
+
     def slope(self, rows: Rows, g: Array) -> None:
         """Note at which rows a gradient of the scores ever pointed anywhere."""
         if self.problem.target.shows_slopes:
@@ -200,21 +205,16 @@ class Met(ABC):
             with np.errstate(over="ignore"):
                 self.near[rows] = xp.where(steepest > 0, margin / xp.where(steepest > 0, steepest, 1.0), np.inf)
 
-    def warn_if_flat(self) -> None:
-        """Warn where no score changed near half of the rows that stand, and nothing better was met there by chance."""
-        warn_if_flat(self.problem.model, int(self.blind().sum()), int((~self.wrong).sum()))
-
-    def blind(self) -> Mask:
-        """Say which rows stand near which no score changed."""
-        return ~self.wrong & ~self.sloped & (self.X == self.problem.X).all(axis=1)
-
     def report(self, ball: Ball, return_info: bool = True) -> Any:
         """Return the rows met, as they were given, and what was achieved, in numpy arrays, judged by the model.
 
         Without ``return_info`` the rows alone. One that the model classified wrongly from the start is at distance 0.
+        Warns where no score changed near half of the rows that stand, and nothing better was met there by chance.
         """
         problem = self.problem
-        blind = to_numpy(self.blind())
+        blind = to_numpy(~self.wrong & ~self.sloped & (self.X == problem.X).all(axis=1))
+        if ball.radius > 0:
+            warn_if_flat(problem.model, int(blind.sum()), int((~self.wrong).sum()))
         start = to_numpy(problem.X)
         found = to_numpy(self.X)
         margin = to_numpy(self.margin)

@@ -266,17 +266,13 @@ def search(
                 moved = True
                 while moved and len(tried) < fits:
                     point = {**best.parameters, name: best.parameters[name] * step}
-                    known = any(_same(point, each.parameters) for each in tried)
+                    known = any(np.allclose([*point.values()], [*each.parameters.values()]) for each in tried)
                     now = best if known else try_at(point)
                     tried += [] if known else [now]
                     moved = now.rank > best.rank
                     best = now if moved else best
                     improved |= moved
     return tried
-
-
-def _same(one: dict[str, float], other: dict[str, float]) -> bool:
-    return all(np.isclose(one[name], other[name]) for name in one)
 
 
 def movable(estimator: Any, X: MatrixLike, y: VectorLike) -> tuple[list[tuple[str, float]], dict[str, float]]:

@@ -213,7 +213,7 @@ class WorstCells:
         self.given = given
         self.harm = harm
         self.enough = enough
-        self.cells = _of(given, np.arange(n))
+        self.cells = {column: values.copy() for column, values in given.items()}
         self.most = np.array(harm(np.arange(n), given))
         self.asked = n
 
@@ -227,19 +227,21 @@ class WorstCells:
         while len(rows := np.flatnonzero(self.most < self.enough)) and (
             batch := list(islice(left, max(1, ASKED // len(rows))))
         ):
-            cells = _of(start, np.tile(rows, len(batch)))
-            for way, part in zip(batch, _parts(len(rows), len(batch)), strict=True):
+            cells = {column: np.tile(values[rows], (len(batch), 1)) for column, values in start.items()}
+            for number, way in enumerate(batch):
                 for column, entry in way:
-                    untouched = same(cells[column][part], self.given[column][rows])
-                    cells[column][part] = np.where(untouched, entry, cells[column][part])
-            harms = np.asarray(self.harm(np.tile(rows, len(batch)), cells))
-            self.asked += len(harms)
-            for part in _parts(len(rows), len(batch)):
-                self._keep(rows, _of(cells, part), harms[part])
+                    now = cells[column][number]
+                    now[same(now, self.given[column][rows])] = entry
+            asked = {column: values.ravel() for column, values in cells.items()}
+            harms = np.asarray(self.harm(np.tile(rows, len(batch)), asked)).reshape(len(batch), -1)
+            self.asked += harms.size
+            for number, harm in enumerate(harms):
+                self._keep(rows, {column: values[number] for column, values in cells.items()}, harm)
 
     def add_one(self, changes: Sequence[Change]) -> None:
         """Change one more cell of each row, the one that does most harm beside those changed so far, if any does."""
-        self.try_ways([(change,) for change in changes], start=_of(self.cells, np.arange(len(self.most))))
+        before = {column: values.copy() for column, values in self.cells.items()}
+        self.try_ways([(change,) for change in changes], start=before)
 
     def changed(self) -> Array:
         """Return how many cells of each worst version differ from the row as it came."""
@@ -273,12 +275,3 @@ def rivals_of(scores: Array, codes: Rows) -> tuple[Rows, Array]:
 def same(first: Array, second: Array) -> Mask:
     """Say where two columns hold the same entry; empty cells (NaN) are alike."""
     return np.asarray((first == second) | (np.isnan(first) & np.isnan(second)))
-
-
-def _of(cells: Cells, rows: Rows | slice) -> Cells:
-    """Return the cells of some rows, copied."""
-    return {column: values[rows].copy() for column, values in cells.items()}
-
-
-def _parts(rows: int, ways: int) -> list[slice]:
-    return [slice(number * rows, (number + 1) * rows) for number in range(ways)]

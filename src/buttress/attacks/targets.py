@@ -4,6 +4,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -135,8 +136,7 @@ class QueryTarget(Target):
     """
 
     def __init__(self, model: Scored, as_fitted: AsFitted = np.asarray):
-        ask = _score_function(model)
-        self.query: Callable[[Array], Array] = lambda X: ask(as_fitted(X))
+        self.ask = _score_function(model)
         self.decides = lambda X: model.predict(as_fitted(X))
         self.exact = self.scores
         self.as_fitted = as_fitted
@@ -151,7 +151,8 @@ class QueryTarget(Target):
     def scores(self, X: Array) -> Array:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            parts = [np.asarray(self.query(X[start : start + QUERY_ROWS])) for start in range(0, len(X), QUERY_ROWS)]
+            parts = [np.asarray(self.ask(self.as_fitted(X[start : start + QUERY_ROWS])))
+                     for start in range(0, len(X), QUERY_ROWS)]
         scores = np.concatenate(parts).reshape(len(X), -1).astype(np.float64)
         if scores.shape[1] != self.contrasts.shape[2]:
             raise ValueError(f"The model gives {scores.shape[1]} scores a row. Expected {self.contrasts.shape[2]} for "
@@ -170,13 +171,10 @@ class QueryTarget(Target):
         return G
 
     def linearise(self, X: Array) -> Linearised:
-        return Linearised(self.scores(X), lambda V: self._gradient(X, V), self._nudged(X))
+        return Linearised(self.scores(X), partial(self._gradient, X), partial(self._nudged, X))
 
-    def _nudged(self, X: Array) -> Callable[[Columns, Columns, Array, Array], Array]:
-        def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
-            return weighted(self.scores(nudge(X[rows], columns, steps)).reshape(*columns.shape, -1), V)
-
-        return nudged
+    def _nudged(self, X: Array, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+        return weighted(self.scores(nudge(X[rows], columns, steps)).reshape(*columns.shape, -1), V)
 
 
 class ChainTarget(QueryTarget):
@@ -195,7 +193,7 @@ class ChainTarget(QueryTarget):
 
     def linearise(self, X: Array) -> Linearised:
         scores, back = self.chain(X)
-        return Linearised(scores, back, self._nudged(X))
+        return Linearised(scores, back, partial(self._nudged, X))
 
 
 class VotesTarget(ChainTarget):
@@ -209,7 +207,7 @@ class VotesTarget(ChainTarget):
         self.block = max(1, ENTRIES // chain.voters)
 
     def linearise(self, X: Array) -> Linearised:
-        return Linearised(self.scores(X), self.chain(X)[1], self._nudged(X))
+        return Linearised(self.scores(X), self.chain(X)[1], partial(self._nudged, X))
 
 
 class WaveTarget(Target):
@@ -303,11 +301,10 @@ def as_target(model: Scorable, place: Place = NUMPY, as_fitted: AsFitted = np.as
                          "decision_function or predict_proba.")
     score = read_scores(model)
     if score is None:
-        queried = _queried(model, as_fitted)
         if place.device is not None:
             raise ValueError(f"{type(model).__name__} computes its scores itself, so an attack on it cannot run on "
                              f"device={place.device!r}. Leave device at None.")
-        return queried
+        return _queried(model, as_fitted)
     if isinstance(score.expansion, KernelExpansion):
         target = ExpansionTarget(score, place)
         target.decides = model.predict if getattr(_last_step(model), "break_ties", False) else None

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._suggest import listed
 from buttress._types import Labels, Predictor, Supervised
+from buttress.attacks.swaps import rivals_of
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.move_space import Space
 from buttress.audit.moves import InPlace, blanks_of, swaps_of, worst_within
@@ -51,16 +52,12 @@ def baselines(table: Table, task: str, seed: int) -> dict[str, Supervised]:
         boosting = HistGradientBoostingClassifier(categorical_features=categorical, random_state=seed)
         return {MAJORITY: DummyClassifier(strategy="prior"), LOGISTIC: LogisticRegression(max_iter=1000),
                 BOOSTING: boosting}
-    regression = HistGradientBoostingRegressor(categorical_features=categorical, random_state=seed)
-    found: dict[str, Supervised] = {MEAN: DummyRegressor(), RIDGE: Ridge(), BOOSTING: regression}
+    boosting = HistGradientBoostingRegressor(categorical_features=categorical, random_state=seed)
+    found: dict[str, Supervised] = {MEAN: DummyRegressor(), RIDGE: Ridge(), BOOSTING: boosting}
     if takes_logarithms(table, task):
-        found[RIDGE + OF_LOG] = _of_logarithm(Ridge())
-        found[BOOSTING + OF_LOG] = _of_logarithm(regression)
+        found |= {name + OF_LOG: TransformedTargetRegressor(found[name], func=np.log, inverse_func=np.exp)
+                  for name in (RIDGE, BOOSTING)}
     return found
-
-
-def _of_logarithm(regressor: Supervised) -> Supervised:
-    return TransformedTargetRegressor(regressor, func=np.log, inverse_func=np.exp)
 
 
 def takes_logarithms(table: Table, task: str) -> bool:
@@ -89,17 +86,14 @@ def stands_in_box(
     model: Predictor, X: NDArray[np.float64], y: Labels, box: tuple[NDArray[np.float64], NDArray[np.float64]], seed: int
 ) -> NDArray[np.bool_]:
     """Say of each row whether the worst move found by trying in its box, two ends of shape (n, d), leaves it right."""
-    [(worst, _)] = worst_within(lambda rows: -_margin(model, rows, np.resize(y, len(rows))), X, [box], seed)
+    codes = np.searchsorted(model.classes_, y)  # type: ignore[attr-defined]
+
+    def harm(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        proba = model.predict_proba(rows)  # type: ignore[attr-defined]
+        return -rivals_of(proba, np.resize(codes, len(rows)))[1]
+
+    [(worst, _)] = worst_within(harm, X, [box], seed)
     return np.asarray(model.predict(worst) == y)
-
-
-def _margin(model: Predictor, X: NDArray[np.float64], y: Labels) -> NDArray[np.float64]:
-    """Return the probability of the true class less that of the likeliest other."""
-    proba = np.array(model.predict_proba(X))  # type: ignore[attr-defined]
-    rows, place = np.arange(len(y)), np.searchsorted(model.classes_, y)  # type: ignore[attr-defined]
-    true = proba[rows, place]
-    proba[rows, place] = -np.inf
-    return np.asarray(true - proba.max(axis=1))
 
 
 def is_fitted(estimator: object) -> bool:

@@ -52,7 +52,7 @@ class Space:
         """Return rows as columns of the types that came: pandas or polars series, or arrays."""
         places = self.table.places[rows[:, 0].astype(np.intp)]
         axes = {axis.name: axis for axis in self.axes}
-        return {name: self._written(axes[name], given, rows) if name in axes else _numbered_anew(taken(given, places))
+        return {name: self._written(axes[name], given, rows) if name in axes else taken(given, places)
                 for name, given in self.table.given.items()}
 
     def data(self, rows: SpaceRows) -> Any:
@@ -111,16 +111,10 @@ class Space:
 
 def _library(table: Table) -> str:
     """Return what the data are given to a model as: a frame of pandas or polars, or an array."""
-    kind = (table.origin or ("", ""))[1]
-    if kind in ("pandas frame", "polars frame"):
-        return kind.split()[0]
-    if kind == "array":
-        return "array"
+    kind = (table.origin or ("", ""))[1].removesuffix(" frame")
+    if kind in ("pandas", "polars", "array"):
+        return kind
     return "pandas" if find_spec("pandas") else "polars"
-
-
-def _numbered_anew(column: Any) -> object:
-    return column.reset_index(drop=True) if hasattr(column, "iloc") else column
 
 
 def _like(given: object, values: list[object] | Labels) -> object:
@@ -129,9 +123,7 @@ def _like(given: object, values: list[object] | Labels) -> object:
     if module not in ("pandas", "polars"):
         return values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
     series = import_module(module).Series
-    if isinstance(values, np.ndarray):
-        return series(values)
-    return series(values, dtype=given.dtype)  # type: ignore[attr-defined]
+    return series(values, dtype=None if isinstance(values, np.ndarray) else given.dtype)  # type: ignore[attr-defined]
 
 
 def _in_pandas(column: object) -> object:

@@ -143,17 +143,15 @@ def on_prepared_rows(
     def predict(rows: SpaceRows) -> Labels:
         return np.asarray(model.predict(prepare(rows[:, 1:])))
 
-    def probabilities(rows: SpaceRows) -> NDArray[np.float64]:
-        return np.asarray(model.predict_proba(prepare(rows[:, 1:])))  # type: ignore[attr-defined]
+    if not (classifies and has_scores(model)):
+        return AskedModel(predict, None, np.empty(0), classifies)
+    ask = getattr(model, "predict_proba" if hasattr(model, "predict_proba") else "decision_function")
 
-    def decisions(rows: SpaceRows) -> NDArray[np.float64]:
-        found = np.asarray(model.decision_function(prepare(rows[:, 1:])))  # type: ignore[attr-defined]
+    def scores(rows: SpaceRows) -> NDArray[np.float64]:
+        found = np.asarray(ask(prepare(rows[:, 1:])))
         return np.column_stack([-found, found]) if found.ndim == 1 else found
 
-    if not classifies:
-        return AskedModel(predict, None, np.empty(0), False)
-    scores = probabilities if hasattr(model, "predict_proba") else decisions
-    return AskedModel(predict, scores if has_scores(model) else None, np.unique(target), True)
+    return AskedModel(predict, scores, np.unique(target), True)
 
 
 CORNERS = 20  # of the box of all moves, tried at random before the columns one by one

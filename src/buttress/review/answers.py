@@ -107,8 +107,7 @@ class Pages:
         return self._row(place)
 
     def _row(self, place: int, refused: str = "", status: int = 200) -> Response:
-        seen = self.review.store.last
-        return self._page("row", seen, status, shown=self.review.shown(place), refused=refused)
+        return self._page("row", self.review.store.last, status, shown=self.review.shown(place), refused=refused)
 
     def rows(self, asked: PageRequest) -> Response:
         """Show a page of the table."""

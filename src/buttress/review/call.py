@@ -67,8 +67,7 @@ class Reviewing:
         """All decisions, those taken back too, as a frame like the user's: id, at, who, key, row, action, ..."""
         self.review.store.read()
         names = ["id", "at", "who", "key", "row", "action", "value", "why", "undoes"]
-        history = self.review.store.history
-        columns = {name: [getattr(one, name) for one in history] for name in names}
+        columns = {name: [getattr(one, name) for one in self.review.store.history] for name in names}
         columns["action"] = [str(action) for action in columns["action"]]
         return frame(columns, str(self.review.result.data["source"]))
 

@@ -261,16 +261,12 @@ class Review:
         is_open = self.open_rows()
         keep = {"open": is_open, "decided": ~is_open}.get(wanted.state, np.ones(len(is_open), dtype=bool)).copy()
         if wanted.given in self.classes:
-            keep &= self.table.target == self._labels[self.classes.index(wanted.given)]
+            keep &= self.table.target == self._target(wanted.given)
         if wanted.finding:
-            keep &= np.isin(self._named, self.findings.get(wanted.finding, []))
+            keep &= np.isin(self.names, self.findings.get(wanted.finding, []))
         if wanted.column:
-            keep &= np.isin(self._named, self.columns.get(wanted.column, []))
+            keep &= np.isin(self.names, self.columns.get(wanted.column, []))
         return self.in_order(np.flatnonzero(keep))
-
-    @cached_property
-    def _named(self) -> NDArray[np.str_]:
-        return np.array(self.names)
 
     @cached_property
     def _labels(self) -> Labels:

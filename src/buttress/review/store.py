@@ -159,15 +159,15 @@ class Store:
                     self.current[decision.key] = decision
                 elif self.current[decision.key].id == decision.undoes:
                     del self.current[decision.key]
-            drawn = self._db.execute("SELECT key, after FROM draws ORDER BY rowid")
-            self.draws = [RandomDraw(*entry) for entry in drawn]
+            self.draws = [RandomDraw(*entry)
+                          for entry in self._db.execute("SELECT key, after FROM draws ORDER BY rowid")]
 
     @property
     def last(self) -> int:
         """The number of the last decision that was read."""
         return self.history[-1].id if self.history else 0
 
-    def record(self, said: Iterable[Said], seen: int) -> None:
+    def record(self, said: Iterable[Said], seen: int, undoes: int = 0) -> None:
         """Record decisions, all or none; ``seen`` is the last one that the person could know of.
 
         Raises
@@ -183,7 +183,11 @@ class Store:
                 if newer:
                     raise RefusedError(f"Row {one.row} was left as it is: {newer[0]} decided on it meanwhile "
                                        f"({' '.join(newer[1:]).strip()}). Look at it again.")
-                self._insert(one, 0)
+                self._db.execute(
+                    "INSERT INTO decisions (at, who, key, row, action, value, why, undoes) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (datetime.now(UTC).isoformat(timespec="seconds"), self.who, one.key, one.row, one.action, one.value,
+                     one.why, undoes))
         self.read()
 
     def undo(self, number: int) -> Decision:
@@ -192,25 +196,13 @@ class Store:
         taken = next((one for one in self.current.values() if one.id == number), None)
         if taken is None:
             raise RefusedError("Nothing was taken back: that decision was taken back or replaced before.")
-        with self._writing():
-            newer = self._db.execute("SELECT 1 FROM decisions WHERE key = ? AND id > ?", (taken.key, number)).fetchone()
-            if newer:
-                raise RefusedError(f"Nothing was taken back: row {taken.row} was decided on again meanwhile.")
-            self._insert(Said(taken.key, taken.row, Action.undo), number)
-        self.read()
+        self.record([Said(taken.key, taken.row, Action.undo)], number, number)
         return taken
-
-    def _insert(self, one: Said, undoes: int) -> None:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        self._db.execute(
-            "INSERT INTO decisions (at, who, key, row, action, value, why, undoes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (now, self.who, one.key, one.row, one.action, one.value, one.why, undoes))
 
     def draw(self, key: str) -> None:
         """Record that a row was drawn at random, before it is shown."""
         with self._writing():
-            after = self._db.execute("SELECT COALESCE(MAX(id), 0) FROM decisions").fetchone()[0]
-            self._db.execute("INSERT OR IGNORE INTO draws VALUES (?, ?)", (key, after))
+            self._db.execute("INSERT OR IGNORE INTO draws SELECT ?, COALESCE(MAX(id), 0) FROM decisions", (key,))
         self.read()
 
     def close(self) -> None:

@@ -46,8 +46,7 @@ def least_of_planes(worst: Worst, ball: Ball, moves: Moves) -> Array:
         moved = _most_moved(_steepest(start, moves.box(start, rows), W, ball), start, W, moves)
         lead = np.einsum("ik,ik->i", V, target.scores(moved))
         bound = np.minimum(bound, lead - _hidden(target.exact, V, problem.X, moved))
-        moved = moves.stepped(moved, start)
-        worst.see(rows, moved, target.scores(moved))
+        worst.meet(rows, moves.stepped(moved, start))
     return bound
 
 
@@ -179,12 +178,13 @@ def exact(
     """
     check_threat(eps, norm, bounds, threat)
     problem = pose(model, X, y, bounds)
-    ball, moves = _allowed(problem, eps, norm) if threat is None else _declared(problem, threat, X)
+    ball, moves = _allowed(problem, X, eps, norm, threat)
     max_time = check_number("max_time", max_time, 0)
     warn_of_units(problem, ball)
     worst = Worst(problem)
     rows = np.arange(len(problem.X))
-    worst.see(rows, problem.X.copy(), problem.target.scores(problem.X))
+    worst.meet(rows, problem.X.copy())
+    worst.sloped[:] = True  # it follows no slopes
     forest = read_forest(problem.model, problem.X)
     if forest is None:
         bound = least_of_planes(worst, ball, moves)
@@ -198,15 +198,14 @@ def exact(
     return (found, settled) if return_info else found
 
 
-def _allowed(problem: Problem, eps: ArrayLike | None, norm: str) -> tuple[Ball, Moves]:
-    """Return the ball and the moves of the short form of a threat."""
+def _allowed(
+    problem: Problem, X: MatrixLike, eps: ArrayLike | None, norm: str, threat: ThreatModel | None
+) -> tuple[Ball, Moves]:
+    """Return the ball of the numbers, and all moves, of a threat or of its short form."""
     width = problem.X.shape[1]
+    if threat is not None:
+        moves = read_threat(threat, problem.X, X)
+        return ball_of(moves.reach, moves.norm, width, problem.place), moves
     ball = ball_of(eps, norm, width, problem.place)
-    reach = np.broadcast_to(ball.reach, (1, width))
-    return ball, Moves(reach, norm, problem.low, problem.high, np.zeros(width), (), 0, width)
-
-
-def _declared(problem: Problem, threat: ThreatModel, X: MatrixLike) -> tuple[Ball, Moves]:
-    """Return the ball of a threat's numbers and all its moves."""
-    moves = read_threat(threat, problem.X, X)
-    return ball_of(moves.reach, moves.norm, problem.X.shape[1], problem.place), moves
+    return ball, Moves(np.broadcast_to(ball.reach, (1, width)), norm, problem.low, problem.high, np.zeros(width), (), 0,
+                       width)

@@ -22,7 +22,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
 from buttress._checks import Array
-from buttress._types import Mask, Rows
+from buttress._types import Mask
 from buttress.attacks.problem import Worst
 from buttress.threats import Moves
 from buttress.trees import Forest, Tree
@@ -54,7 +54,7 @@ def least_of_trees(worst: Worst, forest: Forest, moves: Moves, limits: ProgramLi
             bound[rows, rival] = found.bound - forest.rounding(contrast)
             over[rows, rival] = (bound[rows, rival] > 0) | (found.over & moves.free)
             met = np.flatnonzero(np.isfinite(found.met) & moves.free)
-            _show(worst, rows[met], np.clip(problem.X[rows[met]], found.low[met], found.high[met]))
+            worst.meet(rows[met], np.clip(problem.X[rows[met]], found.low[met], found.high[met]))
     for row in np.flatnonzero(~over.all(axis=1)):
         box = _Box(problem.X[row], lows[row], highs[row], moves)
         deadline = time.monotonic() + limits.seconds
@@ -65,31 +65,25 @@ def least_of_trees(worst: Worst, forest: Forest, moves: Moves, limits: ProgramLi
             least, point = _least_lead(forest, contrast, box, limits, max(deadline - time.monotonic(), 1e-3))
             bound[row, left] = max(bound[row, left], least)
             if point is not None:
-                _show(worst, np.array([row]), point[None])
+                worst.meet(np.array([row]), point[None])
     return np.where(wrong, -np.inf, bound.min(axis=1))
 
 
-def _show(worst: Worst, rows: Rows, points: Array) -> None:
-    if len(rows):
-        worst.see(rows, points, worst.problem.target.scores(points))
-
-
+@dataclass
 class _Box:
     """Where one row x may go, and what of it is swapped."""
 
-    def __init__(self, x: Array, low: Array, high: Array, moves: Moves):
-        self.x = x
-        self.low = low
-        self.high = high
-        self.moves = moves
-        self.stepped = bool(moves.step.any())
+    x: Array
+    low: Array
+    high: Array
+    moves: Moves
 
     def threshold(self, feature: int, given: float) -> float:
         """Return a threshold that separates the values that the feature can have as the given one does.
 
         Where it moves in steps, that is the middle between two of them.
         """
-        if not self.stepped or not self.moves.step[feature]:
+        if not self.moves.step[feature]:
             return given
         step, x = float(self.moves.step[feature]), float(self.x[feature])
         first, last = round((self.low[feature] - x) / step), round((self.high[feature] - x) / step)
@@ -111,12 +105,11 @@ class _Program:
         self.low: list[float] = []
         self.high: list[float] = []
 
-    def constrain(self, leaves: list[int], split: int | None, share: float, low: float, high: float) -> None:
-        """Add low <= sum of the leaves + share p <= high."""
+    def constrain(self, leaves: list[int], splits: list[tuple[int, float]], low: float, high: float) -> None:
+        """Add low <= sum of the leaves + sum of shares of splits <= high."""
         row = len(self.low)
         self.entries += [(row, False, leaf, 1.0) for leaf in leaves]
-        if split is not None:
-            self.entries.append((row, True, split, share))
+        self.entries += [(row, True, split, share) for split, share in splits]
         self.low.append(low)
         self.high.append(high)
 
@@ -134,8 +127,8 @@ class _Program:
             return self.walk(tree, values, box, right)
         split = self.splits.setdefault((feature, threshold), len(self.splits))
         below, above = self.walk(tree, values, box, left), self.walk(tree, values, box, right)
-        self.constrain(below, split, -1.0, -np.inf, 0.0)
-        self.constrain(above, split, 1.0, -np.inf, 1.0)
+        self.constrain(below, [(split, -1.0)], -np.inf, 0.0)
+        self.constrain(above, [(split, 1.0)], -np.inf, 1.0)
         return below + above
 
     def order(self) -> None:
@@ -143,7 +136,7 @@ class _Program:
         ordered = sorted(self.splits)
         for first, second in pairwise(ordered):
             if first[0] == second[0]:
-                self._tie([(self.splits[first], 1.0), (self.splits[second], -1.0)], -np.inf, 0.0)
+                self.constrain([], [(self.splits[first], 1.0), (self.splits[second], -1.0)], -np.inf, 0.0)
 
     def swap(self, box: _Box) -> None:
         """Add what groups of columns become, at most so many of them something else, and tie their splits to it."""
@@ -151,15 +144,15 @@ class _Program:
         for group, choices in enumerate(box.choices()):
             taken = [self.splits.setdefault((-1 - group, float(choice)), len(self.splits))
                      for choice in range(len(choices))]
-            self._tie([(one, 1.0) for one in taken], 1.0, 1.0)
+            self.constrain([], [(one, 1.0) for one in taken], 1.0, 1.0)
             swapped += taken[1:]
             for place, values in zip(box.moves.groups[group].places, choices.T, strict=True):
                 for (feature, threshold), split in self.splits.items():
                     if feature == place:
                         below = [(one, -1.0) for one, is_low in zip(taken, values <= threshold) if is_low]
-                        self._tie([(split, 1.0), *below], 0.0, 0.0)
+                        self.constrain([], [(split, 1.0), *below], 0.0, 0.0)
         if swapped:
-            self._tie([(one, 1.0) for one in swapped], 0.0, float(box.moves.most))
+            self.constrain([], [(one, 1.0) for one in swapped], 0.0, float(box.moves.most))
 
     def move(self, box: _Box) -> None:
         """Add that at most so many numbers are on another side of a split than they are now."""
@@ -171,17 +164,11 @@ class _Program:
                 one = moved.setdefault(feature, len(self.splits))
                 self.splits[-1 - len(box.moves.groups) - feature, 0.0] = one
                 if box.x[feature] <= threshold:
-                    self._tie([(split, 1.0), (one, 1.0)], 1.0, np.inf)
+                    self.constrain([], [(split, 1.0), (one, 1.0)], 1.0, np.inf)
                 else:
-                    self._tie([(split, 1.0), (one, -1.0)], -np.inf, 0.0)
+                    self.constrain([], [(split, 1.0), (one, -1.0)], -np.inf, 0.0)
         if moved:
-            self._tie([(one, 1.0) for one in moved.values()], 0.0, float(box.moves.most_moved))
-
-    def _tie(self, splits: list[tuple[int, float]], low: float, high: float) -> None:
-        """Add low <= sum of shares of splits <= high."""
-        self.entries += [(len(self.low), True, split, share) for split, share in splits]
-        self.low.append(low)
-        self.high.append(high)
+            self.constrain([], [(one, 1.0) for one in moved.values()], 0.0, float(box.moves.most_moved))
 
     def solve(self, limits: ProgramLimits, seconds: float) -> tuple[float, Array | None]:
         """Return a lower bound of the least cost and the splits of the best solution met, None if there is none.
@@ -212,7 +199,7 @@ def _least_lead(
     program = _Program()
     for tree in forest.trees:
         leaves = program.walk(tree, tree.value @ contrast, box)
-        program.constrain(leaves, None, 0.0, 1.0, 1.0)
+        program.constrain(leaves, [], 1.0, 1.0)
     program.order()
     program.swap(box)
     program.move(box)

@@ -145,16 +145,11 @@ def as_good(
     return good
 
 
-def found_wrong(measured: Measured) -> bool:
-    """Say whether wrong targets were found, so that scores with planted ones count."""
-    verdicts = measured.verdicts
-    return verdicts is not None and bool(verdicts.wrong.any()) and (
-        verdicts.interval[0] >= 0.01 and not verdicts.misleading())  # of the targets: they were found
-
-
 def judged_by(split: SplitTable, measured: Measured) -> list[str]:
     """Return the columns that count among equals: scores as they are and moved, and planted faults that were found."""
-    planted = ("flipped_10", "flipped_30", "noise_10", "noise_30") if found_wrong(measured) else ()
+    verdicts = measured.verdicts
+    found = verdicts is not None and verdicts.wrong.any() and verdicts.interval[0] >= 0.01 and not verdicts.misleading()
+    planted = ("flipped_10", "flipped_30", "noise_10", "noise_30") if found else ()
     counted = [split.decides, *["attacked"] * split.classifies, *planted]
     return [key for key in counted if key in measured.columns]
 

@@ -222,7 +222,7 @@ def measure(
     for one in chosen:
         share = one.cost.of(split) / whole
         lacking = [need for need in one.needs if need in measured.cut]
-        found = None if lacking else _result_of(one, split, measured, deadline, _from(report, done, share))
+        found = None if lacking else _result_of(one, split, measured, deadline, report, done, share)
         if found is None:
             measured.cut.append(one.name)
         else:
@@ -233,21 +233,17 @@ def measure(
     return measured
 
 
-def _from(report: Report, start: float, share: float) -> Report:
-    """Return a report on a part of an audit that begins at ``start`` and is that share of it."""
-    return lambda what, part: report(what, start + share * part)
-
-
 def _result_of(
-    one: Measurement, split: SplitTable, measured: Measured, deadline: float | None, report: Report
+    one: Measurement, split: SplitTable, measured: Measured, deadline: float | None, report: Report, start: float,
+    share: float,
 ) -> Measured | None:
-    """Return what a measurement finds, None where it was cut short."""
+    """Return what a measurement finds, None where it was cut short; it begins at ``start`` and is a share of all."""
     course = one.take(split, measured)
     while deadline is None or time.monotonic() < deadline:
         try:
             what, part = next(course)
         except StopIteration as end:
             return end.value
-        report(what, part)
+        report(what, start + share * part)
     course.close()
     return None

@@ -131,12 +131,10 @@ class SplitTable:
     def unfitted(self) -> dict[str, Supervised]:
         """The entries that are to be fitted here, those that can against the threat."""
         found = {name: cast(Supervised, model) for name, model in self.entries.items() if not is_fitted(model)}
-        return {name: self._against_threat(name, model) for name, model in found.items()}
-
-    def _against_threat(self, name: str, model: Supervised) -> Supervised:
-        if self.options.threat is None or "threat" not in model.get_params():
-            return model
-        return clone(model).set_params(threat=self.threat_to(name))
+        if self.options.threat is None:
+            return found
+        return {name: clone(model).set_params(threat=self.threat_to(name)) if "threat" in model.get_params() else model
+                for name, model in found.items()}
 
     def threat_to(self, name: str) -> ThreatModel | None:
         """Return the threat to the columns that an estimator takes, by place; None where none is declared."""

@@ -5,6 +5,7 @@ A row is proven where proofs are known, the others are attacked.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -142,11 +143,8 @@ def under_threat(
     blind = False
     if len(left):
         gradients = has_gradients(model)
-        if gradients:
-            info = pgd(model, X[left], y[left], threat=threat, random_state=seed, return_info=True)[1]
-        else:
-            info = worst_case(model, X[left], y[left], threat=threat, steps=QUERY_STEPS, restarts=QUERY_STARTS,
-                              random_state=seed, return_info=True)[1]
+        attack = pgd if gradients else partial(worst_case, steps=QUERY_STEPS, restarts=QUERY_STARTS)
+        info = attack(model, X[left], y[left], threat=threat, random_state=seed, return_info=True)[1]
         stands[left] = ~info.success
         blind = 2 * int(info.blind.sum()) > int(stands.sum())
         tried = "projected gradient descent" if gradients else "the worst of several attacks by queries"

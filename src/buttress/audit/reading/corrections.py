@@ -20,6 +20,7 @@ honest tables: who wants two rows with one key can make them.
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -45,17 +46,12 @@ def row_keys(columns: Mapping[str, object]) -> list[str]:
     with np.errstate(over="ignore"):
         for name, column in columns.items():
             total = total + _mix(_mix(_codes(column)) + np.uint64(_digest(name)))
-    hashes = _mix(np.atleast_1d(total))
-    return [f"k{code:016x}.{copy}" for code, copy in zip(hashes.tolist(), _copies(hashes).tolist(), strict=True)]
-
-
-def _copies(hashes: Codes) -> NDArray[np.intp]:
-    """Return for each row how many rows up to it, with itself, have its hash."""
-    order = np.argsort(hashes, kind="stable")
-    ordered = hashes[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    counted = np.arange(len(hashes)) - np.repeat(starts, np.diff(np.append(starts, len(hashes)))) + 1
-    return counted[np.argsort(order)]
+    copies: Counter[int] = Counter()
+    keys = []
+    for code in _mix(np.atleast_1d(total)).tolist():
+        copies[code] += 1
+        keys.append(f"k{code:016x}.{copies[code]}")
+    return keys
 
 
 def _mix(codes: Codes) -> Codes:

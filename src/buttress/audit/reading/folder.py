@@ -201,11 +201,9 @@ def _plain(values: Any) -> Labels:
     data = np.ma.getdata(values)
     if data.dtype.kind == "O":
         data[:] = np.fromiter((bytes(one) if type(one) is bytearray else one for one in data), object, len(data))
-    if not np.ma.isMaskedArray(values):
-        return np.asarray(values)
-    if not values.mask.any():
-        return np.asarray(values.data)
-    plain = np.array(values.data, dtype=np.float64 if values.dtype.kind in "iuf" else None)
+    if not np.ma.is_masked(values):
+        return np.asarray(data)
+    plain = np.array(data, dtype=np.float64 if data.dtype.kind in "iuf" else None)
     if plain.dtype.kind not in "fmM":
         plain = plain.astype(object)
     plain[values.mask] = None if plain.dtype.kind == "O" else np.array("NaT" if plain.dtype.kind in "mM" else np.nan,

@@ -53,7 +53,7 @@ def _header(path: Path) -> list[str]:
     """Return the first line of a text file that is not blank, parted."""
     with lines_of(path) as lines:
         separator = csv_options(path).get("separator", ",")
-        return next(record for record in _records(list(islice(lines, 100)), separator) if "".join(record).strip())
+        return next(record for record in csv.reader(lines, delimiter=separator) if "".join(record).strip())
 
 
 def _load_bundled(source: str, target: str | None) -> tuple[NamedColumns, Any, str]:
@@ -87,8 +87,8 @@ def read_file(source: str, file_format: str | None) -> NamedColumns:
     with whole(path):
         _check_content(path, kind)
         frame = _frame(path, kind)
-        renamed = kind == "csv" and any("_duplicated_" in name for name in frame.columns)  # by polars
-        header = _header(path) if renamed else []
+        # polars has renamed what comes again
+        header = _header(path) if kind == "csv" and any("_duplicated_" in name for name in frame.columns) else []
     if frame.height == 0:
         raise ValueError(f"{source!r} has a header but no rows.")
     twice = [name for name in header if name and header.count(name) > 1]
@@ -99,7 +99,6 @@ def read_file(source: str, file_format: str | None) -> NamedColumns:
 
 def _frame(path: Path, kind: str) -> Any:
     """Return the file as a polars frame."""
-    source = str(path)
     try:
         import polars as pl
     except ImportError:
@@ -111,7 +110,7 @@ def _frame(path: Path, kind: str) -> Any:
         return frame.with_columns(pl.col(pl.Int128).cast(pl.String))  # numbers of 20 digits, which no array holds
     except Exception as error:  # polars raises its own family; whatever it says, the file cannot be read
         fix = _encoding(unpacked(path).read(), path.name) or _ragged(path) if kind == "csv" else ""
-        raise ValueError(f"Cannot read {source!r} as {kind}: {fix or ' '.join(str(error).split())[:200]}") from None
+        raise ValueError(f"Cannot read {str(path)!r} as {kind}: {fix or ' '.join(str(error).split())[:200]}") from None
 
 
 def packing(path: Path) -> str | None:
@@ -189,12 +188,12 @@ def csv_options(path: Path) -> dict[str, Any]:
     a comma may be the decimal point. Blank lines before the header are skipped, and lines may end in a carriage
     return alone.
     """
-    with lines_of(path) as lines:
+    with whole(path), lines_of(path) as lines:
         first = list(islice(lines, 100))
-    blank = next((i for i, line in enumerate(first) if line.strip()), 0)
-    separator = max(",;\t|", key=lambda mark: len(next(_records(first[blank:], mark), [])))  # the first of equals
-    records = _records(first[blank:], separator)
-    header = next(records, [])
+        blank = next((i for i, line in enumerate(first) if line.strip()), 0)
+        parted = {mark: list(csv.reader(first[blank:], delimiter=mark)) or [[]] for mark in ",;\t|"}
+    separator = max(parted, key=lambda mark: len(parted[mark][0]))  # the first of equals
+    header, *records = parted[separator]
     options: dict[str, Any] = {"infer_schema_length": None, "null_values": NULLS}
     if has_marks(str(path)):
         options["glob"] = False
@@ -209,18 +208,6 @@ def csv_options(path: Path) -> dict[str, Any]:
     if any('"' in name for name in header) and len(set(header)) == len(header):
         options["new_columns"] = header  # polars leaves doubled quotes as they are
     return options
-
-
-def _records(lines: list[str], separator: str) -> Iterator[list[str]]:
-    """Part lines at a separator, at quoted ones too where the csv module refuses a text (of over 131,072 letters)."""
-    reader = csv.reader(lines, delimiter=separator)
-    while True:
-        try:
-            yield next(reader)
-        except StopIteration:
-            return
-        except csv.Error:
-            yield lines[reader.line_num - 1].rstrip("\r\n").split(separator)
 
 
 def _check_content(path: Path, kind: str) -> None:
@@ -259,12 +246,9 @@ def _ragged(path: Path) -> str:
     """Return what is wrong with a text file whose lines have more entries than its header, empty when none has."""
     with lines_of(path) as lines:
         rows = csv.reader(lines, delimiter=csv_options(path).get("separator", ","))
-        try:
-            header = next((row for row in rows if row), [])
-            first = rows.line_num
-            longer = next((row for row in rows if len(row) > len(header)), None)
-        except csv.Error:  # what else is wrong polars says
-            return ""
+        header = next((row for row in rows if row), [])
+        first = rows.line_num
+        longer = next((row for row in rows if len(row) > len(header)), None)
         if longer is None:
             return ""
         more = f"line {rows.line_num} has {len(longer)} entries, the header, line {first}, has {len(header)}. "
@@ -280,7 +264,5 @@ def kind_of_frame(X: object) -> str:
 
 def labels_of(X: object, y: object) -> NDArray[Any] | None:
     """Return the index of a pandas X, or else y, and None where rows have numbers only."""
-    for data in (X, y):
-        if type(data).__module__.partition(".")[0] == "pandas":
-            return data.index.to_numpy()  # type: ignore[attr-defined]
-    return None
+    indexed: list[Any] = [data for data in (X, y) if type(data).__module__.partition(".")[0] == "pandas"]
+    return indexed[0].index.to_numpy() if indexed else None

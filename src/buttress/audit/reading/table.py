@@ -195,9 +195,9 @@ def check_named(name: str, columns: Mapping[str, object], option: str) -> None:
 
 
 def taken(column: object, part: slice | NDArray[np.intp]) -> object:
-    """Return some rows of a column of a frame, or of a sequence."""
+    """Return some rows of a column of a frame, or of a sequence, numbered anew."""
     if hasattr(column, "iloc"):
-        return column.iloc[part]
+        return column.iloc[part].reset_index(drop=True)
     return column[part] if hasattr(column, "to_numpy") else np.asarray(column)[part]  # type: ignore[index]
 
 
@@ -237,14 +237,13 @@ def _present(y: NDArray[Any]) -> tuple[NDArray[np.bool_], dict[str, int]]:
     if y.dtype.kind not in "OUST":
         return (~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), dtype=bool)), {}
     texts = texts_of(y)
-    present = texts.codes >= 0
     reading = read_numbers(texts)
     numbers = reading.share > 0.5 and len(np.unique(reading.numbers)) > MAX_CLASSES
     perhaps = set() if numbers else {"none", "unknown", "not available", "unspecified"}
     plain = [text.strip().lower() for text in texts.distinct]
     words = {text: int(count) for text, word, count in zip(texts.distinct, plain, texts.counts, strict=True)
              if word in MISSING_WORDS | perhaps}
-    present &= texts.spread(np.array([word not in MISSING_WORDS for word in plain], dtype=bool), False)
+    present = texts.spread(np.array([word not in MISSING_WORDS for word in plain], dtype=bool), False)
     return present, dict(sorted(words.items()))
 
 
