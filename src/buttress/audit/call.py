@@ -133,6 +133,7 @@ def audit(
     started = monotonic()
     options = Options(task, eps, effort, max_time, rows, random_state, tuple(ignore), swaps, groups, time, metric,
                       threat)
+    options.check()  # before the data are read
     table, settled = _table(X, y, test, target_name, task)
     newer = None if against is None else (columns_of(against), kind_of_frame(against))
     return audit_table(estimator, table, settled, options, report, started, kind_of_frame(X), checks, newer,
