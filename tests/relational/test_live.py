@@ -455,11 +455,12 @@ def test_a_query_is_cancelled_when_the_time_is_up(slow):
     assert select(connection, "SELECT 1", dialect) == [(1,)]
 
 
-def test_ctrl_c_ends_a_query(slow):
+@pytest.mark.parametrize("answer", [select, lambda *query: list(number_blocks(*query, 1))], ids=["rows", "blocks"])
+def test_ctrl_c_ends_a_query(slow, answer):
     connection, dialect, query = slow
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt), one_snapshot([connection]):
-        select(connection, query, dialect)
+        answer(connection, query, dialect)
     assert select(connection, "SELECT 1", dialect) == [(1,)]
 
 
