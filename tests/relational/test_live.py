@@ -477,6 +477,22 @@ def test_ctrl_c_is_heard_before_a_query_computes(duckdb_connection, milliseconds
     assert select(duckdb_connection, "SELECT 1", DUCKDB) == [(1,)]
 
 
+def test_arrays_come_and_go_where_duckdb_hears_no_ctrl_c(duckdb_connection):
+    """In the main thread it ended these calls itself: three in a hundred Ctrl-C were lost or a SourceLostError."""
+    class Watched:
+        __module__ = "duckdb"
+
+        def __getattr__(self, name):
+            if name in ("register", "unregister"):
+                called.append((name, threading.current_thread() is threading.main_thread()))
+            return getattr(duckdb_connection, name)
+
+    called = []
+    found = number_blocks(Watched(), "SELECT CAST(v AS DOUBLE) FROM given", DUCKDB, 1, "given", {"v": np.arange(3)})
+    np.testing.assert_array_equal(np.vstack(list(found)), [[0], [1], [2]])
+    assert called == [("register", False), ("unregister", False)]
+
+
 def is_pass(statement):
     """Say whether a SELECT is that of a pass; the one that weighs the classes beforehand has no sums of features."""
     return "GROUP BY t.side, t.bin" in statement and " AS g0" in statement
