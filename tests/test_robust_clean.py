@@ -143,6 +143,21 @@ def test_a_code_far_below_all_other_targets_is_corrupt():
     np.testing.assert_array_equal(model.inlier_mask_, ~bad)
 
 
+def test_the_ridge_is_that_of_the_good_rows_once_they_are_known():
+    """Chosen from a first judgement alone it was up to twelve times as large."""
+    ratios = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(2000, 3))
+        f = np.sin(2 * X[:, 0]) + X[:, 2]
+        y = f + 0.1 * rng.normal(size=2000)
+        y[:200] += rng.normal(2, 4, 200)
+        model = RobustKernelRegressor(kernel="rbf", n_landmarks=400, random_state=0).fit(X, y)
+        of_good = clone(model).set_params(contamination=0).fit(X[200:], y[200:])
+        ratios.append(np.divide(*(np.std(each.predict(X[200:]) - f[200:]) for each in (model, of_good))))
+    assert np.mean(ratios) < 1.1
+
+
 @pytest.mark.filterwarnings("ignore:.*named corrupt")
 @pytest.mark.parametrize("sigma", [None, 0.5, 1.0], ids=["exponential", "a little lognormal", "lognormal"])
 @pytest.mark.parametrize(("model", "n"), [

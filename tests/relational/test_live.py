@@ -455,11 +455,12 @@ def test_a_query_is_cancelled_when_the_time_is_up(slow):
     assert select(connection, "SELECT 1", dialect) == [(1,)]
 
 
-def test_ctrl_c_ends_a_query(slow):
+@pytest.mark.parametrize("answer", [select, lambda *query: list(number_blocks(*query, 1))], ids=["rows", "blocks"])
+def test_ctrl_c_ends_a_query(slow, answer):
     connection, dialect, query = slow
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt), one_snapshot([connection]):
-        select(connection, query, dialect)
+        answer(connection, query, dialect)
     assert select(connection, "SELECT 1", dialect) == [(1,)]
 
 
@@ -474,6 +475,22 @@ def test_ctrl_c_is_heard_before_a_query_computes(duckdb_connection, milliseconds
         with pytest.raises(KeyboardInterrupt):
             timer.start() or answer()
     assert select(duckdb_connection, "SELECT 1", DUCKDB) == [(1,)]
+
+
+def test_arrays_come_and_go_where_duckdb_hears_no_ctrl_c(duckdb_connection):
+    """In the main thread it ended these calls itself: three in a hundred Ctrl-C were lost or a SourceLostError."""
+    class Watched:
+        __module__ = "duckdb"
+
+        def __getattr__(self, name):
+            if name in ("register", "unregister"):
+                called.append((name, threading.current_thread() is threading.main_thread()))
+            return getattr(duckdb_connection, name)
+
+    called = []
+    found = number_blocks(Watched(), "SELECT CAST(v AS DOUBLE) FROM given", DUCKDB, 1, "given", {"v": np.arange(3)})
+    np.testing.assert_array_equal(np.vstack(list(found)), [[0], [1], [2]])
+    assert called == [("register", False), ("unregister", False)]
 
 
 def is_pass(statement):

@@ -202,7 +202,7 @@ def mixed_of_few(task: RegressionTask, good: Array) -> tuple[Fitted, float]:
     A law with a shape is taken only where it gains by Schwarz's criterion and judges otherwise how many rows are
     corrupt: where both laws agree on that, the simpler one predicts better.
 
-    Returns the mixture (``n_iter`` counts both fits) and that ridge.
+    Returns the mixture (``n_iter`` counts both fits) and the ridge of the last fit.
     """
     first = task.design.unit if task.alpha is None else task.alpha
     schedule = MixtureSchedule(MIXTURE.degrees, task.rounds, task.max_iter, RESIDUALS.settled)
@@ -221,7 +221,7 @@ def mixed_of_few(task: RegressionTask, good: Array) -> tuple[Fitted, float]:
     ridge = task.design.ridge
     fit = ridge.solve(task.y, state.known.responsibility, alpha)
     last = mixture(ridge, task.y, fit, alpha=alpha, limits=task.limits, schedule=schedule, budget=task.budget)
-    return replace(last, n_iter=state.n_iter + last.n_iter), alpha
+    return replace(last, n_iter=state.n_iter + last.n_iter), _best_alpha(task, last)
 
 
 def mixed_of_many(task: RegressionTask, good: Array) -> tuple[Fitted, float]:

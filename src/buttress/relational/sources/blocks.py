@@ -45,7 +45,7 @@ def _duckdb_blocks(connection: Connection, statement: str, name: str,
     # DuckDB 1 keeps a result that the user has not fetched yet beside sql() alone; 2 has told of it, in stand_in
     run = connection.execute if hasattr(connection, "complete") else connection.sql
     if arrays:
-        connection.register(name, arrays)
+        heard(lambda: connection.register(name, arrays), lambda: None)
     try:
         result: Any = heard(lambda: run(statement), connection.interrupt)
         # DuckDB hands over columns by pandas many times faster than rows, in vectors of 2048 rows
@@ -56,7 +56,7 @@ def _duckdb_blocks(connection: Connection, statement: str, name: str,
     finally:
         if arrays:
             with suppress(Exception):  # the view goes with a transaction that has failed
-                connection.unregister(name)
+                heard(lambda: connection.unregister(name), lambda: None)  # here DuckDB would end it at Ctrl-C
 
 
 def _postgres_blocks(connection: Connection, statement: str, width: int) -> Iterator[Array]:

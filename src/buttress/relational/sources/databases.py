@@ -208,6 +208,12 @@ def failing(dialect: Dialect) -> Iterator[None]:
 
 def _leave(connection: Connection, before: str) -> None:
     """Bring a connection's transaction back to where it was before a query."""
+    if connection.info.transaction_status.name == "ACTIVE" != before:  # psycopg leaves a COPY that Ctrl-C ends at once
+        with suppress(Exception):
+            while connection.pgconn.get_copy_data(0)[0] > 0:
+                pass
+        while connection.pgconn.get_result():
+            pass
     inside = connection.info.transaction_status.name in ("INTRANS", "INERROR")
     if inside and before == "IDLE":
         connection.rollback()
