@@ -120,8 +120,8 @@ def guarded(task: RegressionTask, mixed: Fit, robust: RobustFit) -> RobustFit:
     No row of a plain fit is named. A law that takes half of the rows for corrupt says nothing. Where the plain fit
     predicts the bad rows, they agree with their neighbours, as beside a step of the function: it stays, with a warning.
     """
-    stays = replace(task, alpha=robust.alpha) if task.design.regime is Regime.MANY or task.budget.spent() else task
-    unsuspected = unsuspecting_fit(stays, power=1)
+    no_choice = task.design.regime is Regime.MANY or task.budget.spent()
+    unsuspected = unsuspecting_fit(replace(task, alpha=robust.alpha) if no_choice else task, power=1)
     plain = unsuspected.fit
     clean = replace(unsuspected, n_iter=robust.n_iter, converged=robust.converged, votes=robust.votes)
     tried = [Fitted(fit, _explained(task, fit), robust.n_iter) for fit in (mixed, plain)]
@@ -133,7 +133,7 @@ def guarded(task: RegressionTask, mixed: Fit, robust: RobustFit) -> RobustFit:
     if law.share == 0:
         return replace(robust, known=_explained(task, robust.fit))
     lost = law.share - robust.known.law.share > MIXTURE.reread or not away_from_edge(task.y).all()
-    if lost and task.design.regime is not Regime.MANY and not task.budget.spent():
+    if lost and not no_choice:
         robust = _reread(task, robust, best)
     bad = robust.known.responsibility < 0.5
     missed = [float(np.median(np.abs(fit.loo[bad]))) for fit in (plain, robust.fit) if bad.any()]
