@@ -401,14 +401,11 @@ def test_bad_input_is_refused_with_what_to_do(made, rows, message, engine):
         model.fit(model.join.tables[0].source if rows is None and isinstance(model.join, Join) else rows)
 
 
-def test_an_entity_with_more_pairs_than_are_held_is_refused_by_both_tables(monkeypatch):
-    """A database may hold them."""
-    monkeypatch.setattr("buttress.relational.entities.memory.PAIRS", 1)
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_an_entity_may_have_more_pairs_than_a_block_is_to_have(monkeypatch, engine):
+    monkeypatch.setattr("buttress.relational.entities.database.PAIRS", 1)
     join = wide()
-    message = r"One row of 'rows' leads to 25 pairs of a row of 'a' and one of 'b'.*holds 9 of them.*engine='sql'"
-    with pytest.raises(ValueError, match=message):
-        EntityFeatures(join, ("count",)).fit(join.tables[0].source)
-    found = EntityFeatures(join, ("count",), engine="sql").fit_transform(join.tables[0].source)
+    found = EntityFeatures(join, ("count",), engine=engine).fit_transform(join.tables[0].source)
     assert found.tolist() == [[5, 25]]
 
 

@@ -9,7 +9,6 @@ from relational_storage import in_database
 
 from buttress import load, save
 from buttress.relational import EntityFeatures, Join, Table, entity_table
-from buttress.relational.entities.circles import Circle
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 
 WORDS = ("count", "mean", "std", "share", "distinct", "since_last", "gap_last", "count:5", "mean:3rows", "bias",
@@ -138,31 +137,11 @@ def test_circles_and_biases_are_those_of_loops_by_hand(engine, inner_time):
 
 @ENGINES
 def test_pairs_are_made_for_some_questions_at_a_time(engine, monkeypatch):
-    for place in ("memory", "database"):
-        monkeypatch.setattr(f"buttress.relational.entities.{place}.PAIRS", 60)
+    monkeypatch.setattr("buttress.relational.entities.database.PAIRS", 60)
     join = films(2, True, n=60)
     rows = join.tables[0].source
     made = of_ratings(EntityFeatures(join, WORDS, missing="nan", engine=engine).fit(rows))
     check(join, made, made.transform(rows))
-
-
-def test_circles_are_gone_for_some_questions_at_a_time(monkeypatch):
-    join = films(2, True, n=60)
-    rows = join.tables[0].source
-    made = of_ratings(EntityFeatures(join, WORDS, missing="nan").fit(rows))
-    whole = made.transform(rows)
-    monkeypatch.setattr("buttress.relational.entities.circles.ON_THE_WAY", 200)
-    np.testing.assert_array_equal(made.transform(rows), whole)
-    check(join, made, whole)
-    held = []
-    pairs = Circle.pairs
-    monkeypatch.setattr(Circle, "pairs", lambda self, *given: held.append(pairs(self, *given)) or held[-1])
-    monkeypatch.setattr("buttress.relational.entities.memory.PAIRS", 130)
-    np.testing.assert_allclose(made.transform(rows), whole, rtol=1e-12, atol=1e-9)
-    assert max(len(one.at) for one in held) <= 2 * 130
-    monkeypatch.setattr("buttress.relational.entities.circles.ON_THE_WAY", 20)
-    with pytest.raises(ValueError, match=r"circle of pairs that ends at 'alike' holds \d+ rows.*engine='sql'"):
-        made.transform(rows)
 
 
 def test_rows_of_one_block_come_back_in_their_order(monkeypatch):

@@ -193,10 +193,9 @@ def test_few_questions_and_many_are_answered_alike(inner, monkeypatch):
 
 def in_small_blocks(monkeypatch, pairs):
     """Pairs are held in so small blocks; the limit of a table's rows too."""
-    for place in ("memory", "database"):
-        monkeypatch.setattr(f"buttress.relational.entities.{place}.PAIRS", pairs)
-        monkeypatch.setattr(f"buttress.relational.entities.{place}.blocks", lambda keys, sizes, _: blocks(keys, sizes,
-                                                                                                         pairs))
+    monkeypatch.setattr("buttress.relational.entities.database.PAIRS", pairs)
+    monkeypatch.setattr("buttress.relational.entities.database.blocks",
+                        lambda keys, sizes, _: blocks(keys, sizes, pairs))
 
 
 @pytest.mark.parametrize("pairs", [100, 1 << 21])
@@ -250,7 +249,7 @@ def test_pairs_are_held_in_blocks(monkeypatch):
                                "t": rng.integers(0, 99, 10_000), "x": rng.normal(size=10_000)}) for _ in range(2))
     join = Join([Table("rows", rows), Table("near", near, time="t"), Table("far", far, features=["x"], time="t")],
                 [("rows.id", "near.id"), ("near.k", "far.k")], as_of="rows.at")
-    monkeypatch.setattr("buttress.relational.entities.memory.PAIRS", 20_000)
+    monkeypatch.setattr("buttress.relational.entities.database.PAIRS", 20_000)
     made = EntityFeatures(join, ("sum",))
     tracemalloc.start()
     found = made.fit_transform(rows)
@@ -377,15 +376,6 @@ def test_times_that_are_numbers_have_windows_in_their_own_unit(engine):
     assert found["trend"][0] == pytest.approx(np.polyfit(other["t"][:3], other["v"][:3], 1)[0])
     with pytest.raises(ValueError, match=r"times of this join are numbers.*window or delay '30d'.*Use '30'"):
         EntityFeatures(join, ("count:30d",), engine=engine).fit(rows)
-
-
-def test_a_long_history_is_read_in_blocks(monkeypatch):
-    join = shop(5)
-    rows = join.tables[0].source
-    whole = EntityFeatures(join, WORDS, missing="nan").fit_transform(rows)
-    for block in (1, 7):
-        monkeypatch.setattr("buttress.relational.entities.ranges.BLOCK", block)
-        np.testing.assert_array_equal(EntityFeatures(join, WORDS, missing="nan").fit_transform(rows), whole)
 
 
 @pytest.mark.parametrize("engine", ["memory", "sql"])

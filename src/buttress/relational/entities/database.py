@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from buttress._checks import LARGEST, Array
 from buttress.relational.declare import Join, Table
 from buttress.relational.entities.features import BETWEEN, ROWS, Feature, Statistic, ranged_of, statistics_of
-from buttress.relational.entities.memory import PAIRS
-from buttress.relational.entities.paths import Hop, asked_keys, blocks, links, order_of, root_keys, used
+from buttress.relational.entities.memory import Columns, kept_here
+from buttress.relational.entities.paths import Hop, asked_keys, blocks, check_keys, links, order_of, root_keys, used
 from buttress.relational.entities.statement import expression, laid_out, own_expression, whole
-from buttress.relational.entities.text import DatabasePlace, Path, SqlTable, numbered
-from buttress.relational.plan.keys import check_exact, check_kinds, combine, encode, largest
+from buttress.relational.entities.text import DatabasePlace, Path, SqlTable, given, numbered, texts
+from buttress.relational.plan.keys import combine, encode, largest
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.times import DAY, delay_of
 from buttress.relational.sources.blocks import number_blocks
@@ -27,6 +27,7 @@ from buttress.relational.sql.plan import column_sample, home_of, typed_sample
 from buttress.relational.sql.text import as_number
 
 FEW = 100  # entities that are looked up by their keys; of more, whole tables are read once
+PAIRS = 1 << 21  # rows with those they meet on the way that are made at a time; or a table's rows
 FEW_DATES = 2  # of a key, up to which pairs of rows and dates take neither database more time than an order of both
 
 
@@ -83,21 +84,26 @@ class InDatabase:
     """Aggregates of the tables of a join inside the database that holds all of them but the label's.
 
     ``paths`` are those of :func:`find_paths`, ``asked`` the columns of the rows that features are for, ``as_of`` their
-    times or None, ``day`` a day in the unit of times. Files and frames are aggregated by a DuckDB of our own, within
-    ``memory`` megabytes.
+    times or None, ``day`` a day in the unit of times. Files and frames, and with ``here`` the columns in use of any
+    tables, are aggregated by a DuckDB of our own, within ``memory`` megabytes.
     """
 
-    def __init__(self, join: Join, paths: Mapping[int, list[Hop]], asked: dict[str, Column], as_of: Array | None,
-                 day: float, memory: float):
+    def __init__(self, join: Join, paths: Mapping[int, list[Hop]], asked: Columns, as_of: Array | None, day: float,
+                 memory: float, here: bool = False):
         self.join = join
         self.paths = paths
         self.as_of = as_of
         self.day = day
-        self.place = find_place(join, paths, list(paths), memory, self, asked)
-        self.columns = self.place.samples
-        self.asked = asked | _typed(asked, join.root, links(paths), self.columns)
         self.keys = root_keys(paths)
-        self._check_keys()
+        if here:
+            self.place, self.asked = kept_here(join, paths, asked, memory)
+        else:
+            self.place = find_place(join, paths, list(paths), memory, self, asked)
+            self.asked = asked | _typed(asked, join.root, links(paths), self.place.samples)
+            check_keys(join, paths, {**self.place.samples, join.root: self.asked}, self._magnitude)
+            for t in paths:
+                order_of(join, t, self.place.samples[t], self._magnitude)
+        self.columns = self.place.samples
 
     def moments_of(self, t: int, name: str) -> tuple[float, float, float]:
         """Return mean, deviation (of n) and largest magnitude of a column of numbers, of what the latest entity sees.
@@ -270,21 +276,10 @@ class InDatabase:
         kinds = [_kind(column, dialect, name) for column, name in zip(columns.values(), ["i", *self.keys, "t"])]
         chosen = ", ".join(f"CAST(v{j} AS {kind}) AS {name}" for j, (name, kind) in enumerate(zip(columns, kinds)))
         if dialect is not DUCKDB:
-            return f"SELECT {chosen} FROM ({dialect.listed([_texts(column) for column in columns.values()])}) v", {}
-        read = ", ".join(f"CASE WHEN n{j} THEN NULL ELSE v{j} END AS v{j}" for j in range(len(columns)))
-        arrays = {f"v{j}": _values(column) for j, column in enumerate(columns.values())}
-        arrays |= {f"n{j}": column.null for j, column in enumerate(columns.values())}
-        return f"SELECT {chosen} FROM (SELECT {read} FROM {self.place.given}) v", arrays
-
-    def _check_keys(self) -> None:
-        samples = [self.asked if t == self.join.root else self.place.samples[t] for t in range(len(self.join.tables))]
-        for hop in links(self.paths):
-            for above, below in hop.columns:
-                pair = {hop.parent: [above], hop.child: [below]}
-                check_kinds(self.join, pair, samples)
-                check_exact(self.join, pair, samples, self._magnitude)
-        for t in self.paths:
-            order_of(self.join, t, self.columns[t], self._magnitude)
+            return f"SELECT {chosen} FROM ({dialect.listed([texts(column) for column in columns.values()])}) v", {}
+        read, arrays = given(list(columns.values()))
+        values = ", ".join(f"{value} AS v{j}" for j, value in enumerate(read))
+        return f"SELECT {chosen} FROM (SELECT {values} FROM {self.place.given}) v", arrays
 
     def _magnitude(self, t: int, name: str) -> float:
         if t == self.join.root:
@@ -314,21 +309,6 @@ def _kind(column: Column, dialect: Dialect, name: str) -> str:
                          "engine='memory'.")
     types = {"b": "BOOLEAN", "i": "BIGINT", "u": "DECIMAL(20, 0)", "f": dialect.double}
     return types.get(kind, dialect.text_type)
-
-
-def _texts(column: Column) -> list[str | None]:
-    """Return values as text that reads back as the same, None for NULL."""
-    if column.values.dtype.kind == "M":
-        return [None if absent else str(value).replace("T", " ") + ("+00:00" if column.zoned else "")
-                for value, absent in zip(column.values.astype("datetime64[us]"), column.null)]
-    write = repr if column.values.dtype.kind == "f" else str
-    return [None if absent else write(value) for value, absent in zip(column.values.tolist(), column.null)]
-
-
-def _values(column: Column) -> NDArray[Any]:
-    """Return values as an array that DuckDB reads as they are, whatever stands where they are NULL."""
-    dtype = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}.get(column.values.dtype.kind)
-    return column.values.astype(dtype) if dtype else np.array([text or "" for text in _texts(column)], dtype=object)
 
 
 def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature],

@@ -235,19 +235,6 @@ def kept(features: Sequence[Feature], words: Mapping[str, Sequence[str]], single
     return left
 
 
-def value_of(feature: Feature, found: Mapping[str, Array], as_of: Array | None, day: float) -> Array:
-    """Return a feature's values from statistics of the same rows; NaN where it has none."""
-    word = WORDS[feature.word]
-    known = {letter: np.where(np.isfinite(found[name]), found[name], np.nan)
-             for letter, name in letters_of(feature).items()}
-    given = {**known, "t": as_of, "u": day}
-    value = word.numpy(*(given[letter] for letter in word.letters))
-    if feature.whole is None:
-        return value
-    whole = value_of(feature.whole, found, as_of, day)
-    return np.divide(value, whole, out=np.full(len(value), np.nan), where=whole != 0)
-
-
 def fills_of(values: Array, missing: str) -> Array:
     """Return what stands for missing values: the mean of each feature, or 0."""
     known = ~np.isnan(values)

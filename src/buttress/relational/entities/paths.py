@@ -13,7 +13,7 @@ from buttress._checks import Array, near
 from buttress.relational.declare import Join, Pair
 from buttress.relational.entities.features import Feature, features_of, own_features
 from buttress.relational.entities.words import WORDS, check_dated
-from buttress.relational.plan.keys import LARGEST_EXACT
+from buttress.relational.plan.keys import LARGEST_EXACT, check_exact, check_kinds
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.times import date_column, moments
 from buttress.relational.sources.columns import Column, make_column
@@ -247,6 +247,17 @@ def blocks(keys: Index, sizes: Array, largest: int) -> list[Index]:
     block = np.cumsum(np.where(first, sizes[order], 0)) // largest
     starts = np.flatnonzero(np.diff(block) != 0) + 1
     return np.split(order, starts[first[starts]])
+
+
+def check_keys(join: Join, paths: Mapping[int, list[Hop]], columns: Mapping[int, dict[str, Column]],
+               magnitude: Callable[[int, str], float]) -> None:
+    """Refuse pairs of keys that cannot be compared; ``columns`` are some of each table's, ``magnitude`` the largest."""
+    held = [columns.get(t, {}) for t in range(len(join.tables))]
+    for hop in links(paths):
+        for above, below in hop.columns:
+            pair = {hop.parent: [above], hop.child: [below]}
+            check_kinds(join, pair, held)
+            check_exact(join, pair, held, magnitude)
 
 
 def order_of(join: Join, t: int, columns: Mapping[str, Column], magnitude: Callable[[int, str], float]) -> Array | None:

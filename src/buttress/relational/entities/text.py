@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from buttress.relational.entities.features import BETWEEN, Ranged, Statistic
 from buttress.relational.entities.paths import Hop
 from buttress.relational.sources.columns import Column
@@ -298,6 +301,27 @@ def _next_table(path: Path, level: int, time: str | None) -> tuple[list[str], st
 
 def _latest(times: Sequence[str]) -> str:
     return times[0] if len(times) == 1 else f"GREATEST({', '.join(times)})"
+
+
+def given(columns: Sequence[Column]) -> tuple[list[str], dict[str, NDArray[Any]]]:
+    """Return how columns read that DuckDB reads from arrays, and these: values, whatever stands where they are NULL."""
+    arrays = {f"v{j}": _values(column) for j, column in enumerate(columns)}
+    arrays |= {f"n{j}": column.null for j, column in enumerate(columns)}
+    return [f"CASE WHEN n{j} THEN NULL ELSE v{j} END" for j in range(len(columns))], arrays
+
+
+def _values(column: Column) -> NDArray[Any]:
+    dtype = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}.get(column.values.dtype.kind)
+    return column.values.astype(dtype) if dtype else np.array([text or "" for text in texts(column)], dtype=object)
+
+
+def texts(column: Column) -> list[str | None]:
+    """Return values as text that reads back as the same, None for NULL."""
+    if column.values.dtype.kind == "M":
+        return [None if absent else str(value).replace("T", " ") + ("+00:00" if column.zoned else "")
+                for value, absent in zip(column.values.astype("datetime64[us]"), column.null)]
+    write = repr if column.values.dtype.kind == "f" else str
+    return [None if absent else write(value) for value, absent in zip(column.values.tolist(), column.null)]
 
 
 def numbered(n: int) -> list[str]:

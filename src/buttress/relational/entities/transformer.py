@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from buttress.relational.declare import Join
 from buttress.relational.entities.database import InDatabase, feature_select
 from buttress.relational.entities.features import Feature, center, fills_of, kept
 from buttress.relational.entities.known import Known
-from buttress.relational.entities.memory import InProcess, most_frequent, numbers
+from buttress.relational.entities.memory import most_frequent, numbers
 from buttress.relational.entities.paths import (
     Hop,
     asked_columns,
@@ -43,8 +43,6 @@ from buttress.relational.sources.files import is_files
 from buttress.relational.sources.tables import read_columns, row_count
 from buttress.relational.sql.plan import VALUE_MEGABYTES
 from buttress.solvers.run import all_or_nothing
-
-Aggregates = InProcess | InDatabase
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -87,12 +85,11 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     missing : {"mean", "zero", "nan"}, default="mean"
         What stands for a missing value: the mean of the feature in training, 0, or NaN for models that take it.
     engine : {"auto", "memory", "sql"}, default="auto"
-        Where tables are aggregated: in this process on their columns in use, or as one SELECT in the database that
-        holds them all. "auto" takes the database when these columns exceed ``memory_limit`` megabytes.
+        Where tables are aggregated: on their columns in use, which a DuckDB of our own reads, or as one SELECT in the
+        database that holds them all. "auto" takes the database when these columns exceed ``memory_limit`` megabytes.
     memory_limit : float, default=4000
-        Megabytes that a DuckDB of our own (of files and frames) works in, and spills to disk beyond; your connection
-        keeps its own limit. Beside, ``transform`` holds keys and dates of its rows, and once its answer, 8 bytes a
-        number.
+        Megabytes that a DuckDB of our own works in, and spills to disk beyond; your connection keeps its own limit.
+        Beside, ``transform`` holds keys and dates of its rows, and once its answer, 8 bytes a number.
 
     Notes
     -----
@@ -200,7 +197,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             features = features_along(self.join, paths, words, self.categories_,
                                       lambda hop, t: bool(self.functions) or aggregates.several(hop, t))
             values = aggregates.values(features, self.centers_) if known is None else (
-                known.values(cast(InDatabase, aggregates), features, self.centers_))
+                known.values(aggregates, features, self.centers_))
             values = self._with_own(features, own, values)
         single = [feature.table for j, feature in enumerate(features)
                   if feature.function == "count" and values[:, j].max(initial=0) <= 1]
@@ -214,7 +211,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         self.ways_ = ways(self.join, paths)
         return values
 
-    def _learn_columns(self, paths: dict[int, list[Hop]], own: dict[str, Column], aggregates: Aggregates) -> None:
+    def _learn_columns(self, paths: dict[int, list[Hop]], own: dict[str, Column], aggregates: InDatabase) -> None:
         """Set the most frequent values of text, and about the means of numbers, of what the latest entity sees."""
         self.centers_: dict[str, float] = {}
         self.categories_: dict[str, list[str]] = {}
@@ -225,7 +222,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
                 column = own[name] if t == self.join.root else aggregates.columns[t][name]
                 check_feature(table.name, name, column.kind, 0, 0.0)
                 if column.kind == "text" and t == self.join.root:
-                    self.categories_[full] = most_frequent(column, ~column.null, self.max_categories)
+                    self.categories_[full] = most_frequent(column, self.max_categories)
                 elif column.kind == "text":
                     self.categories_[full] = aggregates.most_frequent(t, name, self.max_categories)
                     check_decimals(table.name, name, self.categories_[full])
@@ -251,7 +248,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         check_option("engine", self.engine, ("auto", "memory", "sql"))
         check_number("memory_limit", self.memory_limit, 0)
 
-    def _words(self, paths: dict[int, list[Hop]], aggregates: Aggregates) -> dict[str, Sequence[str]]:
+    def _words(self, paths: dict[int, list[Hop]], aggregates: InDatabase) -> dict[str, Sequence[str]]:
         """Return the words that are asked for, by table; those of time are refused where there is no date."""
         if self.functions is not None:
             check_dated(self.functions, self.join.date, aggregates.day == DAY)
@@ -261,7 +258,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         few = ("mean", "share")  # of what is reached many to many: other words of it gained nothing on MovieLens
         return {table.name: few if t in far else usual for t, table in enumerate(self.join.tables)}
 
-    def _aggregates(self, paths: dict[int, list[Hop]], own: dict[str, Column]) -> Aggregates:
+    def _aggregates(self, paths: dict[int, list[Hop]], own: dict[str, Column]) -> InDatabase:
         """Return what aggregates the tables, where they are or in this process."""
         as_of = None
         day = 1.0  # in the unit of times, which are numbers
@@ -271,8 +268,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             day = DAY if own[column].kind == "time" else 1.0
             times[f"{self._label_table}.{column}"] = own[column]
         inside = self.engine == "sql" or (self.engine == "auto" and self._megabytes(paths) > self.memory_limit)
-        made = (InDatabase(self.join, paths, own, as_of, day, self.memory_limit) if inside else
-                InProcess(self.join, paths, own, as_of, day))
+        made = InDatabase(self.join, paths, own, as_of, day, self.memory_limit, here=not inside)
         if as_of is not None:
             for t, time in ((t, self.join.tables[t].time) for t in paths):
                 if time is not None:

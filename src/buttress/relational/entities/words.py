@@ -1,4 +1,4 @@
-"""The words a feature is asked for by: each says which statistics of rows it follows from, in SQL and in numpy.
+"""The words a feature is asked for by: each says which statistics of rows it follows from, in SQL.
 
 A word may look at a window of the rows before the date: ``"sum:30d"`` those of 30 days, ``"mean:3rows"`` the latest
 three, and ``"count:30d/all"`` divides by what the word says of all rows.
@@ -16,44 +16,22 @@ USUAL_ROWS = 10  # rows at the centre of a column that "shrunk" adds
 TURN = 2 * np.pi / (365.2425 * DAY)  # radians that the earth goes in a microsecond, from 1970 on
 
 
-def _ratio(value: Array, by: Array) -> Array:
-    return np.divide(value, by, out=np.full(len(value), np.nan), where=by != 0)
-
-
-def _deviation(n: Array, d: Array, q: Array, l: Array, h: Array) -> Array:
-    """Return the standard deviation with n - 1, as pandas and SQL have it; 0 where all values are equal."""
-    spread = np.maximum(q - np.square(d) / np.maximum(n, 1), 0)
-    return np.where(n > 1, np.where(l == h, 0.0, np.sqrt(spread / np.maximum(n - 1, 1))), np.nan)
-
-
-def _slope(n: Array, d: Array, x: Array, y: Array, v: Array, i: Array, j: Array, u: float) -> Array:
-    """Return the least-squares slope a day, from sums of ages x, their squares y, values d and products v.
-
-    NaN of rows so close together beside their ages that rounding leaves less than seven digits of their spread.
-    """
-    spread = n * y - x * x
-    return np.where((i < j) & (spread > 1e-9 * n * y), _ratio(n * v - x * d, spread) * u, np.nan)
-
-
-def _same(value: Array) -> Array:
-    return value
-
-
 @dataclass(frozen=True)
 class Word:
-    """What a feature is of a set of rows, from their statistics: letters in the order in which ``numpy`` takes them.
+    """What a feature is of a set of rows, from their statistics: each has a letter.
 
     ``of`` is what there is a feature for: "row" (a table), "time" (a table with a time), "number" or "text" (a column),
     "part" (a number of the rows with one text), "value" (a column of either kind, whose rows are first made one a
-    value), "excess" (a number less that of earlier rows with which its row shares something), "date" (as_of itself).
-    The letter t is as_of, and u a day in its unit. ``windowed`` words may have a window.
+    value), "excess" (a number less that of earlier rows with which its row shares something), "date" (as_of itself,
+    whose words have ``numpy`` too). The letter t is as_of, and u a day in its unit. ``windowed`` words may have a
+    window.
     """
 
     letters: str
     sql: str
-    numpy: Callable[..., Array]
     of: str = "number"
     windowed: bool = False
+    numpy: Callable[[Array], Array] = np.asarray
 
     @property
     def dated(self) -> bool:
@@ -61,40 +39,39 @@ class Word:
         return self.of in ("time", "excess", "date") or "u" in self.letters
 
 
+MEAN = "{s} / NULLIF({n}, {zero})"
+# with n - 1, as pandas and SQL have it; 0 where all values are equal
+DEVIATION = ("CASE WHEN {n} > {one} THEN CASE WHEN {l} = {h} THEN {zero} ELSE "
+             "SQRT(GREATEST({q} - {d} * {d} / {n}, {zero}) / ({n} - {one})) END END")
+# least squares, a day, from sums of ages x, their squares y, values d and products v; NULL of rows so close together
+# beside their ages that rounding leaves less than seven digits of their spread
+SLOPE = ("CASE WHEN {i} < {j} AND {n} * {y} - {x} * {x} > 1e-9 * {n} * {y} "
+         "THEN ({n} * {v} - {x} * {d}) / ({n} * {y} - {x} * {x}) * {u} END")
 WORDS = {
-    "count": Word("r", "COALESCE({r}, {zero})", _same, "row", windowed=True),
-    "mean": Word("sn", "{s} / NULLIF({n}, {zero})", _ratio, windowed=True),
-    "sum": Word("s", "COALESCE({s}, {zero})", _same, windowed=True),
-    "min": Word("l", "{l}", _same, windowed=True),
-    "max": Word("h", "{h}", _same, windowed=True),
-    "std": Word("ndqlh", "CASE WHEN {n} > {one} THEN CASE WHEN {l} = {h} THEN {zero} ELSE "
-                         "SQRT(GREATEST({q} - {d} * {d} / {n}, {zero}) / ({n} - {one})) END END", _deviation,
-                windowed=True),
-    "shrunk": Word("dn", f"COALESCE({{d}} / ({{n}} + {USUAL_ROWS}), {{zero}})",
-                   lambda d, n: d / (n + USUAL_ROWS), windowed=True),
-    "last": Word("p", "{p}", _same),
-    "share": Word("cr", "COALESCE({c} / NULLIF({r}, {zero}), {zero})", lambda c, r: np.nan_to_num(_ratio(c, r)),
-                  "text", windowed=True),
-    "distinct": Word("r", "COALESCE({r}, {zero})", _same, "value"),
-    "sum_by": Word("m", "COALESCE({m}, {zero})", _same, "part", windowed=True),
-    "bias": Word("sn", "{s} / NULLIF({n}, {zero})", _ratio, "excess", windowed=True),
-    "trend": Word("ndxyviju", "CASE WHEN {i} < {j} AND {n} * {y} - {x} * {x} > 1e-9 * {n} * {y} "
-                               "THEN ({n} * {v} - {x} * {d}) / ({n} * {y} - {x} * {x}) * {u} END",
-                  _slope, windowed=True),
-    "since_last": Word("ztu", "({t} - {z}) / {u}", lambda z, t, u: (t - z) / u, "time"),
-    "since_first": Word("atu", "({t} - {a}) / {u}", lambda a, t, u: (t - a) / u, "time"),
-    "gap_mean": Word("zaru", "({z} - {a}) / NULLIF({r} - {one}, {zero}) / {u}",
-                     lambda z, a, r, u: _ratio(z - a, r - 1) / u, "time"),
-    "gap_last": Word("zbrtu", "CASE WHEN {r} > {one} THEN ({z} - {t} - {b}) / {u} END",
-                     lambda z, b, r, t, u: np.where(r > 1, (z - t - b) / u, np.nan), "time"),
-    "overdue": Word("zart", "({t} - {z}) * ({r} - {one}) / NULLIF({z} - {a}, {zero})",
-                    lambda z, a, r, t: _ratio((t - z) * (r - 1), z - a), "time"),
-    "hour": Word("t", "FLOOR({t} / 3.6e9) - 24 * FLOOR({t} / 8.64e10)",
-                 lambda t: np.floor(t / 3.6e9) - 24 * np.floor(t / DAY), "date"),
-    "weekday": Word("t", "FLOOR({t} / 8.64e10) + 3 - 7 * FLOOR((FLOOR({t} / 8.64e10) + 3) / 7)",
-                    lambda t: np.floor(t / DAY) + 3 - 7 * np.floor((np.floor(t / DAY) + 3) / 7), "date"),
-    "season_sin": Word("t", "SIN({t} * {turn})", lambda t: np.sin(t * TURN), "date"),
-    "season_cos": Word("t", "COS({t} * {turn})", lambda t: np.cos(t * TURN), "date"),
+    "count": Word("r", "COALESCE({r}, {zero})", "row", windowed=True),
+    "mean": Word("sn", MEAN, windowed=True),
+    "sum": Word("s", "COALESCE({s}, {zero})", windowed=True),
+    "min": Word("l", "{l}", windowed=True),
+    "max": Word("h", "{h}", windowed=True),
+    "std": Word("ndqlh", DEVIATION, windowed=True),
+    "shrunk": Word("dn", f"COALESCE({{d}} / ({{n}} + {USUAL_ROWS}), {{zero}})", windowed=True),
+    "last": Word("p", "{p}"),
+    "share": Word("cr", "COALESCE({c} / NULLIF({r}, {zero}), {zero})", "text", windowed=True),
+    "distinct": Word("r", "COALESCE({r}, {zero})", "value"),
+    "sum_by": Word("m", "COALESCE({m}, {zero})", "part", windowed=True),
+    "bias": Word("sn", MEAN, "excess", windowed=True),
+    "trend": Word("ndxyviju", SLOPE, windowed=True),
+    "since_last": Word("ztu", "({t} - {z}) / {u}", "time"),
+    "since_first": Word("atu", "({t} - {a}) / {u}", "time"),
+    "gap_mean": Word("zaru", "({z} - {a}) / NULLIF({r} - {one}, {zero}) / {u}", "time"),
+    "gap_last": Word("zbrtu", "CASE WHEN {r} > {one} THEN ({z} - {t} - {b}) / {u} END", "time"),
+    "overdue": Word("zart", "({t} - {z}) * ({r} - {one}) / NULLIF({z} - {a}, {zero})", "time"),
+    "hour": Word("t", "FLOOR({t} / 3.6e9) - 24 * FLOOR({t} / 8.64e10)", "date",
+                 numpy=lambda t: np.floor(t / 3.6e9) - 24 * np.floor(t / DAY)),
+    "weekday": Word("t", "FLOOR({t} / 8.64e10) + 3 - 7 * FLOOR((FLOOR({t} / 8.64e10) + 3) / 7)", "date",
+                    numpy=lambda t: np.floor(t / DAY) + 3 - 7 * np.floor((np.floor(t / DAY) + 3) / 7)),
+    "season_sin": Word("t", "SIN({t} * {turn})", "date", numpy=lambda t: np.sin(t * TURN)),
+    "season_cos": Word("t", "COS({t} * {turn})", "date", numpy=lambda t: np.cos(t * TURN)),
 }
 ALWAYS = ("count", "mean", "shrunk", "sum", "min", "max", "std", "last", "share")
 

@@ -28,8 +28,8 @@ def encode(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]
     """
     check_kinds(join, attribute, columns)
     check_exact(join, attribute, columns, lambda table, name: largest(columns[table][name]))
-    places = _columns_of(attribute)
-    codes = _codes([columns[table][name] for table, name in places])
+    places = columns_of(attribute)
+    codes = codes_of([columns[table][name] for table, name in places])
     result: dict[int, Index] = {}
     for (table, _), code in zip(places, codes):
         before = result.get(table)
@@ -37,13 +37,14 @@ def encode(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]
     return result
 
 
-def _columns_of(attribute: Attribute) -> list[tuple[int, str]]:
+def columns_of(attribute: Attribute) -> list[tuple[int, str]]:
+    """Return the (table, column) of an attribute."""
     return [(table, name) for table, names in attribute.items() for name in names]
 
 
 def check_kinds(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]]) -> None:
     """Raise ValueError when the columns of one attribute hold different kinds of values."""
-    parts = {(table, name): columns[table][name] for table, name in _columns_of(attribute)}
+    parts = {(table, name): columns[table][name] for table, name in columns_of(attribute)}
     kinds = {place: _kind(part) for place, part in parts.items()}
     if len({kinds[place] for place, part in parts.items() if not part.null.all()}) > 1:
         listed = ", ".join(f"{join.tables[table].name}.{name} ({kind})" for (table, name), kind in kinds.items())
@@ -68,7 +69,7 @@ def check_exact(join: Join, attribute: Attribute, columns: Sequence[dict[str, Co
 
     ``magnitude`` gives the largest one of a table's column.
     """
-    places = _columns_of(attribute)
+    places = columns_of(attribute)
     held = {place: columns[place[0]][place[1]].values.dtype.kind for place in places
             if not columns[place[0]][place[1]].null.all()}
     if "f" not in held.values():
@@ -88,7 +89,8 @@ def largest(column: Column) -> float:
     return float(np.abs(column.values[~column.null].astype(np.float64)).max(initial=0.0))
 
 
-def _codes(parts: Sequence[Column]) -> list[Index]:
+def codes_of(parts: Sequence[Column]) -> list[Index]:
+    """Return the values of columns as numbers, one for equal values in any of them, and -1 where NULL."""
     kept = [part.values[~part.null] for part in parts]
     if any(values.dtype.kind in "OUST" for values in kept):
         seen: dict[Any, int] = {}

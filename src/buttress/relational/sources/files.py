@@ -18,7 +18,7 @@ def connect_duckdb(path: str = ":memory:", read_only: bool = False) -> Any:
     try:
         import duckdb
     except ImportError:
-        raise ImportError("Reading Parquet, CSV and DuckDB files needs DuckDB. Install it with: "
+        raise ImportError("Files and features of entities need DuckDB. Install it with: "
                           "pip install 'buttress[duckdb]'") from None
     try:
         return duckdb.connect(path, read_only=read_only)

@@ -102,7 +102,7 @@ def home_of(
         dialect = dialect_of(connection)
         return connection, dialect, [_as_written(connection, dialect, item_of(dialect, t.source[1], names))
                                      for t, names in zip(tables, used) if isinstance(t.source, tuple)]
-    database = _spilling(memory)
+    database = spilling(memory)
     items = []
     for i, table in enumerate(tables):
         if is_files(table.source):
@@ -158,7 +158,7 @@ def typed_sample(connection: Connection, dialect: Dialect, item: Item, names: Se
     return out
 
 
-def _spilling(memory: float) -> Connection:
+def spilling(memory: float) -> Connection:
     """Return a DuckDB in memory that spills to a folder of its own, removed with the connection."""
     connection = connect_duckdb()
     folder = tempfile.TemporaryDirectory(prefix="buttress-", ignore_cleanup_errors=True)
