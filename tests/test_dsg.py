@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 from buttress import AdvSVM, FeatureNoiseWarning, StochasticAdvSVM, attacks
 from buttress.adversarial.stochastic import fitted_together
-from buttress.features import RandomExpansion, RandomFeatures, fourier, landmarks, nystroem, random_features
+from buttress.features import RandomExpansion, RandomFeatures, landmarks, nystroem, random_features
 from buttress.gram.rows import KernelRows
 from buttress.kernels import RBF, Linear
 from buttress.solvers.gradient.doubly_stochastic import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
@@ -300,27 +300,3 @@ def test_an_attack_draws_no_features_that_the_model_has_at_hand(monkeypatch):
         attack(model, X.astype(np.float32), y, eps=0.1)
     attacks.zoo(model, X, y, steps=3)
     assert len(drawn) == 4
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_attacks_along_a_few_columns_find_what_phases_computed_anew_find(dtype, monkeypatch):
-    X, y = load_digits(return_X_y=True)
-    X, y = (X[y < 2] / 16).astype(dtype), y[y < 2]
-    model = StochasticAdvSVM(C=8.0, eps=0, gamma=0.05, n_features=256, batch_size=100, random_state=0).fit(X, y)
-    X, y, box = X[:12], y[:12], (0, 1)
-    few = 0.5 * (np.arange(64) % 4 == 0)
-
-    def found():
-        nearest = attacks.zoo(model, X, y, bounds=box, steps=60, rounds=2, coordinates=16, random_state=0,
-                              return_info=True)
-        return [nearest, attacks.pgd(model, X, y, eps=few, bounds=box, steps=10, return_info=True)]
-
-    moved = found()
-    monkeypatch.setattr(fourier, "MOST_MOVES", 0)
-    rounding = 1e3 * np.finfo(dtype).eps
-    for (_, ours), (_, fresh) in zip(moved, found()):
-        np.testing.assert_array_equal(ours.success, fresh.success)
-        np.testing.assert_allclose(ours.distance, fresh.distance, rtol=rounding)
-        np.testing.assert_allclose(ours.margin, fresh.margin, atol=rounding * np.abs(fresh.margin).max())
-        assert fresh.success.any()
-        assert ours.queries == fresh.queries

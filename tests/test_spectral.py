@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from buttress._arrays import Place
 from buttress.features import (
     STATIONARY,
     RandomExpansion,
@@ -17,7 +16,6 @@ from buttress.features import (
     random_features,
     spectrum_of,
 )
-from buttress.features.fourier import MOST_MOVES
 from buttress.features.spectral import AT_A_TIME, exponentials, normals, words
 from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Laplacian, Linear
 
@@ -156,36 +154,6 @@ def test_what_an_attack_asks_of_random_features_is_what_fresh_queries_answer():
             np.testing.assert_allclose(leads[(1 - sign) // 2][:, b], scores[-1], atol=1e-6)
         np.testing.assert_allclose(leads[0][:, b] - leads[1][:, b], scores[0] - scores[1], atol=1e-11)
     assert point.nudged(rows, columns, 1000 * steps, V) is None
-
-
-def test_phases_of_moved_rows_are_those_of_fresh_rows():
-    rng = np.random.default_rng(0)
-    features = random_features(RBF(0.5), 12, 40, seed=2)
-    model = RandomExpansion(features, rng.normal(size=(3, 40, 2)), rng.normal(size=2))
-    X, V = rng.normal(size=(7, 12)), rng.normal(size=(7, 2))
-    point = WavePoint(model, X)
-    for turn in range(1, MOST_MOVES + 1):
-        X[rng.integers(7), rng.permutation(12)[:5]] += rng.normal(size=5) / 50
-        point = point.moved(X)
-        assert point.moves == turn
-        np.testing.assert_allclose(point.scores, model(X), atol=1e-12)
-        np.testing.assert_allclose(point.gradient(V), model.gradient(X, V), atol=1e-12)
-    assert point.moved(X) is not point  # after so many moves they are computed anew
-    few, one = WavePoint(model, X), np.eye(12)[3]
-    assert few.moved(X) is few
-    assert few.moved(X + one / 50).moves == 1
-    for far in (X + 0.02, X + one, X[:5], X + one * np.nan):  # all columns; far; other rows; nowhere
-        assert few.moved(far).moves == 0
-
-
-def test_phases_that_hid_what_a_large_entry_left_are_not_moved():
-    """A phase of 1e8 has no digits left in float32: taking the entry away again must not leave its rounding."""
-    place = Place(dtype="float32")
-    model = RandomExpansion(random_features(RBF(0.5), 12, 40, seed=2), np.ones((1, 40, 1)), np.zeros(1)).moved(place)
-    X = np.full((2, 12), 0.1, dtype=np.float32)
-    far = X.copy()
-    far[:, 0] = 1e8
-    np.testing.assert_array_equal(WavePoint(model, far).moved(X).scores, WavePoint(model, X).scores)
 
 
 def test_normal_numbers_are_each_words_own():

@@ -222,7 +222,6 @@ class WaveTarget(Target):
         # phases of one block of rows, 32 MB
         # for fewer rows, reading or drawing the frequencies takes longer than their products
         self.block = max(64, 4_000_000 // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
-        self._last: WavePoint | None = None
 
     def scores(self, X: Array) -> Array:
         return self.there(X)
@@ -230,9 +229,7 @@ class WaveTarget(Target):
     def linearise(self, X: Array) -> Linearised:
         scale: Any = self.there.scale
         inner = self.there.inner(X)
-        point = WavePoint(cast(RandomExpansion, self.there.expansion), inner) if self._last is None else (
-            self._last.moved(inner))
-        self._last = point
+        point = WavePoint(cast(RandomExpansion, self.there.expansion), inner)
 
         def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
             near = point.nudged(rows, columns, steps * (scale if np.ndim(scale) == 0 else scale[columns]), V)

@@ -26,7 +26,6 @@ Some = slice | NDArray[np.intp]
 EVERY = slice(None)
 
 AT_HAND = 2**29  # most bytes of blocks that a model keeps while it is in use; they are never pickled
-MOST_MOVES = 32  # of rows, before their phases are computed anew: each adds the rounding of a sum
 
 
 @dataclass
@@ -173,31 +172,11 @@ class RandomExpansion:
 class WavePoint:
     """Scores and gradients of a sum of random features at some rows, from one set of phases (T blocks of (n, m))."""
 
-    def __init__(self, expansion: RandomExpansion, X: Array, phases: list[Array] | None = None, moves: int = 0):
+    def __init__(self, expansion: RandomExpansion, X: Array):
         self.expansion = expansion
         self.features = expansion.features
         self.X = X + 0  # an attack may move its rows in place
-        self.phases = phases or [self.features.phase(X, block) for block in range(len(expansion.coef))]
-        self.moves = moves
-
-    def moved(self, X: Array) -> "WavePoint":
-        """Return the point of rows at X; where less than half of the columns move, phases change by what these add.
-
-        So that rounding stays that of the phases at X, each column may move by a wave at most.
-        """
-        if X.shape != self.X.shape or self.moves >= MOST_MOVES:
-            return WavePoint(self.expansion, X)
-        change = X - self.X
-        columns = namespace(X).argwhere((change != 0).any(axis=0))[:, 0]
-        if not len(columns):
-            return self
-        if 2 * len(columns) >= X.shape[1] or not float(abs(change).max()) * self.expansion.steepest <= 1:
-            return WavePoint(self.expansion, X)
-        change = change[:, columns]
-        place = place_of(X)
-        phases = [phase + change @ self.features.waves(block, place)[0][columns]
-                  for block, phase in enumerate(self.phases)]
-        return WavePoint(self.expansion, X, phases, self.moves + 1)
+        self.phases = [self.features.phase(X, block) for block in range(len(expansion.coef))]
 
     @cached_property
     def scores(self) -> Array:
