@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binomtest
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris, make_classification
+from sklearn.dummy import DummyClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import train_test_split
@@ -20,11 +21,13 @@ import buttress
 from buttress.audit.measurements import MEASUREMENTS
 from buttress.audit.measurements import scores as score_stage
 from buttress.audit.measurements.attacked import MOVED
-from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, rmse
+from buttress.audit.measuring.cells import Cell, accuracy, rmse
 from buttress.audit.measuring.fits import FittedCopy, as_good, better_than_guessing, judged_by, recommended, simplest
 from buttress.audit.measuring.measurement import Measured
-from buttress.audit.measuring.split_table import Part
+from buttress.audit.measuring.split_table import Part, split_table
 from buttress.audit.measuring.suspicion import Verdicts, judge, suspects
+from buttress.audit.measuring.threatened import AttackOutcome, under_threat
+from buttress.audit.options import Options
 from buttress.audit.reading.source import kind_of, load, read_call
 from buttress.audit.reading.table import columns_of, make_table, settle_task
 from buttress.audit.writing.paste import paste
@@ -241,14 +244,15 @@ def test_a_fitted_model_is_judged_as_it_is_in_its_own_units(still):
 @pytest.mark.parametrize("library", [pd, pl])
 def test_a_fitted_pipeline_that_names_its_columns_is_judged(library, still, monkeypatch):
     """With corners of the ball in place of the attacks by queries, which take hundreds of frames a row."""
-    def corners(model, X, y, eps, n_numeric, seed):
+    def corners(model, X, y, threat, right, seed, **how):
         rng = np.random.default_rng(seed)
         stands = model.predict(X) == y
+        eps = threat.budgets[0].by
         for _ in range(10):
             stands &= model.predict(X + eps * rng.choice([-1, 1], size=X.shape)) == y
-        return stands
+        return AttackOutcome(stands, None, False, "corners")
 
-    monkeypatch.setattr("buttress.audit.measurements.attacked.attacked_correct", corners)
+    monkeypatch.setattr("buttress.audit.measurements.attacked.under_threat", corners)
     X, y = (part[::3] for part in load_iris(return_X_y=True))
     frame = library.DataFrame(dict(zip("abcd", X.T, strict=True)))
     prepare = make_column_transformer((make_pipeline(SimpleImputer(), StandardScaler()), list("abcd")))
@@ -303,19 +307,20 @@ def test_suspicious_rows_are_the_flipped_ones():
     assert rows[0].expected != rows[0].given
 
 
-def test_categories_are_never_attacked(monkeypatch):
-    seen = {}
-
-    def spy(model, X, y, *, bounds, **rest):
-        seen["bounds"] = bounds
-        return X
-
-    monkeypatch.setattr("buttress.audit.measuring.cells.pgd", spy)
-    model = LogisticRegression().fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
-    X = np.array([[0.2, 1.0]])
-    attacked_correct(model, X, np.array([0]), 0.3, 1, 0)
-    np.testing.assert_array_equal(seen["bounds"][0], [[-np.inf, 1.0]])
-    np.testing.assert_array_equal(seen["bounds"][1], [[np.inf, 1.0]])
+def test_categories_are_never_attacked():
+    """Moved by as much as numbers, they would turn every row."""
+    X = pd.DataFrame({"a": np.arange(60.0), "kind": ["u", "v"] * 30})
+    y = np.array(["no", "yes"] * 30)
+    table, task = make_table(columns_of(X), y, "y", "auto")
+    split = split_table(table, task, {"majority class": DummyClassifier(), "linear": LogisticRegression()},
+                        Options(eps=0.5))
+    assert list(split.threat_to("linear").budgets) == [0]
+    model = LogisticRegression(C=100.0).fit(split.train.X, split.train.y)
+    right = np.asarray(model.predict(split.test.X) == split.test.y)
+    threat = split.threat_to("linear").scaled(2.0)
+    found = under_threat(model, split.test.X, split.test.y, threat, right, 0, codes=False, work=1e5)
+    assert found.stands.all()
+    assert (np.abs(model.decision_function(split.test.X)) < 2.0 * np.abs(model.coef_).sum()).all()
 
 
 @pytest.mark.parametrize(("right", "n"), [(300, 400), (6, 6), (0, 6), (1, 30)])

@@ -10,7 +10,7 @@ from sklearn.datasets import make_classification
 
 from buttress.adversarial import AdversarialClassifier, AdversarialSVC, CertifiedSVC
 from buttress.audit import contenders, moves
-from buttress.audit.baselines import attacked_by_columns
+from buttress.audit.baselines import stands_in_box
 from buttress.audit.call import audit_table
 from buttress.audit.contenders import settled
 from buttress.audit.measurements.targets import _counted_wrong
@@ -95,6 +95,6 @@ def test_corners_and_moves_asked_for_at_once_leave_what_they_leave_in_turns(monk
 
     y = (X @ w > 0).astype(int)
     monkeypatch.setattr(moves, "CORNERS", 1)
-    stands = attacked_by_columns(Line(), X, y, 0.2, 3, 0)
+    stands = stands_in_box(Line(), X, y, (X - 0.2, X + 0.2), 0)
     np.testing.assert_array_equal(stands, np.abs(X @ w) > 0.2 * np.abs(w).sum())
     assert 0 < stands.sum() < 40

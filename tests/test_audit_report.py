@@ -20,16 +20,18 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
 import buttress
+from buttress import ThreatModel
 from buttress._checks import warn_user
 from buttress.attacks import exact
-from buttress.audit.baselines import attacked_by_columns, baselines
+from buttress.audit.baselines import baselines, stands_in_box
 from buttress.audit.findings import Finding
-from buttress.audit.measurements.attacked import ATTACKED, certified
+from buttress.audit.measurements.attacked import ATTACKED
 from buttress.audit.measurements.scores import AS_IS
-from buttress.audit.measuring.cells import Cell, attacked_correct, median_error, number, shown
+from buttress.audit.measuring.cells import Cell, median_error, number, shown
 from buttress.audit.measuring.measurement import measure
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.measuring.suspicion import Suspect, in_order
+from buttress.audit.measuring.threatened import under_threat
 from buttress.audit.models.answering import write
 from buttress.audit.options import Options
 from buttress.audit.reading.table import columns_of, make_table
@@ -138,8 +140,10 @@ def test_what_is_proven_is_the_distance_to_a_line():
     model = buttress.LinearSVC(C=10.0).fit(X, y)
     clear = np.abs(model.decision_function(X)) / np.abs(model.coef_).sum() >= 0.25
     assert 0 < clear.sum() < 20
-    np.testing.assert_array_equal(certified(model, X, 0.25), clear)
-    assert certified(KNeighborsClassifier(2).fit(X, y), X, 0.25) is None
+    for machine, proven in ((model, clear), (KNeighborsClassifier(2).fit(X, y), None)):
+        found = under_threat(machine, X, machine.predict(X), ThreatModel({0: 0.25, 1: 0.25}),
+                             np.ones(20, dtype=bool), 0, codes=False, work=1e5)
+        np.testing.assert_array_equal(found.proven, proven)
 
 
 def test_what_was_measured_is_said_with_its_rows(regression):
@@ -159,7 +163,9 @@ def test_a_forest_is_attacked_although_its_scores_are_flat():
     for _ in range(50):
         standing &= model.predict(rows + 0.25 * rng.choice([-1, 1], size=rows.shape)) == labels
     assert standing.mean() < start
-    assert attacked_correct(model, rows, labels, 0.25, 13, 0).mean() <= standing.mean() + 0.02
+    found = under_threat(model, rows, labels, ThreatModel(dict.fromkeys(range(13), 0.25)),
+                         model.predict(rows) == labels, 0, codes=False, work=1e5)
+    assert found.stands.mean() <= standing.mean() + 0.02
 
 
 def test_an_attack_that_would_ask_too_often_is_left_out_with_a_note(monkeypatch):
@@ -344,6 +350,7 @@ def test_what_is_said_of_boosting_under_attack_is_exact_at_any_effort():
     found = measure((AS_IS, ATTACKED), split, lambda what, share: None, lambda line: None)
     model, rows = found.models["gradient boosting"], (split.test.native, split.test.y)
     stands = ~exact(model, *rows, eps=0.25, return_info=True)[1].success
-    tried = attacked_by_columns(model, *rows, 0.25, 6, 0)
+    X, y = rows
+    tried = (model.predict(X) == y) & stands_in_box(model, X, y, (X - 0.25, X + 0.25), 0)
     assert found.cells["attacked"]["gradient boosting"].value == stands.mean() < tried.mean()
     assert found.on["rows of gradient boosting of which the worst move is known"] == f"{len(stands)} of {len(stands)}"

@@ -53,8 +53,8 @@ def watched():
     frame, y = table()
     seen, original = {}, attacked_._under_threat
 
-    def watch(split, name, model, threat, share, fallen):
-        known = original(split, name, model, threat, share, fallen)
+    def watch(split, name, model, share, fallen):
+        known = original(split, name, model, share, fallen)
         seen[name] = right_whatever(split, frame, name, model), fallen.standing(share), fallen.proven >= share
         return known
 

@@ -12,6 +12,7 @@ from buttress.audit.measurements.attacked import ATTACKED
 from buttress.audit.measurements.scores import AS_IS
 from buttress.audit.measuring.measurement import measure
 from buttress.audit.measuring.split_table import split_table
+from buttress.audit.measuring.threatened import AttackOutcome
 from buttress.audit.options import Options
 from buttress.audit.reading.table import make_table
 
@@ -44,14 +45,14 @@ def test_no_attack_is_spent_on_what_is_proven_within_that_radius_or_more():
     assert asked == [[1], [1], [0, 1]]
 
 
-def lazy(model, X, y, eps, n_numeric, seed):
+def lazy(model, X, y, threat, right, seed, **how):
     """Stand for an attack that finds less the larger the radius: rows far from 0 fall to small moves only."""
-    return (np.abs(X[:, 0]) < 2 * eps) & (model.predict(X) == y)
+    stands = (np.abs(X[:, 0]) < 2 * threat.budgets[0].by) & (model.predict(X) == y)
+    return AttackOutcome(stands, None, False, "lazily")
 
 
 def test_the_curve_of_an_audit_never_rises_and_its_table_agrees(monkeypatch):
-    monkeypatch.setattr("buttress.audit.measurements.attacked.attacked_correct", lazy)
-    monkeypatch.setattr("buttress.audit.measurements.attacked.certified", lambda *_: None)
+    monkeypatch.setattr("buttress.audit.measurements.attacked.under_threat", lazy)
     X, y = moons(120)
     table, _ = make_table({"a": X[:, 0], "b": X[:, 1]}, y, "y", "classification")
     entries = {"majority class": DummyClassifier(), "plain SVC": SVC(), "logistic regression": LogisticRegression()}

@@ -95,7 +95,7 @@ class _Versions:
 
     def move(self, attack: BallAttack, y: Array, ways: Sequence[Way], margins: Array) -> None:
         """Move the numbers of standing rows, around the rows as they came and around their worst versions."""
-        for centre in (self.start, self.X.copy()):
+        for centre in (self.start, *([self.X.copy()] if len(ways) > 1 else [])):
             self._around(attack, y, self.standing, centre)
             # few enough to try each around the row as it came
             if self.moves.limited and self.moves.choices_of_numbers() <= 30:

@@ -70,22 +70,13 @@ def reads_columns(name: str) -> bool:
     return name.startswith(BOOSTING)
 
 
-def attacked_by_columns(
-    model: Predictor, X: NDArray[np.float64], y: Labels, eps: float, n_numeric: int, seed: int
-) -> NDArray[np.bool_]:
-    """Say of each row whether it stays right under the worst moves of its numbers found by trying.
-
-    A greedy search by the margin of the true class in ``predict_proba``. Missing entries and categories stay. It is a
-    lower bound on what an attack can do, as any attack is.
-    """
-    reach = np.where(np.arange(X.shape[1]) < n_numeric, eps, 0.0)
-    return np.asarray((model.predict(X) == y) & stands_in_box(model, X, y, (X - reach, X + reach), seed))
-
-
 def stands_in_box(
     model: Predictor, X: NDArray[np.float64], y: Labels, box: tuple[NDArray[np.float64], NDArray[np.float64]], seed: int
 ) -> NDArray[np.bool_]:
-    """Say of each row whether the worst move found by trying in its box, two ends of shape (n, d), leaves it right."""
+    """Say of each row whether the worst move found by trying in its box, two ends of shape (n, d), leaves it right.
+
+    A greedy search by the margin of the true class in ``predict_proba``: a lower bound on what an attack can do.
+    """
     codes = np.searchsorted(model.classes_, y)  # type: ignore[attr-defined]
 
     def harm(rows: NDArray[np.float64]) -> NDArray[np.float64]:

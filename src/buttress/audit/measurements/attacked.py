@@ -3,29 +3,25 @@
 Every classifier is attacked within each radius, on the held-out rows that stand. Of a row that is proven to stand
 nothing is tried: the share of those is a column of its own. What falls within a small radius falls within the larger
 ones too, so that no curve rises, and the column of the table is taken when all radii have been attacked. Gradient
-boosting on numbers without gaps is attacked exactly up to the radius of the table: what trying leaves standing is
-settled by a program each, as far as the planned work goes.
+boosting on numbers without gaps is attacked exactly, as far as the planned work goes.
 """
 
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._types import Mask, Predictor, Rows
-from buttress.attacks import exact
+from buttress._types import Mask, Predictor
 from buttress.attacks.scoring import Fallen
 from buttress.attacks.swaps import WRONG
-from buttress.audit.baselines import GUESSES, NAMES, Yours, attacked_by_columns, reads_columns
+from buttress.audit.baselines import GUESSES, NAMES, Yours, reads_columns
 from buttress.audit.keeping import kept_stage
 from buttress.audit.measurements.scores import AS_IS
 from buttress.audit.measuring.cells import (
     Cell,
     accuracy,
-    attacked_correct,
     has_gradients,
     has_scores,
     queries_a_row,
@@ -33,7 +29,7 @@ from buttress.audit.measuring.cells import (
 )
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
-from buttress.audit.measuring.threatened import SOLVER_SECONDS, under_threat
+from buttress.audit.measuring.threatened import under_threat
 from buttress.audit.moves import (
     CORNERS,
     SWEEPS,
@@ -44,9 +40,7 @@ from buttress.audit.moves import (
     worst_changes,
     worst_numbers,
 )
-from buttress.certificates import certified_within
 from buttress.checkpoints.journal import Memory
-from buttress.threats import ThreatModel
 
 FEWEST = 30  # rows attacked by queries: of fewer an interval of an accuracy is wider than .35
 
@@ -119,15 +113,10 @@ def _attack(split: SplitTable, name: str, model: Predictor, eps: float, found: M
     fallen = found.fallen[name]
 
     def attacked() -> Memory:
-        threat = split.threat_to(name)
         with warnings.catch_warnings():
             if eps != split.options.radius:  # the table's attack says what there is to say
                 warnings.simplefilter("ignore", UserWarning)
-            if threat is not None and name not in GUESSES:
-                known = _under_threat(split, name, model, threat, eps, fallen)
-            else:
-                known = _prove(split, name, model, eps, fallen)
-                fallen.attack(eps, partial(_survives, split, name, model, eps, fallen))
+            known = _under_threat(split, name, model, eps, fallen)
         return {"radius": fallen.radius, "proven": fallen.proven, "known": known}
 
     kept = kept_stage(["attacked", name, eps], attacked)
@@ -135,64 +124,22 @@ def _attack(split: SplitTable, name: str, model: Predictor, eps: float, found: M
     return bool(kept["known"])
 
 
-def _under_threat(
-    split: SplitTable, name: str, model: Predictor, threat: ThreatModel, share: float, fallen: Fallen
-) -> bool:
-    """Prove and attack the rows that stand under a multiple of a threat; say whether any proof is known."""
+def _under_threat(split: SplitTable, name: str, model: Predictor, share: float, fallen: Fallen) -> bool:
+    """Prove and attack the rows that stand under a multiple of the threat; say whether any proof is known."""
+    if name in GUESSES:  # a constant cannot be moved
+        fallen.prove(np.inf, np.flatnonzero(fallen.standing(share)))
     rows = np.flatnonzero(fallen.standing(share) & (fallen.proven < share))
     if not len(rows):
         return True
     X, y = split.test.taken_by(name)[rows], split.test.y[rows]
-    found = under_threat(model, X, y, threat.scaled(share), np.ones(len(rows), dtype=bool), split.options.seed,
-                         codes=reads_columns(name) and bool(split.table.categorical), work=split.plan.programs)
+    found = under_threat(model, X, y, split.threat_to(name).scaled(share), np.ones(len(rows), dtype=bool),
+                         split.options.seed, codes=reads_columns(name) and bool(split.table.categorical),
+                         work=split.plan.programs)
     if found.proven is not None:
         fallen.prove(share, rows[found.proven & found.stands])
     stands = dict(zip(rows.tolist(), found.stands.tolist(), strict=True))
     fallen.attack(share, lambda left: np.array([stands[row] for row in left.tolist()], dtype=bool))
     return found.proven is not None
-
-
-def _prove(split: SplitTable, name: str, model: Predictor, eps: float, fallen: Fallen) -> bool:
-    """Note who of the rows that stand is proven to, before any attack; say whether proofs of the model are known."""
-    rows = np.flatnonzero(fallen.standing(eps))
-    if name in GUESSES:  # a constant cannot be moved
-        fallen.prove(np.inf, rows)
-        return True
-    if reads_columns(name):  # what tries leave standing is settled after them
-        return _is_settled(split, name)
-    proven = certified(model, split.test.X[rows], eps)
-    if proven is not None:
-        fallen.prove(eps, rows[proven])
-    return proven is not None
-
-
-def certified(model: Predictor, X: NDArray[np.float64], eps: float) -> Mask | None:
-    """Say of which rows no move within eps can change the class; None where no proof is known of such a model."""
-    try:
-        return certified_within(model, X, eps=eps) if len(X) else np.zeros(0, dtype=bool)
-    except ValueError:
-        return None
-
-
-def _survives(split: SplitTable, name: str, model: Predictor, eps: float, fallen: Fallen, rows: Rows) -> Mask:
-    """Say which of some held-out rows a fitted model gets right after an attack; note who is proven to."""
-    X, y, numbers = split.test.taken_by(name)[rows], split.test.y[rows], len(split.table.numeric)
-    if not reads_columns(name):
-        return attacked_correct(model, X, y, eps, numbers, split.options.seed)
-    stands = attacked_by_columns(model, X, y, eps, numbers, split.options.seed)
-    left = np.flatnonzero(stands)
-    if len(left) and eps <= split.options.eps and _is_settled(split, name):
-        info = exact(model, X[left], y[left], eps=eps, max_time=SOLVER_SECONDS, max_work=split.plan.programs,
-                     return_info=True)[1]
-        stands[left] = ~info.success
-        fallen.prove(eps, rows[left[info.proven & ~info.success]])
-    return stands
-
-
-def _is_settled(split: SplitTable, name: str) -> bool:
-    """Say whether a model is attacked exactly: gradient boosting, of which splits of categories and gaps are not read.
-    """
-    return reads_columns(name) and not split.table.categorical and not np.isnan(split.test.native).any()
 
 
 ATTACKED = Measurement("moved inputs", _take_inputs, Cost(7.0, rows=1.0), (AS_IS.name,), lambda split: split.classifies)

@@ -10,7 +10,6 @@ from scipy.stats import beta, rankdata
 from scipy.stats import t as student
 
 from buttress._types import Predictor
-from buttress.attacks import pgd, worst_case
 from buttress.scores import as_classifier, read_scores
 
 RESAMPLES = 1000  # of the bootstrap: its 2.5% quantile is then the 25th draw
@@ -250,24 +249,5 @@ def has_gradients(model: Predictor) -> bool:
 
 
 def queries_a_row(columns: int, classes: int) -> int:
-    """Return about how many predictions :func:`attacked_correct` asks for of a row, of a model without gradients."""
+    """Return about how many predictions an attack asks for of a row, of a model without gradients."""
     return 2 * columns * QUERY_STEPS * (2 * QUERY_STARTS + classes)
-
-
-def attacked_correct(
-    model: Predictor, X: NDArray[np.float64], y: NDArray[Any], eps: float, n_numeric: int, seed: int
-) -> NDArray[np.bool_]:
-    """Say of each row whether it survives an attack in an l_inf ball of numeric features only.
-
-    That is PGD (40 steps, 2 starts), and for scores without gradients, flat ones such as a forest's among them, the
-    worst of several attacks: differences see nothing where scores are flat, random corners of the ball do.
-    """
-    known = has_gradients(model)
-    given = X.astype(np.float32 if known else np.float64)  # descents in float32 take half the time
-    low, high = given.copy(), given.copy()
-    low[:, :n_numeric], high[:, :n_numeric] = -np.inf, np.inf
-    options: dict[str, Any] = {"eps": eps, "bounds": (low, high), "random_state": seed}
-    moved = (pgd(model, given, y, steps=40, restarts=2, **options) if known
-             else worst_case(model, given, y, steps=QUERY_STEPS, restarts=QUERY_STARTS, **options))
-    within = np.clip(moved, X - eps, X + eps)  # in float64, as what is predicted is
-    return np.asarray((model.predict(within) == y) & (model.predict(X) == y))

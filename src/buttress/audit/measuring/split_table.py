@@ -136,11 +136,13 @@ class SplitTable:
         return {name: clone(model).set_params(threat=self.threat_to(name)) if "threat" in model.get_params() else model
                 for name, model in found.items()}
 
-    def threat_to(self, name: str) -> ThreatModel | None:
-        """Return the threat to the columns that an estimator takes, by place; None where none is declared."""
-        threat, units = self.options.threat, self.features.units[reads_columns(name)]
+    def threat_to(self, name: str) -> ThreatModel:
+        """Return the threat to the columns that an estimator takes, by place: a standard deviation where none is
+        declared."""
+        if self.options.threat is None:
+            return ThreatModel(dict.fromkeys(range(len(self.table.numeric)), 1.0))
         rows = np.vstack([self.train.taken_by(name), self.test.taken_by(name)])
-        return None if threat is None else behind(threat, units, rows)
+        return behind(self.options.threat, self.features.units[reads_columns(name)], rows)
 
     @property
     def metric(self) -> str:

@@ -143,7 +143,8 @@ def under_threat(
     blind = False
     if len(left):
         gradients = has_gradients(model)
-        attack = pgd if gradients else partial(worst_case, steps=QUERY_STEPS, restarts=QUERY_STARTS)
+        attack = (partial(pgd, restarts=2) if gradients else
+                  partial(worst_case, steps=QUERY_STEPS, restarts=QUERY_STARTS))
         info = attack(model, X[left], y[left], threat=threat, random_state=seed, return_info=True)[1]
         stands[left] = ~info.success
         blind = 2 * int(info.blind.sum()) > int(stands.sum())
