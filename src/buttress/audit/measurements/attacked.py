@@ -137,8 +137,7 @@ def _under_threat(split: SplitTable, name: str, model: Predictor, share: float, 
                          work=split.plan.programs)
     if found.proven is not None:
         fallen.prove(share, rows[found.proven & found.stands])
-    stands = dict(zip(rows.tolist(), found.stands.tolist(), strict=True))
-    fallen.attack(share, lambda left: np.array([stands[row] for row in left.tolist()], dtype=bool))
+    fallen.radius[rows[~found.stands]] = share
     return found.proven is not None
 
 

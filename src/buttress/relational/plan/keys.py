@@ -137,16 +137,11 @@ def match(left: Index, right: Index) -> tuple[Index, Index]:
     return first, order[np.repeat(low, many) + offset]
 
 
-def group_count(above: Index, below: Index) -> int:
-    """Return one more than there are keys: the last group, of key -1, has no rows."""
-    return int(max(above.max(initial=0), below.max(initial=0))) + 2
-
-
 def counted(sizes: Array, above: Index, below: Index) -> Array:
     """Return for each row of one table, of key ``above``, the sum of ``sizes`` of another's rows of that key ``below``.
     """
-    there = below >= 0
-    many = np.bincount(below[there], weights=sizes[there], minlength=group_count(above, below))
+    there = below >= 0  # the last of the groups, of key -1, has no rows
+    many = np.bincount(below[there], sizes[there], int(max(above.max(initial=0), below.max(initial=0))) + 2)
     return np.asarray(many[above], dtype=np.float64)
 
 
