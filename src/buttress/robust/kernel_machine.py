@@ -103,7 +103,7 @@ class RobustKernelMachine(Documented, CallbackSupportMixin, BaseEstimator, ABC):
         if self.alpha != "auto":
             check_number("alpha", self.alpha, 0)
         if isinstance(self.gamma, str) and self.gamma == "scale":
-            raise ValueError("gamma must be a positive number or 'auto' (1/d) here. Got 'scale', which is one over the "
+            raise ValueError("gamma must be a positive number or 'auto' here. Got 'scale', which is one over the "
                              "variance of X, and corrupt rows move that. Scale with RobustScaler and use 'auto'.")
         check_limits(None, self.max_time)
         return Budget(self.max_time, progress=self.progress, name=type(self).__name__)
