@@ -12,6 +12,7 @@ only needed where they are the peer. No constant was chosen on these sets. Times
 import argparse
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 from sklearn.base import clone
@@ -37,7 +38,6 @@ from buttress import (
     RobustLinearRegressor,
     outlier_report,
 )
-from buttress.datasets import load_uci
 from buttress.solvers.contamination.mm import bisquare, psi_slope
 from buttress.solvers.contamination.tuning import TRIMMING
 
@@ -56,8 +56,8 @@ def regression_sets(data_dir):
     rng = np.random.default_rng(0)
     made = {"diabetes": load_diabetes(return_X_y=True)}
     for name in ("boston_housing", "concrete", "wine_quality_red") if data_dir else ():
-        table = load_uci(name, data_dir)
-        made[name] = (table.X, table.y)
+        rows = np.genfromtxt(Path(data_dir) / f"{name}.csv", delimiter=",", skip_header=1)
+        made[name] = (rows[:, :-1], rows[:, -1])
     for k, make in enumerate((make_friedman1, make_friedman2, make_friedman3), 1):
         X, y = make(n_samples=1200, random_state=k)
         made[f"friedman{k}"] = (X, y + 0.3 * y.std() * rng.normal(size=1200))

@@ -312,7 +312,7 @@ def test_the_command_obeys_groups_and_rows_to_test(tmp_path, monkeypatch):
     found = json.loads((tmp_path / "audit.json").read_text())
     assert (found["data"]["train"], found["data"]["test"]) == (160, 80)
     assert found["settings"]["groups"] == "patient"
-    assert found["settings"]["metric"] == "balanced_accuracy"
+    assert found["metric"] == found["settings"]["metric"] == "balanced_accuracy"
     assert found["data"]["numeric"] == ["a", "b", "c"]
     assert "patient" not in found["data"]["categorical"]
     cell = found["estimators"]["logistic regression"]["as_is"]

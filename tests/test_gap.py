@@ -167,7 +167,7 @@ def test_rounding_of_what_a_solve_began_with_is_allowed_for():
     y = np.where(np.arange(300) == 0, -1.0, 1.0)
     c = rng.uniform(0.1, 0.5, 300)
     K = values(RBF(0.2), X, X)
-    begun = Start(c, None, Product((K @ c).astype(float), np.zeros(300), np.zeros(300), proven=True))
+    begun = Start(c, None, Product((K @ c).astype(float), np.zeros(300), proven=True))
     b = c * (1 + 3 * np.finfo(float).eps)  # so near that nothing is summed again
     found = certify(classifier_qp(KernelRows(RBF(0.2), X, real=np.float32), y, np.ones(300), begun), b).product
     assert (np.abs(found.f - K @ b.astype(LONG)) <= found.errors).all()

@@ -10,7 +10,7 @@ from sklearn.inspection import DecisionBoundaryDisplay
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import OneClassSVM
 
-from buttress import SVDD, MultiKernelSVDD, NotConvergedWarning
+from buttress import SVDD, IndefiniteKernelWarning, MultiKernelSVDD, NotConvergedWarning
 from buttress.gram.rows import KernelRows
 from buttress.gram.spectrum import correct, is_definite
 from buttress.kernels import (
@@ -243,7 +243,7 @@ def test_corrected_spectra(policy):
 
 def test_indefinite_kernels_warn_or_are_refused_and_certified_once_corrected():
     X = points(50)
-    with pytest.warns(UserWarning, match="indefinite"):
+    with pytest.warns(IndefiniteKernelWarning, match="indefinite"):
         model = SVDD(kernel=SIGMOID, **BALL).fit(X)
     assert np.isnan(model.dual_gap_)
     assert set(model.predict(X)) <= {-1, 1}

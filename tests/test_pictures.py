@@ -16,6 +16,7 @@ from buttress import (
     ConvergenceDisplay,
     KernelWeightsDisplay,
     LinearSVC,
+    LinearSVR,
     MultiKernelSVDD,
     NovelColumnsDisplay,
     ReliabilityDisplay,
@@ -136,6 +137,8 @@ def test_the_interval_narrows_around_the_optimum_of_a_general_solver():
     assert shown.objective[-1] - shown.lower[-1] <= 1e-5 * optimum
     np.testing.assert_array_equal(shown.lines_[2].get_ydata(), shown.lower)
     assert shown.interval_ is not None
+    of_numbers = ConvergenceDisplay.from_estimator(LinearSVR().fit(X, X[:, 0]), plot=False)
+    assert of_numbers.lower[-1] <= of_numbers.objective[-1]
     of_pairs = ConvergenceDisplay.from_estimator(SVC().fit(X, Y), ax=own_axes())
     assert of_pairs.lower is None
     assert of_pairs.interval_ is None

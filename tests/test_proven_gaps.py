@@ -133,7 +133,7 @@ def settled():
 def is_false(module):
     """Say whether one of the cases gets bounds that are false."""
     for (qp, b, f, error, b0, total), (primal, dual) in settled():
-        product = rounding.Product(f, np.abs(error), np.zeros(len(b)), True)
+        product = rounding.Product(f, np.abs(error), True)
         proof = module.certificate(qp, b, product, b0, total)
         held = (Fraction(proof.dual) <= dual, primal <= Fraction(proof.primal), primal - dual <= Fraction(proof.gap))
         if not all(held):
@@ -175,7 +175,7 @@ def test_a_point_outside_of_its_bounds_proves_nothing():
     one = np.ones(2)
     qp = QP(types.SimpleNamespace(diagonal=one), np.array([1.0, -1.0]), -one, one, 0 * one, 0 * one)
     b = np.array([1.0, -1.0]) * np.nextafter(1, 2)
-    proof = certificate_module.certificate(qp, b, rounding.Product(b, 0 * one, 0 * one, True), 0.0)
+    proof = certificate_module.certificate(qp, b, rounding.Product(b, 0 * one, True), 0.0)
     assert proof.dual == -np.inf
     assert proof.gap == np.inf
 

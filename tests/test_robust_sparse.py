@@ -13,7 +13,7 @@ from buttress._rows import distinct_rows, equal_rows
 from buttress.features import nystroem
 from buttress.features.stored import landmark_features
 from buttress.kernels import RBF
-from buttress.robust.design import default_kernel
+from buttress.robust.design import several_widths
 
 KINDS = [csr_matrix, csr_array]
 
@@ -117,7 +117,7 @@ def test_a_sparse_frame_is_reported_by_its_row_labels():
 def test_large_entries_in_single_precision_do_not_overflow(kind):
     X = np.zeros((60, 40), dtype=np.float32)
     X[np.arange(60), np.arange(60) % 40] = np.geomspace(1, 1e25, 60)
-    kernel = default_kernel(RobustKernelRegressor(), kind(X))
+    kernel = several_widths(kind(X))
     assert kernel.gammas[0] == pytest.approx(1 / np.median((X.astype(float) ** 2).sum(axis=1)))
 
 
@@ -126,18 +126,18 @@ def test_widths_are_in_units_of_ordinary_rows_where_columns_are_not_scaled():
     usual = 1 / np.median((X**2).sum(axis=1))
     X[0] *= 1e6
     for made in (X, csr_matrix(X)):
-        assert default_kernel(RobustKernelRegressor(), made).gammas[0] == pytest.approx(usual, rel=0.01)
-    assert default_kernel(RobustKernelRegressor(), X + 1).gammas[0] == 1 / X.shape[1]
-    assert default_kernel(RobustKernelRegressor(), csr_matrix((20, 4))).gammas[0] == 1 / 4
+        assert several_widths(made).gammas[0] == pytest.approx(usual, rel=0.01)
+    assert several_widths(X + 1).gammas[0] == 1 / X.shape[1]
+    assert several_widths(csr_matrix((20, 4))).gammas[0] == 1 / 4
 
 
 def test_widths_of_pixels_are_in_units_of_their_rows_and_do_not_depend_on_the_unit_of_grey():
     X = load_digits().data[:300]
-    grey = default_kernel(RobustKernelRegressor(), X / 16).gammas
+    grey = several_widths(X / 16).gammas
     lengths = np.sum((X / 16) ** 2, axis=1)
     assert grey[0] == pytest.approx(1 / np.median(lengths))
     scaled = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1)
-    assert default_kernel(RobustKernelRegressor(), scaled).gammas[0] == 1 / X.shape[1]
+    assert several_widths(scaled).gammas[0] == 1 / X.shape[1]
 
 
 def test_a_wide_sparse_table_stays_sparse():

@@ -77,8 +77,11 @@ class Gram(SimpleNamespace):
         return self.K[some]
 
     def proven_times(self, b, rows=None):
-        each = np.ones(len(b))
-        return Product(self.K @ b, self.errors * each, self.of_diagonal * each, True)
+        return Product(self.K @ b, self.errors * np.ones(len(b)), True)
+
+    @property
+    def diagonal_errors(self):
+        return self.of_diagonal * np.ones(len(self))
 
 
 def gram_rows(X=POINTS):
@@ -144,7 +147,7 @@ def test_what_is_said_of_a_ball_is_what_its_certificate_says(errors, of_diagonal
     assert not ball.converged
     qp = soft_ball.ball_program(rows, weight, total, None)[0]
     of_p = total / 2 * of_diagonal + 2 * U * abs(qp.p)
-    proof = soft_ball.certificate(qp, b, Product(K @ b, errors + 2 * of_p, 0 * b, True), total / 2 * (r2 - a @ K @ a),
+    proof = soft_ball.certificate(qp, b, Product(K @ b, errors + 2 * of_p, True), total / 2 * (r2 - a @ K @ a),
                                   total)
     unit = 2 / total**2
     assert ball.primal == pytest.approx(unit * proof.primal, rel=1e-14)
@@ -167,7 +170,7 @@ def test_the_error_of_p_is_all_that_a_ball_of_rounding_has():
                                np.full(2, 0.5), 1.0, Outcome(None, "", 0, 0.0))
     qp = soft_ball.ball_program(Gram(K=np.ones((2, 2))), np.ones(2), 1.0, None)[0]
     each = np.ones(2)
-    proof = soft_ball.certificate(qp, np.full(2, 0.5), Product(each, 2 * 2 * U * 0.5 * each, 0 * each, True), -0.5, 1.0)
+    proof = soft_ball.certificate(qp, np.full(2, 0.5), Product(each, 2 * 2 * U * 0.5 * each, True), -0.5, 1.0)
     assert ball.gap == pytest.approx(2 * proof.gap, rel=1e-12, abs=0)
 
 

@@ -28,7 +28,7 @@ def program(p, lo, hi, l1, diagonal=(1.0,)):
 
 
 def product_of(f, errors):
-    return Product(np.array(f), np.broadcast_to(np.array(errors, dtype=float), len(f)).copy(), np.zeros(len(f)), True)
+    return Product(np.array(f), np.broadcast_to(np.array(errors, dtype=float), len(f)).copy(), True)
 
 
 def stated(qp, b, f, errors, b0, total):
@@ -104,7 +104,7 @@ class Rows(SimpleNamespace):
 
     def proven_times(self, b, rows=None):
         self.asked.append(None if rows is None else rows.tolist())
-        return Product(self.f.copy(), np.zeros(len(b)), np.zeros(len(b)), True)
+        return Product(self.f.copy(), np.zeros(len(b)), True)
 
 
 @pytest.mark.parametrize(("residual", "lo", "hi", "l1", "again"), [

@@ -268,7 +268,7 @@ def test_float32_in_float32_out():
 
 @pytest.mark.parametrize("convert", [csr_matrix, csr_array])
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "laplacian", "sigmoid"])
-@pytest.mark.filterwarnings("ignore::buttress.gram.spectrum.IndefiniteKernelWarning")
+@pytest.mark.filterwarnings("ignore::buttress.IndefiniteKernelWarning")
 def test_sparse_rows_give_the_dense_model(convert, kernel):
     X, y = load_digits(return_X_y=True)
     X, y = np.where(X > 12, X, 0)[:300] / 16, y[:300] % 3

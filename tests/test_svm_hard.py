@@ -7,8 +7,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.preprocessing import scale
 
-from buttress import SVC, SVR, NotConvergedWarning, svc_path
-from buttress.gram.spectrum import IndefiniteKernelWarning
+from buttress import SVC, SVR, IndefiniteKernelWarning, NotConvergedWarning, svc_path
 from buttress.kernels import RBF, Linear, Log, Precomputed
 
 from problems import iris, large, moons, noisy

@@ -7,8 +7,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import scale
 from sklearn.svm import SVR as Libsvm
 
-from buttress import SVR, NotConvergedWarning
-from buttress.gram.spectrum import IndefiniteKernelWarning
+from buttress import SVR, IndefiniteKernelWarning, NotConvergedWarning
 from buttress.kernels import RBF, Linear
 
 from problems import points

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._types import Predictor
-from buttress.datasets import load_bundled, load_uci, make_polynomial
+from buttress.datasets import load_bundled, make_polynomial
 from buttress.kernels import RBF, Kernel, Polynomial
+from reproduce.subquantile.uci import load_uci
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from buttress.adversarial import FreeRangeSVC as FreeRangeSVC
 from buttress.adversarial import RobustBoostingClassifier as RobustBoostingClassifier
 from buttress.adversarial import RobustBoostingRegressor as RobustBoostingRegressor
 from buttress.adversarial import StochasticAdvSVM as StochasticAdvSVM
+from buttress.attacks.problem import BlindAttackWarning as BlindAttackWarning
 from buttress.audit.call import audit as audit
 from buttress.audit.result import AuditResult as AuditResult
 from buttress.batched_ridge import BatchedRidge as BatchedRidge
@@ -36,6 +37,7 @@ from buttress.displays import ReliabilityDisplay as ReliabilityDisplay
 from buttress.displays import RobustnessCurveDisplay as RobustnessCurveDisplay
 from buttress.explaining import explain as explain
 from buttress.features import Nystroem as Nystroem
+from buttress.gram.spectrum import IndefiniteKernelWarning as IndefiniteKernelWarning
 from buttress.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
 from buttress.linear import LinearSVC as LinearSVC
 from buttress.linear_svr import LinearSVR as LinearSVR

@@ -104,15 +104,14 @@ def equal_rows(
 
 def row_sums(X: Any, codes: Rows | None = None) -> Array:
     """Return a random combination (n,) of the columns of X (n, d) and of the codes, the same for equal rows."""
-    *factors, of_codes = _factors(X.shape[1] + 1)
+    factors = _factors(X.shape[1] + 1)
     if issparse(X):
-        combined: Array = X @ np.array(factors)
+        combined: Array = X @ factors[:-1]
     else:
-        combined = np.zeros(X.shape[0])
-        for part in cached(X.shape[0]):
-            for j, factor in enumerate(factors):
-                combined[part] += factor * X[part, j]  # column by column, so that equal rows are rounded alike
-    return combined if codes is None else combined + of_codes * codes
+        combined = np.empty(X.shape[0])
+        for part in cached(X.shape[0]):  # each row is summed by itself, so that equal ones are rounded alike
+            np.multiply(X[part], factors[:-1], order="C").sum(axis=1, out=combined[part])
+    return combined if codes is None else combined + factors[-1] * codes
 
 
 class Counted(NamedTuple):

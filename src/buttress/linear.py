@@ -1,4 +1,4 @@
-"""The linear support vector classifier: exact, and by stochastic gradient descent."""
+"""The exact linear support vector classifier."""
 
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
@@ -205,7 +205,7 @@ class LinearSVC(Liblinear, LinearMachine):
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the losses against the norm, > 0. The strong convexity of the mean of the losses is 1/(nC).
+        Weight of the losses against the norm, > 0.
     loss : {"hinge", "squared_hinge"}, default="hinge"
     solver : {"auto", "newton", "dual"}, default="auto"
         "newton" can reach ``tol=1e-10``. "dual" takes one multiplier at a time, for sparse rows of many columns

@@ -47,7 +47,7 @@ class StochasticLinearSVC(LinearMachine):
         Step lengths: eta0 / (1 + decay t), eta0, or eta0 / (1 + eta0 t / (nC)).
     eta0, decay : float or None
         First step length, < nC, and its decay, >= 0, in the scale of the mean of the losses. None chooses them from the
-        data by the lecture's formula for the best rate (see :func:`buttress.solvers.linear.primal.default_rate`).
+        data by the formula for the best rate (see :func:`buttress.solvers.linear.primal.default_rate`).
     average : bool, default=True
         Return the mean of the later iterates instead of the last one.
     tol : float, default=1e-4

@@ -114,7 +114,7 @@ def _why(name: str, evidence: Evidence) -> str:
     return "None is clearly better here."
 
 
-INTERVAL = {"accuracy": "95% Clopper-Pearson over held-out rows", "rmse": "95% bootstrap over held-out rows"}
+INTERVAL = {True: "95% Clopper-Pearson over held-out rows", False: "95% bootstrap over held-out rows"}  # of classes
 
 
 def conclude(
@@ -123,7 +123,6 @@ def conclude(
 ) -> AuditResult:
     """Return the result of what was measured of the data called ``source``; ``checks`` are the user's own."""
     table, options = split.table, split.options
-    metric = "accuracy" if split.classifies else "rmse"
     best = recommended(split, measured)
     order = [*HEADINGS, *measured.columns]
     measured.columns = dict(sorted(measured.columns.items(), key=lambda column: order.index(column[0])))
@@ -136,13 +135,13 @@ def conclude(
     findings = find_all(evidence, checks, options.ignore, measured.known)
     plain = next(name for name in split.entries if name not in NAMES)
     return AuditResult(
-        task=split.task, metric=metric, columns=measured.columns, rows=shown, curves=measured.curves,
+        task=split.task, metric=str(split.metric), columns=measured.columns, rows=shown, curves=measured.curves,
         suspicion=verdicts.counts(len(table)), suspects=suspects(verdicts, table, measured.judged),
         novel=measured.novel, recommended=best,
         code=paste(table, split.unfitted.get(best or plain, split.entries[best or plain])),
         data={"source": source, "target": table.target_name, "rows": len(table), **split.sides,
               "numeric": list(table.numeric), "categorical": list(table.categorical)},
-        settings=_settings(split, INTERVAL[metric]), findings=findings,
+        settings=_settings(split, INTERVAL[split.classifies]), findings=findings,
         gain=measured.gain, labels=measured.labels, along=measured.along,
         associations=measured.associations, precision=measured.precision,
         by_class=_by_class(split, measured, best or plain),

@@ -173,7 +173,7 @@ class AuditData(Shown):
 
     def higher(self, key: str) -> bool:
         """Say whether more is better in a column of the table."""
-        return key != "log_loss" if self.metric == "accuracy" else key == "r2"
+        return key != "log_loss" if self.task == "classification" else key == "r2"
 
     def missed(self, floors: dict[str, float]) -> list[str]:
         """Return a sentence for each column of the recommended estimator that is worse than its floor, or was skipped.

@@ -24,8 +24,8 @@ class AuditResult(AuditData):
     Attributes
     ----------
     task : {"classification", "regression"}
-    metric : str
-        "accuracy" (higher is better) or "rmse" (lower is better).
+    metric : {"accuracy", "balanced_accuracy", "rmse", "mae"}
+        By what models are compared; of the last two lower is better.
     columns : dict of str to str
         The table's columns: key and what it says.
     rows : dict of str to dict of str to Cell

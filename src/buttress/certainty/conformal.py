@@ -84,8 +84,8 @@ def grouped(groups: GroupPair | None, held: OfRows, m: int) -> Groups:
         return Groups(np.zeros(len(held.weight), dtype=np.intp), np.zeros(m, dtype=np.intp), [None])
     row, given = held.row, held.given
     if row is None or given is None:
-        raise ValueError("Which training rows were left out is not known here: they were drawn from a join, or the "
-                         "model was saved by an earlier version. Leave groups=None, or fit again.")
+        raise ValueError("Which training rows were left out is not known here: they were drawn from a join. Leave "
+                         "groups=None.")
     pair = [np.asarray(of, dtype=object) for of in groups] if isinstance(groups, tuple | list) else []
     shapes = [of.shape for of in pair]
     if shapes != [(given,), (m,)] or not all(isinstance(one, Hashable) for of in pair for one in of):

@@ -27,9 +27,9 @@ class WeighsKernels(Estimator, Protocol):
 class ConvergenceDisplay(Display):
     """The objective after each iteration, how far from optimal it was known to be, and where the optimum had to be.
 
-    The optimum is between the objective and ``lower``, two curves that meet. Only fits that bound the optimum at every
-    step have the second: ``LinearSVC``, ``AdversarialLinearSVC``, ``FreeRangeSVC`` and ``RelationalLinearSVC``.
-    ``SVC``, ``SVR`` and ``SVDD`` climb the dual objective, and know the interval when they end (``dual_gap_``).
+    The optimum is between the objective and ``lower``, two curves that meet. Fits that bound the optimum at every step
+    have the second: linear machines, ``AdvSVM``, ``MultiKernelSVDD`` and ``RelationalLinearSVC``. ``SVC``, ``SVR`` and
+    ``SVDD`` climb the dual objective, and know the interval when they end (``dual_gap_``).
 
     Parameters
     ----------
@@ -88,7 +88,8 @@ class ConvergenceDisplay(Display):
                    for key in ("n_iter", "objective", measure)]
         name = type(estimator).__name__
         # their gap is the width of the interval that holds the optimum, over its upper end
-        certified = ("AdversarialLinearSVC", "FreeRangeSVC", "LinearSVC", "RelationalLinearSVC")
+        certified = ("AdversarialLinearSVC", "AdvSVM", "FreeRangeSVC", "LinearSVC", "LinearSVR", "MultiKernelSVDD",
+                     "RelationalLinearSVC")
         known = name in certified and measure == "gap"
         lower = np.maximum.accumulate(columns[1] * (1 - columns[2])) if known else None
         display = cls(iteration=columns[0], objective=columns[1], distance=columns[2], measure=measure, lower=lower,

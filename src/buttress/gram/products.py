@@ -47,8 +47,12 @@ class Exact:
         else:
             chain = chain_of(n, self.source.tile[0])
             f = Near(tiled(), sum((one.of_sums(b, index, chain) for one in errors or ()), np.zeros(n)))
-        of_diagonal = [one.of_diagonal(index) for one in errors or ()]
-        return Product(f.v, f.e, sum(of_diagonal, np.zeros(n)), errors is not None)
+        return Product(f.v, f.e, errors is not None)
+
+    def diagonal_errors(self, n: int) -> Array:
+        """Return bounds (n,) of the errors of the diagonal; 0 where none are known."""
+        index = np.arange(n) if self.numbers is None else self.numbers
+        return sum((one.of_diagonal(index) for one in self.source.errors or ()), np.zeros(n))
 
 
 def exact_entries(kernel: Kernel, X: DenseOrSparse, index: Index) -> Exact:

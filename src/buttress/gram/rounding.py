@@ -71,14 +71,11 @@ SWINGS: dict[type[Kernel], Callable[[Any], float]] = {
 
 @dataclass(frozen=True)
 class Product:
-    """f = K b in float64, with bounds of its error and of that of diag(K), all (n,).
-
-    Where none are known they are 0, and nothing is ``proven``.
+    """f = K b in float64, with bounds of its error, both (n,). Where none are known they are 0, and nothing ``proven``.
     """
 
     f: Array
     errors: Array
-    diagonal_errors: Array
     proven: bool
 
 

@@ -326,7 +326,7 @@ class KernelRows:
         f[new], mass[new] = up - down, np.maximum(up + down, TINY)  # more than 0: an infinite bound stays infinite
         sums = (lambda part: self.times(part)[wanted]) if self.wide and np.count_nonzero(b) <= self.capacity else None
         errors = bounds.of_single_sums(size, self.index, 2 * len(b), mass, self.index[wanted], sums)
-        return Product(f, errors, np.zeros(len(wanted)), proven=True)
+        return Product(f, errors, proven=True)
 
     def _single_sums(self, part: Array, wanted: Index, whole: Array) -> Array:
         """Return K times a part of the coefficients at the ``wanted`` rows."""
@@ -350,9 +350,14 @@ class KernelRows:
         exact = self.exact(seen)
         tiled = partial(tiled_product, exact, b[seen], self.diagonal[seen], len(active), len(chosen))
         found = exact.product(b[seen], tiled)
-        f, errors, diagonal_errors = np.zeros((3, len(self)))
-        f[seen], errors[seen], diagonal_errors[seen] = found.f, found.errors, found.diagonal_errors
-        return Product(f, errors, diagonal_errors, found.proven)
+        f, errors = np.zeros((2, len(self)))
+        f[seen], errors[seen] = found.f, found.errors
+        return Product(f, errors, found.proven)
+
+    @property
+    def diagonal_errors(self) -> Array:
+        """Bounds (n,) of the errors of the diagonal in float64; 0 where none are known."""
+        return self.exact(np.arange(len(self))).diagonal_errors(len(self))
 
     def exact(self, index: Index) -> Exact:
         """Return the float64 entries among the rows ``index``, by place in it."""

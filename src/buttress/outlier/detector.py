@@ -33,7 +33,7 @@ from buttress.certainty.conformal import as_rows, named, p_values, threshold
 from buttress.certainty.left_out import left_out_distances
 from buttress.expansion import KernelExpansion
 from buttress.gram.rows import FLOAT64_ROWS
-from buttress.gram.spectrum import POLICIES, correct, is_definite
+from buttress.gram.spectrum import POLICIES, IndefiniteKernelWarning, correct, is_definite
 from buttress.kernels import Kernel, KernelLike, centers
 from buttress.outlier.kernel_values import in_logs, kernel_of_width, left_out_logs, log_scores
 from buttress.solvers.ball.soft_ball import Ball
@@ -180,14 +180,14 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         return self._scores(*self._rows_and_diagonal(X, diag))
 
     def decision_function(self, X: MatrixLike, diag: ArrayLike | None = None) -> Array:
-        """Return ``score_samples(X) - offset_``, shape (n,): at least 0 inside the ball or on it.
+        """Return ``score_samples(X) - offset_``, shape (n,): at least 0 within the threshold.
 
         ``diag`` as in :meth:`score_samples`.
         """
         return self.score_samples(X, diag) - self.offset_
 
     def predict(self, X: MatrixLike, diag: ArrayLike | None = None) -> NDArray[np.intp]:
-        """Return 1 for rows of X inside the ball or on it (up to rounding), -1 for rows outside, shape (n,).
+        """Return 1 for rows of X within the threshold ``offset_`` (up to rounding), -1 for rows beyond, shape (n,).
 
         ``diag`` as in :meth:`score_samples`.
         """
@@ -228,7 +228,7 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         return farther(-self.loo_scores_[used], self.kernel_, self.center_norm2_), self.loo_weight_[used]
 
     def fit_predict(self, X: MatrixLike, y: VectorLike | None = None, **fit_params: Any) -> NDArray[np.intp]:
-        """Fit to X and return 1 for its rows inside the ball, -1 for those outside, shape (n,).
+        """Fit to X and return 1 for its rows within the threshold ``offset_``, -1 for those beyond, shape (n,).
 
         With a number as ``contamination`` -1 for that share of the rows, those farthest from the centre without them.
         """
@@ -276,7 +276,7 @@ def settle(kernel: Kernel, X: Array, weight: Array, policy: str) -> Settling:
                          "or another kernel.")
     if policy == "warn":
         warn_user(f"{kernel!r} is indefinite: the ball found is a stationary point and dual_gap_ is NaN. Use "
-                  "indefinite='clip' or 'flip' for a certified one.")
+                  "indefinite='clip' or 'flip' for a certified one.", IndefiniteKernelWarning)
         return Settling(kernel, None, False)
     return Settling(*correct(kernel, X, weight, policy), True)
 

@@ -39,8 +39,9 @@ class SVDD(BallDetector):
     """Support vector data description: the smallest soft ball around the rows, exact, with an optimality gap.
 
     Minimises R^2 + 1/(nu n) sum_i w_i max(0, ||phi(x_i) - c||^2 - R^2) over R^2 and the centre c. The weights w are
-    scaled to sum to n. About a share nu of the rows is outside the ball. For a kernel that depends only on x - z, the
-    decision set is that of scikit-learn's OneClassSVM; for others, such as the polynomial kernel, it is different.
+    scaled to sum to n. About a share nu of the rows is outside the ball; ``contamination`` says how far out an outlier
+    is. For a kernel that depends only on x - z, the decision set is that of scikit-learn's OneClassSVM; for others,
+    such as the polynomial kernel, it is different.
 
     Parameters
     ----------

@@ -38,9 +38,9 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
     """Linear support vector classifier over a join that is never materialised, with a certified optimum.
 
     Minimises (1/W) sum over rows x of the join of w(x) max(0, 1 - y(x) beta.x) + alpha ||beta||^2, W the sum of the
-    weights; by default each row of the label's table weighs 1 in all. Features are scaled to [-1, 1] and the intercept
-    is the coefficient of a constant 1, so it is regularised too. The reported interval holds the optimum, and the
-    model's own objective is at most its upper end.
+    weights; by default each row of the label's table weighs 1 in all. Features are scaled, to [-1, 1] by default, and
+    the intercept is the coefficient of a constant 1, so it is regularised too. The reported interval holds the optimum,
+    and the model's own objective is at most its upper end.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def _lines(before: AuditData, after: AuditData) -> list[tuple[str, str, str]]:
         return [str(looks.rows), share, str(looks.above_half), str(len(found.findings)), name, score]
 
     names = ["rows", "targets estimated wrong", "rows more likely wrong than right", "findings",
-             "model to use", f"its {after.metric} on held-out rows"]
+             "model to use", f"its {'accuracy' if after.task == 'classification' else 'RMSE'} on held-out rows"]
     return list(zip(names, said(before), said(after), strict=True))
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.sparse import issparse
-from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
@@ -22,7 +21,7 @@ from buttress.features import nystroem
 from buttress.features.made import FeaturesOfRows
 from buttress.features.stored import BatchedRows, landmark_features, some_rows
 from buttress.gram.entries import entries
-from buttress.kernels import Kernel, MultiscaleRBF, as_kernel, centers, fitted_kernel, is_precomputed, warn_of_scale
+from buttress.kernels import Kernel, MultiscaleRBF, centers, is_precomputed, warn_of_scale
 from buttress.kernels.choose import held_square
 from buttress.robust.tuning import DESIGN
 from buttress.solvers.ridge.landmarks import LandmarkRidge
@@ -107,7 +106,7 @@ def fit_setting(estimator: Any, X: Any, *, alike: bool = False) -> Setting:
     count = estimator.n_landmarks
     if isinstance(count, str) and count == "auto" and estimator.max_time is not None:
         count = affordable(X.shape[0], estimator.max_time)
-    return Setting(X, default_kernel(estimator, X), count, rng, alike)
+    return Setting(X, estimator._kernel_of(X), count, rng, alike)
 
 
 def affordable(n: int, seconds: float) -> int | str:
@@ -125,8 +124,8 @@ def given(value: float | str) -> float | None:
     return None if isinstance(value, str) else value
 
 
-def default_kernel(estimator: Any, X: Any) -> Kernel:
-    """Return the estimator's kernel; if neither it nor gamma was chosen, an RBF kernel of several widths.
+def several_widths(X: Any) -> Kernel:
+    """Return an RBF kernel of several widths for rows X.
 
     The gammas are in units of one over the squared length of a typical row. That length is d if columns are scaled.
     Where nearly all entries are 0, as in counts of words, or rows are much shorter, as pixels between 0 and 1, columns
@@ -135,29 +134,8 @@ def default_kernel(estimator: Any, X: Any) -> Kernel:
     Corrupt rows affect errors, likelihoods and moments of X, so none of these can choose a width. The mean of several
     kernels loses little accuracy where a single width would be enough.
     """
-    name = _kernel_name(estimator)
-    if name == "columns" and not is_regressor(estimator):
-        raise ValueError("kernel='columns' learns its weights from targets that are numbers: it is of "
-                         f"RobustKernelRegressor. Use kernel='rbf' in {type(estimator).__name__}.")
-    if name == "columns" and issparse(X):
-        raise ValueError("kernel='columns' learns a weight a column of dense X. Got a sparse X. Use X.toarray(), or "
-                         "kernel='rbf'.")
-    chosen = is_regressor(estimator) and name in ("auto", "columns")
-    if (chosen or name == "rbf") and estimator.gamma == "auto":
-        length = held_square(_ordinary_length(X), "gamma='auto'")
-        return MultiscaleRBF([width / length for width in DESIGN.widths])
-    return as_kernel("rbf", gamma=estimator.gamma) if chosen else fitted_kernel(estimator, X)
-
-
-def learns_columns(estimator: Any, X: Any) -> bool:
-    """Say whether a regressor learns a weight for each column of X: with kernel "auto" unless gamma was chosen."""
-    name = _kernel_name(estimator)
-    auto = name == "auto" and estimator.gamma == "auto" and not issparse(X)
-    return is_regressor(estimator) and (auto or name == "columns")
-
-
-def _kernel_name(estimator: Any) -> str | None:
-    return estimator.kernel if isinstance(estimator.kernel, str) else None
+    length = held_square(_ordinary_length(X), "gamma='auto'")
+    return MultiscaleRBF([width / length for width in DESIGN.widths])
 
 
 def _ordinary_length(X: Any) -> float:

@@ -17,7 +17,7 @@ from buttress._weights import class_totals
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.kernels import is_precomputed
+from buttress.kernels import Kernel, is_precomputed
 from buttress.robust.design import Design, fit_setting, given
 from buttress.robust.judged import chosen_inliers, keep_share
 from buttress.robust.kernel_machine import RobustKernelMachine
@@ -96,6 +96,12 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
                   "``contrasts_[c] @ scores`` are the leads of class c over its rivals."))
 
     contamination_interval_: ClassVar[Any] = Later()
+
+    def _kernel_of(self, X: Any) -> Kernel:
+        if isinstance(self.kernel, str) and self.kernel == "columns":
+            raise ValueError("kernel='columns' learns its weights from targets that are numbers: it is of "
+                             "RobustKernelRegressor. Use kernel='rbf' here.")
+        return super()._kernel_of(X)
 
     def _targets(self, y: Labels) -> Labels:
         self.classes_, codes = check_classes(y, type(self).__name__)

@@ -14,9 +14,9 @@ from buttress._predicting import sparse_or_dense
 from buttress._state import Attribute, State
 from buttress._types import Labels, RandomStateLike, VectorLike
 from buttress._weights import repeated_rows
-from buttress.kernels import KernelLike, is_precomputed
+from buttress.kernels import Kernel, KernelLike, fitted_kernel, is_precomputed
 from buttress.robust.batches import batched_table
-from buttress.robust.design import warn_of_near_copies
+from buttress.robust.design import several_widths, warn_of_near_copies
 from buttress.robust.report import OF_ROWS, of_rows_given, row_keys
 from buttress.solvers.run import Budget, all_or_nothing
 
@@ -103,10 +103,15 @@ class RobustKernelMachine(Documented, CallbackSupportMixin, BaseEstimator, ABC):
         if self.alpha != "auto":
             check_number("alpha", self.alpha, 0)
         if isinstance(self.gamma, str) and self.gamma == "scale":
-            raise ValueError("gamma must be a positive number or 'auto' (1/d) here. Got 'scale', which is one over the "
+            raise ValueError("gamma must be a positive number or 'auto' here. Got 'scale', which is one over the "
                              "variance of X, and corrupt rows move that. Scale with RobustScaler and use 'auto'.")
         check_limits(None, self.max_time)
         return Budget(self.max_time, progress=self.progress, name=type(self).__name__)
+
+    def _kernel_of(self, X: Any) -> Kernel:
+        """Return the kernel for the rows X; if neither it nor gamma was chosen, an RBF kernel of several widths."""
+        chosen = not isinstance(self.kernel, str) or self.kernel != "rbf" or self.gamma != "auto"
+        return fitted_kernel(self, X) if chosen else several_widths(X)
 
     @abstractmethod
     def _targets(self, y: Labels) -> Labels:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import RegressorMixin
 
 from buttress._callbacks import Report, showing
@@ -15,8 +16,8 @@ from buttress._rows import drawn_rows
 from buttress._state import Attribute, Later, State
 from buttress._types import Attributes, Labels
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
-from buttress.kernels import KernelLike, Radial
-from buttress.robust.design import Design, Regime, Setting, fit_setting, given, learns_columns
+from buttress.kernels import Kernel, KernelLike, Radial, as_kernel
+from buttress.robust.design import Design, Regime, Setting, fit_setting, given, several_widths
 from buttress.robust.judged import (
     RobustFit,
     enough,
@@ -118,6 +119,20 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
         tags.input_tags.sparse &= self.kernel != "columns"
         return tags
 
+    def _kernel_of(self, X: Any) -> Kernel:
+        if not self._named("auto", "columns"):
+            return super()._kernel_of(X)
+        if self._named("columns") and issparse(X):
+            raise ValueError("kernel='columns' learns a weight a column of dense X. Got a sparse X. Use X.toarray(), "
+                             "or kernel='rbf'.")
+        return several_widths(X) if self.gamma == "auto" else as_kernel("rbf", gamma=self.gamma)
+
+    def _learns_columns(self, X: Any) -> bool:
+        return self._named("columns") or (self._named("auto") and self.gamma == "auto" and not issparse(X))
+
+    def _named(self, *names: str) -> bool:
+        return isinstance(self.kernel, str) and self.kernel in names
+
     def _targets(self, y: Labels) -> Labels:
         check_count("n_starts", self.n_starts, 0)
         check_count("max_iter", self.max_iter)
@@ -140,7 +155,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
                                   budget)
             robust = robust_fit(task)
             self.column_weights_ = None
-            if learns_columns(self, setting.X):
+            if self._learns_columns(setting.X):
                 task, robust, self.column_weights_ = with_columns(task, robust, setting, hear)
                 design = task.design
             law = robust.known.law

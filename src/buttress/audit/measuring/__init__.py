@@ -1,1 +1,1 @@
-"""What an audit measures: a study of a split table, and a file for each kind of measurement."""
+"""How an audit measures: a split table, a study of it, and the fits that measurements share."""

@@ -288,7 +288,8 @@ def _place(name: str, values: NDArray[Any], table: Table) -> None:
         _drop(name, f"holds dates and was dropped: {TIMES}", table, table.dates)
     elif is_key(levels, known):
         why = f" {reading.culprits(name, table.row_numbers)}." if reading.share > 0.5 else ""
-        _drop(name, f"has {levels} different texts and was dropped as an identifier.{why}", table, table.identifiers)
+        _drop(name, f"has {levels} different texts and was dropped, as identifiers and free text are.{why}", table,
+              table.identifiers)
     else:
         table.categorical[name] = texts.spread(np.array(texts.distinct, dtype=object), MISSING)
 

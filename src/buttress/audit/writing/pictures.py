@@ -39,7 +39,7 @@ def figures(result: AuditData) -> list[tuple[str, str]]:
 
 
 def _caption(result: AuditData, key: str) -> str:
-    return f"{'Accuracy' if result.metric == 'accuracy' else 'RMSE'} by {says(result, key)}"
+    return f"{'Accuracy' if result.task == 'classification' else 'RMSE'} by {says(result, key)}"
 
 
 def says(result: AuditData, key: str) -> str:
@@ -71,7 +71,7 @@ def _figure(result: AuditData, key: str) -> str:
 
 
 def _top(result: AuditData, key: str) -> float:
-    if result.metric == "accuracy":
+    if result.task == "classification":
         return 1.0
     ordered = sorted(y for name in result.rows for y in result.curves[key].get(name, ()) if y is not None)
     return 1.05 * ordered[int(0.9 * (len(ordered) - 1))] or 1.0  # one estimator that fails must not flatten the others
@@ -138,8 +138,8 @@ def _draw_curve(ax: "Axes", result: AuditData, key: str) -> None:
         ax.plot(*zip(*points, strict=True), marker="o", markersize=4, label=name, color=COLOURS[k % len(COLOURS)],
                 linewidth=2.2 if name == result.recommended else 1.4)
     ax.set_xlabel(says(result, key))
-    ax.set_ylabel("accuracy" if result.metric == "accuracy" else "RMSE")
-    if result.metric == "accuracy":
+    ax.set_ylabel("accuracy" if result.task == "classification" else "RMSE")
+    if result.task == "classification":
         ax.set_ylim(-0.02, 1.02)
     else:
         ax.set_ylim(bottom=0)

@@ -2,7 +2,7 @@
 
 Rows come in chunks, and a node's whole rows in memory are one chunk. Only lists are held while they are counted.
 
-Source: our own derivation on top of message passing (see docs/relational/counting.md); guarantees G1 and G3 there.
+Source: our own derivation on top of message passing (see docs/relational/counting.md); its planes and its point.
 """
 
 import math

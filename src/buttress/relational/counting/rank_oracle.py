@@ -2,7 +2,8 @@
 
 Entries of a list, scores ascending, are grouped while the count before them grows by at most a factor 1 + error; a
 group is kept as its largest score (rounding scores up) and its total. Every row of the join stays in one group, and
-the way back uses the same groups, so the counts belong to one set of rows and the plane is valid (G1, G2).
+the way back uses the same groups, so the counts belong to one set of rows and the plane is valid
+(see docs/relational/counting.md).
 
 Factors multiply: counts that went through k sketches of 1 + e each are within (1 + e)^k. Each sketch therefore gets
 e = (1 + error)^(1/k) - 1, about error / k, and its lists have about k times as many groups.

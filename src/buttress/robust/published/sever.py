@@ -191,7 +191,7 @@ class SeverRegressor(RegressorMixin, Sever):
 
     Parameters
     ----------
-    estimator : regressor, default=KernelRegressor(risk=Mean())
+    estimator : regressor, default=KernelRegressor(risk=Mean()), in the one step that is exact for it
         What is fitted, cloned each round.
     contamination : float in [0, 0.5), default=0.2
         Share of the rows that are corrupt, as you estimate it.
@@ -207,7 +207,7 @@ class SeverRegressor(RegressorMixin, Sever):
         The feature space of the gradients, and the kernel of the default estimator, RBF. None takes the kernel of the
         given estimator if it has one, else a linear one. Above 5,000 rows gradients use 1,000 Nystroem features.
     random_state : int, RandomState or None
-        For ``tolerance``.
+        For ``tolerance``, and of the default estimator.
 
     References
     ----------

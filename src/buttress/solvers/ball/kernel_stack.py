@@ -97,15 +97,21 @@ class MixtureRows(KernelRows):
 
     def proven_times(self, b: Array, wanted: Index | None = None) -> Product:
         """Return K b, with a bound of its error where it is computed anew."""
-        none = np.zeros(len(b))
         if not self.anew:
-            return Product(self.times(b), none, none, False)
+            return Product(self.times(b), np.zeros(len(b)), False)
         parts = [source.rows.proven_times(b, wanted) for source in self.stack.sources]
-        f, diagonal = (Near(none), Near(none))
-        for weight, part, source in zip(self.weights, parts, self.stack.sources, strict=True):
-            f = f + Near(part.f, part.errors) * weight
-            diagonal = diagonal + Near(source.rows.diagonal, part.diagonal_errors) * weight
-        return Product(f.v, SLACK * f.e, SLACK * diagonal.e, all(part.proven for part in parts))
+        f = self._weighted([Near(part.f, part.errors) for part in parts])
+        return Product(f.v, SLACK * f.e, all(part.proven for part in parts))
+
+    @property
+    def diagonal_errors(self) -> Array:
+        """Bounds (n,) of the errors of the diagonal; 0 where none are known."""
+        rows = [source.rows for source in self.stack.sources]
+        errors: Array = SLACK * self._weighted([Near(one.diagonal, one.diagonal_errors) for one in rows]).e
+        return errors
+
+    def _weighted(self, terms: list[Near]) -> Near:
+        return sum((term * weight for weight, term in zip(self.weights, terms, strict=True)), Near(np.zeros(len(self))))
 
 
 @dataclass
@@ -182,7 +188,7 @@ class KernelStack:
         parts = [source.rows.proven_times(c) for source in self.sources]
         for source, part, scale in zip(self.sources, parts, self.scales, strict=True):
             square = (Near(part.f, part.errors) * c).sum() * unit * unit
-            mean = (Near(source.rows.diagonal, part.diagonal_errors) * c).sum() * unit
+            mean = (Near(source.rows.diagonal, source.rows.diagonal_errors) * c).sum() * unit
             found.append(float(((mean + square * -1.0) * Near(1 / scale, U / scale)).low))
         beyond = max(0.0, 1 / total - 1) + 8 * U
         return np.array(found) / (1 + beyond), all(part.proven for part in parts)

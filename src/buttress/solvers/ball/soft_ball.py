@@ -167,8 +167,7 @@ def certified_in_time(qp: QP, point: Point, total: float, outcome: Outcome, left
         if point.stored is None:
             raise
     outcome.status = "late"
-    none = np.zeros(len(point.b))
-    return certified(qp, point.b, total, outcome, Product(point.stored, none, none, proven=False))
+    return certified(qp, point.b, total, outcome, Product(point.stored, np.zeros(len(point.b)), proven=False))
 
 
 def certified(qp: QP, b: Array, total: float, outcome: Outcome, known: Product | None = None) -> Ball:
@@ -183,7 +182,8 @@ def certified(qp: QP, b: Array, total: float, outcome: Outcome, known: Product |
     radius2 = quantile_radius(d2, qp.hi, total)
     rounding = 64 * np.finfo(float).eps * (np.abs(diagonal).max() + 2 * np.abs(product).max() + abs(norm2))
     slack = max(float(rounding), violation(-d2, b, qp.lo, qp.hi))
-    of_p = total / 2 * found.diagonal_errors + 2 * U * np.abs(qp.p)  # p = total / 2 diag(K) is rounded too
+    of_diagonal = qp.rows.diagonal_errors if found.proven else 0.0
+    of_p = total / 2 * of_diagonal + 2 * U * np.abs(qp.p)  # p = total / 2 diag(K) is rounded too
     proof = certificate(qp, b, replace(found, errors=found.errors + 2 * of_p), total / 2 * (radius2 - norm2), total)
     primal, gap = (outward(2 / total**2 * value) for value in (proof.primal, proof.gap))
     dual = -outward(-2 / total**2 * proof.dual)

@@ -1,7 +1,6 @@
-"""Data sets by name: those that come with scikit-learn, and public ones of the robust-learning literature.
+"""Public sets of the robust-learning literature by name, from local copies or from OpenML and UCI.
 
-The latter are read from local copies or from OpenML and UCI. A local copy is ``NAME.csv`` with one header row and the
-target in the last column, or ``NAME.npz``; see ``SETS``.
+A local copy is ``NAME.csv`` with one header row and the target in the last column, or ``NAME.npz``; see ``SETS``.
 """
 
 import hashlib
@@ -163,29 +162,3 @@ SETS = {
     "heart_cleveland": SetSource("heart_cleveland.csv", cleveland, heart),
     "wine_quality_red": SetSource("wine_quality_red.csv", openml(40691), real_target),
 }
-
-
-BUNDLED = {
-    "breast_cancer": datasets.load_breast_cancer,
-    "diabetes": datasets.load_diabetes,
-    "digits": datasets.load_digits,
-    "iris": datasets.load_iris,
-    "wine": datasets.load_wine,
-}
-
-
-def load_bundled(name: str) -> tuple[Any, Any, list[str], str]:
-    """Return (X, y, feature names, target name) of a bundled set; class targets are given by name.
-
-    Examples
-    --------
-    >>> from buttress.datasets import load_bundled
-    >>> X, y, features, target = load_bundled("iris")
-    >>> X.shape, features[0], str(y[0])
-    ((150, 4), 'sepal length (cm)', 'setosa')
-    """
-    bunch = BUNDLED[check_option("name", name, tuple(BUNDLED))]()
-    y = bunch.target
-    if "target_names" in bunch:
-        y = bunch.target_names[y]
-    return bunch.data, y, [str(feature) for feature in bunch.feature_names], "target"
