@@ -19,8 +19,7 @@ from buttress._rows import distinct_rows, drawn_rows, equal_rows, near_copies, r
 from buttress._threads import own_threads, threads_for
 from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
-from buttress.features.made import FeaturesOfRows
-from buttress.features.stored import BatchedRows, landmark_features, some_rows
+from buttress.features.stored import BatchedRows, FeaturesOfRows, landmark_features, some_rows
 from buttress.gram.entries import entries
 from buttress.kernels import Kernel, MultiscaleRBF, as_kernel, centers, fitted_kernel, is_precomputed, warn_of_scale
 from buttress.kernels.choose import held_square

@@ -32,7 +32,7 @@ from scipy.linalg import cho_solve
 from scipy.special import softmax
 
 from buttress._checks import TINY, Array
-from buttress.features.made import FeaturesOfRows
+from buttress.features.stored import FeaturesOfRows
 from buttress.solvers.contamination.confusion_law import over_classes
 from buttress.solvers.contamination.label_law import label_margins
 from buttress.solvers.contamination.tuning import NOISY_LABELS
