@@ -18,6 +18,7 @@ from buttress._checks import Array, check_count
 from buttress._state import Attribute, State
 from buttress._threads import BLOCK_ENTRIES
 from buttress._types import Attributes
+from buttress.expansion import KernelExpansion
 from buttress.features.spectral import Spectrum, exponentials, normals, shares, spectrum_of, words
 from buttress.kernels import Kernel
 
@@ -168,6 +169,9 @@ class RandomExpansion:
     def _parts(self, n: int) -> Iterator[slice]:
         rows = max(1, BLOCK_ENTRIES // self.features.size)
         return (slice(start, start + rows) for start in range(0, n, rows))
+
+
+Scores = KernelExpansion | RandomExpansion  # of rows, with their input gradients
 
 
 class WavePoint:

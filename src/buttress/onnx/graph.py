@@ -14,8 +14,9 @@ from buttress._checks import Array
 from buttress._predicting import dense
 from buttress._types import Labels
 from buttress.certainty.calibration import EDGE, Calibration
-from buttress.expansion import KernelExpansion, Scores, pairs_of
+from buttress.expansion import KernelExpansion, pairs_of
 from buttress.features import RandomExpansion
+from buttress.features.fourier import Scores
 from buttress.gram.spectrum import SpectrumCorrected
 from buttress.kernels import (
     RBF,
@@ -168,8 +169,6 @@ def add_scores(add: Nodes, scores: Scores, X: str) -> str:
     """Add the scores, (n, k), of a kernel expansion or of a sum of random features."""
     if isinstance(scores, RandomExpansion):
         return _waves(add, scores, X)
-    if not isinstance(scores, KernelExpansion):
-        raise NotImplementedError(f"Scores of type {type(scores).__name__} have no ONNX graph.")
     total = _by_kernel(add, scores, X)
     return total if scores.linear is None else add("Add", total, add("MatMul", X, scores.linear))
 

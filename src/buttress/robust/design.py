@@ -77,12 +77,10 @@ class Setting:
     rng: np.random.RandomState
     alike: bool
 
-    def design(self, rows: NDArray[np.intp] | None = None, n_landmarks: int | None = None) -> Design:
-        """Return the design of the numbered rows, default all, on as many landmarks as the setting or the caller says.
-        """
+    def design(self, rows: NDArray[np.intp] | None = None) -> Design:
+        """Return the design of the numbered rows, default all."""
         X = self.X if rows is None else some_rows(self.X, rows)
-        chosen = self.n_landmarks if n_landmarks is None else n_landmarks
-        design = kernel_design(self.kernel, X, n_landmarks=chosen, rng=self.rng)
+        design = kernel_design(self.kernel, X, n_landmarks=self.n_landmarks, rng=self.rng)
         return replace(design, ridge=spectral(design.ridge) if self.alike else design.ridge)
 
     def threads(self) -> AbstractContextManager[None]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress.robust.design import Design, Regime
 from buttress.robust.judged import chosen_inliers
-from buttress.robust.tuning import RELABEL
+from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.confusion_law import Confusion, learn_confusion, likeliest_confusion, one_rate
 from buttress.solvers.contamination.label_law import (
     Flips,
@@ -186,7 +186,7 @@ def fit_many_labels(task: LabelTask, logistic: NoisyLogistic) -> LabelFit:
 
 
 def _ridges(task: LabelTask) -> Array:
-    return RELABEL.logistic * task.design.unit if task.alpha is None else np.array([float(task.alpha)])
+    return MIXTURE.logistic * task.design.unit if task.alpha is None else np.array([float(task.alpha)])
 
 
 def _as_scores(fit: LogisticFit) -> LabelScores:
@@ -208,7 +208,7 @@ def _scores_at_ridges(task: LabelTask, fitted: NDArray[np.intp]) -> tuple[Array,
     targets = task.targets[fitted]
     rows = task.design.searched
     given = task.alpha
-    alphas = RELABEL.ridges * feature_variance(task.design) if given is None else np.array([float(given)])
+    alphas = MIXTURE.ridges * feature_variance(task.design) if given is None else np.array([float(given)])
     fits = task.design.ridge.path(targets, np.ones(len(fitted)), alphas, rows)
     return alphas, [targets[rows] - fit.loo for fit in fits]
 
