@@ -50,14 +50,12 @@ class BatchedRows:
         """Return the numbered rows, shape (k, d), in one pass."""
         numbers = np.arange(self.shape[0])[rows]
         wanted, place = np.unique(numbers, return_inverse=True)
-        here = np.zeros(self.shape[0], dtype=bool)
-        here[wanted] = True
+        here = np.isin(np.arange(self.shape[0]), wanted)
         return np.concatenate(self.batches.each(operator.getitem, here))[place]
 
     def keeping(self, rows: NDArray[np.intp]) -> "BatchedRows":
         """Return the matrix of the numbered rows, in their order here, still in batches."""
-        here = np.zeros(self.shape[0], dtype=bool)
-        here[rows] = True
+        here = np.isin(np.arange(self.shape[0]), rows)
         return BatchedRows(KeptBatches(self.batches, here), self.shape[1], self.dtype)
 
 
@@ -146,8 +144,7 @@ class BatchedFeatures:
         """Return Z'A, shape (m,) or (m, k), for A (n,) or (n, k), of which only these ``rows`` are not 0."""
         if rows is None:
             return self.batches.total(self.recipe.transposed_times, A)
-        here = np.zeros(self.shape[0], dtype=bool)
-        here[rows] = True
+        here = np.isin(np.arange(self.shape[0]), rows)
         return self.batches.total(partial(_of_kept, self.recipe.transposed_times), here, A)
 
     def there_and_back(self, C: Array, respond: Respond, *rowwise: NDArray[Any]) -> tuple[Array, Array]:

@@ -17,6 +17,7 @@ from buttress._threads import slices
 from buttress._types import Labels, MatrixLike, Rows, VectorLike
 from buttress.kernels import is_precomputed
 from buttress.robust.cells import deviating_cells
+from buttress.solvers.contamination.trimmed import smallest
 from buttress.solvers.run import Outcome
 
 SAME = 1e-6  # share of a row's size by which its key may differ, enough for float32
@@ -222,11 +223,8 @@ def likeliest(outlier_proba: Array, fdr: float) -> NDArray[np.bool_]:
     """
     check_number("fdr", fdr, 0, 1)
     right = 1 - outlier_proba
-    order = np.argsort(right, kind="stable")
-    mean = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
-    named = np.zeros(len(order), dtype=np.bool_)
-    named[order[: int(np.count_nonzero(mean <= fdr))]] = True  # the mean never falls
-    return named & (right <= 0.5)
+    mean = np.cumsum(np.sort(right)) / np.arange(1, len(right) + 1)  # which never falls
+    return (smallest(right, int(np.count_nonzero(mean <= fdr))) > 0) & (right <= 0.5)
 
 
 def row_keys(X: Array, y: Array) -> Array:
