@@ -185,11 +185,8 @@ class BatchedRidgeClassifier(PlanePredictions, ClassifierMixin, RidgeSums):
     _state = State(Attribute("classes_", "label", "n_classes"))
 
     def _targets(self, y: Labels, classes: ArrayLike | None, weight: Array, first: bool) -> Array:
-        who = type(self).__name__
         if first:
-            self.classes_, codes = check_classes(y if classes is None else np.asarray(classes), who)
+            self.classes_, codes = check_classes(y if classes is None else np.asarray(classes), type(self).__name__)
             if classes is None:
                 class_totals(self.classes_, codes, weight)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes must be those of the first call, {self.classes_}. Got {classes!r}.")
-        return one_against_rest(check_known(y, self.classes_), len(self.classes_))
+        return one_against_rest(check_known(y, self.classes_, classes), len(self.classes_))

@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from buttress._arrays import Place, namespace
 from buttress._checks import Array
 from buttress._state import Attribute, Lengths, State
-from buttress._threads import slices
+from buttress._threads import BLOCK_ENTRIES
 from buttress._types import Attributes, Estimator
 from buttress.gram.sums import Sums, weighted_sums
 from buttress.kernels import Combination, Kernel, Linear, Precomputed
@@ -130,7 +130,8 @@ class KernelExpansion:
         return namespace(X).concatenate(panels) if panels else np.empty((0, self.coef.shape[1]))
 
     def _parts(self, X: Array) -> list[Array]:
-        return [X[part] for part in slices(X.shape[0], max(1, self.centers.shape[0]))]
+        rows = max(1, BLOCK_ENTRIES // max(1, self.centers.shape[0]))
+        return [X[start : start + rows] for start in range(0, X.shape[0], rows)]
 
 
 def binary_contrasts() -> Array:

@@ -198,6 +198,3 @@ class Nystroem(Documented, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     @property
     def _n_features_out(self) -> int:
         return int(self.normalization_.shape[1])
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "normalization_")

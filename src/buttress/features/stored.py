@@ -9,9 +9,10 @@ this process they are stored up to ``KEPT_BYTES``, in one pass over the batches.
 """
 
 import operator
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,20 +23,19 @@ from buttress.features.made import FAINT, Recipe, Respond, recipe_of, too_large,
 from buttress.features.nystroem import NystroemMap
 
 
-class Batches(Protocol):
-    """Batches of rows that can be gone through several times, here or in other processes."""
+class Batches(ABC):
+    """Batches of rows that can be gone through several times, ``here`` in this process or in others."""
 
+    here: bool
     sizes: list[int]
 
-    @property
-    def here(self) -> bool:
-        """Whether they are gone through in this process."""
-
-    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
+    @abstractmethod
+    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Iterable[Array]:
         """Return ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (n, ...)."""
 
     def total(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Array:
         """Return the sum of these."""
+        return reduce(np.add, self.each(function, *rowwise))
 
 
 class BatchedRows:
@@ -51,7 +51,7 @@ class BatchedRows:
         numbers = np.arange(self.shape[0])[rows]
         wanted, place = np.unique(numbers, return_inverse=True)
         here = np.isin(np.arange(self.shape[0]), wanted)
-        return np.concatenate(self.batches.each(operator.getitem, here))[place]
+        return np.concatenate([*self.batches.each(operator.getitem, here)])[place]
 
     def keeping(self, rows: NDArray[np.intp]) -> "BatchedRows":
         """Return the matrix of the numbered rows, in their order here, still in batches."""
@@ -59,7 +59,7 @@ class BatchedRows:
         return BatchedRows(KeptBatches(self.batches, here), self.shape[1], self.dtype)
 
 
-class KeptBatches:
+class KeptBatches(Batches):
     """Batches of which only some rows are used: those that are ``kept`` (n,)."""
 
     def __init__(self, batches: Batches, kept: NDArray[np.bool_]):
@@ -69,7 +69,7 @@ class KeptBatches:
         ends = np.cumsum(batches.sizes)[:-1]
         self.sizes = [int(part.sum()) for part in np.split(kept, ends)]
 
-    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
+    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Iterable[Array]:
         """Return ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (k, ...)."""
         return self.batches.each(partial(_of_kept, function), self.kept, *map(self._spread, rowwise))
 
@@ -84,7 +84,7 @@ class KeptBatches:
         return spread
 
 
-class Whole:
+class Whole(Batches):
     """All rows X (n, d), dense or CSR, as one batch."""
 
     here = True
@@ -96,10 +96,6 @@ class Whole:
     def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
         """Return ``function(X, ...)`` of the one batch."""
         return [function(self.X, *rowwise)]
-
-    def total(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Array:
-        """Return it."""
-        return function(self.X, *rowwise)
 
 
 def batches_of(X: Array | BatchedRows) -> Batches:
@@ -127,7 +123,7 @@ class BatchedFeatures:
         self.shape = (X.shape[0], recipe.size)
         self.eps = float(np.finfo(recipe.dtype).eps)
         self.remade = too_large(X.shape[0], recipe)
-        measures = np.concatenate(self.batches.each(partial(recipe.measured, unit)))
+        measures = np.concatenate([*self.batches.each(partial(recipe.measured, unit))])
         self.lengths = measures[:, 0].copy()
         self.missed = measures[:, 1].copy()
         self.faint = self.lengths < FAINT * unit
@@ -138,7 +134,7 @@ class BatchedFeatures:
 
     def times(self, C: Array) -> Array:
         """Return Z C, shape (n,) or (n, k), for C of shape (m,) or (m, k)."""
-        return np.concatenate(self.batches.each(partial(self.recipe.times, C)))
+        return np.concatenate([*self.batches.each(partial(self.recipe.times, C))])
 
     def transposed_times(self, A: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return Z'A, shape (m,) or (m, k), for A (n,) or (n, k), of which only these ``rows`` are not 0."""
@@ -153,7 +149,7 @@ class BatchedFeatures:
         ``respond`` is called with some rows of V and of the arrays ``rowwise``, (n, ...), at a time.
         """
         m = self.shape[1]
-        found = self.batches.each(partial(self.recipe.there_and_back, C, respond), *rowwise)
+        found = [*self.batches.each(partial(self.recipe.there_and_back, C, respond), *rowwise)]
         back = np.add.reduce([both[:m] for both in found], axis=0)
         return np.concatenate([both[m:] for both in found]), back
 
@@ -253,5 +249,5 @@ def landmark_features(
     def fill(some: Array, numbers: NDArray[np.intp]) -> Array:
         return recipe.measured(unit, some, Z[numbers.min(initial=len(Z)) : numbers.max(initial=-1) + 1])
 
-    measures = np.concatenate(batches_of(X).each(fill, np.arange(X.shape[0])))
+    measures = np.concatenate([*batches_of(X).each(fill, np.arange(X.shape[0]))])
     return StoredFeatures(Z, measures[:, 0].copy(), measures[:, 1].copy(), unit)

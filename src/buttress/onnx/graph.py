@@ -34,6 +34,7 @@ from buttress.kernels import (
     Sigmoid,
     Stretched,
 )
+from buttress.outlier.kernel_values import of_one_width
 
 NUMBERS = {np.dtype(np.float32): 1, np.dtype(np.int64): 7, np.dtype(np.float64): 11}  # TensorProto's, of each type
 
@@ -182,20 +183,11 @@ def add_logs(add: Nodes, scores: KernelExpansion, X: str) -> str:
     weights = np.log(np.asarray(scores.coef, dtype=np.float64)).T
     r2 = _squared_distances(add, X, Z)
     terms = [add("Add", _logarithm(add, part, r2), weights + np.log(weight))
-             for part, weight in exponentials(scores.kernel)]
+             for part, weight in of_one_width(scores.kernel)]
     joined = terms[0] if len(terms) == 1 else add("Concat", *terms, axis=1)
     largest = add("ArgMax", joined, axis=1, keepdims=1)  # x less its log-softmax: the same in every column, but rounded
     return add("Sub", add("GatherElements", joined, largest, axis=1),
                add("GatherElements", add("LogSoftmax", joined, axis=1), largest, axis=1))
-
-
-def exponentials(kernel: Kernel) -> list[tuple[Kernel, float]]:
-    """Return the kernels of one width of which a kernel of positive values is the sum, with their weights."""
-    if isinstance(kernel, Combination):
-        return [(inner, weight * share) for part, weight in kernel._terms() for inner, share in exponentials(part)]
-    if isinstance(kernel, MultiscaleRBF):
-        return [(RBF(float(gamma)), 1 / len(kernel.gammas)) for gamma in kernel.gammas]
-    return [(kernel, 1.0)]
 
 
 def _logarithm(add: Nodes, kernel: Kernel, r2: str) -> str:
