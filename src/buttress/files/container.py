@@ -222,10 +222,8 @@ def _array(entry: Mapping[str, Any], data: memoryview) -> AnyArray:
     shape = [int(n) for n in entry["shape"]]
     count = math.prod(shape)  # a Python integer: a product of numpy's would overflow on a forged shape
     fits = min(shape, default=0) >= 0 and count * dtype.itemsize <= len(data)
-    if dtype.kind not in NUMBERS_AND_TEXT or not fits or (dtype.itemsize == 0 and count > 0):
+    if dtype.kind not in NUMBERS_AND_TEXT or not fits or dtype.itemsize == 0:
         raise ModelFileError(f"The file describes an array of {shape} {dtype} that it does not hold.")
-    if dtype.itemsize == 0:
-        return np.zeros(shape, dtype=dtype)
     flat = np.frombuffer(data, dtype=dtype, count=count)
     _check_entries(flat)
     axes = [int(axis) for axis in entry.get("axes", range(len(shape)))]

@@ -73,10 +73,6 @@ class Nodes:
         """Return the value in another type."""
         return self("Cast", name, output=output, to=NUMBERS[np.dtype(dtype)])
 
-    def single(self, name: str, output: str) -> None:
-        """Put the value out as float32."""
-        self.cast(name, np.float32, output)
-
     def labels(self, index: str, classes: Labels, output: str) -> None:
         """Put out the classes at the numbers in ``index`` (n,): whole numbers as int64, all others as strings."""
         whole = classes.dtype.kind in "iub"
