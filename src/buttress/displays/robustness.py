@@ -211,8 +211,7 @@ def _of_rows(bounds: BoundsLike | None, rows: Rows, shape: tuple[int, ...]) -> B
     """Return the box of some of the rows."""
     if bounds is None:
         return None
-    low, high = (np.broadcast_to(side, shape)[rows] for side in bounds)
-    return low, high
+    return np.broadcast_to(bounds[0], shape)[rows], np.broadcast_to(bounds[1], shape)[rows]
 
 
 def _name(estimator: BaseEstimator) -> str:

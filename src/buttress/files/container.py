@@ -130,11 +130,10 @@ def unpack(name: str, content: bytes, key: bytes | None = None) -> Content:
         raise ModelFileError(f"{name} is not a well-formed file: {error!r}.") from None
 
 
-def check_key(key: bytes | None) -> bytes | None:
-    """Return the key; ValueError for anything but bytes of a length that cannot be guessed."""
+def check_key(key: bytes | None) -> None:
+    """Raise ValueError for a key that is anything but bytes of a length that cannot be guessed."""
     if key is not None and (not isinstance(key, bytes) or len(key) < SHORTEST_KEY):
         raise ValueError(f"key must be at least {SHORTEST_KEY} secret bytes. Make one with secrets.token_bytes(32).")
-    return key
 
 
 def _raw(array: AnyArray) -> Part:
