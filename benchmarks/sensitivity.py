@@ -16,6 +16,7 @@ OMP_NUM_THREADS=1.
 import warnings
 from dataclasses import dataclass, fields
 from functools import cache
+from unittest.mock import patch
 
 import numpy as np
 from sklearn.base import clone
@@ -25,7 +26,6 @@ from sklearn.preprocessing import RobustScaler, scale
 
 from buttress import RobustKernelClassifier, RobustKernelRegressor, RobustLinearRegressor, attacks
 from buttress._rows import COPIES, SAMPLES, near_copies
-from buttress._tuned import changed
 from buttress.attacks.chain import SOFT
 from buttress.certainty.intervals import INTERVALS
 from buttress.robust.cells import deviating_cells
@@ -264,7 +264,7 @@ def tenfold(family, name, before, kinds, quick):
     told = []
     for factor, word in ((0.1, "a tenth"), (10, "tenfold")):
         other = max(1, round(value * factor)) if isinstance(value, int) else value * factor
-        with changed(family, **{name: other}):
+        with patch.dict(vars(family), **{name: other}):
             after = outcomes(kinds, quick)
         effects = [largest(before, after, which) for which in (0, 1)]
         if effects != ["0", "0"]:
@@ -277,7 +277,7 @@ def row(name, family, constant, before, kinds, quick):
     value = getattr(family, constant.name)
     found = []
     for share in (-0.25, 0.25):
-        with changed(family, **{constant.name: varied(value, share)}):
+        with patch.dict(vars(family), **{constant.name: varied(value, share)}):
             found.append(outcomes(kinds, quick))
     effects = [largest(before, after, which) for which in (0, 1) for after in found]
     note = tenfold(family, constant.name, before, kinds, quick) if effects == ["0"] * 4 else ""

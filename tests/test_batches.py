@@ -1,6 +1,7 @@
 """Fits to rows in batches, against the same fit to one array; with Dask on a local cluster of two workers."""
 
 from itertools import pairwise
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,6 @@ from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 
 from buttress import RobustKernelClassifier, RobustKernelRegressor, outlier_report
-from buttress._tuned import changed
 from buttress.features import made, stored
 from buttress.solvers.contamination.tuning import NOISY_LABELS
 
@@ -235,7 +235,7 @@ def test_two_dask_workers_give_the_fit_to_one_array(cluster, kind):
 
 
 @pytest.mark.slow
-@changed(NOISY_LABELS, steps=2, rounds=1)  # each step is two passes, and Dask takes its time for each
+@patch.dict(vars(NOISY_LABELS), steps=2, rounds=1)  # each step is two passes, and Dask takes its time for each
 def test_two_dask_workers_give_the_fit_to_the_labels_of_one_array(cluster):
     arrays = pytest.importorskip("dask.array")
     X, y = mislabelled()

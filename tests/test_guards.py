@@ -1,6 +1,7 @@
 """Plain or robust: relabelling, the kernel of several widths, the linear guard and its reweighting."""
 
 from itertools import islice
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from sklearn.preprocessing import scale
 from buttress import RobustKernelClassifier, RobustKernelRegressor, RobustLinearRegressor
 from buttress._checks import TINY
 from buttress._rows import SAMPLES
-from buttress._tuned import changed
 from buttress.kernels import MultiscaleRBF, kernel
 from buttress.robust.design import kernel_design
 from buttress.robust.label_fit import LabelTask, fit_labels, with_directions
@@ -276,7 +276,7 @@ def test_many_columns_give_a_robust_fit_little_advantage_on_clean_data(d):
 def test_starts_tried_on_a_part_of_the_rows_end_where_those_on_all_do():
     X, y, w = scattered(0, 0.3, n=2000)
     whole = RobustLinearRegressor(random_state=0).fit(X, y)
-    with changed(SAMPLES, rows=300):
+    with patch.dict(vars(SAMPLES), rows=300):
         part = RobustLinearRegressor(random_state=0).fit(X, y)
     assert np.linalg.norm(part.coef_ - whole.coef_) < 0.2 * np.linalg.norm(whole.coef_ - w)
     assert np.mean(part.inlier_mask_ == whole.inlier_mask_) > 0.99

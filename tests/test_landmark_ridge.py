@@ -1,5 +1,7 @@
 """Ridge regression on landmark features against the same on explicit ones, and what landmarks cannot follow."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from scipy.stats import t as student
@@ -7,7 +9,6 @@ from sklearn.linear_model import Ridge
 
 from buttress import KernelRegressor, RobustKernelRegressor
 from buttress._rows import equal_rows
-from buttress._tuned import changed
 from buttress.features import made, nystroem
 from buttress.features.stored import BatchedFeatures, BatchedRows, landmark_features
 from buttress.kernels import RBF
@@ -39,7 +40,7 @@ def features(request, monkeypatch):
     return landmark_features(MAP, X, 1.0)
 
 
-@changed(LEVERAGES, exact_from=1e-12)
+@patch.dict(vars(LEVERAGES), exact_from=1e-12)
 def test_fit_path_and_leave_one_out_are_those_of_explicit_features(features):
     plain, ours = FeatureRidge(features[np.arange(300)].astype(float)), LandmarkRidge(features)
     targets = np.column_stack([Y, Y**2])
@@ -97,8 +98,8 @@ def test_descent_does_not_depend_on_how_features_are_kept(step, kept, monkeypatc
     np.testing.assert_allclose(fitted(), expected, atol=1e-3 if kept == "single" else 1e-8)
 
 
-@changed(LEVERAGES, few_rows=0, exact_from=0.0)
-@changed(LEVERAGES, exact_from=1e-12)
+@patch.dict(vars(LEVERAGES), few_rows=0, exact_from=0.0)
+@patch.dict(vars(LEVERAGES), exact_from=1e-12)
 def test_equal_rows_are_left_out_together_whichever_rows_are_looked_at():
     twins = np.repeat(X[:100], 3, axis=0)
     rows = landmark_features(MAP, twins, 1.0)
@@ -119,7 +120,7 @@ def test_features_leave_out_what_the_landmarks_cannot_say(features):
     assert features.missed[:20].max() < 1e-4 < features.missed[20:].mean()
 
 
-@changed(LEVERAGES, few_rows=0)
+@patch.dict(vars(LEVERAGES), few_rows=0)
 def test_projected_leverages_are_near_and_strong_ones_exact():
     rows = landmark_features(MAP, X, 1.0)
     Z = rows[np.arange(300)]
@@ -181,7 +182,7 @@ def test_a_memory_map_is_read_in_parts_and_a_float32_one_stays_so(tmp_path, monk
     assert (~model.inlier_mask_[:1000]).mean() > 0.95
 
 
-@changed(LEVERAGES, few_rows=0, exact_from=0.05)
+@patch.dict(vars(LEVERAGES), few_rows=0, exact_from=0.05)
 def test_projected_path_is_the_solutions_seen_at_some_rows(features):
     ridge, rows = LandmarkRidge(features), np.arange(0, 300, 7)
     for alpha, seen in zip([0.1, 2.0], ridge.path(Y, U, [0.1, 2.0], rows), strict=True):

@@ -50,7 +50,7 @@ _HOME = {
     "Nystroem": "buttress.features",
     "OneClassSVM": "buttress.svm",
     "outlier_report": "buttress.robust",
-    "OutlierDisplay": "buttress.robust",
+    "OutlierDisplay": "buttress.displays",
     "RelationalLinearSVC": "buttress.relational.svm",
     "ReliabilityDisplay": "buttress.displays",
     "residual_law": "buttress.robust",

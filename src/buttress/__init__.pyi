@@ -33,6 +33,7 @@ from buttress.displays import CertifiedBoundaryDisplay as CertifiedBoundaryDispl
 from buttress.displays import ConvergenceDisplay as ConvergenceDisplay
 from buttress.displays import KernelWeightsDisplay as KernelWeightsDisplay
 from buttress.displays import NovelColumnsDisplay as NovelColumnsDisplay
+from buttress.displays import OutlierDisplay as OutlierDisplay
 from buttress.displays import ReliabilityDisplay as ReliabilityDisplay
 from buttress.displays import RobustnessCurveDisplay as RobustnessCurveDisplay
 from buttress.explaining import explain as explain
@@ -56,7 +57,6 @@ from buttress.robust import STIR as STIR
 from buttress.robust import KernelClassifier as KernelClassifier
 from buttress.robust import KernelRegressor as KernelRegressor
 from buttress.robust import LabelsJudged as LabelsJudged
-from buttress.robust import OutlierDisplay as OutlierDisplay
 from buttress.robust import RobustKernelClassifier as RobustKernelClassifier
 from buttress.robust import RobustKernelRegressor as RobustKernelRegressor
 from buttress.robust import RobustLinearRegressor as RobustLinearRegressor

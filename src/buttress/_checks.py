@@ -369,8 +369,13 @@ def check_classes(y: VectorLike, who: str) -> tuple[Labels, Rows]:
     return classes, codes
 
 
-def check_known(y: Labels, classes: Labels) -> Rows:
-    """Return the number of each label of y (m,) among the sorted ``classes``; refuse labels that are not there."""
+def check_known(y: Labels, classes: Labels, stated: ArrayLike | None = None) -> Rows:
+    """Return the number of each label of y (m,) among the sorted ``classes``; refuse labels that are not there.
+
+    Refuses classes ``stated`` that are others, too.
+    """
+    if stated is not None and not np.array_equal(np.unique(stated), classes):
+        raise ValueError(f"classes must be those of the first call, {classes}. Got {stated!r}.")
     known = np.isin(y, classes)
     if not known.all():
         raise ValueError(f"y holds the label {y[~known].tolist()[0]!r}, which is not among the classes of the model, "

@@ -24,13 +24,10 @@ class Documented:
 
     _doc_link_module = "buttress"
 
-    def _get_doc_link(self) -> str:
-        kind = type(self)
-        ours = kind.__module__.split(".")[0] == self._doc_link_module
-        if not ours or not site():
-            return ""
-        place = "buttress.relational" if kind.__name__ == "EntityFeatures" else "buttress"
-        return f"{site()}/reference/generated/{place}.{kind.__name__}.html"
+    @property
+    def _doc_link_template(self) -> str:
+        place = "buttress.relational" if type(self).__name__ == "EntityFeatures" else "buttress"
+        return f"{site()}/reference/generated/{place}.{{estimator_name}}.html" if site() else ""
 
 
 def advises(**advice: str) -> Callable[[type[T]], type[T]]:

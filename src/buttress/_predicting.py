@@ -111,6 +111,19 @@ def beside(planes: Iterable[tuple[Array, float]], w: Array, b: float) -> dict[st
     return {"coef_": np.vstack([w for w, _ in every]), "intercept_": np.hstack([b for _, b in every])}
 
 
+class PlaneValues(Mixed):
+    """Values of a linear regressor: those of its ``coef_`` and ``intercept_``."""
+
+    coef_: Array
+    intercept_: Any
+
+    def predict(self, X: MatrixLike) -> Array:
+        """Return f(x) for each row of X (n, d)."""
+        check_is_fitted(self)
+        rows = check_X(self, X, sparse=issparse(X) and get_tags(self).input_tags.sparse)
+        return dense(rows @ self.coef_) + self.intercept_
+
+
 class ExpansionValues(Mixed):
     """Values of a regressor from its ``expansion_`` and ``intercept_``."""
 

@@ -83,8 +83,6 @@ class Attribute:
         in what it shares with its parts, ``*`` for any. "one" is a single value, "none" is None, "list" a list of
         anything; alternatives stand with "or".
     meaning : str
-    unit : str
-        Of the values, where they have one.
     below : str
         The length that an index stays below: a symbol.
     low : int or None
@@ -107,7 +105,6 @@ class Attribute:
     kind: KindName
     shape: str = "one"
     meaning: str = ""
-    unit: str = ""
     below: str = ""
     low: int | None = None
     length: str = ""
@@ -186,9 +183,8 @@ class Attribute:
         types = " or ".join({"one": shown, "none": "None"}.get(word, word) for word in words)
         columns = "n_iter, seconds, objective, and of gap, violation, change what the solver measures. "
         columns = columns if self.kind == "history" else ""
-        unit = f" In {self.unit}." if self.unit else ""
         when = f" Only {self.when}." if self.when else ""
-        return f"{self.name} : {types or 'object'}\n    {columns}{self.meaning}{unit}{when}"
+        return f"{self.name} : {types or 'object'}\n    {columns}{self.meaning}{when}"
 
 
 OF_ESTIMATORS = (

@@ -6,7 +6,7 @@ landmarks for more rows than memory holds.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,9 +15,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import all_or_nothing
-from buttress._checks import Array, check_classes, check_known, check_number, check_X, check_X_y
+from buttress._checks import Array, check_classes, check_known, check_number, check_X_y
 from buttress._documented import Documented
-from buttress._predicting import PlanePredictions
+from buttress._predicting import PlanePredictions, PlaneValues
 from buttress._state import Attribute, State
 from buttress._types import Labels, MatrixLike
 from buttress._weights import check_weights, class_totals
@@ -106,16 +106,14 @@ class RidgeSums(Documented, BaseEstimator, ABC):
         gram = centred[:d, :d] + self.alpha * np.eye(d)
         coef = cho_solve(factorised(gram), centred[:d, d:], check_finite=False).T
         intercept = (mean + self._shift)[d:] - coef @ (mean + self._shift)[:d]
-        self._set_plane(coef, intercept)
+        numeric = isinstance(self, RegressorMixin)
+        self.coef_ = coef[0] if numeric else coef
+        self.intercept_: Any = float(intercept[0]) if numeric else intercept
         return self
-
-    @abstractmethod
-    def _set_plane(self, coef: Array, intercept: Array) -> None:
-        """Set the fitted plane, of coefficients (n_scores, d) and intercepts (n_scores,)."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BatchedRidge(RegressorMixin, RidgeSums):
+class BatchedRidge(PlaneValues, RegressorMixin, RidgeSums):
     """Ridge regression with an intercept, learned from batches (``partial_fit``), exact for all rows so far.
 
     Minimises sum_i w_i (y_i - w'x_i - b)^2 + alpha ||w||^2. It keeps one matrix of (d + 2)^2 sums, and takes d^2
@@ -148,20 +146,11 @@ class BatchedRidge(RegressorMixin, RidgeSums):
         Attribute("coef_", "finite", "n_features"),
         Attribute("intercept_", "finite"))
 
-    def predict(self, X: MatrixLike) -> Array:
-        """Return the predicted numbers of X (n, d), shape (n,)."""
-        check_is_fitted(self)
-        return check_X(self, X) @ self.coef_ + self.intercept_
-
     def _targets(self, y: Labels, classes: ArrayLike | None, weight: Array, first: bool) -> Array:
         if classes is not None:
             raise ValueError(f"BatchedRidge predicts numbers and has no classes. Got classes={classes!r}. Use "
                              "BatchedRidgeClassifier.")
         return np.asarray(y, dtype=np.float64)[:, None]
-
-    def _set_plane(self, coef: Array, intercept: Array) -> None:
-        self.coef_ = coef[0]
-        self.intercept_ = float(intercept[0])
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -196,15 +185,8 @@ class BatchedRidgeClassifier(PlanePredictions, ClassifierMixin, RidgeSums):
     _state = State(Attribute("classes_", "label", "n_classes"))
 
     def _targets(self, y: Labels, classes: ArrayLike | None, weight: Array, first: bool) -> Array:
-        who = type(self).__name__
         if first:
-            self.classes_, codes = check_classes(y if classes is None else np.asarray(classes), who)
+            self.classes_, codes = check_classes(y if classes is None else np.asarray(classes), type(self).__name__)
             if classes is None:
                 class_totals(self.classes_, codes, weight)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes must be those of the first call, {self.classes_}. Got {classes!r}.")
-        return one_against_rest(check_known(y, self.classes_), len(self.classes_))
-
-    def _set_plane(self, coef: Array, intercept: Array) -> None:
-        self.coef_ = coef
-        self.intercept_ = intercept
+        return one_against_rest(check_known(y, self.classes_, classes), len(self.classes_))

@@ -20,22 +20,6 @@ from buttress.gram.sums import Sums, weighted_sums
 from buttress.kernels import Combination, Kernel, Linear, Precomputed
 
 
-class Scores(Protocol):
-    """Scores of rows with their input gradients, such as a kernel expansion or a sum of random features."""
-
-    coef: Array
-    intercept: Array
-
-    def __call__(self, X: Array) -> Array:
-        """Return the scores of the rows of X (n, d), shape (n, k)."""
-
-    def gradient(self, X: Array, V: Array) -> Array:
-        """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""
-
-    def moved(self, place: Place) -> "Scores":
-        """Return the same scores with their arrays on another device."""
-
-
 class HasExpansion(Estimator, Protocol):
     """A fitted estimator that predicts with a kernel expansion."""
 

@@ -7,12 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse, vstack
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import step_callback, with_callbacks
-from buttress._checks import Array, check_number, check_X
+from buttress._checks import Array, check_number
 from buttress._documented import Documented
-from buttress._predicting import Liblinear
+from buttress._predicting import Liblinear, PlaneValues
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, MatrixLike
 from buttress._weights import check_weights, loss_weights
@@ -23,7 +22,7 @@ from buttress.solvers.run import all_or_nothing, countdown
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearSVR(Documented, RegressorMixin, Liblinear, LinearFits):
+class LinearSVR(PlaneValues, Documented, RegressorMixin, Liblinear, LinearFits):
     """Linear support vector regressor with an intercept that is not penalised, exact, with an optimality gap.
 
     Minimises 1/2 ||w||^2 + sum_i C_i l(|y_i - w'x_i - b| - epsilon), C_i = C * sample weight, with l(u) = max(0, u)
@@ -103,11 +102,6 @@ class LinearSVR(Documented, RegressorMixin, Liblinear, LinearFits):
         self.dual_objective_ = dual
         self.dual_gap_ = primal - dual
         return self
-
-    def predict(self, X: MatrixLike) -> Array:
-        """Return the predicted numbers of X (n, d), shape (n,)."""
-        check_is_fitted(self)
-        return np.asarray(check_X(self, X, sparse=issparse(X)) @ self.coef_) + self.intercept_[0]
 
 
 def _of_tube(X: DenseOrSparse, targets: Array, epsilon: float, bound: Array, like: LinearProblem) -> LinearProblem:

@@ -34,7 +34,8 @@ from buttress._arrays import Place
 from buttress._checks import Array
 from buttress._predicting import dense
 from buttress._types import Labels, MatrixLike, Predictor, ProbabilisticClassifier, Rows, ScoredClassifier, SparseMatrix
-from buttress.expansion import KernelExpansion, Scores, binary_contrasts, class_contrasts, pair_contrasts, pairs_of
+from buttress.expansion import KernelExpansion, binary_contrasts, class_contrasts, pair_contrasts, pairs_of
+from buttress.features.fourier import Scores
 from buttress.kernels import RBF, Kernel, Linear, Polynomial, Sigmoid
 
 # models that attacks and certificates take; a regressor is used as a classifier by the sign of its prediction
@@ -53,8 +54,7 @@ class ScoreFunction:
 
     Parameters
     ----------
-    expansion : KernelExpansion
-        Or another callable of rows (n, d) with ``gradient(X, V)``, such as a sum of random features.
+    expansion : KernelExpansion or RandomExpansion
     contrasts : array of shape (n_classes, n_rivals, k)
         ``contrasts[c, r] @ scores`` is the lead of class c over its r-th rival.
     shift, scale : array of shape (d,) or float

@@ -181,9 +181,7 @@ class StochasticLinearSVC(LinearMachine):
             if classes is None:
                 raise ValueError("The first call of partial_fit needs classes, all labels that may come. Got None.")
             self.classes_, _ = check_classes(np.asarray(classes), type(self).__name__)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes must be those of the first call, {self.classes_}. Got {classes!r}.")
-        return check_known(y, self.classes_)
+        return check_known(y, self.classes_, classes)
 
     def _start(self, problem: LinearProblem) -> None:
         """Set what all calls of ``partial_fit`` share."""

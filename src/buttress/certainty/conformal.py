@@ -220,9 +220,7 @@ def rejected(p: Array, fdr: object, *, adaptive: bool) -> Mask:
     """
     level = check_number("fdr", fdr, 0, 1)
     m = len(p)
-    if m == 0:
-        return np.zeros(0, dtype=np.bool_)
-    nulls = min(1.0, (1 + np.count_nonzero(p > HALF)) / (m * (1 - HALF))) if adaptive else 1.0
+    nulls = min(1.0, (1 + np.count_nonzero(p > HALF)) / (max(m, 1) * (1 - HALF))) if adaptive else 1.0
     order: NDArray[np.intp] = np.argsort(p)
     small = p[order] * nulls * m <= level * np.arange(1, m + 1) * (1 + 1e-12)
     last = m - int(small[::-1].argmax()) if small.any() else 0

@@ -23,11 +23,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import TINY, Array, check_number, warn_user
 from buttress._compiling import compile_kernel
-from buttress._predicting import rows_to_score
+from buttress._predicting import Mixed, rows_to_score
 from buttress._rows import drawn_rows, equal_rows
 from buttress._state import Attribute, State
 from buttress._tuned import THEORY, tuned
-from buttress._types import DenseOrSparse, MatrixLike, Parameters, Rows
+from buttress._types import DenseOrSparse, MatrixLike, Rows
 from buttress.certainty.conformal import GroupPair, check_coverage, grouped, too_few
 from buttress.certainty.left_out import landmark_root
 from buttress.expansion import KernelExpansion
@@ -271,10 +271,9 @@ def upper_ends(
             best, end = farthest(centre[row], scale[row], distance, start, last)
 
 
-class ExpansionIntervals:
+class ExpansionIntervals(Mixed):
     """Intervals of a regressor that predicts with its ``expansion_`` and holds fits without its rows."""
 
-    get_params: Parameters  # of the estimator that this is mixed into
     expansion_: KernelExpansion
     held_out_: Any  # HeldOutFits, or Later
 

@@ -23,7 +23,7 @@ Where a variable would reach a bound on the way the score is approximate.
 **Balls.** The centre of a ball without a row is that of the others in proportion.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from sklearn.utils.extmath import row_norms
 
 from buttress._checks import TINY, Array
 from buttress._predicting import dense
+from buttress._rows import cached
 from buttress._types import DenseOrSparse, Mask, Rows, is_csr
 from buttress.kernels import Kernel
 from buttress.solvers.linear.penalised import JointProblem, SparseProblem
@@ -42,7 +43,6 @@ from buttress.solvers.ridge.leave_one_out import group_sums
 
 MOST_FEATURES = 2000  # columns whose curvature is factored; of more, that of so many rows is
 MOST_WORK = 2e9  # multiplications: of many rows the curvature of fewer is factored
-BLOCK = 2000  # rows scored at once
 JITTER = 1e-8  # of the mean diagonal, which makes a singular Gram matrix one that can be factored
 MOST_FREE = 1500  # free rows of the system of spans: fewer than all make the distances larger
 
@@ -90,7 +90,7 @@ def _by_columns(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: boo
     A = np.zeros((m + intercept, m + intercept))
     active = np.flatnonzero(curvature)
     middle = intercept * np.asarray(Z.mean(axis=0), dtype=np.float64).ravel()  # which the intercept takes
-    for part in _blocks(active):
+    for part in cached(active.shape[0]):
         rows = active[part]
         z = _dense(Z[rows], float(intercept))
         z[:, :m] -= middle
@@ -103,7 +103,7 @@ def _by_columns(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: boo
     L = cholesky(A + rounding * eye, lower=True, check_finite=False)
     root = np.ascontiguousarray(solve_triangular(L, eye, lower=True).T)  # root root' is the inverse of A
     last = root[m] - middle @ root[:m] if intercept else 0.0
-    parts = [np.asarray(Z[part] @ root[:m]) + last for part in _blocks(Z)]
+    parts = [np.asarray(Z[part] @ root[:m]) + last for part in cached(Z.shape[0])]
     return np.concatenate([np.einsum("ij,ij->i", v, v) for v in parts])
 
 
@@ -125,7 +125,7 @@ def _by_rows(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool, 
     inner = dense(Z[active] @ Z[active].T) + constant**2
     L = cholesky(np.eye(len(active)) + root[:, None] * inner * root, lower=True, check_finite=False)
     out = np.empty(Z.shape[0])
-    for part in _blocks(Z):
+    for part in cached(Z.shape[0]):
         v = solve_triangular(L, root[:, None] * (dense(Z[active] @ Z[part].T) + constant**2), lower=True)
         out[part] = (lengths[part] - np.einsum("ij,ij->j", v, v)) / ridge
     out = np.maximum(out, 0.0)
@@ -202,7 +202,7 @@ def kernel_features(kernel: Kernel, X: DenseOrSparse, landmarks: DenseOrSparse) 
     some = np.linspace(0, landmarks.shape[0] - 1, min(landmarks.shape[0], 1000)).astype(np.intp)
     chosen = landmarks[some]
     root = landmark_root(kernel, chosen)
-    Z = np.concatenate([kernel(X[part], chosen) @ root for part in _blocks(X)])
+    Z = np.concatenate([kernel(X[part], chosen) @ root for part in cached(X.shape[0])])
     return Z, np.maximum(kernel.diagonal(X) - np.einsum("ij,ij->i", Z, Z), 0.0)
 
 
@@ -217,10 +217,6 @@ def landmark_root(kernel: Kernel, landmarks: DenseOrSparse) -> Array:
 def left_over(missed: Array, curvature: Array, ridge: float) -> Array:
     """Return the leverage (n,) through what the features miss of a row's diagonal, where each row is alone."""
     return missed / (ridge + curvature * missed)
-
-
-def _blocks(Z: DenseOrSparse | Rows) -> Iterator[slice]:
-    return (slice(start, start + BLOCK) for start in range(0, Z.shape[0], BLOCK))
 
 
 def _dense(Z: DenseOrSparse, constant: float) -> Array:
@@ -250,8 +246,8 @@ def squared_spans(panel: Panel, diagonal: Array, free: Mask) -> Array:
     inverse, _ = lapack.dtrtri(factor, lower=1)  # products with it take half the time that solving takes
     ones = inverse.T @ inverse.sum(axis=1)  # K^-1 1
     others = np.setdiff1d(np.arange(len(out)), inner)
-    for start in range(0, len(others), BLOCK):
-        rows = others[start : start + BLOCK]
+    for part in cached(len(others)):
+        rows = others[part]
         k = panel(rows, inner).T / unit
         v = blas.dtrmm(1.0, inverse, k, lower=1)
         out[rows] -= np.einsum("ij,ij->j", v, v) - (ones @ k - 1) ** 2 / ones.sum()

@@ -22,7 +22,8 @@ from buttress.certificates.radius import largest_by_norm, largest_that_holds
 from buttress.certificates.region import TINY, Attacker
 from buttress.certificates.relaxation import Lead, can_relax, relaxed
 from buttress.certificates.second_order import SecondOrder, second_order
-from buttress.expansion import KernelExpansion, Scores, winners
+from buttress.expansion import KernelExpansion, winners
+from buttress.features.fourier import Scores
 from buttress.kernels import RBF, Kernel, Polynomial
 from buttress.scores import ScoreFunction
 

@@ -30,8 +30,9 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress._proof import sum_error
-from buttress.expansion import KernelExpansion, Scores
+from buttress.expansion import KernelExpansion
 from buttress.features import RandomExpansion
+from buttress.features.fourier import Scores
 from buttress.kernels import (
     RBF,
     Cauchy,

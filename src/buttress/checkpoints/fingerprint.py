@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from itertools import chain
 from logging import Logger
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -22,7 +22,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import MetadataRequest
 from threadpoolctl import threadpool_info
 
-PACKAGES = ("buttress", "numpy", "scipy", "scikit-learn", "numba")
+import buttress
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 Fingerprint = dict[str, dict[str, str]]
 Update = Callable[[Any], None]  # of a hash, with bytes or a view of them
@@ -64,13 +66,8 @@ def environment() -> dict[str, str]:
 @cache
 def versions() -> tuple[tuple[str, str], ...]:
     """Return what does not change in a process: the processor and the versions of packages."""
-    found = [("Python", platform.python_version()), ("processor", f"{platform.machine()} {get_host_cpu_name()}")]
-    for package in PACKAGES:
-        try:
-            found.append((package, version(package)))
-        except PackageNotFoundError:
-            found.append((package, "not installed"))
-    return tuple(found)
+    here = (("Python", platform.python_version()), ("processor", f"{platform.machine()} {get_host_cpu_name()}"))
+    return (*here, ("buttress", buttress.__version__), *((package, version(package)) for package in PACKAGES))
 
 
 def differences(now: Fingerprint, then: Fingerprint, part: str) -> list[str]:

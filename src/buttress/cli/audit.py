@@ -97,9 +97,9 @@ def audit(
     table, settled, made = read_table(data, target, file_format, task.value, test, drawn, drop or [])
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
-    with ctrl_c(), progress() as watch:
-        result = audit_table(_fitted(model), table, settled, options, watch.report, STARTED, data,
-                             newer=_newer(against, made), checkpoint=checkpoint, tell=watch.tell)
+    with ctrl_c(), progress() as (report, tell):
+        result = audit_table(_fitted(model), table, settled, options, report, STARTED, data,
+                             newer=_newer(against, made), checkpoint=checkpoint, tell=tell)
     _judge(result, output, floors, fail_on or [], drawn, seed)
 
 

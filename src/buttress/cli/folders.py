@@ -63,9 +63,9 @@ def train_folder(
     """Return a machine on landmarks, and whether it was cut short."""
     from buttress.audit.models.in_batches import train_in_batches
 
-    with ctrl_c(), progress() as watch:
+    with ctrl_c(), progress() as (report, _):
         return train_in_batches(sample, landmarks=landmarks or LANDMARKS, seed=seed, max_time=max_time,
-                                report=watch.report)
+                                report=report)
 
 
 def predict_folder(model: "Predictor", data: str, output: Path) -> tuple[int, list[str]]:
@@ -75,8 +75,8 @@ def predict_folder(model: "Predictor", data: str, output: Path) -> tuple[int, li
         raise ValueError(f"--output {str(output)!r} is one of the files that are read. Name another.")
     from buttress.audit.models.in_batches import in_parts, predict_in_batches
 
-    with ctrl_c(), in_parts(output) as put, progress() as watch:
-        said = predict_in_batches(model, rows, put, watch.report)
+    with ctrl_c(), in_parts(output) as put, progress() as (report, _):
+        said = predict_in_batches(model, rows, put, report)
     return len(rows), said
 
 
@@ -86,6 +86,6 @@ def judge_folder(sample: "Sample", result: "AuditResult", output: Path, seed: in
 
     output.mkdir(parents=True, exist_ok=True)
     check_file(output / JUDGED)
-    with ctrl_c(), in_parts(output / JUDGED) as put, progress() as watch:
-        told = judge_in_batches(sample, seed, put, watch.report)
+    with ctrl_c(), in_parts(output / JUDGED) as put, progress() as (report, _):
+        told = judge_in_batches(sample, seed, put, report)
     result.notes.insert(0, f"{told} {JUDGED} has the verdict on each.")

@@ -189,9 +189,9 @@ def _recommended(table: "Table", task: str, eps: float, effort: Effort, seed: in
     from buttress.audit.call import audit_table
     from buttress.audit.options import Options
 
-    with progress() as watch:
-        result = audit_table(None, table, task, Options(task, eps, effort, None, None, seed), watch.report, STARTED, "",
-                             tell=watch.tell)
+    with progress() as (report, tell):
+        result = audit_table(None, table, task, Options(task, eps, effort, None, None, seed), report, STARTED, "",
+                             tell=tell)
     if result.recommended is None:
         raise ValueError(f"No model is recommended ({result.verdict[2].removeprefix('Use: ').rstrip('.')}). Choose an "
                          "estimator, such as --estimator linear.")

@@ -42,9 +42,9 @@ def review(
     from buttress.audit.call import audit_table
     from buttress.review.call import review as serve
 
-    with ctrl_c(), progress() as watch:
-        result = audit_table(None, table, settled, Options(task.value, effort=effort, seed=seed), watch.report, STARTED,
-                             str(data), tell=watch.tell)
+    with ctrl_c(), progress() as (report, tell):
+        result = audit_table(None, table, settled, Options(task.value, effort=effort, seed=seed), report, STARTED,
+                             str(data), tell=tell)
     served = serve(result, kept, who, port)
     typer.echo(f"Review: {served.address}\nDecisions: {served.path}. Ctrl-C ends the review.")
     if browser:

@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -76,24 +75,19 @@ def ctrl_c() -> Iterator[None]:
         stop("interrupted, nothing was written", 130)
 
 
-@dataclass(frozen=True)
-class Watch:
-    """Whom a command tells how far it is, and what it has found so far."""
-
-    report: "Report"
-    tell: Callable[[str], None]
-
-
 @contextmanager
-def progress() -> Iterator[Watch]:
-    """Show a bar on stderr while a terminal watches, and above it what is found on the way."""
+def progress() -> "Iterator[tuple[Report, Callable[[str], None]]]":
+    """Show a bar on stderr while a terminal watches, and above it what is found on the way.
+
+    Yields what a command tells how far it is, and what it has found so far.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.text import Text
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield Watch(lambda what, share: None, lambda line: None)
+        yield (lambda what, share: None), (lambda line: None)
         return
 
     def tell(line: str) -> None:
@@ -105,7 +99,7 @@ def progress() -> Iterator[Watch]:
                TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("reading", total=1.0)
-        yield Watch(lambda what, share: bar.update(task, description=what, completed=share), tell)
+        yield (lambda what, share: bar.update(task, description=what, completed=share)), tell
 
 
 def stop(message: str, code: int) -> NoReturn:

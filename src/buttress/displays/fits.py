@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike
 
 from buttress._as_given import one_label_each, one_row
 from buttress._checks import Array, check_count
-from buttress._types import Estimator, MatrixLike, ProbabilisticClassifier
+from buttress._types import Estimator, MatrixLike, ProbabilisticClassifier, VectorLike
 from buttress.certainty.detector import novel_columns
 from buttress.displays.axes import COLOURS, Display, by_full_names, given_or_new, next_colour
+from buttress.robust.report import JudgesRows, outlier_report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -207,6 +208,50 @@ class NovelColumnsDisplay(Display):
         ax.barh(np.arange(len(order)), self.gains[order], color=COLOURS[0])
         ax.set_yticks(np.arange(len(order)), [self.names[j] for j in order])
         ax.set(xlabel="how much more typical with a usual value there")
+        return self.drawn_on(ax)
+
+
+@dataclass(eq=False, repr=False)
+class OutlierDisplay(Display):
+    """Rows of a robust fit by how far each lies from what the fit without it predicts, coloured by P(corrupt).
+
+    Parameters
+    ----------
+    report : frame or dict
+        What :func:`outlier_report` returned.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Set by :meth:`plot`.
+    """
+
+    report: Any
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, ax: "Axes | None" = None
+    ) -> "OutlierDisplay":
+        """Plot the training data (X, y) of a fitted estimator."""
+        return cls(outlier_report(estimator, X, y)).plot(ax)
+
+    def plot(self, ax: "Axes | None" = None) -> "OutlierDisplay":
+        """Draw sorted sigmas or margins on ``ax``, new axes by default. Returns self."""
+        ax = given_or_new(ax)
+        name = "sigmas" if "sigmas" in self.report else "margin"
+        size = np.asarray(self.report[name], dtype=np.float64)
+        height = np.abs(size) if name == "sigmas" else size
+        order = np.argsort(height if name == "margin" else -height)
+        colour = np.asarray(self.report["probability"])[order]
+        dots = ax.scatter(np.arange(len(order)), height[order], c=colour, cmap="cividis_r", vmin=0, vmax=1, s=12)
+        ax.figure.colorbar(dots, ax=ax, label="probability that the row is corrupt")
+        ax.set_xlabel("training rows, the most suspicious first")
+        if name == "sigmas":
+            ax.set_yscale("symlog", linthresh=3.0)
+            ax.set_ylabel("standard deviations from the fit without the row")
+        else:
+            ax.axhline(0, color="grey", linewidth=0.8)
+            ax.set_ylabel("margin of the given label without the row")
         return self.drawn_on(ax)
 
 

@@ -117,12 +117,13 @@ class RobustnessCurveDisplay(Display):
         if threat is None:
             radius = where_known(lambda: getattr(certified_radius(estimator, given, bounds=bounds), norm))
             radii = _default_eps(values, radius) if eps is None else _checked_eps(eps)
-            certified = _certified(right, radius, radii)
+            proven = None if radius is None else radius > radii[:, None]
         else:
             check_threat(None, norm, bounds, threat)
             threat = threat.on(given)  # of some rows the standard deviations are others
             radii = np.linspace(0, 1, POINTS) if eps is None else _checked_eps(eps)
-            certified = _certified_under(estimator, given, right, threat, radii)
+            proven = where_known(lambda: np.array([certified_within(estimator, given, threat=threat.scaled(size))
+                                                   for size in radii.tolist()]))
 
         def limits(size: float, rows: Rows) -> Mapping[str, Any]:
             if threat is not None:
@@ -131,6 +132,7 @@ class RobustnessCurveDisplay(Display):
 
         options = {"random_state": random_state, **(attack_options or {})}
         attacked, blind = _attacked(attack, estimator, given, np.asarray(y), right, radii, limits, options)
+        certified = None if proven is None else _certified(right, proven, radii)
         display = cls(eps=radii, attacked_accuracy=attacked, certified_accuracy=certified,
                       norm=norm if threat is None else "threat", blind=blind,
                       estimator_name=_name(estimator) if name is None else name)
@@ -186,24 +188,8 @@ def _attacked(
     return np.array(shares), np.array(blind)
 
 
-def _certified(right: Mask, radius: Array | None, radii: Array) -> Array | None:
-    """Return the accuracy proven within each radius; nothing needs a proof at radius 0."""
-    if radius is None:
-        return None
-    shares = np.array([np.mean(right & (radius > size)) for size in radii])
-    if radii[0] == 0:
-        shares[0] = right.mean()
-    return shares
-
-
-def _certified_under(
-    estimator: BaseEstimator, X: MatrixLike, right: Mask, threat: ThreatModel, radii: Array
-) -> Array | None:
-    """Return the accuracy proven within each multiple of a threat's budgets, swaps included."""
-    proven = where_known(lambda: np.array([certified_within(estimator, X, threat=threat.scaled(float(size)))
-                                           for size in radii]))
-    if proven is None:
-        return None
+def _certified(right: Mask, proven: Mask, radii: Array) -> Array:
+    """Return the accuracy proven within each radius, from what is ``proven`` of each row (m, n); 0 needs no proof."""
     held = np.logical_or.accumulate(proven[::-1])[::-1]  # a proof within more is one within less
     return np.asarray((right & (held | (radii == 0)[:, None])).mean(axis=1))
 
@@ -225,8 +211,7 @@ def _of_rows(bounds: BoundsLike | None, rows: Rows, shape: tuple[int, ...]) -> B
     """Return the box of some of the rows."""
     if bounds is None:
         return None
-    low, high = (np.broadcast_to(side, shape)[rows] for side in bounds)
-    return low, high
+    return np.broadcast_to(bounds[0], shape)[rows], np.broadcast_to(bounds[1], shape)[rows]
 
 
 def _name(estimator: BaseEstimator) -> str:

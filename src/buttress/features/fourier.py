@@ -4,7 +4,6 @@ phi_{w,b}(x) = sqrt(2 F(0)) cos(w'x + b) with w from the kernel's spectrum and b
 k(x, z) = E phi(x) phi(z). Block t is a function of (seed, t): a model is its seed and its coefficients.
 """
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,8 +15,9 @@ from numpy.typing import NDArray
 from buttress._arrays import NUMPY, Place, namespace, place_of
 from buttress._checks import Array, check_count
 from buttress._state import Attribute, State
-from buttress._threads import BLOCK_ENTRIES
+from buttress._threads import slices
 from buttress._types import Attributes
+from buttress.expansion import KernelExpansion
 from buttress.features.spectral import Spectrum, exponentials, normals, shares, spectrum_of, words
 from buttress.kernels import Kernel
 
@@ -151,7 +151,7 @@ class RandomExpansion:
         """Return the scores of the rows of X, shape (n, k)."""
         scores = 0 * X[:, :1] + self.intercept
         for block, coef in enumerate(self.coef):
-            for part in self._parts(len(X)):
+            for part in slices(len(X), self.features.size):
                 scores[part] += self.features(X[part], block) @ coef
         return scores
 
@@ -159,14 +159,13 @@ class RandomExpansion:
         """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""
         slopes = 0 * X
         for block, coef in enumerate(self.coef):
-            for part in self._parts(len(X)):
+            for part in slices(len(X), self.features.size):
                 rise = namespace(X).sin(self.features.phase(X[part], block)) * (V[part] @ coef.T)
                 slopes[part] -= rise @ self.features.waves(block, place_of(X))[0].T
         return self.features.scale * slopes
 
-    def _parts(self, n: int) -> Iterator[slice]:
-        rows = max(1, BLOCK_ENTRIES // self.features.size)
-        return (slice(start, start + rows) for start in range(0, n, rows))
+
+Scores = KernelExpansion | RandomExpansion  # of rows, with their input gradients
 
 
 class WavePoint:

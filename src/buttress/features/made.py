@@ -1,9 +1,9 @@
-"""How the Nystroem features of rows are made, what fits ask of them, and their weighted sums."""
+"""How the Nystroem features of rows are made, and their weighted sums."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,43 +18,6 @@ FAINT = 1e-6  # of `unit`: if the squared length of a row's features is smaller,
 PANEL_ENTRIES = 100_000  # entries of a kernel panel that stays in the cache with what it is made from, 2.4 MB
 
 Respond = Callable[..., Array]  # of values V (k, c) and parts of arrays of the rows to R (k, c), row by row
-
-
-class FeaturesOfRows(Protocol):
-    """Feature vectors z(x_i), i = 1..n, the rows of a matrix Z (n, m) that need not exist.
-
-    ``lengths`` (n,) are their squared lengths without the constant entry. ``missed`` (n,) is the share of k(x_i, x_i)
-    that the landmarks cannot represent, and ``faint`` (n,) says where no landmark is near. ``eps`` is the rounding of
-    Z; ``remade`` says that Z is too large to be kept.
-    """
-
-    shape: tuple[int, int]
-    eps: float
-    remade: bool
-    lengths: Array
-    missed: Array
-    faint: NDArray[np.bool_]
-
-    def __getitem__(self, rows: NDArray[np.intp]) -> Array:
-        """Return a fresh array of the features of the numbered rows, shape (k, m)."""
-
-    def times(self, C: Array) -> Array:
-        """Return Z C, shape (n,) or (n, k), for C of shape (m,) or (m, k)."""
-
-    def transposed_times(self, A: Array, rows: NDArray[np.intp] | None = None) -> Array:
-        """Return Z'A, shape (m,) or (m, k), for A (n,) or (n, k), of which only these ``rows`` are not 0."""
-
-    def there_and_back(self, C: Array, respond: Respond, *rowwise: NDArray[Any]) -> tuple[Array, Array]:
-        """Return V = Z C (n, k) and Z'R (m, k) for R = ``respond(V, ...)`` (n, k), in one pass over the rows.
-
-        ``respond`` is called with some rows of V and of the arrays ``rowwise``, (n, ...), at a time.
-        """
-
-    def weighted_gram(self, rows: NDArray[np.intp], weight: Array, targets: Array | None = None) -> Array:
-        """Return sum_i weight_i z_i (z_i, y_i)' over the numbered rows, of weights >= 0.
-
-        It has shape (m, m + k) for ``targets`` y (n, k), (m, m) without any.
-        """
 
 
 @dataclass(frozen=True)
@@ -93,12 +56,21 @@ class Recipe:
             block[:, self.width] = self.constant
         return block
 
-    def measured(self, X: Array, unit: float, out: Array | None = None) -> Array:
-        """Return the squared length of phi, and what it lacks of k(x, x) / unit, of the rows of X, (n, 2)."""
-        phi = self.made(X, out)[:, : self.width]
-        lengths = np.einsum("ij,ij->i", phi, phi).astype(np.float64)
-        whole = self.feature_map.kernel.diagonal(double(X))
-        return np.column_stack([lengths, np.maximum(whole - lengths, 0) / unit])
+    def measured(self, unit: float, X: Array, out: Array | None = None) -> Array:
+        """Return the squared length of phi, and what it lacks of k(x, x) / unit, of the rows of X, (n, 2).
+
+        The features (n, m) are put into ``out`` if it is given.
+        """
+        measures = np.empty((X.shape[0], 2))
+
+        def measure(part: slice) -> None:
+            phi = self.made(X[part], None if out is None else out[part])[:, : self.width]
+            lengths = np.einsum("ij,ij->i", phi, phi).astype(np.float64)
+            whole = self.feature_map.kernel.diagonal(double(X[part]))
+            measures[part] = np.column_stack([lengths, np.maximum(whole - lengths, 0) / unit])
+
+        for_each(measure, slices(X.shape[0], self.size))
+        return measures
 
     def times(self, C: Array, X: Array) -> Array:
         """Return Z C for the features Z of the rows of X; Z C = K (root c) needs kernel columns only."""
@@ -117,8 +89,11 @@ class Recipe:
                       (len(self.feature_map.root), *A.shape[1:]))
         return self._products(inner, A.sum(axis=0))
 
-    def there_and_back(self, C: Array, respond: Respond, X: Array, *rowwise: NDArray[Any]) -> tuple[Array, Array]:
-        """Return V = Z C and Z'R for R = ``respond(V, ...)``, of the rows of X; kernel panels are made once."""
+    def there_and_back(self, C: Array, respond: Respond, X: Array, *rowwise: NDArray[Any]) -> Array:
+        """Return Z'R (m, k) above V = Z C (n, k) for R = ``respond(V, ...)``, of the rows of X: one array travels.
+
+        Kernel panels are made once.
+        """
         values = np.empty((X.shape[0], C.shape[1]))
         pulls = np.empty_like(values)
         inner, added = self._inner(C)
@@ -130,7 +105,7 @@ class Recipe:
             return panel.T @ pulls[part]
 
         back = total(term, self._parts(X), (len(self.feature_map.root), C.shape[1]))
-        return values, self._products(back, pulls.sum(axis=0))
+        return np.vstack([self._products(back, pulls.sum(axis=0)), values])
 
     def _inner(self, C: Array) -> tuple[Array, Any]:
         """Return the coefficients of kernel columns, and the constant, for Z C."""

@@ -19,7 +19,7 @@ from buttress._checks import Array, check_count, check_option, check_X, check_X_
 from buttress._documented import Documented
 from buttress._rows import distinct_rows
 from buttress._state import Attribute, State
-from buttress._threads import BLOCK_ENTRIES
+from buttress._threads import slices
 from buttress._types import Attributes, MatrixLike, RandomStateLike, VectorLike
 from buttress.expansion import KernelExpansion
 from buttress.kernels import Kernel, KernelLike, fitted_kernel, is_precomputed
@@ -72,12 +72,11 @@ class NystroemMap:
 
     def __call__(self, X: Array) -> Array:
         """Return the features of X, shape (n, m); X and the landmarks may be CSR."""
-        step = max(1, BLOCK_ENTRIES // len(self.root))
-        if X.shape[0] <= step or not (isinstance(X, np.ndarray) or issparse(X)):
+        parts = slices(X.shape[0], len(self.root))
+        if len(parts) < 2 or not (isinstance(X, np.ndarray) or issparse(X)):
             return self._values(X) @ self.root
         features = np.empty((X.shape[0], self.root.shape[1]), dtype=self.root.dtype)
-        for start in range(0, len(features), step):  # a kernel matrix of all rows at once would double the memory
-            part = slice(start, start + step)
+        for part in parts:  # a kernel matrix of all rows at once would double the memory
             features[part] = self._values(X[part]) @ self.root
         return features
 
@@ -199,6 +198,3 @@ class Nystroem(Documented, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     @property
     def _n_features_out(self) -> int:
         return int(self.normalization_.shape[1])
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "normalization_")

@@ -9,33 +9,33 @@ this process they are stored up to ``KEPT_BYTES``, in one pass over the batches.
 """
 
 import operator
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._threads import for_each, slices, total
-from buttress.features.made import FAINT, FeaturesOfRows, Recipe, Respond, recipe_of, too_large, weighted_gram
+from buttress.features.made import FAINT, Recipe, Respond, recipe_of, too_large, weighted_gram
 from buttress.features.nystroem import NystroemMap
 
 
-class Batches(Protocol):
-    """Batches of rows that can be gone through several times, here or in other processes."""
+class Batches(ABC):
+    """Batches of rows that can be gone through several times, ``here`` in this process or in others."""
 
+    here: bool
     sizes: list[int]
 
-    @property
-    def here(self) -> bool:
-        """Whether they are gone through in this process."""
-
-    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
+    @abstractmethod
+    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Iterable[Array]:
         """Return ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (n, ...)."""
 
     def total(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Array:
         """Return the sum of these."""
+        return reduce(np.add, self.each(function, *rowwise))
 
 
 class BatchedRows:
@@ -50,18 +50,16 @@ class BatchedRows:
         """Return the numbered rows, shape (k, d), in one pass."""
         numbers = np.arange(self.shape[0])[rows]
         wanted, place = np.unique(numbers, return_inverse=True)
-        here = np.zeros(self.shape[0], dtype=bool)
-        here[wanted] = True
-        return np.concatenate(self.batches.each(operator.getitem, here))[place]
+        here = np.isin(np.arange(self.shape[0]), wanted)
+        return np.concatenate([*self.batches.each(operator.getitem, here)])[place]
 
     def keeping(self, rows: NDArray[np.intp]) -> "BatchedRows":
         """Return the matrix of the numbered rows, in their order here, still in batches."""
-        here = np.zeros(self.shape[0], dtype=bool)
-        here[rows] = True
+        here = np.isin(np.arange(self.shape[0]), rows)
         return BatchedRows(KeptBatches(self.batches, here), self.shape[1], self.dtype)
 
 
-class KeptBatches:
+class KeptBatches(Batches):
     """Batches of which only some rows are used: those that are ``kept`` (n,)."""
 
     def __init__(self, batches: Batches, kept: NDArray[np.bool_]):
@@ -71,7 +69,7 @@ class KeptBatches:
         ends = np.cumsum(batches.sizes)[:-1]
         self.sizes = [int(part.sum()) for part in np.split(kept, ends)]
 
-    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
+    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Iterable[Array]:
         """Return ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (k, ...)."""
         return self.batches.each(partial(_of_kept, function), self.kept, *map(self._spread, rowwise))
 
@@ -86,7 +84,7 @@ class KeptBatches:
         return spread
 
 
-class Whole:
+class Whole(Batches):
     """All rows X (n, d), dense or CSR, as one batch."""
 
     here = True
@@ -98,10 +96,6 @@ class Whole:
     def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
         """Return ``function(X, ...)`` of the one batch."""
         return [function(self.X, *rowwise)]
-
-    def total(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Array:
-        """Return it."""
-        return function(self.X, *rowwise)
 
 
 def batches_of(X: Array | BatchedRows) -> Batches:
@@ -115,7 +109,12 @@ def some_rows(X: Any, rows: NDArray[np.intp]) -> Any:
 
 
 class BatchedFeatures:
-    """Rows z(x_i) = (features of x_i, sqrt(unit)), made again at each use; attributes as in ``FeaturesOfRows``."""
+    """Feature vectors z(x_i) = (features of x_i, sqrt(unit)), the rows of a matrix Z (n, m), made again at each use.
+
+    ``lengths`` (n,) are their squared lengths without the constant entry. ``missed`` (n,) is the share of k(x_i, x_i)
+    that the landmarks cannot represent, and ``faint`` (n,) says where no landmark is near. ``eps`` is the rounding of
+    Z; ``remade`` says that Z is too large to be kept.
+    """
 
     def __init__(self, recipe: Recipe, X: Array | BatchedRows, unit: float):
         self.recipe = recipe
@@ -124,7 +123,7 @@ class BatchedFeatures:
         self.shape = (X.shape[0], recipe.size)
         self.eps = float(np.finfo(recipe.dtype).eps)
         self.remade = too_large(X.shape[0], recipe)
-        measures = np.concatenate(self.batches.each(partial(_measured, recipe, unit)))
+        measures = np.concatenate([*self.batches.each(partial(recipe.measured, unit))])
         self.lengths = measures[:, 0].copy()
         self.missed = measures[:, 1].copy()
         self.faint = self.lengths < FAINT * unit
@@ -135,25 +134,30 @@ class BatchedFeatures:
 
     def times(self, C: Array) -> Array:
         """Return Z C, shape (n,) or (n, k), for C of shape (m,) or (m, k)."""
-        return np.concatenate(self.batches.each(partial(self.recipe.times, C)))
+        return np.concatenate([*self.batches.each(partial(self.recipe.times, C))])
 
     def transposed_times(self, A: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return Z'A, shape (m,) or (m, k), for A (n,) or (n, k), of which only these ``rows`` are not 0."""
         if rows is None:
             return self.batches.total(self.recipe.transposed_times, A)
-        here = np.zeros(self.shape[0], dtype=bool)
-        here[rows] = True
-        return self.batches.total(partial(_transposed_times, self.recipe), here, A)
+        here = np.isin(np.arange(self.shape[0]), rows)
+        return self.batches.total(partial(_of_kept, self.recipe.transposed_times), here, A)
 
     def there_and_back(self, C: Array, respond: Respond, *rowwise: NDArray[Any]) -> tuple[Array, Array]:
-        """Return V = Z C (n, k) and Z'R (m, k) for R = ``respond(V, ...)`` (n, k), in one pass over the batches."""
+        """Return V = Z C (n, k) and Z'R (m, k) for R = ``respond(V, ...)`` (n, k), in one pass over the batches.
+
+        ``respond`` is called with some rows of V and of the arrays ``rowwise``, (n, ...), at a time.
+        """
         m = self.shape[1]
-        found = self.batches.each(partial(_there_and_back, self.recipe, C, respond), *rowwise)
+        found = [*self.batches.each(partial(self.recipe.there_and_back, C, respond), *rowwise)]
         back = np.add.reduce([both[:m] for both in found], axis=0)
         return np.concatenate([both[m:] for both in found]), back
 
     def weighted_gram(self, rows: NDArray[np.intp], weight: Array, targets: Array | None = None) -> Array:
-        """Return sum_i weight_i z_i (z_i, y_i)' over the numbered rows: (m, m + k) for ``targets`` y (n, k)."""
+        """Return sum_i weight_i z_i (z_i, y_i)' over the numbered rows, of weights >= 0.
+
+        It has shape (m, m + k) for ``targets`` y (n, k), (m, m) without any.
+        """
         weights = np.zeros(self.shape[0])
         weights[rows] = weight
         return self.batches.total(self.recipe.gram, weights, *([] if targets is None else [targets]))
@@ -163,32 +167,11 @@ def _of_kept(function: Callable[..., Array], X: Array, here: NDArray[np.bool_], 
     return function(X[here], *[part[here] for part in parts])
 
 
-def _measured(recipe: Recipe, unit: float, X: Array) -> Array:
-    measures = np.empty((X.shape[0], 2))
-
-    def measure(part: slice) -> None:
-        measures[part] = recipe.measured(X[part], unit)
-
-    for_each(measure, slices(X.shape[0], recipe.size))
-    return measures
-
-
-def _there_and_back(recipe: Recipe, C: Array, respond: Respond, X: Array, *parts: Array) -> Array:
-    """Return Z'R (m, k) above V (n_k, k): one array travels."""
-    values, back = recipe.there_and_back(C, respond, X, *parts)
-    return np.vstack([back, values])
-
-
-def _transposed_times(recipe: Recipe, X: Array, here: NDArray[np.bool_], A: Array) -> Array:
-    return recipe.transposed_times(X[here], A[here])
-
-
 KEPT_BYTES = 1_000_000_000  # most bytes of features held of rows in batches: who streams them is short of memory
 
 
 class StoredFeatures:
-    """Features Z (n, m) in one array, with the attributes of :class:`FeaturesOfRows`; nothing is ``missed`` by default.
-    """
+    """Features Z (n, m) in one array, with what :class:`BatchedFeatures` has; nothing is ``missed`` by default."""
 
     remade = False
 
@@ -247,6 +230,9 @@ class StoredFeatures:
         return slices(n, m, 400_000)  # 1.6 or 3.2 MB, used twice while they are in the cache
 
 
+FeaturesOfRows = BatchedFeatures | StoredFeatures
+
+
 def landmark_features(
     feature_map: NystroemMap, X: Array | BatchedRows, unit: float, *, constant: bool = True
 ) -> FeaturesOfRows:
@@ -259,15 +245,9 @@ def landmark_features(
     if too_large(X.shape[0], recipe) or not batches_of(X).here or recipe.bytes_of(X.shape[0]) > most:
         return BatchedFeatures(recipe, X, unit)
     Z = np.empty((X.shape[0], recipe.size), dtype=recipe.dtype)
-    measures = np.empty((X.shape[0], 2))
 
     def fill(some: Array, numbers: NDArray[np.intp]) -> Array:
-        def measure(part: slice) -> None:
-            at = slice(numbers[part][0], numbers[part][-1] + 1)
-            measures[at] = recipe.measured(some[part], unit, Z[at])
+        return recipe.measured(unit, some, Z[numbers.min(initial=len(Z)) : numbers.max(initial=-1) + 1])
 
-        for_each(measure, slices(some.shape[0], recipe.size))
-        return measures[:0]
-
-    batches_of(X).each(fill, np.arange(X.shape[0]))
+    measures = np.concatenate([*batches_of(X).each(fill, np.arange(X.shape[0]))])
     return StoredFeatures(Z, measures[:, 0].copy(), measures[:, 1].copy(), unit)

@@ -130,11 +130,10 @@ def unpack(name: str, content: bytes, key: bytes | None = None) -> Content:
         raise ModelFileError(f"{name} is not a well-formed file: {error!r}.") from None
 
 
-def check_key(key: bytes | None) -> bytes | None:
-    """Return the key; ValueError for anything but bytes of a length that cannot be guessed."""
+def check_key(key: bytes | None) -> None:
+    """Raise ValueError for a key that is anything but bytes of a length that cannot be guessed."""
     if key is not None and (not isinstance(key, bytes) or len(key) < SHORTEST_KEY):
         raise ValueError(f"key must be at least {SHORTEST_KEY} secret bytes. Make one with secrets.token_bytes(32).")
-    return key
 
 
 def _raw(array: AnyArray) -> Part:
@@ -222,10 +221,8 @@ def _array(entry: Mapping[str, Any], data: memoryview) -> AnyArray:
     shape = [int(n) for n in entry["shape"]]
     count = math.prod(shape)  # a Python integer: a product of numpy's would overflow on a forged shape
     fits = min(shape, default=0) >= 0 and count * dtype.itemsize <= len(data)
-    if dtype.kind not in NUMBERS_AND_TEXT or not fits or (dtype.itemsize == 0 and count > 0):
+    if dtype.kind not in NUMBERS_AND_TEXT or not fits or dtype.itemsize == 0:
         raise ModelFileError(f"The file describes an array of {shape} {dtype} that it does not hold.")
-    if dtype.itemsize == 0:
-        return np.zeros(shape, dtype=dtype)
     flat = np.frombuffer(data, dtype=dtype, count=count)
     _check_entries(flat)
     axes = [int(axis) for axis in entry.get("axes", range(len(shape)))]

@@ -8,6 +8,7 @@ from sklearn.base import is_classifier, is_outlier_detector
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+import buttress
 from buttress._checks import Array
 from buttress._types import Estimator, MatrixLike
 from buttress.certainty.probabilities import Probabilities
@@ -21,22 +22,13 @@ from buttress.svm.pairs import ExactClassifier
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-MODELS = {
-    "buttress.adversarial": (
-        "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC", "FreeRangeSVC",
-        "StochasticAdvSVM"),
-    "buttress.batched_ridge": ("BatchedRidge", "BatchedRidgeClassifier"),
-    "buttress.least_squares": ("LeastSquaresClassifier",),
-    "buttress.linear": ("LinearSVC",),
-    "buttress.linear_svr": ("LinearSVR",),
-    "buttress.stochastic_linear": ("StochasticLinearSVC",),
-    "buttress.outlier": ("MultiKernelSVDD", "SVDD"),
-    "buttress.robust": (
-        "CRR", "KernelClassifier", "KernelRegressor", "RobustKernelClassifier", "RobustKernelRegressor",
-        "RobustLinearRegressor", "STIR", "SeverClassifier", "SeverRegressor", "TrimmedLikelihoodClassifier",
-        "TrimmedLikelihoodRegressor"),
-    "buttress.svm": ("NuSVC", "NuSVR", "OneClassSVM", "SVC", "SVR"),
-}
+MODELS = (
+    "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "BatchedRidge",
+    "BatchedRidgeClassifier", "CRR", "CertifiedSVC", "FreeRangeSVC", "KernelClassifier", "KernelRegressor",
+    "LeastSquaresClassifier", "LinearSVC", "LinearSVR", "MultiKernelSVDD", "NuSVC", "NuSVR", "OneClassSVM",
+    "RobustKernelClassifier", "RobustKernelRegressor", "RobustLinearRegressor", "STIR", "SVC", "SVDD", "SVR",
+    "SeverClassifier", "SeverRegressor", "StochasticAdvSVM", "StochasticLinearSVC", "TrimmedLikelihoodClassifier",
+    "TrimmedLikelihoodRegressor")
 
 
 def to_onnx(
@@ -102,11 +94,9 @@ def register_converters() -> None:
     """Teach skl2onnx our estimators, so that its own ``to_onnx`` and ``convert_sklearn`` take them too."""
     skl2onnx = _skl2onnx()
     options = {"probabilities": [True, False], "zipmap": None}  # the second is what skl2onnx tells each last step
-    for module, names in MODELS.items():
-        for name in names:
-            kind = getattr(importlib.import_module(module), name)
-            skl2onnx.update_registered_converter(kind, alias_of(kind), _shapes, _convert, parser=_parse,
-                                                 options=options)
+    for name in MODELS:
+        kind = getattr(buttress, name)
+        skl2onnx.update_registered_converter(kind, alias_of(kind), _shapes, _convert, parser=_parse, options=options)
 
 
 def alias_of(kind: type) -> str:
@@ -185,7 +175,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     elif is_classifier(model):
         add_classes(add, model, X, *outputs)
     else:
-        add.single(add_values(add, model, X), outputs[0])
+        add.cast(add_values(add, model, X), np.float32, outputs[0])
 
 
 def add_values(add: Nodes, model: Any, X: str) -> str:
@@ -207,7 +197,7 @@ def add_ball(add: Nodes, model: Any, X: str, label: str, score: str) -> None:
         decision = add("Sub", add_distances(add, model, X), float(model.offset_))
     inside = add.cast(add("GreaterOrEqual", decision, 0.0), np.int64)  # not of NaN
     add("Sub", add("Mul", inside, np.array([[2]])), np.array([[1]]), output=label)
-    add.single(decision, score)
+    add.cast(decision, np.float32, score)
 
 
 def add_distances(add: Nodes, model: Any, X: str) -> str:
@@ -229,9 +219,9 @@ def add_classes(add: Nodes, model: Any, X: str, label: str, score: str, probabil
     else:
         winner = _winner(add, scores, np.asarray(model.contrasts_))
     add.labels(winner, model.classes_, label)
-    add.single(decision, score)
+    add.cast(decision, np.float32, score)
     if probability is not None:
-        add.single(add_probabilities(add, model._calibrated(), scores, winner), probability)
+        add.cast(add_probabilities(add, model._calibrated(), scores, winner), np.float32, probability)
 
 
 def _winner(add: Nodes, scores: str, contrasts: Array) -> str:

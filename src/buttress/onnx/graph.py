@@ -14,8 +14,9 @@ from buttress._checks import Array
 from buttress._predicting import dense
 from buttress._types import Labels
 from buttress.certainty.calibration import EDGE, Calibration
-from buttress.expansion import KernelExpansion, Scores, pairs_of
+from buttress.expansion import KernelExpansion, pairs_of
 from buttress.features import RandomExpansion
+from buttress.features.fourier import Scores
 from buttress.gram.spectrum import SpectrumCorrected
 from buttress.kernels import (
     RBF,
@@ -33,6 +34,7 @@ from buttress.kernels import (
     Sigmoid,
     Stretched,
 )
+from buttress.outlier.kernel_values import of_one_width
 
 NUMBERS = {np.dtype(np.float32): 1, np.dtype(np.int64): 7, np.dtype(np.float64): 11}  # TensorProto's, of each type
 
@@ -71,10 +73,6 @@ class Nodes:
         """Return the value in another type."""
         return self("Cast", name, output=output, to=NUMBERS[np.dtype(dtype)])
 
-    def single(self, name: str, output: str) -> None:
-        """Put the value out as float32."""
-        self.cast(name, np.float32, output)
-
     def labels(self, index: str, classes: Labels, output: str) -> None:
         """Put out the classes at the numbers in ``index`` (n,): whole numbers as int64, all others as strings."""
         whole = classes.dtype.kind in "iub"
@@ -107,13 +105,14 @@ def _affine(add: Nodes, kernel: Polynomial | Sigmoid, inner: str) -> str:
     return add("Add", add("Mul", inner, float(kernel.gamma)), float(kernel.coef0))
 
 
-def refusal(kernel: Kernel) -> NotImplementedError:
-    """Return the error for a kernel without a graph."""
-    known = ", ".join(sorted(kind.__name__ for kind in PROFILES))
-    return NotImplementedError(
-        f"{type(kernel).__name__} has no ONNX graph. Kernels that have one: {known}, their Combination, Stretched, "
-        "Precomputed, and corrected by indefinite='clip' or 'flip'. Fit the model with one of these."
-    )
+def profile_of(kernel: Kernel) -> Callable[[Nodes, Any, str], str]:
+    """Return the function of ``PROFILES`` for a kernel; NotImplementedError for one without a graph."""
+    if type(kernel) not in PROFILES:
+        known = ", ".join(sorted(kind.__name__ for kind in PROFILES))
+        raise NotImplementedError(
+            f"{type(kernel).__name__} has no ONNX graph. Kernels that have one: {known}, their Combination, Stretched, "
+            "Precomputed, and corrected by indefinite='clip' or 'flip'. Fit the model with one of these.")
+    return PROFILES[type(kernel)]
 
 
 def add_kernel(add: Nodes, kernel: Kernel, X: str, Z: Array) -> str:
@@ -130,10 +129,9 @@ def add_kernel(add: Nodes, kernel: Kernel, X: str, Z: Array) -> str:
         added = add("MatMul", add_kernel(add, kernel.kernel, X, kernel.landmarks), kernel.vectors)
         fixed = kernel.kernel(Z, kernel.landmarks) @ kernel.vectors
         return add("Add", add_kernel(add, kernel.kernel, X, Z), add("MatMul", added, fixed.T))
-    if type(kernel) not in PROFILES:
-        raise refusal(kernel)
+    profile = profile_of(kernel)
     argument = _squared_distances(add, X, Z) if isinstance(kernel, Radial) else add("MatMul", X, Z.T)
-    return PROFILES[type(kernel)](add, kernel, argument)
+    return profile(add, kernel, argument)
 
 
 def add_diagonal(add: Nodes, kernel: Kernel, X: str) -> str:
@@ -144,15 +142,9 @@ def add_diagonal(add: Nodes, kernel: Kernel, X: str) -> str:
         return add_diagonal(add, kernel.kernel, add("Mul", X, np.asarray(kernel.scales, dtype=np.float64)))
     if type(kernel) is SpectrumCorrected and kernel.known is None:
         added = add("MatMul", add_kernel(add, kernel.kernel, X, kernel.landmarks), kernel.vectors)
-        return add("Add", add_diagonal(add, kernel.kernel, X), _row_sums(add, add("Mul", added, added)))
-    if type(kernel) not in PROFILES:
-        raise refusal(kernel)
-    squares = _row_sums(add, add("Mul", X, X))
-    return PROFILES[type(kernel)](add, kernel, add("Mul", squares, 0.0) if isinstance(kernel, Radial) else squares)
-
-
-def _row_sums(add: Nodes, values: str) -> str:
-    return add("ReduceSum", values, np.array([1]), keepdims=1)
+        return add("Add", add_diagonal(add, kernel.kernel, X), _sum(add, add("Mul", added, added)))
+    squares = _sum(add, add("Mul", X, X))
+    return profile_of(kernel)(add, kernel, add("Mul", squares, 0.0) if isinstance(kernel, Radial) else squares)
 
 
 def _squared_distances(add: Nodes, X: str, Z: Array) -> str:
@@ -160,7 +152,7 @@ def _squared_distances(add: Nodes, X: str, Z: Array) -> str:
     middle = Z.mean(axis=0)
     moved = add("Sub", X, middle)
     fixed = Z - middle
-    squares = add("Add", _row_sums(add, add("Mul", moved, moved)), np.sum(fixed**2, axis=1)[None, :])
+    squares = add("Add", _sum(add, add("Mul", moved, moved)), np.sum(fixed**2, axis=1)[None, :])
     return add("Max", add("Sub", squares, add("Mul", add("MatMul", moved, fixed.T), 2.0)), 0.0)
 
 
@@ -168,8 +160,6 @@ def add_scores(add: Nodes, scores: Scores, X: str) -> str:
     """Add the scores, (n, k), of a kernel expansion or of a sum of random features."""
     if isinstance(scores, RandomExpansion):
         return _waves(add, scores, X)
-    if not isinstance(scores, KernelExpansion):
-        raise NotImplementedError(f"Scores of type {type(scores).__name__} have no ONNX graph.")
     total = _by_kernel(add, scores, X)
     return total if scores.linear is None else add("Add", total, add("MatMul", X, scores.linear))
 
@@ -189,20 +179,11 @@ def add_logs(add: Nodes, scores: KernelExpansion, X: str) -> str:
     weights = np.log(np.asarray(scores.coef, dtype=np.float64)).T
     r2 = _squared_distances(add, X, Z)
     terms = [add("Add", _logarithm(add, part, r2), weights + np.log(weight))
-             for part, weight in exponentials(scores.kernel)]
+             for part, weight in of_one_width(scores.kernel)]
     joined = terms[0] if len(terms) == 1 else add("Concat", *terms, axis=1)
     largest = add("ArgMax", joined, axis=1, keepdims=1)  # x less its log-softmax: the same in every column, but rounded
     return add("Sub", add("GatherElements", joined, largest, axis=1),
                add("GatherElements", add("LogSoftmax", joined, axis=1), largest, axis=1))
-
-
-def exponentials(kernel: Kernel) -> list[tuple[Kernel, float]]:
-    """Return the kernels of one width of which a kernel of positive values is the sum, with their weights."""
-    if isinstance(kernel, Combination):
-        return [(inner, weight * share) for part, weight in kernel._terms() for inner, share in exponentials(part)]
-    if isinstance(kernel, MultiscaleRBF):
-        return [(RBF(float(gamma)), 1 / len(kernel.gammas)) for gamma in kernel.gammas]
-    return [(kernel, 1.0)]
 
 
 def _logarithm(add: Nodes, kernel: Kernel, r2: str) -> str:
@@ -210,14 +191,14 @@ def _logarithm(add: Nodes, kernel: Kernel, r2: str) -> str:
         return add("Mul", r2, -float(kernel.gamma))
     if isinstance(kernel, Laplacian):
         return add("Mul", add("Sqrt", r2), -float(kernel.gamma))
-    return add("Log", PROFILES[type(kernel)](add, kernel, r2))
+    return add("Log", profile_of(kernel)(add, kernel, r2))
 
 
 def _waves(add: Nodes, scores: RandomExpansion, X: str) -> str:
     """Add a sum of cosines, block by block; cos(p) is sin(p + pi/2), which runtimes have in double precision."""
     features = scores.features
     place = place_of(np.empty((0, features.width)))
-    total = add("Add", add("Mul", _row_sums(add, X), 0.0), np.asarray(scores.intercept, dtype=np.float64)[None, :])
+    total = add("Add", add("Mul", _sum(add, X), 0.0), np.asarray(scores.intercept, dtype=np.float64)[None, :])
     for block, coef in enumerate(scores.coef):
         frequencies, phases = features.waves(block, place)
         turned = add("Add", add("MatMul", X, frequencies), np.asarray(phases) + np.pi / 2)
@@ -269,7 +250,7 @@ def _coupled(add: Nodes, r: str, C: int) -> str:
         column = add("Sub", add("Gather", system, at, axis=2), unit)
         system = add("Sub", system, add("Mul", column, pivoted))
     p = add("Max", add("Squeeze", add("Gather", system, np.array([C]), axis=2), np.array([2])), 0.0)
-    return add("Div", p, _sum(add, p, 1))
+    return add("Div", p, _sum(add, p))
 
 
 def _leading(add: Nodes, p: str, winner: str, C: int) -> str:
@@ -279,11 +260,11 @@ def _leading(add: Nodes, p: str, winner: str, C: int) -> str:
     below = add.cast(add("Less", add("Unsqueeze", p, np.array([1])), add("Unsqueeze", p, np.array([2]))), np.float64)
     above = add("Mul", add("Sub", 1.0, below), add("Unsqueeze", other, np.array([1])))  # which others, for each bound
     total = add("Add", _sum(add, add("Mul", above, add("Unsqueeze", p, np.array([1]))), 2),
-                add("Unsqueeze", _sum(add, add("Mul", own, p), 1), np.array([1])))
+                add("Unsqueeze", _sum(add, add("Mul", own, p)), np.array([1])))
     means = add("Div", total, add("Add", _sum(add, above, 2), 1.0))
     level = add("Max", *[add("Gather", add("Squeeze", means, np.array([2])), np.array([c]), axis=1) for c in range(C)])
     return add("Add", add("Mul", own, level), add("Mul", other, add("Min", p, level)))
 
 
-def _sum(add: Nodes, values: str, axis: int) -> str:
+def _sum(add: Nodes, values: str, axis: int = 1) -> str:
     return add("ReduceSum", values, np.array([axis]), keepdims=1)

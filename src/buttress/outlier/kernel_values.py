@@ -6,7 +6,7 @@ and the sum itself is 0; its logarithm is neither.
 """
 
 from collections.abc import Callable
-from functools import singledispatch
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -76,37 +76,31 @@ def kernel_of_width(
 
 def in_logs(kernel: Kernel) -> bool:
     """Say whether all values of a kernel are positive and k(x, x) is constant: sums of such have logarithms."""
+    parts = of_one_width(kernel)
+    return bool(parts) and all(type(part) in (RBF, Laplacian, Cauchy, InverseMultiquadric) for part, _ in parts)
+
+
+def of_one_width(kernel: Kernel) -> list[tuple[Kernel, float]]:
+    """Return the kernels of one width of which a kernel is the sum, with their weights."""
     if isinstance(kernel, Combination):
-        return bool(kernel._terms()) and all(in_logs(part) for part, _ in kernel._terms())
-    return type(kernel) in (RBF, Laplacian, Cauchy, InverseMultiquadric, MultiscaleRBF)
+        return [(inner, weight * share) for part, weight in kernel._terms() for inner, share in of_one_width(part)]
+    if isinstance(kernel, MultiscaleRBF):
+        return [(RBF(float(gamma)), 1 / len(kernel.gammas)) for gamma in kernel.gammas]
+    return [(kernel, 1.0)]
 
 
-@singledispatch
 def logarithm(kernel: Kernel, r2: Array) -> Array:
     """Return log k of a kernel :func:`in_logs` at squared distances."""
-    assert isinstance(kernel, Radial), "a kernel of the distance"
-    return np.log(kernel.profile(r2))
-
-
-@logarithm.register
-def _(kernel: RBF, r2: Array) -> Array:
-    return -kernel.gamma * r2
-
-
-@logarithm.register
-def _(kernel: Laplacian, r2: Array) -> Array:
-    return -kernel.gamma * np.sqrt(r2)
-
-
-@logarithm.register
-def _(kernel: MultiscaleRBF, r2: Array) -> Array:
-    return np.asarray(logsumexp([-float(gamma) * r2 for gamma in kernel.gammas], axis=0) - np.log(len(kernel.gammas)))
-
-
-@logarithm.register
-def _(kernel: Combination, r2: Array) -> Array:
-    logs = [np.log(weight) + logarithm(part, r2) for part, weight in kernel._terms()]
+    logs = [np.log(weight) + _logarithm(part, r2) for part, weight in of_one_width(kernel)]
     return np.asarray(logsumexp(logs, axis=0))
+
+
+def _logarithm(kernel: Any, r2: Array) -> Array:
+    if isinstance(kernel, RBF):
+        return -kernel.gamma * r2
+    if isinstance(kernel, Laplacian):
+        return -kernel.gamma * np.sqrt(r2)
+    return np.asarray(np.log(kernel.profile(r2)))
 
 
 def log_scores(expansion: KernelExpansion, X: Array) -> Array:

@@ -73,8 +73,7 @@ def regrow(model: Any) -> None:
     held = model.__dict__.pop("_trees")
     categories = model.__dict__.pop("_categories")
     width = int(model.n_features_in_)
-    categorical = np.zeros(width, dtype=bool)
-    categorical[: 0 if categories is None else len(categories)] = True  # they stand first behind the preprocessor
+    categorical = np.arange(width) < len(categories or ())  # they stand first behind the preprocessor
     if categories is not None and (len(categories) != int(np.sum(model.is_categorical_)) or len(
             model.is_categorical_) != width or any(len(known) > 256 for known in categories)):  # scikit-learn's limit
         raise ModelFileError("The categories in the file do not belong to its columns.")

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import jinja2
 import numpy as np
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from buttress.audit.call import audit_table
@@ -66,17 +67,8 @@ FILES = {"keys.js": "text/javascript", "style.css": "text/css"}
 Form = Mapping[str, list[str]]
 
 
-@dataclass(frozen=True)
-class PageRequest:
-    """A request: what its path names, the parameters behind it, and the fields of its form."""
-
-    path: Mapping[str, str]
-    query: Mapping[str, str]
-    form: Form
-
-
 class Pages:
-    """What is answered to each request."""
+    """What is answered to each request, whose ``state.form`` are the fields of its form."""
 
     def __init__(self, review: Review, token: str):
         self.review = review
@@ -93,14 +85,14 @@ class Pages:
         return HTMLResponse(page.render(root=self.root, review=self.review, seen=seen, last=last,
                                         left=self.review.left(), **said), status)
 
-    def next(self, asked: PageRequest) -> Response:
+    def next(self, asked: Request) -> Response:
         """Go to the row that is next."""
         place = self.review.next()
         return self._page("done", self.review.store.last) if place is None else self._row(place)
 
-    def row(self, asked: PageRequest) -> Response:
+    def row(self, asked: Request) -> Response:
         """Show one row."""
-        place = int(asked.path["place"])
+        place = int(asked.path_params["place"])
         if not 0 <= place < len(self.review.keys):
             return PlainTextResponse(f"There is no row {place} here.", 404)
         self.review.store.read()
@@ -109,12 +101,12 @@ class Pages:
     def _row(self, place: int, refused: str = "", status: int = 200) -> Response:
         return self._page("row", self.review.store.last, status, shown=self.review.shown(place), refused=refused)
 
-    def rows(self, asked: PageRequest) -> Response:
+    def rows(self, asked: Request) -> Response:
         """Show a page of the table."""
         self.review.store.read()
-        return self._rows(Filter(**{name: asked.query.get(name, default)
+        return self._rows(Filter(**{name: asked.query_params.get(name, default)
                                     for name, default in vars(Filter()).items()}),
-                          asked.query.get("page", "1"))
+                          asked.query_params.get("page", "1"))
 
     def _rows(self, wanted: Filter, page: str, refused: str = "", status: int = 200) -> Response:
         seen = self.review.store.last
@@ -125,9 +117,9 @@ class Pages:
         return self._page("rows", seen, status, rows=part, count=len(places), wanted=wanted, page=current, pages=pages,
                           refused=refused, query=urlencode(vars(wanted)))
 
-    def decide(self, asked: PageRequest) -> Response:
+    def decide(self, asked: Request) -> Response:
         """Record a decision on the rows of a form, and go on; where it was refused say why."""
-        form = asked.form
+        form = asked.state.form
         places = [int(text) for text in form.get("place", []) if text.isdecimal() and len(text) < 10]
         places = [place for place in places if place < len(self.review.keys)]
         wanted = Filter(**{name: _one(form, name, default) for name, default in vars(Filter()).items()})
@@ -148,26 +140,26 @@ class Pages:
         back = f"{self.root}/rows?{urlencode({**vars(wanted), 'page': _one(form, 'page', '1')})}"
         return RedirectResponse(back if bulk else f"{self.root}/", 303)
 
-    def undo(self, asked: PageRequest) -> Response:
+    def undo(self, asked: Request) -> Response:
         """Take a decision back and show its row again."""
         try:
-            taken = self.review.undo(int(_one(asked.form, "decision", "0")))
+            taken = self.review.undo(int(_one(asked.state.form, "decision", "0")))
         except ValueError as error:
             return self._rows(Filter(), "1", str(error), 409)
         return RedirectResponse(f"{self.root}/row/{self.review.place_of[taken.key]}", 303)
 
-    def corrections(self, asked: PageRequest) -> Response:
+    def corrections(self, asked: Request) -> Response:
         """Give the decisions as the file that ``buttress apply`` reads."""
         named = {"Content-Disposition": 'attachment; filename="corrections.csv"'}
         return Response(self.review.corrections(), 200, named, "text/csv")
 
-    def again(self, asked: PageRequest) -> Response:
+    def again(self, asked: Request) -> Response:
         """Audit the corrected table, and show both."""
         return self._page("again", self.review.store.last, found=compared(self.review))
 
-    def file(self, asked: PageRequest) -> Response:
+    def file(self, asked: Request) -> Response:
         """Give the script or the style sheet."""
-        name = asked.path["name"]
+        name = asked.path_params["name"]
         if name not in FILES:
             return PlainTextResponse("Not found.", 404)
         return Response((HERE / name).read_text(encoding="utf-8"), media_type=FILES[name])

@@ -101,9 +101,7 @@ class Review:
 
     def open_rows(self) -> NDArray[np.bool_]:
         """Say of each row (n,) whether nobody decided on it."""
-        is_open = np.ones(len(self.table), dtype=bool)
-        is_open[[self.place_of[key] for key in self.store.current]] = False
-        return is_open
+        return ~np.isin(np.arange(len(self.table)), [self.place_of[key] for key in self.store.current])
 
     def next(self) -> int | None:
         """Return the row to look at: the most suspicious one not decided on, every tenth drawn; None if all are."""
@@ -116,8 +114,8 @@ class Review:
                 return None
             after = draws[-1].after if draws else 0
             since = len({one.key for one in self.store.history if one.id > after})
-            fresh = is_open.copy()
-            fresh[[self.place_of[one.key] for one in self.store.history]] = False
+            seen = [self.place_of[one.key] for one in self.store.history]
+            fresh = is_open & ~np.isin(np.arange(len(is_open)), seen)
             if since >= 10 - (not draws) and fresh.any():  # one row of ten that are shown is drawn at random
                 drawn = int(self._rng.choice(np.flatnonzero(fresh)))
                 self.store.draw(self.keys[drawn])

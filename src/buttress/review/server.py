@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from buttress.review.answers import Form, PageRequest, Pages
+from buttress.review.answers import Form, Pages
 from buttress.review.course import Review
 
 HEADERS = {
@@ -25,12 +25,12 @@ HEADERS = {
 
 def application(review: Review, token: str, hosts: frozenset[str]) -> Starlette:
     """Return the application; requests for other ``hosts`` (with their port) and without the token are refused."""
-    def guarded(answer: Callable[[PageRequest], Response]) -> Callable[[Request], Awaitable[Response]]:
+    def guarded(answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
         async def respond(request: Request) -> Response:
             said = _refused(request, token, hosts)
             if said is None:
-                asked = PageRequest(request.path_params, request.query_params, await _form(request))
-                said = await run_in_threadpool(answer, asked)
+                request.state.form = await _form(request)
+                said = await run_in_threadpool(answer, request)
             said.headers.update(HEADERS)
             return said
 

@@ -8,7 +8,7 @@ from buttress.robust.published.likelihood import TrimmedLikelihoodClassifier, Tr
 from buttress.robust.published.linear import CRR, STIR
 from buttress.robust.published.sever import SeverClassifier, SeverRegressor
 from buttress.robust.published.under_risk import KernelClassifier, KernelRegressor
-from buttress.robust.report import OutlierDisplay, outlier_report
+from buttress.robust.report import outlier_report
 
 __all__ = [
     "CRR",
@@ -16,7 +16,6 @@ __all__ = [
     "KernelClassifier",
     "KernelRegressor",
     "LabelsJudged",
-    "OutlierDisplay",
     "RobustKernelClassifier",
     "RobustKernelRegressor",
     "RobustLinearRegressor",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -107,7 +106,7 @@ def _of_pairs(estimator: Any, again: Callable[[], Pairs]) -> BatchedTable:
     return _table(estimator, looks, lambda dtype: PairedBatches(again, keys, dtype))
 
 
-class PairedBatches:
+class PairedBatches(Batches):
     """Batches of this process: pairs (X, y), of which X is used; ``keys`` are those of the rows of each batch."""
 
     here = True
@@ -118,15 +117,8 @@ class PairedBatches:
         self.sizes = [len(some) for some in keys]
         self.dtype = dtype
 
-    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
-        """Return ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (n, ...)."""
-        return list(self._each(function, rowwise))
-
-    def total(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Array:
-        """Return the sum of these."""
-        return reduce(np.add, self._each(function, rowwise))
-
-    def _each(self, function: Callable[..., Array], rowwise: tuple[NDArray[Any], ...]) -> Iterator[Array]:
+    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Iterator[Array]:
+        """Yield ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (n, ...)."""
         sizes = []
         start = 0
         for X, _ in self.again():
@@ -181,7 +173,7 @@ def _of_dask(estimator: Any, X: Any, y: Any) -> BatchedTable:
     return _table(estimator, looks, lambda dtype: DaskBatches(list(blocks), keys, dtype))
 
 
-class DaskBatches:
+class DaskBatches(Batches):
     """Batches that Dask's workers read, or hold where the collection was persisted; ``keys`` are those of their rows.
     """
 

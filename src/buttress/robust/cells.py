@@ -126,8 +126,6 @@ def _at_fault(law: CellLaw, u: Array) -> NDArray[np.intp]:
     for _ in range(min(3, len(u))):
         chances = law.log_chances(u[None])[0]
         candidates = np.setdiff1d(np.argsort(chances, kind="stable")[: 8], found)
-        if len(candidates) == 0:
-            break
         tried = np.tile(u, (len(candidates), 1))
         tried[np.arange(len(candidates)), candidates] = law.expected(u[None])[0, candidates]
         after = law.log_chances(tried).min(axis=1)

@@ -18,8 +18,7 @@ from buttress._rows import distinct_rows, drawn_rows, equal_rows, near_copies, r
 from buttress._threads import own_threads, threads_for
 from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
-from buttress.features.made import FeaturesOfRows
-from buttress.features.stored import BatchedRows, landmark_features, some_rows
+from buttress.features.stored import BatchedRows, FeaturesOfRows, landmark_features, some_rows
 from buttress.gram.entries import entries
 from buttress.kernels import Kernel, MultiscaleRBF, centers, is_precomputed, warn_of_scale
 from buttress.kernels.choose import held_square
@@ -77,12 +76,10 @@ class Setting:
     rng: np.random.RandomState
     alike: bool
 
-    def design(self, rows: NDArray[np.intp] | None = None, n_landmarks: int | None = None) -> Design:
-        """Return the design of the numbered rows, default all, on as many landmarks as the setting or the caller says.
-        """
+    def design(self, rows: NDArray[np.intp] | None = None) -> Design:
+        """Return the design of the numbered rows, default all."""
         X = self.X if rows is None else some_rows(self.X, rows)
-        chosen = self.n_landmarks if n_landmarks is None else n_landmarks
-        design = kernel_design(self.kernel, X, n_landmarks=chosen, rng=self.rng)
+        design = kernel_design(self.kernel, X, n_landmarks=self.n_landmarks, rng=self.rng)
         return replace(design, ridge=spectral(design.ridge) if self.alike else design.ridge)
 
     def threads(self) -> AbstractContextManager[None]:
@@ -221,7 +218,7 @@ def _nystroem_design(kernel: Kernel, X: Any, m: int, rng: np.random.RandomState)
     unit = _unit(kernel.diagonal(points))
     batched = isinstance(X, BatchedRows)
     features = landmark_features(feature_map, X, unit)
-    groups = equal_rows(X, sums=np.concatenate(X.batches.each(row_sums))) if batched else equal_rows(X)
+    groups = equal_rows(X, sums=np.concatenate([*X.batches.each(row_sums)])) if batched else equal_rows(X)
     searched = rng.choice(n, min(n, DESIGN.searched), replace=False)
     some = X[searched].astype(np.float64)
     few = nystroem(kernel, points[rng.permutation(points.shape[0])[: DESIGN.coarse]])(some)

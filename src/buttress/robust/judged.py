@@ -17,7 +17,7 @@ from buttress._rows import median
 from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.residual_law import Fitted
 from buttress.solvers.contamination.share_interval import around
-from buttress.solvers.contamination.trimmed import least_scale, lts_scale
+from buttress.solvers.contamination.trimmed import least_scale, lts_scale, smallest
 from buttress.solvers.contamination.tuning import TRIMMING
 
 
@@ -65,9 +65,7 @@ def chosen_inliers(outlier_proba: Array, share: float | None) -> NDArray[np.bool
     """
     if share is None:
         return outlier_proba <= 0.5
-    mask = np.ones(len(outlier_proba), dtype=bool)
-    mask[np.argsort(-outlier_proba, kind="stable")[: round(share * len(mask))]] = False
-    return mask | (outlier_proba == 0)
+    return (smallest(-outlier_proba, round(share * len(outlier_proba))) == 0) | (outlier_proba == 0)
 
 
 def counted(

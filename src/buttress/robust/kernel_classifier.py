@@ -21,9 +21,10 @@ from buttress.kernels import Kernel, is_precomputed
 from buttress.robust.design import Design, fit_setting, given
 from buttress.robust.judged import chosen_inliers, keep_share
 from buttress.robust.kernel_machine import RobustKernelMachine
-from buttress.robust.label_fit import LabelFit, LabelScores, LabelTask, fit_labels, with_directions
+from buttress.robust.label_fit import LabelFit, LabelTask, fit_labels, with_directions
 from buttress.solvers.contamination.confusion_law import one_rate
 from buttress.solvers.contamination.label_law import label_margins
+from buttress.solvers.contamination.noisy_logistic import LabelScores
 from buttress.solvers.contamination.share_interval import label_shares
 from buttress.solvers.run import Budget
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress.robust.design import Design, Regime
 from buttress.robust.judged import chosen_inliers
-from buttress.robust.tuning import RELABEL
+from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.confusion_law import Confusion, learn_confusion, likeliest_confusion, one_rate
 from buttress.solvers.contamination.label_law import (
     Flips,
@@ -28,7 +28,7 @@ from buttress.solvers.contamination.label_law import (
     label_margins,
     likeliest_one_rate,
 )
-from buttress.solvers.contamination.noisy_logistic import LogisticFit, NoisyLogistic
+from buttress.solvers.contamination.noisy_logistic import LabelScores, NoisyLogistic
 from buttress.solvers.contamination.tuning import CONFUSION
 from buttress.solvers.run import Budget, Step
 
@@ -64,23 +64,6 @@ class LabelTask:
         """Report a fit of all rows, with the log likelihood per row, to the callbacks of the estimator."""
         if not self.budget.stopped:
             self.budget.note(Step((self.design, fit), objective=-likelihood))
-
-
-@dataclass(frozen=True)
-class LabelScores:
-    """A fit: coefficients, scores (n, C) of each row left out, ridge, and the weights (n,) of the labels given.
-
-    ``bias`` (C,) is what is added to the scores that the coefficients make, where they are ``mixed``. ``n_iter`` is the
-    number of fits, or of steps of logistic regression.
-    """
-
-    coef: Array
-    scores: Array
-    alpha: float
-    weight: Array
-    bias: Array | float = 0.0
-    mixed: bool = False
-    n_iter: int = 1
 
 
 @dataclass(frozen=True)
@@ -179,18 +162,13 @@ def fit_many_labels(task: LabelTask, logistic: NoisyLogistic) -> LabelFit:
         return one_rate(task.C, flips.rate), flips.likelihood
 
     fit = logistic.fit(_ridges(task), one_rate(task.C, 0.1 if task.share is None else task.share), law)
-    only = _as_scores(fit)
     flips = explain_labels(fit.scores, task.codes, task.share)
-    task.note(only, flips.likelihood)
-    return LabelFit(only, flips, fit.votes, fit.n_iter, flips.likelihood, fit.scores, flips.true_chances(task.codes))
+    task.note(fit, flips.likelihood)
+    return LabelFit(fit, flips, fit.votes, fit.n_iter, flips.likelihood, fit.scores, flips.true_chances(task.codes))
 
 
 def _ridges(task: LabelTask) -> Array:
-    return RELABEL.logistic * task.design.unit if task.alpha is None else np.array([float(task.alpha)])
-
-
-def _as_scores(fit: LogisticFit) -> LabelScores:
-    return LabelScores(fit.coef, fit.scores, fit.alpha, fit.weight, n_iter=fit.n_iter)
+    return MIXTURE.logistic * task.design.unit if task.alpha is None else np.array([float(task.alpha)])
 
 
 def fit_to(task: LabelTask, fitted: NDArray[np.intp], alpha: float, law: Confusion | None = None) -> LabelScores:
@@ -208,7 +186,7 @@ def _scores_at_ridges(task: LabelTask, fitted: NDArray[np.intp]) -> tuple[Array,
     targets = task.targets[fitted]
     rows = task.design.searched
     given = task.alpha
-    alphas = RELABEL.ridges * feature_variance(task.design) if given is None else np.array([float(given)])
+    alphas = MIXTURE.ridges * feature_variance(task.design) if given is None else np.array([float(given)])
     fits = task.design.ridge.path(targets, np.ones(len(fitted)), alphas, rows)
     return alphas, [targets[rows] - fit.loo for fit in fits]
 
@@ -260,7 +238,7 @@ def confused_fit(task: LabelTask, law: Confusion, scores: Array) -> tuple[LabelS
         likely = law.true_chances(scores, task.codes).argmax(axis=1).astype(np.intp)
         fit, _, _ = _likeliest(task, likely, likely, 0.0)
     else:
-        fit = _as_scores(task.logistic.fit(_ridges(task), law.rates, partial(_at_rates, law.rates)))
+        fit = task.logistic.fit(_ridges(task), law.rates, partial(_at_rates, law.rates))
     start = 0.99 * law.rates + 0.01 * one_rate(task.C, CONFUSION.most_given)
     final = learn_confusion(fit.scores, task.codes, start, mixed=fit.mixed)
     task.note(fit, final.objective)

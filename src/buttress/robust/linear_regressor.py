@@ -21,6 +21,7 @@ from buttress._checks import (
     check_X_y,
 )
 from buttress._documented import Documented
+from buttress._predicting import PlaneValues
 from buttress._rows import equal_rows
 from buttress._state import Attribute, Later, State
 from buttress._threads import threads_for
@@ -81,7 +82,7 @@ class LinearSummary:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, BaseEstimator):
+class RobustLinearRegressor(PlaneValues, Documented, CallbackSupportMixin, RegressorMixin, BaseEstimator):
     """Linear regression with high breakdown and high efficiency: the MM estimate, then weights from its residuals.
 
     1. The S estimate, the fit whose residuals have the least robust scale, is searched from many starts. Another local
@@ -212,11 +213,6 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
                   whole=budget.whole)
         if share is None:
             warn_of_misleading(y, self.loo_residual_, ~self.inlier_mask_, together=False)
-
-    def predict(self, X: Any) -> Array:
-        """Return f(x) for each row of X (n, d)."""
-        check_is_fitted(self)
-        return check_X(self, X) @ self.coef_ + self.intercept_
 
     def summary(self, coverage: float = 0.95) -> LinearSummary:
         """Return the coefficients without a ridge, with standard errors, intervals and row weights; print it.

@@ -1,12 +1,11 @@
-"""The suspicious rows of a robust fit, as a table and as a plot."""
+"""The suspicious rows of a robust fit, as a table."""
 
 import importlib
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted
@@ -18,6 +17,7 @@ from buttress._threads import slices
 from buttress._types import Labels, MatrixLike, Rows, VectorLike
 from buttress.kernels import is_precomputed
 from buttress.robust.cells import deviating_cells
+from buttress.solvers.contamination.trimmed import smallest
 from buttress.solvers.run import Outcome
 
 SAME = 1e-6  # share of a row's size by which its key may differ, enough for float32
@@ -82,16 +82,6 @@ def of_rows_given(model: Model, rows: slice | Rows, n: int) -> Model:
     for holder, name in ((model, "held_out_"), (getattr(model, "_certainty", model), "held")):
         alter(holder, name, lambda held: replace(held, row=rows[held.row], given=n))
     return model
-
-
-class Columns(Protocol):
-    """A report: a data frame, or a dict of arrays."""
-
-    def __getitem__(self, name: str, /) -> ArrayLike:
-        """Return one column."""
-
-    def __iter__(self) -> Iterator[Any]:
-        """Return the names of the columns."""
 
 
 class JudgesRows(Protocol):
@@ -233,11 +223,8 @@ def likeliest(outlier_proba: Array, fdr: float) -> NDArray[np.bool_]:
     """
     check_number("fdr", fdr, 0, 1)
     right = 1 - outlier_proba
-    order = np.argsort(right, kind="stable")
-    mean = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
-    named = np.zeros(len(order), dtype=np.bool_)
-    named[order[: int(np.count_nonzero(mean <= fdr))]] = True  # the mean never falls
-    return named & (right <= 0.5)
+    mean = np.cumsum(np.sort(right)) / np.arange(1, len(right) + 1)  # which never falls
+    return (smallest(right, int(np.count_nonzero(mean <= fdr))) > 0) & (right <= 0.5)
 
 
 def row_keys(X: Array, y: Array) -> Array:
@@ -295,52 +282,3 @@ def _framed(columns: dict[str, Labels], X: MatrixLike, y: VectorLike) -> Any:
         if _library(data) == "polars":
             return importlib.import_module("polars").DataFrame(columns)
     return columns
-
-
-class OutlierDisplay:
-    """Rows of a robust fit by how far each lies from what the fit without it predicts, coloured by P(corrupt).
-
-    Parameters
-    ----------
-    report : frame or dict
-        What :func:`outlier_report` returned.
-
-    Attributes
-    ----------
-    ax_, figure_
-        Set by :meth:`plot`.
-    """
-
-    def __init__(self, report: Columns):
-        self.report = report
-
-    @classmethod
-    def from_estimator(cls, estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, ax: Any = None) -> "OutlierDisplay":
-        """Plot the training data (X, y) of a fitted estimator."""
-        return cls(outlier_report(estimator, X, y)).plot(ax=ax)
-
-    def plot(self, ax: Any = None) -> "OutlierDisplay":
-        """Draw sorted sigmas or margins on ``ax``, a new figure by default. Needs matplotlib."""
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise ImportError("OutlierDisplay needs matplotlib: pip install buttress[report].") from None
-        if ax is None:
-            _, ax = plt.subplots()
-        names = list(self.report.columns) if hasattr(self.report, "columns") else list(self.report)
-        name = "sigmas" if "sigmas" in names else "margin"
-        size = np.asarray(self.report[name], dtype=np.float64)
-        height = np.abs(size) if name == "sigmas" else size
-        order = np.argsort(height if name == "margin" else -height)
-        colour = np.asarray(self.report["probability"])[order]
-        dots = ax.scatter(np.arange(len(order)), height[order], c=colour, cmap="cividis_r", vmin=0, vmax=1, s=12)
-        ax.figure.colorbar(dots, ax=ax, label="probability that the row is corrupt")
-        ax.set_xlabel("training rows, the most suspicious first")
-        if name == "sigmas":
-            ax.set_yscale("symlog", linthresh=3.0)
-            ax.set_ylabel("standard deviations from the fit without the row")
-        else:
-            ax.axhline(0, color="grey", linewidth=0.8)
-            ax.set_ylabel("margin of the given label without the row")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self

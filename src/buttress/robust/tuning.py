@@ -1,4 +1,4 @@
-"""Constants of the corrupted-data fits, chosen by trial: design, mixture, relabelling, entries.
+"""Constants of the corrupted-data fits, chosen by trial: design, mixture, entries.
 
 Those of the algorithms below lie beside them: ``solvers.contamination.tuning`` and ``solvers.ridge.tuning``.
 """
@@ -32,7 +32,7 @@ class Designs:
 
 @dataclass(frozen=True)
 class Mixtures:
-    """The mixture of good and corrupt rows, and the ridge of kernel regression."""
+    """The mixture of good and corrupt rows, and ridges."""
 
     degrees: float = tuned(8.0, "degrees of freedom", "of good residuals")
     degrees_of_many: float = tuned(3.0, "degrees of freedom", "of what landmarks cannot follow", SCALE)
@@ -45,17 +45,8 @@ class Mixtures:
 
     @property
     def ridges(self) -> Array:
-        """The ridges tried, in units of k(x, x)."""
+        """The ridges tried, in units of k(x, x), of labels in those of the variance of the features."""
         return np.geomspace(1e-2, 1e2, 12)
-
-
-class Relabelling:
-    """Fits to the likeliest labels, exact or on landmark features."""
-
-    @property
-    def ridges(self) -> Array:
-        """The ridges tried, in units of the variance of the features."""
-        return np.geomspace(0.01, 100.0, 12)
 
     @property
     def logistic(self) -> Array:
@@ -74,5 +65,4 @@ class Entries:
 
 DESIGN = Designs()
 MIXTURE = Mixtures()
-RELABEL = Relabelling()
 ENTRIES = Entries()

@@ -195,8 +195,8 @@ class NuSVR(ExactRegressor):
     True
     """
 
-    _state = State(Attribute("epsilon_", "nonnegative", meaning="Half the width of the tube that was found.",
-                             unit="units of y"))
+    _state = State(Attribute("epsilon_", "nonnegative",
+                             meaning="Half the width of the tube that was found. In units of y."))
 
     _closed = "neither"
 

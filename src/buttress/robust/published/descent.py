@@ -104,7 +104,7 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
     def _descend(
         self, X: Array, y: Targets, loss: Loss, risk: Risk, weight: Array, codes: Rows, n_scores: int,
         report: Report,
-    ) -> Outcome:
+    ) -> None:
         """Run the descent and set the attributes of both estimators; rows are compared within groups ``codes``."""
         rng = check_random_state(self.random_state)
         space, expand = self._space(X, weight, rng)
@@ -125,7 +125,6 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
         self.inlier_mask_ = kept_rows(self.weights_, weight, codes)
         warn_of_few(self.weights_, risk, len(X))
         keep_run(self, outcome)
-        return outcome
 
     def _run(self, steps: Steps, report: Report) -> Outcome:
         """Return the end of the descent, with a warning where its steps were so long that no number held it."""

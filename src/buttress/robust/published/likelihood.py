@@ -29,8 +29,9 @@ from buttress._checks import (
     check_option,
     check_X_y,
 )
+from buttress._predicting import Decisions
 from buttress._state import Attribute, State
-from buttress._types import Labels, MatrixLike, Rows, VectorLike
+from buttress._types import MatrixLike, Rows, VectorLike
 from buttress._weights import check_weights, class_totals, repeated_rows
 from buttress.expansion import KernelExpansion, binary_contrasts
 from buttress.kernels import Linear
@@ -166,7 +167,7 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
         return FAMILIES[self.family].mean(super().predict(X))
 
 
-class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
+class TrimmedLikelihoodClassifier(Decisions, ClassifierMixin, TrimmedLikelihood):
     """Trimmed maximum likelihood of linear logistic regression, two classes.
 
     Alternates between the (1 - 2 contamination) n most likely rows and their maximum-likelihood coefficients. Trimming
@@ -224,14 +225,8 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
         """The contrasts of scores that decide the class, for attacks."""
         return binary_contrasts()
 
-    def decision_function(self, X: MatrixLike) -> Array:
-        """Return the log-odds of ``classes_[1]`` for each row of X (n, d)."""
-        return super().predict(X)
-
-    def predict(self, X: MatrixLike) -> Labels:
-        """Return the class of each row of X (n, d)."""
-        positive = super().predict(X) > 0
-        return self.classes_[positive.astype(int)]
+    def _raw_scores(self, X: MatrixLike) -> Array:
+        return TrimmedLikelihood.predict(self, X)[:, None]
 
 
 def in_own_order(rows: slice | Rows, X: Array, y: Array) -> Rows:

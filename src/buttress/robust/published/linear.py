@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, Report, step_callback, with_callbacks
 from buttress._checks import (
@@ -32,10 +31,10 @@ from buttress._checks import (
     check_contamination,
     check_limits,
     check_number,
-    check_X,
     check_X_y,
 )
 from buttress._documented import Documented
+from buttress._predicting import PlaneValues
 from buttress._rows import counted_once
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
@@ -47,7 +46,7 @@ NORMAL_MEDIAN = 0.6744898  # of |z|, z standard normal
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearModel(Documented, CallbackSupportMixin, BaseEstimator):
+class LinearModel(PlaneValues, Documented, CallbackSupportMixin, BaseEstimator):
     """The common part of the linear baselines: a column of ones, the run and the linear prediction."""
 
     _state = State(
@@ -77,11 +76,6 @@ class LinearModel(Documented, CallbackSupportMixin, BaseEstimator):
     def _set_coef(self, w: Array) -> None:
         self.coef_ = w[:-1] if self.fit_intercept else w
         self.intercept_ = float(w[-1]) if self.fit_intercept else 0.0
-
-    def predict(self, X: MatrixLike) -> Array:
-        """Return the prediction for each row of X (n, d)."""
-        check_is_fitted(self)
-        return check_X(self, X) @ self.coef_ + self.intercept_
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

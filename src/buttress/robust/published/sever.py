@@ -56,7 +56,7 @@ from buttress.risks import Mean
 from buttress.robust.published.descent import AUTO_LANDMARKS, GRAM_ROWS, KernelRisk
 from buttress.robust.published.under_risk import KernelClassifier, KernelRegressor
 from buttress.robust.report import of_rows_given
-from buttress.solvers.contamination.trimmed import trimming
+from buttress.solvers.contamination.trimmed import smallest, trimming
 from buttress.solvers.run import all_or_nothing, run
 
 Gram = Callable[[Array], Array]  # multiplication by a kernel matrix
@@ -363,9 +363,7 @@ def scores(R: Array, gram: Gram) -> Array:
 
 def without_worst(tau: Array, share: float) -> Mask:
     """Return the rows without the ``share`` of highest scores, rounded down (the published code)."""
-    mask = np.ones(len(tau), dtype=bool)
-    mask[np.argsort(-tau, kind="stable")[: int(share * len(tau))]] = False
-    return mask
+    return np.asarray(smallest(-tau, int(share * len(tau))) == 0)
 
 
 def below_random_cut(tau: Array, tolerance: float, rng: np.random.RandomState) -> Mask:

@@ -22,7 +22,7 @@ fifths of the rows.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -32,7 +32,7 @@ from scipy.linalg import cho_solve
 from scipy.special import softmax
 
 from buttress._checks import TINY, Array
-from buttress.features.made import FeaturesOfRows
+from buttress.features.stored import FeaturesOfRows
 from buttress.solvers.contamination.confusion_law import over_classes
 from buttress.solvers.contamination.label_law import label_margins
 from buttress.solvers.contamination.tuning import NOISY_LABELS
@@ -61,15 +61,22 @@ class AtRidge:
 
 
 @dataclass(frozen=True)
-class LogisticFit(AtRidge):
-    """The final fit: ``scores`` leave each row out.
+class LabelScores:
+    """A fit: coefficients, scores (n, C) of each row left out, ridge, and the weights (n,) of the labels given.
 
-    ``votes`` (ridges tried, n) says whether a row's own label has the highest score at each ridge, ``weight`` (n,)
-    are the weights of the labels in the gradient.
+    ``bias`` (C,) is what is added to the scores that the coefficients make, where they are ``mixed``. ``n_iter`` is the
+    number of fits, or of steps of logistic regression. Of that the weights are those in the gradient, and ``votes``
+    (ridges tried, n) say whether a row's own label has the highest score at each ridge.
     """
 
-    votes: NDArray[np.bool_]
+    coef: Array
+    scores: Array
+    alpha: float
     weight: Array
+    bias: Array | float = 0.0
+    mixed: bool = False
+    n_iter: int = 1
+    votes: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.bool_))
 
 
 class NoisyLogistic:
@@ -96,7 +103,7 @@ class NoisyLogistic:
         """Whether to skip the remaining work, after Ctrl-C or because the time is used up."""
         return self._late or self.budget.interrupted
 
-    def fit(self, alphas: Array, rates: Array, law: Law) -> LogisticFit:
+    def fit(self, alphas: Array, rates: Array, law: Law) -> LabelScores:
         """Return the fit with the ridge, of these from large to small, under which held-out labels are most likely.
 
         A fifth of the rows is held out, equal rows together. Each fit starts from the one before, until the likelihood
@@ -121,7 +128,7 @@ class NoisyLogistic:
         votes = np.array([label_margins(fit.scores, self.codes) > 0 for fit in path])
         weight = _belief(self.chances(last.coef), self.codes, last.rates)
         self._known = True
-        return LogisticFit(last.coef, last.scores, last.rates, last.likelihood, best.alpha, steps, votes, weight)
+        return LabelScores(last.coef, last.scores, best.alpha, weight, n_iter=steps, votes=votes)
 
     def _follow(
         self, path: list[AtRidge], alphas: Array, rates: Array, law: Law, held: NDArray[np.bool_]

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
 from buttress._checks import Array
-from buttress.features.made import FeaturesOfRows
+from buttress.features.stored import FeaturesOfRows
 from buttress.solvers.ridge.leave_one_out import WeightedSums
 
 

@@ -18,8 +18,7 @@ from scipy.linalg import blas, cho_solve
 
 from buttress._checks import Array
 from buttress._threads import slices
-from buttress.features.made import FeaturesOfRows
-from buttress.features.stored import StoredFeatures
+from buttress.features.stored import FeaturesOfRows, StoredFeatures
 from buttress.solvers.ridge.leave_one_out import (
     Fit,
     WeightedSums,

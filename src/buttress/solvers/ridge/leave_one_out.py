@@ -27,8 +27,7 @@ from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack
 
 from buttress._checks import Array
 from buttress._threads import slices
-from buttress.features.made import FeaturesOfRows
-from buttress.features.stored import StoredFeatures
+from buttress.features.stored import FeaturesOfRows, StoredFeatures
 from buttress.solvers.ridge.tuning import ROUNDING_OF_RIDGE
 
 
