@@ -34,7 +34,7 @@ from buttress.certificates.training.changed_rows import TrainingInterval, traini
 from buttress.certificates.training.conclusions import TrainingConclusions, training_conclusions
 from buttress.certificates.training.flips import TrainingFlips, training_flips
 from buttress.certificates.training.together import TrainingAccuracy, training_accuracy
-from buttress.certificates.trees_and_pipelines import Chained, OfTrees, Prover, proven_under
+from buttress.certificates.trees_and_pipelines import Chained, OfTrees, proven_under
 from buttress.expansion import winners
 from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, read_scores
 from buttress.threats import ThreatModel, check_threat, read_threat
@@ -248,16 +248,15 @@ def _under_threat(model: Scorable, X: MatrixLike, threat: ThreatModel, effort: i
     effort = -(-effort // moves.count())
     boxed, data = _boxed(model, X, effort)
     if boxed is not None:
-        return proven_under(boxed.classes, boxed.ball, data, moves)
+        return proven_under(boxed.classes, boxed.within, data, moves)
     score, data, real = _read(model, X)
     leads = Leads(score, data.shape[1], real)
 
-    def ball(reach: Array, norm: str) -> Prover:
-        units, radius = _measured(reach), reach.any(axis=1) * 1.0
-        return lambda rows, box: _proven(leads, rows, leads.attacker(rows, norm, box, units),
-                                         np.broadcast_to(radius, len(rows)), effort)
+    def within(rows: Array, reach: Array, norm: str, box: tuple[Array, Array]) -> Mask:
+        radius = np.broadcast_to(reach.any(axis=1) * 1.0, len(rows))
+        return _proven(leads, rows, leads.attacker(rows, norm, box, _measured(reach)), radius, effort)
 
-    return proven_under(lambda rows: winners(score(rows), score.contrasts), ball, data, moves)
+    return proven_under(lambda rows: winners(score(rows), score.contrasts), within, data, moves)
 
 
 Box = tuple[Array, Array] | None
