@@ -190,14 +190,9 @@ class _Proof:
 
     def most(self, kind: int) -> Array:
         """Return, for each coefficient, the most rows that change nothing: of the sign (0) or the significance (1)."""
-        return np.array([self._most(kind, j) for j in range(len(self.coef))], dtype=np.float64)
-
-    def _most(self, kind: int, j: int) -> int:
-        low, high = 0, self.freedom
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.holds(middle)[kind][j] else (low, middle)
-        return low
+        rows = range(1, self.freedom)
+        found = [bisect_left(rows, True, key=lambda k, j=j: not self.holds(k)[kind][j]) for j in range(len(self.coef))]
+        return np.array(found, dtype=np.float64)
 
 
 Goal = Callable[[Any, Any, int], Any]  # of coefficients, their t-values and degrees of freedom: below 0 where it is met
