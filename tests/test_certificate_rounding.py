@@ -165,11 +165,11 @@ def test_spans_of_products_and_the_longest_move_hold_in_exact_numbers():
         assert Fraction(float(box.longest()[0])) ** 2 >= sum(one**2 for one in fractions(half))
         for j, z in enumerate(Z):
             reach = sum(abs(a) * b for a, b in zip(fractions(z), fractions(half), strict=True))
-            least, most = box.product_spans(Z)
+            least, most, _ = box.spans(Z)
             assert Fraction(float(least[0, j])) <= -reach <= reach <= Fraction(float(most[0, j]))
             middle = sum(a * b for a, b in zip(fractions(z), fractions(offset), strict=True))
             square = sum(one**2 for one in fractions(z)) * Fraction(float(half.min())) ** 2
-            over = Fraction(float(ball.product_spans(Z)[1][0, j])) - middle
+            over = Fraction(float(ball.spans(Z)[1][0, j])) - middle
             assert over + middle >= reach or (over >= 0 and over**2 >= square)
 
 

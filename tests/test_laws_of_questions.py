@@ -35,28 +35,29 @@ def of_swaps(count, **more):
 def test_swaps_are_proven_one_by_one_up_to_ten_thousand_ways():
     X = np.zeros((2, 1))
     classes = lambda rows: np.zeros(len(rows), int)  # noqa: E731
-    ball = lambda reach, norm: lambda rows, box: classes(rows) > 0  # noqa: E731
+    within = lambda rows, reach, norm, box: classes(rows) > 0  # noqa: E731
     with warnings.catch_warnings(action="error"):
-        assert not proven_under(classes, ball, X, of_swaps(10_000)).any()
+        assert not proven_under(classes, within, X, of_swaps(10_000)).any()
     with pytest.warns(UserWarning, match="There are 10001 ways to swap"):
-        proven_under(classes, ball, X, of_swaps(10_001))
+        proven_under(classes, within, X, of_swaps(10_001))
     once = {"limited": True, "of_numbers": lambda: iter([of_swaps(2)])}
+    half = MOST_WAYS // 2
     with warnings.catch_warnings(action="error"):
-        assert not proven_under(classes, ball, X, of_swaps(2, choices_of_numbers=lambda: MOST_WAYS // 2, **once)).any()
+        assert not proven_under(classes, within, X, of_swaps(2, choices_of_numbers=lambda: half, **once)).any()
     with pytest.warns(UserWarning, match="There are 10002 ways to choose"):
-        proven_under(classes, ball, X, of_swaps(2, choices_of_numbers=lambda: MOST_WAYS // 2 + 1, **once))
+        proven_under(classes, within, X, of_swaps(2, choices_of_numbers=lambda: half + 1, **once))
 
 
 def test_a_box_that_holds_all_swaps_is_reached_by_the_farthest_side_of_each_row():
     seen = []
 
-    def ball(reach, norm):
+    def within(rows, reach, norm, box):
         seen.append(reach.tolist())
-        return lambda rows, box: np.ones(len(rows), bool)
+        return np.ones(len(rows), bool)
 
     hull = lambda X: (np.array([[-2.0, -5.0, 0.0]]), np.array([[2.0, 3.0, 4.0]]))  # noqa: E731
     X = np.array([[1.0, 2.0, 3.0], [-1.0, 0.0, 4.0]])
-    assert proven_under(lambda rows: np.zeros(len(rows), int), ball, X, of_swaps(2, norm="linf", hull=hull)).all()
+    assert proven_under(lambda rows: np.zeros(len(rows), int), within, X, of_swaps(2, norm="linf", hull=hull)).all()
     assert seen[0] == [[far * OUTWARD for far in row] for row in ([3.0, 7.0, 3.0], [3.0, 5.0, 4.0])]
 
 
@@ -110,8 +111,8 @@ def test_effort_is_shared_by_all_ways_to_swap_and_none_is_spent_where_none_is_as
     given = []
     monkeypatch.setattr(certificates, "read_threat", lambda *rest: SimpleNamespace(count=lambda: 3))
     monkeypatch.setattr(certificates, "proven_under", lambda *rest: None)
-    monkeypatch.setattr(certificates, "_boxed", lambda model, X, effort: given.append(effort) or (SimpleNamespace(
-        classes=None, ball=None), x))
+    monkeypatch.setattr(certificates, "_proofs", lambda model, X, effort: given.append(effort) or (SimpleNamespace(
+        classes=None, within=None), x))
     for effort in (0, 10):
         certificates._under_threat(model, x, threat, effort)
     assert given == [0, 4]
@@ -139,13 +140,16 @@ def test_rows_are_looked_at_in_blocks_of_two_million_kernel_values():
 def test_a_box_holds_rows_and_columns_without_a_unit_in_place():
     model = model_of(RBF(0.5), [[0.0, 0.0], [2.0, 0.0]], [1.0, -1.0])
     x = np.array([[0.5, 1.0], [0.25, 2.0]])
-    assert certificates._posed(model, x, None, None)[2] is None
+
+    def held(bounds, scale):
+        return certificates._held(bounds, certificates._units("scale", scale, x), x)
+
     for scale in (None, [1.0, 2.0]):
-        assert certificates._posed(model, x[:1], None, scale)[3].tolist() == (scale or [1.0, 1.0])
-    assert certificates._posed(model, x, None, [1.0, 2.0])[2] is None
-    low, high = certificates._posed(model, x, (0.0, 3.0), [1.0, 0.0])[2]
+        assert held(None, scale)[0] is None
+        assert held(None, scale)[1].tolist() == (scale or [1.0, 1.0])
+    low, high = held((0.0, 3.0), [1.0, 0.0])[0]
     assert (low.tolist(), high.tolist()) == ([[0.0, 1.0], [0.0, 2.0]], [[3.0, 1.0], [3.0, 2.0]])
-    low, high = certificates._posed(model, x, None, [1.0, 0.0])[2]
+    low, high = held(None, [1.0, 0.0])[0]
     assert (low.tolist(), high.tolist()) == ([[-np.inf, 1.0], [-np.inf, 2.0]], [[np.inf, 1.0], [np.inf, 2.0]])
     low, high = certificates._whole_box(None, x)
     assert (low == -np.inf).all()
@@ -162,7 +166,7 @@ def test_a_machine_behind_steps_is_asked_in_the_box_of_its_rows_reached_from_the
     rng, seen = np.random.default_rng(0), []
     X = rng.normal(size=(20, 3))
     model = make_pipeline(PolynomialFeatures(2), SVC()).fit(X, X[:, 0] > 0)
-    chain = certificates._boxed(model, X, 7)[0]
+    chain = certificates._proofs(model, X, 7)[0]
     monkeypatch.setattr(certificates, "_proven", lambda leads, centre, attacker, radius, effort: seen.append(
         (leads, attacker, radius.tolist(), effort)))
     centre = np.full((3, 10), 5.0) + rng.normal(size=(3, 1))

@@ -13,7 +13,7 @@ from buttress.certificates.leads import Leads, _cover, _Relaxing
 from buttress.certificates.norm_bound import ModelRounding, norm_doubt
 from buttress.certificates.radius import OUTWARD, SHORTFALL, largest_by_norm, largest_that_holds
 from buttress.certificates.region import Attacker
-from buttress.certificates.trees_and_pipelines import OfTrees, stands
+from buttress.certificates.trees_and_pipelines import OfTrees
 from buttress.expansion import KernelExpansion, class_contrasts
 from buttress.kernels import RBF, Cauchy, Combination, Laplacian, Linear, Polynomial
 from buttress.scores import read_scores
@@ -87,12 +87,13 @@ def test_radii_of_trees_are_found_to_a_billionth_and_share_their_effort_among_fo
     true, efforts = np.geomspace(1e-6, 5, 200), set()
     X = np.column_stack([true, np.full(200, 3.0)])
 
-    def stands_up_to(forest, rows, low, high, effort):
-        efforts.add(effort)
+    def within(self, rows, reach, norm, box):
+        efforts.add(self.effort)
+        low, high = np.maximum(rows - reach, box[0]), np.minimum(rows + reach, box[1])
         down, up = rows[:, 0] - low[:, 0], high[:, 0] - rows[:, 0]
         return (up <= rows[:, 0]) & (down >= up * 0.99) & (low[:, 1] >= 1) & (high[:, 1] <= 9)
 
-    monkeypatch.setattr(trees_and_pipelines, "stands", stands_up_to)
+    monkeypatch.setattr(OfTrees, "within", within)
     box = np.full(X.shape, -9.0), np.full(X.shape, 9.0)
     box[0][:, 1], box[1][:, 0] = 2.0, 99.0
     found = OfTrees(stump([5.0]), 41).radius(X, np.array([[0.5, 1.0]]), "linf", box)
@@ -115,7 +116,8 @@ def test_trees_stand_where_the_bound_of_every_rival_is_above_their_rounding(boun
     contrasts = np.array([[[1.0], [0.0]], [[-1.0], [0.0]]])
     forest = SimpleNamespace(scores=lambda X: X, contrasts=contrasts, searched=searched, rounding=lambda contrast: 0.5)
     X = np.array([[2.0], [-2.0]])
-    assert stands(forest, X, X - 1, X + 1, 6).tolist() == proven
+    free = np.full(X.shape, np.inf)
+    assert OfTrees(forest, 6).within(X, np.ones((1, 1)), "linf", (-free, free)).tolist() == proven
     assert sorted(most for _, _, most in looked) == [7] * 4
     assert sorted(low[0] for low, _, _ in looked) == [-3.0, -3.0, 1.0, 1.0]
 

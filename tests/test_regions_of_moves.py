@@ -3,6 +3,8 @@
 Rounding is made coarse where an allowance for it is compared with its law.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -56,26 +58,24 @@ def test_a_rounded_region_is_wider_by_a_number_of_roundings(coarsely):
 def test_spans_are_those_of_the_box_and_of_the_ball(coarsely, norm):
     region, Z, e = posed(norm), np.random.default_rng(1).normal(size=(4, 3)), coarse(3)
     found, decided = region.spans(Z), set()
-    products = region.product_spans(Z)
+    products = replace(region, anchor=np.zeros_like(region.anchor)).spans(Z)[:2]
     for i, j in np.ndindex(3, 4):
-        a, h, r = region.anchor[i], region.half[i], region.radius[i]
+        h, r = region.half[i], region.radius[i]
         ends = []
-        for v in (Z[j] - a, Z[j]):
+        for a in (region.anchor[i], np.zeros(3)):
+            v = Z[j] - a
             reach = sum(abs(v) * h) * (1 + e)
             low, high = -reach, reach
             if norm == "l2":
                 o, s = region.offset[i], region.scale
-                if v is Z[j] or np.array_equal(v, Z[j]):
-                    wide = (1 + e) * r * np.sqrt(sum((v * s) ** 2)) + e * sum(abs(o) * abs(v))
-                else:
-                    square = sum((v * s) ** 2) + 2 * e * (sum((a * s) ** 2) + sum((Z[j] * s) ** 2))
-                    away = np.sqrt(sum(a**2)) + np.sqrt(sum(Z[j] ** 2))
-                    wide = r * np.sqrt(square) + e * np.sqrt(sum(o**2)) * away
+                square = sum((v * s) ** 2) + 2 * e * (sum((a * s) ** 2) + sum((Z[j] * s) ** 2))
+                away = np.sqrt(sum(a**2)) + np.sqrt(sum(Z[j] ** 2))
+                wide = r * np.sqrt(square) + e * np.sqrt(sum(o**2)) * away
                 decided |= {(len(ends), o @ v - wide > low, o @ v + wide < high)}
                 low, high = max(low, o @ v - wide), min(high, o @ v + wide)
             ends.append((low, high))
         np.testing.assert_allclose([(low[i, j], high[i, j]) for low, high in (found[:2], products)], ends)
-        near = np.maximum(np.abs(Z[j] - a) - h, 0)
+        near = np.maximum(np.abs(Z[j] - region.anchor[i]) - h, 0)
         assert found[2][i, j] == pytest.approx(near @ near)
     assert norm == "linf" or {(0, True, True), (0, False, False), (1, True, True), (1, False, False)} <= decided
 

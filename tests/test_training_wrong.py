@@ -125,13 +125,13 @@ def test_leads_and_their_slack_are_those_of_their_law(monkeypatch):
     off = np.zeros(2)
     asked = FlipLeads.of(model, np.zeros((4, 1)), y, np.zeros((2, 1)), 4.25, None)
     np.testing.assert_allclose(asked.slack, 2 * 4 * EPS * np.abs(weights).sum(axis=1) * 9, rtol=1e-12)
-    assert asked.lead == [{1: 0.0}, {1: 4.25 + 4.5}]
+    assert asked.lead.tolist() == [[0.0, 0.0], [0.0, 4.25 + 4.5]]
     assert asked.predicted.tolist() == [0, 0]  # at the threshold is not above it
     np.testing.assert_array_equal(asked.contrast(0, 1), [-1.0, -5.0])
     asked.predicted[:] = 1
     np.testing.assert_array_equal(asked.contrast(0, 0), [1.0, 5.0])
-    assert _leads(np.array([[1.0, -2.0, 4.0]]), 0.0)[1] == [{0: 3.0, 1: 6.0}]
-    assert _leads(np.array([[7.0]]), 5.0)[1] == [{0: 2.0}]
+    assert _leads(np.array([[1.0, -2.0, 4.0]]), 0.0)[1].tolist() == [[3.0, 6.0, 0.0]]
+    assert _leads(np.array([[7.0]]), 5.0)[1].tolist() == [[2.0, 0.0]]
 
 
 def test_labels_are_fitted_as_their_codes():
@@ -148,7 +148,8 @@ def asked_of(weights, lead, slack, k=2):
     n = weights.shape[1]
     targets = np.array([[-1.0], [1.0]]) if k == 2 else 2 * np.eye(k) - 1
     refit = Refit(weights, np.zeros(len(weights)), None, None, None)
-    return FlipLeads(refit, np.arange(k), np.ones(n, dtype=int), targets, np.ones(len(weights), dtype=int), lead,
+    return FlipLeads(refit, np.arange(k), np.ones(n, dtype=int), targets, np.ones(len(weights), dtype=int),
+                     np.array([[each.get(rival, 0.0) for rival in range(k)] for each in lead]),
                      np.full(len(weights), slack))
 
 
@@ -208,7 +209,7 @@ def test_what_one_common_set_takes_is_between_proof_and_attack(seed, monkeypatch
     weights, leads = rng.integers(-2, 4, (6, 5)) / 2.0, rng.integers(0, 6, 6).astype(float)
     asked = asked_of(weights, [{0: lead} for lead in leads.tolist()], 0.5 + 0.5 * (seed % 2))
     asked.predicted[4:] = 0
-    asked.lead[4:] = [{1: lead} for lead in leads[4:].tolist()]
+    asked.lead[4:] = np.column_stack([np.zeros(2), leads[4:]])
     monkeypatch.setattr(together.FlipLeads, "of", classmethod(lambda cls, *args: asked))
     truth, gains, slack = np.array([1, 1, 0, 1, 0, 1]), 2 * weights, asked.slack[0]
     gains[4:] *= -1

@@ -34,9 +34,9 @@ from buttress.certificates.training.changed_rows import TrainingInterval, traini
 from buttress.certificates.training.conclusions import TrainingConclusions, training_conclusions
 from buttress.certificates.training.flips import TrainingFlips, training_flips
 from buttress.certificates.training.together import TrainingAccuracy, training_accuracy
-from buttress.certificates.trees_and_pipelines import Chained, OfTrees, Prover, proven_under
+from buttress.certificates.trees_and_pipelines import Chained, OfTrees, proven_under
 from buttress.expansion import winners
-from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, read_scores
+from buttress.scores import Scorable, SignOf, as_classifier, read_scores
 from buttress.threats import ThreatModel, check_threat, read_threat
 from buttress.threats.declared import columns_by_name
 from buttress.trees import NAMES as TREES
@@ -128,16 +128,14 @@ def certified_radius(
     """
     check_count("effort", effort, 0)
     wanted = NORMS if norm is None else (check_option("norm", norm, NORMS),)
-    boxed, dense = _boxed(model, X, effort)
-    if boxed is not None:
-        wanted = ("linf",) if isinstance(boxed, OfTrees) else wanted
-        columns = _units("scale", scale, dense)
-        held = _whole_box(bounds, dense)
-        each = {name: boxed.radius(dense, columns, name, held) if name in wanted else np.zeros(len(dense))
-                for name in NORMS}
-        return _radii_of_both(each["l2"], each["linf"], dense.shape[1])
-    leads, data, box, units = _posed(model, X, bounds, scale)
-    found = {name: np.zeros(len(data)) for name in NORMS}
+    proofs, data = _proofs(model, X, effort)
+    columns, found = _units("scale", scale, data), {name: np.zeros(len(data)) for name in NORMS}
+    if not isinstance(proofs, Leads):
+        held = _whole_box(bounds, data)
+        for name in ("linf",) if isinstance(proofs, OfTrees) else wanted:
+            found[name] = proofs.radius(data, columns, name, held)
+        return _radii_of_both(found["l2"], found["linf"], data.shape[1])
+    leads, (box, units) = proofs, _held(bounds, columns, data)
     attackers = {name: leads.attacker(data, name, box, units) for name in wanted}
     for rows in _blocks(leads, len(data)):
         part = data[rows]
@@ -201,16 +199,15 @@ def certified_within(
     check_count("effort", effort, 0)
     if threat is not None:
         return _under_threat(model, X, threat, effort)
-    boxed, rows = _boxed(model, X, effort)
+    check_option("norm", norm, (*NORMS, "l1"))
+    proofs, data = _proofs(model, X, effort)
     scale, eps = (eps, 1.0) if np.ndim(eps) == 2 else (None, eps)  # type: ignore[arg-type]
-    if boxed is not None:
-        check_option("norm", norm, (*NORMS, "l1"))
-        columns = _units("eps", scale, rows)
-        return boxed.within(rows, _radii(eps, rows)[:, None] * columns, norm, _whole_box(bounds, rows))
-    leads, data, box, units = _posed(model, X, bounds, scale)
-    norm = check_option("norm", norm, (*NORMS, "l1"))
-    norm = "l2" if norm == "l1" and not leads.linear else norm
-    return _proven(leads, data, leads.attacker(data, norm, box, units), _radii(eps, data), effort)
+    columns, radius = _units("eps", scale, data), _radii(eps, data)
+    if not isinstance(proofs, Leads):
+        return proofs.within(data, radius[:, None] * columns, norm, _whole_box(bounds, data))
+    box, units = _held(bounds, columns, data)
+    norm = "l2" if norm == "l1" and not proofs.linear else norm
+    return _proven(proofs, data, proofs.attacker(data, norm, box, units), radius, effort)
 
 
 def _units(name: str, given: ArrayLike | None, X: Array) -> Array:
@@ -246,18 +243,16 @@ def _under_threat(model: Scorable, X: MatrixLike, threat: ThreatModel, effort: i
     """Say which rows are proven under a threat."""
     moves = read_threat(threat, _rows(model, X)[0], X)
     effort = -(-effort // moves.count())
-    boxed, data = _boxed(model, X, effort)
-    if boxed is not None:
-        return proven_under(boxed.classes, boxed.ball, data, moves)
-    score, data, real = _read(model, X)
-    leads = Leads(score, data.shape[1], real)
+    proofs, data = _proofs(model, X, effort)
+    if not isinstance(proofs, Leads):
+        return proven_under(proofs.classes, proofs.within, data, moves)
+    leads, score = proofs, proofs.score
 
-    def ball(reach: Array, norm: str) -> Prover:
-        units, radius = _measured(reach), reach.any(axis=1) * 1.0
-        return lambda rows, box: _proven(leads, rows, leads.attacker(rows, norm, box, units),
-                                         np.broadcast_to(radius, len(rows)), effort)
+    def within(rows: Array, reach: Array, norm: str, box: tuple[Array, Array]) -> Mask:
+        radius = np.broadcast_to(reach.any(axis=1) * 1.0, len(rows))
+        return _proven(leads, rows, leads.attacker(rows, norm, box, _measured(reach)), radius, effort)
 
-    return proven_under(lambda rows: winners(score(rows), score.contrasts), ball, data, moves)
+    return proven_under(lambda rows: winners(score(rows), score.contrasts), within, data, moves)
 
 
 Box = tuple[Array, Array] | None
@@ -278,29 +273,13 @@ def _without_box(leads: Leads, X: Array, rivals: list[Rival], attacker: Attacker
     return radius
 
 
-def _posed(
-    model: Scorable, X: MatrixLike, bounds: BoundsLike | None, scale: ArrayLike | None
-) -> tuple[Leads, Array, Box, Array]:
-    """Check what is asked for, and return the leads, the rows in float64, the box of each row and the units (d,).
-
-    Columns whose scale is 0 are held in place by the box.
+def _held(bounds: BoundsLike | None, columns: Array, X: Array) -> tuple[Box, Array]:
+    """Return the box of each row and the units (d,) of columns measured in (1, d); the box holds those of 0 in place.
     """
-    score, rows, real = _read(model, X)
-    leads, columns = Leads(score, rows.shape[1], real), _units("scale", scale, rows)
     if bounds is None and columns.all():
-        return leads, rows, None, columns[0]
-    low, high = (np.where(columns > 0, side, rows) for side in _whole_box(bounds, rows))
-    return leads, rows, (low, high), _measured(columns)
-
-
-def _read(model: Scorable, X: MatrixLike) -> tuple[ScoreFunction, Array, str]:
-    """Return the scores of a fitted model, the rows in float64, and the type in which it may compute."""
-    score, (rows, real) = read_scores(as_classifier(model)), _rows(model, X)
-    if score is None:
-        raise NoCertificateError(
-            f"No certified radius is known for {type(model).__name__}. It must be a kernel expansion (an estimator of "
-            f"this package, SVC, a linear classifier, also behind scalers or Nystroem), or a {TREES}.")
-    return score, rows, real
+        return None, columns[0]
+    low, high = (np.where(columns > 0, side, X) for side in _whole_box(bounds, X))
+    return (low, high), _measured(columns)
 
 
 def _rows(model: Scorable, X: MatrixLike) -> tuple[Array, str]:
@@ -320,11 +299,8 @@ def _rows(model: Scorable, X: MatrixLike) -> tuple[Array, str]:
     return rows.astype(np.float64, copy=False), "float32" if np.dtype(np.float32) in kinds else "float64"
 
 
-def _boxed(model: Scorable, X: MatrixLike, effort: int) -> tuple[OfTrees | Chained | None, Array]:
-    """Return the proofs of trees, or of a pipeline or network that is no kernel expansion of its input, and the rows.
-
-    None for other models; the rows are in float64.
-    """
+def _proofs(model: Scorable, X: MatrixLike, effort: int) -> tuple[OfTrees | Chained | Leads, Array]:
+    """Return what proves a model: trees, leads of a kernel expansion, or else its steps; and the rows in float64."""
     (rows, real), classifier = _rows(model, X), as_classifier(model)
     forest = read_forest(classifier, rows)
     if forest is not None and forest.scaled and real != "float64":
@@ -332,9 +308,14 @@ def _boxed(model: Scorable, X: MatrixLike, effort: int) -> tuple[OfTrees | Chain
                          "that type: some fall to the other side of a threshold. Use X.astype(float), in predict too.")
     if forest is not None:
         return OfTrees(forest, effort), rows
-    steps = None if read_scores(classifier) is not None else read_steps(classifier)
+    score = read_scores(classifier)
+    if score is not None:
+        return Leads(score, rows.shape[1], real), rows
+    steps = read_steps(classifier)
     if steps is None:
-        return None, rows
+        raise NoCertificateError(
+            f"No certified radius is known for {type(model).__name__}. It must be a kernel expansion (an estimator of "
+            f"this package, SVC, a linear classifier, also behind scalers or Nystroem), or a {TREES}.")
     real = "float32" if in_single(classifier) else real
     leads = None if steps.kernel is None else cache(partial(Leads, steps.kernel, real=real))
     return Chained(steps, real, None if leads is None else partial(_in_boxes, leads, effort)), rows

@@ -28,7 +28,6 @@ taken off.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 
@@ -145,19 +144,12 @@ SHORTFALL = 0.01  # share by which a radius may fall short of a breaking input
 GROWTH = 1.2  # first factor by which a radius is tried to be made larger
 
 
-class Verdict(Enum):
-    """What is known of a region."""
-
-    HOLDS = "no input in it breaks the lead"
-    BROKEN = "an input in it does"
-    OPEN = "the parts allowed were looked at"
-
-
 @dataclass
 class BranchOutcome:
-    """A verdict, how many parts were looked at for it, and for a broken region the move (d,) that breaks it."""
+    """Whether a lead holds all over a region, how many parts were looked at, and a move (d,) that breaks it if one did.
+    """
 
-    verdict: Verdict
+    holds: bool
     parts: int
     move: Array | None = None
 
@@ -167,9 +159,6 @@ def prove(lead: Lead, region: Region, most: int) -> BranchOutcome:
 
     A search gives up whose first halving gains so little that as many in a row as ``most`` parts allow would not do.
     """
-    move, value = steepest(lead, region)
-    if value <= 0:
-        return BranchOutcome(Verdict.BROKEN, 1, move)
     origin, seen, worst = region.anchor.ravel(), 0, []
     stack = [region]
     size = max(1, ENTRIES // (lead.weights.shape[1] * len(origin)))
@@ -184,18 +173,18 @@ def prove(lead: Lead, region: Region, most: int) -> BranchOutcome:
         points = parts.anchor + np.nan_to_num(moves)
         values = repeated(points)
         if values.min() <= 0:
-            return BranchOutcome(Verdict.BROKEN, seen, points[values.argmin()] - origin)
+            return BranchOutcome(False, seen, points[values.argmin()] - origin)
         undecided = np.flatnonzero(~(bound > 0))
         worst.append(float(bound.min()))
         hopeless = len(worst) == 2 and (worst[1] - worst[0]) * np.log2(most) < -worst[1]
         if len(undecided) and (seen >= most or hopeless):
-            return BranchOutcome(Verdict.OPEN, seen)
+            return BranchOutcome(False, seen)
         if len(undecided):
             worst_last = undecided[np.argsort(-bound[undecided])]
             children = _halved(repeated[worst_last], parts[worst_last])
             if len(children.anchor):
                 stack.append(children)
-    return BranchOutcome(Verdict.HOLDS, seen)
+    return BranchOutcome(True, seen)
 
 
 def _bounded(lead: Lead, parts: Region) -> tuple[Array, Array]:
@@ -214,22 +203,6 @@ def _bounded(lead: Lead, parts: Region) -> tuple[Array, Array]:
     if second is not None:
         bound[rest] = np.fmax(bound[rest], second.bound(np.ones(len(rest)), "linf"))
     return bound, moves
-
-
-def steepest(lead: Lead, region: Region) -> tuple[Array, float]:
-    """Return a move (d,) within the region of one row at which its lead is small, and that lead.
-
-    Frank and Wolfe: a share 2 / (k + 2) of the way to where the lead's tangent plane is least.
-    """
-    d = np.zeros_like(region.anchor)
-    best, least = d, np.inf
-    for step in range(21):  # inputs of the local search for a breaking one
-        value = lead(region.anchor + d).item()
-        if value < least:
-            best, least = d, value
-        target = region.least(lead.gradient(region.anchor + d), np.zeros(1))[1]
-        d = d + 2 / (step + 2) * (target - d)
-    return best.ravel(), least
 
 
 def _halved(lead: Lead, parts: Region) -> Region:
@@ -276,24 +249,14 @@ def stretched(lead: Lead, attacker: Attacker, row: Array, start: float, first: f
         region = attacker.region(row, np.array([radius]))
         found = prove(lead, region, 1 + most // 3)
         most -= found.parts
-        if found.verdict is Verdict.HOLDS:
+        if found.holds:
             low, growth = radius, growth**1.5
         else:
             growth = 1 + (growth - 1) / 2
         if found.move is not None:
             move = region.anchor.ravel() + found.move - row.ravel()
-            broken_from = min(broken_from, nearest_break(lead, row, move, measure))
+            broken_from = min(broken_from, measure(move))
         radius = growth * low if low > 0 else radius / 2
         if radius >= broken_from:
             radius = (low + broken_from) / 2
     return low
-
-
-def nearest_break(lead: Lead, row: Array, move: Array, measure: Callable[[Array], float]) -> float:
-    """Return how long the shortest breaking part of a breaking move (d,) from a row is, by bisection."""
-    low, high = 0.0, 1.0
-    for _ in range(30):
-        middle = (low + high) / 2
-        broken = lead(row + middle * move).item() <= 0
-        low, high = (low, middle) if broken else (middle, high)
-    return measure(high * move)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._proof import sum_error
-from buttress.certificates.branch import Verdict, prove, stretched
+from buttress.certificates.branch import prove, stretched
 from buttress.certificates.norm_bound import (
     Fall,
     LinearTerm,
@@ -180,8 +180,7 @@ class Leads:
             found[place] = all(
                 rival.lead is not None and rival.margin[row] > 0
                 and (self.holds(rival, Z, attacker, one, eps[one]).all()
-                     or prove(rival.lead[one], attacker[one].region(Z[one], eps[one]), effort).verdict
-                     is Verdict.HOLDS)
+                     or prove(rival.lead[one], attacker[one].region(Z[one], eps[one]), effort).holds)
                 for rival in rivals)
         return found
 

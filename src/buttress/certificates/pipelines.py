@@ -27,6 +27,7 @@ from buttress.certificates.norm_bound import NoCertificateError
 from buttress.expansion import KernelExpansion, class_contrasts
 from buttress.kernels import Linear
 from buttress.scores import ScoreFunction, check_one_label, fitted_inside, numbers_of, read_scores
+from buttress.trees.reading import steps_of
 
 Bound = Callable[[Enclosure], Enclosure]
 
@@ -50,7 +51,7 @@ class Steps:
 
 def read_steps(model: Any) -> Steps | None:
     """Return a fitted pipeline or network, step by step; None where its classifier is not known here."""
-    steps = _flat(model)
+    steps = steps_of(model)
     last = fitted_inside(steps[-1]) or steps[-1]
     before = _in_turn([_step(step) for step in steps[:-1]])
     if type(last) is MLPClassifier and last.out_activation_ in ("logistic", "softmax"):
@@ -73,15 +74,9 @@ def read_steps(model: Any) -> Steps | None:
     return Steps(before, linear, None, score.contrasts)
 
 
-def _flat(model: Any) -> list[Any]:
-    """Return the steps of a pipeline, of pipelines in it too, or a model alone."""
-    model = getattr(model, "best_estimator_", model)
-    return [each for _, step in model.steps for each in _flat(step)] if type(model) is Pipeline else [model]
-
-
 def in_single(model: Any) -> bool:
     """Say whether some step of a fitted pipeline holds float32, and so may compute in it."""
-    parts = _flat(model)
+    parts = steps_of(model)
     if type(parts[0]) is ColumnTransformer:
         parts += [part for _, part, _ in parts[0].transformers_ if not isinstance(part, str)]
     held = [value for part in parts if hasattr(part, "__dict__") for value in vars(part).values()]

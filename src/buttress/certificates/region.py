@@ -75,17 +75,6 @@ class Region:
         wide = self._round_reach(centers) + self._error() * np.linalg.norm(self.offset, axis=1)[:, None] * away
         return np.maximum(-reach, middle - wide), np.minimum(reach, middle + wide), nearest
 
-    def product_spans(self, centers: Array) -> tuple[Array, Array]:
-        """Return the least and largest z_j'd, a little outside, both (n, m)."""
-        outward = 1 + self._error()
-        reach = outward * self.half @ np.abs(centers).T
-        if self.offset is None:
-            return -reach, reach
-        middle = self.offset @ centers.T
-        wide = outward * self.radius[:, None] * np.linalg.norm(centers * self.scale, axis=1)
-        wide += (outward - 1) * np.abs(self.offset) @ np.abs(centers).T
-        return np.maximum(-reach, middle - wide), np.minimum(reach, middle + wide)
-
     def _round_reach(self, centers: Array) -> Array:
         """Return the largest (z_j - a_i)'d over the ball around its own middle, or a little more, shape (n, m)."""
         A, Z = self.anchor * self.scale, centers * self.scale

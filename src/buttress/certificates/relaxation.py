@@ -27,7 +27,7 @@ Each bound is lowered by what all of that can change in it and in the model's ow
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -368,7 +368,7 @@ def _product(kernel: Kernel, share: float, lead: Lead, region: Region) -> Lines:
     degree, gamma = (1, 1.0) if isinstance(kernel, Linear) else (int(kernel.degree), kernel.gamma)
     middle = gamma * (region.anchor @ Z.T) + kernel.coef0
     slack = gamma * lead.slack(region)
-    least, most = region.product_spans(Z)
+    least, most, _ = replace(region, anchor=np.zeros_like(region.anchor)).spans(Z)
     low, high = middle + gamma * least, middle + gamma * most
     extent = np.maximum(np.abs(low), np.abs(high)) + 2 * slack  # of t in the model, which is off as the one here is
     lost = 2 * size * degree * extent ** (degree - 1) * (slack + lead.share() * extent)

@@ -25,25 +25,21 @@ from buttress.trees import Forest
 
 MOST_WAYS = 10_000  # ways to swap a row that are proven one by one
 
-# which rows (n, d) are proven to keep their class in a box, of a ball that is known
-Prover = Callable[[Array, tuple[Array, Array]], Mask]
+# (rows (n, d), radii (1 or n, d), norm, box) -> which are proven to keep their class in balls of these radii; the box
+# holds columns of radius 0 in place
+Prover = Callable[[Array, Array, str, tuple[Array, Array]], Mask]
 
 
-def proven_under(
-    classes: Callable[[Array], Rows], ball: Callable[[Array, str], Prover], X: Array, moves: Moves
-) -> Mask:
-    """Say of which rows X (n, d) no moves that a threat allows change the class.
-
-    ``ball(reach, norm)`` proves rows in a ball of radii (1 or n, d), where a box holds columns of radius 0 in place.
-    """
+def proven_under(classes: Callable[[Array], Rows], within: Prover, X: Array, moves: Moves) -> Mask:
+    """Say of which rows X (n, d) no moves that a threat allows change the class."""
     codes = classes(X)
-    proven = _by_hull(ball, X, moves)
+    proven = _by_hull(within, X, moves)
     if moves.count() > MOST_WAYS:
         warn_user(f"There are {moves.count()} ways to swap, more than the {MOST_WAYS} that are proven one by one. Not "
                   "all were tried: rows are proven by a box that holds all of them, which leaves many unproven.")
         return proven
     left = np.flatnonzero(~proven)
-    proven[_by_ways(classes, ball, X, moves, codes, left)] = True
+    proven[_by_ways(classes, within, X, moves, codes, left)] = True
     left = np.flatnonzero(~proven)
     if not (moves.limited and len(left)):
         return proven
@@ -54,56 +50,39 @@ def proven_under(
                   "might be moved.")
         return proven
     for some in moves.of_numbers():
-        left = _by_ways(classes, ball, X, some, codes, left)
+        left = _by_ways(classes, within, X, some, codes, left)
     proven[left] = True
     return proven
 
 
 def _by_ways(
-    classes: Callable[[Array], Rows], ball: Callable[[Array, str], Prover], X: Array, moves: Moves, codes: Rows,
-    left: Rows,
+    classes: Callable[[Array], Rows], within: Prover, X: Array, moves: Moves, codes: Rows, left: Rows
 ) -> Rows:
     """Return those of some rows that are proven in each way to swap them, their numbers moved together."""
-    prove = ball(moves.reach, moves.norm)
     for way in moves.ways() if len(left) else ():
         swapped = moves.swapped(X[left], way)
         left = left[classes(swapped) == codes[left]] if way else left
         swapped = moves.swapped(X[left], way)
-        left = left[prove(swapped, moves.box(swapped, left))]
+        left = left[within(swapped, moves.reach, moves.norm, moves.box(swapped, left))]
         if not len(left):
             break
     return left
 
 
-def _by_hull(ball: Callable[[Array, str], Prover], X: Array, moves: Moves) -> Mask:
+def _by_hull(within: Prover, X: Array, moves: Moves) -> Mask:
     """Say which rows are proven in a box that holds all swaps and moves; none for a ball of another norm."""
     if moves.norm != "linf" or not moves.most:
         return np.zeros(len(X), dtype=bool)
     low, high = moves.hull(X)
     reach = np.maximum(X - low, high - X) * OUTWARD
     try:
-        return ball(reach, "linf")(X, (low, high))
+        return within(X, reach, "linf", (low, high))
     except Unknown:  # an encoder of what is swapped: it knows the levels, not what is between
         return np.zeros(len(X), dtype=bool)
 
 
 RADII = 40  # that are tried, about: doublings up to one beyond which no box reaches more leaves, then halvings
 CLOSE = 1e-9  # share by which a radius may fall short
-
-
-def stands(forest: Forest, X: Array, low: Array, high: Array, effort: int = 0) -> Mask:
-    """Say of which rows X (n, d) no point of the box from low to high (n, d) is in another class.
-
-    ``effort`` parts of each box are looked at, a rival.
-    """
-    codes = winners(forest.scores(X), forest.contrasts)
-    proven = np.ones(len(X), dtype=bool)
-    for code in np.unique(codes):
-        rows = np.flatnonzero(codes == code)
-        for contrast in forest.contrasts[code]:
-            found = forest.searched(low[rows], high[rows], contrast, 1 + effort)
-            proven[rows] &= found.bound > forest.rounding(contrast)
-    return proven
 
 
 @dataclass(frozen=True)
@@ -117,13 +96,16 @@ class OfTrees:
         """Return the class of each row."""
         return winners(self.forest.scores(X), self.forest.contrasts)
 
-    def ball(self, reach: Array, norm: str) -> Prover:
-        """Return the proofs in balls of radii (1, d) and boxes."""
-        return lambda X, box: self.within(X, reach, norm, box)
-
     def within(self, X: Array, reach: Array, norm: str, box: tuple[Array, Array]) -> Mask:
         """Say which rows keep their class in balls of radii (n or 1, d) and a box."""
-        return stands(self.forest, X, np.maximum(X - reach, box[0]), np.minimum(X + reach, box[1]), self.effort)
+        low, high = np.maximum(X - reach, box[0]), np.minimum(X + reach, box[1])
+        codes, proven = self.classes(X), np.ones(len(X), dtype=bool)
+        for code in np.unique(codes):
+            rows = np.flatnonzero(codes == code)
+            for contrast in self.forest.contrasts[code]:
+                found = self.forest.searched(low[rows], high[rows], contrast, 1 + self.effort)
+                proven[rows] &= found.bound > self.forest.rounding(contrast)
+        return proven
 
     def radius(self, X: Array, scale: Array, norm: str, box: tuple[Array, Array]) -> Array:
         """Return radii (n,) in multiples of ``scale`` (1, d) within which rows are proven; inf where always.
@@ -167,10 +149,6 @@ class Chained:
         found = [self._codes(self.steps.seen(self._enclosed(X[rows], np.zeros((1, 1)), "linf", (X[rows], X[rows]))))
                  for rows in _blocks(len(X))]
         return np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
-
-    def ball(self, reach: Array, norm: str) -> Prover:
-        """Return the proofs in balls of radii (1, d) and boxes."""
-        return lambda X, box: self.within(X, reach, norm, box)
 
     def within(self, X: Array, reach: Array, norm: str, box: tuple[Array, Array]) -> Mask:
         """Say which rows keep their class in balls of radii (n or 1, d) and a box."""

@@ -148,7 +148,7 @@ def read_forest(classifier: Scorable, X: Array) -> Forest | None:
     """
     given: Any = classifier.regressor if isinstance(classifier, SignOf) else classifier
     given = getattr(given, "best_estimator_", given)
-    steps = _steps(given)
+    steps = steps_of(given)
     model = fitted_inside(steps[-1]) or steps[-1]
     scalers = [step for step in steps[:-1] if step not in (None, "passthrough")]
     if any(type(step) not in SCALERS or getattr(step, "clip", False) for step in scalers):
@@ -216,9 +216,10 @@ def _set_offset(forest: Forest, model: Any, X: Array, scalers: list[Any]) -> Non
         raise refused(model, "scores rows otherwise than its trees do", "without dart or a base margin")
 
 
-def _steps(model: Any) -> list[Any]:
-    """Return the steps of a pipeline, those of pipelines in it among them."""
-    return [inner for _, step in model.steps for inner in _steps(step)] if type(model) is Pipeline else [model]
+def steps_of(model: Any) -> list[Any]:
+    """Return the steps of a pipeline, of pipelines in it too, or a model alone."""
+    model = getattr(model, "best_estimator_", model)
+    return [inner for _, step in model.steps for inner in steps_of(step)] if type(model) is Pipeline else [model]
 
 
 def _in_units_of_rows(trees: list[Tree], scalers: list[Any], single: bool) -> None:

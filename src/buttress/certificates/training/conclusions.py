@@ -15,6 +15,7 @@ number most, exactly. What it finds is an upper bound; it is greedy, so fewer ro
 The attack that would make the proof false: exhaustive search on few rows, run by the tests.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -189,14 +190,9 @@ class _Proof:
 
     def most(self, kind: int) -> Array:
         """Return, for each coefficient, the most rows that change nothing: of the sign (0) or the significance (1)."""
-        return np.array([self._most(kind, j) for j in range(len(self.coef))], dtype=np.float64)
-
-    def _most(self, kind: int, j: int) -> int:
-        low, high = 0, self.freedom
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.holds(middle)[kind][j] else (low, middle)
-        return low
+        rows = range(1, self.freedom)
+        found = [bisect_left(rows, True, key=lambda k, j=j: not self.holds(k)[kind][j]) for j in range(len(self.coef))]
+        return np.array(found, dtype=np.float64)
 
 
 Goal = Callable[[Any, Any, int], Any]  # of coefficients, their t-values and degrees of freedom: below 0 where it is met
@@ -266,18 +262,7 @@ def _of_refits(model: Any, X: Array, y: Array, level: float) -> TrainingConclusi
 
 
 def _shortest(A: Array, y: Array, j: int, goal: Goal, now: Callable[[Rows, Goal], float]) -> Rows | None:
-    """Return the shortest start of the path, found by halving, after which a refit meets the goal; None if none does.
-    """
+    """Return a start of the path after which a refit meets the goal; None if halving, for the shortest, meets none."""
     ways = [rows for rows, _ in _path(A, y, j, goal)][: len(y) // 2]
-    low, high = 0, 1
-    while high < len(ways) and not now(ways[high], goal) < 0:
-        low = high
-        high += min(low, len(ways) - 1 - low)
-        if high == low:
-            return None
-    if high >= len(ways):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if now(ways[middle], goal) < 0 else (middle, high)
-    return ways[high]
+    place = bisect_left(ways, True, key=lambda rows: now(rows, goal) < 0)
+    return ways[place] if place < len(ways) else None

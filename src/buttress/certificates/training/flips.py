@@ -176,8 +176,8 @@ class FlipLeads:
     targets : array of shape (n_classes, k)
         What a label of each class is fitted as.
     predicted : int array of shape (m,)
-    lead : list of dicts
-        For each row asked about: rival to lead.
+    lead : array of shape (m, n_classes)
+        Over each class, 0 over the predicted one.
     slack : array of shape (m,)
         How far rounding may have moved a lead together with all that labels do to it.
     """
@@ -187,7 +187,7 @@ class FlipLeads:
     codes: Rows
     targets: Array
     predicted: Rows
-    lead: list[dict[int, float]]
+    lead: Array
     slack: Array
 
     @classmethod
@@ -236,16 +236,10 @@ def _values(model: Any, X: MatrixLike) -> Array:
     return np.asarray(model.decision_function(X) if hasattr(model, "classes_") else model.predict(X), dtype=np.float64)
 
 
-def _leads(values: Array, middle: float) -> tuple[Rows, list[dict[int, float]]]:
-    """Return the predicted classes and, for each row, the lead over every rival."""
-    if values.shape[1] == 1:
-        above = values.ravel() - middle
-        predicted = (above > 0).astype(int)
-        return predicted, [{1 - p: abs(lead)} for p, lead in zip(predicted.tolist(), above.tolist(), strict=True)]
-    predicted = values.argmax(axis=1)
-    own = values.max(axis=1)
-    return predicted, [{r: own[i] - values[i, r] for r in range(values.shape[1]) if r != p}
-                       for i, p in enumerate(predicted.tolist())]
+def _leads(values: Array, middle: float) -> tuple[Rows, Array]:
+    """Return the predicted classes and, for each row, the lead over every class, (m, n_classes)."""
+    scores = values if values.shape[1] > 1 else np.column_stack([np.zeros(len(values)), values - middle])
+    return scores.argmax(axis=1), scores.max(axis=1, keepdims=True) - scores
 
 
 @dataclass(frozen=True)
@@ -260,7 +254,8 @@ def _fewest(asked: FlipLeads, suspects: Suspects, row: int) -> _Fewest:
     """Return the cheapest wrong labels that change the prediction of one row, over all its rivals."""
     h, slack = asked.refit.weights[row], float(asked.slack[row])
     found = [_Fewest(np.inf, np.zeros(0, dtype=int), np.zeros(0, dtype=int), True)]
-    for rival, lead in asked.lead[row].items():
+    for rival in np.flatnonzero(np.arange(len(asked.classes)) != asked.predicted[row]):
+        lead = float(asked.lead[row, rival])
         values = asked.contrast(row, rival)
         gains = suspects.gains(h, values)
         needed, rows = cheapest(gains, suspects.costs, lead - slack)

@@ -126,7 +126,7 @@ def _last_step(model: Any) -> tuple[Any, Callable[[MatrixLike], MatrixLike]]:
                          "Give its best_estimator_: the proof is then for these parameters held fixed.")
     if not isinstance(model, Pipeline):
         return model, lambda X: X
-    for step in _steps(model):
+    for step in [each for _, part in model.steps[:-1] for each in _steps(part)]:
         if type(step) not in BLIND:
             raise ValueError(f"The step {type(step).__name__} may read the labels, so other labels may prepare other "
                              "columns, which a proof does not cover. Prepare the columns first, and give the last step "
@@ -134,21 +134,12 @@ def _last_step(model: Any) -> tuple[Any, Callable[[MatrixLike], MatrixLike]]:
     return last, model[:-1].transform if len(model.steps) > 1 else lambda X: X
 
 
-def _steps(model: Pipeline | ColumnTransformer) -> list[Any]:
-    """Return the transformers of a pipeline, those inside others too."""
-    inside = [step for _, step in model.steps[:-1]] if isinstance(model, Pipeline) else [
-        step for _, step, _ in model.transformers_]
-    found: list[Any] = []
-    for step in inside:
-        if step is None or isinstance(step, str):
-            continue
-        if type(step) is Pipeline:
-            found += [*_steps(step), step.steps[-1][1]]
-        elif type(step) is ColumnTransformer:
-            found += _steps(step)
-        else:
-            found.append(step)
-    return found
+def _steps(step: Any) -> list[Any]:
+    """Return a transformer, or those inside a pipeline or a ColumnTransformer."""
+    if type(step) in (Pipeline, ColumnTransformer):
+        inside = step.steps if type(step) is Pipeline else step.transformers_
+        return [each for _, part, *_ in inside for each in _steps(part)]
+    return [] if step is None or isinstance(step, str) else [step]
 
 
 def _smoother(model: Any, X: Array, weight: Array) -> Smoother:

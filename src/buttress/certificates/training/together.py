@@ -116,8 +116,7 @@ def _gains(asked: FlipLeads, suspects: Suspects, rows: Rows) -> tuple[Array, Arr
     free = suspects.allowed[asked.codes, other] & np.isfinite(suspects.costs)
     sign = np.where(asked.predicted[rows] == 1, 1.0, -1.0)
     step = np.where(free, (asked.targets[asked.codes] - asked.targets[other]).ravel(), 0.0)
-    leads = np.array([next(iter(asked.lead[row].values())) for row in rows])
-    return sign[:, None] * asked.refit.weights[rows] * step, leads
+    return sign[:, None] * asked.refit.weights[rows] * step, asked.lead[rows].max(axis=1)
 
 
 def _most_lost(gains: Array, m: Array, k: int) -> int:

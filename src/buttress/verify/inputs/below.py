@@ -7,9 +7,8 @@ The lead at x + d is sum_j c_j phi(u_j) + b with u_j linear in the move d, or li
     RBF alone        e^(gamma s) times the lead, sum_j c_j e^(-gamma r_j^2) e^(u_j) + b e^(gamma s),
                      u_j = 2 gamma v_j'd
 
-Over the numbers that u_j takes for moves d of a ball or a cube each phi lies above (c_j > 0) or below (c_j < 0) a line
-or a parabola: tangents and chords of what is convex, or parabolas that touch phi where a guess of the worst move has
-u_j = tau,
+Over the numbers that u_j takes for moves d of a ball or a cube each phi lies above (c_j > 0) or below (c_j < 0) a
+parabola that touches it where a guess of the worst move has u_j = tau, of radial kernels also a tangent or a chord,
 
     phi(tau) + phi'(tau) (u - tau) + k (u - tau)^2,
 
@@ -189,48 +188,18 @@ def radial_parabolas(part: Model, x: Array, Z: Array, c: Array, move: Array, mov
                           slope=found.slope + cubic * s, bend=bend)
 
 
-class Powers(NamedTuple):
-    """t^p where t = gamma z_j'(x + d) + coef0: t at x, its range, the points of touch tau, and tau^0 to tau^p.
-
-    c_j t^p lies above c_j times a parabola that touches at tau and bends by ``curved``, None for p = 1.
-    """
-
-    t: Near
-    low: Array
-    high: Array
-    tau: Array
-    power: list[Near]
-    curved: Array | None
-
-    @classmethod
-    def of(cls, part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> "Powers":
-        gamma, p = part.get("gamma", 1.0), int(part.get("degree", 1))
-        t = Near(Z) @ x * gamma + part["coef0"]
-        reach = moves.reach(Near(Z) * gamma)
-        low, high = (t + -reach).low, (t + reach).high
-        tau = np.clip(t.v + gamma * (Z @ move), low, high)
-        power = [Near(np.ones(len(c)))]
-        for _ in range(p):
-            power.append(power[-1] * tau)
-        return cls(t, low, high, tau, power, None if p == 1 else bends(p, power, low, high, c > 0))
-
-
 def powers(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> Below:
-    """Parabolas that touch t^p."""
-    at, gamma, p = Powers.of(part, x, Z, c, move, moves), part.get("gamma", 1.0), int(part.get("degree", 1))
-    curved = None if at.curved is None else Near(at.curved)
-    return gathered(c, at.power[p], at.power[p - 1] * p, curved, at.t + -at.tau, Near(Z) * gamma, bent=False)
-
-
-def power_lines(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> Below:
-    """Tangents of t^p, to which the chord of the parabola is added where that bends away."""
-    at, gamma, p = Powers.of(part, x, Z, c, move, moves), part.get("gamma", 1.0), int(part.get("degree", 1))
-    each, steep = at.power[p], at.power[p - 1] * p
-    if at.curved is not None:
-        away = np.where(c > 0, np.minimum(at.curved, 0.0), np.maximum(at.curved, 0.0))
-        left, right = Near(at.low) + -at.tau, Near(at.high) + -at.tau
-        each, steep = each + left * right * -away, steep + (left + right) * away  # y^2 <= (l + r) y - l r
-    return gathered(c, each, steep, None, at.t + -at.tau, Near(Z) * gamma, bent=False)
+    """Parabolas that touch t^p, t = gamma z_j'(x + d) + coef0."""
+    gamma, p = part.get("gamma", 1.0), int(part.get("degree", 1))
+    t = Near(Z) @ x * gamma + part["coef0"]
+    reach = moves.reach(Near(Z) * gamma)
+    low, high = (t + -reach).low, (t + reach).high
+    tau = np.clip(t.v + gamma * (Z @ move), low, high)
+    power = [Near(np.ones(len(c)))]
+    for _ in range(p):
+        power.append(power[-1] * tau)
+    curved = None if p == 1 else Near(bends(p, power, low, high, c > 0))
+    return gathered(c, power[p], power[p - 1] * p, curved, t + -tau, Near(Z) * gamma, bent=False)
 
 
 def cubes(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> Below:

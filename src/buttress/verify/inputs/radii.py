@@ -12,7 +12,7 @@ import numpy as np
 from ..core import WIDER, Array, Claim, Model, Near, U, table
 from ..kernels import SHAPES, described, profile, sums
 from ..machines import contrasts, problem
-from .below import Round, cubes, exponential, power_lines, powers, radial, radial_parabolas
+from .below import Round, cubes, exponential, powers, radial, radial_parabolas
 from .quadratic import Below, Moves, summed
 
 LARGEST, SMALLEST = 30, -34  # powers of two of the radii that are tried
@@ -50,10 +50,10 @@ class Lead:
         (first, weight), *others = self.parts
         alone = weight == 1 and not others and not self.tilt.any()
         self.round = Round(first["gamma"], x, Z, c, b, norm2) if alone and first["class"] == "RBF" else None
-        self.bounds: list[Bound] = [self.sum_of(radial, power_lines)]
+        self.bounds: list[Bound] = [self.sum_of(radial, powers)]
         if self.round:
             self.bounds = [self.round.lines, self.round.taylor, self.round.parabolas]
-        elif not all(one["class"] == "Linear" for one, _ in self.parts):
+        elif any(one["class"] in SHAPES for one, _ in self.parts):
             self.bounds.append(self.sum_of(radial_parabolas, powers))
         if all(one.get("degree") == 3 for one, _ in self.parts):
             self.bounds.append(self.sum_of(radial, cubes))

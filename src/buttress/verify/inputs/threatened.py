@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core import TINY, Array, Claim, Model, Near, U, only, table
-from ..foreign import certificate, digest, digest_of
+from ..core import TINY, Array, Claim, Model, Near, U, agreed, only, table
+from ..foreign import certificate, data_of, digest_of
 from ..kernels import described, sums
 from ..machines import contrasts, told_apart
 from .quadratic import Moves
@@ -125,10 +125,9 @@ def prove_threat(held: Model, X: Any, y: Any, weight: Array | None = None) -> li
     codes = told_apart(classes, claim["prediction"])
     if not len(codes) == len(claim["radius"]) == len(rows):
         raise ValueError("A prediction, and a radius or null, are claimed for each row.")
-    agree = held["data"] == {"rows": len(rows), "columns": width, "sha256": digest(rows, y)}
     same = stated["sha256"] == digest_of(held["point"]["scores"])
-    found = [Claim("the data are those of the certificate", 1.0, float(agree), agree),
-             Claim("the scores are those of the problem", 1.0, float(same), same)]
+    found = [agreed("the data are those of the certificate", held["data"] == data_of(rows, y)),
+             agreed("the scores are those of the problem", same)]
     for i, (x, code, radius) in enumerate(zip(rows, codes, claim["radius"], strict=True)):
         if radius is not None:
             holds = keeps(scores, stated["threat"], x, int(code), reach * float(radius))

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Array, Claim, Model, U, only, table
-from ..foreign import certificate, digest, digest_of
+from ..core import Array, Claim, Model, U, agreed, only, table
+from ..foreign import certificate, data_of, digest_of
 from ..machines import OF_ALL, contrasts, told_apart
 
 ATTRIBUTES = OF_ALL + "eps bounds threat n_estimators learning_rate max_depth l2_regularization max_bins classes_ " \
@@ -166,10 +166,9 @@ def prove_trees(held: Model, X: Any, y: Any, weight: Array | None = None) -> lis
     leads, winners = leads_of(stated["classes"], forest), told_apart(stated["classes"], held["claim"]["prediction"])
     if not (low.shape == high.shape == rows.shape and len(winners) == len(rows)) or np.isnan([low, high]).any():
         raise ValueError("A box and a prediction are claimed for each row.")
-    agree = held["data"] == {"rows": len(rows), "columns": rows.shape[1], "sha256": digest(rows, y)}
     same = stated["sha256"] == digest_of([point["offset"], point["trees"]])
-    found = [Claim("the data are those of the certificate", 1.0, float(agree), agree),
-             Claim("the trees are those of the problem", 1.0, float(same), same)]
+    found = [agreed("the data are those of the certificate", held["data"] == data_of(rows, y)),
+             agreed("the trees are those of the problem", same)]
     for i, (x, winner) in enumerate(zip(rows, winners, strict=True)):
         within = bool((low[i] <= x).all() and (x <= high[i]).all())
         holds = within and all(stays(forest, V, low[i], high[i]) for V in leads[winner])
