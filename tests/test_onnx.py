@@ -257,9 +257,22 @@ def test_probabilities_of_ten_classes_of_which_the_voted_one_leads():
     np.testing.assert_allclose(found, model.predict_proba(X), rtol=1e-4, atol=1e-6)
 
 
-def test_probabilities_that_there_are_not_are_refused():
+@pytest.mark.parametrize("model", [SVR(), SeverClassifier()], ids=name_of)
+def test_probabilities_that_there_are_not_are_refused(model):
     with pytest.raises(ValueError, match="probabilities=True needs a classifier"):
-        to_onnx(SVR().fit(MOONS, CURVE), probabilities=True)
+        to_onnx(model.fit(MOONS, SIDES), probabilities=True)
+
+
+@pytest.mark.parametrize("model", [SVC(), SVR(), SVDD()], ids=name_of)
+@pytest.mark.parametrize("names", [["a", "b", "c"], [0, 1, 2]], ids=str)
+def test_a_model_of_a_frame_alone(model, names):
+    """Of the inputs, one a column, only the first was read: wrong scores, and no word of it."""
+    frame = pd.DataFrame(np.c_[single(MOONS), MOONS[:, 0] > 0], columns=names)
+    model.fit(frame, SIDES)
+    graph = to_onnx(model, frame)
+    fed = {given.name: frame[[name]].to_numpy(np.float32) for given, name in zip(graph.graph.input, names)}
+    scores = model.predict if isinstance(model, SVR) else model.decision_function
+    assert_same_scores(run(graph, fed)["variable" if isinstance(model, SVR) else "scores"], scores(frame))
 
 
 def test_frames_of_polars():

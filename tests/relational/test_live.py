@@ -1,8 +1,15 @@
 """What holds on a live database: the interval is true, or the fit says why it cannot be."""
 
+import _thread
+import dis
+import functools
 import os
 import signal
+import sys
 import threading
+import time
+from contextlib import suppress
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -16,12 +23,13 @@ from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import Evaluation
 from buttress.relational.optimum.certified import Climber, PlanePool
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.sources import databases
+from buttress.relational.sources import databases, deadline
 from buttress.relational.sources.blocks import number_blocks
 from buttress.relational.sources.databases import one_snapshot, reason, select, select_arrays
 from buttress.relational.sources.deadline import time_limit
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
 from buttress.relational.sources.tables import column_names, read_columns
+from buttress.relational.sql import plan
 from buttress.relational.sql.listing import sample_rows
 from buttress.relational.sql.oracle import SqlOracle
 
@@ -477,20 +485,131 @@ def test_ctrl_c_is_heard_before_a_query_computes(duckdb_connection, milliseconds
     assert select(duckdb_connection, "SELECT 1", DUCKDB) == [(1,)]
 
 
+@functools.cache
+def listening(code):
+    """Where Python looks for signals in a function: at its beginning, after a call and before a round of a loop."""
+    steps = list(dis.get_instructions(code))
+    return {after.offset for step, after in pairwise(steps)
+            if step.opname.startswith(("RESUME", "CALL", "JUMP_BACKWARD"))}
+
+
+class CtrlC:
+    """KeyboardInterrupt at the given one of the places of a block, and of what it calls, where it may come."""
+
+    def __init__(self, number):
+        self.left = number
+
+    def __enter__(self):
+        self.before = sys.gettrace()
+        sys.settrace(self.trace)
+        return self
+
+    def __exit__(self, *error):
+        sys.settrace(self.before)
+
+    def trace(self, frame, event, arg):
+        frame.f_trace_opcodes = True
+        self.left -= event == "opcode" and frame.f_lasti in listening(frame.f_code)
+        if not self.left:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return self.trace
+
+
+@pytest.mark.parametrize("seconds", [None, 0.02])
+def test_ctrl_c_at_any_place_leaves_no_thread_that_waits_or_cancels(monkeypatch, seconds):
+    """Python's own locks stayed taken: the other thread waited for ever, and a fit, or Ctrl-C, for that thread."""
+    monkeypatch.setattr(deadline, "CANCEL_EVERY", 0.001)
+    cancelled = []
+    threads = _thread._count()
+    for number in range(1, 10_000):
+        ctrl_c = CtrlC(number)
+        with suppress(KeyboardInterrupt, TimeoutError), time_limit(seconds), ctrl_c, \
+                deadline.cancelled_in_time(lambda: cancelled.append(1)):
+            deadline.heard(lambda: time.sleep(0.002), lambda: None)
+        if ctrl_c.left:
+            break
+    time.sleep(0.1)
+    assert _thread._count() == threads
+    before = len(cancelled)
+    time.sleep(0.1)
+    assert number > 20
+    assert len(cancelled) == before
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_what_cannot_be_cancelled_is_made_though_ctrl_c_comes(monkeypatch, at):
+    """Ctrl-C before ROLLBACK had begun left the transaction open."""
+    def start(make, arguments):
+        monkeypatch.undo()
+        if at:
+            _thread.start_new_thread(make, arguments)
+        raise KeyboardInterrupt
+
+    made = []
+    monkeypatch.setattr(deadline, "start_new_thread", start)
+    with pytest.raises(KeyboardInterrupt):
+        deadline.heard(lambda: made.append(1), None)
+    assert made == [1]
+
+
+def test_ctrl_c_twice_ends_a_query_too(duckdb_connection):
+    """The second one left the query running, and the connection to it."""
+    for seconds in (0.5, 0.55):
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt), one_snapshot([duckdb_connection]):
+        select(duckdb_connection, SLOW_QUERIES["DuckDB"], DUCKDB)
+    assert select(duckdb_connection, "SELECT 1", DUCKDB) == [(1,)]
+
+
+def test_rows_that_are_not_read_to_their_end_leave_the_connection_free(duckdb_connection):
+    with one_snapshot([duckdb_connection]):
+        next(number_blocks(duckdb_connection, "SELECT CAST(range AS DOUBLE) FROM range(100000)", DUCKDB, 1))
+    first, second = (duckdb_connection.sql("SELECT txid_current()").fetchall() for _ in range(2))
+    assert first != second  # no transaction is left open
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_limit_longer_than_a_thread_can_wait_is_none(duckdb_connection):
+    with time_limit(1e12):
+        assert select(duckdb_connection, "SELECT 1", DUCKDB) == [(1,)]
+
+
+class Watched:
+    """A connection that notes which of these calls come from the main thread, where DuckDB hears Ctrl-C."""
+
+    __module__ = "duckdb"
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.called = []
+
+    def __getattr__(self, name):
+        found = getattr(self.connection, name)
+
+        def noted(*arguments):
+            self.called.append((name, threading.current_thread() is threading.main_thread()))
+            return found(*arguments)
+
+        return noted if name in ("execute", "register", "unregister") else found
+
+
 def test_arrays_come_and_go_where_duckdb_hears_no_ctrl_c(duckdb_connection):
     """In the main thread it ended these calls itself: three in a hundred Ctrl-C were lost or a SourceLostError."""
-    class Watched:
-        __module__ = "duckdb"
-
-        def __getattr__(self, name):
-            if name in ("register", "unregister"):
-                called.append((name, threading.current_thread() is threading.main_thread()))
-            return getattr(duckdb_connection, name)
-
-    called = []
-    found = number_blocks(Watched(), "SELECT CAST(v AS DOUBLE) FROM given", DUCKDB, 1, "given", {"v": np.arange(3)})
+    place = Watched(duckdb_connection)
+    found = number_blocks(place, "SELECT CAST(v AS DOUBLE) FROM given", DUCKDB, 1, "given", {"v": np.arange(3)})
     np.testing.assert_array_equal(np.vstack(list(found)), [[0], [1], [2]])
-    assert called == [("register", False), ("unregister", False)]
+    assert [call for call in place.called if call[0] != "execute"] == [("register", False), ("unregister", False)]
+
+
+def test_frames_come_into_a_database_of_our_own_where_it_hears_no_ctrl_c(monkeypatch, duckdb_connection):
+    """In the main thread Ctrl-C became a RuntimeError."""
+    place = Watched(duckdb_connection)
+    monkeypatch.setattr(plan, "connect_duckdb", lambda: place)
+    join = joined(1, rows=12)
+    plan.sql_home(join, join.check(), 500)
+    assert {"execute", "register"} == {name for name, main in place.called if not main}
+    assert not any(main for _, main in place.called)
 
 
 def is_pass(statement):

@@ -116,9 +116,9 @@ def _with_probabilities(model: Any) -> Any:
     while isinstance(model, Pipeline):
         model = model[-1]
     inner = getattr(model, "estimator_", model)
-    if not isinstance(inner, Probabilities):
+    if not (isinstance(inner, Probabilities) and hasattr(model, "predict_proba")):
         raise ValueError(f"probabilities=True needs a classifier of this package with predict_proba and a graph. Got "
-                         f"{type(inner).__name__}. Leave it at False.")
+                         f"{type(model).__name__}. Leave it at False.")
     inner._calibrated()
     return model
 
@@ -131,6 +131,7 @@ def _sample(X: MatrixLike | None) -> Any:
     first = first.to_pandas() if hasattr(first, "to_pandas") else first  # skl2onnx reads no types of polars
     if not hasattr(X, "columns"):
         return np.asarray(first, dtype=np.float32)
+    first = first.rename(columns=str) if hasattr(first, "rename") else first  # whole numbers are no names of inputs
     wide = [name for name in first.columns if first[name].dtype == np.float64]
     return first.astype(dict.fromkeys(wide, np.float32)) if hasattr(first, "astype") else first
 
@@ -168,7 +169,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         raise TypeError(f"{type(outer).__name__} of {type(model).__name__} cannot be written as ONNX. Export its "
                         "estimator_ by skl2onnx.")
     add = Nodes(scope, container)
-    X = add.cast(operator.inputs[0].full_name, np.float64)
+    X = add("Concat", *[add.cast(one.full_name, np.float64) for one in operator.inputs], axis=1)  # an input a column
     outputs = [output.full_name for output in operator.outputs]
     if is_outlier_detector(model):
         add_ball(add, model, X, *outputs)

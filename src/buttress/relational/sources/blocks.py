@@ -43,10 +43,11 @@ def _duckdb_blocks(connection: Connection, statement: str, name: str,
                    arrays: Mapping[str, NDArray[Any]] | None) -> Iterator[Array]:
     """Yield the rows as they are made; ``arrays`` are a view of the connection until they are."""
     # DuckDB 1 keeps a result that the user has not fetched yet beside sql() alone; 2 has told of it, in stand_in
-    run = connection.execute if hasattr(connection, "complete") else connection.sql
-    if arrays:
-        heard(lambda: connection.register(name, arrays), lambda: None)
+    abort = getattr(connection, "abort", None)
+    run = connection.execute if abort else connection.sql
     try:
+        if arrays:
+            heard(lambda: connection.register(name, arrays), None)
         result: Any = heard(lambda: run(statement), connection.interrupt)
         # DuckDB hands over columns by pandas many times faster than rows, in vectors of 2048 rows
         fetched = partial(result.fetch_df_chunk, BLOCK_ROWS // 2048) if find_spec("pandas") else \
@@ -54,9 +55,11 @@ def _duckdb_blocks(connection: Connection, statement: str, name: str,
         while len(rows := heard(fetched, connection.interrupt)):
             yield np.asarray(rows, dtype=np.float64)
     finally:
-        if arrays:
-            with suppress(Exception):  # the view goes with a transaction that has failed
-                heard(lambda: connection.unregister(name), lambda: None)  # here DuckDB would end it at Ctrl-C
+        with suppress(Exception):  # the view goes with a transaction that has failed
+            if abort:  # the rest of a result that nobody reads would be in the way of all that comes, even of ROLLBACK
+                heard(abort, None)
+            if arrays:
+                heard(lambda: connection.unregister(name), None)  # here DuckDB would end it at Ctrl-C
 
 
 def _postgres_blocks(connection: Connection, statement: str, width: int) -> Iterator[Array]:

@@ -92,14 +92,14 @@ def _busy(connection: Connection) -> bool:
 @contextmanager
 def _duckdb_snapshot(connection: Connection) -> Iterator[Connection]:
     place = connection.cursor() if _busy(connection) else connection
-    ours: list[bool] = []  # filled by another thread, which ends what it began, whenever Ctrl-C comes
+    ours: list[bool] = []  # filled by another thread, whenever Ctrl-C comes
     try:
-        with reading(place, DUCKDB):
-            heard(lambda: ours.append(_begun(place)), place.interrupt)
+        with failing(DUCKDB):
+            heard(lambda: ours.append(_begun(place)), None)
         yield place
     finally:
         if any(ours):
-            heard(lambda: place.sql("ROLLBACK"), lambda: None)
+            heard(lambda: place.sql("ROLLBACK"), None)
 
 
 def _begun(connection: Connection) -> bool:

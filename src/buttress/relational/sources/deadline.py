@@ -2,8 +2,9 @@
 
 import threading
 import time
+from _thread import LockType, allocate_lock, start_new_thread
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
@@ -50,50 +51,69 @@ def cancelled_in_time(cancel: Callable[[], object]) -> Iterator[None]:
         return
     if not left:
         raise TimeoutError("max_time was spent before the first pass over the join had ended. Raise max_time.")
-    ended = threading.Event()
+    ended, watched = _taken(), allocate_lock()
 
     def watch() -> None:
-        wait = left
-        while not ended.wait(wait):
-            cancel()
-            wait = CANCEL_EVERY
+        wait = min(left, threading.TIMEOUT_MAX)
+        with watched:
+            while not ended.acquire(timeout=wait):
+                cancel()
+                wait = CANCEL_EVERY
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
     try:
+        start_new_thread(watch, ())
         yield
     except Exception as error:
         if seconds_left():
             raise
         raise TimeoutError("max_time was spent during a query, which was cancelled. Raise max_time.") from error
     finally:
-        ended.set()
-        watcher.join()
+        ended.release()
+        with watched:  # what comes next is not cancelled
+            pass
 
 
-def heard(query: Callable[[], Found], cancel: Callable[[], object]) -> Found:
+def _taken() -> LockType:
+    """Return a lock that is taken.
+
+    Threads meet at such locks alone here: an Event, a Future and the start of a Thread are written in Python, where
+    Ctrl-C may leave a lock taken for which the other thread waits for ever, or be lost.
+    """
+    lock = allocate_lock()
+    lock.acquire()
+    return lock
+
+
+def heard(query: Callable[[], Found], cancel: Callable[[], object] | None) -> Found:
     """Return ``query()``, made by another thread while this one listens: after Ctrl-C ``cancel`` until it ends.
 
-    DuckDB listens too, but not from the first: version 2.0 loses Ctrl-C that comes while it plans a query. Only the
-    main thread hears signals; from any other the query is made there.
+    Without ``cancel`` it is made to its end. DuckDB listens too, but not from the first: version 2.0 loses Ctrl-C that
+    comes while it plans a query. Only the main thread hears signals; from any other the query is made there.
     """
     if threading.current_thread() is not threading.main_thread():
         return query()
     pending: Future[Found] = Future()
+    begun, ended = allocate_lock(), _taken()
+    made: list[bool] = []
 
     def make() -> None:
-        if pending.set_running_or_notify_cancel():
+        if begun.acquire(blocking=False):
             try:
                 pending.set_result(query())
             except BaseException as error:
                 pending.set_exception(error)
+            made.append(True)
+            ended.release()
+
+    def end() -> None:
+        while not (made or (cancel and begun.acquire(blocking=False)) or ended.acquire(timeout=CANCEL_EVERY)):
+            (cancel or make)()  # the other thread may never begin
 
     try:
-        threading.Thread(target=make, daemon=True).start()
-        while not wait([pending], CANCEL_EVERY).done:
-            pass
+        start_new_thread(make, ())
+        while not made:
+            ended.acquire(timeout=CANCEL_EVERY)
     except KeyboardInterrupt:
-        while not (pending.cancel() or wait([pending], CANCEL_EVERY).done):  # it cannot be where it has begun
-            cancel()
+        heard(end, None)  # however often Ctrl-C comes
         raise
     return pending.result()

@@ -4,6 +4,7 @@ import re
 import tempfile
 import weakref
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from buttress.relational.plan.shape import Shape, find_shape
 from buttress.relational.plan.times import AT, check_times, delay_of, moments, steps_to, times_of
 from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import Connection, Item, item_of, select
+from buttress.relational.sources.deadline import heard
 from buttress.relational.sources.dialects import DUCKDB, Dialect, dialect_of
 from buttress.relational.sources.files import connect_duckdb, is_files, scan_of
 from buttress.relational.sources.tables import column_names, gathered, under_own_names
@@ -110,7 +112,7 @@ def home_of(
         elif not isinstance(table.source, tuple):
             read = list(used[i]) or column_names(table.source)[:1]
             frame, columns = under_own_names(gathered(table.source, read), read)
-            database.register(f"frame{i}", frame)
+            heard(partial(database.register, f"frame{i}", frame), None)
             items.append(Item(f"frame{i}", columns))
     return database, DUCKDB, items
 
@@ -163,8 +165,8 @@ def spilling(memory: float) -> Connection:
     connection = connect_duckdb()
     folder = tempfile.TemporaryDirectory(prefix="buttress-", ignore_cleanup_errors=True)
     weakref.finalize(connection, folder.cleanup)
-    connection.execute(f"SET temp_directory = {DUCKDB.text(folder.name)}")
-    connection.execute(f"SET memory_limit = '{int(max(memory, LEAST_MEMORY))}MB'")
+    heard(lambda: connection.execute(f"SET temp_directory = {DUCKDB.text(folder.name)}; "
+                                     f"SET memory_limit = '{int(max(memory, LEAST_MEMORY))}MB'"), None)
     return connection
 
 
