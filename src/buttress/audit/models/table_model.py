@@ -12,7 +12,7 @@ from buttress._state import Attribute, State
 from buttress._suggest import agreeing, column_called, counted, listed, near
 from buttress._types import Frame, Labels
 from buttress.audit.reading.entries import Notation, as_array, is_missing, texts_of
-from buttress.audit.reading.table import categories_of, columns_of, read_as_before
+from buttress.audit.reading.table import categories_of, columns_of, read_as_before, taken
 from buttress.files.container import Json
 
 if TYPE_CHECKING:
@@ -127,6 +127,13 @@ class TableModel:
         if missing:
             raise ValueError(f"The data lack the column{'s'[:len(missing) > 1]} {listed(missing, 20)}, which "
                              f"the model was trained on.{near(missing[0], names)}")
+
+
+def labelled(columns: Mapping[str, object], y: Any) -> tuple[Mapping[str, object], Any]:
+    """Return the rows that have a label, all where none has."""
+    kept = np.flatnonzero([not is_missing(entry) for entry in as_array(y)])
+    return (columns, y) if len(kept) in (0, len(y)) else (
+        {name: taken(column, kept) for name, column in columns.items()}, taken(y, kept))
 
 
 def codes_of(model: Any, y: ArrayLike, name: str) -> Labels:
