@@ -33,7 +33,7 @@ from buttress.relational.declare import Join, Table
 from buttress.relational.entities.transformer import entity_table
 from buttress.relational.sources.dialects import DUCKDB
 from buttress.relational.sources.files import is_files, matching, scanned
-from buttress.relational.sources.tables import Source, connect
+from buttress.relational.sources.tables import Source, connect, read_columns
 from buttress.relational.svm import RelationalLinearSVC
 
 Kinds = Mapping[str, tuple[Callable[[Any], bool], str]]  # of entries: what they must be, and that in words
@@ -175,10 +175,11 @@ def as_written(join: Join, label: Any) -> NDArray[Any]:
 def class_texts(join: Join, classes: NDArray[Any]) -> list[str]:
     """Return the commonest text of each class: yes or 1.0, where DuckDB reads True or 1 in a text file."""
     table = join.tables[join.root]
+    if classes.dtype.kind == "f" and table.label is not None:  # whole numbers with gaps came as floats
+        classes = classes.astype(read_columns(table.source, [table.label])[table.label].values.dtype)
     words = [str(word) for word in classes.tolist()]
-    if not is_files(table.source) or classes.dtype.kind not in "biuf" or table.label is None:
-        return words
-    if any(path.suffix.lower() == ".parquet" for path in matching(table.source)):
+    if not is_files(table.source) or classes.dtype.kind not in "biuf" or table.label is None or any(
+            path.suffix.lower() == ".parquet" for path in matching(table.source)):
         return words
     label = DUCKDB.quote(table.label)
     read = scanned(table.source, lambda scan: f"SELECT {label} FROM ({scan})")
