@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array, near
-from buttress.relational.plan.times import DAY, WINDOW
+from buttress.relational.plan.times import DAY, UNITS, WINDOW
 
 USUAL_ROWS = 10  # rows at the centre of a column that "shrunk" adds
 TURN = 2 * np.pi / (365.2425 * DAY)  # radians that the earth goes in a microsecond, from 1970 on
@@ -123,9 +123,12 @@ def check_functions(functions: Sequence[str]) -> None:
     """Refuse what is no list of words, a word that comes twice, and a window that is none or that it cannot have."""
     if isinstance(functions, str):
         raise ValueError(f"functions must be a list. Got {functions!r}. Use [{functions!r}].")
+    meanings = [_meaning(str(function)) for function in functions]
     for place, function in enumerate(functions):
-        if function in functions[:place]:
-            raise ValueError(f"functions has {function!r} twice. Name each once.")
+        first = functions[meanings.index(meanings[place])]
+        if meanings[place] in meanings[:place]:
+            again = f", as {function!r} too" * (function != first)
+            raise ValueError(f"functions has {first!r} twice{again}. Name each once.")
         word, window, _ = split(str(function))
         if word not in WORDS:
             raise ValueError(f"functions must be among {', '.join(WORDS)}. Got {function!r}.{near(word, WORDS)}")
@@ -138,6 +141,13 @@ def check_functions(functions: Sequence[str]) -> None:
         if size is None or float(size[1]) <= 0 or (size[2].startswith("row") and not size[1].isdigit()):
             raise ValueError(f"A window is a length such as '{word}:30d' (s, min, h, d, w), a number where times are "
                              f"numbers, or the latest rows, '{word}:3rows'. Got {function!r}.")
+
+
+def _meaning(function: str) -> tuple[str, str | tuple[float, bool], bool]:
+    """Return what a function stands for, 7d as 1w does."""
+    word, window, shared = split(function)
+    size = WINDOW.fullmatch(window)
+    return word, window if size is None else (float(size[1]) * UNITS.get(size[2], 1.0), "row" in size[2]), shared
 
 
 def check_dated(functions: Sequence[str], as_of: str | None, dates: bool) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from buttress._checks import near
 from buttress.relational.sources.columns import DIGITS, Column, make_column, objects
 from buttress.relational.sources.databases import Connection, SourceLostError, reason, select, select_arrays
-from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, dialect_of
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, dialect_of, is_zoned
 from buttress.relational.sources.files import FileSource, connect_duckdb, file_columns, is_files, scanned
 
 Frame = Any  # of pandas, polars or Arrow: none need be installed
@@ -193,7 +193,9 @@ def frame_column(frame: Frame, name: str) -> Column:
     missing = column.isna() if hasattr(column, "isna") else column.is_null()
     kind = column.type if hasattr(column, "combine_chunks") else column.dtype
     zone = getattr(kind, "tz", None) or getattr(kind, "time_zone", None)
-    return make_column(column.to_numpy(), missing.to_numpy(), zone is not None)
+    local = zone is None or not hasattr(column, "iloc")  # pandas would make objects of others, to the microsecond
+    return make_column((column if local else column.dt.tz_convert(None)).to_numpy(), missing.to_numpy(),
+                       zone is not None)
 
 
 def _of_arrays(
@@ -213,7 +215,7 @@ def _of_arrays(
         for name, kind, *_ in described():
             column, decimal = result[name], re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", str(kind))
             if column.kind == "time":
-                result[name] = replace(column, zoned="WITH TIME ZONE" in str(kind))
+                result[name] = replace(column, zoned=is_zoned(kind))
             elif decimal:  # a float holds all of a number's digits where there are few
                 digits = np.abs(column.values[~column.null]).max(initial=0.0) * 10.0 ** int(decimal[1])
                 result[name] = replace(column, rounded=bool(digits >= 10.0**DIGITS))
