@@ -367,9 +367,9 @@ def wide():
 BAD = [
     (lambda: EntityFeatures(two(), "count"), None, "must be a list"),
     (lambda: EntityFeatures(two(), ["median"]), None, "must be among"),
-    (lambda: EntityFeatures(two(), ["mean", "count", "mean"]), None, "'mean' twice. Name each once"),
-    (lambda: EntityFeatures(two(), ["sum:7d", "sum:1w"]), None, "'sum:7d' twice, as 'sum:1w' too"),
-    (lambda: EntityFeatures(two(), ["mean:3row", "mean:3rows"]), None, "'mean:3row' twice, as 'mean:3rows' too"),
+    (lambda: EntityFeatures(two(), ["mean", "count", "mean"]), None, "twice, 'mean' and 'mean'. Name each once"),
+    (lambda: EntityFeatures(two(), ["sum:7d", "sum:1w"]), None, "twice, 'sum:7d' and 'sum:1w'. Name"),
+    (lambda: EntityFeatures(two(), ["mean:3row", "mean:3rows"]), None, "twice, 'mean:3row' and 'mean:3rows'. Name"),
     (lambda: EntityFeatures(two(), missing="drop"), None, "missing"),
     (lambda: EntityFeatures(two(), max_categories=0), None, "max_categories"),
     (lambda: EntityFeatures("join"), None, "must be a Join"),

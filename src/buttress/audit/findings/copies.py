@@ -43,7 +43,8 @@ def duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
                       "cases that no column tells apart.", Severity.note, **facts)
         return
     severity = _severity(copies / len(group), disagreeing / len(group), across)
-    yield finding(said + _across(across) + ".", _advice(disagreeing), severity, **facts)
+    yield finding(said + _across(across) + ".",
+                  _advice(disagreeing, "Drop copies, or split so that copies stay together."), severity, **facts)
 
 
 def _with_targets(group: NDArray[np.intp], evidence: Evidence) -> NDArray[np.intp]:
@@ -66,11 +67,10 @@ def _severity(copies: float, disagreeing: float, held: NDArray[np.bool_]) -> Sev
     return Severity.warning if disagreeing or max(copies, held.mean()) >= FEW_COPIES else Severity.note
 
 
-def _advice(disagreeing: int) -> str:
-    """Return what to do about copies."""
-    if disagreeing:
-        return "Of copies with different targets at most one is right: look them up, and drop or correct the others."
-    return "Drop copies, or split so that copies stay together."
+def _advice(disagreeing: int, agreed: str) -> str:
+    """Return what to do about copies, ``agreed`` where their targets are equal."""
+    apart = "Of copies with different targets at most one is right: look them up, and drop or correct the others."
+    return apart if disagreeing else agreed
 
 
 def _words(table: Table) -> NDArray[np.uint64]:
@@ -153,8 +153,8 @@ def near_duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
             f"{NEAR:g} standard deviations in every column")
     if disagreeing:
         said += f"; {disagreeing} of them have another target than it"
-    advice = _advice(disagreeing) if disagreeing else "Look whether one measurement was entered twice."
-    yield finding(said + _across(across) + ".", advice,
+    yield finding(said + _across(across) + ".",
+                  _advice(disagreeing, "Look whether one measurement was entered twice."),
                   _severity(len(found) / len(X), disagreeing / len(X), across), rows=evidence.labels(found),
                   count=len(found), different_targets=disagreeing, across=int(across.sum()))
 

@@ -91,12 +91,8 @@ class TableModel:
                 *(categories_of(columns[name]) for name in self.categorical)]
         return np.array([np.asarray(column, dtype=object) for column in read], dtype=object).T
 
-    def remarks(self, X: ArrayLike | Frame | Mapping[str, object]) -> list[str]:
-        """Return a sentence for each column with entries that are no numbers where numbers were, or new categories."""
-        return list(self.remarks_by_column(X).values())
-
     def remarks_by_column(self, X: ArrayLike | Frame | Mapping[str, object]) -> dict[str, str]:
-        """Return these sentences by the names of the columns."""
+        """Return a sentence by column with entries that are no numbers where numbers were, or new categories."""
         columns = X if isinstance(X, Mapping) else columns_of(X)
         self._check_names(list(columns))
         said = {name: _unread(name, columns[name], self.read_as.get(name)) for name in self.numeric}
@@ -174,8 +170,8 @@ def _unread(name: str, column: object, notation: Notation | None) -> str:
     lost = np.flatnonzero(np.isnan(read_as_before(name, column, notation)) & (texts.codes >= 0))
     if not len(lost):
         return ""
-    what = agreeing(len(lost), "is no number", "are no numbers")
-    return (f"{column_called(name)}: {counted(len(lost), 'entry')} {what}, such as "
+    return (f"{column_called(name)}: {counted(len(lost), 'entry')} "
+            f"{agreeing(len(lost), 'is no number', 'are no numbers')}, such as "
             f"{texts.distinct[texts.codes[lost[0]]]!r} in row {lost[0]}; counted as missing.")
 
 

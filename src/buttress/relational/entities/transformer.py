@@ -247,8 +247,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         if not isinstance(self.join, Join):
             raise ValueError(f"join must be a Join. Got {type(self.join).__name__}.")
-        if self.functions is not None:
-            check_functions(self.functions)
+        check_functions(self.functions or ())
         check_count("max_categories", self.max_categories)
         check_option("missing", self.missing, ("mean", "zero", "nan"))
         check_option("engine", self.engine, ("auto", "memory", "sql"))

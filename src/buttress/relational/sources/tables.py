@@ -147,7 +147,7 @@ def connected(source: Source) -> Source:
 def _connection(place: Any) -> Any:
     if isinstance(place, str):
         found = _CONNECTED.get(place)
-        if found is None:
+        if found is None or getattr(found, "closed", False):
             found = connect(place)
             _CONNECTED[place] = found
         return found
@@ -165,7 +165,7 @@ def _connection(place: Any) -> Any:
 _ENGINES: "WeakKeyDictionary[Any, Any]" = WeakKeyDictionary()  # the connection of an SQLAlchemy engine
 
 
-def connect(address: str, folder: Path | None = None) -> Any:
+def connect(address: str) -> Any:
     """Return a read-only connection to a PostgreSQL URL or a DuckDB file."""
     address = address.replace("postgresql+psycopg://", "postgresql://")
     if address.startswith(("postgresql://", "postgres://")):
@@ -178,12 +178,11 @@ def connect(address: str, folder: Path | None = None) -> Any:
         except psycopg.OperationalError as error:
             raise SourceLostError(f"PostgreSQL cannot be reached: {reason(error)}. Check that the server runs, and the "
                                   "host, port, database and user of the address.") from error
-    path = (folder or Path()) / address
-    if not path.exists():
+    if not Path(address).exists():
         raise ValueError(f"database must be a postgresql:// address or a DuckDB file. There is no file {address!r}."
                          + (" Write tables of another database to files (pandas.read_sql, to_parquet) and name "
                             "these as sources." if "://" in address else ""))
-    return connect_duckdb(str(path), read_only=True)
+    return connect_duckdb(address, read_only=True)
 
 
 def frame_column(frame: Frame, name: str) -> Column:
