@@ -1,5 +1,6 @@
 """Labels, rows and files in the forms that people have them: taken as they are, or refused with words."""
 
+from datetime import date
 from io import StringIO
 
 import numpy as np
@@ -61,6 +62,15 @@ def test_labels_may_be_texts_of_numpy():
     assert SVC().fit(X, mixed).score(X, mixed) > 0.8
     with pytest.raises(TypeError, match="labels of one type"):
         SVC().fit(X, np.array([1 if label else "b" for label in y], dtype=object))
+
+
+@pytest.mark.parametrize("kind", [lambda label: date(2024, 1, 1 + label), bool], ids=["date", "bool"])
+def test_labels_that_are_objects_of_another_kind_are_refused_with_the_remedy(kind):
+    X, y = moons(40)
+    labels = np.array([kind(int(label)) for label in y], dtype=object)
+    with pytest.raises(TypeError, match=rf"texts or an array of numbers\. Got {type(labels[0]).__name__}\. Make all"):
+        SVC().fit(X, labels)
+    assert SVC().fit(X, [str(label) for label in labels]).score(X, [str(label) for label in labels]) > 0.8
 
 
 @pytest.mark.parametrize("model", [SVC(), LinearSVC(), SVR(), SVDD()], ids=lambda model: type(model).__name__)

@@ -62,6 +62,24 @@ def test_what_changes_nothing_is_told_once(model, name, value, monkeypatch):
         model.fit(X, y)
 
 
+def test_truth_values_of_numpy_are_truth_values(monkeypatch):
+    monkeypatch.setattr(_predicting, "_told", set())
+    X, y = moons(40)
+    with pytest.warns(UserWarning, match="gives the same model"):
+        LinearSVC(dual=np.True_).fit(X, y)
+    for value in (1, np.int64(1), "True"):
+        with pytest.raises(ValueError, match="dual must be one of"):
+            LinearSVC(dual=value).fit(X, y)
+
+
+def test_a_one_class_machine_without_rows_left_out_says_who_has_them():
+    X, _ = moons(40)
+    model = OneClassSVM().fit(X)
+    assert not hasattr(model, "loo_decision_")
+    with pytest.raises(AttributeError, match=r"OneClassSVM has no loo_decision_\. SVDD keeps rows left out"):
+        getattr(model, "loo_decision_")  # noqa: B009
+
+
 @pytest.mark.parametrize("probability", [True, False])
 def test_probability_is_as_deprecated_as_in_scikit_learn(probability):
     X, y = moons(40)

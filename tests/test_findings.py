@@ -353,6 +353,18 @@ def test_columns_of_few_values_that_know_of_each_other_have_equal_rows_by_chance
 
 
 @pytest.mark.parametrize("seed", range(5))
+def test_columns_that_follow_each_other_have_equal_rows_by_chance(seed):
+    """Years since a degree and years of work, as of professors: they seldom differ alone."""
+    rng = np.random.default_rng(seed)
+    since = np.minimum(rng.geometric(0.05, 400), 50).astype(float)
+    X = {"since": since, "work": np.maximum(since - rng.geometric(0.3, 400) + 1, 0), "rank": 1.0 * (since > 6),
+         "field": 1.0 * rng.integers(0, 2, 400)}
+    [one] = found_of("BUT003", X, np.round(1000 * X["rank"] + 300 * rng.normal(size=400)))
+    assert one.severity is Severity.note
+    assert one.evidence["count"] > 0
+
+
+@pytest.mark.parametrize("seed", range(5))
 def test_rows_entered_twice_are_found_among_rows_equal_by_chance_by_their_targets(seed):
     X, y = scores_of_few_values(seed)
     places = np.r_[np.arange(400), np.random.default_rng(seed).choice(400, 12, replace=False)]

@@ -121,6 +121,18 @@ def test_an_attack_is_that_of_the_library(call):
     assert "required 1" in err
 
 
+def test_rows_without_a_target_are_left_out_of_an_attack_as_of_an_audit(call):
+    written("data.csv", y=np.where(YES, "yes", "no"))
+    call("train", "data.csv", "--target", "y", "--estimator", "plain", "-o", "m.buttress")
+    whole = pl.read_csv("data.csv")
+    whole[3:].write_csv("known.csv")
+    whole.with_columns(y=pl.when(pl.int_range(N) < 3).then(None).otherwise("y")).write_csv("gaps.csv")
+    found = {name: call("attack", "m.buttress", f"{name}.csv", "--target", "y", "--eps", "0.25") for name in
+             ("known", "gaps")}
+    assert found["gaps"][:2] == found["known"][:2]
+    assert found["gaps"][2] == "buttress: 3 rows without a target 'y' left out.\n" + found["known"][2]
+
+
 def test_boosting_is_attacked_by_trying_and_a_saved_machine_is_attacked_too(call):
     written("data.csv", y=np.where(YES, 1, 0))
     call("train", "data.csv", "--target", "y", "--estimator", "boosting", "-o", "m.buttress")
@@ -341,7 +353,7 @@ def test_a_join_with_gaps_is_fitted_once_told_how(call, tmp_path):
     (["attack", "m.buttress", "data.csv", "--target", "y", "--fail-under", "7"], "in [0, 1]"),
     (["attack", "m.buttress", "whole.csv", "--target", "word"], "Column 'word' holds 'q', which is no class of the "
      "model; its classes are no, yes. It was trained on the target 'y'"),
-    (["attack", "m.buttress", "data.csv", "--target", "kind"], "'kind' is missing in 40 rows, the first of them row 2"),
+    (["attack", "m.buttress", "gone.csv", "--target", "none"], f"'none' is missing in {N} rows, the first of them"),
     (["train", "data.csv", "--target", "y", "-o", "x", "--estimator", "liner"], "liner"),
     (["train", "data.csv", "--target", "y", "-o", "x", "--estimator", "linear-log"], "does not suit"),
     (["train", "data.csv", "--target", "y", "-o", "nowhere/x"], "no such folder"),
@@ -353,6 +365,7 @@ def test_mistakes_are_one_line(arguments, message, call, tmp_path):
     call("train", "data.csv", "--target", "y", "--estimator", "linear", "-o", "m.buttress")
     pl.DataFrame({"a": A}).write_csv("short.csv")
     pl.read_csv("data.csv").with_columns(word=pl.lit("q")).write_csv("whole.csv")
+    pl.read_csv("data.csv").with_columns(none=pl.lit("")).write_csv("gone.csv")
     pl.read_csv("data.csv").with_columns(a=pl.lit("word")).write_csv("words.csv")
     (tmp_path / "joins.toml").write_text(JOIN)
     pl.DataFrame({"id": [1]}).write_csv("people.csv")

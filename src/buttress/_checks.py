@@ -125,7 +125,7 @@ Option = TypeVar("Option")
 
 def check_option(name: str, value: Option, options: Sequence[Option]) -> Option:
     """Return ``value`` if it is one of ``options``, or raise with the nearest name."""
-    if any(value is option or (isinstance(value, str) and value == option) for option in options):
+    if any(value is option or (isinstance(value, str | np.bool_) and value == option) for option in options):
         return value
     listed = ", ".join(repr(str(option) if isinstance(option, str) else option) for option in options)
     raise ValueError(f"{name} must be one of {listed}. Got {brief(value)}.{near(str(value), map(str, options))}")
@@ -357,9 +357,9 @@ def check_classes(y: VectorLike, who: str) -> tuple[Labels, Rows]:
     labels = np.asarray(y)
     kinds = sorted({"str" if isinstance(label, str) else type(label).__name__ for label in labels}
                    if labels.dtype.kind == "O" else ())
-    if "str" in kinds and len(kinds) > 1:
-        raise TypeError(f"{who} needs labels of one type in y. Got {' and '.join(kinds)}. Make all of them text: "
-                        "[str(label) for label in y].")
+    if kinds not in ([], ["str"]):
+        raise TypeError(f"{who} needs labels of one type in y, texts or an array of numbers. Got "
+                        f"{' and '.join(kinds)}. Make all of them text: [str(label) for label in y].")
     if labels.ndim != 1 or labels.dtype.kind not in "biuU":  # of these, labels are no continuous target beyond doubt
         check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)

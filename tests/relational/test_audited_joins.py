@@ -200,6 +200,17 @@ def test_classes_are_predicted_as_the_label_tables_file_has_them(people, tmp_pat
     assert set(pd.read_csv(tmp_path / "found.csv", dtype=str)["prediction"]) == set(words)
 
 
+def test_whole_numbers_with_gaps_are_predicted_as_whole_numbers(people, tmp_path):
+    path, rows, _ = people
+    label = pd.Series(np.where(rows["left"] == "left", 2, 1), dtype="Int64")
+    label[3] = None
+    rows.assign(left=label).to_parquet(path.parent / "people.parquet")
+    path.write_text(path.read_text(encoding="utf-8").replace("people.csv", "people.parquet"), encoding="utf-8")
+    train(NO_OPTIONS, str(path), output=tmp_path / "people.buttress", estimator=Family.linear)
+    predict(tmp_path / "people.buttress", path, output=tmp_path / "found.csv")
+    assert set(pd.read_csv(tmp_path / "found.csv", dtype=str)["prediction"]) == {"1", "2"}
+
+
 @pytest.mark.parametrize(("words", "read"), [(("no", "yes"), ["no", "yes"]), (("FALSE", "TRUE"), [False, True])])
 def test_labels_that_duckdb_takes_for_truth_values_are_read_as_in_one_table(people, tmp_path, words, read):
     path, rows, visits = people

@@ -13,12 +13,14 @@ from relational_problems import joined
 from relational_storage import in_database, store
 
 from buttress.relational import EntityFeatures, Join, RelationalLinearSVC, SourceLostError, Table, explain
-from buttress.relational.command import connect, fit_file, read_join, summary
+from buttress.relational.command import fit_file, read_join, summary
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge, margin_loss
 from buttress.relational.plan.prepare import prepare
+from buttress.relational.sources import tables
 from buttress.relational.sources.databases import select
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
+from buttress.relational.sources.tables import connect
 from buttress.relational.sql.oracle import SqlOracle
 
 BOTH = (hinge(0.1), margin_loss("logistic"))
@@ -407,9 +409,24 @@ def test_mistakes_in_a_declaration(tmp_path, text, message):
 
 def test_a_missing_database_file(tmp_path):
     with pytest.raises(ValueError, match="There is no file"):
-        connect("absent.duckdb", tmp_path)
+        connect(str(tmp_path / "absent.duckdb"))
     with pytest.raises(ValueError, match="There is no file"):
         read_join(tmp_path / "absent.toml")
+
+
+def test_a_file_opens_a_database_once_and_anew_when_its_connection_has_closed(monkeypatch, tmp_path):
+    (tmp_path / "joins.toml").write_text("".join(
+        f"[[table]]\nname = '{name}'\ndatabase = 'postgresql://there/x'\ntable = '{name}'\n" for name in "ab"))
+
+    class Connection:
+        closed = False
+
+    monkeypatch.setattr(tables, "connect", lambda address: Connection())
+    first, other = (table.source[0] for table in read_join(tmp_path / "joins.toml").tables)
+    assert first is other
+    first.closed = True
+    again, other = (table.source[0] for table in read_join(tmp_path / "joins.toml").tables)
+    assert again is other is not first
 
 
 def test_messages_name_the_extra(monkeypatch, tmp_path):
@@ -421,7 +438,7 @@ def test_messages_name_the_extra(monkeypatch, tmp_path):
     with pytest.raises(ImportError, match=r"buttress\[duckdb\]"):
         prepare(Join([Table("a", tmp_path / "a.csv", features=["x"], label="y")]))
     with pytest.raises(ImportError, match=r"buttress\[postgres\]"):
-        connect("postgresql://localhost/x", tmp_path)
+        connect("postgresql://localhost/x")
 
 
 def test_pairs_of_dialects_differ_only_in_quotes():

@@ -18,7 +18,7 @@ from sklearn.preprocessing import RobustScaler
 from sklearn.utils import estimator_checks
 
 from buttress import SVC, load, save
-from buttress.relational import EntityFeatures, Join, Table
+from buttress.relational import EntityFeatures, Join, Table, entity_table
 from buttress.relational.entities.database import InDatabase
 from buttress.relational.entities.features import center
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
@@ -367,7 +367,9 @@ def wide():
 BAD = [
     (lambda: EntityFeatures(two(), "count"), None, "must be a list"),
     (lambda: EntityFeatures(two(), ["median"]), None, "must be among"),
-    (lambda: EntityFeatures(two(), ["mean", "count", "mean"]), None, "'mean' twice. Name each once"),
+    (lambda: EntityFeatures(two(), ["mean", "count", "mean"]), None, "twice, 'mean' and 'mean'. Name each once"),
+    (lambda: EntityFeatures(two(), ["sum:7d", "sum:1w"]), None, "twice, 'sum:7d' and 'sum:1w'. Name"),
+    (lambda: EntityFeatures(two(), ["mean:3row", "mean:3rows"]), None, "twice, 'mean:3row' and 'mean:3rows'. Name"),
     (lambda: EntityFeatures(two(), missing="drop"), None, "missing"),
     (lambda: EntityFeatures(two(), max_categories=0), None, "max_categories"),
     (lambda: EntityFeatures("join"), None, "must be a Join"),
@@ -471,6 +473,62 @@ def test_decimals_that_floats_do_not_tell_apart_are_refused_as_keys(key, engine)
         made.fit(rows)
     middle["k"] = [Decimal("0.1"), Decimal("1.000000000000000000000")]  # zeros are no digits
     assert made.fit_transform(rows).ravel().tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_the_label_tables_own_decimal_commas_are_no_categories_but_its_texts(engine):
+    rows = pd.DataFrame({"k": [1, 2], "size": ["1,5", "2"]})
+    join = Join([Table("rows", rows, features=["size"]), Table("other", pd.DataFrame({"k": [1, 2]}))],
+                [("rows.k", "other.k")])
+    made = EntityFeatures(join, engine=engine)
+    for fit in (made.fit, made.fit_transform):
+        with pytest.raises(ValueError, match=r"Feature rows\.size is text such as '1,5', numbers with decimal commas"):
+            fit(rows)
+    assert not hasattr(made, "features_")
+    assert entity_table(join).columns["rows.size"].tolist() == ["1,5", "2"], "an audit reads the commas"
+
+
+def at_nanoseconds(*after, zone):
+    return pd.Series(pd.Timestamp("2024-03-01").as_unit("ns") + pd.to_timedelta(after, unit="ns")).dt.tz_localize(zone)
+
+
+def test_keys_finer_than_a_microsecond_are_told_apart_with_a_time_zone_too(tmp_path):
+    for zone in (None, "Europe/Oslo"):
+        rows = pd.DataFrame({"at": at_nanoseconds(0, 300, 5000, zone=zone)})
+        other = pd.DataFrame({"at": at_nanoseconds(0, 300, 301, zone=zone), "v": [1.0, 2.0, 4.0]})
+        other.to_parquet(tmp_path / "other.parquet")
+        for source in (other, pl.from_pandas(other), tmp_path / "other.parquet"):
+            join = Join([Table("rows", rows), Table("other", source, features=["v"])], [("rows.at", "other.at")])
+            found = EntityFeatures(join, ("sum",), engine="memory").fit_transform(rows)
+            assert found.ravel().tolist() == [1.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_dates_of_a_file_to_the_nanosecond_with_a_time_zone_are_dates_with_one(tmp_path, engine):
+    rows = pd.DataFrame({"k": [1], "date": at_nanoseconds(7000, zone="UTC"), "y": [1]})
+    other = pd.DataFrame({"k": [1, 1], "v": [1.0, 2.0], "day": at_nanoseconds(2000, 9000, zone="UTC")})
+    for name, table in (("rows", rows), ("other", other)):
+        table.to_parquet(tmp_path / f"{name}.parquet")
+    join = Join([Table("rows", tmp_path / "rows.parquet", label="y"),
+                 Table("other", tmp_path / "other.parquet", features=["v"], time="day")], [("rows.k", "other.k")],
+                as_of="rows.date")
+    made = EntityFeatures(join, ("sum",), engine=engine)
+    assert made.fit_transform(rows).ravel().tolist() == [1.0]
+    with pytest.raises(ValueError, match="with a time zone"):
+        made.fit(rows.assign(date=rows["date"].dt.tz_localize(None)))
+
+
+@pytest.mark.parametrize("writer", [lambda frame: frame, pl.from_pandas], ids=["pandas", "polars"])
+def test_durations_of_a_file_are_no_numbers_of_an_unknown_unit(tmp_path, writer):
+    frame = pd.DataFrame({"k": [1, 2], "v": pd.to_timedelta([1, 2], unit="min"), "w": [1.0, 2.0]})
+    written = writer(frame)
+    getattr(written, "to_parquet", getattr(written, "write_parquet", None))(tmp_path / "other.parquet")
+    join = Join([Table("rows", frame[["k"]]), Table("other", tmp_path / "other.parquet", features=["w"])],
+                [("rows.k", "other.k")])
+    assert EntityFeatures(join, ("sum",)).fit_transform(frame).ravel().tolist() == [1.0, 2.0]
+    join.tables[1].features = ["v"]
+    with pytest.raises(ValueError, match=r"Column 'v' of .*other\.parquet' holds durations\. Write them as numbers"):
+        EntityFeatures(join, ("sum",)).fit(frame)
 
 
 def test_times_finer_than_a_databases_are_refused_as_keys():

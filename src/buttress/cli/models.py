@@ -321,15 +321,17 @@ def attack(
 def _labelled(
     model: "Predictor", data: str, target: str | None, file_format: str | None
 ) -> "tuple[Mapping[str, object], Any, str]":
-    """Return the columns, the labels and their name of a table, or of the label table of a join."""
-    made = getattr(model, "made", None)
-    if made is None:
-        from buttress.audit.reading.source import load
-
-        return load(data, target, file_format)
+    """Return the columns, the labels and their name of a table, or of the label table of a join; of rows with one."""
+    from buttress.audit.models.table_model import labelled
     from buttress.audit.reading.entities import labelled_entities
+    from buttress.audit.reading.source import load
 
-    return labelled_entities(data, target, made)
+    made = getattr(model, "made", None)
+    columns, given, name = load(data, target, file_format) if made is None else labelled_entities(data, target, made)
+    columns, y = labelled(columns, given)
+    if len(y) < len(given):
+        typer.echo(f"buttress: {counted(len(given) - len(y), 'row')} without a target {name!r} left out.", err=True)
+    return columns, y, name
 
 
 def _radius(text: str) -> float:

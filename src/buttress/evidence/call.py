@@ -21,9 +21,8 @@ from buttress.audit.measuring.cells import Cell, accuracy, rmse
 from buttress.audit.measuring.threatened import Units, behind
 from buttress.audit.models.answering import rows_for
 from buttress.audit.models.attacking import attack, default_threat, pose
-from buttress.audit.models.table_model import TableModel, codes_of
-from buttress.audit.reading.entries import as_array, is_missing
-from buttress.audit.reading.table import read_as_before, taken
+from buttress.audit.models.table_model import TableModel, codes_of, labelled
+from buttress.audit.reading.table import read_as_before
 from buttress.evidence.certificates import as_csv, prove_labels, prove_optimum, prove_rows
 from buttress.evidence.folder import MODEL, EvidenceReport, Proven, Statement, check_folder, write
 from buttress.files.container import check_key
@@ -158,7 +157,7 @@ def write_evidence(
     check_folder(Path(folder))
     check_key(key)
     share = check_number("eps", (1.0 if threat else 0.1) if eps is None else eps, 0, closed="left")
-    training = _labelled(*training) if training else None
+    training = labelled(*training) if training else None
     classifies = model.task == "classification" if isinstance(model, TableModel) else hasattr(model, "classes_")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame
@@ -204,13 +203,6 @@ def _of_classifier(
     rows = {"row": list(range(len(labels))), "label": labels.tolist(), "prediction": given.tolist(),
             "radius": radii.radius or [None] * len(labels)}
     return _Evidence(proofs, measured, rows, text, _units(posed.units), {ROWS: as_csv(posed.X, labels)})
-
-
-def _labelled(columns: Columns, y: Any) -> tuple[Columns, Any]:
-    """Return rows that have a label."""
-    kept = np.flatnonzero([not is_missing(entry) for entry in as_array(y)])
-    return (columns, y) if len(kept) == len(y) else (
-        {name: taken(column, kept) for name, column in columns.items()}, taken(y, kept))
 
 
 def _units(units: Units) -> list[Model]:

@@ -33,7 +33,7 @@ from buttress.relational.declare import Join, Table
 from buttress.relational.entities.transformer import entity_table
 from buttress.relational.sources.dialects import DUCKDB
 from buttress.relational.sources.files import is_files, matching, scanned
-from buttress.relational.sources.tables import Source, connect
+from buttress.relational.sources.tables import Source, read_columns
 from buttress.relational.svm import RelationalLinearSVC
 
 Kinds = Mapping[str, tuple[Callable[[Any], bool], str]]  # of entries: what they must be, and that in words
@@ -72,8 +72,7 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
     path = Path(path)
     content = _declared(path)
     entries = content.pop("table")
-    connections: dict[str, Any] = {}
-    tables = [_table(entry, path, connections) for entry in entries]
+    tables = [_table(entry, path) for entry in entries]
     if target is not None:
         number, column = Join(tables).find_column(target)
         for table in tables:
@@ -106,7 +105,7 @@ def files_of(path: Path) -> list[Path]:
     return [file for name in named for file in matching(name)]
 
 
-def _table(entry: Mapping[str, Any], path: Path, connections: dict[str, Any]) -> Table:
+def _table(entry: Mapping[str, Any], path: Path) -> Table:
     _check_entries(entry, OF_TABLES, f"a [[table]] of {path.name}")
     if "name" not in entry:
         raise ValueError(f"A [[table]] of {path.name} has no name. Add name = '...'.")
@@ -115,10 +114,8 @@ def _table(entry: Mapping[str, Any], path: Path, connections: dict[str, Any]) ->
     if "source" in entry:
         source: Source = path.parent / entry["source"]
     else:
-        address = entry["database"]
-        if address not in connections:
-            connections[address] = connect(address, path.parent)
-        source = (connections[address], tuple(entry["table"].split(".")))
+        address = entry["database"] if "://" in entry["database"] else str(path.parent / entry["database"])
+        source = (address, tuple(entry["table"].split(".")))
     given = {key: value for key, value in entry.items() if key not in ("name", "source", "database", "table")}
     return Table(entry["name"], source, **given)
 
@@ -175,10 +172,11 @@ def as_written(join: Join, label: Any) -> NDArray[Any]:
 def class_texts(join: Join, classes: NDArray[Any]) -> list[str]:
     """Return the commonest text of each class: yes or 1.0, where DuckDB reads True or 1 in a text file."""
     table = join.tables[join.root]
+    if classes.dtype.kind == "f" and table.label is not None:  # whole numbers with gaps came as floats
+        classes = classes.astype(read_columns(table.source, [table.label])[table.label].values.dtype)
     words = [str(word) for word in classes.tolist()]
-    if not is_files(table.source) or classes.dtype.kind not in "biuf" or table.label is None:
-        return words
-    if any(path.suffix.lower() == ".parquet" for path in matching(table.source)):
+    if not is_files(table.source) or classes.dtype.kind not in "biuf" or table.label is None or any(
+            path.suffix.lower() == ".parquet" for path in matching(table.source)):
         return words
     label = DUCKDB.quote(table.label)
     read = scanned(table.source, lambda scan: f"SELECT {label} FROM ({scan})")

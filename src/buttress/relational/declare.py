@@ -13,7 +13,7 @@ from buttress._state import Attribute, State
 from buttress._types import Attributes
 from buttress.relational.sources.databases import Connection
 from buttress.relational.sources.dialects import dialect_of
-from buttress.relational.sources.files import check_days
+from buttress.relational.sources.files import check_days, check_durations
 from buttress.relational.sources.tables import Source, check_source, column_names, connected
 
 OF_A_PAIR = 'Each entry of on must be ("table.column", "table.column"), or have "left" as third. Got {!r}.'
@@ -120,6 +120,7 @@ class Table:
                 raise ValueError(f"Table {self.name!r} has a column {name!r} with a NUL character. Rename it.")
         used = [*self.features, *filter(None, (self.label, self.weights, self.time, self.order))]
         _check_columns(used, self, columns)
+        check_durations(self.source, used)
         for name in filter(None, (self.time, self.order)):
             check_days(self.source, name)
         if len(set(self.features)) < len(self.features):

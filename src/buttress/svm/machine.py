@@ -208,6 +208,8 @@ class KernelMachine(Shrinking, BaseEstimator):
         Rows equal in x and y are left out together. NaN for rows that have no part in a problem.
         """
         check_is_fitted(self)
+        if "_left_out" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no loo_decision_. SVDD keeps rows left out, for p_values.")
         scores = self._left_out_scores()
         return scores[:, 0] if scores.shape[1] == 1 else scores
 

@@ -43,7 +43,8 @@ def duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
                       "cases that no column tells apart.", Severity.note, **facts)
         return
     severity = _severity(copies / len(group), disagreeing / len(group), across)
-    yield finding(said + _across(across) + ".", _advice(disagreeing), severity, **facts)
+    yield finding(said + _across(across) + ".",
+                  _advice(disagreeing, "Drop copies, or split so that copies stay together."), severity, **facts)
 
 
 def _with_targets(group: NDArray[np.intp], evidence: Evidence) -> NDArray[np.intp]:
@@ -66,11 +67,10 @@ def _severity(copies: float, disagreeing: float, held: NDArray[np.bool_]) -> Sev
     return Severity.warning if disagreeing or max(copies, held.mean()) >= FEW_COPIES else Severity.note
 
 
-def _advice(disagreeing: int) -> str:
-    """Return what to do about copies."""
-    if disagreeing:
-        return "Of copies with different targets at most one is right: look them up, and drop or correct the others."
-    return "Drop copies, or split so that copies stay together."
+def _advice(disagreeing: int, agreed: str) -> str:
+    """Return what to do about copies, ``agreed`` where their targets are equal."""
+    apart = "Of copies with different targets at most one is right: look them up, and drop or correct the others."
+    return apart if disagreeing else agreed
 
 
 def _words(table: Table) -> NDArray[np.uint64]:
@@ -113,7 +113,8 @@ def _expected(words: NDArray[np.uint64]) -> float:
 
     Columns are put into blocks. If two of them differ independently where all others are equal, the pairs equal in both
     are to those that differ in the one as those that differ in the other are to those that differ in both. Copies are
-    among the first only.
+    among the first only. Two that know of each other, as years of work and of age, seldom differ alone, and where they
+    differ most often they would hide the others: what holds without these two holds where it is more.
     """
     if len(words) < 2:
         return np.inf
@@ -122,9 +123,11 @@ def _expected(words: NDArray[np.uint64]) -> float:
     whole = words.sum(axis=0, dtype=np.uint64)
     equal = _pairs(whole)
     in_one = [_pairs(whole - block) - equal for block in blocks]  # pairs that differ in no other block
-    in_two = sum(_pairs(whole - blocks[a] - blocks[b]) - in_one[a] - in_one[b] - equal
-                 for a, b in combinations(range(len(blocks)), 2))
-    return sum(one * other for one, other in combinations(in_one, 2)) / max(in_two, 1.0)
+    in_two = np.array([_pairs(whole - blocks[a] - blocks[b]) - in_one[a] - in_one[b] - equal
+                       for a, b in combinations(range(len(blocks)), 2)])
+    products = np.array([one * other for one, other in combinations(in_one, 2)])
+    rest = np.arange(len(in_two)) != in_two.argmax()
+    return max(float(products[part].sum()) / max(float(in_two[part].sum()), 1.0) for part in (slice(None), rest))
 
 
 def _pairs(keys: NDArray[np.uint64 | np.intp]) -> float:
@@ -150,8 +153,8 @@ def near_duplicates(evidence: Evidence, finding: Made) -> Iterable[Finding]:
             f"{NEAR:g} standard deviations in every column")
     if disagreeing:
         said += f"; {disagreeing} of them have another target than it"
-    advice = _advice(disagreeing) if disagreeing else "Look whether one measurement was entered twice."
-    yield finding(said + _across(across) + ".", advice,
+    yield finding(said + _across(across) + ".",
+                  _advice(disagreeing, "Look whether one measurement was entered twice."),
                   _severity(len(found) / len(X), disagreeing / len(X), across), rows=evidence.labels(found),
                   count=len(found), different_targets=disagreeing, across=int(across.sum()))
 

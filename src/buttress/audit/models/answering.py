@@ -32,7 +32,7 @@ def check_format(output: Path) -> None:
 
 def remarks(model: object, columns: Columns) -> list[str]:
     """Return a sentence for each column of new rows with entries that the model could not read, or has not seen."""
-    return model.remarks(columns) if isinstance(model, TableModel) else []
+    return list(model.remarks_by_column(columns).values()) if isinstance(model, TableModel) else []
 
 
 def predictions(model: object, columns: Columns) -> dict[str, Labels]:

@@ -12,7 +12,7 @@ from buttress._state import Attribute, State
 from buttress._suggest import agreeing, column_called, counted, listed, near
 from buttress._types import Frame, Labels
 from buttress.audit.reading.entries import Notation, as_array, is_missing, texts_of
-from buttress.audit.reading.table import categories_of, columns_of, read_as_before
+from buttress.audit.reading.table import categories_of, columns_of, read_as_before, taken
 from buttress.files.container import Json
 
 if TYPE_CHECKING:
@@ -91,12 +91,8 @@ class TableModel:
                 *(categories_of(columns[name]) for name in self.categorical)]
         return np.array([np.asarray(column, dtype=object) for column in read], dtype=object).T
 
-    def remarks(self, X: ArrayLike | Frame | Mapping[str, object]) -> list[str]:
-        """Return a sentence for each column with entries that are no numbers where numbers were, or new categories."""
-        return list(self.remarks_by_column(X).values())
-
     def remarks_by_column(self, X: ArrayLike | Frame | Mapping[str, object]) -> dict[str, str]:
-        """Return these sentences by the names of the columns."""
+        """Return a sentence by column with entries that are no numbers where numbers were, or new categories."""
         columns = X if isinstance(X, Mapping) else columns_of(X)
         self._check_names(list(columns))
         said = {name: _unread(name, columns[name], self.read_as.get(name)) for name in self.numeric}
@@ -127,6 +123,13 @@ class TableModel:
         if missing:
             raise ValueError(f"The data lack the column{'s'[:len(missing) > 1]} {listed(missing, 20)}, which "
                              f"the model was trained on.{near(missing[0], names)}")
+
+
+def labelled(columns: Mapping[str, object], y: Any) -> tuple[Mapping[str, object], Any]:
+    """Return the rows that have a label, all where none has."""
+    kept = np.flatnonzero([not is_missing(entry) for entry in as_array(y)])
+    return (columns, y) if len(kept) in (0, len(y)) else (
+        {name: taken(column, kept) for name, column in columns.items()}, taken(y, kept))
 
 
 def codes_of(model: Any, y: ArrayLike, name: str) -> Labels:
@@ -167,8 +170,8 @@ def _unread(name: str, column: object, notation: Notation | None) -> str:
     lost = np.flatnonzero(np.isnan(read_as_before(name, column, notation)) & (texts.codes >= 0))
     if not len(lost):
         return ""
-    what = agreeing(len(lost), "is no number", "are no numbers")
-    return (f"{column_called(name)}: {counted(len(lost), 'entry')} {what}, such as "
+    return (f"{column_called(name)}: {counted(len(lost), 'entry')} "
+            f"{agreeing(len(lost), 'is no number', 'are no numbers')}, such as "
             f"{texts.distinct[texts.codes[lost[0]]]!r} in row {lost[0]}; counted as missing.")
 
 

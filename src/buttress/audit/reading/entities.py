@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from buttress._types import NamedColumns
+from buttress.audit.reading.entries import is_missing
 from buttress.audit.reading.table import Table, make_table
 from buttress.relational import EntityFeatures, Join, entity_table, read_join
 from buttress.relational.command import as_written, class_texts
@@ -65,7 +66,7 @@ def _as_read(join: Join, rows: EntityTable) -> Any:
 
 def texts_in_join(made: EntityFeatures, labels: Any) -> dict[str, str]:
     """Return the commonest text of each class in the label table's file, by class; a database has none of its own."""
-    classes = np.unique([label for label in labels.tolist() if label is not None])
+    classes = np.unique([label for label in labels.tolist() if not is_missing(label)])
     return dict(zip(map(str, classes.tolist()), class_texts(made.join, classes), strict=True))
 
 

@@ -23,6 +23,7 @@ from buttress.relational.sources.files import (
     FileSource,
     check_folders,
     connect_duckdb,
+    durations,
     file_columns,
     matching,
     parquet_header,
@@ -178,13 +179,7 @@ def parquet_rows(source: str) -> ParquetRows:
 def _schema(file: Path, duckdb: Any) -> dict[str, str]:
     """Return the type of each column; to DuckDB alone Arrow's durations are whole numbers."""
     kinds = {str(row[0]): str(row[1]) for row in scanned(file, lambda scan: f"DESCRIBE {scan}", place=duckdb)}
-    if scanned(file, lambda scan: "SELECT 1 FROM parquet_kv_metadata" + scan.removeprefix(SCAN + "read_parquet")
-                                  + " WHERE key = 'ARROW:schema'", place=duckdb):
-        import polars as pl
-
-        arrow = pl.scan_parquet(file, glob=False).collect_schema()
-        kinds |= {name: "DURATION" for name, kind in arrow.items() if kind == pl.Duration}
-    return kinds
+    return kinds | dict.fromkeys(durations(file, duckdb), "DURATION")
 
 
 def _check_schema(file: Path, found: dict[str, str], first: Path, known: dict[str, str]) -> None:

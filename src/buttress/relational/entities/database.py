@@ -23,7 +23,7 @@ from buttress.relational.sources.blocks import number_blocks
 from buttress.relational.sources.columns import Column, make_column
 from buttress.relational.sources.databases import Item, failing, pinned_tables, postgres_cursor
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, Dialect
-from buttress.relational.sql.plan import column_sample, home_of, typed_sample
+from buttress.relational.sql.plan import as_moment, column_sample, home_of, typed_sample
 from buttress.relational.sql.text import as_number
 
 FEW = 100  # entities that are looked up by their keys; of more, whole tables are read once
@@ -72,8 +72,7 @@ def _sql_table(table: Table, item: Item, sample: dict[str, Column], as_of: str |
             else quoted[name] for name, column in sample.items()}
     values = {name: quoted[name] if sample[name].kind == "text"
               else as_number(quoted[name], sample[name], dialect, nan_is_null=True) for name in table.features}
-    known = [None if name not in quoted else dialect.moment.format(quoted[name]) if sample[name].kind == "time"
-             else as_number(quoted[name], sample[name], dialect, nan_is_null=True) for name in (time, table.order)]
+    known = [as_moment(quoted[name], sample[name], dialect) if name in quoted else None for name in (time, table.order)]
     order = [f"COALESCE({number}, {dialect.number(-np.inf)})" for number in known[1:] if number]
     delay = delay_of(table, sample[time]) if time in sample and not as_of else 0.0
     late = f"({known[0]} + {dialect.number(delay)})" if delay else known[0]

@@ -137,12 +137,16 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         Raises ValueError for everything wrong with the join, the parameters and the rows, naming table and column, and
         SourceLostError when a database fails.
         """
-        self._learn(X)
+        self.fit_transform(X)
         return self
 
+    @all_or_nothing
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit to rows of the label's table and return their features; ``y`` is not used."""
-        return self._filled(self._learn(X))
+        values = self._filled(self._learn(X))
+        for name in self.join.tables[self.join.root].features:  # who reads an entity_table may know commas
+            check_decimals(self._label_table, name, self.categories_.get(f"{self._label_table}.{name}", ()))
+        return values
 
     def transform(self, X: Any) -> Array:
         """Return the features of rows of the label's table, old or new, shape (n, n_features)."""
@@ -181,7 +185,6 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             fills = None if self.missing == "nan" else self.fills_
             return feature_select(self.join, paths, self._features(), self.centers_, fills, list(columns) or keys)
 
-    @all_or_nothing
     def _learn(self, X: Any, known: Known | None = None) -> Array:
         """Set the fitted attributes and return the values of the features, NaN where they are missing."""
         self._check_parameters()
@@ -241,8 +244,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         if not isinstance(self.join, Join):
             raise ValueError(f"join must be a Join. Got {type(self.join).__name__}.")
-        if self.functions is not None:
-            check_functions(self.functions)
+        check_functions(self.functions or ())
         check_count("max_categories", self.max_categories)
         check_option("missing", self.missing, ("mean", "zero", "nan"))
         check_option("engine", self.engine, ("auto", "memory", "sql"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array, near
-from buttress.relational.plan.times import DAY, WINDOW
+from buttress.relational.plan.times import DAY, UNITS, WINDOW
 
 USUAL_ROWS = 10  # rows at the centre of a column that "shrunk" adds
 TURN = 2 * np.pi / (365.2425 * DAY)  # radians that the earth goes in a microsecond, from 1970 on
@@ -100,21 +100,24 @@ def check_functions(functions: Sequence[str]) -> None:
     """Refuse what is no list of words, a word that comes twice, and a window that is none or that it cannot have."""
     if isinstance(functions, str):
         raise ValueError(f"functions must be a list. Got {functions!r}. Use [{functions!r}].")
-    for place, function in enumerate(functions):
-        if function in functions[:place]:
-            raise ValueError(f"functions has {function!r} twice. Name each once.")
-        word, window, _ = split(str(function))
+    known: dict[tuple[object, ...], str] = {}
+    for function in functions:
+        word, window, shared = split(str(function))
         if word not in WORDS:
             raise ValueError(f"functions must be among {', '.join(WORDS)}. Got {function!r}.{near(word, WORDS)}")
-        if ":" not in str(function):
-            continue
-        if not WORDS[word].windowed:
+        asked = ":" in str(function)
+        if asked and not WORDS[word].windowed:
             wide = ", ".join(name for name, other in WORDS.items() if other.windowed)
             raise ValueError(f"{word!r} has no window. Got {function!r}. Use {word!r}, or one of {wide}.")
         size = WINDOW.fullmatch(window)
-        if size is None or float(size[1]) <= 0 or (size[2].startswith("row") and not size[1].isdigit()):
+        if asked and (size is None or float(size[1]) <= 0 or (size[2].startswith("row") and not size[1].isdigit())):
             raise ValueError(f"A window is a length such as '{word}:30d' (s, min, h, d, w), a number where times are "
                              f"numbers, or the latest rows, '{word}:3rows'. Got {function!r}.")
+        length = float(size[1]) * UNITS.get(size[2], 1.0) if size else 0.0
+        meaning = word, length, "row" in window, shared
+        if meaning in known:
+            raise ValueError(f"functions has one feature twice, {known[meaning]!r} and {function!r}. Name each once.")
+        known[meaning] = function
 
 
 def check_dated(functions: Sequence[str], as_of: str | None, dates: bool) -> None:

@@ -118,3 +118,8 @@ def dialect_of(connection: object) -> Dialect:
             return {"duckdb": DUCKDB, "psycopg": POSTGRES, "pyspark": SPARK}[package]
     raise ValueError(f"A connection must be one of DuckDB, psycopg or Spark. Got {type(connection).__name__}. "
                      "Read the table into a frame, such as by pandas.read_sql, and give that.")
+
+
+def is_zoned(kind: object) -> bool:
+    """Say whether a type of DuckDB has a time zone: TIMESTAMP WITH TIME ZONE, or TIMESTAMPTZ_NS."""
+    return "WITH TIME ZONE" in str(kind) or "TZ" in str(kind)

@@ -1,8 +1,9 @@
 """Parquet and CSV files, read by a DuckDB of our own."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from glob import glob
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -151,6 +152,25 @@ def check_days(path: object, name: str) -> None:
     if found:
         raise ValueError(f"Column {name!r} of {str(path)!r} holds dates such as {found[0][0]!r}, which may begin with "
                          "the day or the month. Write them as 2024-03-31, or read the file into a frame and give that.")
+
+
+def durations(file: Path, place: Any = None) -> list[str]:
+    """Return the columns of a Parquet file that are Arrow's durations, to DuckDB whole numbers; none without polars."""
+    if file.suffix.lower() != ".parquet" or find_spec("polars") is None or not scanned(
+            file, lambda scan: "SELECT 1 FROM parquet_kv_metadata" + scan.removeprefix(SCAN + "read_parquet")
+                               + " WHERE key = 'ARROW:schema'", place=place):
+        return []
+    import polars as pl
+
+    return [name for name, kind in pl.scan_parquet(file, glob=False).collect_schema().items() if kind == pl.Duration]
+
+
+def check_durations(path: object, names: Sequence[str]) -> None:
+    """Refuse durations in the first of the files: numbers to DuckDB, in a unit that the next file need not have."""
+    found = [name for name in (durations(matching(path)[0]) if is_files(path) else ()) if name in names]
+    if found:
+        raise ValueError(f"Column {found[0]!r} of {str(path)!r} holds durations. Write them as numbers of one unit, "
+                         "such as days.")
 
 
 def scan_of(path: FileSource) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from buttress._checks import near
 from buttress.relational.sources.columns import DIGITS, Column, make_column, objects
 from buttress.relational.sources.databases import Connection, SourceLostError, reason, select, select_arrays
-from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, dialect_of
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, dialect_of, is_zoned
 from buttress.relational.sources.files import FileSource, connect_duckdb, file_columns, is_files, scanned
 
 Frame = Any  # of pandas, polars or Arrow: none need be installed
@@ -147,7 +147,7 @@ def connected(source: Source) -> Source:
 def _connection(place: Any) -> Any:
     if isinstance(place, str):
         found = _CONNECTED.get(place)
-        if found is None:
+        if found is None or getattr(found, "closed", False):
             found = connect(place)
             _CONNECTED[place] = found
         return found
@@ -165,7 +165,7 @@ def _connection(place: Any) -> Any:
 _ENGINES: "WeakKeyDictionary[Any, Any]" = WeakKeyDictionary()  # the connection of an SQLAlchemy engine
 
 
-def connect(address: str, folder: Path | None = None) -> Any:
+def connect(address: str) -> Any:
     """Return a read-only connection to a PostgreSQL URL or a DuckDB file."""
     address = address.replace("postgresql+psycopg://", "postgresql://")
     if address.startswith(("postgresql://", "postgres://")):
@@ -178,12 +178,11 @@ def connect(address: str, folder: Path | None = None) -> Any:
         except psycopg.OperationalError as error:
             raise SourceLostError(f"PostgreSQL cannot be reached: {reason(error)}. Check that the server runs, and the "
                                   "host, port, database and user of the address.") from error
-    path = (folder or Path()) / address
-    if not path.exists():
+    if not Path(address).exists():
         raise ValueError(f"database must be a postgresql:// address or a DuckDB file. There is no file {address!r}."
                          + (" Write tables of another database to files (pandas.read_sql, to_parquet) and name "
                             "these as sources." if "://" in address else ""))
-    return connect_duckdb(str(path), read_only=True)
+    return connect_duckdb(address, read_only=True)
 
 
 def frame_column(frame: Frame, name: str) -> Column:
@@ -193,7 +192,9 @@ def frame_column(frame: Frame, name: str) -> Column:
     missing = column.isna() if hasattr(column, "isna") else column.is_null()
     kind = column.type if hasattr(column, "combine_chunks") else column.dtype
     zone = getattr(kind, "tz", None) or getattr(kind, "time_zone", None)
-    return make_column(column.to_numpy(), missing.to_numpy(), zone is not None)
+    local = zone is None or not hasattr(column, "iloc")  # pandas would make objects of others, to the microsecond
+    return make_column((column if local else column.dt.tz_convert(None)).to_numpy(), missing.to_numpy(),
+                       zone is not None)
 
 
 def _of_arrays(
@@ -213,7 +214,7 @@ def _of_arrays(
         for name, kind, *_ in described():
             column, decimal = result[name], re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", str(kind))
             if column.kind == "time":
-                result[name] = replace(column, zoned="WITH TIME ZONE" in str(kind))
+                result[name] = replace(column, zoned=is_zoned(kind))
             elif decimal:  # a float holds all of a number's digits where there are few
                 digits = np.abs(column.values[~column.null]).max(initial=0.0) * 10.0 ** int(decimal[1])
                 result[name] = replace(column, rounded=bool(digits >= 10.0**DIGITS))

@@ -15,7 +15,7 @@ from buttress.relational.plan.times import AT, check_times, delay_of, moments, s
 from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import Connection, Item, item_of, select
 from buttress.relational.sources.deadline import heard
-from buttress.relational.sources.dialects import DUCKDB, Dialect, dialect_of
+from buttress.relational.sources.dialects import DUCKDB, Dialect, dialect_of, is_zoned
 from buttress.relational.sources.files import connect_duckdb, is_files, scan_of
 from buttress.relational.sources.tables import column_names, gathered, under_own_names
 from buttress.relational.sql.text import SqlNode, SqlTree, as_number, own_prefix
@@ -56,7 +56,7 @@ def seen_items(join: Join, pairs: list[Pair], connection: Connection, dialect: D
     root = found[join.root]
     at = root.columns[times[join.root]]
     found[join.root] = Item(root.text, {**root.columns, AT: at})
-    when = _moment(at, samples[join.root], dialect)
+    when = as_moment(at, samples[join.root], dialect)
     unknown, most = select(connection, f"SELECT COUNT(*) - COUNT({when}), MAX(ABS({when})) FROM {root.text} q",
                            dialect)[0]
     check_dates(join, int(unknown), float(most or 0) if samples[join.root].kind == "number" else 0.0)
@@ -69,8 +69,8 @@ def seen_items(join: Join, pairs: list[Pair], connection: Connection, dialect: D
         tests = [f"b.{column} = d.{own}{j}" for j, (_, column) in enumerate(keys)]
         if far in times:
             late = dialect.number(delay_of(join.tables[far], samples[far]))
-            known = _moment(f"b.{below.columns[times[far]]}", samples[far], dialect)
-            tests.append(f"{known} + {late} < {_moment(f'd.{own}', samples[join.root], dialect)}")
+            known = as_moment(f"b.{below.columns[times[far]]}", samples[far], dialect)
+            tests.append(f"{known} + {late} < {as_moment(f'd.{own}', samples[join.root], dialect)}")
         asked = [f"{column} AS {own}{j}" for j, (column, _) in enumerate(keys)]
         questions = f"SELECT DISTINCT {', '.join(asked)}, {above.columns[AT]} AS {own} FROM {above.text} q"
         held = ", ".join(f"b.{column}" for column in below.columns.values())
@@ -80,10 +80,10 @@ def seen_items(join: Join, pairs: list[Pair], connection: Connection, dialect: D
     return [*pairs, *steps], found
 
 
-def _moment(quoted: str, sample: Column, dialect: Dialect) -> str:
+def as_moment(quoted: str, sample: Column, dialect: Dialect) -> str:
     """Return the expression of a date or time as the number that orders it, NULL where it is missing."""
-    if sample.kind == "time":
-        return dialect.moment.format(quoted)
+    if sample.kind == "time":  # DuckDB has no functions of times to the nanosecond with a time zone
+        return dialect.moment.format(f"CAST({quoted} AS {dialect.instant})" if sample.zoned else quoted)
     return as_number(quoted, sample, dialect, nan_is_null=True)
 
 
@@ -134,8 +134,8 @@ def column_sample(connection: Connection, dialect: Dialect, item: Item, names: S
     zoned = set()
     if dialect is DUCKDB:  # which hands over what it holds with a time zone only by another library
         kinds = select(connection, f"DESCRIBE SELECT {', '.join(quoted.values())} FROM {item.text} q", DUCKDB)
-        zoned = {name for name, row in zip(quoted, kinds) if "WITH TIME ZONE" in str(row[1])}
-    quoted |= {name: f"make_timestamp(epoch_us({quoted[name]}))" for name in zoned}
+        zoned = {name for name, row in zip(quoted, kinds) if is_zoned(row[1])}
+    quoted |= {name: f"make_timestamp(epoch_us(CAST({quoted[name]} AS {dialect.instant})))" for name in zoned}
     rows = select(connection, f"SELECT {', '.join(quoted.values())} FROM {item.text} q LIMIT {KIND_ROWS}", dialect)
     read = list(zip(*rows)) if rows else [()] * len(names)
     out = {name: make_column(objects(values), zoned=name in zoned) for name, values in zip(names, read)}
