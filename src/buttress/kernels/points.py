@@ -118,73 +118,36 @@ class RadialPoint:
         return weighted(self.kernel.profile(namespace(r2).clip(r2, 0, None)), V)
 
 
-@_centred.register
-def _(kernel: Radial, Z: Array) -> Any:
-    centres = Centred.at_median(Z)
-    return lambda X: RadialPoint(kernel, X, centres)
-
-
-class RBFSteps:
-    """The factors by which steps along columns multiply RBF kernel values.
+class RBFPoint(RadialPoint):
+    """The point of the RBF kernel, whose values after a step are a product of factors.
 
     exp(-gamma |x + h e_j - z|^2) = exp(-gamma |x - z|^2) exp(-gamma (2 h x_j + h^2)) exp(2 gamma h z_j). The last
-    factor does not depend on the row x. It is stored for one h per column, so that the scores after any number of steps
-    are one matrix product.
+    factor does not depend on the row x. Where each column has one |h|, scores after any number of steps are one matrix
+    product.
     """
 
-    LARGEST = 20_000_000  # most entries to store
     STEEPEST = 50.0  # largest exponent: with larger ones the factors lose digits
-
-    def __init__(self, gamma: float, centres: Centred):
-        self.gamma = gamma
-        self.centres = centres
-        self.lengths: Any = None
-        self.up = self.down = np.ones((0, 0))
-
-    def ready(self, columns: Columns, steps: Array) -> bool:
-        """Prepare the factors of these steps; False if they cannot be stored, so each step must be computed alone."""
-        doubled = self.centres.doubled
-        xp = namespace(doubled)
-        if doubled.shape[0] * doubled.shape[1] > self.LARGEST:
-            return False
-        wanted = xp.zeros_like(doubled[:, 0]) if self.lengths is None else self.lengths + 0
-        wanted[columns] = abs(steps)
-        if (wanted[columns] != abs(steps)).any():
-            return False
-        if self.lengths is None or (wanted != self.lengths).any():
-            exponent = -self.gamma * wanted[:, None] * doubled
-            if abs(exponent).max() > self.STEEPEST:
-                return False
-            self.lengths = wanted
-            self.up = xp.exp(exponent)
-            self.down = 1 / self.up
-        return True
-
-
-class RBFPoint(RadialPoint):
-    """The point of the RBF kernel, whose values after a step are a product of factors."""
-
-    def __init__(self, kernel: RBF, X: Array, centres: Centred, steps: RBFSteps):
-        super().__init__(kernel, X, centres)
-        self.steps = steps
 
     def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
         xp = namespace(self.X)
-        if not self.steps.ready(columns, steps):
+        lengths = xp.zeros_like(self.X[0])
+        lengths[columns] = abs(steps)
+        exponent = self.kernel.gamma * lengths[:, None] * self.centres.doubled
+        if (lengths[columns] != abs(steps)).any() or abs(exponent).max() > self.STEEPEST:
             one = [slice(i, i + 1) for i in range(len(rows))]
             return xp.concatenate([super(RBFPoint, self).nudged(rows[i], columns[i], steps[i], V[i]) for i in one])
         weights = self.values[rows] * V
         each = xp.arange(len(rows))[:, None], columns
-        up, down = ((weights @ factors.T)[each] for factors in (self.steps.up, self.steps.down))
+        down, up = ((weights @ xp.exp(power).T)[each] for power in (exponent, -exponent))
         own = self.X[rows[:, None], columns]
-        return xp.where(steps > 0, up, down) * xp.exp(-self.steps.gamma * (2 * steps * own + steps**2))
+        return xp.where(steps > 0, up, down) * xp.exp(-self.kernel.gamma * (2 * steps * own + steps**2))
 
 
 @_centred.register
-def _(kernel: RBF, Z: Array) -> Any:
+def _(kernel: Radial, Z: Array) -> Any:
     centres = Centred.at_median(Z)
-    steps = RBFSteps(kernel.gamma, centres)
-    return lambda X: RBFPoint(kernel, X, centres, steps)
+    kind = RBFPoint if isinstance(kernel, RBF) else RadialPoint
+    return lambda X: kind(kernel, X, centres)
 
 
 class DotPoint:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from buttress._checks import TINY, Array
 from buttress._compiling import compile_kernel, prefetch
+from buttress._rows import equal_rows, row_sums
 from buttress._state import Attribute, Lengths, State
 from buttress._types import is_csr
 from buttress.solvers.linear.primal import LinearProblem, Plane, Rate
@@ -207,27 +207,20 @@ def blocks(n: int) -> int:
 def merged(problem: LinearProblem) -> tuple[LinearProblem, NDArray[np.intp]]:
     """Return the problem with the C_i of equal rows added to one of them (0 for the others), and the rows that count.
 
-    The rows are sorted by their product with a fixed vector. This order depends on the values of the rows and not on
+    The rows are sorted by a combination of their columns. This order depends on the values of the rows and not on
     their places, so repeated, weighted and shuffled rows get the same steps. Very many rows stay as given.
-    Equal rows are not merged if another row with the same rounded product lies between them.
     """
     if len(problem.y) > 10_000:  # finding equal ones takes a third of the whole fit
         return problem, np.arange(len(problem.y))
-    X = problem.X
-    y = problem.y
-    vector = np.random.default_rng(0).normal(size=X.shape[1] + 1)
-    key = X @ vector[:-1] if issparse(X) else np.einsum("ij,j->i", X, vector[:-1])  # BLAS rounds equal rows unequally
-    key += vector[-1] * y
-    order = np.argsort(key)
-    same = np.append(False, (np.diff(key[order]) == 0) & (np.diff(y[order]) == 0))
-    later = np.flatnonzero(same)
-    different = X[order[later]] != X[order[later - 1]]
-    same[later] = ~np.asarray(different.sum(axis=1), dtype=bool).ravel()
-    starts = np.flatnonzero(~same)
-    rows = order[starts]
+    codes = (problem.y > 0).astype(np.intp)
+    sums = row_sums(problem.X, codes)
+    group = equal_rows(problem.X, codes, sums)
+    if group is None:
+        return problem, sums.argsort()
+    rows = np.unique(group, return_index=True)[1]
     bound = np.zeros_like(problem.bound)
-    bound[rows] = np.add.reduceat(problem.bound[order], starts)
-    return replace(problem, bound=bound), rows
+    bound[rows] = np.bincount(group, problem.bound)
+    return replace(problem, bound=bound), rows[sums[rows].argsort()]
 
 
 def stochastic_descent(
