@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_wine, make_classification
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -340,6 +341,19 @@ def test_dates_of_nanoseconds_are_written_as_dates(mislabelled, tmp_path):
         "2024-01-03 00:00:00", "", "2024-01-05 00:00:00"]
     write({"day": days}, tmp_path / "f.parquet")
     assert pl.read_parquet(tmp_path / "f.parquet")["day"].to_list() == days.astype("datetime64[us]").tolist()
+
+
+def test_what_is_said_of_linear_machines_of_several_classes_under_attack_is_exact():
+    """The worst move of a row is known; gradients go to one rival, and left such rows standing."""
+    X, y = make_classification(900, 20, n_informative=6, n_classes=3, random_state=0)
+    columns = {**columns_of(X), "kind": np.where(X[:, 0] > 0, "u", "v")}
+    table, task = make_table(columns, y, "y", "auto")
+    entries = {"majority class": DummyClassifier(), "linear": buttress.AdversarialLinearSVC(eps=0.25)}
+    split = split_table(table, task, entries, Options(effort="quick"))
+    found = measure((AS_IS, ATTACKED), split, lambda what, share: None, lambda line: None)
+    reach = np.where(np.arange(split.test.X.shape[1]) < 20, 0.25, 0.0)
+    fallen = exact(found.models["linear"], split.test.X, split.test.y, eps=reach, return_info=True)[1].success
+    assert found.cells["attacked"]["linear"].value == found.cells["certified"]["linear"].value == (~fallen).mean()
 
 
 def test_what_is_said_of_boosting_under_attack_is_exact_at_any_effort():
