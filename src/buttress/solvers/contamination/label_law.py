@@ -33,6 +33,8 @@ from buttress.solvers.contamination.confusion_law import (
 )
 from buttress.solvers.contamination.tuning import CONFUSION, LABELS
 
+TOGETHER = 16  # factors of a product
+
 
 @dataclass(frozen=True)
 class Flips:
@@ -155,9 +157,26 @@ def label_likelihoods(scores: Array, codes: NDArray[np.intp], rates: Array) -> A
     ahead = np.ascontiguousarray((scores - scores[np.arange(len(codes)), codes][:, None]).T)  # of the label given
     wrong = rates / (scores.shape[1] - 1)
     for t, T in enumerate(temperatures):
-        given = 1 / np.exp(T * ahead).sum(axis=0)
-        total[t] = np.log(np.multiply.outer(given, 1 - rates - wrong) + (wrong + TINY)).mean(axis=0)
+        total[t] = _mean_log(1 / np.exp(T * ahead).sum(axis=0), 1 - rates - wrong, wrong)
     return total
+
+
+def _mean_log(given: Array, slope: Array, least: Array) -> Array:
+    """Return the mean over n numbers q of log(slope q + least), for each of R slopes, from products of a few factors.
+
+    Logarithms are of products of several factors; where ``least`` is tiny, of single ones.
+    """
+    few = TOGETHER
+    n = len(given) // few * few
+    safe = least > 1e-18  # float64 holds a product of so many factors
+    sums = np.empty(len(least))
+    alone = slope[~safe] * given[:, None] + least[~safe]
+    sums[~safe] = np.log(alone + TINY).sum(axis=0)
+    factors = np.multiply.outer(given, slope[safe])
+    factors += least[safe]
+    products = factors[:n].reshape(few, n // few, factors.shape[1]).prod(axis=0)
+    sums[safe] = np.log(products).sum(axis=0) + np.log(factors[n:]).sum(axis=0)
+    return np.asarray(sums / len(given))
 
 
 def wrong_chances(q: Array, codes: NDArray[np.intp], rates: Array) -> Array:
