@@ -111,10 +111,8 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
             return
         except TimeoutError:
             some = kept[drawn_rows(len(kept), FEWEST)]
-        few = np.zeros(len(weight))
-        few[some] = weight[some]
         with silent(NotConvergedWarning):
-            solve(few)
+            solve(np.where(np.isin(np.arange(len(weight)), some), weight, 0.0))
         self.dual_gap_ = float("nan")
         self.proof_ = proof_word([False])
         self.converged_ = False

@@ -1,7 +1,6 @@
 """What each page of a review shows and does, whatever serves it; the last one audits the corrected table again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -20,16 +19,11 @@ from buttress.review.course import PAGE, Filter, Review, written
 from buttress.review.store import Action, RefusedError
 
 
-@dataclass(frozen=True)
-class Compared:
-    """A line for each thing that was measured twice: what, before and after; ``refused`` says why there is none."""
+def compared(review: Review) -> list[tuple[str, str, str]]:
+    """Audit the table with the decisions of a review at little effort; return what was measured, before and after.
 
-    lines: list[tuple[str, str, str]]
-    refused: str = ""
-
-
-def compared(review: Review) -> Compared:
-    """Audit the table with the decisions of a review at little effort, and return both beside each other."""
+    Raises ValueError for a table that cannot be audited.
+    """
     table = review.table
     target = table.target.copy()
     kept = np.ones(len(target), dtype=bool)
@@ -38,15 +32,12 @@ def compared(review: Review) -> Compared:
         kept[place] = one.action is not Action.drop
         if one.action is Action.correct:
             target[place] = review.target_after(place, one)
-    try:
-        audited = []
-        for y, rows in ((table.target, np.ones(len(target), dtype=bool)), (target, kept)):
-            columns = {name: as_array(column)[table.places][rows] for name, column in table.given.items()}
-            made, task = make_table(columns, y[rows], table.target_name, review.result.task)
-            audited.append(audit_table(None, made, task, Options(task=task, effort=Effort.quick), None, 0.0, "again"))
-    except ValueError as error:
-        return Compared([], str(error))
-    return Compared(_lines(*audited))
+    audited = []
+    for y, rows in ((table.target, np.ones(len(target), dtype=bool)), (target, kept)):
+        columns = {name: as_array(column)[table.places][rows] for name, column in table.given.items()}
+        made, task = make_table(columns, y[rows], table.target_name, review.result.task)
+        audited.append(audit_table(None, made, task, Options(task=task, effort=Effort.quick), None, 0.0, "again"))
+    return _lines(*audited)
 
 
 def _lines(before: AuditData, after: AuditData) -> list[tuple[str, str, str]]:
@@ -155,7 +146,12 @@ class Pages:
 
     def again(self, asked: Request) -> Response:
         """Audit the corrected table, and show both."""
-        return self._page("again", self.review.store.last, found=compared(self.review))
+        refused, lines = "", []
+        try:
+            lines = compared(self.review)
+        except ValueError as error:
+            refused = str(error)
+        return self._page("again", self.review.store.last, lines=lines, refused=refused)
 
     def file(self, asked: Request) -> Response:
         """Give the script or the style sheet."""

@@ -94,8 +94,7 @@ class ClassRanking(Ranking):
     def fitted(self, decided: Rows, targets: Labels, dropped: Rows) -> Judgement:
         rows = np.arange(len(self.codes))
         labels = self._labels(decided, targets)
-        weights = np.ones(len(rows))
-        weights[dropped] = 0.0
+        weights = np.where(np.isin(rows, dropped), 0.0, 1.0)
         fitted, wrong, rate = labels.copy(), np.zeros(len(rows)), None
         for _ in range(ROUNDS):
             goal = self.targets[fitted]
