@@ -68,7 +68,7 @@ def test_labels_may_be_texts_of_numpy():
 def test_labels_that_are_objects_of_another_kind_are_refused_with_the_remedy(kind):
     X, y = moons(40)
     labels = np.array([kind(int(label)) for label in y], dtype=object)
-    with pytest.raises(TypeError, match=rf"texts or an array of numbers\. Got {type(labels[0]).__name__}\. Make all"):
+    with pytest.raises(TypeError, match=rf"texts or .* in y\. Got {type(labels[0]).__name__}\. Make all"):
         SVC().fit(X, labels)
     assert SVC().fit(X, [str(label) for label in labels]).score(X, [str(label) for label in labels]) > 0.8
 

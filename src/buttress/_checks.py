@@ -358,7 +358,7 @@ def check_classes(y: VectorLike, who: str) -> tuple[Labels, Rows]:
     kinds = sorted({"str" if isinstance(label, str) else type(label).__name__ for label in labels}
                    if labels.dtype.kind == "O" else ())
     if kinds not in ([], ["str"]):
-        raise TypeError(f"{who} needs labels of one type in y, texts or an array of numbers. Got "
+        raise TypeError(f"Unknown label type: {who} needs texts or an array of numbers, labels of one type in y. Got "
                         f"{' and '.join(kinds)}. Make all of them text: [str(label) for label in y].")
     if labels.ndim != 1 or labels.dtype.kind not in "biuU":  # of these, labels are no continuous target beyond doubt
         check_classification_targets(y)
