@@ -8,9 +8,10 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC as SKLearnSVC
 from sklearn.tree import DecisionTreeClassifier
@@ -213,6 +214,37 @@ def test_what_a_subclass_computes_itself_is_not_certified():
     named = certified_radius(Named().fit(X, y), X).l2
     np.testing.assert_array_equal(named, certified_radius(SVC().fit(X, y), X).l2)
     assert attacks.pgd(Reversed().fit(X, y), X, y, eps=0.5, steps=3).shape == X.shape  # by differences
+
+
+class Cautious:
+    """Says 1 of scores above 1 only."""
+
+    def predict(self, X):
+        return (self.decision_function(X) > 1).astype(int)
+
+
+class CautiousSearch(Cautious, GridSearchCV):
+    pass
+
+
+class CautiousPipeline(Cautious, Pipeline):
+    pass
+
+
+class FarNystroem(Nystroem):
+    def transform(self, X):
+        return super().transform(X + 1)
+
+
+@pytest.mark.parametrize("model", [
+    CautiousSearch(SKLearnSVC(kernel="linear"), {"C": [1.0]}), CautiousPipeline([("m", SKLearnSVC(kernel="linear"))]),
+    make_pipeline(FarNystroem(n_components=20), LogisticRegression())], ids=lambda model: type(model).__name__)
+def test_a_model_around_another_that_computes_otherwise_is_not_certified(model):
+    """Of the first two the border of the model inside was certified, not that of what is predicted."""
+    X = np.linspace(-3, 3, 61)[:, None]
+    model.fit(X, X[:, 0] > 0)
+    with pytest.raises(ValueError, match=r"No certified radius is known (for|behind) \w*"):
+        certified_radius(model, X)
 
 
 @pytest.mark.parametrize("problem", [moons, noisy, breast_cancer], ids=lambda p: p.__name__)

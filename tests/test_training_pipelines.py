@@ -9,7 +9,7 @@ from sklearn.feature_selection import SelectKBest, f_classif
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 
 from buttress import LeastSquaresClassifier
@@ -118,3 +118,17 @@ def test_conclusions_refuse_them_too():
     model = make_pipeline(SimpleImputer(), SelectKBest(f_classif, k=2), LinearRegression()).fit(X, (y > 0) * 1.0)
     with pytest.raises(ValueError, match=f"SelectKBest {READ}"):
         training_conclusions(model, X, (y > 0) * 1.0)
+
+
+class CautiousPipeline(Pipeline):
+    """Says 1 of scores above a half only."""
+
+    def predict(self, X):
+        return (self.decision_function(X) > 0.5).astype(int)
+
+
+def test_a_pipeline_that_predicts_otherwise_than_its_last_step_is_refused():
+    X = np.linspace(-3, 3, 61)[:, None]
+    model = CautiousPipeline([("scale", StandardScaler()), ("model", RidgeClassifier())]).fit(X, X[:, 0] > 0)
+    with pytest.raises(ValueError, match="CautiousPipeline is not known to be linear"):
+        training_flips(model, X, X[:, 0] > 0, X)

@@ -109,7 +109,7 @@ class SignOf:
 def as_classifier(model: Scorable) -> ScoredClassifier | ProbabilisticClassifier:
     """Return the model; kernel ridge or trees fitted to -1 and +1, or a pipeline that ends in them, as :class:`SignOf`.
     """
-    last = getattr(model, "best_estimator_", model)
+    last = chosen(model)
     last = last.steps[-1][1] if isinstance(last, Pipeline) else last
     if isinstance(last, SIGNED) or type(last).__name__ in ("LGBMRegressor", "XGBRegressor", "XGBRFRegressor"):
         return SignOf(model)
@@ -138,12 +138,12 @@ def read_scores(model: Scorable) -> ScoreFunction | None:
     """Return the score function of a fitted classifier, None if it is not known here as a kernel expansion."""
     if isinstance(model, SignOf):
         return read_scores(model.regressor)
-    if hasattr(model, "best_estimator_"):
-        return read_scores(model.best_estimator_)
+    if chosen(model) is not model:
+        return read_scores(chosen(model))
     if fitted_inside(model) is not None:
         return read_scores(fitted_inside(model))
     if isinstance(model, Pipeline):
-        return _pipeline(model)
+        return None if predicts_itself(type(model)) else _pipeline(model)
     if hasattr(model, "expansion_") and hasattr(model, "contrasts_"):
         if scores_otherwise(type(model)):
             return None
@@ -156,6 +156,17 @@ def read_scores(model: Scorable) -> ScoreFunction | None:
     if own and isinstance(model, LinearClassifierMixin) and hasattr(model, "coef_"):
         return _linear(model)
     return None
+
+
+def chosen(model: Any) -> Any:
+    """Return the model that a search chose and predicts with; any other as it is."""
+    return model if predicts_itself(type(model)) else getattr(model, "best_estimator_", model)
+
+
+def predicts_itself(cls: type) -> bool:
+    """Say whether a user's class, around a model of another, predicts in a way of its own."""
+    theirs = [part for part in cls.__mro__ if not part.__module__.startswith(("sklearn.", "buttress."))]
+    return any(name in vars(part) for part in theirs for name in ("predict", "decision_function", "predict_proba"))
 
 
 def scores_otherwise(cls: type) -> bool:
@@ -171,7 +182,7 @@ def _pipeline(model: Pipeline) -> ScoreFunction | None:
     for _, step in reversed(model.steps[:-1]):
         if score is None:
             return None
-        if isinstance(step, Nystroem):
+        if type(step) is Nystroem:
             score = _behind_nystroem(step, score)
         elif step is not None and step != "passthrough":
             score = _behind_scaler(step, score)

@@ -32,7 +32,16 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 from buttress._checks import Array
 from buttress._types import Mask
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.scores import SCALERS, Scorable, SignOf, centre_of, check_one_label, fitted_inside, scores_otherwise
+from buttress.scores import (
+    SCALERS,
+    Scorable,
+    SignOf,
+    centre_of,
+    check_one_label,
+    chosen,
+    fitted_inside,
+    scores_otherwise,
+)
 from buttress.trees.forest import Forest, Nodes, Tree
 
 
@@ -147,7 +156,7 @@ def read_forest(classifier: Scorable, X: Array) -> Forest | None:
     that starts from another estimator, whose predictions are no constant, and for what ``reading.py`` refuses.
     """
     given: Any = classifier.regressor if isinstance(classifier, SignOf) else classifier
-    given = getattr(given, "best_estimator_", given)
+    given = chosen(given)
     steps = steps_of(given)
     model = fitted_inside(steps[-1]) or steps[-1]
     scalers = [step for step in steps[:-1] if step not in (None, "passthrough")]
@@ -218,7 +227,7 @@ def _set_offset(forest: Forest, model: Any, X: Array, scalers: list[Any]) -> Non
 
 def steps_of(model: Any) -> list[Any]:
     """Return the steps of a pipeline, of pipelines in it too, or a model alone."""
-    model = getattr(model, "best_estimator_", model)
+    model = chosen(model)
     return [inner for _, step in model.steps for inner in steps_of(step)] if type(model) is Pipeline else [model]
 
 

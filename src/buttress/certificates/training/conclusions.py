@@ -18,7 +18,7 @@ The attack that would make the proof false: exhaustive search on few rows, run b
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -191,7 +191,11 @@ class _Proof:
     def most(self, kind: int) -> Array:
         """Return, for each coefficient, the most rows that change nothing: of the sign (0) or the significance (1)."""
         rows = range(1, self.freedom)
-        found = [bisect_left(rows, True, key=lambda k, j=j: not self.holds(k)[kind][j]) for j in range(len(self.coef))]
+
+        def changes(j: int, k: int) -> bool:
+            return not self.holds(k)[kind][j]
+
+        found = [bisect_left(rows, True, key=partial(changes, j)) for j in range(len(self.coef))]
         return np.array(found, dtype=np.float64)
 
 

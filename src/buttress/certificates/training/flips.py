@@ -254,7 +254,7 @@ def _fewest(asked: FlipLeads, suspects: Suspects, row: int) -> _Fewest:
     """Return the cheapest wrong labels that change the prediction of one row, over all its rivals."""
     h, slack = asked.refit.weights[row], float(asked.slack[row])
     found = [_Fewest(np.inf, np.zeros(0, dtype=int), np.zeros(0, dtype=int), True)]
-    for rival in np.flatnonzero(np.arange(len(asked.classes)) != asked.predicted[row]):
+    for rival in np.flatnonzero(np.arange(len(asked.classes)) != asked.predicted[row]).tolist():
         lead = float(asked.lead[row, rival])
         values = asked.contrast(row, rival)
         gains = suspects.gains(h, values)

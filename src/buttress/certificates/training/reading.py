@@ -34,6 +34,7 @@ from buttress._checks import Array, check_rows
 from buttress._types import MatrixLike, Predictor, VectorLike
 from buttress._weights import check_weights
 from buttress.certificates.training.smoother import ColumnSmoother, GramSmoother, Smoother
+from buttress.scores import predicts_itself
 
 # steps of a pipeline that never see the targets
 BLIND = (
@@ -120,11 +121,12 @@ def _dense(X: Any) -> Any:
 
 def _last_step(model: Any) -> tuple[Any, Callable[[MatrixLike], MatrixLike]]:
     """Return the estimator that predicts, and what prepares rows for it; ValueError where a step reads the targets."""
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    in_steps = isinstance(model, Pipeline) and not predicts_itself(type(model))
+    last = model.steps[-1][1] if in_steps else model
     if hasattr(last, "best_estimator_"):
         raise ValueError(f"{type(last).__name__} chose its parameters by the labels, which a proof does not cover. "
                          "Give its best_estimator_: the proof is then for these parameters held fixed.")
-    if not isinstance(model, Pipeline):
+    if not in_steps:
         return model, lambda X: X
     for step in [each for _, part in model.steps[:-1] for each in _steps(part)]:
         if type(step) not in BLIND:
