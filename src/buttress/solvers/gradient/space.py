@@ -14,7 +14,6 @@ from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
 from buttress._checks import Array
 from buttress.features.stored import FeaturesOfRows
-from buttress.solvers.ridge.leave_one_out import WeightedSums
 
 
 def top_eigenvalue(times: Callable[[Array], Array], v: Array) -> tuple[float, Array]:
@@ -153,7 +152,7 @@ class Primal(Space):
         return min(self._top + gained, float(q @ self.diagonal))
 
     def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
-        A = WeightedSums(self.features)(s)
+        A = self.features.weighted_gram(np.arange(len(s)), s)
         lift = max(LIFT * float(s @ self.diagonal), self.features.eps * float(np.diagonal(A).max()))
         A[np.diag_indices_from(A)] += ridge + lift
         factor = cho_factor(A, overwrite_a=True)

@@ -21,7 +21,6 @@ from buttress._threads import slices
 from buttress.features.stored import FeaturesOfRows, StoredFeatures
 from buttress.solvers.ridge.leave_one_out import (
     Fit,
-    WeightedSums,
     factorised,
     feature_path,
     fit_of,
@@ -29,6 +28,42 @@ from buttress.solvers.ridge.leave_one_out import (
     together,
 )
 from buttress.solvers.ridge.tuning import LEVERAGES
+
+
+class WeightedSums:
+    """Z'UZ and Z'UY side by side, (m, m + k), for changing row weights u (n,) and targets Y (n, k).
+
+    Only rows whose weight moved are touched, once for both, while the targets are those of the last call.
+    """
+
+    def __init__(self, features: FeaturesOfRows):
+        self.features = features
+        n, m = features.shape
+        self._last = np.zeros(n), np.empty((n, 0)), np.zeros((m, m))  # u, Y and the sums
+
+    def __call__(self, u: Array, targets: Array) -> Array:
+        """Return the sums, not to be changed in place."""
+        used, known, sums = self._last
+        moved = np.flatnonzero(u != used)
+        anew = 2 * len(moved) > np.count_nonzero(u) or not np.array_equal(known, targets)
+        if anew or _drowned(u, used, targets):
+            used = np.zeros_like(used)
+            sums = np.zeros((len(sums), len(sums) + targets.shape[1]))
+            moved = np.flatnonzero(u)
+        change = u[moved] - used[moved]
+        for sign in (1.0, -1.0):
+            which = sign * change > 0
+            if which.any():
+                sums = sums + sign * self.features.weighted_gram(moved[which], np.abs(change[which]), targets)
+        self._last = u.copy(), targets.copy(), sums  # at the end: an interrupt must not leave half of the rows counted
+        return sums
+
+
+def _drowned(u: Array, used: Array, targets: Array) -> bool:
+    """Say whether rows lose so much weight times target that their rounding would outweigh digits of what stays."""
+    size = np.abs(targets).max(axis=1, initial=0.0)
+    # sums that lose more are made anew, as ten of their sixteen digits would be rounding
+    return bool((np.maximum(used - u, 0) * size).max() > 1e6 * (u * size).max())
 
 
 class LandmarkRidge:

@@ -16,9 +16,9 @@ Forms of the same solution: :class:`FeatureRidge` on short feature vectors, O(n 
 Gram matrix, O(n^3); ``landmarks.LandmarkRidge`` for many rows. All take several targets at once.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -27,7 +27,6 @@ from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack
 
 from buttress._checks import Array
 from buttress._threads import slices
-from buttress.features.stored import FeaturesOfRows, StoredFeatures
 from buttress.solvers.ridge.tuning import ROUNDING_OF_RIDGE
 
 
@@ -51,11 +50,7 @@ def factorised(A: Array) -> tuple[Array, bool]:
 
 def lengths_in(factor: Array, Z: Array) -> Array:
     """Return |L^-1 z|^2 of each row z of Z (k, m), shape (k,), L the lower triangle of ``factor``."""
-    if len(Z) < len(factor):
-        V = blas.dtrsm(1.0, factor, Z.T, lower=1)
-    else:  # products are faster than solutions
-        V = blas.dtrmm(1.0, lapack.dtrtri(factor, lower=1)[0], Z.T, lower=1)
-    return lengths_of_columns(V)
+    return lengths_of_columns(blas.dtrsm(1.0, factor, Z.T, lower=1))
 
 
 def lengths_of_columns(V: Array) -> Array:
@@ -91,70 +86,6 @@ class Ridge(Protocol):
         """Return the fits for each alpha, u fixed, seen at ``rows``."""
 
 
-Summed = Callable[[NDArray[np.intp], Array], Array]  # row numbers and their weights, of one sign, to a weighted sum
-
-
-def moved_to(u: Array, used: Array, sums: Array, summed: Summed) -> Array:
-    """Return the sums over rows of weights u (n,), from ``sums`` for the weights ``used``: only rows that moved count.
-    """
-    moved = np.flatnonzero(u != used)
-    if 2 * len(moved) > np.count_nonzero(u):  # from nothing is cheaper
-        sums = np.zeros_like(sums)
-        used = np.zeros(len(u))
-        moved = np.flatnonzero(u)
-    change = u[moved] - used[moved]
-    for sign in (1.0, -1.0):
-        which = sign * change > 0
-        if which.any():
-            sums = sums + sign * summed(moved[which], np.abs(change[which]))
-    return sums
-
-
-class WeightedSums:
-    """Z'UZ and Z'UY side by side, (m, m + k), for changing row weights u (n,) and targets Y (n, k).
-
-    Only rows whose weight moved are touched, once for both. Other targets than at the last call cost a pass more.
-    """
-
-    def __init__(self, features: FeaturesOfRows):
-        self.features = features
-        n, m = features.shape
-        self._last = np.zeros(n), np.empty((n, 0)), np.zeros((m, m))  # u, Y and the sums
-
-    def __call__(self, u: Array, targets: Array | None = None) -> Array:
-        """Return the sums, not to be changed in place; Z'UZ alone without targets."""
-        targets = np.empty((len(u), 0)) if targets is None else targets
-        used, _, _ = self._last
-        sums = self._toward(targets)
-        if _drowned(u, used, targets):
-            sums = np.zeros_like(sums)
-            used = np.zeros_like(used)
-        sums = moved_to(u, used, sums, partial(self.features.weighted_gram, targets=targets))
-        self._last = u.copy(), targets.copy(), sums  # at the end: an interrupt must not leave half of the rows counted
-        return sums
-
-    def _toward(self, targets: Array) -> Array:
-        """Return the sums for the weights of the last call, and these targets."""
-        used, known, sums = self._last
-        if np.array_equal(known, targets):
-            return sums
-        rows = np.flatnonzero(used)
-        features = self.features
-        aimed = used[:, None] * targets
-        if 20 * len(rows) < len(used):  # only the rows of weight are taken, by number: time only, not recorded
-            moments = features.transposed_times(aimed, rows)
-        else:
-            moments = features.transposed_times(aimed)
-        return np.hstack([sums[:, : len(sums)], moments])
-
-
-def _drowned(u: Array, used: Array, targets: Array) -> bool:
-    """Say whether rows lose so much weight times target that their rounding would outweigh digits of what stays."""
-    size = np.abs(targets).max(axis=1, initial=0.0)
-    # sums that lose more are made anew, as ten of their sixteen digits would be rounding
-    return bool((np.maximum(used - u, 0) * size).max() > 1e6 * (u * size).max())
-
-
 class FeatureRidge:
     """f(x) = coef'z(x): the rows of Z (n, m) are the features of the training rows.
 
@@ -165,14 +96,18 @@ class FeatureRidge:
         self.Z = Z
         self.groups = groups
         self.missed = missed
-        self.gram = WeightedSums(StoredFeatures(Z))
 
     def __len__(self) -> int:
         return len(self.Z)
 
+    def gram(self, u: Array) -> Array:
+        """Return Z'UZ for row weights u (n,)."""
+        scaled = np.sqrt(u)[:, None] * self.Z
+        return np.asarray(scaled.T @ scaled)
+
     def solve(self, y: Array, u: Array, alpha: float) -> Fit:
         """Return the fit to y, (n,) or (n, k), with row weights u (n,)."""
-        A = self.gram(u).copy()
+        A = self.gram(u)
         A.flat[:: len(A) + 1] += alpha
         factor = factorised(A)
         coef = cho_solve(factor, self.Z.T @ (y.T * u).T, check_finite=False)
