@@ -267,13 +267,9 @@ class DenseGaussianEntries(SingleGaussianEntries):
             left = self.inner.X[rows]
             total = np.zeros(len(rows))
             scratch = np.empty(SUMMED, dtype=np.float32)
-            panel = np.empty((len(rows), SUMMED), dtype=np.float32)
             for start in range(0, len(columns), SUMMED):
-                some = columns[start : start + SUMMED]
-                if len(some) < SUMMED:
-                    panel = np.empty((len(rows), len(some)), dtype=np.float32)
-                np.matmul(left, right[start : start + SUMMED].T, out=panel)
-                rbf_sums(panel, norms[rows], norms[some], gamma, weights[start : start + SUMMED], scratch, total)
+                part = slice(start, start + SUMMED)
+                rbf_sums(left @ right[part].T, norms[rows], norms[columns[part]], gamma, weights[part], scratch, total)
             return total
 
         return at

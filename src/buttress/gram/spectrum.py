@@ -41,15 +41,13 @@ class SpectrumCorrected(Kernel):
         Attribute("vectors", "finite", "n_landmarks, n_vectors"),
         Attribute("known", "finite", "*, n_vectors or none"))
 
+    definiteness = "cpd"
+
     def __init__(self, kernel: Kernel, landmarks: Array, vectors: Array, known: Array | None = None):
         self.kernel = kernel
         self.landmarks = landmarks
         self.vectors = vectors
         self.known = known
-
-    @property
-    def definiteness(self) -> str:
-        return "cpd"
 
     def _coordinates(self, X: Array) -> Array:
         return self.kernel(X, self.landmarks) @ self.vectors

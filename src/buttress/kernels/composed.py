@@ -100,18 +100,13 @@ class Precomputed(Kernel):
 
     _state = State()
 
-    @property
-    def definiteness(self) -> str:
-        return "unknown"
+    definiteness = "unknown"
 
     def __call__(self, X: Array, Z: Array) -> Array:
         return X[:, Z[:, 0].astype(np.intp)]
 
     def diagonal(self, X: Array) -> Array:
         return np.diagonal(X).copy()
-
-    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
-        raise ValueError("A precomputed kernel has no gradient in the inputs. Use a kernel object such as RBF(gamma).")
 
 
 @dataclass(eq=False, repr=False)
@@ -120,9 +115,7 @@ class Custom(Kernel):
 
     function: Callable[[Array, Array], Array]
 
-    @property
-    def definiteness(self) -> str:
-        return "unknown"
+    definiteness = "unknown"
 
     def __call__(self, X: Array, Z: Array) -> Array:
         found: Any = self.function(X, Z)

@@ -46,9 +46,10 @@ class Kernel(BaseEstimator, ABC):
     def diagonal(self, X: Array) -> Array:
         """Return k(x_i, x_i), shape (n,)."""
 
-    @abstractmethod
     def gradient(self, X: Array, Z: Array, V: Array) -> Array:
-        """Return sum_j V_ij dk(x_i, z_j)/dx_i, shape (n, d)."""
+        """Return sum_j V_ij dk(x_i, z_j)/dx_i, shape (n, d); raises ValueError where the kernel has none."""
+        raise ValueError(f"A {type(self).__name__.lower()} kernel has no gradient in the inputs. Use a kernel object "
+                         "such as RBF(gamma).")
 
 
 class Radial(Kernel):

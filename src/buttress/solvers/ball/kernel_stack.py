@@ -52,13 +52,11 @@ class Source:
 class RowMixture(Kernel):
     """sum_p weights[p] K_p between training rows, which are given by number; uses the stored rows of each K_p."""
 
+    definiteness = "cpd"
+
     def __init__(self, sources: "list[Source]", weights: Array):
         self.sources = sources
         self.weights = weights
-
-    @property
-    def definiteness(self) -> str:
-        return "cpd"
 
     def __call__(self, X: Array, Z: Array) -> Array:
         index = X[:, 0].astype(np.intp)
@@ -73,9 +71,6 @@ class RowMixture(Kernel):
         index = X[:, 0].astype(np.intp)
         parts = (w * s.rows.diagonal[index] for s, w in zip(self.sources, self.weights, strict=True))
         return sum(parts, np.zeros(len(X)))
-
-    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
-        raise ValueError("A kernel on row numbers has no gradient in the inputs.")
 
 
 class MixtureRows(KernelRows):

@@ -46,10 +46,6 @@ class Mirrored(Kernel):
     def diagonal(self, X: Array) -> Array:
         return self.kernel.diagonal(X[:, :-1])
 
-    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
-        signed = V * np.outer(X[:, -1], Z[:, -1])
-        return np.pad(self.kernel.gradient(X[:, :-1], Z[:, :-1], signed), ((0, 0), (0, 1)))
-
 
 @dataclass
 class Natural:
