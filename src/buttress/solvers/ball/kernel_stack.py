@@ -32,15 +32,10 @@ class Source:
         return self.rows.cache.entries(rows, columns)
 
     def add_entries(self, total: Array, weight: float, index: Index, columns: Index) -> None:
-        """Add weight times the entries to ``total`` in place; for few columns, without computing whole rows."""
-        whole = len(columns) == len(self.X)
+        """Add weight times the entries to ``total`` in place."""
         for start in range(0, len(index), self.block):
-            part = index[start : start + self.block]
-            if len(columns) < 0.1 * len(self.X):  # of few columns only those entries are computed, not whole rows
-                total[start : start + self.block] += weight * self.panel(part, columns)
-            else:
-                rows = self.rows.fetch(part)
-                total[start : start + self.block] += weight * (rows if whole else rows[:, columns])
+            part = slice(start, start + self.block)
+            total[part] += weight * self.rows.fetch(index[part])[:, columns]
 
     def add_product(self, total: Array, b: Array, moved: Index) -> None:
         """Add the rows ``moved`` times their entries of b to ``total`` (n,) in place."""
