@@ -11,10 +11,11 @@ from buttress import (
     RobustKernelRegressor,
     RobustLinearRegressor,
 )
+from buttress.features.stored import StoredFeatures
 from buttress.robust import label_fit, linear_fit, regression_fit
 from buttress.robust.design import FEWEST_LANDMARKS, LANDMARK_SECONDS, affordable
 from buttress.solvers.contamination.noisy_logistic import NoisyLogistic
-from buttress.solvers.ridge.leave_one_out import FeatureRidge
+from buttress.solvers.ridge.landmarks import WeightedSums
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, size=(200, 2))
@@ -159,16 +160,17 @@ def test_random_starts_end_with_the_time(monkeypatch):
 
 
 def test_a_gram_matrix_is_right_after_an_interrupt():
-    Z, u = RNG.normal(size=(200, 5)), np.ones(200)
-    ridge = FeatureRidge(Z)
-    ridge.gram(u)
+    Z, y, u = RNG.normal(size=(200, 5)), RNG.normal(size=(200, 1)), np.ones(200)
+    sums = WeightedSums(StoredFeatures(Z))
+    sums(u, y)
     u[:20] = 0.5
     u[150:160] = 2.0  # weights up and weights down are taken in turn
-    features = ridge.gram.features
+    features = sums.features
     features.weighted_gram = raising_at_the_second_call(features.weighted_gram)
     with pytest.raises(KeyboardInterrupt):
-        ridge.gram(u)
-    np.testing.assert_allclose(ridge.gram(u), (Z.T * u) @ Z, atol=1e-10)
+        sums(u, y)
+    np.testing.assert_allclose(sums(u, y), (Z.T * u) @ np.hstack([Z, y]), atol=1e-10)
+    np.testing.assert_allclose(sums(u, 2 * y), (Z.T * u) @ np.hstack([Z, 2 * y]), atol=1e-10)
 
 
 def raising_at_the_second_call(function):

@@ -165,7 +165,7 @@ def chosen(model: Any) -> Any:
 
 def predicts_itself(cls: type) -> bool:
     """Say whether a user's class, around a model of another, predicts in a way of its own."""
-    theirs = [part for part in cls.__mro__ if not part.__module__.startswith(("sklearn.", "buttress."))]
+    theirs = [part for part in cls.__mro__ if not part.__module__.startswith(("sklearn.", "imblearn.", "buttress."))]
     return any(name in vars(part) for part in theirs for name in ("predict", "decision_function", "predict_proba"))
 
 

@@ -317,6 +317,8 @@ class SumEntries(Entries):
 class DeviceEntries(Entries):
     """Entries computed by torch where the rows are kept, on a device, and copied from there."""
 
+    panel = PANEL, BLOCK_ENTRIES // PANEL
+
     def __init__(self, kernel: OnDevice, X: Array, real: DTypeLike):
         self.kernel = kernel
         self.real = real
@@ -326,12 +328,6 @@ class DeviceEntries(Entries):
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         return to_numpy(centred(self.kernel.kernel, self.X[columns])(self.X[rows]).values)
-
-    def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
-        step = max(1, BLOCK_ENTRIES // max(1, len(rows)))
-        for left in range(start, stop, step):
-            right = min(left + step, stop)
-            store[slots, left:right] = self(rows, slice(left, right))
 
 
 @singledispatch

@@ -1,7 +1,6 @@
 """The exact one-class machine: rows apart from the origin of feature space."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -92,8 +91,9 @@ class OneClassSVM(Documented, CallbackSupportMixin, OutlierMixin, KernelMachine)
                         step_callback(self, rows, y, None))
         coef = self._recalled(task, 1)
         qp = one_class_qp(shared, task.weight, float(self.nu), None if coef is None else Start(coef[:, 0]))
-        best = partial(_least_rho, task.weight, qp.total)
-        report = task.reporting(np.zeros((len(used), 1)), [], np.arange(len(used)), best)
+        none = np.zeros(len(used))
+        report = task.reporting(none[:, None], [], np.arange(len(used)),
+                                lambda values: best_intercept(-values, none, task.weight, 0.0, qp.total))
         solution = solve(qp, self._limits(convex=settled.convex, max_time=self.max_time, callback=report))
         self._take(task, solution.b[:, None], [solution])
         largest = float(np.abs(shared.diagonal).max())
@@ -118,8 +118,3 @@ class OneClassSVM(Documented, CallbackSupportMixin, OutlierMixin, KernelMachine)
     def predict(self, X: MatrixLike) -> NDArray[np.intp]:
         """Return 1 for rows of X (n, d) inside or on the boundary, -1 for rows outside, shape (n,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
-
-
-def _least_rho(weight: Array, total: float, values: Array) -> float:
-    """Return minus the rho of least objective for values (n,)."""
-    return best_intercept(-values, np.zeros(len(weight)), weight, 0.0, total)

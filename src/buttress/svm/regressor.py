@@ -43,7 +43,9 @@ class Tube:
         """Return the solution for half this width."""
         qp = partial(regressor_qp, self.task.rows, self.targets, epsilon=epsilon)
         empty = np.zeros((len(self.targets), 1))
-        report = self.task.reporting(empty, [], np.arange(len(empty)), partial(self._least, epsilon))
+        weight = self.task.weight
+        report = self.task.reporting(empty, [], np.arange(len(empty)), lambda values: best_intercept(
+            self.targets - values, -weight, weight, float(epsilon)))
         limits = replace(self.limits, callback=report, max_time=max_time, inner=inner)
         if np.isinf(self.bound).any():
             return self._holding(lambda C, start: qp(bound=np.full(len(self.bound), C), start=start), limits)
@@ -59,10 +61,6 @@ class Tube:
             raise ValueError("C=inf asks for a tube that holds every row, but no function of this kernel has one as "
                              "narrow as epsilon. Give a finite C, a larger epsilon, or another kernel.")
         return solution
-
-    def _least(self, epsilon: float, values: Array) -> float:
-        """Return the intercept of least loss for values (n,) without one."""
-        return best_intercept(self.targets - values, -self.task.weight, self.task.weight, float(epsilon))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
