@@ -58,7 +58,7 @@ def test_a_column_of_words_and_numbers_stays_an_identifier_with_the_reason(numbe
     texts[:20] = [f"lot {i}" for i in range(20)]
     table, _ = make_table({"a": texts, "b": -numbers}, numbers, "y", "auto")
     assert list(table.numeric) == ["b"]
-    assert "identifier. 60 of 80 entries of 'a' are numbers; 'lot 0' in row 0 is not, nor are 19" in table.notes[0]
+    assert "free text are. 60 of 80 entries of 'a' are numbers; 'lot 0' in row 0 is not, nor are 19" in table.notes[0]
 
 
 @pytest.mark.parametrize("task", ["auto", "regression"])

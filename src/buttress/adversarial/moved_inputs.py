@@ -12,6 +12,7 @@ from buttress._callbacks import with_callbacks
 from buttress._checks import Array, check_count, check_option
 from buttress._documented import ADVICE, advises
 from buttress._state import Attribute, State
+from buttress._threads import own_threads
 from buttress._types import MatrixLike, Rows, VectorLike
 from buttress.adversarial.machine import (
     MOST_CENTRES,
@@ -105,6 +106,7 @@ class AdversarialSVC(LandmarkMachine):
 
     @all_or_nothing
     @with_callbacks
+    @own_threads()  # sums of a BLAS's threads are rounded otherwise, and many steps make much of that
     def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 

@@ -13,6 +13,7 @@ from buttress._checks import Array, FeatureNoiseWarning, check_count, check_numb
 from buttress._documented import ADVICE, advises
 from buttress._rows import drawn_rows
 from buttress._state import Attribute, State
+from buttress._threads import own_threads
 from buttress._types import MatrixLike, RandomStateLike, VectorLike
 from buttress.adversarial.feature_ball import FeatureBallMachine
 from buttress.adversarial.machine import Problem
@@ -83,6 +84,7 @@ class StochasticAdvSVM(FeatureBallMachine):
 
     @all_or_nothing
     @with_callbacks
+    @own_threads()  # as in AdversarialSVC
     def fit(self, X: MatrixLike, y: VectorLike) -> "StochasticAdvSVM":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 

@@ -96,6 +96,7 @@ class NoisyLogistic:
         self._late = False
         self._known = False  # whether a fit came before, which Ctrl-C leaves
         self.first = self.last = self._gram(curvature(np.full((len(codes), C), 1 / C)))
+        self._scored: tuple[Array, Array] | None = None  # the last coefficients that stayed, and their scores (n, C)
 
     @property
     def stopped(self) -> bool:
@@ -210,6 +211,8 @@ class NoisyLogistic:
             good = np.where(undone, good, point)
             known = np.where(undone, known, pull)
             coef = np.where(undone, good, coef)
+            if not raised.any():
+                self._scored = good, scores
             yield Step(good, change=float(gain.max()), objective=float(last.sum()))
             slope = alpha * good - known
             moved = good - self._of_columns(size) * cho_solve(factor, slope, check_finite=False)
@@ -228,7 +231,9 @@ class NoisyLogistic:
         return over_classes(softmax, self._scores(coef))
 
     def _scores(self, coef: Array) -> Array:
-        """Return the scores (n, F C); no pass is needed at 0."""
+        """Return the scores (n, F C); no pass is needed where the last step has made them, and at 0."""
+        if self._scored is not None and np.array_equal(coef, self._scored[0]):
+            return self._scored[1]
         return self.features.times(coef) if coef.any() else np.zeros((len(self.codes), coef.shape[1]))
 
     def _pulled(self, coef: Array, rates: Array) -> tuple[Array, Array]:

@@ -50,7 +50,11 @@ def factorised(A: Array) -> tuple[Array, bool]:
 
 def lengths_in(factor: Array, Z: Array) -> Array:
     """Return |L^-1 z|^2 of each row z of Z (k, m), shape (k,), L the lower triangle of ``factor``."""
-    return lengths_of_columns(blas.dtrsm(1.0, factor, Z.T, lower=1))
+    if len(Z) < len(factor):
+        V = blas.dtrsm(1.0, factor, Z.T, lower=1)
+    else:  # products are faster than solutions
+        V = blas.dtrmm(1.0, lapack.dtrtri(factor, lower=1)[0], Z.T, lower=1)
+    return lengths_of_columns(V)
 
 
 def lengths_of_columns(V: Array) -> Array:
