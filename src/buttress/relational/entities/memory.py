@@ -38,7 +38,7 @@ def kept_here(
     check_keys(join, paths, columns, lambda t, name: largest(columns[t][name]))
     keys = {place: make_column(codes, codes < 0) for place, codes in _key_codes(paths, columns).items()}
     connection = spilling(memory)
-    connection.execute("SET threads = 1")
+    heard(lambda: connection.execute("SET threads = 1"), None)
     tables = {t: _kept(connection, join, t, columns[t], {name: key for (at, name), key in keys.items() if at == t})
               for t in paths}
     place = DatabasePlace(connection, DUCKDB, tables, {t: columns[t] for t in paths})
@@ -75,9 +75,9 @@ def _kept(connection: Connection, join: Join, t: int, columns: Columns, keys: Co
     read, arrays = given(list(held.values()))
     chosen = ", ".join(f"{value} AS {name}" for name, value in zip(held, read, strict=True))
     with reading(connection, DUCKDB):
-        heard(lambda: connection.register("given", arrays), lambda: None)
+        heard(lambda: connection.register("given", arrays), None)
         heard(lambda: connection.execute(f"CREATE TABLE rows{t} AS SELECT {chosen} FROM given"), connection.interrupt)
-        heard(lambda: connection.unregister("given"), lambda: None)
+        heard(lambda: connection.unregister("given"), None)
     return SqlTable(f"rows{t}", {name: f"b.k{j}" for j, name in enumerate(keys)},
                     {name: f"b.v{j}" for j, name in enumerate(features)}, "b.t" if "t" in held else None,
                     [f"b.{name}" for name in held if name == "o"], [f"b.{name}" for name in held])
