@@ -18,7 +18,7 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 31_555,  # without imports and docstrings
+    "statements": 31_557,  # without imports and docstrings
     "lines": 64_881,
     "functions": 4_114,
     "files": 364,

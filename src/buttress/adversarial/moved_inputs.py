@@ -106,7 +106,6 @@ class AdversarialSVC(LandmarkMachine):
 
     @all_or_nothing
     @with_callbacks
-    @own_threads()  # sums of a BLAS's threads are rounded otherwise, and many steps make much of that
     def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
@@ -117,8 +116,9 @@ class AdversarialSVC(LandmarkMachine):
         check_count("attack_steps", self.attack_steps)
         problem = self._problem(X, y, self.random_state, self.device)
         phi = nystroem(problem.kernel, self._centres(problem))
-        start = ridge_start(phi, problem.X, problem.codes, problem.contrasts)
-        self._train(problem, start)
+        with own_threads():  # sums of a BLAS's threads are rounded otherwise, and many steps make much of that
+            start = ridge_start(phi, problem.X, problem.codes, problem.contrasts)
+            self._train(problem, start)
         self._certainty = Certainty(partial(cross_entropy_held_out, ScoredRows.of(problem), self.expansion_, self.C))
         self._warn_if_given_up(problem)
         return self

@@ -84,7 +84,6 @@ class StochasticAdvSVM(FeatureBallMachine):
 
     @all_or_nothing
     @with_callbacks
-    @own_threads()  # as in AdversarialSVC
     def fit(self, X: MatrixLike, y: VectorLike) -> "StochasticAdvSVM":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
@@ -92,7 +91,8 @@ class StochasticAdvSVM(FeatureBallMachine):
         exceeds the input gradient.
         """
         problem = self._begun(X, y)
-        _descend([self], problem)
+        with own_threads():  # as in AdversarialSVC
+            _descend([self], problem)
         self._keep_left_out(problem)
         return self
 
