@@ -1,5 +1,7 @@
 """Kernels against loops over their formulas, finite differences, and the spectra their tags promise."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
@@ -76,6 +78,16 @@ def test_columns_in_which_all_centres_are_alike_count_as_any_other(kernel):
     for r, b in np.ndindex(2, 3):
         moved = X[rows[r]] + steps[r, b] * np.eye(5)[columns[r, b]]
         assert got[r, b] == pytest.approx(float(kernel(moved[None], Z)[0] @ V[rows[r]]), rel=1e-9, abs=1e-12)
+
+
+def test_steps_along_few_of_many_columns_cost_those_columns_only():
+    X, Z = points(2, 5000), points(100, 5000, seed=1)
+    at = centred(RBF(1e-4), Z)(X)
+    tracemalloc.start()
+    at.nudged(np.arange(2), np.array([[3, 70], [70, 9]]), np.full((2, 2), 0.1), np.ones((2, 100)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < Z.nbytes / 10
 
 
 @pytest.mark.parametrize("kernel", [*KERNELS, Log(degree=3, gamma=0.5)], ids=str)

@@ -21,6 +21,7 @@ from buttress.kernels import (
     Laplacian,
     Linear,
     Log,
+    MultiscaleRBF,
     Polynomial,
     Precomputed,
     centers,
@@ -101,6 +102,21 @@ def test_distances_are_those_to_the_centre():
     outside = slack > 1e-6
     assert outside.sum() >= 5
     np.testing.assert_allclose(a[outside], 1 / (0.2 * 60), rtol=1e-12)  # so 1 / (nu n) - a - slack is not 0
+
+
+class Averaged(MultiscaleRBF):
+    """A user's own kernel of positive values."""
+
+    def profile(self, r2):
+        return super().profile(r2) / 2 + 1 / (2 + 2 * r2)
+
+
+def test_distances_in_a_kernel_of_the_users_own_are_in_that():
+    X = points(30)
+    model = SVDD(kernel=Averaged([0.3, 2.0]), nu=0.2).fit(X)
+    K, a = model.kernel_(X, X), np.zeros(30)
+    a[model.support_] = model.dual_coef_[0]
+    np.testing.assert_allclose(-model.score_samples(X), 1 - 2 * K @ a + a @ K @ a, atol=1e-9)
 
 
 def test_radius_of_a_model_is_a_quantile_from_above():

@@ -132,12 +132,13 @@ class RBFPoint(RadialPoint):
         xp = namespace(self.X)
         lengths = xp.zeros_like(self.X[0])
         lengths[columns] = abs(steps)
-        exponent = self.kernel.gamma * lengths[:, None] * self.centres.doubled
+        some, place = xp.unique(columns, return_inverse=True)
+        exponent = self.kernel.gamma * lengths[some, None] * self.centres.doubled[some]
         if (lengths[columns] != abs(steps)).any() or abs(exponent).max() > self.STEEPEST:
             one = [slice(i, i + 1) for i in range(len(rows))]
             return xp.concatenate([super(RBFPoint, self).nudged(rows[i], columns[i], steps[i], V[i]) for i in one])
         weights = self.values[rows] * V
-        each = xp.arange(len(rows))[:, None], columns
+        each = xp.arange(len(rows))[:, None], place.reshape(columns.shape)
         down, up = ((weights @ xp.exp(power).T)[each] for power in (exponent, -exponent))
         own = self.X[rows[:, None], columns]
         return xp.where(steps > 0, up, down) * xp.exp(-self.kernel.gamma * (2 * steps * own + steps**2))

@@ -82,9 +82,9 @@ def in_logs(kernel: Kernel) -> bool:
 
 def of_one_width(kernel: Kernel) -> list[tuple[Kernel, float]]:
     """Return the kernels of one width of which a kernel is the sum, with their weights."""
-    if isinstance(kernel, Combination):
+    if type(kernel) is Combination:
         return [(inner, weight * share) for part, weight in kernel._terms() for inner, share in of_one_width(part)]
-    if isinstance(kernel, MultiscaleRBF):
+    if type(kernel) is MultiscaleRBF:
         return [(RBF(float(gamma)), 1 / len(kernel.gammas)) for gamma in kernel.gammas]
     return [(kernel, 1.0)]
 
