@@ -90,6 +90,5 @@ def most_frequent(column: Column, limit: int) -> list[str]:
 
 def numbers(column: Column) -> Array:
     """Return a column's numbers, NaN where NULL."""
-    found = np.full(len(column.null), np.nan)
-    found[~column.null] = column.values[~column.null]
-    return found
+    whole = np.where(column.null, np.zeros(1, column.values.dtype), column.values)
+    return np.where(column.null, np.nan, whole.astype(np.float64))

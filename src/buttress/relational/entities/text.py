@@ -128,8 +128,8 @@ class Path:
     @cached_property
     def found(self) -> dict[str, str]:
         """How statistics of rows that a date sees read by name, those in windows too."""
-        read = {s.name: f"f{self.t}.{name}" for s, name in zip(self.statistics, self.names)}
-        return read | {one.name: f"{'f' if self.paired else 'b'}{self.t}.b{j}" for j, one in enumerate(self.ranged)}
+        return {s.name: f"f{self.t}.{name}" for s, name in zip(self.statistics, self.names)} | {
+            one.name: f"{'f' if self.paired else 'b'}{self.t}.b{j}" for j, one in enumerate(self.ranged)}
 
     @cached_property
     def of_rows(self) -> list[str]:
