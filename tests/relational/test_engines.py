@@ -429,6 +429,17 @@ def test_a_file_opens_a_database_once_and_anew_when_its_connection_has_closed(mo
     assert again is other is not first
 
 
+def test_a_database_of_the_same_name_in_another_folder_is_another(monkeypatch, tmp_path):
+    monkeypatch.setattr(tables, "connect", lambda address: type("Connection", (), {})())
+    opened = []
+    for folder in ("a", "b", "a"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / folder)
+        (tmp_path / folder / "joins.toml").write_text("[[table]]\nname = 't'\ndatabase = 'x.duckdb'\ntable = 't'\n")
+        opened.append(read_join("joins.toml").tables[0].source[0])
+    assert opened[0] is opened[2] is not opened[1]
+
+
 def test_messages_name_the_extra(monkeypatch, tmp_path):
     import sys
 

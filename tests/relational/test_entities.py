@@ -573,7 +573,8 @@ def test_a_column_that_changes_its_kind_is_refused(engine):
                              ({"k": visits["k"].astype(int)}, "t.k held text in training, and holds numbers")):
         with pytest.raises(ValueError, match=message):
             made.set_params(join=join(**changed)).transform(people)
-    made.set_params(join=join(k=None, v=np.nan)).transform(people)
+    for empty in (np.nan, np.datetime64("NaT")):
+        made.set_params(join=join(k=None, v=empty)).transform(people)
     for changed, message in (({"x": "a"}, "p.x held numbers in training, and holds text"),
                              ({"own": 1}, "p.own held text in training, and holds numbers")):
         with pytest.raises(ValueError, match=message):

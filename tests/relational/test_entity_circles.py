@@ -235,6 +235,15 @@ def test_by_default_what_repeats_has_biases():
                .get_feature_names_out())
 
 
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_biases_do_not_need_rows_where_their_key_leads(engine):
+    orders = pd.DataFrame({"by": [1, 1], "item": [7, 7], "t": [1, 2], "paid": [10.0, 14.0]})
+    join = Join([Table("rows", pd.DataFrame({"id": [1], "at": [9]})),
+                 Table("orders", orders, features=["paid"], time="t"), Table("items", pd.DataFrame({"no": []}))],
+                [("rows.id", "orders.by"), ("orders.item", "items.no")], as_of="rows.at")
+    assert EntityFeatures(join, ["bias"], engine=engine).fit_transform(join.tables[0].source).tolist() == [[4.0]]
+
+
 def test_biases_need_a_date():
     join = films()
     undated = Join([Table(table.name, table.source, features=table.features) for table in join.tables], join.on)

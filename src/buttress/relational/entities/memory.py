@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.relational.declare import Join, Pair
@@ -51,9 +50,8 @@ def _key_codes(paths: Mapping[int, list[Hop]], columns: Mapping[int, Columns]) -
              for above, below in hop.columns]
     found = {(t, name): np.full(len(columns[t][name].null), -1) for pair in pairs
              for t, name in (pair.first, pair.second)}
-    known = [pair for pair in pairs  # of a column without a value, nothing says of what type it is
-             if not any(columns[t][name].null.all() for t, name in (pair.first, pair.second))]
-    for attribute in attributes(known):
+    valued = [[(t, name) for t, name in (pair.first, pair.second) if not columns[t][name].null.all()] for pair in pairs]
+    for attribute in attributes([Pair(places[0], places[-1], False) for places in valued if places]):
         places = columns_of(attribute)
         found.update(zip(places, codes_of([columns[t][name] for t, name in places]), strict=True))
     return found
@@ -62,7 +60,8 @@ def _key_codes(paths: Mapping[int, list[Hop]], columns: Mapping[int, Columns]) -
 def _kept(connection: Connection, join: Join, t: int, columns: Columns, keys: Columns) -> SqlTable:
     """Keep a table's ``keys``, its features, when its rows became known and their order; return how these read."""
     table = join.tables[t]
-    features = [name for name in table.features if columns[name].kind in ("number", "text")]
+    features = [name for name in table.features  # a column without a value may be of any type
+                if columns[name].kind in ("number", "text") or columns[name].null.all()]
     held = {f"k{j}": key for j, key in enumerate(keys.values())}
     held |= {f"v{j}": columns[name] if columns[name].kind == "text" else make_column(numbers(columns[name]))
              for j, name in enumerate(features)}
@@ -91,5 +90,5 @@ def most_frequent(column: Column, limit: int) -> list[str]:
 
 def numbers(column: Column) -> Array:
     """Return a column's numbers, NaN where NULL."""
-    values: NDArray[np.generic] = np.where(column.null, 0, column.values)
-    return np.where(column.null, np.nan, values.astype(np.float64))
+    whole = np.where(column.null, np.zeros(1, column.values.dtype), column.values)
+    return np.where(column.null, np.nan, whole.astype(np.float64))

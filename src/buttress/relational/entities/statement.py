@@ -194,9 +194,7 @@ def _term(path: Path, one: Ranged, due: str) -> str:
 
 def expression(feature: Feature, path: Path) -> str:
     """Return the expression of a feature from f<number> and b<number>, NULL where an entity has no value."""
-    read = {s.name: f"f{path.t}.{name}" for s, name in zip(path.statistics, path.names)}
-    read |= {one.name: f"{'f' if path.paired else 'b'}{path.t}.b{j}" for j, one in enumerate(path.ranged)}
-    of = {letter: read[name] for letter, name in letters_of(feature).items()}
+    of = {letter: path.found[name] for letter, name in letters_of(feature).items()}
     if "p" in of:
         of["p"] = path.place.dialect.item.format(of["p"], 2 + len(path.place.tables[path.number].order))
     number = path.place.dialect.number

@@ -7,6 +7,7 @@ dialect.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,13 @@ class Path:
         """Names of the columns of rows that their statistics are made of."""
         return [*self.carried, *self.raw.values()] if self.raw else self.names
 
-    @property
+    @cached_property
+    def found(self) -> dict[str, str]:
+        """How statistics of rows that a date sees read by name, those in windows too."""
+        return {s.name: f"f{self.t}.{name}" for s, name in zip(self.statistics, self.names)} | {
+            one.name: f"{'f' if self.paired else 'b'}{self.t}.b{j}" for j, one in enumerate(self.ranged)}
+
+    @cached_property
     def of_rows(self) -> list[str]:
         """The statistics of a row w, as expressions."""
         if not self.raw:

@@ -146,10 +146,10 @@ def connected(source: Source) -> Source:
 
 def _connection(place: Any) -> Any:
     if isinstance(place, str):
-        found = _CONNECTED.get(place)
+        address = place if "://" in place else str(Path(place).absolute())  # another file in another folder
+        found = _CONNECTED.get(address)
         if found is None or getattr(found, "closed", False):
-            found = connect(place)
-            _CONNECTED[place] = found
+            found = _CONNECTED[address] = connect(place)
         return found
     if type(place).__module__.startswith("sqlalchemy"):
         if hasattr(place, "raw_connection"):  # an engine: a connection of its own, not to be handed back to the pool
