@@ -247,6 +247,18 @@ def test_a_model_around_another_that_computes_otherwise_is_not_certified(model):
         certified_radius(model, X)
 
 
+def test_pipelines_of_imbalanced_learn_are_read_as_those_of_scikit_learn():
+    class Resampling(Pipeline):
+        def predict(self, X):
+            return super().predict(X)
+
+    Resampling.__module__ = "imblearn.pipeline"
+    X = np.linspace(-3, 3, 61)[:, None]
+    steps = [("scale", StandardScaler()), ("m", SKLearnSVC(kernel="linear"))]
+    theirs, known = (kind(steps).fit(X, X[:, 0] > 0) for kind in (Resampling, Pipeline))
+    np.testing.assert_array_equal(certified_radius(theirs, X).linf, certified_radius(known, X).linf)
+
+
 @pytest.mark.parametrize("problem", [moons, noisy, breast_cancer], ids=lambda p: p.__name__)
 def test_the_radius_is_at_least_the_closed_form_of_the_norm_bound(problem):
     rows, y = problem()

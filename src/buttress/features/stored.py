@@ -136,12 +136,9 @@ class BatchedFeatures:
         """Return Z C, shape (n,) or (n, k), for C of shape (m,) or (m, k)."""
         return np.concatenate([*self.batches.each(partial(self.recipe.times, C))])
 
-    def transposed_times(self, A: Array, rows: NDArray[np.intp] | None = None) -> Array:
-        """Return Z'A, shape (m,) or (m, k), for A (n,) or (n, k), of which only these ``rows`` are not 0."""
-        if rows is None:
-            return self.batches.total(self.recipe.transposed_times, A)
-        here = np.isin(np.arange(self.shape[0]), rows)
-        return self.batches.total(partial(_of_kept, self.recipe.transposed_times), here, A)
+    def transposed_times(self, A: Array) -> Array:
+        """Return Z'A, shape (m,) or (m, k), for A (n,) or (n, k)."""
+        return self.batches.total(self.recipe.transposed_times, A)
 
     def there_and_back(self, C: Array, respond: Respond, *rowwise: NDArray[Any]) -> tuple[Array, Array]:
         """Return V = Z C (n, k) and Z'R (m, k) for R = ``respond(V, ...)`` (n, k), in one pass over the batches.
@@ -198,12 +195,8 @@ class StoredFeatures:
         for_each(multiply, self._parts())
         return values
 
-    def transposed_times(self, A: Array, rows: NDArray[np.intp] | None = None) -> Array:
-        """Return Z'A, shape (m,) or (m, k), for A (n,) or (n, k), of which only these ``rows`` are not 0."""
-        if rows is not None:
-            some = rows
-            return total(lambda part: self[some[part]].T @ A[some[part]], slices(len(some), self.shape[1]),
-                         (self.shape[1], *A.shape[1:]))
+    def transposed_times(self, A: Array) -> Array:
+        """Return Z'A, shape (m,) or (m, k), for A (n,) or (n, k)."""
         single = A.astype(self.stored.dtype, copy=False)
         n, m = self.shape
         return total(lambda part: self.stored[part].T @ single[part], slices(n, m), (m, *A.shape[1:]))
