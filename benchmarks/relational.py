@@ -25,14 +25,16 @@ import pandas as pd
 import polars as pl
 from sklearn.svm import LinearSVC
 
+sys.path.append(str(Path(__file__).parents[1]))  # where reproduce/ is
+
 from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, explain
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge
-from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.tree import Decomposition, decompose
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sql.oracle import SqlOracle
+from reproduce.pseudo_gradient import RankOracle
 
 SIZES = 5
 

@@ -118,9 +118,3 @@ def test_one_wild_cell_does_not_move_a_robust_scale():
                 for scaling in ("max", "robust")}
     assert accuracy["robust"] > 0.97
     assert accuracy["robust"] > accuracy["max"] - 0.005
-
-
-def test_the_papers_ball_needs_features_of_at_most_one():
-    join = declared(*(frame.dropna() for frame in gappy()))
-    with pytest.raises(ValueError, match=r"in a ball .* where features lie in \[-1, 1\].* Use scaling='max'"):
-        RelationalLinearSVC(solver="paper", scaling="robust").fit(join)
