@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
 from buttress._checks import Array
-from buttress.relational import Join, Table, evaluate, explain
+from buttress.relational import Join, Table, describe, evaluate
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge
 from buttress.relational.counting.queries import thresholds
@@ -267,7 +267,7 @@ def theorem_16() -> dict[str, float]:
             pairs = rng.choice(400, size=200, replace=False)
             tables.append(Table(name, pd.DataFrame({"a": pairs // 20, "b": pairs % 20})))
         join = Join(tables, [("r.b", "s.a"), ("s.b", "t.a"), ("t.b", "r.a")])
-        most = max(most, explain(join).n_join_rows / 200**1.5)
+        most = max(most, describe(join).n_join_rows / 200**1.5)
     return {"most rows over bound": most}
 
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning, load, save
-from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, cross_validate, explain
+from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, cross_validate, describe
 from buttress.relational.counting.margins import margin_loss
 from buttress.relational.plan.prepare import prepare
 
@@ -257,10 +257,10 @@ def test_duplicate_names_do_not_join_by_accident():
     assert prepare(join).n_rows == before
 
 
-def test_explain_counts_the_sample_of_a_small_join():
-    """Of 2,000 rows of tables the sample takes most: what numpy held at the peak of a fit is in what explain says."""
+def test_a_description_counts_the_sample_of_a_small_join():
+    """Of 2,000 rows of tables the sample takes most: what numpy held at the peak of a fit is in what describe says."""
     join = chain(2000, 10, 3, d=8)
-    said = explain(join).megabytes
+    said = describe(join).megabytes
     tracemalloc.start()
     RelationalLinearSVC(random_state=0, tol=0.1).fit(join)
     _, peak = tracemalloc.get_traced_memory()

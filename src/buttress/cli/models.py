@@ -1,4 +1,4 @@
-"""The commands on joins, ``explain``, ``features`` and ``fit``, and on models, ``train`` to ``inspect``."""
+"""The commands on joins, ``describe``, ``features`` and ``fit``, and on models, ``train`` to ``inspect``."""
 
 import math
 from collections.abc import Mapping
@@ -60,14 +60,14 @@ class Family(StrEnum):
 
 
 @app.command(short_help="Show how a join of tables is counted.")
-def explain(
+def describe(
     joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational/declaring.md.")],
     target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
 ) -> None:
     """Show how a join is counted: its tree, rows, exact size, and which edges are exact."""
-    from buttress.relational import explain, read_join
+    from buttress.relational import describe, read_join
 
-    typer.echo(str(explain(read_join(joins, target))))
+    typer.echo(str(describe(read_join(joins, target))))
 
 
 @app.command(short_help="Write a row of features for each row of a join's label table.")
@@ -362,7 +362,7 @@ def _as_lines(result: "Robustness") -> str:
 def inspect(model: Annotated[Path, typer.Argument(help="A model file, of buttress train, fit or save.")]) -> None:
     """Show what is in a model file: when and by what it was written, its columns, classes, score and optimality gap."""
     check_input(model)
-    from buttress.audit.models.answering import describe
+    from buttress.audit.models.answering import contents
     from buttress.persistence import read
 
-    typer.echo(describe(read(model)))
+    typer.echo(contents(read(model)))

@@ -150,7 +150,7 @@ def sql_oracle(join: Join, model: Parameters) -> SqlOracle:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class JoinDescription:
     """Facts of a join; printing it shows ``text``.
 
     ``edges`` maps a table (or the keys joined beforehand) to "exact" or "sketched", how its rows reach its parent;
@@ -169,8 +169,8 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain(join: Join, memory_limit: float = 4000) -> Explanation:
-    """Read the keys of a join, and a hundred rows of its features, and return its Explanation.
+def describe(join: Join, memory_limit: float = 4000) -> JoinDescription:
+    """Read the keys of a join, and a hundred rows of its features, and return its JoinDescription.
 
     ``memory_limit`` are the megabytes that a fit may take, > 0, as of RelationalLinearSVC.
     """
@@ -196,7 +196,7 @@ def explain(join: Join, memory_limit: float = 4000) -> Explanation:
         plan.notes.append(f"{counted(gone, 'row')} of {plan.tables[plan.label_table].name} left out, which join no row"
                           f"{known}; a pair with 'left' keeps them")
     lines += [f"note               {note}" for note in plan.notes]
-    return Explanation(plan.n_rows, base, edges, megabytes, "\n".join(lines))
+    return JoinDescription(plan.n_rows, base, edges, megabytes, "\n".join(lines))
 
 
 def _tree_lines(plan: Plan, names: list[str], edges: dict[str, str], root: str, i: int, depth: int) -> list[str]:
