@@ -12,7 +12,7 @@ import pytest
 
 from buttress.relational.counting.margins import Evaluation
 from buttress.relational.optimum import certified, solve
-from buttress.relational.optimum.certified import Certificate, Climber, PlanePool
+from buttress.relational.optimum.certified import CertifiedPoint, Climber, PlanePool
 from buttress.relational.sources.databases import SourceChangedError
 from buttress.solvers.gradient.sent import lbfgs_points
 from buttress.solvers.run import Outcome, Step
@@ -127,7 +127,7 @@ def test_an_interval_only_narrows():
     assert found[2].beta is points[2]
     assert one.slack == 0.375
     assert found[2].gap == pytest.approx(0.1875 / 0.9375)
-    assert [Certificate(np.zeros(0), low, high, 1).gap for low, high in ((2.0, 1.0), (0.0, 0.0))] == [0.0, 0.0]
+    assert [CertifiedPoint(np.zeros(0), low, high, 1).gap for low, high in ((2.0, 1.0), (0.0, 0.0))] == [0.0, 0.0]
     assert len(one.pool) == 3
 
 
@@ -135,7 +135,7 @@ def test_an_interval_only_narrows():
 def test_bounds_that_cross_by_more_than_rounding_are_refused(high):
     one = climb(seen())
     for off in (1.0, 0.9, 1.1):
-        one.best = Certificate(np.zeros(5), high + off * (1e-9 * (1 + high)), high, 1)
+        one.best = CertifiedPoint(np.zeros(5), high + off * (1e-9 * (1 + high)), high, 1)
         if off > 1:
             with pytest.raises(SourceChangedError, match="changed while they were counted"):
                 one._check()
@@ -147,7 +147,7 @@ def test_bounds_that_cross_by_more_than_rounding_are_refused(high):
     (0.34, 1 << 10, True, True), (0.33, 1 << 10, True, False), (0.34, 1 << 19, True, True),
     (0.34, 1 << 20, True, False), (0.34, 1 << 10, False, False)])
 def test_a_grid_is_refined_where_rounding_is_a_third_of_what_is_asked(slack, bins, can, refined):
-    one = climb(seen(), bins=bins, slack=slack * 1e-3 * 2.0, best=Certificate(np.zeros(5), 0.0, 2.0, 1))
+    one = climb(seen(), bins=bins, slack=slack * 1e-3 * 2.0, best=CertifiedPoint(np.zeros(5), 0.0, 2.0, 1))
     one.oracle.can_refine = can
     assert one.refine() == refined
     assert one.bins == bins * (4 if refined else 1)
@@ -155,7 +155,7 @@ def test_a_grid_is_refined_where_rounding_is_a_third_of_what_is_asked(slack, bin
 
 def test_rounding_of_a_third_itself_is_borne():
     tol = 0.25
-    one = climb(seen(), tol=tol, slack=tol * (1 / 3) * 2.0, best=Certificate(np.zeros(5), 0.0, 2.0, 1))
+    one = climb(seen(), tol=tol, slack=tol * (1 / 3) * 2.0, best=CertifiedPoint(np.zeros(5), 0.0, 2.0, 1))
     assert not one.refine()
 
 
@@ -164,7 +164,7 @@ class Visited:
 
     def __init__(self, fine=0, high=2.0, tol=0.5, b=0.0, loss="hinge"):
         self.loss, self.alpha, self.tol, self.fine, self.visits = loss, 0.25, tol, fine, []
-        self.best = Certificate(np.ones(5), 0.0, high, 0)
+        self.best = CertifiedPoint(np.ones(5), 0.0, high, 0)
         self.model = np.array([3.0, 1.0, 1.0, 1.0, 1.0])
         self.reply = seen(b=b)
 

@@ -11,7 +11,15 @@ import numpy as np
 from scipy import sparse
 
 from buttress._checks import Array
-from buttress.relational.counting.lists import COUNTING, Entries, Semiring, TooManyEntriesError, extend, merge, times
+from buttress.relational.counting.lists import (
+    COUNTING,
+    ScoredEntries,
+    Semiring,
+    TooManyEntriesError,
+    extend,
+    merge,
+    times,
+)
 from buttress.relational.counting.schedule import Block, MinkowskiSum, node_scores, schedule
 from buttress.relational.plan.plan import Index, Plan, count_rows
 
@@ -19,7 +27,7 @@ ROUNDING = 1e-12  # relative: a weight this near to (1 + error)^k has reached it
 EXACT_SCORE = 1e-12  # how far the scores of lists that were not rounded to a grid may be off: rounding of their sums
 
 
-def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]) -> Entries:
+def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]) -> ScoredEntries:
     """Return the lists of the labels -1 and +1: every score of the join's rows with the sum of its annotations.
 
     ``scores`` holds each node's rows' shares of the score, ``annotations`` arrays (n_rows, 1).
@@ -70,10 +78,10 @@ def _first_above(score: Array, entries: Array, begin: Index, end: Index, most: f
 
 
 def _lists_below(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array],
-                 eps: float = 0.0) -> tuple[Block, list[Entries]]:
+                 eps: float = 0.0) -> tuple[Block, list[ScoredEntries]]:
     """Return the block of the root's rows, and the lists of all operations before it, sketched for ``eps`` > 0."""
     operations, root = schedule(plan, fold=False)
-    made: list[Entries] = []
+    made: list[ScoredEntries] = []
     error = stage_error(eps, len(operations))
     for operation in operations:
         if isinstance(operation, MinkowskiSum):
@@ -111,18 +119,18 @@ def group_entries(list_of: Index, n_lists: int, high: Array, mass: Array, error:
     return order, np.cumsum(split) - 1
 
 
-def _sketched(semiring: Semiring, lists: Entries, error: float) -> Entries:
+def _sketched(semiring: Semiring, lists: ScoredEntries, error: float) -> ScoredEntries:
     """Return lists whose sums up to any score are lower, by a factor of at most 1 + error."""
     owner = np.repeat(np.arange(len(lists.end)), np.diff(lists.end, prepend=0))
     _, group = group_entries(owner, len(lists.end), lists.score, lists.value[:, 0], error)
     last = np.flatnonzero(np.diff(group, append=-1))
     first = np.concatenate([[0], last[:-1] + 1])
     end = np.searchsorted(owner[last], np.arange(len(lists.end)), side="right")
-    return Entries(end, lists.score[last], semiring.add.reduceat(lists.value, first, axis=0))
+    return ScoredEntries(end, lists.score[last], semiring.add.reduceat(lists.value, first, axis=0))
 
 
-def _list_of(block: Block, made: list[Entries], scores: list[Array], semiring: Semiring, annotations: list[Array],
-             group: Index, n_groups: int) -> Entries:
+def _list_of(block: Block, made: list[ScoredEntries], scores: list[Array], semiring: Semiring, annotations: list[Array],
+             group: Index, n_groups: int) -> ScoredEntries:
     """Return the lists of the rows of a block, by their ``group``."""
     node = block.parts[0][0]
     score, value = scores[node], annotations[node]
@@ -159,7 +167,7 @@ def thresholds(value: Array, mass: Array, error: float) -> tuple[Array, Array]:
 
 def lists_on_grid(
     plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]
-) -> tuple[Entries, float]:
+) -> tuple[ScoredEntries, float]:
     """Return ``root_lists`` on the finest grid that fits, and how far scores may be off."""
     spread = sum(float(np.ptp(score)) for score in scores)
     for bins in (1 << 14, 1 << 11, 1 << 8, 1 << 5):  # steps, tried until the lists fit in memory
@@ -168,7 +176,7 @@ def lists_on_grid(
         error = sum(float(np.abs(score - step * q).max(initial=0)) for score, q in zip(scores, rounded))
         with suppress(TooManyEntriesError):
             entries = root_lists(plan, rounded, semiring, annotations)
-            return Entries(entries.end, step * entries.score, entries.value), error
+            return ScoredEntries(entries.end, step * entries.score, entries.value), error
     raise TooManyEntriesError("The join's lists do not fit even on a grid of 32 steps. Sample rows instead.")
 
 

@@ -81,7 +81,7 @@ def sampled_scores(oracle: MarginOracle, beta: Array, rng: RandomState) -> tuple
 
 def solve(oracle: MarginOracle, pool: PlanePool, model: Parameters, alpha: float, start: Callable[[], Array],
           callback: Callable[[Any], bool | None] | None) -> Outcome:
-    """Return the outcome of one run; its state is a Certificate."""
+    """Return the outcome of one run; its state is a CertifiedPoint."""
     climb = Climber(oracle, model.loss, alpha, pool, model.tol)
     if len(pool):
         climb.best = replace(climb.best, low=max(pool.bound(alpha)[0], 0.0))
