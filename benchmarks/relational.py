@@ -25,14 +25,16 @@ import pandas as pd
 import polars as pl
 from sklearn.svm import LinearSVC
 
-from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, explain
+sys.path.append(str(Path(__file__).parents[1]))  # where reproduce/ is
+
+from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, describe
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge
-from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.tree import Decomposition, decompose
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sql.oracle import SqlOracle
+from reproduce.pseudo_gradient import RankOracle
 
 SIZES = 5
 
@@ -165,7 +167,7 @@ def movielens(folder):
                  Table("user", (con, "r"), features=["stars", "time"]), Table("genre", (con, "g"), features=["genre"])],
                 on=[("rating.movieId", "item.movieId"), ("rating.userId", "user.userId"),
                     ("rating.movieId", "genre.movieId")])
-    print(explain(join))
+    print(describe(join))
     for alpha in (1e-2, 1e-3, 1e-4):
         certify(f"MovieLens, alpha {alpha:g}", join, alpha=alpha)
         certify("  sample only", join, alpha=alpha, solver="sample")
@@ -408,7 +410,7 @@ def pentagon(engine, rows):
 
 
 def memory(quick):
-    """Peak memory of fits in this process against what explain says, each in a process of its own."""
+    """Peak memory of fits in this process against what describe says, each in a process of its own."""
     n = 300_000 if quick else 3_000_000
     with tempfile.TemporaryDirectory() as folder:
         for name in ("numbers", "words", "narrow"):
@@ -429,14 +431,14 @@ def _memory_files(folder, n):
 
 
 def _peak(name, folder):
-    """Fit in this process, and print the growth of its memory beside what explain says."""
+    """Fit in this process, and print the growth of its memory beside what describe says."""
     features = {"numbers": [f"x{j}" for j in range(8)], "words": ["x0", "word"], "narrow": ["x0", "x1"]}[name]
     join = Join([Table("fact", folder / "fact.parquet", features=features, label="y"),
                  *(Table(key, folder / f"{key}.parquet", features=["v"]) for key in "ab")],
                 [("fact.a", "a.a"), ("fact.b", "b.b")])
     small = Join([Table("a", folder / "a.parquet", features=["v"])])
-    explain(small)  # loads what a fit needs
-    said = explain(join).megabytes
+    describe(small)  # loads what a fit needs
+    said = describe(join).megabytes
     before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
     RelationalLinearSVC(alpha=1e-2, random_state=0, engine="memory", tol=1e-2).fit(join)
     took = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6 - before

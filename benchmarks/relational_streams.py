@@ -21,7 +21,7 @@ import duckdb
 import numpy as np
 from relational import frames, in_postgres, in_spark, joins
 
-from buttress.relational import Join, RelationalLinearSVC, Table, explain
+from buttress.relational import Join, RelationalLinearSVC, Table, describe
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge
 from buttress.relational.plan.prepare import prepare
@@ -166,8 +166,8 @@ def join_of_files(folder):
 
 
 def say(folder, limit):
-    """What explain says of the memory: in a process of its own, for it reads the keys."""
-    said = explain(join_of_files(folder), limit)
+    """What describe says of the memory: in a process of its own, for it reads the keys."""
+    said = describe(join_of_files(folder), limit)
     print(f"  said: {said.megabytes:.0f} megabytes in memory", flush=True)
 
 

@@ -9,7 +9,7 @@ from buttress import AdversarialLinearSVC, CertifiedSVC, attacks, certificates, 
 from buttress.adversarial.certified import regions_of
 from buttress.expansion import KernelExpansion, binary_contrasts
 from buttress.kernels import RBF, Cauchy, Laplacian
-from buttress.threats import Region, region_of
+from buttress.threats import BallInBox, region_of
 
 from problems import breast_cancer, iris, moons, points
 
@@ -27,7 +27,7 @@ def test_objective_is_that_of_a_conic_solver():
     C, eps, kernel = 2.0, 0.15, RBF(1.0)
     model = certified(C=C, eps=eps, gamma=1.0, n_landmarks=8, max_iter=500).fit(X, codes)
     Z, y = model.landmarks_, 2 * codes - 1
-    lines = regions_of(kernel, X, Z, Region(eps, "linf", None), binary_contrasts()[codes])
+    lines = regions_of(kernel, X, Z, BallInBox(eps, "linf", None), binary_contrasts()[codes])
     p, q, w, b, L = cp.Variable(8, nonneg=True), cp.Variable(8, nonneg=True), cp.Variable(2), cp.Variable(), []
     for i, sign in enumerate(y):
         plus, minus = (p, q) if sign > 0 else (q, p)

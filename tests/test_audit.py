@@ -24,7 +24,7 @@ from buttress.audit.measurements.attacked import MOVED
 from buttress.audit.measuring.cells import Cell, accuracy, rmse
 from buttress.audit.measuring.fits import FittedCopy, as_good, better_than_guessing, judged_by, recommended, simplest
 from buttress.audit.measuring.measurement import Measured
-from buttress.audit.measuring.split_table import Part, split_table
+from buttress.audit.measuring.split_table import SplitPart, split_table
 from buttress.audit.measuring.suspicion import Verdicts, judge, suspects
 from buttress.audit.measuring.threatened import AttackOutcome, under_threat
 from buttress.audit.options import Options
@@ -365,7 +365,7 @@ def test_what_is_as_good_as_the_best_loses_to_it_by_less_than_a_standard_error()
 
 def split_of(y, losses, metric, together=None):
     """A split and what was measured of models with these losses on its held-out rows."""
-    part = Part(np.arange(len(y)), *np.zeros((2, len(y), 1)), y, together)
+    part = SplitPart(np.arange(len(y)), *np.zeros((2, len(y), 1)), y, together)
     classifies = metric in ("accuracy", "balanced_accuracy")
     split = SimpleNamespace(classifies=classifies, test=part, metric=metric, baseline="guess",
                             options=SimpleNamespace(seed=0))
@@ -446,7 +446,7 @@ def test_a_machine_for_wrong_targets_is_recommended_where_it_clearly_beats_all_o
     measured.losses = {"mean of the target": np.full(30, 9.0), "ridge regression": np.full(30, 2.0),
                        "robust": np.ones(30)}
     measured.cells = {"as_is": {"ridge regression": Cell(1.4), "robust": Cell(1.0)}}
-    split = SimpleNamespace(classifies=False, test=Part(np.arange(30), *np.zeros((2, 30, 1)), np.zeros(30)),
+    split = SimpleNamespace(classifies=False, test=SplitPart(np.arange(30), *np.zeros((2, 30, 1)), np.zeros(30)),
                             decides="as_is", metric="rmse", baseline="mean of the target",
                             options=SimpleNamespace(seed=0),
                             unfitted={"ridge regression": Ridge(), "robust": buttress.RobustKernelRegressor()})

@@ -49,7 +49,7 @@ from buttress.certainty.conformal import grouped, lower_threshold
 from buttress.certainty.left_out import Slopes, leverages, one_step, squared_spans
 from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table
 from buttress.robust.published import under_risk
-from buttress.solvers.run import Budget
+from buttress.solvers.run import SharedBudget
 from buttress.svm import classifier
 from buttress.svm.left_out import CS, GAMMAS, left_out_error, left_out_risk, walk
 
@@ -746,10 +746,10 @@ def test_a_walk_ends_where_values_stop_falling():
         seen.append(place)
         return values[place]
 
-    assert walk(value, 2, 5, Budget()) == (1, 2.0)
+    assert walk(value, 2, 5, SharedBudget()) == (1, 2.0)
     assert seen == [2, 3, 1, 0]
-    assert walk(value, 3, 5, Budget()) == (4, 1.0)
-    assert walk(value, 0, 5, Budget()) == (1, 2.0)
+    assert walk(value, 3, 5, SharedBudget()) == (4, 1.0)
+    assert walk(value, 0, 5, SharedBudget()) == (1, 2.0)
 
 
 def test_a_choice_fits_few_of_the_values(monkeypatch):

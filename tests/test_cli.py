@@ -216,7 +216,7 @@ def test_the_help_has_a_whole_line_for_each_command(monkeypatch, capsys):
     _, out, _ = call(monkeypatch, capsys)
     lines = out[out.index("Commands:"):].splitlines()[1:]
     assert [line.split()[0] for line in lines] == [
-        "audit", "apply", "evidence", "explain", "features", "fit", "train", "predict", "attack", "inspect",
+        "audit", "apply", "evidence", "describe", "features", "fit", "train", "predict", "attack", "inspect",
         "review"]
     assert not [line for line in lines if line.endswith("...")]
 

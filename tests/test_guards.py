@@ -28,7 +28,7 @@ from buttress.solvers.contamination.label_law import (
 from buttress.solvers.contamination.residual_law import LawLimits, LeftOutResiduals, explain, reweighted_steps
 from buttress.solvers.contamination.tuning import LABELS
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
-from buttress.solvers.run import Budget
+from buttress.solvers.run import SharedBudget
 
 from problems import iris, moons
 
@@ -147,7 +147,7 @@ def test_leave_one_out_scores_are_those_of_refits_to_the_relabelled_others():
     X = X + 1e-6 * np.arange(150)[:, None]  # equal rows would be left out together
     design = kernel_design(MultiscaleRBF(np.array([1, 0.3, 0.1, 0.03]) / 4), X, n_landmarks="auto",
                            rng=np.random.RandomState(0))
-    task = LabelTask(design, dirty, 3, share=None, alpha=1.0, budget=Budget())
+    task = LabelTask(design, dirty, 3, share=None, alpha=1.0, budget=SharedBudget())
     found = with_directions(task, fit_labels(task))
     model = RobustKernelClassifier(alpha=1.0, random_state=0).fit(X, dirty)
     margin = label_margins(found.last.scores, dirty)

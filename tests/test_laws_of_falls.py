@@ -12,7 +12,7 @@ from test_certificates import Expansion
 from buttress._proof import sum_error
 from buttress.certificates import certified_radius, norm_bound
 from buttress.certificates.norm_bound import (
-    Known,
+    KnownLeads,
     LinearTerm,
     ModelRounding,
     NoCertificateError,
@@ -238,7 +238,7 @@ def test_what_is_known_of_a_smooth_term_is_its_value_its_gradient_and_its_norm(m
 
 
 def numbers(*values):
-    return Known(*(np.array([value]) for value in values))
+    return KnownLeads(*(np.array([value]) for value in values))
 
 
 def test_a_fall_by_the_norm_or_by_value_gradient_and_what_is_left_of_the_norm():

@@ -27,7 +27,7 @@ from sklearn.svm import SVC
 from buttress._proof import UNIT, sum_error
 from buttress.certificates import pipelines, trees_and_pipelines
 from buttress.certificates.enclosures import LINES, UNDERFLOW, Enclosure, activated, affine, around, product, scaled
-from buttress.certificates.pipelines import Steps, in_single, read_steps
+from buttress.certificates.pipelines import BoundedSteps, in_single, read_steps
 from buttress.certificates.trees_and_pipelines import Chained
 
 COARSE = 2.0**-6
@@ -185,7 +185,7 @@ def test_what_is_not_known_is_asked_for_rows_that_stay_and_refused_for_others():
         np.testing.assert_allclose(made.centre, expected.toarray() if step is encoder else expected)
         assert made.moves.shape == (30, 3, made.centre.shape[1])
         if not known:
-            with pytest.raises(pipelines.Unknown, match="whose input moves"):
+            with pytest.raises(pipelines.UnknownStep, match="whose input moves"):
                 bound(around(rows, -free, free, still + 0.1, "linf", UNIT))
 
 
@@ -245,7 +245,7 @@ def of_scores(lead):
         return Enclosure(np.tile([0.0, lead], (2, 1)), np.zeros((2, 1, 2)), np.zeros((2, 2)), 1, "linf", 2.0**-40)
 
     contrasts = np.array([[[1.0, -1.0]], [[-1.0, 1.0]]])
-    model = Chained(Steps(seen, lambda z: z, None, contrasts), "float64", None)
+    model = Chained(BoundedSteps(seen, lambda z: z, None, contrasts), "float64", None)
     free = np.full((2, 3), np.inf)
     return model, model.within(np.zeros((2, 3)), np.ones((1, 3)), "linf", (-free, free))
 
@@ -269,7 +269,7 @@ def test_the_tie_of_large_scores_is_a_share_of_the_largest():
             return Enclosure(centre, np.zeros((1, 1, 3)), np.zeros((1, 3)), 1, "linf", unit)
 
         rivals = np.array([[[1.0, -1.0, 0.0]], [[-1.0, 1.0, 0.0]], [[-1.0, 0.0, 1.0]]])
-        model = Chained(Steps(seen, lambda z: z, None, rivals), "float64", None)
+        model = Chained(BoundedSteps(seen, lambda z: z, None, rivals), "float64", None)
         free = np.full((1, 2), np.inf)
         return bool(model.within(np.zeros((1, 2)), np.ones((1, 2)), "linf", (-free, free))[0])
 

@@ -11,7 +11,7 @@ from buttress.robust.design import kernel_design
 from buttress.robust.kernel_classifier import _described
 from buttress.robust.label_fit import LabelTask, fit_to
 from buttress.solvers.contamination.confusion_law import Confusion
-from buttress.solvers.run import Budget
+from buttress.solvers.run import SharedBudget
 
 
 def ordered(n, seed=0):
@@ -66,7 +66,7 @@ def test_mixed_scores_are_those_of_refits_and_the_model_gives_them(columns):
     kernel = MultiscaleRBF(np.array([1, 0.3, 0.1, 0.03]) / columns)
     design = kernel_design(kernel, X, n_landmarks="auto", rng=np.random.RandomState(0))
     law = Confusion(np.eye(3), rng.normal(size=(3, 3)), rng.normal(size=3), mixed=True)
-    fit = fit_to(LabelTask(design, codes, 3, None, 1.0, Budget()), codes, 1.0, law)
+    fit = fit_to(LabelTask(design, codes, 3, None, 1.0, SharedBudget()), codes, 1.0, law)
     K, targets = kernel(X, X) + 1, 2 * np.eye(3)[codes] - 1
     dual = np.linalg.solve(K + np.eye(90), targets)
     np.testing.assert_allclose(_described(design, fit)["expansion_"](X), K @ dual @ law.A + law.bias, atol=1e-5)

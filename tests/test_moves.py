@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import buttress
 from buttress.audit.baselines import is_fitted, takes_numbers
-from buttress.audit.move_space import Space
+from buttress.audit.move_space import MoveSpace
 from buttress.audit.moves import InPlace, blanks_of, swaps_of, worst_changes, worst_numbers
 from buttress.audit.reading.source import kind_of_frame
 from buttress.audit.reading.table import columns_of, make_table
@@ -73,7 +73,7 @@ def spaced(X, y):
     """A table and its space, all rows taken for training."""
     table, task = make_table(columns_of(X), y, "y", "auto")
     table.origin = "", kind_of_frame(X)
-    return table, Space(table, table.coded(), np.arange(len(table))), task == "classification"
+    return table, MoveSpace(table, table.coded(), np.arange(len(table))), task == "classification"
 
 
 @pytest.mark.parametrize("library", [pd, pl])

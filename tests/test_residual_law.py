@@ -30,7 +30,7 @@ from buttress.solvers.contamination.residual_law import (
     levels,
 )
 from buttress.solvers.ridge.leave_one_out import Fit
-from buttress.solvers.run import Budget
+from buttress.solvers.run import SharedBudget
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
@@ -132,7 +132,8 @@ def test_the_ridge_that_misses_every_row_by_more_than_counts_is_never_the_best()
     X = np.random.default_rng(0).normal(size=(60, 4))
     y = X.sum(axis=1)
     design = kernel_design(RBF(0.1), X, n_landmarks="auto", rng=np.random.RandomState(0))
-    task = regression_fit.RegressionTask(design, y, LawLimits(1e-6), None, 1, 0, np.random.RandomState(0), Budget())
+    task = regression_fit.RegressionTask(design, y, LawLimits(1e-6), None, 1, 0, np.random.RandomState(0),
+                                         SharedBudget())
     everyone = np.ones(60)
     fits = [design.ridge.solve(y, everyone, alpha) for alpha in MIXTURE.ridges * design.unit]
     scale = float(np.median(np.abs(fits[0].loo) / fits[0].spread)) / MIXTURE.bounded_at

@@ -235,7 +235,7 @@ class Solve:
 
     def certified_in_time(self, qp, point, total, outcome, left):
         none = np.zeros(2)
-        return soft_ball.Ball(none, 0.0, none, 0.0, 0.0, self.primal, 0.0, self.gaps.pop(0), True, outcome, False)
+        return soft_ball.SoftBall(none, 0.0, none, 0.0, 0.0, self.primal, 0.0, self.gaps.pop(0), True, outcome, False)
 
     def widen(self):
         self.widened += 1

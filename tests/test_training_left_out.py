@@ -12,21 +12,21 @@ from sklearn.linear_model import LinearRegression
 
 from buttress.certificates import training_conclusions, training_removals
 from buttress.certificates.training import conclusions
-from buttress.certificates.training.changed_rows import LeftOut, norm_of_top
+from buttress.certificates.training.changed_rows import RemovedRows, norm_of_top
 from buttress.certificates.training.conclusions import _attack, _goals, _path, _Proof, _shortest
 
 EPS = 2.0**-52
 H = np.array([[0.5, 0.125, -0.0625, 0.03125], [0.125, 0.25, 0.25, -0.125],
               [-0.0625, 0.25, 0.75, 0.0625], [0.03125, -0.125, 0.0625, 0.5]])
 ROWS = {
-    "exact": LeftOut(H, np.zeros(4), np.ones(4), np.ones(4), np.array([1.0, -2.0, 4.0, -0.5]),
-                     np.array([1.0, 2.0, 4.0, 0.5]), np.array([1.0, 4.0, 0.25, 1.0])),
-    "with errors": LeftOut(H, np.array([0.0625, 0.0, 0.03125, 0.125]), np.ones(4), np.ones(4),
-                           np.array([1.0, -2.0, 4.0, -0.5]), np.array([1.5, 2.25, 4.0, 1.0]),
-                           np.array([1.0, 4.0, 0.25, 1.0])),
-    "with one large": LeftOut(H * [1, 1, 2.0**-20, 1], np.zeros(4), np.ones(4), np.ones(4),
-                              np.array([1.0, -2.0, 2.0**20, -0.5]), np.array([1.0, 2.0, 2.0**20, 0.5]),
-                              np.array([1.0, 1.0, 1.0, 1.0])),
+    "exact": RemovedRows(H, np.zeros(4), np.ones(4), np.ones(4), np.array([1.0, -2.0, 4.0, -0.5]),
+                         np.array([1.0, 2.0, 4.0, 0.5]), np.array([1.0, 4.0, 0.25, 1.0])),
+    "with errors": RemovedRows(H, np.array([0.0625, 0.0, 0.03125, 0.125]), np.ones(4), np.ones(4),
+                               np.array([1.0, -2.0, 4.0, -0.5]), np.array([1.5, 2.25, 4.0, 1.0]),
+                               np.array([1.0, 4.0, 0.25, 1.0])),
+    "with one large": RemovedRows(H * [1, 1, 2.0**-20, 1], np.zeros(4), np.ones(4), np.ones(4),
+                                  np.array([1.0, -2.0, 2.0**20, -0.5]), np.array([1.0, 2.0, 2.0**20, 0.5]),
+                                  np.array([1.0, 1.0, 1.0, 1.0])),
 }
 
 
@@ -85,7 +85,7 @@ def test_no_rows_move_nothing_and_no_bound_is_known_where_rows_may_carry_each_ot
     rows, h = ROWS["exact"], np.ones((1, 4))
     assert rows.moves(h, np.zeros(1), 0) == (0, 0)
     assert rows.stretch(h, 0) == 0
-    monkeypatch.setattr(LeftOut, "held_up", lambda self, k: (np.zeros(4), 1.0))
+    monkeypatch.setattr(RemovedRows, "held_up", lambda self, k: (np.zeros(4), 1.0))
     assert rows.moves(0 * h, np.zeros(1), 2) == (np.inf, np.inf)
     assert rows.stretch(0 * h, 2) == np.inf
 
@@ -95,7 +95,7 @@ def test_rows_left_out_alone_are_those_of_their_law():
     hat = np.array([[1 - 2.0**-10 - 4 * EPS, 0.5, 0.0],  # it may carry itself
                     [0.5, 0.25, -0.5], [0.0, -0.5, 0.5]])
     y = np.array([4.0, 2.0, -4.0])
-    rows = LeftOut.of(hat, error, y)
+    rows = RemovedRows.of(hat, error, y)
     e = y - hat @ y
     np.testing.assert_array_equal(rows.e, e)
     np.testing.assert_allclose(rows.e_most, np.abs(e) + 6 * error + 6 * EPS * (np.abs(hat) @ np.abs(y) + np.abs(y)),
@@ -105,7 +105,7 @@ def test_rows_left_out_alone_are_those_of_their_law():
     assert rows.r_most[0] == np.inf
     assert rows.moves(np.ones((1, 3)), np.zeros(1), 1) == (np.inf, np.inf)
     np.testing.assert_allclose(rows.r_most[1:], (rows.e_most * rows.g_most)[1:], rtol=EPS)
-    zeros = LeftOut.of(0 * hat, 0 * error, 2.0**40 * y)  # a residual is a rounding of its terms off
+    zeros = RemovedRows.of(0 * hat, 0 * error, 2.0**40 * y)  # a residual is a rounding of its terms off
     np.testing.assert_allclose(zeros.e_most - np.abs(zeros.e), 2 * 3 * EPS * 2.0**40 * np.abs(y), rtol=0.1)
 
 

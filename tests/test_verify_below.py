@@ -24,7 +24,7 @@ from buttress.verify.inputs.below import (
     remainder,
     span,
 )
-from buttress.verify.inputs.quadratic import Moves
+from buttress.verify.inputs.quadratic import RowMoves
 
 SMOOTH = [{"class": "RBF", "gamma": 0.7}, {"class": "Cauchy", "gamma": 0.4},
           {"class": "InverseMultiquadric", "offset": 1.3}, {"class": "Log", "degree": 2.0, "gamma": 0.5}]
@@ -111,7 +111,7 @@ def test_terms_are_gathered_as_they_are_in_fractions(bent, curves):
 @signs
 def test_parabolas_and_lines_of_rbf_touch_at_the_guess_and_at_an_end(c):
     part = {"class": "RBF", "gamma": 0.7}
-    held, moves = rounds(c), Moves(EPS)
+    held, moves = rounds(c), RowMoves(EPS)
     end = -EPS if c > 0 else EPS  # where the distance is largest u is least
     assert touches(held.parabolas(GUESS, moves), part, (c, True), GUESS[0], end, steep=True)
     ends = (GUESS[0],) if c > 0 else (-EPS, EPS)
@@ -129,7 +129,7 @@ def test_parabolas_and_lines_of_rbf_touch_at_the_guess_and_at_an_end(c):
 def test_the_series_of_rbf_leaves_out_no_more_than_cauchy_and_schwarz(c, norm2):
     """E (1 + u + u^2/2) less the rest, E = e^(-g r^2), u = 2 g v d; the squares of its norm are E^2 (2 g r^2)^p / p!"""
     gamma, v = LONG(0.7), LONG(1.25)
-    found = rounds(c, norm2=norm2).taylor(GUESS, Moves(EPS))
+    found = rounds(c, norm2=norm2).taylor(GUESS, RowMoves(EPS))
     E, r2, q = np.exp(-gamma * v**2), 2 * gamma * v**2, 2 * gamma * LONG(EPS) ** 2
     left = LONG(norm2) - E**2 * (1 + r2 + r2**2 / 2)
     rest = np.sqrt(max(left, 0) * (np.exp(q) - 1 - q - q**2 / 2))
@@ -143,7 +143,7 @@ def test_the_series_of_rbf_leaves_out_no_more_than_cauchy_and_schwarz(c, norm2):
 @pytest.mark.parametrize("b", [2.0, -2.0])
 def test_an_intercept_is_below_its_growth_and_touches_it(b):
     """b e^(g s) at s = |d|^2: a tangent at the guess, or a chord between 0 and the border."""
-    found = rounds(0.0, b).lines(GUESS, Moves(EPS))
+    found = rounds(0.0, b).lines(GUESS, RowMoves(EPS))
     ends = np.array([GUESS[0]] if b > 0 else [0.0, EPS])
     exact = b * np.exp(LONG(0.7) * LONG(ends) ** 2)
     assert (np.abs(values(found, *ends) - exact) < 4 * NEAR).all()
@@ -153,14 +153,16 @@ def test_an_intercept_is_below_its_growth_and_touches_it(b):
     assert missed.max() < 0.1
     for kind in (rounds(0.0, b).taylor, rounds(0.0, b).parabolas):
         rest = 0.0 if "parabolas" in str(kind) else np.sqrt(np.exp(0.35) - 1 - 0.35 - 0.35**2 / 2)
-        np.testing.assert_allclose((values(kind(GUESS, Moves(EPS)), *ends) + rest).astype(float), exact.astype(float),
+        np.testing.assert_allclose((values(kind(GUESS, RowMoves(EPS)), *ends) + rest).astype(float),
+                                   exact.astype(float),
                                    rtol=1e-12)
 
 
 def test_distances_after_moves_are_bounded_on_both_sides_and_sharply():
     x, rows = np.array([0.0, 0.0]), np.array([[3.0, 4.0], [0.25, 0.0], [-1.0, -1.0]])
-    for moves, lows, highs in ((Moves(0.5), [4.5**2, 0, (2**0.5 - 0.5) ** 2], [5.5**2, 0.75**2, (2**0.5 + 0.5) ** 2]),
-                               (Moves(0.5, 2), [2.5**2 + 3.5**2, 0, 0.5], [3.5**2 + 4.5**2, 0.75**2 + 0.25, 4.5])):
+    for moves, lows, highs in ((RowMoves(0.5), [4.5**2, 0, (2**0.5 - 0.5) ** 2],
+                                [5.5**2, 0.75**2, (2**0.5 + 0.5) ** 2]),
+                               (RowMoves(0.5, 2), [2.5**2 + 3.5**2, 0, 0.5], [3.5**2 + 4.5**2, 0.75**2 + 0.25, 4.5])):
         away, r2, low, high = span(x, rows, moves)
         np.testing.assert_array_equal(away.v, rows)
         np.testing.assert_allclose(r2.v, [25, 0.0625, 2])
@@ -174,17 +176,17 @@ def test_distances_after_moves_are_bounded_on_both_sides_and_sharply():
 @kernels
 @signs
 def test_lines_touch_a_falling_function_at_the_guess_or_at_both_ends(part, c):
-    found = radial(part, X, Z, np.array([c]), GUESS, Moves(EPS))
+    found = radial(part, X, Z, np.array([c]), GUESS, RowMoves(EPS))
     assert touches(found, part, c, *((GUESS[0],) if c > 0 else (-EPS, EPS)), steep=c > 0)
     if c > 0:  # far beyond the ends the nearest end
         for guess, end in ((-2.0, -EPS), (1.0, EPS)):
-            assert touches(radial(part, X, Z, np.array([c]), np.array([guess]), Moves(EPS)), part, c, end)
+            assert touches(radial(part, X, Z, np.array([c]), np.array([guess]), RowMoves(EPS)), part, c, end)
 
 
 @long
 def test_no_tangent_is_taken_too_near_a_cusp():
     part = {"class": "Laplacian", "gamma": 0.5}
-    found = radial(part, X, X[None], np.ones(1), np.zeros(1), Moves(EPS))
+    found = radial(part, X, X[None], np.ones(1), np.zeros(1), RowMoves(EPS))
     d = float(np.sqrt(CUSP) * EPS)
     assert CUSP == 1e-6
     assert abs(float(values(found, d)[0] - np.exp(-LONG(0.5) * LONG(d)))) < NEAR
@@ -201,7 +203,7 @@ def test_parabolas_of_falling_functions_are_those_that_are_said(part, c, far, cu
     At s_0, that of the guess, or for s^2 times a negative number by a chord.
     """
     guess = np.array([EPS if far else -0.25]) * curve
-    function = radial_parabolas(part, X, Z, np.array([c]), guess, Moves(EPS))
+    function = radial_parabolas(part, X, Z, np.array([c]), guess, RowMoves(EPS))
     low, high = LONG(0.75) ** 2, LONG(1.75) ** 2
     tau = np.clip((LONG(1.25) - LONG(guess[0])) ** 2, low + INSIDE * (high - low), high - INSIDE * (high - low))
     assert INSIDE == 0.1
@@ -241,7 +243,7 @@ def polynomial(p, coef0=0.25):
 @pytest.mark.parametrize("coef0", [0.25, -1.5, -0.4375])
 @pytest.mark.parametrize("p", [1, 2, 3, 4, 5])
 def test_parabolas_of_powers_touch_at_the_guess_and_reach_no_farther_than_they_must(p, coef0, c, monkeypatch):
-    part, moves, held = polynomial(p, coef0), Moves(EPS), []
+    part, moves, held = polynomial(p, coef0), RowMoves(EPS), []
     monkeypatch.setattr(module, "bends", lambda p, *given: held.extend(given) or bends(p, *given))
     found = powers(part, X, Z, np.array([c]), GUESS, moves)
     assert touches(found, part, c, GUESS[0], steep=True)
@@ -263,14 +265,14 @@ def test_parabolas_of_powers_touch_at_the_guess_and_reach_no_farther_than_they_m
 def test_cubes_leave_out_no_more_than_their_cubic_form():
     """|sum_j c_j (g z_j'd)^3| is at most |d|^3 sqrt(sum_jk c_j c_k (g z_j'g z_k)^3)."""
     part, rows, c = polynomial(3), np.array([[1.5], [-0.5]]), np.array([1.0, 2.0])
-    found = cubes(part, X, rows, c, GUESS, Moves(EPS))
+    found = cubes(part, X, rows, c, GUESS, RowMoves(EPS))
     g = LONG(0.5) * LONG(rows[:, 0])
     rest = np.sqrt((c @ g**3) ** 2) * LONG(EPS) ** 3
     t = g * LONG(X[0]) + LONG(0.25)
     for d in (-0.5, 0.0, 0.3):
         expected = c @ (t**3 + 3 * t**2 * g * LONG(d) + 3 * t * (g * LONG(d)) ** 2) - rest
         assert -1e-12 < values(found, d)[0] - expected < NEAR
-    canceled = cubes(part, X, rows[[0, 0]], np.array([1.0, -1.0]), GUESS, Moves(EPS))
+    canceled = cubes(part, X, rows[[0, 0]], np.array([1.0, -1.0]), GUESS, RowMoves(EPS))
     assert abs(float(values(canceled, 0.3)[0])) < 1e-7
 
 

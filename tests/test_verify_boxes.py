@@ -273,7 +273,7 @@ def test_boxes_of_trees_are_wider_by_what_a_radius_rounds(monkeypatch):
     seen = []
     monkeypatch.setattr(threatened, "stays", lambda forest, V, low, high: seen.append((low, high)) or True)
     trees = [{name: values.tolist() for name, values in stump(0, 0, 1, 2).items()}]
-    held = threatened.OfTrees({"offset": [0.0], "trees": trees}, [0, 1], 2)
+    held = threatened.TreeBoxes({"offset": [0.0], "trees": trees}, [0, 1], 2)
     assert held.keeps(np.array([0.25, 3.0]), 1, np.array([0.25, 0.0]))
     (low, high), wide = seen[0], 0.25 * (1 + 4 * UNIT)
     np.testing.assert_array_equal(low, [np.nextafter(0.25 - wide, -1), 3.0])

@@ -10,7 +10,7 @@ import pytest
 from buttress.verify import certificate, from_moves, joins, prove_flips, prove_moves
 from buttress.verify.core import WIDER, Near, U
 from buttress.verify.joins import joined, lower_bound, matrix, relational
-from buttress.verify.training import Labels, kernel_values, off, solved, weights
+from buttress.verify.training import TrainingLabels, kernel_values, off, solved, weights
 
 LINEAR = {"class": "Linear", "coef0": 0.0}
 RBF = {"class": "RBF", "gamma": 0.5}
@@ -122,7 +122,7 @@ def test_the_fewest_labels_are_those_of_all_sets_of_labels(k, threshold, seed):
     free = np.ones(5, bool) if seed % 3 else np.arange(5) % 2 == 0
     stated = {"classes": names, "threshold": threshold, "directions": directions,
               "eligible": None if free.all() else np.flatnonzero(free).tolist()}
-    labels = Labels(stated, np.array(names)[y])
+    labels = TrainingLabels(stated, np.array(names)[y])
     values = np.array(names, float)[:, None] if threshold else 2 * np.eye(k) - 1
     for winner in range(k):
         exact = fewest(values, h, y, allowed, free, winner, threshold)
@@ -134,11 +134,11 @@ def test_the_fewest_labels_are_those_of_all_sets_of_labels(k, threshold, seed):
 
 def test_a_lead_of_0_is_none_and_one_that_is_only_reached_is_taken():
     stated = {"classes": [0, 1], "threshold": None, "directions": None, "eligible": None}
-    labels = Labels(stated, [1, 1, 0])
+    labels = TrainingLabels(stated, [1, 1, 0])
     assert labels.fewest(Near([0.0, 0.0, 0.0]), 1) == 0
     assert labels.fewest(Near([1.0, 0.0, 1.0]), 1) == 0
     assert labels.fewest(Near([1.0, 1.0, 0.0]), 1) == 1  # one of two equal voices ties
-    many = Labels(stated, [1] * 7)
+    many = TrainingLabels(stated, [1] * 7)
     assert many.fewest(Near(np.full(7, 0.25)), 1) == 4  # of seven equal voices
     assert labels.fewest(Near([np.nan, 1.0, 0.0]), 1) == 0
 
@@ -148,10 +148,10 @@ def test_a_lead_of_0_is_none_and_one_that_is_only_reached_is_taken():
 def test_a_machine_with_a_threshold_has_two_classes_in_order(threshold, names, fits):
     stated = {"classes": names, "threshold": threshold, "directions": None, "eligible": None}
     if fits:
-        assert Labels(stated, names).allowed.sum() == 2
+        assert TrainingLabels(stated, names).allowed.sum() == 2
     else:
         with pytest.raises(ValueError, match="two classes, the lower one first"):
-            Labels(stated, names)
+            TrainingLabels(stated, names)
 
 
 STATED = {"kernel": LINEAR, "alpha": 0.5, "intercept": False}

@@ -9,7 +9,15 @@ import pytest
 
 from buttress.verify import certificate, command, evidence, main
 from buttress.verify.core import Claim
-from buttress.verify.evidence import Proof, entry_of, prove_folder, prove_statement, read_columns, rows_agree, unchecked
+from buttress.verify.evidence import (
+    StatementProof,
+    entry_of,
+    prove_folder,
+    prove_statement,
+    read_columns,
+    rows_agree,
+    unchecked,
+)
 
 X = np.array([[2.0, 0.0], [0.0, 1.0], [-1.0, 1.0], [3.0, -2.0], [1.0, 1.0]])
 Y = ["a", "b", "b", "a", "a"]
@@ -17,7 +25,7 @@ LINEAR = {"class": "Linear", "coef0": 0.0}
 
 
 def proof(at, **claim):
-    return Proof({"claim": claim}, Y[:3], [], at)
+    return StatementProof({"claim": claim}, Y[:3], [], at)
 
 
 def test_rows_are_kept_at_their_radius_and_predictions_by_more_labels_than_are_wrong():
@@ -25,7 +33,7 @@ def test_rows_are_kept_at_their_radius_and_predictions_by_more_labels_than_are_w
     assert proof(2.0, needed=[2, None, 3]).needed().tolist() == [False, True, True]
     assert proof(2.0, prediction=["a", "a", "b"]).right().tolist() == [True, False, True]
     claims = [Claim(name, 0.0, value, True) for name, value in (("gap 0", 1.0), ("gap 1", 3.0), ("primal", 9.0))]
-    assert evidence.VALUES["gap"][1](Proof({}, [], claims, 0.0)) == 3.0
+    assert evidence.VALUES["gap"][1](StatementProof({}, [], claims, 0.0)) == 3.0
 
 
 def write_table(path, rows, labels):

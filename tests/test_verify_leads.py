@@ -9,8 +9,8 @@ from test_verify_quadratic import UNIT, near
 from buttress.expansion import KernelExpansion
 from buttress.kernels import MultiscaleRBF
 from buttress.verify.inputs import radii as module
-from buttress.verify.inputs.quadratic import Below, Moves
-from buttress.verify.inputs.radii import Lead, expanded, farthest, parts, radii, rounded, widest
+from buttress.verify.inputs.quadratic import Quadratic, RowMoves
+from buttress.verify.inputs.radii import LeadAtRow, expanded, farthest, parts, radii, rounded, widest
 
 RBF, CUBE = {"class": "RBF", "gamma": 0.7}, {"class": "Polynomial", "degree": 3.0, "gamma": 0.5, "coef0": 1.0}
 LINEAR, CAUCHY = {"class": "Linear", "coef0": 0.25}, {"class": "Cauchy", "gamma": 0.4}
@@ -25,7 +25,7 @@ def both(*weighted):
 
 def lead_of(part, x=(0.25, -0.5), Z=((1.0, 0.5), (-0.5, 2.0)), c=(1.0, -0.5), b=0.0, norm2=1.0, **more):
     Z = np.array(Z, float)
-    return Lead(part, np.array(x, float), Z, np.ones(1), np.array(c, float)[:, None], np.array([b]), norm2, **more)
+    return LeadAtRow(part, np.array(x, float), Z, np.ones(1), np.array(c, float)[:, None], np.array([b]), norm2, **more)
 
 
 def test_a_kernel_is_a_sum_of_those_that_count():
@@ -59,12 +59,12 @@ def test_a_lead_is_the_sum_that_it_says(part):
     exact = lead.c @ values + 2 * x[0] - 3 * x[1] + 0.125
     assert lead.value(move) == pytest.approx(exact, rel=1e-14)
     for bound in lead.bounds:
-        low, worst = bound(np.zeros(2), Moves(1e-9)).least(Moves(1e-9))
+        low, worst = bound(np.zeros(2), RowMoves(1e-9)).least(RowMoves(1e-9))
         assert low == pytest.approx(lead.value(np.zeros(2)), abs=1e-7)
         assert lead.value(worst) <= lead.value(np.zeros(2))
 
 
-class Constant(Below):
+class Constant(Quadratic):
     """A function below that is the same everywhere, whose least is where it is said."""
 
     def least(self, moves):
@@ -78,21 +78,21 @@ def test_a_bound_must_be_above_what_rounding_may_change():
         asked.append(move)
         return Constant(near(0.5), near([0.25, 0.5]), None, near(0.0))
 
-    assert not lead.above(0.5, bound, Moves(1.0))
+    assert not lead.above(0.5, bound, RowMoves(1.0))
     np.testing.assert_array_equal(asked, np.array([[0.25, 0.5]]) * [[0], [0.5], [0.75], [0.875]])
-    assert lead.above(np.nextafter(0.5, 0), bound, Moves(1.0))
+    assert lead.above(np.nextafter(0.5, 0), bound, RowMoves(1.0))
     lost = lead.allowance(0.5) * np.exp(0.7 * 0.25)
     for const, holds in ((lost * (1 + 1e-12), True), (lost * (1 - 1e-12), False)):
         lead.bounds = [lambda move, moves, const=const: Constant(near(const), near([0.0, 0.0]), None, near(0.0))]
-        assert lead.holds(Moves(0.5)) == holds
+        assert lead.holds(RowMoves(0.5)) == holds
     other = lead_of(CAUCHY)
     lost = other.allowance(0.5)
     other.value = lambda move: 1.0
     for const, holds in ((lost * (1 + 1e-12), True), (lost * (1 - 1e-12), False)):
         other.bounds = [lambda move, moves, const=const: Constant(near(const), near([0.0, 0.0]), None, near(0.0))]
-        assert other.holds(Moves(0.5)) == holds
+        assert other.holds(RowMoves(0.5)) == holds
     lead.bounds = [lambda move, moves: Constant(near(-1.0), near([np.inf, 0.0]), None, near(0.0))]
-    assert not lead.holds(Moves(0.5))
+    assert not lead.holds(RowMoves(0.5))
 
 
 def n(terms):
@@ -140,8 +140,8 @@ def test_a_mean_of_many_kernels_is_off_by_a_unit_for_each(count):
     off = kernel.profile(squares) - np.exp(-squares)
     x = np.sqrt(squares[[np.abs(off).argmax()]])
     model = KernelExpansion(kernel, np.zeros((1, 1)), np.ones((1, 1)), np.zeros(1))(x[None])[0, 0]
-    lead = Lead({"class": "MultiscaleRBF", "gammas": [1.0] * count}, x, np.zeros((1, 1)), np.ones(1), np.ones((1, 1)),
-                np.zeros(1), 1.0)
+    lead = LeadAtRow({"class": "MultiscaleRBF", "gammas": [1.0] * count}, x, np.zeros((1, 1)), np.ones(1),
+                     np.ones((1, 1)), np.zeros(1), 1.0)
     assert 0.2 * count * UNIT < abs(model - np.exp(-x @ x)) < lead.allowance(0.0)
 
 
@@ -150,8 +150,8 @@ def test_coefficients_whose_squares_are_0_prove_nothing_false(scale):
     """e^(-d^2) - 1.5 e^(-(1 - d)^2) is 0 at d = (1 - log 1.5) / 2."""
     c = np.array([1.0, -1.5]) * scale
     lead = lead_of({"class": "RBF", "gamma": 1.0}, [0.0], [[0.0], [1.0]], c, norm2=3 * scale**2)
-    assert not lead.holds(Moves((1 - np.log(1.5)) / 2 + 1e-9))
-    assert lead.holds(Moves(0.25)) == (scale == 1)
+    assert not lead.holds(RowMoves((1 - np.log(1.5)) / 2 + 1e-9))
+    assert lead.holds(RowMoves(0.25)) == (scale == 1)
 
 
 class Holding:

@@ -8,8 +8,8 @@ import pytest
 from buttress.verify.core import Near
 from buttress.verify.inputs.quadratic import (
     Axes,
-    Below,
-    Moves,
+    Quadratic,
+    RowMoves,
     above,
     dominated,
     length,
@@ -38,8 +38,8 @@ def near(values, errors=0.0):
 
 
 def below(const=0.0, slope=(0.0, 0.0), curve=None, bend=0.0):
-    return Below(near(const), slope if isinstance(slope, Near) else near(slope),
-                 None if curve is None else near(curve), near(bend))
+    return Quadratic(near(const), slope if isinstance(slope, Near) else near(slope),
+                     None if curve is None else near(curve), near(bend))
 
 
 @pytest.mark.parametrize("terms", [2, 10])
@@ -62,14 +62,14 @@ def test_lengths_are_rounded_up_and_those_whose_squares_are_0_have_one():
 
 
 def test_moves_reach_no_farther_than_said():
-    assert Moves(2.0).longest == 2
-    assert Moves(2.0).square == above(4.0, 0)
-    assert Moves(0.5, 4).longest == above(1.0, 4)
-    assert Moves(np.array([3.0, 4.0]), 2).longest == above(5.0, 2)
+    assert RowMoves(2.0).longest == 2
+    assert RowMoves(2.0).square == above(4.0, 0)
+    assert RowMoves(0.5, 4).longest == above(1.0, 4)
+    assert RowMoves(np.array([3.0, 4.0]), 2).longest == above(5.0, 2)
     rows, sizes = near([[-2.0, 2.0]] * 10, [[1.0, 2.0]] * 10), np.array([[3.0, 4.0]] * 10)
-    np.testing.assert_array_equal(Moves(0.5).reach(rows), above(0.5 * length(sizes), 2))
-    np.testing.assert_array_equal(Moves(0.5, 2).reach(rows), above(np.full(10, 3.5), 2))
-    np.testing.assert_array_equal(Moves(np.array([0.5, 2.0]), 2).reach(rows), above(np.full(10, 9.5), 2))
+    np.testing.assert_array_equal(RowMoves(0.5).reach(rows), above(0.5 * length(sizes), 2))
+    np.testing.assert_array_equal(RowMoves(0.5, 2).reach(rows), above(np.full(10, 3.5), 2))
+    np.testing.assert_array_equal(RowMoves(np.array([0.5, 2.0]), 2).reach(rows), above(np.full(10, 9.5), 2))
 
 
 def test_the_least_of_separate_columns_is_that_of_each():
@@ -99,7 +99,7 @@ def test_the_least_in_a_ball_is_that_of_lagrange(sides, curves, border):
     eps = 0.5 if border else 2.0
     slope = sides @ (-2 * (e + m) * point)
     least = float(-2 * (e + m) * point @ point + e @ point**2)
-    found, move = below(0.5, slope, sides @ np.diag(e) @ sides.T).least(Moves(eps))
+    found, move = below(0.5, slope, sides @ np.diag(e) @ sides.T).least(RowMoves(eps))
     assert -200 * UNIT <= found - (0.5 + least) <= 1e-17
     np.testing.assert_allclose(move, sides @ point, atol=1e-7)
     found, move = below(0.5, slope).in_ball(eps, Axes(e, sides, 0.0, 0.0))
@@ -134,7 +134,7 @@ def test_no_square_of_small_numbers_is_lost():
     """Slopes, or a radius, whose squares are 0 in float64."""
     for slope, eps in ((1e-165, 1.0), (1e100, 1e-170), (1e-10, 1e-170)):
         for columns in (0, 1):
-            assert below(0.0, [slope]).least(Moves(eps, columns))[0] <= -slope * eps
+            assert below(0.0, [slope]).least(RowMoves(eps, columns))[0] <= -slope * eps
 
 
 def test_the_multiplier_is_the_one_with_which_the_bound_is_best():
@@ -174,7 +174,7 @@ def test_what_a_diagonal_has_more_than_the_entries_beside_it():
     (None, (1.0, -1.0)), (np.diag([1.0, -1.0]), (1.0, 0.5)), ([[1.0, 0.9], [0.9, 1.0]], (2.0, 0.0)),
     ([[0.0, 2.0], [2.0, 0.0]], (0.0, 0.0)), ([[3.0, 1.0], [1.0, 3.0]], (0.1, -0.1))])
 def test_the_best_of_all_bounds_is_taken(curve, slope):
-    function, moves = below(2.0, slope, curve, 0.25), Moves(0.5, 2)
+    function, moves = below(2.0, slope, curve, 0.25), RowMoves(0.5, 2)
     M = None if curve is None else near(np.asarray(curve) + 0.25 * np.eye(2))
     axes = Axes.of(near(0.25), 2) if M is None else Axes.of_matrix(M)
     ways = [function.in_ball(moves.longest, axes), function.in_cube(0.5, np.full(2, axes.least))]
@@ -183,12 +183,12 @@ def test_the_best_of_all_bounds_is_taken(curve, slope):
     assert found == pytest.approx(max(low for low, _ in ways), abs=40 * UNIT)
     assert np.abs(move).max() <= 0.5
     assert any(np.allclose(move, np.clip(way, -0.5, 0.5), atol=1e-6) for _, way in ways)
-    ball, _ = function.least(Moves(moves.longest))
+    ball, _ = function.least(RowMoves(moves.longest))
     assert ball == pytest.approx(ways[0][0], abs=40 * UNIT)
 
 
 def test_of_numbers_that_are_infinite_nothing_is_known():
-    low, move = below(1.0, (0.0, 0.0), [[np.inf, 0.0], [0.0, 1.0]]).least(Moves(1.0))
+    low, move = below(1.0, (0.0, 0.0), [[np.inf, 0.0], [0.0, 1.0]]).least(RowMoves(1.0))
     assert low == -np.inf
     assert np.isnan(move).all()
 

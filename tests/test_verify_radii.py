@@ -11,8 +11,8 @@ from verify_cases import models, rows
 from buttress import SVC, LinearSVC, RobustBoostingClassifier, attacks, certificates, kernels, save, verify
 from buttress.verify.core import Near
 from buttress.verify.inputs.below import Round, cubes, gathered, powers, radial, radial_parabolas, remainder
-from buttress.verify.inputs.quadratic import Moves
-from buttress.verify.inputs.radii import Lead
+from buttress.verify.inputs.quadratic import RowMoves
+from buttress.verify.inputs.radii import LeadAtRow
 
 from problems import moons
 
@@ -153,9 +153,9 @@ def test_functions_lie_below_the_sum_everywhere_in_ball_and_cube(part, offset, c
                 exact = exact * np.exp(LONG(part["gamma"]) * (np.asarray(moves, LONG) ** 2).sum(axis=1))
             size = float(np.abs(exact).max()) + float(np.abs(exactly(part, x, Z, np.abs(c), moves)).max())
             for bound in bounds:
-                below = bound(guess, Moves(eps, columns))
+                below = bound(guess, RowMoves(eps, columns))
                 assert (at(below, moves)[0] <= exact + 1e-18 * size).all(), (seed, eps, bound)
-                low, worst = below.least(Moves(eps, columns))
+                low, worst = below.least(RowMoves(eps, columns))
                 assert low <= exact.min() + 1e-18 * size
                 assert np.linalg.norm(worst, np.inf if columns else 2) <= eps * (1 + 1e-6)
 
@@ -172,7 +172,7 @@ def test_what_functions_miss_falls_with_the_radius(part):
             power = 2 if lines else 3
             missed = []
             for eps in (0.02, 0.01):
-                low, worst = bound(np.zeros(2), Moves(eps)).least(Moves(eps))
+                low, worst = bound(np.zeros(2), RowMoves(eps)).least(RowMoves(eps))
                 worst = worst * min(1.0, eps / np.linalg.norm(worst))
                 factor = np.exp(part["gamma"] * worst @ worst) if part["class"] == "RBF" else 1.0
                 missed.append(float(exactly(part, x, Z, c, worst[None])[0] * factor) - low)
@@ -190,7 +190,7 @@ def test_the_least_of_a_quadratic_function_in_a_cube():
         steep, curved = rng.normal(size=2), rng.normal(size=2)
         below = gathered(np.ones(2), Near(np.zeros(2)), Near(steep), Near(curved), Near(np.zeros(2)),
                          Near(directions), False)
-        low, worst = below.least(Moves(0.7, 2))
+        low, worst = below.least(RowMoves(0.7, 2))
         values = at(below, grid)[0]
         assert low <= values.min() <= low + (1e-3 if apart else 2 * np.abs(curved).max())
         assert np.abs(worst).max() <= 0.7
@@ -204,7 +204,7 @@ def test_the_least_of_a_quadratic_function_in_a_ball():
         steep, directions = rng.normal(size=4), rng.normal(size=(4, 2))
         curved = Near(rng.normal(size=4)) if number % 2 else None
         below = gathered(np.ones(4), Near(np.zeros(4)), Near(steep), curved, Near(np.zeros(4)), Near(directions), True)
-        low, worst = below.least(Moves(0.7))
+        low, worst = below.least(RowMoves(0.7))
         angle = np.linspace(0, 2 * np.pi, 2_001)
         grid = np.concatenate([r * np.column_stack([np.cos(angle), np.sin(angle)]) for r in np.linspace(0, 0.7, 20)])
         values = at(below, grid)[0]
@@ -234,23 +234,23 @@ def test_a_lead_holds_as_far_as_its_intercept_lets_it():
         for c in (1.0, -1.0):
             ends = exactly(part, x, Z, np.array([c]), np.array([[0.0, 0.0], [0.4, 0.0]]))
             b = float(-ends[1]) if c > 0 else float(-ends[1] + 0.3)
-            lead = Lead(part, x, Z, np.ones(1), np.array([[c]]), np.array([b]), 1.0)
-            assert lead.holds(Moves(0.36 if c > 0 else 0.4))
+            lead = LeadAtRow(part, x, Z, np.ones(1), np.array([[c]]), np.array([b]), 1.0)
+            assert lead.holds(RowMoves(0.36 if c > 0 else 0.4))
             assert lead.value(np.array([0.4, 0.0])) == pytest.approx(0.0 if c > 0 else 0.3, abs=1e-12)
             if c > 0:
-                assert not lead.holds(Moves(0.4 * (1 + 1e-12)))
+                assert not lead.holds(RowMoves(0.4 * (1 + 1e-12)))
 
 
 def test_rounding_of_predictions_is_taken_off():
     """At a distance of 1e6 float64 predictions are off by some 1e-4 of a kernel value, which is more than this lead."""
     x = np.array([1e6, 1e6])
     Z = np.array([[1e6, 1e6], [-1e6, -1e6]])
-    lead = Lead({"class": "RBF", "gamma": 1.0}, x, Z, np.ones(1), np.ones((2, 1)), np.array([-1.0 + 1e-6]), 2.0)
-    assert not lead.holds(Moves(1e-5))
+    lead = LeadAtRow({"class": "RBF", "gamma": 1.0}, x, Z, np.ones(1), np.ones((2, 1)), np.array([-1.0 + 1e-6]), 2.0)
+    assert not lead.holds(RowMoves(1e-5))
     for own in (x - 1e6, np.array([1e7, 1e7])):  # where all rows are far away their middle is subtracted
-        alone = Lead({"class": "RBF", "gamma": 1.0}, own, own[None], np.ones(1), np.ones((1, 1)),
-                     np.array([-1.0 + 1e-6]), 1.0)
-        assert alone.holds(Moves(1e-5))
+        alone = LeadAtRow({"class": "RBF", "gamma": 1.0}, own, own[None], np.ones(1), np.ones((1, 1)),
+                          np.array([-1.0 + 1e-6]), 1.0)
+        assert alone.holds(RowMoves(1e-5))
 
 
 def trees(tmp_path):

@@ -14,7 +14,7 @@ import pytest
 
 from buttress.verify.balls import BELOW, inside
 from buttress.verify.core import TINY, WIDER, Near, U, agreed, inverse, plain, read_model, same, table, unit, within
-from buttress.verify.gaps import Losses, balanced, objectives
+from buttress.verify.gaps import LossProgram, balanced, objectives
 
 LONG = np.longdouble
 CLOSE = 1e-9  # of laws: far more than their own rounding, far less than any one term
@@ -140,7 +140,7 @@ LOSSES = [  # r, lo, hi, l1, squared, and its loss
 @pytest.mark.parametrize(("r", "lo", "hi", "l1", "squared", "loss"), LOSSES)
 def test_losses_and_the_gap_of_a_row_are_those_of_fenchel_and_young(r, lo, hi, l1, squared, loss):
     """Of a row without error the gap is loss - b r + l1 |b| (+ b^2 / 4 c); of an interval that of its worse end."""
-    program = Losses(Near([r]), np.array([lo]), np.array([hi]), l1, squared)
+    program = LossProgram(Near([r]), np.array([lo]), np.array([hi]), l1, squared)
     assert float(program.total().v) == pytest.approx(loss)
     assert program.total().e < 1e-12
     box = [float(end[0]) for end in program.box()]
@@ -153,10 +153,10 @@ def test_losses_and_the_gap_of_a_row_are_those_of_fenchel_and_young(r, lo, hi, l
     for b in (lo, hi, lo / 3, hi / 3, hi / 7):
         assert program.gap(np.array([b])) == pytest.approx(gap(r, b), rel=1e-12, abs=1e-12)
         assert Fraction(program.gap(np.array([b]))) >= 0
-        wide = Losses(Near([r], 0.75 / WIDER), program.lo, program.hi, l1, squared)
+        wide = LossProgram(Near([r], 0.75 / WIDER), program.lo, program.hi, l1, squared)
         worse = max(gap(r - 0.75, b), gap(r + 0.75, b))
         assert worse <= wide.gap(np.array([b])) <= worse + 1e-12
-    nothing = Losses(Near([r, r]), np.array([lo, 0.0]), np.array([hi, 0.0]), l1, squared)
+    nothing = LossProgram(Near([r, r]), np.array([lo, 0.0]), np.array([hi, 0.0]), l1, squared)
     assert nothing.gap(np.array([hi, 0.0])) == pytest.approx(gap(r, hi), rel=1e-12, abs=1e-12)
 
 

@@ -17,7 +17,7 @@ from sklearn.svm import SVC as LibSVC
 
 from buttress import SVC, CertifiedSVC, LinearSVC, ThreatModel, kernels, verify
 from buttress.evidence.certificates import FILE, prove_rows, scores_of
-from buttress.verify.inputs.threatened import OfExpansion, OfTrees
+from buttress.verify.inputs.threatened import OfExpansion, TreeBoxes
 from buttress.verify.inputs.threatened import read_scores as opened
 
 MODELS = [
@@ -195,7 +195,7 @@ def test_the_box_of_a_tree_holds_what_rounding_reaches():
     """At .3 a move of .3 - .1 as floats have it reaches the threshold .1, and a row there goes left."""
     nodes = {"feature": [0, 0, 0], "threshold": [0.1, 0, 0], "left": [1, -1, -1], "right": [2, -1, -1],
              "value": [[0.0], [-1.0], [1.0]]}
-    trees = OfTrees({"offset": [0.0], "trees": [nodes]}, ["no", "yes"], 2)
+    trees = TreeBoxes({"offset": [0.0], "trees": [nodes]}, ["no", "yes"], 2)
     x, far = np.array([0.3, 0.0]), 0.3 - 0.1
     assert 0.3 - far <= 0.1
     assert not trees.keeps(x, 1, np.array([far, 0.0]))
@@ -211,7 +211,7 @@ def test_nodes_that_share_a_child_are_no_tree():
     nodes = {"feature": [0] * 6, "threshold": [0, -1, 1, 0, 0, 0], "left": [1, 3, 3, -1, -1, -1],
              "right": [2, 4, 5, -1, -1, -1], "value": [[0.0], [0.0], [0.0], [-1.0], [1.0], [1.0]]}
     with pytest.raises(ValueError, match="no tree"):
-        OfTrees({"offset": [0.0], "trees": [nodes]}, ["no", "yes"], 1)
+        TreeBoxes({"offset": [0.0], "trees": [nodes]}, ["no", "yes"], 1)
 
 
 @pytest.mark.parametrize("shared", ["intercept_", "coef_"])

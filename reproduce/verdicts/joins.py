@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
 from buttress._checks import Array
-from buttress.relational import Join, Table, evaluate, explain
+from buttress.relational import Join, Table, describe, evaluate
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge
-from buttress.relational.counting.rank_oracle import RankOracle, sum_below, thresholds
+from buttress.relational.counting.queries import thresholds
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import prepare
-from buttress.solvers.gradient.sent import projected_descent
+from reproduce.pseudo_gradient import RankOracle, projected_descent, sum_below
 
 __all__ = ["corollary_14", "definition_8", "equation_6", "lemma_7", "running_time", "section_b4", "theorem_6",
            "theorem_13", "theorem_16", "theorem_17"]
@@ -182,7 +182,7 @@ def counted_parts(plan: Plan, beta: Array, eps: float) -> tuple[Array, list[Arra
 
 
 def lemma_7() -> dict[str, float]:
-    """The pseudo-gradient of ``solver="paper"`` on 24 chains, all tables counted in one pass, against the listed rows.
+    """The pseudo-gradient on 24 chains, all tables counted in one pass, against the listed rows.
 
     It is the gradient at a perturbation of the far rows where in each coordinate it differs from their own by at most
     eps times the sum of their absolute values: the largest difference over that. Also the runs in which the sum of the
@@ -267,7 +267,7 @@ def theorem_16() -> dict[str, float]:
             pairs = rng.choice(400, size=200, replace=False)
             tables.append(Table(name, pd.DataFrame({"a": pairs // 20, "b": pairs % 20})))
         join = Join(tables, [("r.b", "s.a"), ("s.b", "t.a"), ("t.b", "r.a")])
-        most = max(most, explain(join).n_join_rows / 200**1.5)
+        most = max(most, describe(join).n_join_rows / 200**1.5)
     return {"most rows over bound": most}
 
 

@@ -49,7 +49,7 @@ ROOMS = {  # what promises something, and the tests of it
               "tests/test_certificate_rounding.py"]),
     "intervals": (["src/buttress/relational/optimum/*.py", "src/buttress/certainty/intervals.py"],
                   ["tests/relational/test_fit.py", "tests/relational/test_oracle.py",
-                   "tests/relational/test_counting_error.py", "tests/relational/test_stated_optimum.py",
+                   "tests/relational/test_stated_optimum.py",
                    "tests/test_intervals.py", "tests/test_certainty.py", "tests/test_stated_intervals.py"]),
     "verdicts": (["src/buttress/audit/conclude.py"],
                  ["tests/test_audit.py", "tests/test_audit_report.py", "tests/test_findings.py",

@@ -16,8 +16,8 @@ from buttress.relational import (
     JoinSampler,
     RelationalLinearSVC,
     Table,
+    describe,
     evaluate,
-    explain,
 )
 from buttress.relational.command import fit_file, predict_file, read_join
 from buttress.relational.counting.grid import grid_oracle
@@ -128,7 +128,7 @@ VARIANTS = [{}, {"weights": True}, {"left": True}, {"kind": "date"}, {"kind": "z
 def test_the_rows_are_those_known_before_the_date(seed, how):
     join, rows = with_rows(seed, **how)
     plan = prepare(join)
-    assert plan.n_rows == explain(join).n_join_rows == len(rows)
+    assert plan.n_rows == describe(join).n_join_rows == len(rows)
     for table, data in zip(join.tables, plan.tables):
         for feature in data.features:
             if feature.categories is None:
@@ -329,9 +329,9 @@ def test_a_cycle_of_tables_with_times(engine):
     check_pass(grid_oracle(plan) if engine == "memory" else SqlOracle(join), *design(join, plan, rows))
 
 
-@pytest.mark.parametrize("asking", [explain, lambda join: evaluate(join), lambda join: RelationalLinearSVC().fit(join),
+@pytest.mark.parametrize("asking", [describe, lambda join: evaluate(join), lambda join: RelationalLinearSVC().fit(join),
                                     lambda join: RelationalLinearSVC(engine="sql").fit(join), SqlOracle],
-                         ids=["explain", "evaluate", "fit", "fit in SQL", "SQL"])
+                         ids=["describe", "evaluate", "fit", "fit in SQL", "SQL"])
 def test_times_without_a_date_are_refused_unless_all_rows_are_asked_for(asking):
     """A fit that counts rows of after the label leaks the future as features do."""
     join, _ = with_rows(2)
@@ -364,7 +364,7 @@ def test_fit_and_predict_of_files(tmp_path):
     path.write_text("\n".join(lines), encoding="utf-8")
     model = fit_file(path, random_state=0)
     assert model.n_join_rows_ == len(rows)
-    told = str(explain(read_join(path)))
+    told = str(describe(read_join(path)))
     assert f"rows of the join   {len(rows):,} (exact)" in told
     gone = len(next(t for t in join.tables if t.name == "t0").source) - rows["t0.#"].nunique()
     assert (f"{gone} row{'s' * (gone > 1)} of t0 left out, which join no row known by t0.day" in told) == (gone > 0)

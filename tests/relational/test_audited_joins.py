@@ -13,7 +13,7 @@ import buttress
 from buttress.audit.reading.entities import newer_entities, read_entities
 from buttress.audit.writing.paste import paste
 from buttress.cli.audit import audit
-from buttress.cli.models import Family, attack, predict, train
+from buttress.cli.models import ModelFamily, attack, predict, train
 from buttress.relational import Join, Table, entity_table
 
 JOINS = """
@@ -128,7 +128,7 @@ def test_a_model_of_a_join_predicts_rows_of_other_files_as_known_at_their_dates(
     visits["minutes"] = np.where(early & told, 100.0, 0.0) + np.where(~early & ~told, 1e6, 0.0)
     pl.DataFrame(visits.to_dict("list")).write_parquet(path.parent / "visits.parquet")
     model = tmp_path / "people.buttress"
-    train(NO_OPTIONS, str(path), output=model, estimator=Family.boosting)
+    train(NO_OPTIONS, str(path), output=model, estimator=ModelFamily.boosting)
     newer = newer_files(path, rows, visits)
     found = predicted_by(newer, model, tmp_path / "found.csv")
     assert found["people.id"].tolist() == (rows["id"] + 500).tolist()
@@ -155,7 +155,7 @@ def test_a_model_of_a_join_predicts_rows_of_other_files_as_known_at_their_dates(
 
 def test_the_table_of_the_rows_may_have_another_name(people, tmp_path):
     model = tmp_path / "people.buttress"
-    train(NO_OPTIONS, str(people[0]), output=model, estimator=Family.boosting)
+    train(NO_OPTIONS, str(people[0]), output=model, estimator=ModelFamily.boosting)
     newer = newer_files(*people)
     found = predicted_by(newer, model, tmp_path / "found.csv")
     text = newer.read_text(encoding="utf-8")
@@ -172,7 +172,7 @@ def test_the_table_of_the_rows_may_have_another_name(people, tmp_path):
 def test_a_model_of_a_join_is_attacked_on_rows_of_other_files(people, tmp_path, capsys):
     path, rows, _ = people
     model = tmp_path / "people.buttress"
-    train(NO_OPTIONS, str(path), output=model, estimator=Family.boosting)
+    train(NO_OPTIONS, str(path), output=model, estimator=ModelFamily.boosting)
     rows["left"] = np.where(rows["age"] > 0, "left", rows["left"])
     newer = newer_files(path, rows, people[2])
     right = (predicted_by(newer, model, tmp_path / "found.csv")["prediction"] == rows["left"]).mean()
@@ -195,7 +195,7 @@ def test_classes_are_predicted_as_the_label_tables_file_has_them(people, tmp_pat
     path, rows, _ = people
     rows["left"] = np.where(rows["left"] == "left", *words)
     rows.to_csv(path.parent / "people.csv", index=False)
-    train(NO_OPTIONS, str(path), output=tmp_path / "people.buttress", estimator=Family.linear)
+    train(NO_OPTIONS, str(path), output=tmp_path / "people.buttress", estimator=ModelFamily.linear)
     predict(tmp_path / "people.buttress", path, output=tmp_path / "found.csv")
     assert set(pd.read_csv(tmp_path / "found.csv", dtype=str)["prediction"]) == set(words)
 
@@ -207,7 +207,7 @@ def test_whole_numbers_with_gaps_are_predicted_as_whole_numbers(people, tmp_path
     given = rows.astype(object).where(rows.notna(), None).to_dict("list")
     pl.DataFrame({**given, "left": label}).write_parquet(path.parent / "people.parquet")
     path.write_text(path.read_text(encoding="utf-8").replace("people.csv", "people.parquet"), encoding="utf-8")
-    train(NO_OPTIONS, str(path), output=tmp_path / "people.buttress", estimator=Family.linear)
+    train(NO_OPTIONS, str(path), output=tmp_path / "people.buttress", estimator=ModelFamily.linear)
     predict(tmp_path / "people.buttress", path, output=tmp_path / "found.csv")
     assert set(pd.read_csv(tmp_path / "found.csv", dtype=str)["prediction"]) == {"1", "2"}
 
@@ -222,7 +222,7 @@ def test_labels_that_duckdb_takes_for_truth_values_are_read_as_in_one_table(peop
     assert table.given_target.tolist() == wanted
     newer = newer_files(path, rows, visits)
     assert newer_entities(str(newer), made)["people.left"].tolist() == wanted
-    train(NO_OPTIONS, str(path), output=tmp_path / "people.buttress", estimator=Family.linear)
+    train(NO_OPTIONS, str(path), output=tmp_path / "people.buttress", estimator=ModelFamily.linear)
     attack(tmp_path / "people.buttress", newer, eps="0.1", swaps=0)
 
 

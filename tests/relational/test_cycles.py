@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import linprog
 
-from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, evaluate, explain
+from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, describe, evaluate
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge
 from buttress.relational.plan.generic_join import join_keys
@@ -257,7 +257,7 @@ def test_a_query_over_a_clique_is_its_brute_force(duckdb_connection):
 
 def test_explanation_names_the_keys_that_are_bound():
     join, _ = tables_of(cycle(4), 30, np.random.default_rng(0), keys=5)
-    text = str(explain(join))
+    text = str(describe(join))
     assert "keys t0.k0" in text
     assert "joined beforehand because the join is cyclic" in text
 

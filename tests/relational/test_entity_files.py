@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from buttress.relational import EntityFeatures, Join, Table, explain
+from buttress.relational import EntityFeatures, Join, Table, describe
 
 pytest.importorskip("duckdb")
 
@@ -41,12 +41,12 @@ def test_dates_of_which_the_first_number_may_be_the_month_are_refused(tmp_path, 
     with pytest.raises(ValueError, match=rf"Column 't' of .*b-\*\.csv' holds dates such as '{dates[0]}'.*2024-03-31"):
         made_of(join, engine)
     with pytest.raises(ValueError, match="Column 't'"):
-        explain(join)
+        describe(join)
 
 
 def test_a_date_of_entities_is_refused_alike(tmp_path):
     with pytest.raises(ValueError, match=r"Column 'at' of .*a\.csv' holds dates such as '03/04/2024'"):
-        explain(joined(tmp_path, [[(1, 0, 2)]], at="03/04/2024"))
+        describe(joined(tmp_path, [[(1, 0, 2)]], at="03/04/2024"))
 
 
 @ENGINES

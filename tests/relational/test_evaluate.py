@@ -10,7 +10,7 @@ from relational_problems import chain, materialise, random_join
 
 from buttress.relational import Join, Table, evaluate, score_thresholds, semiring
 from buttress.relational.counting import lists
-from buttress.relational.counting.rank_oracle import group_entries
+from buttress.relational.counting.queries import group_entries
 
 RINGS = {
     "counting": (lambda a, b: a + b, lambda a, b: a * b, 0.0, lambda v: np.round(4 * v)),

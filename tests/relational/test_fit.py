@@ -1,26 +1,20 @@
-"""Fits against LinearSVC on materialised joins, the paper's algorithm and its lemmas."""
+"""Fits against LinearSVC on materialised joins."""
 
 import pickle
 import tracemalloc
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from relational_problems import chain, design, hinge_mean, joined, materialise, random_join
-from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning, load, save
-from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, cross_validate, explain
-from buttress.relational.counting.grid import grid_oracle
-from buttress.relational.counting.margins import hinge, margin_loss
-from buttress.relational.counting.rank_oracle import RankOracle
-from buttress.relational.optimum.solve import ball_radius, pseudo_gradient_descent, step_size
+from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, cross_validate, describe
+from buttress.relational.counting.margins import margin_loss
 from buttress.relational.plan.prepare import prepare
-from buttress.solvers.run import run
 
 VARIANTS = [{}, {"weights": True}, {"left": True}]
 
@@ -106,8 +100,6 @@ def test_the_objective_of_mean_scores_in_folds_and_with_probabilities():
     assert scores.mean(axis=1)[1] > 0.6
     with pytest.raises(MemoryError, match="objective='rows'"):
         RelationalLinearSVC(objective="mean", memory_limit=1e-3, engine="memory").fit(join)
-    with pytest.raises(ValueError, match="objective='rows'"):
-        RelationalLinearSVC(objective="mean", solver="paper").fit(join)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
@@ -229,10 +221,9 @@ def test_a_hole_in_a_matched_row_is_refused():
         model.predict(rows[:1].assign(**{"p.age": None}))
 
 
-@pytest.mark.parametrize("solver", ["auto", "paper"])
-def test_a_saved_model_comes_back(solver, tmp_path):
+def test_a_saved_model_comes_back(tmp_path):
     join = joined(3)
-    model = RelationalLinearSVC(alpha=0.01, tol=0.1, solver=solver, random_state=0).fit(join)
+    model = RelationalLinearSVC(alpha=0.01, tol=0.1, random_state=0).fit(join)
     save(model, tmp_path / "model.buttress")
     again = load(tmp_path / "model.buttress")
     assert set(vars(again)) == set(vars(model))
@@ -242,154 +233,11 @@ def test_a_saved_model_comes_back(solver, tmp_path):
     np.testing.assert_array_equal(again.decision_function(join), model.decision_function(join))
 
 
-# The paper's algorithm
-
-
-def far_points(X, y, beta, eps):
-    return 1 - y * (X @ beta) >= eps * (np.abs(X) @ np.abs(beta))
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_lemma_7_the_pseudo_gradient_is_that_of_perturbed_far_points(seed):
-    """Counts per table row and label lie within (1 +- eps) of the far points' (here: below, by at most the ratio)."""
-    join = joined(seed, rows=12)
-    plan, rows = prepare(join), materialise(join)
-    X, y, _ = design(join, plan, rows)
-    eps, beta = 0.3, np.random.default_rng(seed).normal(size=plan.width)
-    far = far_points(X, y, beta, eps)
-    oracle = RankOracle(plan, error=eps, guard=eps)
-    seen = oracle(beta)
-    # per coordinate the parts pushing up and down are each within the factor of the far points' own
-    up, down = np.maximum(-y[:, None] * X, 0), np.maximum(y[:, None] * X, 0)
-    exact_up, exact_down = (part[far].sum(axis=0) / len(y) for part in (up, down))
-    sketched = {}
-    for sign in (1.0, -1.0):
-        split = replace(plan, tables=[replace(t, X=np.maximum(sign * np.asarray(t.X), 0)) for t in plan.tables])
-        rows = RankOracle(split, error=eps).rows
-        work = [w for label in (-1.0, 1.0) for w in oracle._one_label(label, oracle.local(label, beta))[0]]
-        for label in (-1.0, 1.0):
-            total = np.zeros(plan.width)
-            for i, c in work:
-                rows[i].add(c * (np.sign(c) == label), total)
-            sketched[sign, label] = np.abs(total) / len(y)
-    found_down = sketched[1.0, 1.0] + sketched[-1.0, -1.0]  # y x > 0
-    found_up = sketched[-1.0, 1.0] + sketched[1.0, -1.0]
-    for found, exact in ((found_up, exact_up), (found_down, exact_down)):
-        assert (found <= exact + 1e-12).all()
-        assert (found >= exact / (1 + oracle.error) - 1e-12).all()
-    np.testing.assert_allclose(found_down - found_up, seen.b, atol=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_lemma_9_f_hat_brackets_the_most_favourable_perturbation(seed):
-    join = joined(seed, rows=12)
-    plan, rows = prepare(join), materialise(join)
-    X, y, weight = design(join, plan, rows)
-    eps, beta = 0.2, np.random.default_rng(seed).normal(size=plan.width)
-    Z = X * np.where(y[:, None] * X * beta >= 0, 1 + eps, 1 - eps)  # raises every margin
-    L = hinge_mean(Z, y, weight, beta)
-    oracle = RankOracle(plan, error=eps, guard=eps)
-    hat = oracle(beta).smooth
-    assert L / (1 + oracle.error) - 1e-12 <= hat <= L + 1e-12
-
-
-def test_the_ridge_counts_twice_alpha_beta():
-    join = joined(1)
-    plan, rows = prepare(join), materialise(join)
-    X, y, weight = design(join, plan, rows)
-    alpha, oracle = 0.05, grid_oracle(plan)
-    loss = margin_loss("logistic")
-    beta = np.random.default_rng(0).normal(size=plan.width)
-    gradient = 2 * alpha * beta - oracle(beta, loss, 1 << 18).b
-
-    def F(b):
-        return objective(X, y, weight, b, alpha, loss)
-
-    numeric = np.array([(F(beta + h) - F(beta - h)) / 2e-6 for h in 1e-6 * np.eye(len(beta))])
-    np.testing.assert_allclose(gradient, numeric, atol=1e-5)
-
-
-@pytest.mark.parametrize("rule", ["theorem", "section"])
-def test_theorem_5_bounds_the_papers_hypothesis(rule):
-    """F(beta-hat, X_a) <= (1 + eps) F(beta, X_b) + 32 d^(3/2) / (alpha sqrt T), X_a = Z^(t-hat), beta the optimum."""
-    join = joined(4)
-    plan, rows = prepare(join), materialise(join)
-    X, y, weight = design(join, plan, rows)
-    eps, alpha, T = 0.1, 0.1, 60
-    oracle = RankOracle(plan, error=eps, guard=eps)
-    found = run(pseudo_gradient_descent(oracle, alpha, rule), tol=-1.0, max_iter=T, warn=False).state
-
-    def perturbed(beta, by):
-        return X * (1 + eps * np.where(y[:, None] * X * beta >= 0, by, -by))
-
-    best = minimize(lambda b: objective(X, y, weight, b, alpha), np.zeros(plan.width), method="Powell").x
-    left = objective(perturbed(found, 1), y, weight, found, alpha)
-    right = objective(perturbed(best, -1), y, weight, best, alpha)
-    d = plan.width
-    assert left <= (1 + eps) * right + 32 * d**1.5 / (alpha * np.sqrt(T))
-    assert left <= 1.1 * (1 + eps) * right  # and much closer in fact
-    assert np.linalg.norm(found) <= ball_radius(alpha, d) * (1 + 8 * np.finfo(float).eps)
-
-
-@pytest.mark.parametrize("sharp", [False, True], ids=["the paper's D and G", "the least D and G"])
-def test_theorem_15_bounds_the_regret_of_projected_descent(sharp):
-    """Mean of f(beta_t) - f(beta*) <= 2 D G / sqrt T: for D = sqrt d/(2 alpha), G = 4 d, and for the least of each."""
-    join = joined(5)
-    plan, rows = prepare(join), materialise(join)
-    X, y, weight = design(join, plan, rows)
-    alpha, T, d = 0.05, 80, plan.width
-    oracle = grid_oracle(plan)
-    best = minimize(lambda b: objective(X, y, weight, b, alpha), np.zeros(d), method="Powell").x
-    from buttress.solvers.gradient.sent import projected_descent
-
-    D, G = ball_radius(alpha, d), 4.0 * d
-    assert np.abs(best).max() <= 1 / (2 * alpha)
-    if sharp:
-        D = float(np.linalg.norm(best))
-        G = 2 * alpha * D + float(np.linalg.norm(X, axis=1).max())
-    descent = projected_descent(np.zeros(d), D, lambda t: D / (G * np.sqrt(t)))
-    assert sharp or step_size(alpha, d, "theorem")(7) == pytest.approx(D / (G * np.sqrt(7)))
-    _, beta = next(descent)
-    excess, visited = [], []
-    for _ in range(T):
-        visited.append(beta)
-        excess.append(objective(X, y, weight, beta, alpha) - objective(X, y, weight, best, alpha))
-        gradient = 2 * alpha * beta - oracle(beta, hinge(), 1 << 16).b
-        assert np.linalg.norm(gradient) <= min(G, 2 * np.sqrt(d))  # half the first of what the appendix has
-        _, beta = descent.send(gradient)
-    mean = objective(X, y, weight, np.mean(visited, axis=0), alpha) - objective(X, y, weight, best, alpha)
-    assert mean <= np.mean(excess) <= 2 * D * G / np.sqrt(T)
-
-
-def test_the_averaged_iterate_that_theorem_1s_rule_with_8_stops_at_keeps_its_promise():
-    """8 d^(3/2) / (alpha F sqrt t) <= eps at the average gives F <= (1 + eps) F*: one feature, a large alpha."""
-    frame = pd.DataFrame({"x": [1.0, -1.0, 0.5, -0.5, 1.0], "y": [1, 0, 1, 0, 0]})
-    join = Join([Table("t", frame, features=["x"], label="y")])
-    plan = prepare(join, intercept=False)
-    X, y, weight = design(join, plan, materialise(join))
-    eps, alpha, d = 0.5, 1.0, plan.width
-    from buttress.solvers.gradient.sent import projected_descent
-
-    oracle = grid_oracle(plan)
-    descent = projected_descent(np.zeros(d), ball_radius(alpha, d), step_size(alpha, d, "theorem"))
-    _, beta = next(descent)
-    visited, F = [], 0.0
-    while 8 * d**1.5 > eps * alpha * F * np.sqrt(len(visited)):
-        visited.append(beta)
-        F = objective(X, y, weight, np.mean(visited, axis=0), alpha)
-        _, beta = descent.send(2 * alpha * beta - oracle(beta, hinge(), 1 << 16).b)
-    assert len(visited) < 2000
-    least = minimize(lambda b: objective(X, y, weight, b, alpha), np.zeros(d), method="Powell").fun
-    assert (1 + eps) * least >= F
-
-
-@pytest.mark.parametrize("solver", ["paper", "sample"])
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_every_solver_reports_a_true_interval(solver):
+def test_the_sample_reports_a_true_interval():
     join = joined(7)
     rows, plan = materialise(join), prepare(join)
     X, y, weight = design(join, plan, rows)
-    model = RelationalLinearSVC(row_weight="join", alpha=0.05, solver=solver, max_iter=60, random_state=0).fit(join)
+    model = RelationalLinearSVC(row_weight="join", alpha=0.05, solver="sample", random_state=0).fit(join)
     low, high = model.objective_interval_
     assert low <= objective(X, y, weight, model.beta_, 0.05) <= high + 1e-12
     assert low <= liblinear(X, y, weight, 0.05) + 1e-9
@@ -409,10 +257,10 @@ def test_duplicate_names_do_not_join_by_accident():
     assert prepare(join).n_rows == before
 
 
-def test_explain_counts_the_sample_of_a_small_join():
-    """Of 2,000 rows of tables the sample takes most: what numpy held at the peak of a fit is in what explain says."""
+def test_a_description_counts_the_sample_of_a_small_join():
+    """Of 2,000 rows of tables the sample takes most: what numpy held at the peak of a fit is in what describe says."""
     join = chain(2000, 10, 3, d=8)
-    said = explain(join).megabytes
+    said = describe(join).megabytes
     tracemalloc.start()
     RelationalLinearSVC(random_state=0, tol=0.1).fit(join)
     _, peak = tracemalloc.get_traced_memory()

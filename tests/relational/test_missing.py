@@ -6,7 +6,7 @@ import pytest
 from relational_storage import in_database
 
 from buttress import load, save
-from buttress.relational import Join, RelationalLinearSVC, Table, explain
+from buttress.relational import Join, RelationalLinearSVC, Table, describe
 from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import margin_loss
 from buttress.relational.plan.plan import Encoding
@@ -97,7 +97,7 @@ def test_null_is_refused_by_default_and_a_plan_is_shown_nevertheless():
     join = declared(*gappy())
     with pytest.raises(ValueError, match="NULL or NaN in"):
         RelationalLinearSVC().fit(join)
-    assert explain(join).n_join_rows > 0
+    assert describe(join).n_join_rows > 0
     plain = RelationalLinearSVC(alpha=0.1).fit(declared(*(frame.dropna() for frame in gappy())))
     with pytest.raises(ValueError, match="missing='mean'"):
         plain.decision_function(pd.DataFrame({"a.x": [np.nan], "a.whole": [1], "b.z": [1.0], "b.c": ["red"]}))
@@ -118,9 +118,3 @@ def test_one_wild_cell_does_not_move_a_robust_scale():
                 for scaling in ("max", "robust")}
     assert accuracy["robust"] > 0.97
     assert accuracy["robust"] > accuracy["max"] - 0.005
-
-
-def test_the_papers_ball_needs_features_of_at_most_one():
-    join = declared(*(frame.dropna() for frame in gappy()))
-    with pytest.raises(ValueError, match=r"in a ball .* where features lie in \[-1, 1\].* Use scaling='max'"):
-        RelationalLinearSVC(solver="paper", scaling="robust").fit(join)

@@ -12,7 +12,7 @@ import pytest
 
 from buttress.relational.counting.margins import Evaluation
 from buttress.relational.optimum import certified, solve
-from buttress.relational.optimum.certified import Certificate, Climber, PlanePool
+from buttress.relational.optimum.certified import CertifiedPoint, Climber, PlanePool
 from buttress.relational.sources.databases import SourceChangedError
 from buttress.solvers.gradient.sent import lbfgs_points
 from buttress.solvers.run import Outcome, Step
@@ -127,7 +127,7 @@ def test_an_interval_only_narrows():
     assert found[2].beta is points[2]
     assert one.slack == 0.375
     assert found[2].gap == pytest.approx(0.1875 / 0.9375)
-    assert [Certificate(np.zeros(0), low, high, 1).gap for low, high in ((2.0, 1.0), (0.0, 0.0))] == [0.0, 0.0]
+    assert [CertifiedPoint(np.zeros(0), low, high, 1).gap for low, high in ((2.0, 1.0), (0.0, 0.0))] == [0.0, 0.0]
     assert len(one.pool) == 3
 
 
@@ -135,7 +135,7 @@ def test_an_interval_only_narrows():
 def test_bounds_that_cross_by_more_than_rounding_are_refused(high):
     one = climb(seen())
     for off in (1.0, 0.9, 1.1):
-        one.best = Certificate(np.zeros(5), high + off * (1e-9 * (1 + high)), high, 1)
+        one.best = CertifiedPoint(np.zeros(5), high + off * (1e-9 * (1 + high)), high, 1)
         if off > 1:
             with pytest.raises(SourceChangedError, match="changed while they were counted"):
                 one._check()
@@ -147,7 +147,7 @@ def test_bounds_that_cross_by_more_than_rounding_are_refused(high):
     (0.34, 1 << 10, True, True), (0.33, 1 << 10, True, False), (0.34, 1 << 19, True, True),
     (0.34, 1 << 20, True, False), (0.34, 1 << 10, False, False)])
 def test_a_grid_is_refined_where_rounding_is_a_third_of_what_is_asked(slack, bins, can, refined):
-    one = climb(seen(), bins=bins, slack=slack * 1e-3 * 2.0, best=Certificate(np.zeros(5), 0.0, 2.0, 1))
+    one = climb(seen(), bins=bins, slack=slack * 1e-3 * 2.0, best=CertifiedPoint(np.zeros(5), 0.0, 2.0, 1))
     one.oracle.can_refine = can
     assert one.refine() == refined
     assert one.bins == bins * (4 if refined else 1)
@@ -155,7 +155,7 @@ def test_a_grid_is_refined_where_rounding_is_a_third_of_what_is_asked(slack, bin
 
 def test_rounding_of_a_third_itself_is_borne():
     tol = 0.25
-    one = climb(seen(), tol=tol, slack=tol * (1 / 3) * 2.0, best=Certificate(np.zeros(5), 0.0, 2.0, 1))
+    one = climb(seen(), tol=tol, slack=tol * (1 / 3) * 2.0, best=CertifiedPoint(np.zeros(5), 0.0, 2.0, 1))
     assert not one.refine()
 
 
@@ -164,7 +164,7 @@ class Visited:
 
     def __init__(self, fine=0, high=2.0, tol=0.5, b=0.0, loss="hinge"):
         self.loss, self.alpha, self.tol, self.fine, self.visits = loss, 0.25, tol, fine, []
-        self.best = Certificate(np.ones(5), 0.0, high, 0)
+        self.best = CertifiedPoint(np.ones(5), 0.0, high, 0)
         self.model = np.array([3.0, 1.0, 1.0, 1.0, 1.0])
         self.reply = seen(b=b)
 
@@ -240,30 +240,6 @@ def test_solvers_are_parts_of_the_climb(monkeypatch):
     assert said == {"auto": ["certify", "polish", "bundle"], "sample": ["certify"]}
 
 
-# the published algorithm
-
-
-def test_the_ball_and_the_steps_of_the_paper():
-    assert solve.ball_radius(0.5, 9) == pytest.approx(3.0)
-    assert solve.step_size(0.5, 9, "theorem")(4) == pytest.approx(1 / 24)
-    assert solve.step_size(0.5, 9, "section")(4) == pytest.approx(1 / 3)
-
-
-def test_iterates_of_the_paper_are_projected_gradient_steps():
-    replies = [seen(b=0.5, smooth=0.75, a=2.0), seen(b=-1.0, smooth=0.25, a=1.0), seen(b=9.0)]
-    oracle, pool = Oracle(*replies), PlanePool(5)
-    oracle.plan = SimpleNamespace(width=5)
-    steps = solve.pseudo_gradient_descent(oracle, 0.5, "section", pool)
-    states = [next(steps) for _ in range(3)]
-    first = 0.5 / (0.5 * 5**0.5)
-    second = first - (first + 1.0) / (0.5 * 10**0.5)
-    assert [state.state[0] for state in states] == pytest.approx([0.0, first, second])
-    assert states[1].objective == pytest.approx(0.25 + 0.5 * first**2)
-    assert pool.a.tolist() == [2.0, 1.0, 0.0]
-    assert pool.B[:, 0].tolist() == [0.5, -1.0, 9.0]
-    assert next(solve.pseudo_gradient_descent(oracle, 0.5, "section")).state.tolist() == [0.0] * 5
-
-
 # the parts of a fit
 
 
@@ -320,8 +296,7 @@ def test_scores_to_calibrate_by():
     assert held.n_classes == 2
 
 
-MODEL = SimpleNamespace(loss="hinge", tol=1e-3, max_time=None, progress=False, solver="auto", max_iter=None,
-                        sketch_error=0.1, step_rule="section")
+MODEL = SimpleNamespace(loss="hinge", tol=1e-3, max_time=None, progress=False, solver="auto", max_iter=None)
 
 
 @pytest.mark.parametrize(("solver", "max_iter", "warn"), [("auto", 7, True), ("auto", None, True),
@@ -338,28 +313,11 @@ def test_a_run_warns_only_where_it_is_to_reach_its_tolerance(solver, max_iter, w
     seen_by = []
     monkeypatch.setattr(solve, "certified_steps", lambda one, *others: seen_by.append(one))
     model = SimpleNamespace(**{**vars(MODEL), "solver": solver, "max_iter": max_iter})
-    solve.solve(Oracle(seen()), None, pool, model, 0.5, lambda: None, None)
+    solve.solve(Oracle(seen()), pool, model, 0.5, lambda: None, None)
     assert (asked[0]["tol"], asked[0]["max_iter"], asked[0]["warn"]) == (1e-3, max_iter, warn)
     assert seen_by[0].best.low == 0.0
-    solve.solve(Oracle(seen()), None, pool_of((0.25, 0.0)), model, 0.5, lambda: None, None)
+    solve.solve(Oracle(seen()), pool_of((0.25, 0.0)), model, 0.5, lambda: None, None)
     assert seen_by[1].best.low == pytest.approx(0.25)
-
-
-@pytest.mark.parametrize(("max_iter", "steps"), [(None, 500), (3, 3)])
-def test_the_papers_algorithm_has_500_steps_and_its_hypothesis_is_certified(max_iter, steps, monkeypatch):
-    asked = []
-
-    def run(found, **options):
-        asked.append(options)
-        return Outcome(np.zeros(5), "max_iter", 0, 0.0)
-
-    monkeypatch.setattr(solve, "run", run)
-    monkeypatch.setattr(solve, "RankOracle", lambda *parts, **more: None)
-    model = SimpleNamespace(**{**vars(MODEL), "solver": "paper", "max_iter": max_iter})
-    found = solve.solve(Oracle(seen()), None, PlanePool(5), model, 0.5, lambda: None, None)
-    assert (asked[0]["tol"], asked[0]["max_iter"], asked[0]["warn"]) == (-1.0, steps, False)
-    assert (asked[1]["tol"], asked[1]["warn"]) == (1e-3, False)
-    assert found.objective == np.inf
 
 
 def test_lbfgs_leaves_out_what_bends_too_little_for_floats():

@@ -15,7 +15,7 @@ from relational_storage import in_database
 from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning
-from buttress.relational import Join, RelationalLinearSVC, SourceChangedError, Table, choice, explain, stream
+from buttress.relational import Join, RelationalLinearSVC, SourceChangedError, Table, choice, describe, stream
 from buttress.relational.counting import grid as grid_module
 from buttress.relational.counting.grid import GridOracle, grid_oracle
 from buttress.relational.counting.margins import hinge, margin_loss
@@ -281,8 +281,8 @@ def test_a_streamed_fit_holds_the_optimum(tmp_path, monkeypatch):
     monkeypatch.setattr("buttress.relational.choice.streamed",
                         lambda *args: made.append(streamed(*args)) or made[-1])
     needed = choice.needed_megabytes(there, there.check(), outside_only=True)
-    assert "in memory; streamed where" in explain(there, needed * 1.1).text
-    assert "streamed from files; streamed where" in explain(there, needed * 0.9).text
+    assert "in memory; streamed where" in describe(there, needed * 1.1).text
+    assert "streamed from files; streamed where" in describe(there, needed * 0.9).text
     auto = RelationalLinearSVC(memory_limit=needed * 0.9, **few).fit(there)
     assert isinstance(made[0].nodes[0], stream.StoredNode)
     assert auto.dual_bound_ <= high

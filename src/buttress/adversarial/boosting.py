@@ -28,7 +28,7 @@ from buttress.attacks.collapse import warn_if_given_up
 from buttress.expansion import binary_contrasts, class_contrasts, one_against_rest, winners
 from buttress.solvers.gradient.attacked_trees import Growth, Newton, boosted, logistic, squared
 from buttress.solvers.run import all_or_nothing, run
-from buttress.threats import Region, ThreatModel, region_of
+from buttress.threats import BallInBox, ThreatModel, region_of
 from buttress.trees import Forest
 
 
@@ -70,7 +70,7 @@ class BoostedTrees(Documented, CallbackSupportMixin, BaseEstimator):
         here = weight > 0
         return rows[here], targets[here], weight[here], (low[here], high[here]), region.eps
 
-    def _region(self, X: Array, given: MatrixLike) -> Region:
+    def _region(self, X: Array, given: MatrixLike) -> BallInBox:
         """Return where the rows may come."""
         return region_of(self.eps, "linf", self.bounds, self.threat, X, given)
 

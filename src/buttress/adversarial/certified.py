@@ -15,7 +15,7 @@ from buttress.adversarial.linear import AdversarialLinearSVC
 from buttress.adversarial.machine import (
     MOST_CENTRES,
     LandmarkMachine,
-    Problem,
+    MachineProblem,
     ScoredRows,
     check_landmarks,
     hinge_held_out,
@@ -28,7 +28,7 @@ from buttress.features import landmarks
 from buttress.kernels import Radial
 from buttress.solvers.gradient.certified_hinge import Regions, SplitMachine, bounds_of, certified_descent
 from buttress.solvers.run import all_or_nothing
-from buttress.threats import Region
+from buttress.threats import BallInBox
 
 
 @advises(**ADVICE["CertifiedSVC"])
@@ -116,7 +116,7 @@ class CertifiedSVC(LandmarkMachine):
         self._warn_if_given_up(problem)
         return self
 
-    def _linear(self, problem: Problem) -> AdversarialLinearSVC:
+    def _linear(self, problem: MachineProblem) -> AdversarialLinearSVC:
         """Return the linear machine of the start: exact where one radius is that of all columns.
 
         Else the columns are measured in what they move by, those that hardly move in a tenth of the widest.
@@ -133,7 +133,7 @@ class CertifiedSVC(LandmarkMachine):
         linear.coef_ = linear.coef_ / shares
         return linear
 
-    def _train(self, problem: Problem, linear: AdversarialLinearSVC, Z: Array, regions: Regions) -> SplitMachine:
+    def _train(self, problem: MachineProblem, linear: AdversarialLinearSVC, Z: Array, regions: Regions) -> SplitMachine:
         """Return the trained machine, and set what its run leaves.
 
         The rows are centred and divided by one number for it, so that W is of the size of p and q in any units.
@@ -162,7 +162,7 @@ def _original(state: SplitMachine, middle: Array, unit: float) -> SplitMachine:
     return SplitMachine(p, q, W / unit, b - middle @ W / unit)
 
 
-def regions_of(kernel: Radial, X: Array, Z: Array, threat: Region, contrasts: Array) -> Regions:
+def regions_of(kernel: Radial, X: Array, Z: Array, threat: BallInBox, contrasts: Array) -> Regions:
     """Return where the rows can come, with the certificate's lines of the kernel's values there.
 
     For l_2 it is the whole ball, whatever the box: what holds in the ball holds in its part.

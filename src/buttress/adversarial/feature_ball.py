@@ -12,7 +12,7 @@ from buttress._documented import ADVICE, advises
 from buttress._rows import drawn_rows
 from buttress._state import Attribute, State, one_or_each
 from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
-from buttress.adversarial.machine import LANDMARKS, AttackedMachine, Problem, ScoredRows, feature_ball_held_out
+from buttress.adversarial.machine import LANDMARKS, AttackedMachine, MachineProblem, ScoredRows, feature_ball_held_out
 from buttress.certainty.probabilities import Certainty
 from buttress.expansion import KernelExpansion
 from buttress.features import feature_radius, input_radius, spectrum_of
@@ -32,7 +32,7 @@ class FeatureBallMachine(AttackedMachine):
     fit_intercept: bool = True
     max_iter: int | None = None
 
-    def _posed(self, X: MatrixLike, y: VectorLike, random_state: RandomStateLike, device: str | None) -> Problem:
+    def _posed(self, X: MatrixLike, y: VectorLike, random_state: RandomStateLike, device: str | None) -> MachineProblem:
         """Return the checked problem, and set the radius of the ball."""
         eps: Any = self.eps
         check_number("eps", eps, 0, closed="left", fix="It is a radius in the units of X; 0 is natural training.")
@@ -45,7 +45,7 @@ class FeatureBallMachine(AttackedMachine):
         """Return the l2 radius of a ball of radius 1."""
         return float(np.sqrt(X.shape[1])) if self.norm == "linf" else 1.0
 
-    def _first_points(self, problem: Problem, rows: Rows | slice) -> list[Natural]:
+    def _first_points(self, problem: MachineProblem, rows: Rows | slice) -> list[Natural]:
         """Return the first point of each machine's natural path on these rows.
 
         Raises ValueError if f = 0 is optimal there for every C; the message gives the largest eps that can be used.
@@ -62,7 +62,7 @@ class FeatureBallMachine(AttackedMachine):
                 "kernel, or AdversarialSVC, which has no such limit.")
         return firsts
 
-    def _keep_left_out(self, problem: Problem) -> None:
+    def _keep_left_out(self, problem: MachineProblem) -> None:
         landmarks = np.array(problem.X[drawn_rows(len(problem.X), LANDMARKS)])
         self._certainty = Certainty(partial(
             feature_ball_held_out, ScoredRows.of(problem), landmarks, self.expansion_, self.C, self.feature_radius_,
@@ -144,7 +144,7 @@ class AdvSVM(FeatureBallMachine):
         self._keep_left_out(problem)
         return self
 
-    def _search(self, problem: Problem, firsts: list[Natural]) -> None:
+    def _search(self, problem: MachineProblem, firsts: list[Natural]) -> None:
         """Search the natural path of each machine; C is the weight of the mean loss, so each row's loss has C/n."""
         X, kernel, n = problem.X, problem.kernel, len(problem.X)
         outcomes: list[Outcome] = []

@@ -29,13 +29,13 @@ from buttress.features import RandomExpansion
 from buttress.kernels import Kernel, KernelLike, as_kernel, is_precomputed
 from buttress.solvers.gradient.worst_inputs import cross_entropy
 from buttress.solvers.run import Steps, countdown, run
-from buttress.threats import Region, ThreatModel, region_of
+from buttress.threats import BallInBox, ThreatModel, region_of
 
 MOST_CENTRES = 300  # the default
 
 
 @dataclass(frozen=True)
-class Problem:
+class MachineProblem:
     """What a machine is trained on: rows X (n, d) of classes ``codes`` (n,), against what, and within which means.
 
     ``contrasts`` (n_classes, rivals, k) are the leads of each class over its rivals. ``clock`` returns the seconds
@@ -45,7 +45,7 @@ class Problem:
     X: Array
     codes: Rows
     contrasts: Array
-    region: Region
+    region: BallInBox
     kernel: Kernel
     rng: np.random.RandomState
     report: Report
@@ -79,7 +79,7 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
 
     def _problem(
         self, X: MatrixLike, y: VectorLike, random_state: RandomStateLike, device: str | None
-    ) -> Problem:
+    ) -> MachineProblem:
         """Return the checked problem, and set ``classes_`` and ``contrasts_``; ValueError for what fits share."""
         clock = countdown(self.max_time)
         check_number("C", self.C, 0)
@@ -97,9 +97,10 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
             raise ValueError(f"{type(self).__name__} moves rows, and kernel='precomputed' knows none. Give X its rows, "
                              "and the kernel by name, as an object or as a function.")
         kernel = as_kernel(self.kernel, gamma=self.gamma, X=X)
-        return Problem(X, codes, self.contrasts_, region, kernel, check_random_state(random_state), report, clock)
+        return MachineProblem(X, codes, self.contrasts_, region, kernel, check_random_state(random_state), report,
+                              clock)
 
-    def _warn_if_given_up(self, problem: Problem) -> None:
+    def _warn_if_given_up(self, problem: MachineProblem) -> None:
         """Warn of a fit that is no better on its rows than one class for all."""
         warn_if_given_up(type(self).__name__, winners(self.expansion_(problem.X), problem.contrasts), problem.X,
                          problem.codes, problem.region.eps)
@@ -120,7 +121,7 @@ class LandmarkMachine(AttackedMachine):
     device: str | None = None
 
     def _trained(
-        self, problem: Problem, steps: Steps, expansion: Callable[[Any], KernelExpansion], name: str
+        self, problem: MachineProblem, steps: Steps, expansion: Callable[[Any], KernelExpansion], name: str
     ) -> Any:
         """Run the training, set what it leaves, and return the machine of which ``expansion`` makes the model."""
         report = showing(problem.report, lambda step: {"expansion_": expansion(step.state)})
@@ -152,14 +153,14 @@ LANDMARKS = 500  # rows that stand for all of them in the curvature, where the f
 
 
 @dataclass(frozen=True)
-class ScoredRows(Problem):
+class ScoredRows(MachineProblem):
     """The part of a problem whose rows are scored, copied; ``row`` are their numbers among the ``given`` rows."""
 
     row: Rows
     given: int
 
     @classmethod
-    def of(cls, problem: Problem) -> "ScoredRows":
+    def of(cls, problem: MachineProblem) -> "ScoredRows":
         n = len(problem.X)
         _, first = np.unique(problem.codes, return_index=True)  # one row of each class is among them
         some = np.union1d(np.arange(n)[drawn_rows(n, SCORED)], first)

@@ -17,7 +17,7 @@ from buttress._types import MatrixLike, Rows, VectorLike
 from buttress.adversarial.machine import (
     MOST_CENTRES,
     LandmarkMachine,
-    Problem,
+    MachineProblem,
     ScoredRows,
     check_landmarks,
     cross_entropy_held_out,
@@ -123,7 +123,7 @@ class AdversarialSVC(LandmarkMachine):
         self._warn_if_given_up(problem)
         return self
 
-    def _centres(self, problem: Problem) -> Array:
+    def _centres(self, problem: MachineProblem) -> Array:
         n, classes = len(problem.X), len(problem.contrasts)
         if isinstance(self.n_landmarks, str):
             check_option("n_landmarks", self.n_landmarks, ("auto",))
@@ -135,7 +135,7 @@ class AdversarialSVC(LandmarkMachine):
         method = "uniform" if problem.X.size >= 100_000 else "kmeans++"
         return landmarks(problem.X, count, rng=problem.rng, method=method)
 
-    def _train(self, problem: Problem, start: StretchedMachine) -> None:
+    def _train(self, problem: MachineProblem, start: StretchedMachine) -> None:
         kernel = problem.kernel
         # single precision halves the time of training
         place = Place(self.device, "float32" if problem.X.size >= 10_000 else "float64")
@@ -206,7 +206,7 @@ class Attack:
         return moved if self.box is None else namespace(X).clip(moved, self.box[0][rows], self.box[1][rows])
 
 
-def attack_of(model: AdversarialSVC, problem: Problem, place: Place) -> Attack:
+def attack_of(model: AdversarialSVC, problem: MachineProblem, place: Place) -> Attack:
     """Return the attack that the model is to withstand."""
     region, box = problem.region, problem.region.box
     return Attack(Ball(region.radius, region.norm), model.attack_steps, problem.rng, place(problem.X),

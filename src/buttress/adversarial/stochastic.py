@@ -16,7 +16,7 @@ from buttress._state import Attribute, State
 from buttress._threads import own_threads
 from buttress._types import MatrixLike, RandomStateLike, VectorLike
 from buttress.adversarial.feature_ball import FeatureBallMachine
-from buttress.adversarial.machine import Problem
+from buttress.adversarial.machine import MachineProblem
 from buttress.expansion import KernelExpansion
 from buttress.features import RandomExpansion, RandomFeatures, gradient_noise, random_features
 from buttress.solvers.gradient.doubly_stochastic import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
@@ -96,7 +96,7 @@ class StochasticAdvSVM(FeatureBallMachine):
         self._keep_left_out(problem)
         return self
 
-    def _begun(self, X: MatrixLike, y: VectorLike) -> Problem:
+    def _begun(self, X: MatrixLike, y: VectorLike) -> MachineProblem:
         """Return the checked problem, with a radius at which something can be learned."""
         check_option("step", self.step, ("diminishing", "constant"))
         check_number("step_size", self.step_size, 0)
@@ -111,7 +111,7 @@ class StochasticAdvSVM(FeatureBallMachine):
             self._first_points(problem, few)
         return problem
 
-    def _features(self, problem: Problem, size: int) -> RandomFeatures:
+    def _features(self, problem: MachineProblem, size: int) -> RandomFeatures:
         largest = np.abs(problem.X).max()
         if largest > 1e30:  # beyond, float32 cannot hold phases
             raise ValueError(f"Phases are computed in float32. Got entries of X up to {largest:.3g}. Scale the columns "
@@ -152,7 +152,7 @@ def fitted_together(models: Sequence[StochasticAdvSVM], X: MatrixLike, y: Vector
         if len(values) > 1:
             raise ValueError(f"Machines fitted together must have one {name}. Got {' and '.join(sorted(values))}. Fit "
                              "them one by one.")
-    problems: list[Problem] = []
+    problems: list[MachineProblem] = []
     for model in models:
         problem = model._begun(X, y)
         problems.append(replace(problem, X=problems[0].X if problems else problem.X))  # one copy of the rows
@@ -162,7 +162,7 @@ def fitted_together(models: Sequence[StochasticAdvSVM], X: MatrixLike, y: Vector
     return models
 
 
-def _descend(models: Sequence[StochasticAdvSVM], problem: Problem) -> None:
+def _descend(models: Sequence[StochasticAdvSVM], problem: MachineProblem) -> None:
     """Fit the machines by ``n_passes`` passes of doubly stochastic gradients, or of the exact kernel's."""
     first = models[0]
     features = None if first.n_features is None else first._features(problem, first.n_features)
@@ -191,7 +191,7 @@ def _descend(models: Sequence[StochasticAdvSVM], problem: Problem) -> None:
         model.history_ = outcome.history
 
 
-def _steps(models: Sequence[StochasticAdvSVM], problem: Problem, features: RandomFeatures | None) -> Steps:
+def _steps(models: Sequence[StochasticAdvSVM], problem: MachineProblem, features: RandomFeatures | None) -> Steps:
     """Return the descent of all machines, each with a column for each of its scores."""
     first = models[0]
     place = Place(first.device)

@@ -74,7 +74,7 @@ class Votes(Chain):
     voters: int
 
 
-class Unknown(Exception):
+class UnknownPart(Exception):
     """Some part of a model is not known here."""
 
 
@@ -85,7 +85,7 @@ def read_chain(model: Any) -> Chain | None:
     """
     try:
         return _chain(model)
-    except Unknown:
+    except UnknownPart:
         return None
 
 
@@ -120,14 +120,14 @@ def _scores(model: Any) -> Smooth:
     if type(model) is OneVsOneClassifier or (type(model) is OneVsRestClassifier and not model.multilabel_):
         parts = [_one_a_class(each, 2) for each in model.estimators_]
         return _side_by_side([(slice(None), [j], part) for j, part in enumerate(parts)], len(parts))
-    raise Unknown
+    raise UnknownPart
 
 
 def _one_a_class(model: Any, n_classes: int) -> Smooth:
     """Return the scores of a classifier whose scores are one for two classes, or one a class."""
     chain = _chain(model)
     if isinstance(chain, Votes) or not np.array_equal(chain.contrasts, class_contrasts(n_classes)):
-        raise Unknown
+        raise UnknownPart
     return chain.scores
 
 
@@ -143,7 +143,7 @@ def _transformer(step: Any) -> Smooth:
         return _polynomial(step)
     if type(step) is ColumnTransformer:
         return _columns(step)
-    raise Unknown
+    raise UnknownPart
 
 
 def _composed(parts: list[Smooth]) -> Smooth:
@@ -226,7 +226,7 @@ def _polynomial(step: PolynomialFeatures) -> Smooth:
 def _columns(step: ColumnTransformer) -> Smooth:
     """Return transformers of some columns each, by name or number."""
     if step.transformer_weights:
-        raise Unknown
+        raise UnknownPart
     names = list(getattr(step, "feature_names_in_", range(step.n_features_in_)))
     parts = [(numbers_of(columns, names), step.output_indices_[name], part)
              for name, part, columns in step.transformers_ if not (isinstance(part, str) and part == "drop")]
@@ -272,7 +272,7 @@ def _votes(model: KNeighborsClassifier) -> Smooth:
     codes, voters = model._y, model._fit_X
     dense = isinstance(voters, np.ndarray) and voters.shape == (len(codes), model.n_features_in_)
     if not (dense and np.isfinite(voters).all()):  # some distances take rows with gaps
-        raise Unknown
+        raise UnknownPart
     classes = [np.asarray(voters[codes == c], dtype=np.float64) for c in range(len(model.classes_))]
 
     def forward(X: Array) -> tuple[Array, Pullback]:
@@ -299,7 +299,7 @@ def _calibrated(model: CalibratedClassifierCV) -> Smooth:
     members = [(_one_a_class(each.estimator, n_classes), each.calibrators) for each in model.calibrated_classifiers_]
     scored = all(hasattr(each.estimator, "decision_function") for each in model.calibrated_classifiers_)
     if not scored or any(type(each) is not _SigmoidCalibration for _, some in members for each in some):
-        raise Unknown
+        raise UnknownPart
 
     def forward(X: Array) -> tuple[Array, Pullback]:
         parts = [_member(inner, calibrators, X) for inner, calibrators in members]

@@ -19,7 +19,7 @@ from buttress._checks import Array, check_count, check_number
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, Rows, VectorLike
 from buttress.attacks.ball import Ball, ball_of
 from buttress.attacks.joint import under_threat
-from buttress.attacks.problem import Met, Problem, Worst, pose, warn_of_units
+from buttress.attacks.problem import AttackProblem, Met, Worst, pose, warn_of_units
 from buttress.attacks.targets import ExpansionTarget
 from buttress.expansion import winners
 from buttress.scores import Scorable
@@ -147,7 +147,7 @@ def pgd(
     return worst.report(ball, return_info)
 
 
-def _start(problem: Problem, rows: Rows, start: int, ball: Ball, rng: Rng) -> Array:
+def _start(problem: AttackProblem, rows: Rows, start: int, ball: Ball, rng: Rng) -> Array:
     """Return where the first, the second or a later descent starts."""
     X = problem.X[rows]
     if start == 0:
@@ -159,7 +159,7 @@ def _start(problem: Problem, rows: Rows, start: int, ball: Ball, rng: Rng) -> Ar
     return problem.clip(rows, X + ball.draw(rng, tuple(X.shape), problem.place))
 
 
-def starts_at_others(problem: Problem, rows: Rows, ball: Ball, count: int) -> Iterator[Array]:
+def starts_at_others(problem: AttackProblem, rows: Rows, ball: Ball, count: int) -> Iterator[Array]:
     """Yield versions of the rows (r, d) in their balls, nearest to a row of another class, the nearest first.
 
     Candidates are the rows the model keeps (its centres, or neighbours) and those attacked. Nothing is yielded where
@@ -189,7 +189,7 @@ def _distances(X: Array, others: Array, ball: Ball) -> Array:
     return cdist(X, others, "chebyshev" if ball.norm == "linf" else "euclidean")
 
 
-def _candidates(problem: Problem) -> Array:
+def _candidates(problem: AttackProblem) -> Array:
     """Return rows to start at, (c, d): those that the model keeps, in the units of X, and those of the batch."""
     target, batch = problem.target, to_numpy(problem.X).astype(np.float64)
     if isinstance(target, ExpansionTarget):

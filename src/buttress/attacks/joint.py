@@ -18,7 +18,7 @@ from buttress._arrays import NUMPY, to_numpy
 from buttress._checks import Array, silent
 from buttress._types import Mask, MatrixLike, Rows, VectorLike
 from buttress.attacks.ball import ball_of
-from buttress.attacks.problem import AttackInfo, BlindAttackWarning, Problem, distances, pose, warn_if_flat
+from buttress.attacks.problem import AttackInfo, AttackProblem, BlindAttackWarning, distances, pose, warn_if_flat
 from buttress.scores import Scorable
 from buttress.threats import Moves, ThreatModel, Way, read_threat
 
@@ -50,7 +50,7 @@ def under_threat(
 class _Versions:
     """The worst version of each row met so far."""
 
-    def __init__(self, problem: Problem, moves: Moves, start: Array):
+    def __init__(self, problem: AttackProblem, moves: Moves, start: Array):
         self.problem = problem
         self.moves = moves
         self.start = start

@@ -49,7 +49,7 @@ class AttackInfo:
 
 
 @dataclass
-class Problem:
+class AttackProblem:
     """The checked input of an attack: rows X (n, d) inside the box [low, high], their class numbers, and the target.
 
     All arrays are in one ``place``; the target's exact scores, in float64 on numpy, decide. ``as_fitted``
@@ -99,7 +99,7 @@ class Problem:
 
 def pose(
     model: Scorable, X: MatrixLike, y: VectorLike, bounds: BoundsLike | None, device: str | None = None
-) -> Problem:
+) -> AttackProblem:
     """Check the arguments of an attack, and move the arrays to the device.
 
     A known score function is attacked in the precision of X, any other model in float64 (and with frames like X if it
@@ -118,11 +118,11 @@ def pose(
     check_one_label(model, as_fitted(X[:1]))
     codes, place = label_codes(model, y, len(X)), target.place
     low, high = (place.xp.broadcast_to(place(side), X.shape) for side in (low, high))
-    return Problem(model, target, place, place(X), place(codes), low, high, as_fitted,
-                   as_fitted if index is None else lambda rows: as_fitted(rows).set_axis(index))
+    return AttackProblem(model, target, place, place(X), place(codes), low, high, as_fitted,
+                         as_fitted if index is None else lambda rows: as_fitted(rows).set_axis(index))
 
 
-def warn_of_units(problem: Problem, ball: Ball) -> None:
+def warn_of_units(problem: AttackProblem, ball: Ball) -> None:
     """Warn of a radius that rounding hides, or that looks meant for another scale: below 1 in a box of 100 or more."""
     reach: Any = ball.reach
     warn_of_rounding(to_numpy(problem.X), to_numpy(reach) if np.ndim(reach) else reach)
@@ -146,7 +146,7 @@ def warn_if_flat(model: Classifier, blind: int, standing: int) -> None:
 class Met(ABC):
     """The perturbed rows met so far. Subclasses say which of two versions of a row is kept."""
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: AttackProblem):
         n = len(problem.X)
         self.problem = problem
         self.X = problem.X + 0
@@ -245,7 +245,7 @@ class Worst(Met):
 class Closest(Met):
     """Keeps the nearest wrongly classified version of a row, the one of least margin until there is one."""
 
-    def __init__(self, problem: Problem, kappa: float):
+    def __init__(self, problem: AttackProblem, kappa: float):
         super().__init__(problem)
         self.kappa = kappa
         if problem.place.dtype == "float32":  # a point that float32 puts just over the border may lie before it

@@ -27,7 +27,7 @@ from buttress._suggest import listed
 from buttress._types import Labels, Predictor, Supervised
 from buttress.attacks.swaps import rivals_of
 from buttress.audit.models.table_model import TableModel
-from buttress.audit.move_space import Space
+from buttress.audit.move_space import MoveSpace
 from buttress.audit.moves import InPlace, blanks_of, swaps_of, worst_within
 from buttress.audit.options import Options
 from buttress.audit.reading.cautions import skewed
@@ -170,7 +170,7 @@ def yours_of(
     """Return the fitted model among the entries, None where there is none; ValueError says why it suits no rows."""
     for name, model in entries.items():
         if is_fitted(model):
-            space = Space(table, raw, train)
+            space = MoveSpace(table, raw, train)
             asked = InPlace(model, space, table.target, classifies)
             asked.try_rows(space.rows(test), name)
             notes = _keep_takeable(space, asked, test, name)
@@ -178,7 +178,7 @@ def yours_of(
     return None
 
 
-def _columns(space: Space, classifies: bool, options: Options) -> dict[str, str]:
+def _columns(space: MoveSpace, classifies: bool, options: Options) -> dict[str, str]:
     """Return the columns of the audit's table, and what they say, for the moves there are in these data."""
     what, swaps = "accuracy" if classifies else "RMSE", options.swaps
     said = {}
@@ -192,7 +192,7 @@ def _columns(space: Space, classifies: bool, options: Options) -> dict[str, str]
     return said
 
 
-def _keep_takeable(space: Space, yours: InPlace, places: NDArray[np.intp], name: str) -> list[str]:
+def _keep_takeable(space: MoveSpace, yours: InPlace, places: NDArray[np.intp], name: str) -> list[str]:
     """Take the empty cells out of the space that the user's model fails on, and return a sentence that says so."""
     some = space.rows(places[:20])  # on which it is asked
     width = np.arange(some.shape[1])

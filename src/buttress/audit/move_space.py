@@ -34,7 +34,7 @@ class Axis:
     gap: float | None = np.nan  # what an empty cell is, None where the type of the column has none
 
 
-class Space:
+class MoveSpace:
     """The rows of a table as numbers, and as columns like those that came."""
 
     def __init__(self, table: Table, raw: NDArray[np.float64], train: NDArray[np.intp]):

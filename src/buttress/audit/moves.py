@@ -14,14 +14,14 @@ from buttress._types import Array, Labels, MatrixLike, Predictor, Rows
 from buttress.attacks.swaps import Cells, Change, WorstCells, harm_done, rivals_of
 from buttress.audit.measuring.cells import has_scores
 from buttress.audit.models.table_model import TableModel
-from buttress.audit.move_space import Axis, Space, SpaceRows, chosen, names_of
+from buttress.audit.move_space import Axis, MoveSpace, SpaceRows, chosen, names_of
 
 Harm = Callable[[SpaceRows], NDArray[np.float64]]  # of moved rows, as many as were given, in their order
 
 
 @dataclass(frozen=True)
 class AskedModel:
-    """A fitted model to be asked with rows of a :class:`Space`.
+    """A fitted model to be asked with rows of a :class:`MoveSpace`.
 
     ``scores`` gives (n, classes), the largest being likeliest, in the order of ``classes``; None of a model that gives
     labels only, and of a regression.
@@ -54,9 +54,9 @@ class AskedModel:
 
 
 class InPlace:
-    """A fitted model of the user's, asked with rows of a :class:`Space` in the columns as they came."""
+    """A fitted model of the user's, asked with rows of a :class:`MoveSpace` in the columns as they came."""
 
-    def __init__(self, model: Any, space: Space, target: Labels, classifies: bool):
+    def __init__(self, model: Any, space: MoveSpace, target: Labels, classifies: bool):
         self.model = model
         self.space = space
         self.target = target

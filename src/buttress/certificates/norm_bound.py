@@ -183,7 +183,7 @@ def _top_eigenvalue(matrix: Array) -> float:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownLeads:
     """Values of leads, the lengths of their gradients, by how much both may be off, and squared norms, all (n,)."""
 
     value: Array
@@ -264,7 +264,7 @@ class RadialTerm:
         value_off, slope_off = self._inexact(Z, V, rounding)
         dual = {"l2": np.linalg.norm(outer, axis=1) + slope_off * stretch["l2"],
                 "linf": np.abs(outer).sum(axis=1) + slope_off * stretch["linf"]}
-        known = Known(f, value_off, np.linalg.norm(g, axis=1), slope_off, square)
+        known = KnownLeads(f, value_off, np.linalg.norm(g, axis=1), slope_off, square)
         return lambda radius, norm: self._fall(radius, stretch[norm] * radius, known, dual[norm])
 
     def _inexact(self, Z: Array, V: Array, rounding: ModelRounding) -> tuple[Array, Array]:
@@ -276,7 +276,7 @@ class RadialTerm:
         far = np.sqrt(squared_distances(Z, self.part.centers) + off)
         return value, 2 * (weight * far * bent).sum(axis=1)
 
-    def _fall(self, radius: Array, r: Array, known: "Known", dual: Array) -> Array:
+    def _fall(self, radius: Array, r: Array, known: "KnownLeads", dual: Array) -> Array:
         """The least of the bounds for perturbations of at most ``radius``, at most r in the l2 norm inside."""
         top, square = self.top, known.square
         F, S = self.profile(r**2), self.slope(r**2)

@@ -32,12 +32,12 @@ from buttress.trees.reading import steps_of
 Bound = Callable[[Enclosure], Enclosure]
 
 
-class Unknown(NoCertificateError):
+class UnknownStep(NoCertificateError):
     """A step that is not known here, at which something moves."""
 
 
 @dataclass(frozen=True)
-class Steps:
+class BoundedSteps:
     """A classifier as bounds of what it sees of moved rows, and its scores there.
 
     ``scores`` bounds scores, or is None where ``kernel`` holds them as a function of what ``seen`` bounds.
@@ -49,20 +49,20 @@ class Steps:
     contrasts: Array
 
 
-def read_steps(model: Any) -> Steps | None:
+def read_steps(model: Any) -> BoundedSteps | None:
     """Return a fitted pipeline or network, step by step; None where its classifier is not known here."""
     steps = steps_of(model)
     last = fitted_inside(steps[-1]) or steps[-1]
     before = _in_turn([_step(step) for step in steps[:-1]])
     if type(last) is MLPClassifier and last.out_activation_ in ("logistic", "softmax"):
         check_one_label(last)
-        return Steps(before, _network(last), None, class_contrasts(len(last.classes_)))
+        return BoundedSteps(before, _network(last), None, class_contrasts(len(last.classes_)))
     score = read_scores(last)
     if score is None or len(steps) == 1 or not isinstance(score.expansion, KernelExpansion):
         return None
     expansion = score.expansion
     if not isinstance(expansion.kernel, Linear):
-        return Steps(before, None, score, score.contrasts)
+        return BoundedSteps(before, None, score, score.contrasts)
     if expansion.linear is not None:
         return None
     centers, coef, known = np.asarray(expansion.centers), expansion.coef, score
@@ -71,7 +71,7 @@ def read_steps(model: Any) -> Steps | None:
         inner = scaled(z, known.scale, shift=known.shift)
         return affine(affine(inner, centers.T), coef, expansion.intercept)
 
-    return Steps(before, linear, None, score.contrasts)
+    return BoundedSteps(before, linear, None, score.contrasts)
 
 
 def in_single(model: Any) -> bool:
@@ -109,9 +109,9 @@ def _step(step: Any) -> Bound:
 def _transformed(step: Any, z: Enclosure) -> Enclosure:
     """Return what a transformer makes of values that do not move."""
     if not z.still:
-        raise Unknown(f"No certified radius is known behind {type(step).__name__}, whose input moves. Move other "
-                      "columns only, or use scalers, PCA, selection, polynomial features or a ColumnTransformer "
-                      "without transformer_weights.")
+        raise UnknownStep(f"No certified radius is known behind {type(step).__name__}, whose input moves. Move other "
+                          "columns only, or use scalers, PCA, selection, polynomial features or a ColumnTransformer "
+                          "without transformer_weights.")
     nameless = copy(step)
     for name in ("feature_names_in_", "_sklearn_output_config"):
         nameless.__dict__.pop(name, None)

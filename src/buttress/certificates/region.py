@@ -16,7 +16,7 @@ from buttress.certificates.compiled import box_reach
 TINY = float(np.finfo(np.float64).tiny)  # values below it have lost digits, or are 0
 MULTIPLIERS = 8  # multipliers tried for the ball; each gives a bound
 
-Rows = NDArray[np.intp] | NDArray[np.bool_] | slice
+SomeRows = NDArray[np.intp] | NDArray[np.bool_] | slice
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Region:
     scale: Array
     radius: Array
 
-    def __getitem__(self, rows: Rows) -> "Region":
+    def __getitem__(self, rows: SomeRows) -> "Region":
         offset = None if self.offset is None else self.offset[rows]
         return Region(self.anchor[rows], self.half[rows], offset, self.scale, self.radius[rows])
 
@@ -163,7 +163,7 @@ class Attacker:
     low: Array | None = None
     high: Array | None = None
 
-    def __getitem__(self, rows: Rows) -> "Attacker":
+    def __getitem__(self, rows: SomeRows) -> "Attacker":
         low, high = (None if side is None else side[rows] for side in (self.low, self.high))
         return Attacker(self.norm, self.scale if self.scale.ndim == 1 else self.scale[rows], low, high)
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._proof import UNIT, sum_error
-from buttress.certificates.region import TINY, Region, Rows
+from buttress.certificates.region import TINY, Region, SomeRows
 from buttress.kernels import (
     RBF,
     Cauchy,
@@ -87,7 +87,7 @@ class Lead:
     unit: float = UNIT
     sizes: Array | None = None
 
-    def __getitem__(self, rows: Rows) -> "Lead":
+    def __getitem__(self, rows: SomeRows) -> "Lead":
         tilt, sizes = (None if part is None else part[rows] for part in (self.tilt, self.sizes))
         return Lead(self.kernels, self.centers, self.weights[rows], self.bias[rows], self.square[rows], self.origin,
                     tilt, self.unit, sizes)

@@ -34,7 +34,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress._proof import sum_error
-from buttress.certificates.region import TINY, Rows
+from buttress.certificates.region import TINY, SomeRows
 from buttress.certificates.relaxation import Lead
 from buttress.kernels import RBF, Polynomial
 
@@ -79,7 +79,7 @@ class SecondOrder:
     kernel: RBF | Polynomial
     shares: tuple[float, float]
 
-    def __getitem__(self, rows: Rows) -> "SecondOrder":
+    def __getitem__(self, rows: SomeRows) -> "SecondOrder":
         return SecondOrder(self.value[rows], self.bias[rows], self.slope[rows], self.spectrum[rows], self.turned[rows],
                            self.entries[rows], self.left[rows], self.off[rows], self.sizes[rows], self.summed[rows],
                            self.scale[rows], self.kernel, self.shares)

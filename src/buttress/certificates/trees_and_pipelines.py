@@ -17,7 +17,7 @@ import numpy as np
 from buttress._checks import Array, warn_user
 from buttress._types import Mask, Rows
 from buttress.certificates.enclosures import Enclosure, affine, around
-from buttress.certificates.pipelines import Steps, Unknown
+from buttress.certificates.pipelines import BoundedSteps, UnknownStep
 from buttress.certificates.radius import OUTWARD, largest_that_holds
 from buttress.expansion import winners
 from buttress.threats import Moves
@@ -77,7 +77,7 @@ def _by_hull(within: Prover, X: Array, moves: Moves) -> Mask:
     reach = np.maximum(X - low, high - X) * OUTWARD
     try:
         return within(X, reach, "linf", (low, high))
-    except Unknown:  # an encoder of what is swapped: it knows the levels, not what is between
+    except UnknownStep:  # an encoder of what is swapped: it knows the levels, not what is between
         return np.zeros(len(X), dtype=bool)
 
 
@@ -139,7 +139,7 @@ Machine = Callable[[Array, Array, Array], Mask]
 class Chained:
     """The proofs of one model, whose kernel machine at the end ``machine`` proves."""
 
-    def __init__(self, steps: Steps, real: str, machine: Machine | None):
+    def __init__(self, steps: BoundedSteps, real: str, machine: Machine | None):
         self.steps = steps
         self.unit = float(np.finfo(real).eps)
         self.machine = machine

@@ -1,4 +1,4 @@
-"""The commands on joins, ``explain``, ``features`` and ``fit``, and on models, ``train`` to ``inspect``."""
+"""The commands on joins, ``describe``, ``features`` and ``fit``, and on models, ``train`` to ``inspect``."""
 
 import math
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from buttress.audit.reading.table import Table
 
 
-class Family(StrEnum):
+class ModelFamily(StrEnum):
     """What the audit compares, by a word each; -log is fitted to the logarithm of a skewed target."""
 
     recommended = "recommended"
@@ -60,14 +60,14 @@ class Family(StrEnum):
 
 
 @app.command(short_help="Show how a join of tables is counted.")
-def explain(
+def describe(
     joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational/declaring.md.")],
     target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
 ) -> None:
     """Show how a join is counted: its tree, rows, exact size, and which edges are exact."""
-    from buttress.relational import explain, read_join
+    from buttress.relational import describe, read_join
 
-    typer.echo(str(explain(read_join(joins, target))))
+    typer.echo(str(describe(read_join(joins, target))))
 
 
 @app.command(short_help="Write a row of features for each row of a join's label table.")
@@ -131,8 +131,8 @@ def train(
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
     target: Annotated[str | None, typer.Option(help="The column to predict; of a join, table.column.")] = None,
-    estimator: Annotated[Family, typer.Option(help="What to train; by default what an audit recommends.")] = (
-        Family.recommended),
+    estimator: Annotated[ModelFamily, typer.Option(help="What to train; by default what an audit recommends.")] = (
+        ModelFamily.recommended),
     file_format: Format = None,
     drop: Drop = None,
     task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
@@ -164,8 +164,8 @@ def train(
 
 
 def _train_table(
-    data: str, target: str | None, file_format: str | None, drop: list[str], task: Task, estimator: Family, eps: float,
-    effort: Effort, max_time: float | None, seed: int,
+    data: str, target: str | None, file_format: str | None, drop: list[str], task: Task, estimator: ModelFamily,
+    eps: float, effort: Effort, max_time: float | None, seed: int,
 ) -> "TableModel":
     """Return a model of a table in one file, or of a join."""
     table, settled, made = read_table(data, target, file_format, task.value, drop=drop)
@@ -175,7 +175,7 @@ def _train_table(
 
     entries = estimators(table, settled, eps, seed)
     with ctrl_c(), silent(pass_on=True):  # a fit that was cut short is no model to keep
-        chosen = estimator is not Family.recommended
+        chosen = estimator is not ModelFamily.recommended
         name = named(estimator.value, entries) if chosen else _recommended(table, settled, eps, effort, seed)
         written = texts_of(data, table.target_name, file_format, table.given_target) if made is None else (
             texts_in_join(made, table.given_target))
@@ -362,7 +362,7 @@ def _as_lines(result: "Robustness") -> str:
 def inspect(model: Annotated[Path, typer.Argument(help="A model file, of buttress train, fit or save.")]) -> None:
     """Show what is in a model file: when and by what it was written, its columns, classes, score and optimality gap."""
     check_input(model)
-    from buttress.audit.models.answering import describe
+    from buttress.audit.models.answering import contents
     from buttress.persistence import read
 
-    typer.echo(describe(read(model)))
+    typer.echo(contents(read(model)))

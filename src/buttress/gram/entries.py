@@ -26,7 +26,7 @@ from buttress.kernels.kernel import clear_rounding, middle, plain, squared_lengt
 from buttress.kernels.points import OnDevice, centred
 
 Index = NDArray[np.intp]
-Sums = Callable[[Index], Array]
+PanelSums = Callable[[Index], Array]
 # One panel of float32 entries is 2 MB, so that it stays in the cache of the processor.
 PANEL = 2048  # columns of a panel
 HEIGHT = 256  # rows of a panel
@@ -36,7 +36,7 @@ PROFILE = 20  # multiplications that evaluating a function of one inner product 
 PAIRS = 4096  # pairs of sparse rows whose differences are held at a time
 
 
-class Entries:
+class KernelEntries:
     """Entries of any kernel, by calling it; ``panel`` and ``tile`` are rows and columns of what is computed at once."""
 
     panel = HEIGHT, PANEL
@@ -73,7 +73,7 @@ class Entries:
         """Put a panel of entries into ``store[slots, columns]``."""
         store[slots, columns] = self(rows, columns)
 
-    def sums(self, columns: Index, weights: Array) -> Sums:
+    def sums(self, columns: Index, weights: Array) -> PanelSums:
         """Return a function of row numbers i that gives sum_j weights[j] k(x_i, x_columns[j]), summed in float64.
 
         It takes some ``SUMMED`` rows at a time, for it stores their entries panel by panel only.
@@ -141,7 +141,7 @@ def stays_sparse(X: DenseOrSparse) -> bool:
     return is_csr(X) and bool(X.nnz <= DENSE * X.shape[0] * X.shape[1])
 
 
-class InnerEntries(Entries):
+class InnerEntries(KernelEntries):
     """Entries of a function of the distance or of the inner product, from inner products of prepared rows."""
 
     def __init__(self, kernel: Any, X: DenseOrSparse, real: DTypeLike):
@@ -258,7 +258,7 @@ class DenseGaussianEntries(SingleGaussianEntries):
 
         return share(work, range(0, size, HEIGHT), self.cost(size, size) / 2)
 
-    def sums(self, columns: Index, weights: Array) -> Sums:
+    def sums(self, columns: Index, weights: Array) -> PanelSums:
         right = self.inner.X[columns]
         norms = self.inner.norms
         gamma = np.float32(self.kernel.gamma)
@@ -286,7 +286,7 @@ class ProductEntries(InnerEntries):
         return self.kernel.profile(self.inner(rows, columns)).astype(self.real, copy=False)
 
 
-class SumEntries(Entries):
+class SumEntries(KernelEntries):
     """Entries of a weighted sum of kernels."""
 
     def __init__(self, kernel: Combination, X: DenseOrSparse, real: DTypeLike):
@@ -314,7 +314,7 @@ class SumEntries(Entries):
         return total
 
 
-class DeviceEntries(Entries):
+class DeviceEntries(KernelEntries):
     """Entries computed by torch where the rows are kept, on a device, and copied from there."""
 
     panel = PANEL, BLOCK_ENTRIES // PANEL
@@ -331,34 +331,34 @@ class DeviceEntries(Entries):
 
 
 @singledispatch
-def entries(kernel: Kernel, X: DenseOrSparse, real: DTypeLike) -> Entries:
+def entries(kernel: Kernel, X: DenseOrSparse, real: DTypeLike) -> KernelEntries:
     """Return the entries of the Gram matrix of ``kernel`` on X (n, d), dense or CSR, in the precision ``real``."""
-    return Entries(kernel, X, real)
+    return KernelEntries(kernel, X, real)
 
 
 @entries.register
-def _(kernel: Radial, X: DenseOrSparse, real: DTypeLike) -> Entries:
+def _(kernel: Radial, X: DenseOrSparse, real: DTypeLike) -> KernelEntries:
     return DistanceEntries(kernel, X, real)
 
 
 @entries.register
-def _(kernel: RBF, X: DenseOrSparse, real: DTypeLike) -> Entries:
+def _(kernel: RBF, X: DenseOrSparse, real: DTypeLike) -> KernelEntries:
     single = SingleGaussianEntries if stays_sparse(X) else DenseGaussianEntries
     return (single if real == np.float32 else GaussianEntries)(kernel, X, real)
 
 
 @entries.register
-def _(kernel: DotProduct, X: DenseOrSparse, real: DTypeLike) -> Entries:
+def _(kernel: DotProduct, X: DenseOrSparse, real: DTypeLike) -> KernelEntries:
     return ProductEntries(kernel, X, real)
 
 
 @entries.register
-def _(kernel: Combination, X: DenseOrSparse, real: DTypeLike) -> Entries:
+def _(kernel: Combination, X: DenseOrSparse, real: DTypeLike) -> KernelEntries:
     return SumEntries(kernel, X, real)
 
 
 @entries.register
-def _(kernel: OnDevice, X: DenseOrSparse, real: DTypeLike) -> Entries:
+def _(kernel: OnDevice, X: DenseOrSparse, real: DTypeLike) -> KernelEntries:
     return DeviceEntries(kernel, X, real)
 
 
@@ -371,7 +371,7 @@ def shifted(X: Array, centre: Array | float, real: DTypeLike) -> Array:
     return moved
 
 
-def worst_error(kernel: Kernel, X: DenseOrSparse, single: Entries) -> float:
+def worst_error(kernel: Kernel, X: DenseOrSparse, single: KernelEntries) -> float:
     """Return the largest error of float32 entries, relative to the largest entry.
 
     It is measured on 32 rows, one of them the longest, and 512 columns.

@@ -14,7 +14,7 @@ from buttress._checks import Array
 from buttress._proof import Near, U, products, sharp_sums_of_rows
 from buttress._threads import in_time, share
 from buttress._types import DenseOrSparse
-from buttress.gram.entries import SUMMED, TILE, Entries, Index, ProductEntries, entries
+from buttress.gram.entries import SUMMED, TILE, Index, KernelEntries, ProductEntries, entries
 from buttress.gram.rounding import Product, chain_of
 from buttress.kernels import Kernel, Linear, Precomputed
 
@@ -25,7 +25,7 @@ HANDS = 16  # parts into which the rows of tiles are split; fixed, so that the s
 class Exact:
     """Entries in float64 among some rows, which ``source`` may know by other ``numbers``."""
 
-    source: Entries
+    source: KernelEntries
     numbers: Index | None = None
 
     def __call__(self, rows: slice, columns: slice) -> Array:
@@ -109,7 +109,7 @@ def _tile_products(
     return out
 
 
-def unstored_sums(entries: Entries, columns: Index, weights: Array, wanted: Index) -> Array:
+def unstored_sums(entries: KernelEntries, columns: Index, weights: Array, wanted: Index) -> Array:
     """Return sum_j weights[j] k(x_i, x_columns[j]) for the rows i of ``wanted``, shape (len(wanted),).
 
     Threads share the rows, and each sum is taken by one of them, so the bits do not depend on their number.

@@ -13,7 +13,7 @@ from buttress._threads import share
 from buttress._types import DenseOrSparse
 from buttress.checkpoints.journal import Memory
 from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
-from buttress.gram.entries import Entries, Index, entries, worst_error
+from buttress.gram.entries import Index, KernelEntries, entries, worst_error
 from buttress.gram.products import Exact, exact_entries, tiled_product, tiles, unstored_sums
 from buttress.gram.rounding import Product, Summed
 from buttress.kernels import Kernel
@@ -30,8 +30,8 @@ class RowCache:
     """
 
     def __init__(
-        self, kernel: Kernel, X: DenseOrSparse, megabytes: float, prepared: Entries, sections: Sequence[int] | Index,
-        at_once: bool = False,
+        self, kernel: Kernel, X: DenseOrSparse, megabytes: float, prepared: KernelEntries,
+        sections: Sequence[int] | Index, at_once: bool = False,
     ):
         self.kernel = kernel
         self.X = X
@@ -45,7 +45,7 @@ class RowCache:
         if self.whole:
             self._fill_all()
 
-    def _allocate(self, prepared: Entries) -> None:
+    def _allocate(self, prepared: KernelEntries) -> None:
         n = self.X.shape[0]
         self.entries = prepared
         self.real = np.dtype(prepared.real)

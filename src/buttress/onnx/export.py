@@ -13,7 +13,7 @@ from buttress._checks import Array
 from buttress._types import Estimator, MatrixLike
 from buttress.certainty.probabilities import Probabilities
 from buttress.expansion import pairs_of
-from buttress.onnx.graph import Nodes, add_diagonal, add_logs, add_probabilities, add_scores
+from buttress.onnx.graph import GraphNodes, add_diagonal, add_logs, add_probabilities, add_scores
 from buttress.outlier.kernel_values import in_logs
 from buttress.robust import TrimmedLikelihoodRegressor
 from buttress.svm import OneClassSVM
@@ -168,7 +168,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     if not type(model).__module__.startswith("buttress."):
         raise TypeError(f"{type(outer).__name__} of {type(model).__name__} cannot be written as ONNX. Export its "
                         "estimator_ by skl2onnx.")
-    add = Nodes(scope, container)
+    add = GraphNodes(scope, container)
     X = add("Concat", *[add.cast(one.full_name, np.float64) for one in operator.inputs], axis=1)  # an input a column
     outputs = [output.full_name for output in operator.outputs]
     if is_outlier_detector(model):
@@ -179,7 +179,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         add.cast(add_values(add, model, X), np.float32, outputs[0])
 
 
-def add_values(add: Nodes, model: Any, X: str) -> str:
+def add_values(add: GraphNodes, model: Any, X: str) -> str:
     """Add the predictions of a regressor, (n, 1)."""
     if not hasattr(model, "expansion_"):
         value = add("Add", add("MatMul", X, np.asarray(model.coef_)[:, None]), np.asarray(model.intercept_))
@@ -190,7 +190,7 @@ def add_values(add: Nodes, model: Any, X: str) -> str:
     return add("Add", scores, shift)
 
 
-def add_ball(add: Nodes, model: Any, X: str, label: str, score: str) -> None:
+def add_ball(add: GraphNodes, model: Any, X: str, label: str, score: str) -> None:
     """Add 1 inside and -1 outside, and the decision: the score less the offset."""
     if isinstance(model, OneClassSVM):
         decision = add_scores(add, model.expansion_, X)
@@ -201,7 +201,7 @@ def add_ball(add: Nodes, model: Any, X: str, label: str, score: str) -> None:
     add.cast(decision, np.float32, score)
 
 
-def add_distances(add: Nodes, model: Any, X: str) -> str:
+def add_distances(add: GraphNodes, model: Any, X: str) -> str:
     """Add the scores of a ball: the logarithm of what its centre has of each row, or minus the squared distance."""
     if in_logs(model.expansion_.kernel):
         return add_logs(add, model.expansion_, X)
@@ -210,7 +210,7 @@ def add_distances(add: Nodes, model: Any, X: str) -> str:
     return add("Sub", -float(model.center_norm2_), distance)
 
 
-def add_classes(add: Nodes, model: Any, X: str, label: str, score: str, probability: str | None = None) -> None:
+def add_classes(add: GraphNodes, model: Any, X: str, label: str, score: str, probability: str | None = None) -> None:
     """Add the predicted class and the decision values, (n, 1) for two classes and (n, C) else; and probabilities."""
     scores = decision = add_scores(add, model.expansion_, X)
     if len(model.classes_) == 2:
@@ -225,7 +225,7 @@ def add_classes(add: Nodes, model: Any, X: str, label: str, score: str, probabil
         add.cast(add_probabilities(add, model._calibrated(), scores, winner), np.float32, probability)
 
 
-def _winner(add: Nodes, scores: str, contrasts: Array) -> str:
+def _winner(add: GraphNodes, scores: str, contrasts: Array) -> str:
     """Add the number of the class that leads over most rivals; the first of equals."""
     n_classes, rivals, k = contrasts.shape
     leads = add("MatMul", scores, contrasts.reshape(n_classes * rivals, k).T)
@@ -234,7 +234,7 @@ def _winner(add: Nodes, scores: str, contrasts: Array) -> str:
     return add("ArgMax", counts, axis=1, keepdims=0)
 
 
-def _votes(add: Nodes, model: ExactClassifier, scores: str) -> tuple[str, str]:
+def _votes(add: GraphNodes, model: ExactClassifier, scores: str) -> tuple[str, str]:
     """Add the class with most votes of the pairs, the first of equals or by ``break_ties``, and the decision values."""
     numbers = np.eye(len(model.classes_))
     first, second = (numbers[list(side)] for side in zip(*pairs_of(len(numbers)), strict=True))

@@ -39,7 +39,7 @@ from buttress.outlier.kernel_values import of_one_width
 NUMBERS = {np.dtype(np.float32): 1, np.dtype(np.int64): 7, np.dtype(np.float64): 11}  # TensorProto's, of each type
 
 
-class Nodes:
+class GraphNodes:
     """Adds nodes and constants to skl2onnx's container; a value of the graph is known by its name.
 
     Parameters
@@ -84,7 +84,7 @@ class Nodes:
 
 
 # the values of each kernel from squared distances, of the radial ones, or from inner products
-PROFILES: dict[type[Kernel], Callable[[Nodes, Any, str], str]] = {
+PROFILES: dict[type[Kernel], Callable[[GraphNodes, Any, str], str]] = {
     RBF: lambda add, kernel, r2: add("Exp", add("Mul", r2, -float(kernel.gamma))),
     MultiscaleRBF: lambda add, kernel, r2: add(
         "Div", add("Sum", *[add("Exp", add("Mul", r2, -float(gamma))) for gamma in kernel.gammas]),
@@ -101,11 +101,11 @@ PROFILES: dict[type[Kernel], Callable[[Nodes, Any, str], str]] = {
 }
 
 
-def _affine(add: Nodes, kernel: Polynomial | Sigmoid, inner: str) -> str:
+def _affine(add: GraphNodes, kernel: Polynomial | Sigmoid, inner: str) -> str:
     return add("Add", add("Mul", inner, float(kernel.gamma)), float(kernel.coef0))
 
 
-def profile_of(kernel: Kernel) -> Callable[[Nodes, Any, str], str]:
+def profile_of(kernel: Kernel) -> Callable[[GraphNodes, Any, str], str]:
     """Return the function of ``PROFILES`` for a kernel; NotImplementedError for one without a graph."""
     if type(kernel) not in PROFILES:
         known = ", ".join(sorted(kind.__name__ for kind in PROFILES))
@@ -115,7 +115,7 @@ def profile_of(kernel: Kernel) -> Callable[[Nodes, Any, str], str]:
     return PROFILES[type(kernel)]
 
 
-def add_kernel(add: Nodes, kernel: Kernel, X: str, Z: Array) -> str:
+def add_kernel(add: GraphNodes, kernel: Kernel, X: str, Z: Array) -> str:
     """Add k(x_i, z_j), (n, m), for rows X (n, d) of the graph and fixed rows Z (m, d)."""
     if isinstance(kernel, Combination):
         terms = [add("Mul", add_kernel(add, part, X, Z), weight) for part, weight in kernel._terms()]
@@ -134,7 +134,7 @@ def add_kernel(add: Nodes, kernel: Kernel, X: str, Z: Array) -> str:
     return profile(add, kernel, argument)
 
 
-def add_diagonal(add: Nodes, kernel: Kernel, X: str) -> str:
+def add_diagonal(add: GraphNodes, kernel: Kernel, X: str) -> str:
     """Add k(x_i, x_i), (n, 1)."""
     if isinstance(kernel, Combination):
         return add("Sum", *[add("Mul", add_diagonal(add, part, X), weight) for part, weight in kernel._terms()])
@@ -147,7 +147,7 @@ def add_diagonal(add: Nodes, kernel: Kernel, X: str) -> str:
     return profile_of(kernel)(add, kernel, add("Mul", squares, 0.0) if isinstance(kernel, Radial) else squares)
 
 
-def _squared_distances(add: Nodes, X: str, Z: Array) -> str:
+def _squared_distances(add: GraphNodes, X: str, Z: Array) -> str:
     """Add |x_i - z_j|^2, measured from the middle of the fixed rows, where rounding is least."""
     middle = Z.mean(axis=0)
     moved = add("Sub", X, middle)
@@ -156,7 +156,7 @@ def _squared_distances(add: Nodes, X: str, Z: Array) -> str:
     return add("Max", add("Sub", squares, add("Mul", add("MatMul", moved, fixed.T), 2.0)), 0.0)
 
 
-def add_scores(add: Nodes, scores: Scores, X: str) -> str:
+def add_scores(add: GraphNodes, scores: Scores, X: str) -> str:
     """Add the scores, (n, k), of a kernel expansion or of a sum of random features."""
     if isinstance(scores, RandomExpansion):
         return _waves(add, scores, X)
@@ -164,7 +164,7 @@ def add_scores(add: Nodes, scores: Scores, X: str) -> str:
     return total if scores.linear is None else add("Add", total, add("MatMul", X, scores.linear))
 
 
-def _by_kernel(add: Nodes, scores: KernelExpansion, X: str) -> str:
+def _by_kernel(add: GraphNodes, scores: KernelExpansion, X: str) -> str:
     Z = np.asarray(dense(scores.centers), dtype=np.float64)
     coef = np.asarray(scores.coef, dtype=np.float64)
     if type(scores.kernel) is Linear:  # one matrix in place of a row a centre
@@ -173,7 +173,7 @@ def _by_kernel(add: Nodes, scores: KernelExpansion, X: str) -> str:
     return add("Add", add("MatMul", add_kernel(add, scores.kernel, X, Z), coef), np.asarray(scores.intercept))
 
 
-def add_logs(add: Nodes, scores: KernelExpansion, X: str) -> str:
+def add_logs(add: GraphNodes, scores: KernelExpansion, X: str) -> str:
     """Add log sum_i a_i k(x_i, x), (n, 1), of kernels that have logarithms, with no exponential on the way."""
     Z = np.asarray(dense(scores.centers), dtype=np.float64)
     weights = np.log(np.asarray(scores.coef, dtype=np.float64)).T
@@ -186,7 +186,7 @@ def add_logs(add: Nodes, scores: KernelExpansion, X: str) -> str:
                add("GatherElements", add("LogSoftmax", joined, axis=1), largest, axis=1))
 
 
-def _logarithm(add: Nodes, kernel: Kernel, r2: str) -> str:
+def _logarithm(add: GraphNodes, kernel: Kernel, r2: str) -> str:
     if isinstance(kernel, RBF):
         return add("Mul", r2, -float(kernel.gamma))
     if isinstance(kernel, Laplacian):
@@ -194,7 +194,7 @@ def _logarithm(add: Nodes, kernel: Kernel, r2: str) -> str:
     return add("Log", profile_of(kernel)(add, kernel, r2))
 
 
-def _waves(add: Nodes, scores: RandomExpansion, X: str) -> str:
+def _waves(add: GraphNodes, scores: RandomExpansion, X: str) -> str:
     """Add a sum of cosines, block by block; cos(p) is sin(p + pi/2), which runtimes have in double precision."""
     features = scores.features
     place = place_of(np.empty((0, features.width)))
@@ -207,7 +207,7 @@ def _waves(add: Nodes, scores: RandomExpansion, X: str) -> str:
     return total
 
 
-def add_probabilities(add: Nodes, calibration: Calibration, scores: str, winner: str) -> str:
+def add_probabilities(add: GraphNodes, calibration: Calibration, scores: str, winner: str) -> str:
     """Add the probabilities (n, C) of scores (n, k), of which that of the class number ``winner`` (n,) is the largest.
 
     Where float32 cannot tell it from the next, they are equal.
@@ -224,7 +224,7 @@ def add_probabilities(add: Nodes, calibration: Calibration, scores: str, winner:
                     calibration.n_classes)
 
 
-def _coupled(add: Nodes, r: str, C: int) -> str:
+def _coupled(add: GraphNodes, r: str, C: int) -> str:
     """Add the coupled probabilities, (n, C), of those of pairs.
 
     The minimum over the simplex is, up to its sum, the solution of (Q + 1 1') p = 1, whose matrix is positive definite:
@@ -253,7 +253,7 @@ def _coupled(add: Nodes, r: str, C: int) -> str:
     return add("Div", p, _sum(add, p))
 
 
-def _leading(add: Nodes, p: str, winner: str, C: int) -> str:
+def _leading(add: GraphNodes, p: str, winner: str, C: int) -> str:
     """Add the probabilities after the winner was put first: it and all above its level share their mean."""
     own = add.cast(add("Equal", add("Unsqueeze", winner, np.array([1])), np.arange(C)[None, :]), np.float64)
     other = add("Sub", 1.0, own)
@@ -266,5 +266,5 @@ def _leading(add: Nodes, p: str, winner: str, C: int) -> str:
     return add("Add", add("Mul", own, level), add("Mul", other, add("Min", p, level)))
 
 
-def _sum(add: Nodes, values: str, axis: int = 1) -> str:
+def _sum(add: GraphNodes, values: str, axis: int = 1) -> str:
     return add("ReduceSum", values, np.array([axis]), keepdims=1)

@@ -36,7 +36,7 @@ from buttress.gram.rows import FLOAT64_ROWS
 from buttress.gram.spectrum import POLICIES, IndefiniteKernelWarning, correct, is_definite
 from buttress.kernels import Kernel, KernelLike, centers
 from buttress.outlier.kernel_values import in_logs, kernel_of_width, left_out_logs, log_scores
-from buttress.solvers.ball.soft_ball import Ball
+from buttress.solvers.ball.soft_ball import SoftBall
 
 # what both estimators hold alike
 OF_BALLS = (
@@ -123,7 +123,7 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
     def _rows_and_diagonal(self, X: MatrixLike, diag: ArrayLike | None) -> tuple[Array, Array]:
         """Return the rows of X in the form that ``expansion_`` takes, and k(x, x) of each."""
 
-    def _described(self, kernel: Kernel, X: Array, Z: Array, weight: Array, ball: Ball) -> Attributes:
+    def _described(self, kernel: Kernel, X: Array, Z: Array, weight: Array, ball: SoftBall) -> Attributes:
         """Return the attributes of the model of a ball around the rows of X that have weight, Z as centers."""
         keep = np.flatnonzero(weight)
         used = np.flatnonzero(ball.a)

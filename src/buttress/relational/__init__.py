@@ -21,14 +21,14 @@ _HOME = {
     "cross_validate": "path",
     "entity_table": "entities.transformer",
     "evaluate": "evaluation",
-    "explain": "choice",
+    "describe": "choice",
     "read_join": "command",
     "score_thresholds": "evaluation",
     "semiring": "evaluation",
 }
 
 __all__ = ["EntityFeatures", "Join", "JoinSampler", "RelationalLinearSVC", "Semiring", "SourceChangedError",
-           "SourceLostError", "Table", "alpha_path", "cross_validate", "entity_table", "evaluate", "explain",
+           "SourceLostError", "Table", "alpha_path", "cross_validate", "entity_table", "evaluate", "describe",
            "read_join", "score_thresholds", "semiring"]
 
 

@@ -106,7 +106,7 @@ def choose_oracle(join: Join, model: Parameters, held: ExitStack) -> tuple[Margi
     held.enter_context(one_snapshot(join.connections))
     large = model.engine == "auto" and needed_megabytes(join, join.check(), outside_only=True) > model.memory_limit
     if model.engine in ("sql", "stream") or large:
-        oracle = sql_oracle(join, model, large)
+        oracle = sql_oracle(join, model)
         if model.objective == "mean":
             check_means(oracle.label_rows(), oracle.plan.width, model)
             here = oracle.label_means()
@@ -141,12 +141,8 @@ def memory_oracle(plan: Plan, model: Parameters) -> MarginOracle:
     return grid_oracle(plan, listed=model.n_samples, memory=model.memory_limit)
 
 
-def sql_oracle(join: Join, model: Parameters, large: bool) -> SqlOracle:
-    """Return the plan and oracle inside the database; raises ValueError for what only this process can do."""
-    if model.solver == "paper":
-        raise ValueError("solver='paper' needs the tables in memory"
-                         + (f", and there they would exceed memory_limit={model.memory_limit:g} megabytes. "
-                            "Raise memory_limit" if large else ". Use engine='memory'") + ", or solver='auto'.")
+def sql_oracle(join: Join, model: Parameters) -> SqlOracle:
+    """Return the plan and oracle inside the database."""
     memory = model.memory_limit * (1.0 if model.engine == "sql" else DATABASE_SHARE)
     return SqlOracle(join, intercept=model.fit_intercept, per_label_row=model.row_weight == "label_row",
                      class_weight=model.class_weight, memory=memory, encoding=model._encoding(),
@@ -154,7 +150,7 @@ def sql_oracle(join: Join, model: Parameters, large: bool) -> SqlOracle:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class JoinDescription:
     """Facts of a join; printing it shows ``text``.
 
     ``edges`` maps a table (or the keys joined beforehand) to "exact" or "sketched", how its rows reach its parent;
@@ -173,8 +169,8 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain(join: Join, memory_limit: float = 4000) -> Explanation:
-    """Read the keys of a join, and a hundred rows of its features, and return its Explanation.
+def describe(join: Join, memory_limit: float = 4000) -> JoinDescription:
+    """Read the keys of a join, and a hundred rows of its features, and return its JoinDescription.
 
     ``memory_limit`` are the megabytes that a fit may take, > 0, as of RelationalLinearSVC.
     """
@@ -200,7 +196,7 @@ def explain(join: Join, memory_limit: float = 4000) -> Explanation:
         plan.notes.append(f"{counted(gone, 'row')} of {plan.tables[plan.label_table].name} left out, which join no row"
                           f"{known}; a pair with 'left' keeps them")
     lines += [f"note               {note}" for note in plan.notes]
-    return Explanation(plan.n_rows, base, edges, megabytes, "\n".join(lines))
+    return JoinDescription(plan.n_rows, base, edges, megabytes, "\n".join(lines))
 
 
 def _tree_lines(plan: Plan, names: list[str], edges: dict[str, str], root: str, i: int, depth: int) -> list[str]:

@@ -174,12 +174,12 @@ class Join:
     Examples
     --------
     >>> import pandas as pd
-    >>> from buttress.relational import Join, Table, explain
+    >>> from buttress.relational import Join, Table, describe
     >>> loan = pd.DataFrame({"account": [1, 1, 2], "sum": [10.0, 20.0, 5.0], "bad": [0, 1, 0]})
     >>> account = pd.DataFrame({"id": [1, 2, 2], "age": [30.0, 50.0, 60.0]})
     >>> join = Join([Table("loan", loan, features=["sum"], label="bad"), Table("account", account, features=["age"])],
     ...             on=[("loan.account", "account.id")])
-    >>> explain(join).n_join_rows
+    >>> describe(join).n_join_rows
     4
     """
 

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from buttress._checks import Array, check_number, check_option
 from buttress.relational.checks import EmptyJoinError
 from buttress.relational.counting.lists import COUNTING, DECLARED, Semiring, TooManyEntriesError
-from buttress.relational.counting.queries import lists_on_grid, root_lists, total_below
-from buttress.relational.counting.rank_oracle import thresholds
+from buttress.relational.counting.queries import lists_on_grid, root_lists, thresholds, total_below
 from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import prepare_with

@@ -26,8 +26,6 @@ class Parameters:
     scaling: str = "max"
     unmatched: str = "intercept"
     n_samples: int = 100_000
-    sketch_error: float = 0.1
-    step_rule: str = "theorem"
     engine: str = "auto"
     memory_limit: float = 4000
     max_iter: int | None = 500
@@ -56,21 +54,12 @@ def check_parameters(model: Parameters, join: object, y: object) -> None:
     else:
         check_number("C", model.C, 0)
     check_number("tol", model.tol, 0)
-    check_number("sketch_error", model.sketch_error, 0, 1, closed="right")
     check_number("memory_limit", model.memory_limit, 0)
     check_count("n_samples", model.n_samples)
     check_limits(model.max_iter, model.max_time)
     for name, options in (("missing", ("raise", "zero", "mean")), ("scaling", ("max", "robust")),
                           ("loss", ("hinge", "squared_hinge", "logistic")),
-                          ("solver", ("auto", "sample", "paper")),
+                          ("solver", ("auto", "sample")),
                           ("objective", ("rows", "mean")), ("row_weight", ("join", "label_row")),
-                          ("unmatched", ("intercept", "nan")),
-                          ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "stream", "sql"))):
+                          ("unmatched", ("intercept", "nan")), ("engine", ("auto", "memory", "stream", "sql"))):
         check_option(name, getattr(model, name), options)
-    if model.loss != "hinge" and model.solver == "paper":
-        raise ValueError(f"solver='paper' is for loss='hinge'. Got loss={model.loss!r}. Use solver='auto'.")
-    if model.scaling != "max" and model.solver == "paper":
-        raise ValueError(f"solver={model.solver!r} looks for the optimum in a ball that holds it where features lie in "
-                         f"[-1, 1]. Got scaling={model.scaling!r}. Use scaling='max', or solver='auto'.")
-    if model.objective == "mean" and model.solver == "paper":
-        raise ValueError("solver='paper' counts join rows. Use objective='rows'.")

@@ -14,7 +14,7 @@ import numpy as np
 from buttress._checks import Array
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.lists import groups
-from buttress.relational.counting.rows import RowFeatures, Rows
+from buttress.relational.counting.rows import NodeRows, RowFeatures
 from buttress.relational.plan.plan import TableData
 from buttress.relational.sources.blocks import number_blocks
 from buttress.relational.sources.deadline import check_time
@@ -120,7 +120,7 @@ class StoredNode:
         spread = np.arange(0, len(X), max(len(X) // 2000, 1))
         self.samples.append(X[np.unique(np.concatenate([spread, X.argmin(axis=0), X.argmax(axis=0)]))])
 
-    def chunks(self) -> Iterator[Rows]:
+    def chunks(self) -> Iterator[NodeRows]:
         """Yield the rows in order, read from the file; TimeoutError when the time of the fit is up."""
         for offset, n in self.places:
             check_time()
@@ -133,7 +133,7 @@ class StoredNode:
                     X[:, j] = np.fromfile(file, np.uint8 if binary else np.float64, n)
             start, numbers = groups(np.zeros_like(up) if self.root else up)
             features = [RowFeatures(np.array(self.columns, dtype=np.int64), X)]
-            yield Rows(features, weight, start, numbers, down, up)
+            yield NodeRows(features, weight, start, numbers, down, up)
 
 
 def streamed(oracle: SqlOracle, memory: float) -> GridOracle:

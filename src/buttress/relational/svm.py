@@ -51,9 +51,9 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
     tol : float, default=1e-3
         Stop when the interval's width is at most this share of its upper end; > 0.
-    solver : {"auto", "sample", "paper"}, default="auto"
+    solver : {"auto", "sample"}, default="auto"
         "auto" fits a sample, certifies it, polishes by L-BFGS and refines by bundle steps until ``tol`` is met;
-        "sample" stops once its fit is certified. "paper" is the published pseudo-gradient descent (``max_iter`` steps).
+        "sample" stops once its fit is certified.
     objective : {"rows", "mean"}, default="rows"
         The mean loss of join rows, or that of label rows at the mean scores that ``decision_function(join)`` gives:
         take "mean" where one answer a label row is wanted.
@@ -73,10 +73,6 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         Score of a row of the label's table that no row of the join extends, when a Join is predicted.
     n_samples : int, default=100_000
         Rows in the sample that the start is fitted to.
-    sketch_error : float, default=0.1
-        Of the rank sketches of "paper", and its epsilon, in (0, 1].
-    step_rule : {"theorem", "section"}, default="theorem"
-        Step of "paper": 1/(8 alpha sqrt(d t)) or 1/(alpha sqrt(d t)).
     engine : {"auto", "memory", "stream", "sql"}, default="auto"
         Where rows are counted. "memory": in this process. "stream": here too, but the columns in use lie in a temporary
         folder and are read again in every pass. "sql": in the database, one SELECT a pass; nothing leaves it. "auto"
@@ -84,7 +80,7 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
     memory_limit : float, default=4000
         Megabytes that a fit may take, beside the frames it is given; streams and a DuckDB of our own take at least 200.
     max_iter : int or None, default=500
-        Most oracle calls; steps for "paper".
+        Most oracle calls.
     max_time : float or None
         Most seconds, those of reading and preparing the tables included. A query that runs when they end is cancelled.
     random_state : int, RandomState or None
@@ -177,7 +173,7 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         def begin() -> Array:
             return kept_start(oracle, self, alpha, rng) if start is None else start
 
-        outcome = solve(oracle, plan, pool, self, alpha, begin, report)
+        outcome = solve(oracle, pool, self, alpha, begin, report)
         best = outcome.state
         self.alpha_ = alpha
         self.classes_ = np.asarray(plan.classes)

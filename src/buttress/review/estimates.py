@@ -39,7 +39,7 @@ from buttress.robust.judged import least_residual_scale, scaled_targets
 from buttress.robust.label_fit import LabelTask, as_given
 from buttress.solvers.contamination.label_law import explain_labels
 from buttress.solvers.contamination.residual_law import LawLimits, explain, residuals_of
-from buttress.solvers.run import Budget
+from buttress.solvers.run import SharedBudget
 
 ROUNDS = 2  # fits after a batch of decisions
 LEAST = 1e-9
@@ -87,7 +87,7 @@ class ClassRanking(Ranking):
     def __init__(self, X: Array, y: Labels, seed: int):
         self.classes, self.codes = np.unique(y, return_inverse=True)
         self.design = fit_setting(RobustKernelClassifier(random_state=seed), X, alike=True).design()
-        task = LabelTask(self.design, self.codes, len(self.classes), None, None, Budget(None))
+        task = LabelTask(self.design, self.codes, len(self.classes), None, None, SharedBudget(None))
         self.targets = task.targets
         self.alpha = as_given(task)[0].alpha
 

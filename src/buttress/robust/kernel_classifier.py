@@ -26,7 +26,7 @@ from buttress.solvers.contamination.confusion_law import one_rate
 from buttress.solvers.contamination.label_law import label_margins
 from buttress.solvers.contamination.noisy_logistic import LabelScores
 from buttress.solvers.contamination.share_interval import label_shares
-from buttress.solvers.run import Budget
+from buttress.solvers.run import SharedBudget
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -108,7 +108,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         self.classes_, codes = check_classes(y, type(self).__name__)
         return codes
 
-    def _fit_rows(self, X: Any, y: Labels, budget: Budget, report: Report = None) -> Self:
+    def _fit_rows(self, X: Any, y: Labels, budget: SharedBudget, report: Report = None) -> Self:
         share = check_contamination_or_auto(self.contamination)
         check_class_sizes(self.classes_, y, share)
         budget.report = showing(report, lambda step: _described(*step.state))

@@ -18,7 +18,7 @@ from buttress.kernels import Kernel, KernelLike, fitted_kernel, is_precomputed
 from buttress.robust.batches import batched_table
 from buttress.robust.design import several_widths, warn_of_near_copies
 from buttress.robust.report import OF_ROWS, of_rows_given, row_keys
-from buttress.solvers.run import Budget, all_or_nothing
+from buttress.solvers.run import SharedBudget, all_or_nothing
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -97,7 +97,7 @@ class RobustKernelMachine(Documented, CallbackSupportMixin, BaseEstimator, ABC):
         self.row_keys_ = table.keys + targets
         return self._fit_rows(table.rows(self.n_landmarks), targets, budget)
 
-    def _budget(self) -> Budget:
+    def _budget(self) -> SharedBudget:
         """Return the budget of a fit that begins; ValueError for parameters out of range."""
         check_contamination_or_auto(self.contamination)
         if self.alpha != "auto":
@@ -106,7 +106,7 @@ class RobustKernelMachine(Documented, CallbackSupportMixin, BaseEstimator, ABC):
             raise ValueError("gamma must be a positive number or 'auto' here. Got 'scale', which is one over the "
                              "variance of X, and corrupt rows move that. Scale with RobustScaler and use 'auto'.")
         check_limits(None, self.max_time)
-        return Budget(self.max_time, progress=self.progress, name=type(self).__name__)
+        return SharedBudget(self.max_time, progress=self.progress, name=type(self).__name__)
 
     def _kernel_of(self, X: Any) -> Kernel:
         """Return the kernel for the rows X; if neither it nor gamma was chosen, an RBF kernel of several widths."""
@@ -118,5 +118,5 @@ class RobustKernelMachine(Documented, CallbackSupportMixin, BaseEstimator, ABC):
         """Return checked targets y (n,) as numbers: of classes, or as they are."""
 
     @abstractmethod
-    def _fit_rows(self, X: Any, y: Labels, budget: Budget, report: Report = None) -> Self:
+    def _fit_rows(self, X: Any, y: Labels, budget: SharedBudget, report: Report = None) -> Self:
         """Fit to checked rows X, an array, CSR or in batches, and :meth:`_targets` y (n,)."""

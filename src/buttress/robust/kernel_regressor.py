@@ -34,7 +34,7 @@ from buttress.solvers.contamination.share_interval import residual_shares
 from buttress.solvers.ridge.columns import column_kernel
 from buttress.solvers.ridge.leave_one_out import Fit, TooRoundedError
 from buttress.solvers.ridge.tuning import COLUMNS
-from buttress.solvers.run import Budget
+from buttress.solvers.run import SharedBudget
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -138,7 +138,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
         check_count("max_iter", self.max_iter)
         return y
 
-    def _fit_rows(self, X: Any, y: Labels, budget: Budget, report: Report = None) -> Self:
+    def _fit_rows(self, X: Any, y: Labels, budget: SharedBudget, report: Report = None) -> Self:
         share = check_contamination_or_auto(self.contamination)
         setting = fit_setting(self, X)
         scaled, middle, unit = scaled_targets(y)

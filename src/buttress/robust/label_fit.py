@@ -30,7 +30,7 @@ from buttress.solvers.contamination.label_law import (
 )
 from buttress.solvers.contamination.noisy_logistic import LabelScores, NoisyLogistic
 from buttress.solvers.contamination.tuning import CONFUSION
-from buttress.solvers.run import Budget, Step
+from buttress.solvers.run import SharedBudget, Step
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class LabelTask:
     C: int
     share: float | None
     alpha: float | None
-    budget: Budget
+    budget: SharedBudget
 
     @cached_property
     def logistic(self) -> NoisyLogistic | None:

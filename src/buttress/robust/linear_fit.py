@@ -32,7 +32,7 @@ from buttress.solvers.contamination.residual_law import (
 from buttress.solvers.contamination.trimmed import smallest, within
 from buttress.solvers.contamination.tuning import GUARD, TRIMMING
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
-from buttress.solvers.run import Budget
+from buttress.solvers.run import SharedBudget
 
 EVEN = 0.5  # probability from which a row is likelier good than corrupt
 
@@ -81,7 +81,9 @@ class LinearTask:
         return fit, explain(residuals_of(fit, self.ridge), self.limits)
 
 
-def linear_fit(rows: LinearTask, n_starts: int, max_iter: int, rng: np.random.RandomState, budget: Budget) -> RobustFit:
+def linear_fit(
+    rows: LinearTask, n_starts: int, max_iter: int, rng: np.random.RandomState, budget: SharedBudget
+) -> RobustFit:
     """Return the MM fit, reweighted by the law of its residuals, or plain ridge (:func:`plain_stays`)."""
     if rows.limits.share == 0 or not rows.y.any():
         plain = rows.plain()
@@ -105,7 +107,7 @@ def linear_fit(rows: LinearTask, n_starts: int, max_iter: int, rng: np.random.Ra
 
 
 def _efficient(
-    rows: LinearTask, first: Reweighted, votes: NDArray[np.bool_], max_iter: int, budget: Budget
+    rows: LinearTask, first: Reweighted, votes: NDArray[np.bool_], max_iter: int, budget: SharedBudget
 ) -> RobustFit:
     """Return the fit that the S estimate ``first`` leads to.
 
@@ -177,7 +179,7 @@ def looked_again(rows: LinearTask, fit: Fit, known: Explained) -> Explained:
     return replace(known, law=law, responsibility=responsibility)
 
 
-def searched(rows: LinearTask, n_starts: int, rng: np.random.RandomState, budget: Budget) -> list[Reweighted]:
+def searched(rows: LinearTask, n_starts: int, rng: np.random.RandomState, budget: SharedBudget) -> list[Reweighted]:
     """Return S estimates of at most 1,000 rows, the best first: see :func:`likeliest_first`.
 
     They start from the targets nearest their middle, from least absolute deviations, and from random rows.

@@ -39,7 +39,7 @@ from buttress.solvers.contamination.residual_law import LawLimits, residuals_of
 from buttress.solvers.contamination.share_interval import residual_shares
 from buttress.solvers.contamination.tuning import TRIMMING
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
-from buttress.solvers.run import Budget, all_or_nothing
+from buttress.solvers.run import SharedBudget, all_or_nothing
 
 NUMBERS = ("estimate", "std_error", "low", "high", "t", "p_value")
 
@@ -175,7 +175,7 @@ class RobustLinearRegressor(PlaneValues, Documented, CallbackSupportMixin, Regre
         that are not whole and positive or 0.
         Warns where the rows named may be genuine: nearly all on one side, or where many targets are equal.
         """
-        budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
+        budget = SharedBudget(self.max_time, progress=self.progress, name=type(self).__name__)
         share = check_contamination_or_auto(self.contamination)
         check_number("alpha", self.alpha, 0)
         check_count("n_starts", self.n_starts, 0)
@@ -189,7 +189,7 @@ class RobustLinearRegressor(PlaneValues, Documented, CallbackSupportMixin, Regre
         self._fit_rows(X[rows], y[rows], share, budget, report)
         return of_rows_given(self, rows, len(y))
 
-    def _fit_rows(self, X: Array, y: Labels, share: float | None, budget: Budget, report: Report) -> None:
+    def _fit_rows(self, X: Array, y: Labels, share: float | None, budget: SharedBudget, report: Report) -> None:
         """Fit to checked rows X (n, d) and targets y (n,), each as often as it counts."""
         rng = check_random_state(self.random_state)
         intercept = bool(self.fit_intercept)

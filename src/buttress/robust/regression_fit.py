@@ -33,7 +33,7 @@ from buttress.solvers.contamination.residual_law import (
 from buttress.solvers.contamination.trimmed import away_from_edge, concentrate, smallest, within
 from buttress.solvers.contamination.tuning import GUARD, RESIDUALS, TRIMMING
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit, Ridge
-from buttress.solvers.run import Budget, Outcome
+from buttress.solvers.run import Outcome, SharedBudget
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class RegressionTask:
     max_iter: int
     n_starts: int
     rng: np.random.RandomState
-    budget: Budget
+    budget: SharedBudget
 
     @property
     def shaped(self) -> bool:
@@ -317,7 +317,7 @@ def search(task: RegressionTask) -> tuple[Array, NDArray[np.bool_] | None]:
     best = sorted(ends, key=lambda end: end.objective)[: TRIMMING.followed]
     schedule = MixtureSchedule(MIXTURE.degrees, task.rounds, 12, RESIDUALS.settled)
     states = [mixture(design.coarse, y, end.state[0], alpha=design.unit, limits=task.limits, schedule=schedule,
-                      budget=Budget()) for end in best]
+                      budget=SharedBudget()) for end in best]
     return max(states, key=lambda state: state.known.likelihood).known.responsibility, votes
 
 
@@ -368,7 +368,8 @@ def _random_starts(n: int, n_starts: int, rng: np.random.RandomState) -> list[Ar
 
 
 def mixture(
-    ridge: Ridge, y: Array, fit: Fit, *, alpha: float, limits: LawLimits, schedule: MixtureSchedule, budget: Budget
+    ridge: Ridge, y: Array, fit: Fit, *, alpha: float, limits: LawLimits, schedule: MixtureSchedule,
+    budget: SharedBudget
 ) -> Fitted:
     """Run :func:`mixture_steps` from ``fit`` to the end of the schedule or of the budget."""
     steps = mixture_steps(ridge, y, fit, alpha=alpha, limits=limits, schedule=schedule)

@@ -26,7 +26,8 @@ from buttress._checks import InterruptedWarning, NotConvergedWarning, warn_user
 from buttress.solvers.steps import Restartable, Step, Steps, restartable
 from buttress.solvers.watch import Keeper, Outcome, Watch, cut_short
 
-__all__ = ["Budget", "Outcome", "Restartable", "Step", "Steps", "all_or_nothing", "countdown", "restartable", "run"]
+__all__ = ["Outcome", "Restartable", "SharedBudget", "Step", "Steps", "all_or_nothing", "countdown", "restartable",
+           "run"]
 
 T = TypeVar("T")
 
@@ -126,7 +127,7 @@ def countdown(max_time: float | None) -> Callable[[], float | None]:
     return lambda: None if max_time is None else max(SPENT, max_time - (time.monotonic() - start))
 
 
-class Budget:
+class SharedBudget:
     """What the runs inside one fit share: the seconds left of ``max_time``, the progress line, and Ctrl-C."""
 
     def __init__(

@@ -20,7 +20,7 @@ from buttress.gram.rows import KernelRows
 from buttress.kernels.choose import resolve_gamma
 from buttress.solvers.qp.program import Start, classifier_qp
 from buttress.solvers.qp.solve import HARDEST, Limits, SVMSolution, solve, without_loss
-from buttress.solvers.run import Budget, all_or_nothing
+from buttress.solvers.run import SharedBudget, all_or_nothing
 from buttress.svm.left_out import CS, GAMMAS, LOO, left_out_error, left_out_risk, scaled, walk
 from buttress.svm.pairs import ExactClassifier
 from buttress.svm.task import Training
@@ -222,7 +222,7 @@ def choose(model: SVC, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | N
     if model.gamma == LOO and not isinstance(model.kernel, str):
         raise ValueError(f"gamma='loo' needs a kernel given by its name. Got kernel={model.kernel!r}. Use "
                          "kernel='rbf', or give the kernel its gamma.")
-    budget = Budget(model.max_time, name="SVC")
+    budget = SharedBudget(model.max_time, name="SVC")
     Cs: Sequence[float] = CS if model.C == LOO else [float(model.C)]
     first = without_callbacks(clone(model)).set_params(C=1.0 if model.C == LOO else model.C,
                                                        gamma="scale" if model.gamma == LOO else model.gamma)
@@ -251,7 +251,7 @@ def _gammas(model: SVC, task: Training, sample_weight: ArrayLike | None) -> list
 
 
 def _walk(
-    line: Line, Cs: Sequence[float], gammas: Sequence[Any], tried: BestFit, budget: Budget
+    line: Line, Cs: Sequence[float], gammas: Sequence[Any], tried: BestFit, budget: SharedBudget
 ) -> None:
     """Try values of C and gamma, the first of them those of ``line``."""
     start = GAMMAS.index(1.0) if len(gammas) > 1 else 0
@@ -321,7 +321,7 @@ def svc_path(
         for C in Cs:
             models.append(line.fit(C, first.max_time))
 
-    Budget().attempt(
+    SharedBudget().attempt(
         follow, otherwise=lambda: None, known=lambda: bool(models),
         message=f"svc_path was interrupted. It returns the models that are ready, of {len(Cs)} values of C.")
     return models

@@ -21,7 +21,7 @@ from buttress.gram.entries import entries
 from buttress.kernels import Kernel
 from buttress.solvers.qp.program import Start
 from buttress.solvers.qp.solve import SVMSolution
-from buttress.solvers.run import Budget
+from buttress.solvers.run import SharedBudget
 
 # of one problem: its rows among those solved on, its solution, and the bounds of its coefficients
 Solved = tuple[Rows, SVMSolution, Array]
@@ -154,7 +154,7 @@ def left_out_risk(held: HeldOut) -> float:
     return float(np.average(expit(-own), weights=weight))
 
 
-def walk(value: Callable[[int], float], start: int, many: int, budget: Budget) -> tuple[int, float]:
+def walk(value: Callable[[int], float], start: int, many: int, budget: SharedBudget) -> tuple[int, float]:
     """Return a place of 0, ..., many - 1 and its value: upwards from ``start`` while it falls, else downwards."""
     best = start
     least = value(start)

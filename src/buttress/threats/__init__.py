@@ -5,7 +5,7 @@ gives :class:`Moves` of columns by place.
 """
 
 from buttress.threats.declared import Budget, ThreatModel, check_threat, deviations
-from buttress.threats.moves import Moves, Region, Way, at_places, read_threat, region_of
+from buttress.threats.moves import BallInBox, Moves, Way, at_places, read_threat, region_of
 
-__all__ = ["Budget", "Moves", "Region", "ThreatModel", "Way", "at_places", "check_threat", "deviations", "read_threat",
-           "region_of"]
+__all__ = ["BallInBox", "Budget", "Moves", "ThreatModel", "Way", "at_places", "check_threat", "deviations",
+           "read_threat", "region_of"]

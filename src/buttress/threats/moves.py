@@ -188,7 +188,7 @@ def _choices(names: tuple[Column, ...], levels: Sequence[Any]) -> Array:
 
 
 @dataclass(frozen=True)
-class Region:
+class BallInBox:
     """Moves of at most ``radius`` in a norm of rows (n, d) that stay in a box (two arrays (n, d), or None).
 
     ``eps`` is the radius where all columns have that one.
@@ -224,7 +224,7 @@ def warn_of_rounding(X: Array, reach: Array | float) -> None:
 
 def region_of(
     eps: ArrayLike, norm: str, bounds: BoundsLike | None, threat: ThreatModel | None, X: Array, given: MatrixLike
-) -> Region:
+) -> BallInBox:
     """Return the region of rows X (n, d) whose columns have the names of ``given``.
 
     Of one eps a column it is the widest radius, in the box of all. Of a threat, which takes the place of the others, it
@@ -236,7 +236,7 @@ def region_of(
         moves = read_threat(threat, X, given)
         warn_of_rounding(X, moves.reach)
         low, high = moves.hull(X)
-        return Region(float(np.maximum(X - low, high - X).max(initial=0.0)), "linf", (low, high))
+        return BallInBox(float(np.maximum(X - low, high - X).max(initial=0.0)), "linf", (low, high))
     check_option("norm", norm, NORMS)
     box = None
     if bounds is not None:
@@ -245,7 +245,7 @@ def region_of(
     reach = check_radii(eps, X.shape[1])
     warn_of_rounding(X, reach)
     if isinstance(reach, float):
-        return Region(reach, norm, box, reach)
+        return BallInBox(reach, norm, box, reach)
     ends = X - reach, X + reach
-    return Region(float(reach.max()), norm,
-                  ends if box is None else (np.maximum(ends[0], box[0]), np.minimum(ends[1], box[1])))
+    return BallInBox(float(reach.max()), norm,
+                     ends if box is None else (np.maximum(ends[0], box[0]), np.minimum(ends[1], box[1])))

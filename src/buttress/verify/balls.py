@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .core import WIDER, Array, Claim, Model, Near, U, only, same, within
-from .gaps import Losses, objectives
+from .gaps import LossProgram, objectives
 from .kernels import described, diagonal, sums
 from .machines import OF_ALL
 
@@ -77,7 +77,7 @@ def ball(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
     product = K.each(np.ravel)
     norm2 = Near(a) @ product
     d2 = diagonal(part, X) - product * 2 + norm2
-    losses = Losses(d2 - R2, np.zeros(len(a)), hi)
+    losses = LossProgram(d2 - R2, np.zeros(len(a)), hi)
     b = inside(a, hi)
     total = math.fsum(b)
     apart = float(np.abs(a - b / total).sum()) ** 2 * largest * WIDER

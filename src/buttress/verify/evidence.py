@@ -68,7 +68,7 @@ SAME = 1e-9  # by which an entry may differ from the data's, in standard deviati
 KINDS = {"proven": "words of what is proven", "measured": "measured", "declared": "declared"}
 
 
-class Proof(NamedTuple):
+class StatementProof(NamedTuple):
     """What a statement rests on: the model or certificate, the targets of its rows, its claims, and at which number."""
 
     held: Model
@@ -92,7 +92,7 @@ class Proof(NamedTuple):
 
 
 ROWS, TRAINING, TARGET = "rows.csv", "training.csv", "label"
-VALUES: dict[str, tuple[str, Callable[[Proof], float]]] = {  # of which rows, from a proof; a large gap is bad
+VALUES: dict[str, tuple[str, Callable[[StatementProof], float]]] = {  # of which rows, from a proof; a large gap is bad
     "gap": (TRAINING, lambda proof: max(claim.proven for claim in proof.claims if "gap" in claim.name)),
     "rows kept": (ROWS, lambda proof: float(proof.kept().mean())),
     "rows right and kept": (ROWS, lambda proof: float((proof.kept() & proof.right()).mean())),
@@ -146,7 +146,7 @@ def prove_statement(folder: Path, statement: Model) -> tuple[list[Claim], Model]
     model = read_certificate(path) if path.suffix == ".json" else read_model(path)
     y = columns.pop(TARGET)
     claims = prove_held(model, np.array(list(columns.values()), float).T.copy(), y)
-    value, stated = value_of(Proof(model, y, claims, float(rests["at"]))), float(statement["value"])
+    value, stated = value_of(StatementProof(model, y, claims, float(rests["at"]))), float(statement["value"])
     room = 1e-9 * abs(value)  # share by which a stated value may be off, being written in decimals
     says = stated >= value - room if rests["value"] == "gap" else stated <= value + room
     false = [claim for claim in claims if not claim.holds]

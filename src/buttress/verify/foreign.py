@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from .core import Array, Claim, Model, agreed, single, table
-from .gaps import Losses, objectives
+from .gaps import LossProgram, objectives
 from .kernels import described
-from .machines import Point, measured, same_label
+from .machines import KernelPoint, measured, same_label
 
 VERSION = 1
 NAMES = {"linear": "Linear", "rbf": "RBF", "poly": "Polynomial"}
@@ -97,7 +97,7 @@ def prove_certificate(held: Model, X: Any, y: Any, weight: Array | None = None) 
     support = np.array(held["point"]["support"], dtype=int)
     if not claim.keys() <= {"gap", "violation"}:
         raise ValueError(f"A certificate claims a gap and a violation. Got {sorted(claim)}.")
-    point = Point(support, np.array(held["point"]["coef"], float), np.array(held["point"]["intercept"], float))
+    point = KernelPoint(support, np.array(held["point"]["coef"], float), np.array(held["point"]["intercept"], float))
     found = [agreed("the data are those of the certificate", held["data"] == data_of(rows, y))]
     weight = np.ones(len(rows)) if weight is None else weight
     for q, (losses, b, gap, primal) in enumerate(measured(stated, rows, y, weight, point)):
@@ -108,7 +108,7 @@ def prove_certificate(held: Model, X: Any, y: Any, weight: Array | None = None) 
     return found
 
 
-def violation(losses: Losses, b: Array) -> float:
+def violation(losses: LossProgram, b: Array) -> float:
     """Return an upper bound of the largest violation of the optimality conditions, libsvm's measure of its tolerance.
 
     It is max (slope of the dual downwards, b_i > lo_i) - min (slope upwards, b_i < hi_i), at most 0 at the optimum.

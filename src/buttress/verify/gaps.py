@@ -28,7 +28,7 @@ def balanced(b: Array, lo: Array, hi: Array) -> Array:
     return steps * step
 
 
-class Losses(NamedTuple):
+class LossProgram(NamedTuple):
     """A program: residuals r, bounds lo <= 0 <= hi of its dual point, the width l1 and the power of the losses.
 
     Its losses are sum_i hi_i max(0, r_i - l1)^power - lo_i max(0, -r_i - l1)^power.

@@ -10,7 +10,7 @@ STEPS = 100  # of the interior-point method
 MOST_ROWS = 20_000  # of a join: more take too long
 ATTRIBUTES = (
     "alpha C loss tol solver objective row_weight class_weight fit_intercept missing scaling unmatched "
-    "n_samples sketch_error step_rule engine memory_limit max_iter max_time random_state progress checkpoint resume "
+    "n_samples engine memory_limit max_iter max_time random_state progress checkpoint resume "
     "coef_ intercept_ coef_per_deviation_ coef_names_ class_texts_ features_ label_table_ fills_ optional_tables_ "
     "objective_interval_ dual_bound_ gap_ alpha_ n_join_rows_ n_oracle_calls_ beta_ planes_ converged_ n_iter_ "
     "history_ classes_ feature_names_in_ n_features_in_ _certainty proof_")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .core import WIDER, Array, Claim, Model, Near, U, only, same
-from .gaps import Losses, balanced, objectives
+from .gaps import LossProgram, balanced, objectives
 from .kernels import described, sums
 
 OF_ALL = "n_features_in_ feature_names_in_ _sklearn_output_config converged_ history_ n_iter_ tol max_iter max_time " \
@@ -136,13 +136,13 @@ def machine(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
     found = copies(model, X, stated)
     if not all(claim.holds for claim in found):
         return found
-    point = Point(model["support_"], held["coef"], held["intercept"])
+    point = KernelPoint(model["support_"], held["coef"], held["intercept"])
     for q, (_, _, gap, primal) in enumerate(measured(stated, X, y, weight, point)):
         found += objectives(f" {q}", model, q, primal, gap, gap)
     return found
 
 
-class Point(NamedTuple):
+class KernelPoint(NamedTuple):
     """What a kernel machine predicts with: rows of the data, their coefficients (m, k), and k intercepts."""
 
     support: Array
@@ -150,7 +150,9 @@ class Point(NamedTuple):
     intercept: Array
 
 
-def measured(stated: Model, X: Array, y: Any, weight: Array, at: Point) -> Iterator[tuple[Losses, Array, float, Near]]:
+def measured(
+    stated: Model, X: Array, y: Any, weight: Array, at: KernelPoint
+) -> Iterator[tuple[LossProgram, Array, float, Near]]:
     """Yield of each program its losses, the coefficients of all rows, an upper bound of the gap, and the primal value.
 
     ValueError for a point that names a row twice or none of the data, or has not one score a program.
@@ -163,7 +165,7 @@ def measured(stated: Model, X: Array, y: Any, weight: Array, at: Point) -> Itera
         b = np.zeros(len(X))
         b[at.support] = at.coef[:, q]
         scores = Near(f.v[:, q], f.e[:, q])
-        losses = Losses(Near(p) - scores - float(at.intercept[q]), lo, hi, stated.get("epsilon", 0.0))
+        losses = LossProgram(Near(p) - scores - float(at.intercept[q]), lo, hi, stated.get("epsilon", 0.0))
         point = balanced(b, lo, hi)
         apart = float(np.abs(b - point).sum()) ** 2 / 2 * largest * WIDER
         yield losses, b, losses.gap(point) + apart, Near(b) @ scores * 0.5 + losses.total()
@@ -177,7 +179,7 @@ def hyperplane(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
     found = same((double, True), (free or not np.any(model["intercept_"]), True))
     for q, (p, lo, hi) in enumerate(programs(stated, y, weight)):
         w = Near(model["coef_"][q])
-        losses = Losses(Near(p) - Near(X) @ w - float(model["intercept_"][q]), lo, hi, squared=squared)
+        losses = LossProgram(Near(p) - Near(X) @ w - float(model["intercept_"][q]), lo, hi, squared=squared)
         b = balanced(model["dual_coef_"][q], *losses.box()) if free else np.clip(model["dual_coef_"][q], *losses.box())
         away = X - np.median(X, axis=0) * free  # b sums to 0 then
         apart = w - Near(away.T, U * np.abs(away.T)) @ b

@@ -44,7 +44,7 @@ def prove_flips(held: Model, X: Any, y: Any, weight: Array | None = None) -> lis
     """Return the claims of a certificate of training labels X (n, d), y (n,): one for each row that it asks about."""
     stated, claim = held["problem"], held["claim"]
     rows, asked, weight, found = opened(held, X, y, weight, KEYS, {"prediction", "needed"})
-    labels = Labels(stated, y)
+    labels = TrainingLabels(stated, y)
     H = weights(stated, rows, asked, weight)
     winners = told_apart(stated["classes"], claim["prediction"])
     for i, (winner, needed) in enumerate(zip(winners, claim["needed"], strict=True)):
@@ -79,7 +79,7 @@ def eligible(stated: Model, n: int) -> Array:
     return np.ones(n, dtype=bool) if some is None else np.isin(np.arange(n), np.array(some, int))
 
 
-class Labels:
+class TrainingLabels:
     """The labels, what they are fitted as, and which other ones each may be in truth."""
 
     def __init__(self, stated: Model, y: Any):

@@ -17,7 +17,7 @@ from buttress._checks import Array, check_number
 from buttress._proof import sum_error
 from buttress._types import BoundsLike, Mask, MatrixLike, VectorLike
 from buttress.attacks.ball import Ball, ball_of
-from buttress.attacks.problem import AttackInfo, Problem, Worst, pose, warn_of_units
+from buttress.attacks.problem import AttackInfo, AttackProblem, Worst, pose, warn_of_units
 from buttress.attacks.settling.program import ProgramLimits, least_of_trees
 from buttress.attacks.targets import ExpansionTarget
 from buttress.kernels import Linear
@@ -199,7 +199,7 @@ def exact(
 
 
 def _allowed(
-    problem: Problem, X: MatrixLike, eps: ArrayLike | None, norm: str, threat: ThreatModel | None
+    problem: AttackProblem, X: MatrixLike, eps: ArrayLike | None, norm: str, threat: ThreatModel | None
 ) -> tuple[Ball, Moves]:
     """Return the ball of the numbers, and all moves, of a threat or of its short form."""
     width = problem.X.shape[1]

@@ -24,7 +24,7 @@ from buttress.threats import ThreatModel
 
 
 @dataclass(frozen=True)
-class Plan:
+class SplitPlan:
     """How much is measured: rows, unless it says otherwise."""
 
     trained: int  # that the models are fitted to
@@ -39,14 +39,14 @@ class Plan:
 
 
 PLANS = {
-    Effort.quick: Plan(400, 250, 50_000, (0.1, 0.3), (1.0,), 5e3, 2e5, 2_000, 2_000),
-    Effort.standard: Plan(1_000, 500, 50_000, (0.1, 0.3), (0.5, 1.0, 2.0), 5e4, 5e5, 40_000, 5_000),
-    Effort.thorough: Plan(2_500, 2_000, 50_000, (0.1, 0.2, 0.3, 0.4), (0.25, 0.5, 1.0, 1.5, 2.0), 1e6, 5e6, 40_000,
-                          20_000),
+    Effort.quick: SplitPlan(400, 250, 50_000, (0.1, 0.3), (1.0,), 5e3, 2e5, 2_000, 2_000),
+    Effort.standard: SplitPlan(1_000, 500, 50_000, (0.1, 0.3), (0.5, 1.0, 2.0), 5e4, 5e5, 40_000, 5_000),
+    Effort.thorough: SplitPlan(2_500, 2_000, 50_000, (0.1, 0.2, 0.3, 0.4), (0.25, 0.5, 1.0, 1.5, 2.0), 1e6, 5e6, 40_000,
+                               20_000),
 }
 
 
-def plan_of(table: Table, task: str, options: Options) -> Plan:
+def plan_of(table: Table, task: str, options: Options) -> SplitPlan:
     """Return the plan for a table: fewer rows are trained on where there are many classes, each of which costs a fit.
 
     The rows that the user asked for are those trained on, and all that the targets are judged by.
@@ -86,7 +86,7 @@ class ModelColumns:
 
 
 @dataclass(frozen=True)
-class Part:
+class SplitPart:
     """Some rows of a table: where they are, as prepared features, as boosting takes them, and their targets."""
 
     places: Places
@@ -115,10 +115,10 @@ class SplitTable:
     task: str
     entries: dict[str, Predictor]
     options: Options
-    plan: Plan
+    plan: SplitPlan
     features: ModelColumns
-    train: Part
-    test: Part
+    train: SplitPart
+    test: SplitPart
     yours: Yours | None
     sides: dict[str, int]
     note: str
@@ -193,11 +193,11 @@ def split_table(table: Table, task: str, entries: dict[str, Predictor], options:
     train, test, note = split(table, classifies, seed)
     features = ModelColumns(table, _at_most(table, train, plan.prepared_by, classifies, seed))
 
-    def part(places: Places, size: int) -> Part:
+    def part(places: Places, size: int) -> SplitPart:
         chosen = _at_most(table, places, size, classifies, seed)
         raw = features.raw[chosen]
-        return Part(chosen, features.prepared(raw), features.native(raw), table.target[chosen],
-                    None if table.groups is None else table.groups[chosen])
+        return SplitPart(chosen, features.prepared(raw), features.native(raw), table.target[chosen],
+                         None if table.groups is None else table.groups[chosen])
 
     parts = part(train, plan.trained), part(test, plan.held_out)
     yours = yours_of(table, classifies, entries, options, features.raw, *(one.places for one in parts))

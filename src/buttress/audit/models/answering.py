@@ -96,7 +96,7 @@ INDENT = "  "
 SHOWN = 30  # of columns, in a line
 
 
-def describe(file: FileContent) -> str:
+def contents(file: FileContent) -> str:
     """Return what is in a model file: versions, the model, its columns and classes, and its certificate."""
     lines = [f"format {file.version}, {file.bytes:,} bytes, written {file.written_at or 'at an unknown time'} by "
              + ", ".join(f"{name} {version}" for name, version in file.written_by.items())]

@@ -155,13 +155,13 @@ def training_removals(
     if getattr(found.last, "normalize_y", False):
         raise ValueError("normalize_y=True scales the targets anew without a row, which this proof does not cover. "
                          "Scale the targets first, and fit with normalize_y=False.")
-    left_out = LeftOut.of(*found.smoother(found.training), y)
+    left_out = RemovedRows.of(*found.smoother(found.training), y)
     fall, rise = left_out.moves(found.weights, found.error, min(check_count("rows", rows, 0), len(y)))
     return TrainingInterval(prediction, prediction - fall - away, prediction + rise + away)
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class RemovedRows:
     """The training rows as their removal moves a fit; arrays with ``most`` are upper bounds of absolute values.
 
     Parameters
@@ -185,7 +185,7 @@ class LeftOut:
     g_most: Array
 
     @classmethod
-    def of(cls, H: Array, error: Array, y: Array) -> "LeftOut":
+    def of(cls, H: Array, error: Array, y: Array) -> "RemovedRows":
         """Return the rows of a fit with this hat matrix, its errors, and targets y."""
         e = y - H @ y
         e_most = np.abs(e) + error * np.linalg.norm(y) + 2 * len(y) * UNIT * (np.abs(H) @ np.abs(y) + np.abs(y))

@@ -28,7 +28,7 @@ from sklearn.base import clone
 from buttress._checks import Array, check_number
 from buttress._proof import UNIT
 from buttress._types import Mask, MatrixLike, Predictor, Rows, VectorLike
-from buttress.certificates.training.changed_rows import LeftOut, predicted
+from buttress.certificates.training.changed_rows import RemovedRows, predicted
 from buttress.certificates.training.reading import check_reproduced
 from buttress.certificates.training.smoother import ColumnSmoother
 
@@ -117,7 +117,7 @@ def training_conclusions(
     coef = np.asarray(found.last.coef_, dtype=np.float64).ravel()
     weights, error = found.smoother.coefficients()
     away = error * np.linalg.norm(y) + check_reproduced(model, weights @ y, coef, float(np.abs(coef).max()))
-    proof = _Proof(LeftOut.of(*found.smoother(found.training), y), weights, error, coef, away, X.shape[1], share)
+    proof = _Proof(RemovedRows.of(*found.smoother(found.training), y), weights, error, coef, away, X.shape[1], share)
     attacks = [tuple(_attack(X, y, j, goal) for goal in _goals(coef[j], proof.significant[j], share))
                for j in range(len(coef))]
     return _concluded(coef, proof.t, proof.significant, proof.most(0), proof.most(1), attacks)
@@ -140,7 +140,7 @@ class _Proof:
 
     Parameters
     ----------
-    left_out : LeftOut
+    left_out : RemovedRows
     weights : array of shape (d, n)
         Of the targets in each coefficient; ``error`` (d,) bounds the Euclidean error of each.
     coef : array of shape (d,)
@@ -148,7 +148,7 @@ class _Proof:
     """
 
     def __init__(
-        self, left_out: LeftOut, weights: Array, error: Array, coef: Array, away: Array, p: int, level: float
+        self, left_out: RemovedRows, weights: Array, error: Array, coef: Array, away: Array, p: int, level: float
     ):
         self.left_out = left_out
         self.weights = weights

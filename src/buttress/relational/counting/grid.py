@@ -19,7 +19,7 @@ from buttress._proof import SLACK, U
 from buttress.relational.counting import compiled
 from buttress.relational.counting.lists import ENTRY_MEGABYTES, Lists, Sum, entries, groups, joined_lists, unit_lists
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, SumRounding, evaluation
-from buttress.relational.counting.rows import ChunkedNode, MemoryNode, RowFeatures, Rows, drawn, fill, memory_nodes
+from buttress.relational.counting.rows import ChunkedNode, MemoryNode, NodeRows, RowFeatures, drawn, fill, memory_nodes
 from buttress.relational.counting.schedule import MinkowskiSum, multiplied
 from buttress.relational.plan.plan import Index, Plan, total_weight
 from buttress.relational.sources.deadline import check_time
@@ -121,7 +121,7 @@ class GridOracle:
                             for name in ("lower", "upper", "smooth", "tilt")))
 
 
-def in_time(node: ChunkedNode) -> Iterator[Rows]:
+def in_time(node: ChunkedNode) -> Iterator[NodeRows]:
     """Yield the rows of a node; TimeoutError when the time of the fit is up."""
     for rows in node.chunks():
         check_time()
@@ -141,8 +141,8 @@ def grid_oracle(plan: Plan, *, fold: bool = True, listed: int = 0, memory: float
 def listed_oracle(X: Array, y: Array, weight: Array) -> GridOracle:
     """Return the oracle of rows that are all here: scaled features (n, width), labels -1/+1, weights. It is exact."""
     one_key = np.zeros(1, dtype=np.int64)
-    rows = Rows([RowFeatures(np.arange(X.shape[1]), X)], weight, np.array([0, len(y)]), one_key, [],
-                (y > 0).astype(np.int64))
+    rows = NodeRows([RowFeatures(np.arange(X.shape[1]), X)], weight, np.array([0, len(y)]), one_key, [],
+                    (y > 0).astype(np.int64))
     return GridOracle([MemoryNode([], rows)], X.shape[1], float(weight.sum()))
 
 
@@ -280,7 +280,7 @@ class _Pass:
             part.spread()
             rows.add(rows.weight * worth, self.gradient)
 
-    def _bins(self, node: ChunkedNode, rows: Rows, messages: list[Message]) -> tuple[Index, int, float]:
+    def _bins(self, node: ChunkedNode, rows: NodeRows, messages: list[Message]) -> tuple[Index, int, float]:
         """Return the bins of rows' scores, counted from the least; the least of what the rows make with their
         children's lists; and how far off the scores are then."""
         score = rows.scores(self.beta)

@@ -49,7 +49,7 @@ DECLARED = {ring.name: ring for ring in (
 
 
 @dataclass
-class Entries:
+class ScoredEntries:
     """Entries of the lists 0, 1, ... with ``end[k]`` the end of list k; scores ascend within a list."""
 
     end: Index
@@ -67,7 +67,7 @@ def expand(key: Index, end: Index) -> tuple[Index, Index]:
     return row, np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many) + np.repeat(begin[key], many)
 
 
-def merge(semiring: Semiring, group: Index, n_groups: int, score: Array, value: Array) -> Entries:
+def merge(semiring: Semiring, group: Index, n_groups: int, score: Array, value: Array) -> ScoredEntries:
     """Return lists per group with entries of equal score added up."""
     order = np.lexsort((score, group))
     group = group[order]
@@ -78,16 +78,18 @@ def merge(semiring: Semiring, group: Index, n_groups: int, score: Array, value: 
     first = np.flatnonzero(new)
     merged = semiring.add.reduceat(value, first, axis=0) if len(first) else value
     end = np.searchsorted(group[first], np.arange(n_groups), side="right")
-    return Entries(end, score[first], merged)
+    return ScoredEntries(end, score[first], merged)
 
 
-def extend(semiring: Semiring, score: Array, value: Array, key: Index, below: Entries) -> tuple[Index, Array, Array]:
+def extend(
+    semiring: Semiring, score: Array, value: Array, key: Index, below: ScoredEntries
+) -> tuple[Index, Array, Array]:
     """Return (row, score, annotation) of every entry that rows get from the lists they consult."""
     row, entry = expand(key, below.end)
     return row, score[row] + below.score[entry], semiring.multiply(value[row], below.value[entry])
 
 
-def times(semiring: Semiring, one: Entries, two: Entries, keys: tuple[Index, Index]) -> Entries:
+def times(semiring: Semiring, one: ScoredEntries, two: ScoredEntries, keys: tuple[Index, Index]) -> ScoredEntries:
     """Return the lists of products of pairs of lists."""
     row, entry = expand(keys[0], one.end)
     at, score, value = extend(semiring, one.score[entry], one.value[entry], keys[1][row], two)

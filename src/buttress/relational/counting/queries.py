@@ -11,15 +11,23 @@ import numpy as np
 from scipy import sparse
 
 from buttress._checks import Array
-from buttress.relational.counting.lists import COUNTING, Entries, Semiring, TooManyEntriesError, extend, merge, times
-from buttress.relational.counting.rank_oracle import group_entries, stage_error
+from buttress.relational.counting.lists import (
+    COUNTING,
+    ScoredEntries,
+    Semiring,
+    TooManyEntriesError,
+    extend,
+    merge,
+    times,
+)
 from buttress.relational.counting.schedule import Block, MinkowskiSum, node_scores, schedule
 from buttress.relational.plan.plan import Index, Plan, count_rows
 
+ROUNDING = 1e-12  # relative: a weight this near to (1 + error)^k has reached it
 EXACT_SCORE = 1e-12  # how far the scores of lists that were not rounded to a grid may be off: rounding of their sums
 
 
-def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]) -> Entries:
+def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]) -> ScoredEntries:
     """Return the lists of the labels -1 and +1: every score of the join's rows with the sum of its annotations.
 
     ``scores`` holds each node's rows' shares of the score, ``annotations`` arrays (n_rows, 1).
@@ -70,10 +78,10 @@ def _first_above(score: Array, entries: Array, begin: Index, end: Index, most: f
 
 
 def _lists_below(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array],
-                 eps: float = 0.0) -> tuple[Block, list[Entries]]:
+                 eps: float = 0.0) -> tuple[Block, list[ScoredEntries]]:
     """Return the block of the root's rows, and the lists of all operations before it, sketched for ``eps`` > 0."""
     operations, root = schedule(plan, fold=False)
-    made: list[Entries] = []
+    made: list[ScoredEntries] = []
     error = stage_error(eps, len(operations))
     for operation in operations:
         if isinstance(operation, MinkowskiSum):
@@ -85,18 +93,44 @@ def _lists_below(plan: Plan, scores: list[Array], semiring: Semiring, annotation
     return root, made
 
 
-def _sketched(semiring: Semiring, lists: Entries, error: float) -> Entries:
+def stage_error(error: float, stages: int) -> float:
+    """Return the error of each of so many sketches whose factors together stay within 1 + error."""
+    return float(np.expm1(np.log1p(error) / max(stages, 1)))
+
+
+def group_entries(list_of: Index, n_lists: int, high: Array, mass: Array, error: float) -> tuple[Index, Index]:
+    """Return the order that sorts entries by list and score, and the group of each sorted entry.
+
+    Entries with equal floor(log(count before) / log(1 + error)) share a group; the first of a list stands alone. What
+    is before an entry is added up list by list: the sums of other lists would round small ones away.
+    """
+    order = np.lexsort((high, list_of))
+    owner = list_of[order]
+    mass = mass[order]
+    first = np.searchsorted(owner, np.arange(n_lists))
+    end = np.searchsorted(owner, np.arange(n_lists), side="right")
+    split = np.ones(len(owner), dtype=bool)
+    # a shorter list is kept as it is, not grouped
+    for begin, last in zip(*(place[end - first > 32].tolist() for place in (first, end))):
+        before = np.cumsum(mass[begin:last - 1])
+        with np.errstate(divide="ignore"):
+            level = np.floor(np.log(before) / np.log1p(error))
+        split[begin + 2:last] = (level[1:] != level[:-1]) | (before[1:] <= 0)
+    return order, np.cumsum(split) - 1
+
+
+def _sketched(semiring: Semiring, lists: ScoredEntries, error: float) -> ScoredEntries:
     """Return lists whose sums up to any score are lower, by a factor of at most 1 + error."""
     owner = np.repeat(np.arange(len(lists.end)), np.diff(lists.end, prepend=0))
     _, group = group_entries(owner, len(lists.end), lists.score, lists.value[:, 0], error)
     last = np.flatnonzero(np.diff(group, append=-1))
     first = np.concatenate([[0], last[:-1] + 1])
     end = np.searchsorted(owner[last], np.arange(len(lists.end)), side="right")
-    return Entries(end, lists.score[last], semiring.add.reduceat(lists.value, first, axis=0))
+    return ScoredEntries(end, lists.score[last], semiring.add.reduceat(lists.value, first, axis=0))
 
 
-def _list_of(block: Block, made: list[Entries], scores: list[Array], semiring: Semiring, annotations: list[Array],
-             group: Index, n_groups: int) -> Entries:
+def _list_of(block: Block, made: list[ScoredEntries], scores: list[Array], semiring: Semiring, annotations: list[Array],
+             group: Index, n_groups: int) -> ScoredEntries:
     """Return the lists of the rows of a block, by their ``group``."""
     node = block.parts[0][0]
     score, value = scores[node], annotations[node]
@@ -107,9 +141,33 @@ def _list_of(block: Block, made: list[Entries], scores: list[Array], semiring: S
     return merge(semiring, group, n_groups, score, value)
 
 
+def thresholds(value: Array, mass: Array, error: float) -> tuple[Array, Array]:
+    """Return the thresholds H_0 >= H_1 >= ..., and the weights (1 + error)^k they stand for.
+
+    H_k is the largest H such that the rows with a value of at least H weigh at least (1 + error)^k. The sum of the
+    positive values is the integral over h > 0 of the weight of the rows with a value of at least h. Between H_{k+1} and
+    H_k that weight lies in [(1 + error)^k, (1 + error)^(k+1)), which gives equation 6 and Lemma 9 of Abo-Khamis, Im,
+    Moseley, Pruhs & Samadian (APOCS 2021). The paper asks H_k for floor((1 + error)^k) rows only, but counts
+    (1 + error)^k of them: its F-hat can be almost twice F. Here neither is rounded down, so both sides of Lemma 9 hold,
+    also for weights.
+
+    ``value`` and ``mass`` have shape (n,).
+    """
+    keep = mass > 0
+    order = np.argsort(-value[keep], kind="stable")
+    if not len(order):
+        return np.zeros(0), np.zeros(0)
+    descending = value[keep][order]
+    reached = np.cumsum(mass[keep][order])
+    top = int(np.floor(np.log(reached[-1] * (1 + ROUNDING)) / np.log1p(error)))
+    weight: Array = (1.0 + error) ** np.arange(max(top, 0) + 1, dtype=np.float64)
+    first = np.searchsorted(reached, weight * (1 - ROUNDING))
+    return descending[np.minimum(first, len(reached) - 1)], weight
+
+
 def lists_on_grid(
     plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]
-) -> tuple[Entries, float]:
+) -> tuple[ScoredEntries, float]:
     """Return ``root_lists`` on the finest grid that fits, and how far scores may be off."""
     spread = sum(float(np.ptp(score)) for score in scores)
     for bins in (1 << 14, 1 << 11, 1 << 8, 1 << 5):  # steps, tried until the lists fit in memory
@@ -118,7 +176,7 @@ def lists_on_grid(
         error = sum(float(np.abs(score - step * q).max(initial=0)) for score, q in zip(scores, rounded))
         with suppress(TooManyEntriesError):
             entries = root_lists(plan, rounded, semiring, annotations)
-            return Entries(entries.end, step * entries.score, entries.value), error
+            return ScoredEntries(entries.end, step * entries.score, entries.value), error
     raise TooManyEntriesError("The join's lists do not fit even on a grid of 32 steps. Sample rows instead.")
 
 

@@ -81,7 +81,7 @@ class RowFeatures:
 
 
 @dataclass
-class Rows:
+class NodeRows:
     """Rows in the order of their keys ``numbers``, which begin at ``start`` (and end at its last).
 
     ``down`` says which list of each child a row consults. In the root there is one key, ``side`` is 1 where the label
@@ -119,7 +119,7 @@ class ChunkedNode(Protocol):
     def children(self) -> Sequence[int]:
         """The numbers of the nodes whose lists they consult."""
 
-    def chunks(self) -> Iterator[Rows]:
+    def chunks(self) -> Iterator[NodeRows]:
         """Yield the rows; of a file TimeoutError when the time of the fit is up."""
 
     def span(self, beta: Array) -> tuple[float, float]:
@@ -131,9 +131,9 @@ class MemoryNode:
     """A node whose rows are in memory, as one chunk."""
 
     children: Sequence[int]
-    rows: Rows
+    rows: NodeRows
 
-    def chunks(self) -> Iterator[Rows]:
+    def chunks(self) -> Iterator[NodeRows]:
         yield self.rows
 
     def span(self, beta: Array) -> tuple[float, float]:
@@ -162,7 +162,7 @@ def memory_nodes(plan: Plan, fold: bool, listed: int) -> list[MemoryNode]:
             for block in blocks]
 
 
-def block_rows(plan: Plan, block: Block, weights: list[Array], side: Index) -> Rows:
+def block_rows(plan: Plan, block: Block, weights: list[Array], side: Index) -> NodeRows:
     """Return the rows of a block, with the product of the ``weights`` of their nodes."""
     weight = np.ones(block.n_rows)
     columns = np.arange(plan.width)
@@ -172,10 +172,11 @@ def block_rows(plan: Plan, block: Block, weights: list[Array], side: Index) -> R
         for table, place in plan.nodes[node].members:
             features.append(RowFeatures(columns[plan.slices[table]], plan.tables[table].X,
                                         place if at is None else place[at]))
-    return Rows(features, weight, block.start, np.arange(len(block.start) - 1), [key for _, key in block.lists], side)
+    return NodeRows(features, weight, block.start, np.arange(len(block.start) - 1), [key for _, key in block.lists],
+                    side)
 
 
-def fill(X: Array, rows: Rows, here: Index, row: Index) -> None:
+def fill(X: Array, rows: NodeRows, here: Index, row: Index) -> None:
     """Write the features of some rows where they belong."""
     for part in rows.features:
         X[np.ix_(here, part.columns)] = part.of(row)
@@ -216,7 +217,7 @@ def _key_weights(nodes: Sequence[ChunkedNode]) -> tuple[list[Array], list[int]]:
     return totals, n_chunks
 
 
-def _mass(rows: Rows, node: ChunkedNode, totals: list[Array]) -> Array:
+def _mass(rows: NodeRows, node: ChunkedNode, totals: list[Array]) -> Array:
     """Return the weight of the rows of the join that extend each row of a chunk, down the tree."""
     mass = rows.weight.copy()
     for key, child in zip(rows.down, node.children):

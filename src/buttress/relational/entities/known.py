@@ -32,14 +32,14 @@ class Held(NamedTuple):
 
 
 @dataclass
-class Known:
+class KnownFeatures:
     """Features of an earlier run in the file at ``path``, if there is one; ``anew`` counts the entities made anew."""
 
     path: Path
     anew: int = 0
 
     @classmethod
-    def at(cls, path: object) -> "Known":
+    def at(cls, path: object) -> "KnownFeatures":
         """Return those at a path; ValueError where nothing could be written there in the end."""
         if not isinstance(path, str | Path):
             raise ValueError(f"known must be the path of a file. Got {brief(path)}.")

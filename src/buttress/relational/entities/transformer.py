@@ -19,7 +19,7 @@ from buttress.relational.checks import check_decimals, check_feature
 from buttress.relational.declare import Join
 from buttress.relational.entities.database import InDatabase, feature_select
 from buttress.relational.entities.features import Feature, center, fills_of, kept
-from buttress.relational.entities.known import Known
+from buttress.relational.entities.known import KnownFeatures
 from buttress.relational.entities.memory import most_frequent, numbers
 from buttress.relational.entities.paths import (
     Hop,
@@ -185,7 +185,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             fills = None if self.missing == "nan" else self.fills_
             return feature_select(self.join, paths, self._features(), self.centers_, fills, list(columns) or keys)
 
-    def _learn(self, X: Any, known: Known | None = None) -> Array:
+    def _learn(self, X: Any, known: KnownFeatures | None = None) -> Array:
         """Set the fitted attributes and return the values of the features, NaN where they are missing."""
         self._check_parameters()
         with one_snapshot(self.join.connections):
@@ -364,7 +364,7 @@ def entity_table(join: Join, made: EntityFeatures | None = None, functions: Sequ
     (array([0, 1]), array([1, 2]))
     """
     table = join.tables[join.root]
-    kept_in = None if known is None else Known.at(known)
+    kept_in = None if known is None else KnownFeatures.at(known)
     with one_snapshot(join.connections):
         paths = find_paths(join, join.check())
         read = list(dict.fromkeys([*asked_names(join, paths), *filter(None, [table.label])]))

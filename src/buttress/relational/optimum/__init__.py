@@ -1,1 +1,1 @@
-"""From a margin oracle to certified coefficients: cutting planes, the certified solver, the published algorithm."""
+"""From a margin oracle to certified coefficients: cutting planes and the certified solver."""

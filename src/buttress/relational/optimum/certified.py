@@ -72,7 +72,7 @@ class PlanePool:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class CertifiedPoint:
     """The best coefficients seen, and the interval [low, high] that holds the optimum; F(beta) <= high."""
 
     beta: Array
@@ -96,7 +96,7 @@ class Climber:
     pool: PlanePool
     tol: float
     bins: int = FIRST_BINS
-    best: Certificate = field(default_factory=lambda: Certificate(np.zeros(0), 0.0, np.inf, 0))
+    best: CertifiedPoint = field(default_factory=lambda: CertifiedPoint(np.zeros(0), 0.0, np.inf, 0))
     model: Array | None = None
     slack: float = 0.0
 
@@ -110,7 +110,7 @@ class Climber:
         low = max(low, self.best.low)
         if ridge + seen.upper < self.best.high:
             self.slack = seen.upper - seen.lower
-            self.best = Certificate(beta, low, ridge + seen.upper, calls)
+            self.best = CertifiedPoint(beta, low, ridge + seen.upper, calls)
         else:
             self.best = replace(self.best, low=low, calls=calls)
         self._check()
@@ -194,7 +194,7 @@ def bundle(climb: Climber) -> Steps:
 
 
 def certified_steps(climb: Climber, start: Array, solver: str = "auto") -> Steps:
-    """Yield a Step with a Certificate per oracle call: certify, then for "auto" polish and bundle."""
+    """Yield a Step with a CertifiedPoint per oracle call: certify, then for "auto" polish and bundle."""
     yield from certify(climb, start)
     if solver == "auto":
         yield from polish(climb)

@@ -1,16 +1,8 @@
-"""From a plan to certified coefficients, free of estimators; also by the published algorithm.
-
-Beside the certified solver stands the published algorithm.
-Source: Abo-Khamis, Im, Moseley, Pruhs & Samadian (APOCS 2021), sections 1 and 3.3, with F as in its eq. (3). Where the
-paper contradicts itself: the ridge's gradient is 2 alpha beta (eq. 4), not alpha beta; both of its step sizes are
-offered; the final hypothesis is beta^(t-hat) itself; all iterates 0..T-1 take part. docs/relational/paper.md lists
-these in full.
-"""
+"""From an oracle to certified coefficients, free of estimators."""
 
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,43 +15,11 @@ from buttress._checks import Array
 from buttress.certainty.calibration import HeldOut
 from buttress.checkpoints.journal import Memory, current_journal, kept, rng_state, set_rng_state
 from buttress.relational.counting.margins import MarginOracle, margin_loss
-from buttress.relational.counting.rank_oracle import RankOracle
-from buttress.relational.optimum.certified import Climber, PlanePool, certified_steps, certify
+from buttress.relational.optimum.certified import Climber, PlanePool, certified_steps
 from buttress.relational.parameters import Parameters
 from buttress.relational.plan.plan import Plan
 from buttress.relational.sources.deadline import seconds_left
-from buttress.solvers.gradient.sent import projected_descent
-from buttress.solvers.run import Outcome, Step, Steps, run
-
-
-def ball_radius(alpha: float, d: int) -> float:
-    """Return sqrt(d) / (2 alpha), which holds the optimum when features lie in [-1, 1]."""
-    return float(np.sqrt(d) / (2 * alpha))
-
-
-def step_size(alpha: float, d: int, rule: str) -> Callable[[int], float]:
-    """Return eta_t: "theorem" 1/(8 alpha sqrt(d t)) (Theorems 1, 15) or "section" 1/(alpha sqrt(d t)) (3.3)."""
-    factor = {"theorem": 8.0, "section": 1.0}[rule]
-    return lambda t: 1 / (factor * alpha * np.sqrt(d * t))
-
-
-def pseudo_gradient_descent(oracle: RankOracle, alpha: float, rule: str, pool: PlanePool | None = None) -> Steps:
-    """Yield the iterates; the objective of a step is F-hat, so the run's best state is the paper's final hypothesis.
-
-    ``oracle`` counts far points (guard = the paper's epsilon), rounding scores up. Far points are rows of the join, so
-    each step's counts make a valid plane, which is added to ``pool``.
-    """
-    d = oracle.plan.width
-    iterates = projected_descent(np.zeros(d), ball_radius(alpha, d), step_size(alpha, d, rule))
-    _, beta = next(iterates)
-    while True:
-        seen = oracle(beta)
-        if pool is not None:
-            pool.add(seen.a, seen.b)
-        ridge = alpha * float(beta @ beta)
-        yield Step(beta, objective=seen.smooth + ridge)
-        _, beta = iterates.send(2 * alpha * beta - seen.b)
-
+from buttress.solvers.run import Outcome, run
 
 SAME = 1e-9  # how far sums over the same rows may differ where a database adds them in another order
 
@@ -119,21 +79,13 @@ def sampled_scores(oracle: MarginOracle, beta: Array, rng: RandomState) -> tuple
     return HeldOut((X @ beta)[:, None], (y > 0).astype(np.intp), weight * (len(weight) / weight.sum()), 2), spread
 
 
-def solve(oracle: MarginOracle, plan: Plan, pool: PlanePool, model: Parameters, alpha: float,
-          start: Callable[[], Array], callback: Callable[[Any], bool | None] | None) -> Outcome:
-    """Return the outcome of one run; its state is a Certificate."""
+def solve(oracle: MarginOracle, pool: PlanePool, model: Parameters, alpha: float, start: Callable[[], Array],
+          callback: Callable[[Any], bool | None] | None) -> Outcome:
+    """Return the outcome of one run; its state is a CertifiedPoint."""
     climb = Climber(oracle, model.loss, alpha, pool, model.tol)
-    seconds = seconds_left()
-    limited = partial(run, max_time=model.max_time if seconds is None else seconds, progress=model.progress,
-                      callback=callback, name="RelationalLinearSVC")
     if len(pool):
         climb.best = replace(climb.best, low=max(pool.bound(alpha)[0], 0.0))
-    if model.solver == "paper":
-        far = RankOracle(plan, error=model.sketch_error, guard=model.sketch_error)
-        descent = pseudo_gradient_descent(far, alpha, model.step_rule, climb.pool)
-        steps = 500 if model.max_iter is None else model.max_iter  # it has no stopping rule of its own
-        outcome = limited(descent, tol=-1.0, warn=False, max_iter=steps)
-        run(certify(climb, outcome.state), tol=model.tol, warn=False)  # the hypothesis, on the grid
-        return replace(outcome, state=climb.best, gap=climb.best.gap, objective=climb.best.high)
-    found = certified_steps(climb, start(), model.solver)
-    return limited(found, tol=model.tol, warn=model.solver != "sample", max_iter=model.max_iter)
+    seconds = seconds_left()
+    return run(certified_steps(climb, start(), model.solver), tol=model.tol, warn=model.solver != "sample",
+               max_iter=model.max_iter, max_time=model.max_time if seconds is None else seconds,
+               progress=model.progress, callback=callback, name="RelationalLinearSVC")

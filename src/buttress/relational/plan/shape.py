@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from buttress.relational.declare import Join, Pair
-from buttress.relational.plan.tree import Edges, Tree, connected, cyclic_core, decompose, spanning_tree
+from buttress.relational.plan.tree import Edges, JoinTree, connected, cyclic_core, decompose, spanning_tree
 
 Attribute = dict[int, list[str]]
 Unique = Callable[[int, frozenset[int]], bool]  # (table, attributes): no two of its rows agree in all of them
@@ -28,7 +28,7 @@ class Shape:
     bags: list[list[int]]
     bound: list[frozenset[int]]
     shared: list[frozenset[int]]
-    tree: Tree
+    tree: JoinTree
     optional: frozenset[int]
     kept: frozenset[tuple[int, int]]
 

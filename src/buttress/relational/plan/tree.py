@@ -18,7 +18,7 @@ Bags = list[frozenset[int]]
 
 
 @dataclass(frozen=True)
-class Tree:
+class JoinTree:
     """Tables in an order where parents come first, and each table's parent (-1 for the root)."""
 
     order: list[int]
@@ -30,7 +30,7 @@ def _witness(e: int, left: list[int], edges: Edges) -> int | None:
     return next((f for f in left if f != e and shared <= edges[f]), None)
 
 
-def spanning_tree(edges: Edges, root: int = 0) -> Tree | None:
+def spanning_tree(edges: Edges, root: int = 0) -> JoinTree | None:
     """Return a join tree with the given root, or None when the hypergraph is cyclic.
 
     Among equals a table is attached to one with few children (a chain costs less than a star), last to the root.
@@ -48,7 +48,7 @@ def spanning_tree(edges: Edges, root: int = 0) -> Tree | None:
         order.append(-child)
         total += weight
     wanted = sum(sum(v in e for e in edges) - 1 for v in frozenset().union(*edges))
-    return Tree(order, parent) if total == wanted else None
+    return JoinTree(order, parent) if total == wanted else None
 
 
 def connected(edges: Edges) -> list[int]:

@@ -12,13 +12,13 @@ from buttress._threads import ending, in_time
 from buttress.gram.rounding import Product
 from buttress.gram.rows import Index, KernelRows
 from buttress.kernels import Kernel
-from buttress.solvers.ball.soft_ball import Ball, ball_of, recounted, solve_ball
+from buttress.solvers.ball.soft_ball import SoftBall, ball_of, recounted, solve_ball
 from buttress.solvers.qp.solve import Limits
 
 FETCHED_ROWS = 512  # rows of each kernel computed at a time: 4 kB of scratch memory for each column
 
 
-class Source:
+class StackedKernel:
     """One kernel on the training rows, with the rows of its Gram matrix that are kept."""
 
     def __init__(self, kernel: Kernel, X: Array, cache_size: float):
@@ -49,7 +49,7 @@ class RowMixture(Kernel):
 
     definiteness = "cpd"
 
-    def __init__(self, sources: "list[Source]", weights: Array):
+    def __init__(self, sources: "list[StackedKernel]", weights: Array):
         self.sources = sources
         self.weights = weights
 
@@ -109,7 +109,7 @@ class Trial:
     """Weights eta with their ball, V(a) (m,) at its dual point, and an upper bound of J(eta): the primal objective."""
 
     eta: Array
-    ball: Ball
+    ball: SoftBall
     variances: Array
 
     @property
@@ -126,7 +126,7 @@ class KernelStack:
     def __init__(self, kernels: list[Kernel], inputs: list[Array], weight: Array, nu: float, *, cache_size: float,
                  gap_tol: float, left: Callable[[], float | None] = lambda: None):
         self.share = cache_size / (len(kernels) + 1)
-        self.sources = [Source(kernel, X, self.share) for kernel, X in zip(kernels, inputs, strict=True)]
+        self.sources = [StackedKernel(kernel, X, self.share) for kernel, X in zip(kernels, inputs, strict=True)]
         self.scales = np.ones(len(kernels))
         self.weight = weight
         self.nu = nu
@@ -205,7 +205,7 @@ class KernelStack:
         return products
 
 
-def variance(source: Source, share: Array) -> float:
+def variance(source: StackedKernel, share: Array) -> float:
     """Return share'diag(K) - share'K share by blocks of one triangle: tr(HKH)/n for equal shares summing to 1.
 
     A value as small as rounding counts as 0.
@@ -221,7 +221,7 @@ def variance(source: Source, share: Array) -> float:
     return diagonal - mean if diagonal - mean > 1e-12 * max(abs(diagonal), abs(mean)) else 0.0
 
 
-def find_copies(sources: list[Source]) -> list[tuple[int, int]]:
+def find_copies(sources: list[StackedKernel]) -> list[tuple[int, int]]:
     """Return the pairs of kernels that are equal on 200 of the rows, up to scale, centring and rounding."""
     some = np.unique(np.linspace(0, len(sources[0].X) - 1, 200).astype(np.intp))
     shapes = []

@@ -44,7 +44,7 @@ SAME_WEIGHT = 1e-12  # relative: cumulative weights this close to the total coun
 
 
 @dataclass
-class Ball:
+class SoftBall:
     """a (summing to 1), |c|^2 = a'Ka, d2, R2 and its possible error, both objectives with their gap, how the run ended.
 
     Objectives and gap are bounds, proven or as computed (``qp/certificate.py``).
@@ -62,7 +62,7 @@ class Ball:
     outcome: Outcome
     converged: bool
 
-    def times(self, unit: float) -> "Ball":
+    def times(self, unit: float) -> "SoftBall":
         """Return the ball of the kernel times ``unit``: same coefficients, all squared distances times ``unit``."""
         return replace(self, norm2=self.norm2 * unit, distance2=self.distance2 * unit, radius2=self.radius2 * unit,
                        slack=self.slack * unit, primal=outward(self.primal * unit), dual=-outward(-self.dual * unit),
@@ -72,7 +72,7 @@ class Ball:
 def solve_ball(
     rows: KernelRows, weight: Array, nu: float, limits: Limits, *, start: Array | None = None,
     exact_rows: int = ACTIVE_SET_ROWS,
-) -> Ball:
+) -> SoftBall:
     """Solve the program for positive weights of shape (n,), from the dual point ``start`` if one is given.
 
     Stops when two conditions hold. The KKT violation of b is at most ``tol`` times the mean squared distance to the
@@ -109,14 +109,14 @@ def solve_ball(
             target /= TIGHTENING
 
 
-def ball_of(rows: KernelRows, weight: Array, nu: float, b: Array, status: str = "") -> Ball:
+def ball_of(rows: KernelRows, weight: Array, nu: float, b: Array, status: str = "") -> SoftBall:
     """Return the ball of a b on the way, on rows of which a solve keeps none: theirs depend on it."""
     total = nu * len(weight)
     qp, _ = ball_program(rows, weight, total, None)
     return certified(qp, b, total, Outcome(None, status, 0, np.inf))
 
 
-def recounted(rows: KernelRows, weight: Array, nu: float, ball: Ball) -> Ball:
+def recounted(rows: KernelRows, weight: Array, nu: float, ball: SoftBall) -> SoftBall:
     """Return the ball with its objectives computed anew from the products of ``rows``."""
     total = nu * len(weight)
     qp, _ = ball_program(rows, weight, total, ball.a)
@@ -158,7 +158,9 @@ def in_the_end(seconds: float | None) -> AbstractContextManager[None]:
     return ending(None if seconds is None else seconds + PATIENCE)
 
 
-def certified_in_time(qp: QP, point: Point, total: float, outcome: Outcome, left: Callable[[], float | None]) -> Ball:
+def certified_in_time(
+    qp: QP, point: Point, total: float, outcome: Outcome, left: Callable[[], float | None]
+) -> SoftBall:
     """Return the ball of a point; where its certificate would be "late", with what the stored rows say of it."""
     try:
         with in_the_end(left()):
@@ -170,7 +172,7 @@ def certified_in_time(qp: QP, point: Point, total: float, outcome: Outcome, left
     return certified(qp, point.b, total, outcome, Product(point.stored, np.zeros(len(point.b)), proven=False))
 
 
-def certified(qp: QP, b: Array, total: float, outcome: Outcome, known: Product | None = None) -> Ball:
+def certified(qp: QP, b: Array, total: float, outcome: Outcome, known: Product | None = None) -> SoftBall:
     """Return the ball of b, its radius, and bounds of its objectives, from distances computed in float64 or ``known``.
     """
     a = b / total
@@ -187,7 +189,7 @@ def certified(qp: QP, b: Array, total: float, outcome: Outcome, known: Product |
     proof = certificate(qp, b, replace(found, errors=found.errors + 2 * of_p), total / 2 * (radius2 - norm2), total)
     primal, gap = (outward(2 / total**2 * value) for value in (proof.primal, proof.gap))
     dual = -outward(-2 / total**2 * proof.dual)
-    return Ball(a, norm2, d2, radius2, slack, primal, dual, gap, found.proven, outcome, converged=False)
+    return SoftBall(a, norm2, d2, radius2, slack, primal, dual, gap, found.proven, outcome, converged=False)
 
 
 def outward(value: float) -> float:

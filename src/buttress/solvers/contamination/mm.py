@@ -24,7 +24,7 @@ from buttress._rows import cached, median
 from buttress._state import Attribute, State
 from buttress._threads import slices
 from buttress.solvers.contamination.tuning import TRIMMING
-from buttress.solvers.run import Budget, Step, Steps
+from buttress.solvers.run import SharedBudget, Step, Steps
 
 BREAKDOWN_BEND = 1.547645  # deviations: the S scale is then that of normal errors, and half of the rows may be bad
 HALF = 0.5  # mean of chi at the scale
@@ -130,7 +130,7 @@ class Reweighted:
 
 def s_estimate(
     X: Array, y: Array, start: Array, lost: float, alpha: float = 0.0, floor: float = 0.0,
-    budget: Budget | None = None, tol: float = SETTLED,
+    budget: SharedBudget | None = None, tol: float = SETTLED,
 ) -> Reweighted:
     """Return the S estimate that reweighting from coefficients ``start`` (p,) leads to.
 
@@ -179,13 +179,13 @@ def _lower(X: Array, y: Array, at: Reweighted, bend: float, alpha: float) -> tup
     return b, y - X @ b
 
 
-def ended(steps: Steps, budget: Budget | None = None, tol: float = SETTLED) -> Reweighted:
+def ended(steps: Steps, budget: SharedBudget | None = None, tol: float = SETTLED) -> Reweighted:
     """Return the last state of steps that have settled, or whose time is up."""
-    return (budget or Budget()).run(steps, tol=tol, max_iter=500, keep="last").state
+    return (budget or SharedBudget()).run(steps, tol=tol, max_iter=500, keep="last").state
 
 
 def best_start(
-    X: Array, y: Array, starts: Array, near: Array, lost: float, alpha: float, floor: float, budget: Budget
+    X: Array, y: Array, starts: Array, near: Array, lost: float, alpha: float, floor: float, budget: SharedBudget
 ) -> list[Reweighted]:
     """Return the S estimates to which the best of coefficients ``starts`` (k, p) lead, the one of least scale first.
 

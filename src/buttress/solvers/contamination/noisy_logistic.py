@@ -39,7 +39,7 @@ from buttress.solvers.contamination.tuning import NOISY_LABELS
 from buttress.solvers.ridge.landmarks import directions, sharpen
 from buttress.solvers.ridge.leave_one_out import factorised, together
 from buttress.solvers.ridge.tuning import LEVERAGES
-from buttress.solvers.run import Budget, Step, Steps
+from buttress.solvers.run import SharedBudget, Step, Steps
 
 # of scores (k, C) of rows left out, and their labels (k,): rates (C, C) and the log likelihood of the labels per row
 Law = Callable[[Array, NDArray[np.intp]], tuple[Array, float]]
@@ -86,12 +86,12 @@ class NoisyLogistic:
     """
 
     def __init__(self, features: FeaturesOfRows, codes: NDArray[np.intp], C: int,
-                 groups: NDArray[np.intp] | None = None, budget: Budget | None = None):
+                 groups: NDArray[np.intp] | None = None, budget: SharedBudget | None = None):
         self.features = features
         self.codes = codes
         self.C = C
         self.groups = groups
-        self.budget = budget or Budget()
+        self.budget = budget or SharedBudget()
         self.used: Array = np.ones((len(codes), 1))
         self._late = False
         self._known = False  # whether a fit came before, which Ctrl-C leaves

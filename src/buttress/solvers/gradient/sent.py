@@ -1,15 +1,11 @@
-"""Descents whose caller sends the gradient at each point they yield: limited-memory BFGS, and projection on a ball.
+"""Limited-memory BFGS whose caller sends the value and the gradient at each point it yields.
 
-L-BFGS is for a smooth convex function that is expensive to evaluate; it is sent values too. Steps start at 1 and are
-shortened until the value falls enough (Armijo). Source: Nocedal, Math. Comp. 35, 1980 (two-loop recursion).
-
-Projected (sub)gradient descent is beta <- Proj(beta - eta_t g(beta)), Proj onto ||beta|| <= radius. Source: Abo-Khamis,
-Im, Moseley, Pruhs & Samadian, A relational gradient descent algorithm for support vector machine training, APOCS 2021,
-eq. (2); Zinkevich, ICML 2003.
+It is for a smooth convex function that is expensive to evaluate. Steps start at 1 and are shortened until the value
+falls enough (Armijo). Source: Nocedal, Math. Comp. 35, 1980 (two-loop recursion).
 """
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 
 import numpy as np
 
@@ -18,7 +14,6 @@ from buttress._checks import TINY, Array
 TRIALS = 12  # steps tried along a line before the search ends
 ARMIJO = 1e-4  # share of the decrease predicted by the slope that a step must reach (Nocedal & Wright, section 3.1)
 Points = Generator[Array, tuple[float, Array], None]
-Iterates = Generator[tuple[int, Array], Array, None]
 
 
 def lbfgs_points(x: Array, *, tol: float = 1e-9) -> Points:
@@ -77,23 +72,3 @@ def _two_loops(g: Array, pairs: deque[tuple[Array, Array]]) -> Array:
     for (s, r), a in zip(pairs, reversed(stack)):
         q = q + (a - float(r @ q) / float(s @ r)) * s
     return q
-
-
-def projected_descent(start: Array, radius: float, step: Callable[[int], float]) -> Iterates:
-    """Yield (t, beta^(t)) from t = 0; the caller sends the gradient there. step(t) is the step that gives beta^(t)."""
-    beta = start
-    t = 0
-    while True:
-        gradient = yield t, beta
-        t += 1
-        beta = project(beta - step(t) * gradient, radius)
-
-
-def project(beta: Array, radius: float) -> Array:
-    """Return the closest point of the ball.
-
-    >>> project(np.array([3.0, 4.0]), 1.0)
-    array([0.6, 0.8])
-    """
-    norm = float(np.linalg.norm(beta))
-    return beta if norm <= radius else beta * (radius / norm)

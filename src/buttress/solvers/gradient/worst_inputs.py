@@ -48,7 +48,7 @@ class StretchedMachine:
 T = TypeVar("T")
 # (the kernel's values at any inputs, machine, row numbers, share of the radius, whether by all steps)
 # -> those rows of X, perturbed
-Worst = Callable[[Any, StretchedMachine, Rows, float, bool], Array]
+WorstInput = Callable[[Any, StretchedMachine, Rows, float, bool], Array]
 
 
 def kernel_of(kernel: Kernel, machine: StretchedMachine) -> Kernel:
@@ -77,7 +77,7 @@ def score_slopes(values: Array, machine: StretchedMachine, V: Array) -> tuple[Ar
 
 
 def joint_descent(
-    kernel: Kernel, X: Array, V: Array, machine: StretchedMachine, *, C: float, worst: Worst, batch: int,
+    kernel: Kernel, X: Array, V: Array, machine: StretchedMachine, *, C: float, worst: WorstInput, batch: int,
     iterations: int, rng: np.random.RandomState, left: Callable[[], float | None] = lambda: None,
 ) -> Steps:
     """Yield machines from a start; V (n, r, k) are the contrasts of each row's class.
@@ -120,7 +120,9 @@ def check_time(left: Callable[[], float | None]) -> None:
         raise TimeoutError("No time is left for another step.")
 
 
-def _objective(kernel: Kernel, V: Array, rows: Rows, machine: StretchedMachine, ridge: float, worst: Worst) -> float:
+def _objective(
+    kernel: Kernel, V: Array, rows: Rows, machine: StretchedMachine, ridge: float, worst: WorstInput
+) -> float:
     at = centred(kernel_of(kernel, machine), machine.centers)
     losses, _ = score_slopes(at(worst(at, machine, rows, 1.0, True)).values, machine, V[rows])
     K = at(machine.centers).values

@@ -30,7 +30,7 @@ import numpy as np
 
 from ..core import TINY, Array, Model, Near, U, inverse, plus
 from ..kernels import profile
-from .quadratic import Below, Moves, root, squared
+from .quadratic import Quadratic, RowMoves, root, squared
 
 CUSP = 1e-6  # share of the largest squared distance below which no tangent is taken
 INSIDE = 0.1  # share of the range of a squared distance within which a parabola does not touch
@@ -42,7 +42,9 @@ SLOPES = {  # F'(t) from t > 0 and F(t)
     "Log": lambda part, t, F: (exponential(F) + -1) * inverse(Near(t)) * (part["degree"] / 2)}
 
 
-def gathered(c: Array, value: Near, steep: Near, curved: Near | None, off: Near, directions: Near, bent: bool) -> Below:
+def gathered(
+    c: Array, value: Near, steep: Near, curved: Near | None, off: Near, directions: Near, bent: bool
+) -> Quadratic:
     """Return sum_j c_j (value_j + steep_j y_j + curved_j y_j^2), y_j = off_j + directions_j'd, and + |d|^2 if bent."""
     each, slope = value + steep * off, steep
     if curved is not None:
@@ -50,7 +52,7 @@ def gathered(c: Array, value: Near, steep: Near, curved: Near | None, off: Near,
     D = directions.each(np.transpose)
     curve = None if curved is None else D @ (directions * (curved * c).each(column))
     bend = Near(c) @ steep if bent else Near(0.0)
-    return Below(Near(c) @ each, D @ (slope * c), curve, bend)
+    return Quadratic(Near(c) @ each, D @ (slope * c), curve, bend)
 
 
 def column(values: Array) -> Array:
@@ -85,11 +87,11 @@ class Round:
         self.r2 = squared(self.away)
         self.up = c > 0
 
-    def units(self, moves: Moves) -> Array:
+    def units(self, moves: RowMoves) -> Array:
         """Return an upper bound of |u_j|."""
         return moves.reach(self.directions())
 
-    def parabolas(self, move: Array, moves: Moves) -> Below:
+    def parabolas(self, move: Array, moves: RowMoves) -> Quadratic:
         R = self.units(moves)
         tau = np.clip(2 * self.gamma * (self.away.v @ move), -R, R)
         curved = np.where(self.up, remainder(-(R + tau), 2).low, remainder(R - tau, 2).high)
@@ -97,7 +99,7 @@ class Round:
         found = gathered(self.c, E, E, E * curved, Near(-tau), self.directions(), bent=False)
         return self.with_bias(found, move, moves)
 
-    def lines(self, move: Array, moves: Moves) -> Below:
+    def lines(self, move: Array, moves: RowMoves) -> Quadratic:
         R = self.units(moves)
         tau = np.where(self.up, np.clip(2 * self.gamma * (self.away.v @ move), -R, R), -R)
         E = exponential(self.r2 * -self.gamma + tau)
@@ -105,7 +107,7 @@ class Round:
         found = gathered(self.c, E, E * chord, None, Near(-tau), self.directions(), bent=False)
         return self.with_bias(found, move, moves)
 
-    def taylor(self, move: Array, moves: Moves) -> Below:
+    def taylor(self, move: Array, moves: RowMoves) -> Quadratic:
         E, gamma = exponential(self.r2 * -self.gamma), self.gamma
         found = gathered(self.c, E, E, E * 0.5, Near(np.zeros(len(E.v))), self.directions(), bent=False)
         assert found.curve is not None
@@ -119,13 +121,14 @@ class Round:
     def directions(self) -> Near:
         return self.away * (2 * self.gamma)
 
-    def with_bias(self, found: Below, move: Array, moves: Moves) -> Below:
+    def with_bias(self, found: Quadratic, move: Array, moves: RowMoves) -> Quadratic:
         """Add a line in |d|^2 below b e^(gamma |d|^2): a tangent if b > 0, else the chord up to the largest."""
         s = float(move @ move) if self.b > 0 else 0.0
         touch = exponential(Near(self.gamma) * s)
         chord = remainder((Near(self.gamma) * moves.square).high, 1)
         steep = (touch if self.b > 0 else chord) * self.gamma
-        return Below(found.const + (touch + steep * -s) * self.b, found.slope, found.curve, found.bend + steep * self.b)
+        return Quadratic(found.const + (touch + steep * -s) * self.b, found.slope, found.curve,
+                         found.bend + steep * self.b)
 
 
 class Span(NamedTuple):
@@ -137,7 +140,7 @@ class Span(NamedTuple):
     high: Array
 
 
-def span(x: Array, Z: Array, moves: Moves) -> Span:
+def span(x: Array, Z: Array, moves: RowMoves) -> Span:
     away = Near(Z) + -x
     r2 = squared(away)
     if moves.columns:  # column by column
@@ -154,7 +157,7 @@ def tangent(part: Model, tau: Array) -> tuple[Near, Near]:
     return F, SLOPES[part["class"]](part, tau, F)
 
 
-def radial(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> Below:
+def radial(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: RowMoves) -> Quadratic:
     """Tangents of F where c > 0, and its chords where c < 0."""
     away, r2, low, high = span(x, Z, moves)
     near = ((Z - x - move) ** 2).sum(axis=1)
@@ -167,7 +170,7 @@ def radial(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves)
     return gathered(c, F, steep, None, r2 + -tau, away * -2, bent=True)
 
 
-def radial_parabolas(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> Below:
+def radial_parabolas(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: RowMoves) -> Quadratic:
     """Parabolas in t = r^2 - 2 v'd + s, of whose squares s v'd and s^2 are replaced by what lies below them."""
     away, r2, low, high = span(x, Z, moves)
     near, room = ((Z - x - move) ** 2).sum(axis=1), (high - low) * INSIDE
@@ -188,7 +191,7 @@ def radial_parabolas(part: Model, x: Array, Z: Array, c: Array, move: Array, mov
                           slope=found.slope + cubic * s, bend=bend)
 
 
-def powers(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> Below:
+def powers(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: RowMoves) -> Quadratic:
     """Parabolas that touch t^p, t = gamma z_j'(x + d) + coef0."""
     gamma, p = part.get("gamma", 1.0), int(part.get("degree", 1))
     t = Near(Z) @ x * gamma + part["coef0"]
@@ -202,7 +205,7 @@ def powers(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves)
     return gathered(c, power[p], power[p - 1] * p, curved, t + -tau, Near(Z) * gamma, bent=False)
 
 
-def cubes(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: Moves) -> Below:
+def cubes(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: RowMoves) -> Quadratic:
     """The Taylor series of t^3 up to the squares: what is left is at most |T| |d|^3, T the cubic form of the sum."""
     gamma = part["gamma"]
     t = Near(Z) @ x * gamma + part["coef0"]

@@ -37,7 +37,7 @@ def root(value: Near) -> float:
     return float(above(np.sqrt(max(float(value.high), 0.0)), 0))
 
 
-class Moves(NamedTuple):
+class RowMoves(NamedTuple):
     """The moves d of a row: |d| <= eps in l2, or each |d_i| <= eps, or its own eps_i, of so many columns."""
 
     eps: Any
@@ -60,7 +60,7 @@ class Moves(NamedTuple):
         return above(dual, sizes.shape[1])
 
 
-class Below(NamedTuple):
+class Quadratic(NamedTuple):
     """const + slope'd + d'curve d + bend |d|^2; the curve is None where it is 0."""
 
     const: Near
@@ -68,7 +68,7 @@ class Below(NamedTuple):
     curve: Near | None
     bend: Near
 
-    def least(self, moves: Moves) -> tuple[float, Array]:
+    def least(self, moves: RowMoves) -> tuple[float, Array]:
         """Return a lower bound over the moves, and one of them where it is nearly attained."""
         M = None if self.curve is None else self.curve + Near(np.eye(len(self.slope.v))) * self.bend
         if M is not None and not np.isfinite(M.v).all():
@@ -141,12 +141,12 @@ def dominated(M: Near) -> Array:
     return (M.each(np.diagonal) + -above(others.sum(axis=1), len(others))).low
 
 
-def summed(parts: list[tuple[Below, float]]) -> Below:
+def summed(parts: list[tuple[Quadratic, float]]) -> Quadratic:
     """Return the sum of functions, each times its weight."""
     curves = [one.curve * weight for one, weight in parts if one.curve is not None]
     const, slope, bend = (sum((getattr(one, name) * weight for one, weight in parts), Near(0.0))
                           for name in ("const", "slope", "bend"))
-    return Below(const, slope, sum(curves[1:], curves[0]) if curves else None, bend)
+    return Quadratic(const, slope, sum(curves[1:], curves[0]) if curves else None, bend)
 
 
 def multiplier(e: Array, q: Array, eps: float) -> float:

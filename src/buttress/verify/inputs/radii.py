@@ -13,10 +13,10 @@ from ..core import WIDER, Array, Claim, Model, Near, U, table
 from ..kernels import SHAPES, described, profile, sums
 from ..machines import contrasts, problem
 from .below import Round, cubes, exponential, powers, radial, radial_parabolas
-from .quadratic import Below, Moves, summed
+from .quadratic import Quadratic, RowMoves, summed
 
 LARGEST, SMALLEST = 30, -34  # powers of two of the radii that are tried
-Bound = Callable[[Array, Moves], Below]
+Bound = Callable[[Array, RowMoves], Quadratic]
 NORMS = ("l2", "linf")
 
 
@@ -30,7 +30,7 @@ def parts(part: Model) -> list[tuple[Model, float]]:
             for one, inner in parts(held) if inner * outer > 0]
 
 
-class Lead:
+class LeadAtRow:
     """The lead at a row x, sum_j c_j k(x, z_j) + b + tilt'x, and what is known to lie below it around x.
 
     It is V'scores, each score with its own coefficients (m, k), number of ``intercept`` (k,) and column of ``linear``
@@ -58,10 +58,10 @@ class Lead:
         if all(one.get("degree") == 3 for one, _ in self.parts):
             self.bounds.append(self.sum_of(radial, cubes))
 
-    def sum_of(self, below: Callable[..., Below], of_products: Callable[..., Below]) -> Bound:
+    def sum_of(self, below: Callable[..., Quadratic], of_products: Callable[..., Quadratic]) -> Bound:
         """Return what adds up functions below each kernel."""
 
-        def bound(move: Array, moves: Moves) -> Below:
+        def bound(move: Array, moves: RowMoves) -> Quadratic:
             at = self.x, self.Z, self.c, move, moves
             found = summed([((below if one["class"] in SHAPES else of_products)(one, *at), weight)
                             for one, weight in self.parts])
@@ -77,7 +77,7 @@ class Lead:
             for one, weight in self.parts)
         return float(self.c @ sum(values) + self.tilt @ (self.x + move)) + self.b
 
-    def holds(self, moves: Moves) -> bool:
+    def holds(self, moves: RowMoves) -> bool:
         """Say whether the lead, less what rounding may change in it, is proven to stay positive under the moves."""
         with np.errstate(all="ignore"):
             room = Near(self.allowance(moves.longest))
@@ -85,7 +85,7 @@ class Lead:
                 room = room * exponential(Near(self.round.gamma) * moves.square)
             return any(self.above(float(room.high), bound, moves) for bound in self.bounds)
 
-    def above(self, room: float, bound: Bound, moves: Moves) -> bool:
+    def above(self, room: float, bound: Bound, moves: RowMoves) -> bool:
         """Say whether a function below, for one of some guesses of the worst move, is proven to be above ``room``."""
         move = np.zeros(len(self.x))
         for _ in range(4):  # choices of where functions touch
@@ -130,15 +130,15 @@ def farthest(part: Model, x: Array, Z: Array, eps: float) -> Array:
     return sizes
 
 
-def widest(lead: Lead, most: float, columns: int) -> float:
+def widest(lead: LeadAtRow, most: float, columns: int) -> float:
     """Return the radius ``most`` if the lead is proven in it, else one close to the largest at which it is."""
-    if lead.holds(Moves(most, columns)):
+    if lead.holds(RowMoves(most, columns)):
         return most
     low = 0.0
     for step in 2.0 ** np.arange(LARGEST, SMALLEST, -1):
         if step < 2.0**-14 * low:  # of the radius that is proven
             break
-        if low + step < most and lead.holds(Moves(low + step, columns)):
+        if low + step < most and lead.holds(RowMoves(low + step, columns)):
             low += step
     return low
 
@@ -157,7 +157,7 @@ def radii(model: Model, rows: Array, stated: Array | None = None, norm: str = "l
         radius = 2.0**LARGEST if stated is None else float(stated[i])
         for V in leads[int((lead > 0).all(axis=1).argmax())]:
             norm2 = float((Near(V) @ gram @ V).high)
-            radius = min(radius, widest(Lead(part, x, Z, V, coef, intercept, norm2), radius, columns))
+            radius = min(radius, widest(LeadAtRow(part, x, Z, V, coef, intercept, norm2), radius, columns))
         claimed = radius if stated is None else float(stated[i])
         found.append(Claim(f"{norm} radius of row {i}", claimed, radius, claimed <= radius))
     return found

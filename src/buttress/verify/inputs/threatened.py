@@ -16,8 +16,8 @@ from ..core import TINY, Array, Claim, Model, Near, U, agreed, only, table
 from ..foreign import certificate, data_of, digest_of
 from ..kernels import described, sums
 from ..machines import contrasts, told_apart
-from .quadratic import Moves
-from .radii import Lead
+from .quadratic import RowMoves
+from .radii import LeadAtRow
 from .trees import check_trees, leads_of, opened, stays
 
 THREATENED = "rows under a threat"
@@ -49,14 +49,14 @@ class OfExpansion:
         inner = (x - self.shift) * self.scale
         for V in self.leads[code]:
             norm2 = float((Near(V) @ self.gram @ V).high)
-            lead = Lead(self.kernel, inner, self.Z, V, self.coef, self.b, norm2, self.origin * np.abs(self.scale),
-                        self.linear)
-            if not lead.holds(Moves(box, len(x))):
+            lead = LeadAtRow(self.kernel, inner, self.Z, V, self.coef, self.b, norm2, self.origin * np.abs(self.scale),
+                             self.linear)
+            if not lead.holds(RowMoves(box, len(x))):
                 return False
         return True
 
 
-class OfTrees:
+class TreeBoxes:
     """A sum of trees, and boxes in which one of its classes is proven to stay."""
 
     def __init__(self, part: Model, classes: list[Any], width: int):
@@ -71,13 +71,13 @@ class OfTrees:
         return all(stays(self.forest, V, low, high) for V in self.leads[code])
 
 
-Scores = OfExpansion | OfTrees
+Scores = OfExpansion | TreeBoxes
 
 
 def read_scores(part: Model, classes: list[Any], width: int) -> Scores:
     """Return the scores that a certificate holds; ValueError for what no proof knows."""
     if part.keys() == {"offset", "trees"}:
-        return OfTrees(part, classes, width)
+        return TreeBoxes(part, classes, width)
     if part.keys() == EXPANSION:
         return OfExpansion(part, classes, width)
     raise ValueError(f"Scores are trees with an offset, or {', '.join(sorted(EXPANSION))}. Got {sorted(part)}.")

@@ -1,4 +1,4 @@
-"""The margin oracle by rank sketches: counts within 1 + error at any scale of the scores, and the paper's far points.
+"""The relational paper's pseudo-gradient descent: far points counted by rank sketches, within 1 + error at any scale.
 
 Entries of a list, scores ascending, are grouped while the count before them grows by at most a factor 1 + error; a
 group is kept as its largest score (rounding scores up) and its total. Every row of the join stays in one group, and
@@ -7,20 +7,27 @@ the way back uses the same groups, so the counts belong to one set of rows and t
 
 Factors multiply: counts that went through k sketches of 1 + e each are within (1 + e)^k. Each sketch therefore gets
 e = (1 + error)^(1/k) - 1, about error / k, and its lists have about k times as many groups.
+
+Source: Abo-Khamis, Im, Moseley, Pruhs & Samadian, A relational gradient descent algorithm for support vector machine
+training, APOCS 2021, sections 1 and 3.3, with F as in its eq. (3). docs/relational/paper.md lists where it contradicts
+itself, and what is taken here.
 """
 
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.counting.lists import TooManyEntriesError, expand
+from buttress.relational.counting.lists import expand
 from buttress.relational.counting.margins import Evaluation
+from buttress.relational.counting.queries import group_entries, stage_error, thresholds
 from buttress.relational.counting.rows import block_rows
 from buttress.relational.counting.schedule import Block, MinkowskiSum, blocks_of, schedule
 from buttress.relational.plan.plan import Index, Plan, total_weight
+from buttress.solvers.run import Step, Steps
 
-ROUNDING = 1e-12  # relative: a weight this near to (1 + error)^k has reached it
+Iterates = Generator[tuple[int, Array], Array, None]
 
 
 @dataclass
@@ -36,32 +43,6 @@ class Sketch:
     bucket: Index
     row: Index
     entry: Index
-
-
-def stage_error(error: float, stages: int) -> float:
-    """Return the error of each of so many sketches whose factors together stay within 1 + error."""
-    return float(np.expm1(np.log1p(error) / max(stages, 1)))
-
-
-def group_entries(list_of: Index, n_lists: int, high: Array, mass: Array, error: float) -> tuple[Index, Index]:
-    """Return the order that sorts entries by list and score, and the group of each sorted entry.
-
-    Entries with equal floor(log(count before) / log(1 + error)) share a group; the first of a list stands alone. What
-    is before an entry is added up list by list: the sums of other lists would round small ones away.
-    """
-    order = np.lexsort((high, list_of))
-    owner = list_of[order]
-    mass = mass[order]
-    first = np.searchsorted(owner, np.arange(n_lists))
-    end = np.searchsorted(owner, np.arange(n_lists), side="right")
-    split = np.ones(len(owner), dtype=bool)
-    # a shorter list is kept as it is, not grouped
-    for begin, last in zip(*(place[end - first > 32].tolist() for place in (first, end))):
-        before = np.cumsum(mass[begin:last - 1])
-        with np.errstate(divide="ignore"):
-            level = np.floor(np.log(before) / np.log1p(error))
-        split[begin + 2:last] = (level[1:] != level[:-1]) | (before[1:] <= 0)
-    return order, np.cumsum(split) - 1
 
 
 def make_sketch(
@@ -107,13 +88,6 @@ class RankOracle:
 
     def __call__(self, beta: Array) -> Evaluation:
         """Return the plane and the lower bound at ``beta``; ``smooth`` is the paper's F-hat without the ridge."""
-        try:
-            return self._evaluate(beta)
-        except TooManyEntriesError as error:
-            raise MemoryError(f"{error} With solver='paper', raise sketch_error (now {self.error:g}), or use "
-                              "solver='auto'.") from None
-
-    def _evaluate(self, beta: Array) -> Evaluation:
         counts = [np.zeros(len(rows.weight)) for rows in self.rows]
         inside = 0.0
         sketched = 0.0
@@ -166,7 +140,7 @@ class RankOracle:
     def _hinge_sum(self, value: Array, mass: Array) -> float:
         """Return the weighted sum of the positive values: as it is, or for far points by the paper's equation 6."""
         if self.guard:
-            return sum_below(*thresholds(value, mass, self.stage_error, self.least))
+            return self.least * sum_below(*thresholds(value, mass / self.least, self.stage_error))
         return float(mass @ np.maximum(0, value))
 
     def _block(self, block: Block, score: Array, w: Array, sketches: list[Sketch]) -> Sketch:
@@ -221,31 +195,47 @@ def _absolute(plan: Plan) -> Plan:
     return replace(plan, tables=[replace(table, X=abs(table.X)) for table in plan.tables])
 
 
-def thresholds(value: Array, mass: Array, error: float, least: float = 1.0) -> tuple[Array, Array]:
-    """Return the thresholds H_0 >= H_1 >= ..., and the weights least (1 + error)^k they stand for.
-
-    H_k is the largest H such that the rows with a value of at least H weigh at least (1 + error)^k. The sum of the
-    positive values is the integral over h > 0 of the weight of the rows with a value of at least h. Between H_{k+1} and
-    H_k that weight lies in [(1 + error)^k, (1 + error)^(k+1)), which gives equation 6 and Lemma 9 of Abo-Khamis, Im,
-    Moseley, Pruhs & Samadian (APOCS 2021). The paper asks H_k for floor((1 + error)^k) rows only, but counts
-    (1 + error)^k of them: its F-hat can be almost twice F. Here neither is rounded down, so both sides of Lemma 9 hold,
-    also for weights.
-
-    ``value`` and ``mass`` have shape (n,); ``least`` is the smallest positive weight of a row.
-    """
-    keep = mass > 0
-    order = np.argsort(-value[keep], kind="stable")
-    if not len(order):
-        return np.zeros(0), np.zeros(0)
-    descending = value[keep][order]
-    reached = np.cumsum(mass[keep][order])
-    top = int(np.floor(np.log(reached[-1] / least * (1 + ROUNDING)) / np.log1p(error)))
-    weight: Array = least * (1.0 + error) ** np.arange(max(top, 0) + 1, dtype=np.float64)
-    first = np.searchsorted(reached, weight * (1 - ROUNDING))
-    return descending[np.minimum(first, len(reached) - 1)], weight
-
-
 def sum_below(H: Array, weight: Array) -> float:
     """Return equation 6: sum_k weight_k (H_k - H_{k+1}) over the positive thresholds, with H = 0 after the last."""
     H = np.maximum(H, 0.0)
     return float(weight @ (H - np.append(H[1:], 0.0))) if len(H) else 0.0
+
+
+def ball_radius(alpha: float, d: int) -> float:
+    """Return sqrt(d) / (2 alpha), which holds the optimum when features lie in [-1, 1]."""
+    return float(np.sqrt(d) / (2 * alpha))
+
+
+def step_size(alpha: float, d: int, rule: str) -> Callable[[int], float]:
+    """Return eta_t: "theorem" 1/(8 alpha sqrt(d t)) (Theorems 1, 15) or "section" 1/(alpha sqrt(d t)) (3.3)."""
+    factor = {"theorem": 8.0, "section": 1.0}[rule]
+    return lambda t: 1 / (factor * alpha * np.sqrt(d * t))
+
+
+def pseudo_gradient_descent(oracle: RankOracle, alpha: float, rule: str) -> Steps:
+    """Yield the iterates; the objective of a step is F-hat, so the run's best state is the paper's final hypothesis.
+
+    ``oracle`` counts far points (guard = the paper's epsilon), rounding scores up.
+    """
+    d = oracle.plan.width
+    iterates = projected_descent(np.zeros(d), ball_radius(alpha, d), step_size(alpha, d, rule))
+    _, beta = next(iterates)
+    while True:
+        seen = oracle(beta)
+        ridge = alpha * float(beta @ beta)
+        yield Step(beta, objective=seen.smooth + ridge)
+        _, beta = iterates.send(2 * alpha * beta - seen.b)
+
+
+def projected_descent(start: Array, radius: float, step: Callable[[int], float]) -> Iterates:
+    """Yield (t, beta^(t)) from t = 0; the caller sends the gradient there. step(t) is the step that gives beta^(t).
+
+    beta^(t+1) is the point of the ball of this radius closest to beta^(t) - step(t + 1) g (eq. 2).
+    """
+    beta = start
+    t = 0
+    while True:
+        gradient = yield t, beta
+        t += 1
+        beta = beta - step(t) * gradient
+        beta = beta * (radius / max(float(np.linalg.norm(beta)), radius))
