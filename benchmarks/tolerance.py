@@ -39,7 +39,7 @@ def measured(kind, X, y, gamma, options):
     """Return bounds of the violation of one fit, and the proven gap as a share of the primal objective."""
     model = kind(**options, gamma=gamma, cache_size=1000).fit(X, y)
     held = verify.from_duals(model, X, y, gamma=gamma)
-    at = machines.KernelPoint(*(np.array(held["point"][name]) for name in ("support", "coef", "intercept")))
+    at = machines.StatedMachine(*(np.array(held["point"][name]) for name in ("support", "coef", "intercept")))
     losses, b, gap, primal = next(machines.measured(held["problem"], X, y, np.ones(len(X)), at))
     return foreign.violation(losses, b), gap / float(primal.high)
 

@@ -18,7 +18,7 @@ from verify_cases import altered, held, models, rows, written
 
 from buttress import SVC, SVR, LinearSVC, NotConvergedWarning, save, verify
 from buttress.relational import Join, RelationalLinearSVC, Table
-from buttress.verify import Near
+from buttress.verify import Real
 from buttress.verify.command import read_columns
 from buttress.verify.kernels import Gaussians, kernel
 from buttress.verify.machines import same_label
@@ -71,7 +71,7 @@ def test_errors_hold_the_exact_numbers():
     for size in (1, 7, 300):
         a, b = rng.normal(size=(2, size)) * 10.0 ** rng.integers(-6, 6, (2, size))
         exact = sum((Fraction(x) * Fraction(y) for x, y in zip(a, b, strict=True)), Fraction(0))
-        found = Near(a) @ b * 3.1 + 0.7
+        found = Real(a) @ b * 3.1 + 0.7
         exact = exact * Fraction(3.1) + Fraction(0.7)
         assert Fraction(float(found.low)) <= exact <= Fraction(float(found.high))
         assert found.high - found.low <= 1e-12 * (np.abs(a) @ np.abs(b) + 1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from buttress.verify.balls import ALIKE, BELOW, ball, in_logs, inside, mixed, reached, threshold, weights
-from buttress.verify.core import WIDER, Near, U
+from buttress.verify.core import WIDER, Real, U
 
 RBF, LINEAR = {"class": "RBF", "gamma": 0.5}, {"class": "Linear", "coef0": 0.5}
 TWICE = {"class": "Polynomial", "degree": 2, "gamma": 0.5, "coef0": 1.0}
@@ -91,7 +91,7 @@ def offsets(d2, a, weight, part, *, norm2=0.25, room=0.01, **stated):
         else:  # the density, or of a row left out k less what is written of it
             offset = math.log(k - threshold_ if left_out else (k + norm2 - threshold_) / 2)
         held = {"nu": 0.5, "support_vectors_": X, "center_norm2_": norm2, "offset_": offset, **stated}
-        near = Near(np.array(d2, float), np.where(np.arange(len(d2)) > 0, 0.5 * room / WIDER, 0.0))
+        near = Real(np.array(d2, float), np.where(np.arange(len(d2)) > 0, 0.5 * room / WIDER, 0.0))
         claim, = threshold(held, part, near, a, np.array(weight, float), 0.3, 0.5 * room)
         return claim.holds
     return given

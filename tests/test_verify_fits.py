@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from buttress.verify import certificate, from_moves, joins, prove_flips, prove_moves
-from buttress.verify.core import WIDER, Near, U
+from buttress.verify.core import WIDER, Real, U
 from buttress.verify.joins import joined, lower_bound, matrix, relational
 from buttress.verify.training import TrainingLabels, kernel_values, off, solved, weights
 
@@ -26,18 +26,18 @@ def law(found, expected, rtol=1e-9):
 @pytest.mark.parametrize("case", ["target", "matrix", "asymmetry", "both", "trace", "residual"])
 def test_a_solution_errs_by_its_residual_over_the_least_eigenvalue(case):
     """|A^-1 B - V| <= |B - A V| / least, which is half of that of the middle of A, less what A may be off."""
-    least, A, B = 2.0, Near(np.diag([4.0, 8.0])), Near(np.ones((2, 1)))
+    least, A, B = 2.0, Real(np.diag([4.0, 8.0])), Real(np.ones((2, 1)))
     if case == "target":
-        B = Near(B.v, 0.5)
+        B = Real(B.v, 0.5)
         size = math.sqrt(2) * 0.5 * WIDER**2
     if case == "matrix":  # of Frobenius norm 0.2, also in the residual
-        A = Near(A.v, 0.1)
+        A = Real(A.v, 0.1)
         size, least = math.sqrt(2) * 0.1 * 0.375 * WIDER**4, 2 - 0.2 * WIDER**2
     if case in ("asymmetry", "both"):  # the middle is diagonal; A is 0.5 off it twice
-        A, B = Near(np.array([[4.0, 0.5], [-0.5, 8.0]])), Near(B.v, 0.5 * (case == "both"))
+        A, B = Real(np.array([[4.0, 0.5], [-0.5, 8.0]])), Real(B.v, 0.5 * (case == "both"))
         size, least = math.hypot(0.5 / 8 + B.e[0, 0] * WIDER, 0.5 / 4 + B.e[0, 0] * WIDER), 2 - math.sqrt(0.5) * WIDER
     if case == "trace":  # (n + 2) roundings of the trace
-        A, B = Near(np.diag([4.0, 8e14])), Near(np.ones((2, 1)), 0.5)
+        A, B = Real(np.diag([4.0, 8e14])), Real(np.ones((2, 1)), 0.5)
         size, least = math.sqrt(2) * 0.5 * WIDER**2, 2 - 4 * U * 8e14 * WIDER - U * 8e14 * WIDER
     if case == "residual":
         size = math.sqrt(2) * WIDER**2 * 2 * U
@@ -47,9 +47,9 @@ def test_a_solution_errs_by_its_residual_over_the_least_eigenvalue(case):
 
 
 def test_a_system_that_rounding_decides_is_refused():
-    for A in (Near(np.diag([4.0, 8e16])), Near(np.diag([4.0, 8.0]), 1.0), Near(np.array([[4.0, 9.0], [-9.0, 8.0]]))):
+    for A in (Real(np.diag([4.0, 8e16])), Real(np.diag([4.0, 8.0]), 1.0), Real(np.array([[4.0, 9.0], [-9.0, 8.0]]))):
         with pytest.raises(ValueError, match="rounding decides"):
-            solved(A, Near(np.ones((2, 1))))
+            solved(A, Real(np.ones((2, 1))))
 
 
 def by_formula(kernel, alpha, intercept, weight):
@@ -127,20 +127,20 @@ def test_the_fewest_labels_are_those_of_all_sets_of_labels(k, threshold, seed):
     for winner in range(k):
         exact = fewest(values, h, y, allowed, free, winner, threshold)
         if k == 2:
-            assert labels.fewest(Near(h), winner) == exact
+            assert labels.fewest(Real(h), winner) == exact
         else:  # of more rivals than one the worst one counts
-            assert labels.fewest(Near(h), winner) == exact
+            assert labels.fewest(Real(h), winner) == exact
 
 
 def test_a_lead_of_0_is_none_and_one_that_is_only_reached_is_taken():
     stated = {"classes": [0, 1], "threshold": None, "directions": None, "eligible": None}
     labels = TrainingLabels(stated, [1, 1, 0])
-    assert labels.fewest(Near([0.0, 0.0, 0.0]), 1) == 0
-    assert labels.fewest(Near([1.0, 0.0, 1.0]), 1) == 0
-    assert labels.fewest(Near([1.0, 1.0, 0.0]), 1) == 1  # one of two equal voices ties
+    assert labels.fewest(Real([0.0, 0.0, 0.0]), 1) == 0
+    assert labels.fewest(Real([1.0, 0.0, 1.0]), 1) == 0
+    assert labels.fewest(Real([1.0, 1.0, 0.0]), 1) == 1  # one of two equal voices ties
     many = TrainingLabels(stated, [1] * 7)
-    assert many.fewest(Near(np.full(7, 0.25)), 1) == 4  # of seven equal voices
-    assert labels.fewest(Near([np.nan, 1.0, 0.0]), 1) == 0
+    assert many.fewest(Real(np.full(7, 0.25)), 1) == 4  # of seven equal voices
+    assert labels.fewest(Real([np.nan, 1.0, 0.0]), 1) == 0
 
 
 @pytest.mark.parametrize(("threshold", "names", "fits"), [
@@ -182,7 +182,7 @@ def test_a_written_interval_is_wider_by_a_billionth_of_its_ends():
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 9])
 def test_wrong_targets_move_a_prediction_by_their_largest_weights(rows):
-    H = Near(np.array([[1.0, -4.0, 2.0, 0.5, -3.0], [0.0, 0.0, 0.0, 0.0, 1.0]]), 0.25 / WIDER)
+    H = Real(np.array([[1.0, -4.0, 2.0, 0.5, -3.0], [0.0, 0.0, 0.0, 0.0, 1.0]]), 0.25 / WIDER)
     by = np.array([1.0, 0.5, 2.0, 0.0, 1.0])
     most = (np.abs(H.v) + 0.25) * by
     for some in (None, [0, 1, 3, 4]):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from buttress.verify import kernels
-from buttress.verify.core import TINY, WIDER, Near, U
+from buttress.verify.core import TINY, WIDER, Real, U
 from buttress.verify.kernels import (
     SHARP,
     Gaussians,
@@ -35,12 +35,12 @@ RBF, LAPLACIAN = SHAPED[0][0], SHAPED[1][0]
 
 @pytest.mark.parametrize(("part", "value"), SHAPED, ids=NAMES)
 def test_a_value_is_its_formula_and_lies_between_those_at_both_ends(part, value):
-    found = profile(part, Near(1.0, 0.5 / WIDER))
+    found = profile(part, Real(1.0, 0.5 / WIDER))
     assert float(found.v) == pytest.approx((value(0.5) + value(1.5)) / 2, rel=1e-14)
     assert float(found.e) == pytest.approx(WIDER * (value(0.5) - value(1.5)) / 2, rel=1e-12)
     law = WIDER * U * (4 + 16 * abs(value(0.0)))
-    np.testing.assert_allclose(profile(part, Near(0.0)).e, law, rtol=1e-9)
-    assert float(profile(part, Near(0.0, 1.0)).low) <= value(0.0)
+    np.testing.assert_allclose(profile(part, Real(0.0)).e, law, rtol=1e-9)
+    assert float(profile(part, Real(0.0, 1.0)).low) <= value(0.0)
 
 
 PRODUCTS = [({"class": "Linear", "coef0": 0.5}, lambda p: p + 0.5),

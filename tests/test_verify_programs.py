@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from buttress.verify import foreign
-from buttress.verify.core import WIDER, Near
+from buttress.verify.core import WIDER, Real
 from buttress.verify.foreign import of_pairs, violation
 from buttress.verify.gaps import LossProgram, balanced
-from buttress.verify.machines import KernelPoint, contrasts, hyperplane, measured, problem, programs
+from buttress.verify.machines import StatedMachine, contrasts, hyperplane, measured, problem, programs
 
 LINEAR = {"class": "Linear", "coef0": 0.0}
 X = np.array([[2.0, 0.0], [0.0, 1.0], [-1.0, 1.0], [3.0, -2.0]])
@@ -71,7 +71,7 @@ def test_a_machine_is_measured_by_its_formulas(kind):
     stated = {"model": kind, "C": 3.0, "kernel": LINEAR, "classes": [0, 1], "class_weight": None,
               "pairs of classes": False, **({"epsilon": 0.5} if kind == "SVR" else {})}
     y = [1, 0, 1, 0]
-    (_, b, gap, primal), = measured(stated, X, y, WEIGHT, KernelPoint(np.array([0, 1, 3]), coef, intercept))
+    (_, b, gap, primal), = measured(stated, X, y, WEIGHT, StatedMachine(np.array([0, 1, 3]), coef, intercept))
     np.testing.assert_array_equal(b, [2.0, -1.5, 0.0, 0.25])
     (p, lo, hi), = programs(stated, y, WEIGHT)
     f, l1 = X @ (X.T @ b), stated.get("epsilon", 0.0)
@@ -122,20 +122,20 @@ def test_a_hyperplane_is_measured_by_its_formulas(squared, free):
 def test_the_violation_is_that_of_libsvm_between_what_is_free_to_fall_and_to_rise():
     lo, hi, b = np.array([-2.0, -2.0, -2.0, 0.0]), np.array([0.0, 2.0, 2.0, 2.0]), np.array([-2.0, 1.0, 2.0, 0.0])
     r = np.array([5.0, -1.0, 4.0, -3.0])  # rows 1 and 2 can fall, 0, 1 and 3 can rise
-    assert violation(LossProgram(Near(r), lo, hi), b) == pytest.approx(1.0 + 5.0)
-    assert violation(LossProgram(Near(r, 0.5 / WIDER), lo, hi), b) == pytest.approx(1.5 + 5.5)
+    assert violation(LossProgram(Real(r), lo, hi), b) == pytest.approx(1.0 + 5.0)
+    assert violation(LossProgram(Real(r, 0.5 / WIDER), lo, hi), b) == pytest.approx(1.5 + 5.5)
     # with a width: slopes are l1 above 0 and - l1 below; at 0 they fall by - l1 and rise by l1
     lo, hi, r = -hi, hi, np.array([1.0, 2.0, 3.0, -1.0])
     for value, fall, rise in ((1.0, 0.25, 0.25), (-1.0, -0.25, -0.25), (0.0, -0.25, 0.25)):
         b = np.array([0.0, value, 0.0, 0.0])
-        some = LossProgram(Near(np.array([-99.0, 2.0, 99.0, 9.0])), lo * [0, 1, 0, 0], hi * [0, 1, 0, 0], 0.25)
+        some = LossProgram(Real(np.array([-99.0, 2.0, 99.0, 9.0])), lo * [0, 1, 0, 0], hi * [0, 1, 0, 0], 0.25)
         assert violation(some, b) == pytest.approx(fall - rise)
 
 
 @pytest.mark.parametrize("share", [0.5, 1.5])
 def test_a_coefficient_counts_as_at_its_bound_within_1e12_of_its_range(share):
     """Of two rows that both fall only; the one at its upper bound may not rise."""
-    r, lo, hi = Near([0.0, 7.0]), np.zeros(2), np.full(2, 4.0)
+    r, lo, hi = Real([0.0, 7.0]), np.zeros(2), np.full(2, 4.0)
     b = np.array([1.0, 4.0 - share * 4e-12])
     assert violation(LossProgram(r, lo, hi), b) == pytest.approx(0.0 - 0.0 if share < 1 else 7.0)
     b = np.array([share * 4e-12, 2.0])  # at its lower bound it may not fall

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from buttress.verify.core import Near
+from buttress.verify.core import Real
 from buttress.verify.inputs.quadratic import (
     Axes,
     Quadratic,
@@ -32,13 +32,13 @@ def _quietly():
 
 def near(values, errors=0.0):
     """Values with these errors, as they are."""
-    found = Near(np.asarray(values, float))
+    found = Real(np.asarray(values, float))
     found.e = np.broadcast_to(np.asarray(errors, float), found.v.shape)
     return found
 
 
 def below(const=0.0, slope=(0.0, 0.0), curve=None, bend=0.0):
-    return Quadratic(near(const), slope if isinstance(slope, Near) else near(slope),
+    return Quadratic(near(const), slope if isinstance(slope, Real) else near(slope),
                      None if curve is None else near(curve), near(bend))
 
 

@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 from verify_cases import models, rows
 
 from buttress import SVC, LinearSVC, RobustBoostingClassifier, attacks, certificates, kernels, save, verify
-from buttress.verify.core import Near
+from buttress.verify.core import Real
 from buttress.verify.inputs.below import Round, cubes, gathered, powers, radial, radial_parabolas, remainder
 from buttress.verify.inputs.quadratic import RowMoves
 from buttress.verify.inputs.radii import LeadAtRow
@@ -103,7 +103,7 @@ def at(below, moves):
     """Lower and upper values of a function below at moves, of all that its errors leave open."""
     M, s = np.asarray(moves, LONG), (np.asarray(moves, LONG) ** 2).sum(axis=1)
     d = M.shape[1]
-    curve = below.curve if below.curve is not None else Near(np.zeros((d, d)))
+    curve = below.curve if below.curve is not None else Real(np.zeros((d, d)))
     value = (LONG(below.const.v) + M @ below.slope.v + np.einsum("ij,jk,ik->i", M, curve.v.astype(LONG), M)
              + LONG(below.bend.v) * s)
     error = (LONG(below.const.e) + np.abs(M) @ below.slope.e + np.einsum("ij,jk,ik->i", np.abs(M), curve.e, np.abs(M))
@@ -188,8 +188,8 @@ def test_the_least_of_a_quadratic_function_in_a_cube():
         apart = number % 2 == 0
         directions = np.array([[1.0, 0.0], [0.0, 1.0]]) if apart else rng.normal(size=(2, 2))
         steep, curved = rng.normal(size=2), rng.normal(size=2)
-        below = gathered(np.ones(2), Near(np.zeros(2)), Near(steep), Near(curved), Near(np.zeros(2)),
-                         Near(directions), False)
+        below = gathered(np.ones(2), Real(np.zeros(2)), Real(steep), Real(curved), Real(np.zeros(2)),
+                         Real(directions), False)
         low, worst = below.least(RowMoves(0.7, 2))
         values = at(below, grid)[0]
         assert low <= values.min() <= low + (1e-3 if apart else 2 * np.abs(curved).max())
@@ -202,8 +202,8 @@ def test_the_least_of_a_quadratic_function_in_a_ball():
     rng = np.random.default_rng(0)
     for number in range(40):
         steep, directions = rng.normal(size=4), rng.normal(size=(4, 2))
-        curved = Near(rng.normal(size=4)) if number % 2 else None
-        below = gathered(np.ones(4), Near(np.zeros(4)), Near(steep), curved, Near(np.zeros(4)), Near(directions), True)
+        curved = Real(rng.normal(size=4)) if number % 2 else None
+        below = gathered(np.ones(4), Real(np.zeros(4)), Real(steep), curved, Real(np.zeros(4)), Real(directions), True)
         low, worst = below.least(RowMoves(0.7))
         angle = np.linspace(0, 2 * np.pi, 2_001)
         grid = np.concatenate([r * np.column_stack([np.cos(angle), np.sin(angle)]) for r in np.linspace(0, 0.7, 20)])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from buttress.verify.balls import BELOW, inside
-from buttress.verify.core import TINY, WIDER, Near, U, agreed, inverse, plain, read_model, same, table, unit, within
+from buttress.verify.core import TINY, WIDER, Real, U, agreed, inverse, plain, read_model, same, table, unit, within
 from buttress.verify.gaps import LossProgram, balanced, objectives
 
 LONG = np.longdouble
@@ -34,15 +34,15 @@ def test_a_rounding_is_half_of_what_follows_1():
 
 def test_ends_hold_what_is_known_and_no_float_more():
     for v, e in ((3.0, 0.25), (-3.0, 0.25), (1.0, 1e-17), (-1.0, 1e-17), (0.0, 0.0)):
-        found = Near(v, e / WIDER)
+        found = Real(v, e / WIDER)
         low, high = Fraction(v) - Fraction(float(found.e)), Fraction(v) + Fraction(float(found.e))
         assert low >= Fraction(float(found.low)) >= Fraction(np.nextafter(float(low), -np.inf)) - Fraction(U) * abs(low)
         assert high <= Fraction(float(found.high)) <= Fraction(np.nextafter(float(high), 9)) + Fraction(U) * abs(high)
-    law(Near(1.0, 0.25).e, 0.25)
-    assert Near(Near(1.0, 0.25)).e == Near(1.0, 0.25).e
+    law(Real(1.0, 0.25).e, 0.25)
+    assert Real(Real(1.0, 0.25)).e == Real(1.0, 0.25).e
 
 
-A, B = Near(3.0, 0.5), Near([-7.0, 0.0], [0.125, 0.25])
+A, B = Real(3.0, 0.5), Real([-7.0, 0.0], [0.125, 0.25])
 
 
 def test_the_errors_of_sums_and_products_are_their_laws():
@@ -56,16 +56,16 @@ def test_the_errors_of_sums_and_products_are_their_laws():
 
 
 def test_roundings_alone_are_their_laws():
-    one, row = Near(3.0), Near([3.0, 5.0, 0.0])
+    one, row = Real(3.0), Real([3.0, 5.0, 0.0])
     law((one + 4.0).e, 7 * U)
     law((one * 4.0).e, 12 * U)
     law((row @ np.array([2.0, 1.0, 9.0])).e, 3 * U * 11)
-    law((Near(np.eye(3)[:2]) @ np.arange(3.0)).e, 3 * U * np.arange(2.0) + TINY)
+    law((Real(np.eye(3)[:2]) @ np.arange(3.0)).e, 3 * U * np.arange(2.0) + TINY)
     law((one * 0.0).e, TINY)
     law((row @ np.zeros(3)).e, TINY)
-    law(inverse(Near(4.0)).e, U / 4)
-    law(inverse(Near(4.0, 1.0)).e, WIDER / (4 * (4 - WIDER)))
-    law((Near(LONG(3)) + LONG(4)).e, 7 * np.finfo(LONG).eps / 2)
+    law(inverse(Real(4.0)).e, U / 4)
+    law(inverse(Real(4.0, 1.0)).e, WIDER / (4 * (4 - WIDER)))
+    law((Real(LONG(3)) + LONG(4)).e, 7 * np.finfo(LONG).eps / 2)
 
 
 @pytest.mark.parametrize("n", [1, 2, 30])
@@ -76,13 +76,13 @@ def test_products_that_cancel_hold_the_exact_ones(n):
         off = 10.0 ** rng.integers(-20, 0, 2) * abs(rng.normal(size=2))
         real = [[Fraction(x) + Fraction(float(o)) * Fraction(s) for x, s in zip(part, rng.choice([-1.0, 1.0], n))]
                 for part, o in zip((a, b), off)]
-        found = Near(a, off[0]) @ Near(b, off[1])
+        found = Real(a, off[0]) @ Real(b, off[1])
         exact = sum(x * y for x, y in zip(*real))
         assert Fraction(float(found.low)) <= exact <= Fraction(float(found.high))
-        found = (Near(a[:1], off[0]) - Near(b[:1], off[1])) * 0.1
+        found = (Real(a[:1], off[0]) - Real(b[:1], off[1])) * 0.1
         exact = (real[0][0] - real[1][0]) * Fraction(0.1)
         assert Fraction(float(found.low[0])) <= exact <= Fraction(float(found.high[0]))
-        found, exact = inverse(Near(abs(a[0]) + 2, off[0])), 1 / (Fraction(abs(a[0]) + 2) + Fraction(float(off[0])))
+        found, exact = inverse(Real(abs(a[0]) + 2, off[0])), 1 / (Fraction(abs(a[0]) + 2) + Fraction(float(off[0])))
         assert Fraction(float(found.low)) <= exact <= Fraction(float(found.high))
 
 
@@ -140,7 +140,7 @@ LOSSES = [  # r, lo, hi, l1, squared, and its loss
 @pytest.mark.parametrize(("r", "lo", "hi", "l1", "squared", "loss"), LOSSES)
 def test_losses_and_the_gap_of_a_row_are_those_of_fenchel_and_young(r, lo, hi, l1, squared, loss):
     """Of a row without error the gap is loss - b r + l1 |b| (+ b^2 / 4 c); of an interval that of its worse end."""
-    program = LossProgram(Near([r]), np.array([lo]), np.array([hi]), l1, squared)
+    program = LossProgram(Real([r]), np.array([lo]), np.array([hi]), l1, squared)
     assert float(program.total().v) == pytest.approx(loss)
     assert program.total().e < 1e-12
     box = [float(end[0]) for end in program.box()]
@@ -153,10 +153,10 @@ def test_losses_and_the_gap_of_a_row_are_those_of_fenchel_and_young(r, lo, hi, l
     for b in (lo, hi, lo / 3, hi / 3, hi / 7):
         assert program.gap(np.array([b])) == pytest.approx(gap(r, b), rel=1e-12, abs=1e-12)
         assert Fraction(program.gap(np.array([b]))) >= 0
-        wide = LossProgram(Near([r], 0.75 / WIDER), program.lo, program.hi, l1, squared)
+        wide = LossProgram(Real([r], 0.75 / WIDER), program.lo, program.hi, l1, squared)
         worse = max(gap(r - 0.75, b), gap(r + 0.75, b))
         assert worse <= wide.gap(np.array([b])) <= worse + 1e-12
-    nothing = LossProgram(Near([r, r]), np.array([lo, 0.0]), np.array([hi, 0.0]), l1, squared)
+    nothing = LossProgram(Real([r, r]), np.array([lo, 0.0]), np.array([hi, 0.0]), l1, squared)
     assert nothing.gap(np.array([hi, 0.0])) == pytest.approx(gap(r, hi), rel=1e-12, abs=1e-12)
 
 

@@ -13,7 +13,7 @@ from buttress.relational.counting import compiled
 from buttress.relational.counting.grid import Consulted, grid_oracle
 from buttress.relational.counting.lists import COUNTING, Lists, room, unit_lists
 from buttress.relational.counting.margins import hinge, margin_loss
-from buttress.relational.counting.queries import group_entries, root_lists
+from buttress.relational.counting.queries import group_entries, root_list
 from buttress.relational.counting.schedule import MinkowskiSum, node_scores, schedule
 from buttress.relational.optimum.certified import PlanePool
 from buttress.relational.plan.plan import weigh
@@ -244,7 +244,7 @@ def test_histogram_does_not_depend_on_the_root(seed):
         weights = {table.name: np.arange(1, 1 + table.X.shape[1]) for table in plan.tables}
         beta = np.concatenate([weights[table.name] * table.scale for table in plan.tables])
         scores = [np.round(score, 6) for score in node_scores(plan, beta)]
-        found = root_lists(plan, scores, COUNTING, [np.ones((node.n_rows, 1)) for node in plan.nodes])
+        found = root_list(plan, scores, COUNTING, [np.ones((node.n_rows, 1)) for node in plan.nodes])
         lists.append(pd.Series(found.value[:, 0]).groupby(found.score.round(5)).sum())
     for other in lists[1:]:
         pd.testing.assert_series_equal(lists[0], other)

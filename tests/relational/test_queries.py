@@ -7,8 +7,8 @@ from relational_problems import chain, design, joined, materialise
 from sklearn.base import clone
 from sklearn.svm import LinearSVC
 
-from buttress.relational import RelationalLinearSVC, alpha_path, cross_validate
-from buttress.relational.counting.queries import class_accuracy, mean_scores
+from buttress.relational import Join, RelationalLinearSVC, Table, alpha_path, cross_validate
+from buttress.relational.counting.queries import accuracy_interval, mean_scores
 from buttress.relational.plan.prepare import prepare
 
 
@@ -20,9 +20,8 @@ def test_queries_match_brute_force(seed):
     beta = np.random.default_rng(seed).normal(size=plan.width)
     score = X @ beta
     right = (score > 0) == (y > 0)
-    for label, (low, high, total) in class_accuracy(plan, beta).items():
-        assert low == high == pytest.approx(weight[right & (y == label)].sum(), rel=1e-12)
-        assert total == pytest.approx(weight[y == label].sum(), rel=1e-12)
+    low, high = accuracy_interval(plan, beta)
+    assert low == high == pytest.approx(weight[right].sum() / weight.sum(), rel=1e-12)
     means = mean_scores(plan, beta)
     place = plan.tables[0].rows[plan.nodes[0].members[0][1]]
     frame = pd.DataFrame({"row": rows["t0.#"], "ws": weight * score, "w": weight}).groupby("row").sum()
@@ -31,16 +30,21 @@ def test_queries_match_brute_force(seed):
             assert mean == pytest.approx(frame.loc[row, "ws"] / frame.loc[row, "w"], rel=1e-9, abs=1e-12)
 
 
-def test_queries_on_a_grid_hold_the_exact_answer(monkeypatch):
-    join = joined(1, rows=12)
-    plan = prepare(join)
+def test_an_accuracy_on_a_grid_holds_the_exact_one(monkeypatch):
+    plan = prepare(chain(40, 20, 4))
     beta = np.random.default_rng(0).normal(size=plan.width)
-    exact = class_accuracy(plan, beta)
-    monkeypatch.setattr("buttress.relational.counting.lists.MOST_ENTRIES", 3 * len(materialise(join)) // 4)
-    rounded = class_accuracy(plan, beta)
-    for label, (low, high, total) in rounded.items():
-        assert low <= exact[label][0] == exact[label][1] <= high
-        assert total == pytest.approx(exact[label][2])
+    exact = accuracy_interval(plan, beta)
+    monkeypatch.setattr("buttress.relational.counting.lists.MOST_ENTRIES", 10_000)
+    low, high = accuracy_interval(plan, beta)
+    assert low < exact[0] == exact[1] < high < low + 0.1
+
+
+def test_a_score_of_0_is_of_the_first_class():
+    frame = pd.DataFrame({"k": [0, 0, 0], "x": [1.0, -1.0, 0.0], "y": [1, 0, 1]})
+    other = pd.DataFrame({"k": [0, 0]})
+    join = Join([Table("a", frame, features=["x"], label="y"), Table("b", other)], [("a.k", "b.k")])
+    assert accuracy_interval(prepare(join, intercept=False), np.ones(1)) == pytest.approx((2 / 3, 2 / 3))
+    assert accuracy_interval(prepare(join, intercept=False), -np.ones(1)) == (0.0, 0.0)
 
 
 def test_predicting_on_a_join_is_the_mean_over_its_rows():

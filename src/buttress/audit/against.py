@@ -19,7 +19,7 @@ from buttress._suggest import near
 from buttress._types import Labels, Rows
 from buttress.audit.reading.cautions import SPLIT
 from buttress.audit.reading.entries import NOTATIONS
-from buttress.audit.reading.table import MISSING, Table, categories_of, read_as_before
+from buttress.audit.reading.table import MISSING, DataTable, categories_of, read_as_before
 from buttress.certainty.conformal import p_values, rejected
 from buttress.files.container import Json
 
@@ -142,7 +142,7 @@ class Comparison:
 
 
 def compare(
-    table: Table, classifies: bool, columns: Mapping[str, object], source: str, train: NDArray[np.intp],
+    table: DataTable, classifies: bool, columns: Mapping[str, object], source: str, train: NDArray[np.intp],
     test: NDArray[np.intp], seed: int,
 ) -> Comparison:
     """Compare a table, of which a model is trained on the rows ``train``, with newer ``columns`` of the same names."""
@@ -166,7 +166,7 @@ def compare(
                       p is not None and discovered[-1])
 
 
-def check_columns(table: Table, columns: Mapping[str, object], source: str) -> None:
+def check_columns(table: DataTable, columns: Mapping[str, object], source: str) -> None:
     """Refuse newer data that lack columns of the table, have too few rows, or cannot be read as the table was.
 
     A note says where they have no targets, which a column of another name may be.
@@ -183,11 +183,11 @@ def check_columns(table: Table, columns: Mapping[str, object], source: str) -> N
                            f"{near(table.target_name, columns.keys() - {table.target_name})}")
 
 
-def _newer(table: Table, columns: Mapping[str, object]) -> tuple[Table, Labels | None]:
+def _newer(table: DataTable, columns: Mapping[str, object]) -> tuple[DataTable, Labels | None]:
     """Return the newer columns read as those of the table were, and their target if any is there (None: missing)."""
     numeric = {name: read_as_before(name, columns[name], table.read_as.get(name)) for name in table.numeric}
     categorical = {name: categories_of(columns[name]) for name in table.categorical}
-    new = Table(numeric, categorical, np.empty(0), table.target_name, np.empty(0))
+    new = DataTable(numeric, categorical, np.empty(0), table.target_name, np.empty(0))
     given = columns.get(table.target_name)
     if given is None:
         return new, None
@@ -228,7 +228,7 @@ def _texts(name: str, old: Labels, new: Labels) -> Drift:
     return Drift(name, same_categories(old, new), said + (f"; new: {', '.join(fresh[:SHOWN])}" if fresh else ""))
 
 
-def _coded(table: Table, new: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _coded(table: DataTable, new: DataTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return old and new rows as numbers: in robust deviations of the old ones, missing at 0 beside a column that says
     so, categories as 0/1 columns of the old values."""
     parts: list[tuple[NDArray[Any], NDArray[Any]]] = []

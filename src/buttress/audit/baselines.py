@@ -31,7 +31,7 @@ from buttress.audit.move_space import MoveSpace
 from buttress.audit.moves import InPlace, blanks_of, swaps_of, worst_within
 from buttress.audit.options import Options
 from buttress.audit.reading.cautions import skewed
-from buttress.audit.reading.table import Table
+from buttress.audit.reading.table import DataTable
 
 MAJORITY = "majority class"
 MEAN = "mean of the target"
@@ -45,7 +45,7 @@ SIMPLER = (*LINEAR, RIDGE + OF_LOG, BOOSTING, BOOSTING + OF_LOG)  # of equals th
 NAMES = (*GUESSES, *SIMPLER)
 
 
-def baselines(table: Table, task: str, seed: int) -> dict[str, Supervised]:
+def baselines(table: DataTable, task: str, seed: int) -> dict[str, Supervised]:
     """Return the unfitted baselines of a task by name, from the least to the most able."""
     categorical = list(range(len(table.numeric), len(table.numeric) + len(table.categorical)))
     if task == "classification":
@@ -60,7 +60,7 @@ def baselines(table: Table, task: str, seed: int) -> dict[str, Supervised]:
     return found
 
 
-def takes_logarithms(table: Table, task: str) -> bool:
+def takes_logarithms(table: DataTable, task: str) -> bool:
     """Say whether the target is positive and skewed, so that its logarithm is worth a fit."""
     return task == "regression" and bool(table.target.min() > 0) and skewed(table.target)
 
@@ -103,7 +103,7 @@ def name_of(estimator: object) -> str:
     return f"yours ({estimator.estimator if isinstance(estimator, TableModel) else type(estimator).__name__})"
 
 
-def check_task(estimator: object, table: Table, task: str) -> None:
+def check_task(estimator: object, table: DataTable, task: str) -> None:
     """Refuse a model for the other kind of target, as far as it says what it is."""
     if isinstance(estimator, TableModel):
         kind = estimator.task
@@ -118,7 +118,7 @@ def check_task(estimator: object, table: Table, task: str) -> None:
                          "does not do. Give the other kind of estimator, or task=.")
 
 
-def takes_numbers(model: object, table: Table) -> bool:
+def takes_numbers(model: object, table: DataTable) -> bool:
     """Say whether a fitted model reads the numeric columns of the table and no others, none of them with a gap.
 
     Its scores can then be asked for at prepared features, where they may have gradients.
@@ -164,7 +164,7 @@ class Yours:
 
 
 def yours_of(
-    table: Table, classifies: bool, entries: dict[str, Predictor], options: Options, raw: NDArray[np.float64],
+    table: DataTable, classifies: bool, entries: dict[str, Predictor], options: Options, raw: NDArray[np.float64],
     train: NDArray[np.intp], test: NDArray[np.intp],
 ) -> Yours | None:
     """Return the fitted model among the entries, None where there is none; ValueError says why it suits no rows."""

@@ -23,7 +23,7 @@ from buttress.audit.measuring.split_table import split_table
 from buttress.audit.options import Options
 from buttress.audit.reading.source import kind_of_frame, labels_of
 from buttress.audit.reading.split import set_apart, with_rows_to_test
-from buttress.audit.reading.table import Table, columns_of, make_table
+from buttress.audit.reading.table import DataTable, columns_of, make_table
 from buttress.audit.result import AuditResult
 from buttress.threats import ThreatModel
 
@@ -142,7 +142,7 @@ def audit(
 
 def _table(
     X: ArrayLike | Frame, y: ArrayLike, test: tuple[ArrayLike | Frame, ArrayLike] | None, target_name: str, task: str
-) -> tuple[Table, str]:
+) -> tuple[DataTable, str]:
     """Return the checked table, with the rows to test on below the others, and its task."""
     columns, labels, to_test = columns_of(X), labels_of(X, y), None
     _check_lengths(X, y)
@@ -168,7 +168,7 @@ def _check_lengths(X: ArrayLike | Frame, y: ArrayLike) -> None:
 
 
 def audit_table(
-    estimator: Supervised | Predictor | None, table: Table, task: str, options: Options, report: Report | None,
+    estimator: Supervised | Predictor | None, table: DataTable, task: str, options: Options, report: Report | None,
     started: float, source: str, checks: Sequence[Check] = (), newer: Newer | None = None,
     checkpoint: str | None = None, tell: Callable[[str], None] | None = None,
 ) -> AuditResult:

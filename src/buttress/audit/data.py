@@ -23,7 +23,7 @@ from buttress.audit.measuring.measurement import Shown
 from buttress.audit.measuring.suspicion import Suspect, Suspicion, Verdicts
 from buttress.audit.reading.corrections import row_keys
 from buttress.audit.reading.entries import as_array, as_list
-from buttress.audit.reading.table import Table, taken
+from buttress.audit.reading.table import DataTable, taken
 from buttress.files.container import Json
 
 CHUNK = 50_000  # rows written at a time
@@ -33,7 +33,7 @@ CHUNK = 50_000  # rows written at a time
 class Sheet:
     """The rows of the data as they came and what was found of each."""
 
-    table: Table
+    table: DataTable
     verdicts: Verdicts
     judged: NDArray[np.intp]
     fewer: bool = False  # rows were asked for than there are

@@ -13,7 +13,7 @@ import numpy as np
 from buttress._checks import warn_user
 from buttress._types import Predictor
 from buttress.audit.options import Options
-from buttress.audit.reading.table import Table
+from buttress.audit.reading.table import DataTable
 from buttress.checkpoints.fingerprint import Fingerprint, digest, environment
 from buttress.checkpoints.folder import Folder
 from buttress.checkpoints.journal import (
@@ -30,7 +30,7 @@ from buttress.checkpoints.journal import (
 
 @contextmanager
 def kept_in(
-    checkpoint: str | None, table: Table, task: str, options: Options, entries: Mapping[str, Predictor]
+    checkpoint: str | None, table: DataTable, task: str, options: Options, entries: Mapping[str, Predictor]
 ) -> Iterator[None]:
     """Have the stages of an audit in the block keep what they find in this folder, and take up what is there.
 
@@ -58,7 +58,7 @@ def kept_in(
         folder.remove(FIT)
 
 
-def _fingerprint(table: Table, task: str, options: Options, entries: Mapping[str, Predictor]) -> Fingerprint:
+def _fingerprint(table: DataTable, task: str, options: Options, entries: Mapping[str, Predictor]) -> Fingerprint:
     unmeasured = ("max_time", "ignore")  # options that do not change what is measured
     chosen = {name: repr(str(value) if isinstance(value, str) else value) for name, value in vars(options).items()
               if name not in unmeasured}

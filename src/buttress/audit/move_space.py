@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from buttress._types import Labels, NamedColumns, is_frame
 from buttress.audit.reading.cautions import quartiles_of
 from buttress.audit.reading.entries import as_array, is_missing
-from buttress.audit.reading.table import MISSING, Table, taken
+from buttress.audit.reading.table import MISSING, DataTable, taken
 
 UNSEEN = -1.0  # the code of an empty cell in a column of categories without any
 SpaceRows = NDArray[np.float64]  # (n, 1 + d): the place in the table, then the features
@@ -37,7 +37,7 @@ class Axis:
 class MoveSpace:
     """The rows of a table as numbers, and as columns like those that came."""
 
-    def __init__(self, table: Table, raw: NDArray[np.float64], train: NDArray[np.intp]):
+    def __init__(self, table: DataTable, raw: NDArray[np.float64], train: NDArray[np.intp]):
         self.table = table
         self.raw = raw
         self.axes = [*self._numbers(train), *self._categories(train)]
@@ -109,7 +109,7 @@ class MoveSpace:
         return self._entries[name]
 
 
-def _library(table: Table) -> str:
+def _library(table: DataTable) -> str:
     """Return what the data are given to a model as: a frame of pandas or polars, or an array."""
     kind = (table.origin or ("", ""))[1].removesuffix(" frame")
     if kind in ("pandas", "polars", "array"):

@@ -20,7 +20,7 @@ from buttress.files.disk import can_write, check_file
 
 if TYPE_CHECKING:
     from buttress.audit.models.in_batches import Sample
-    from buttress.audit.reading.table import Table
+    from buttress.audit.reading.table import DataTable
     from buttress.audit.result import AuditResult
     from buttress.relational import EntityFeatures
     from buttress.threats import ThreatModel
@@ -106,7 +106,7 @@ def audit(
 def read_table(
     data: str, target: str | None, file_format: str | None, task: str, test: Path | None = None,
     drawn: "Sample | None" = None, drop: Sequence[str] = (),
-) -> tuple["Table", str, "EntityFeatures | None"]:
+) -> tuple["DataTable", str, "EntityFeatures | None"]:
     """Return the table of DATA, the task, and of a join the features that were learned; of a folder what is drawn.
 
     Columns to ``drop`` are no features.

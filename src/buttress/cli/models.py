@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from buttress._types import Labels, Predictor
     from buttress.audit.models.attacking import Robustness
     from buttress.audit.models.table_model import TableModel
-    from buttress.audit.reading.table import Table
+    from buttress.audit.reading.table import DataTable
 
 
 class ModelFamily(StrEnum):
@@ -184,7 +184,7 @@ def _train_table(
     return model
 
 
-def _recommended(table: "Table", task: str, eps: float, effort: Effort, seed: int) -> str:
+def _recommended(table: "DataTable", task: str, eps: float, effort: Effort, seed: int) -> str:
     """Return what an audit recommends; ValueError where it recommends nothing."""
     from buttress.audit.call import audit_table
     from buttress.audit.options import Options

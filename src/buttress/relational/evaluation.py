@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array, check_number, check_option
 from buttress.relational.checks import EmptyJoinError
-from buttress.relational.counting.lists import COUNTING, DECLARED, Semiring, TooManyEntriesError
-from buttress.relational.counting.queries import lists_on_grid, root_lists, thresholds, total_below
+from buttress.relational.counting.lists import COUNTING, DECLARED, Semiring
+from buttress.relational.counting.queries import below, root_list, thresholds
 from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import prepare_with
@@ -148,7 +148,7 @@ def evaluate(
     if eps is not None and any((node < 0).any() for nodes in annotations for node in nodes):
         raise ValueError("With eps the values must be at least 0. Leave eps out.")
     sums = _node_sums(plan, columns, parts)
-    return _added(rule, [_answer(plan, sums, rule, nodes, threshold, eps) for nodes in annotations])
+    return _added(rule, [Answer(*below(plan, sums, rule, nodes, threshold, eps)) for nodes in annotations])
 
 
 def score_thresholds(join: Join, scores: Scores, *, eps: float = 0.1) -> tuple[Array, Array]:
@@ -194,7 +194,7 @@ def score_thresholds(join: Join, scores: Scores, *, eps: float = 0.1) -> tuple[A
         plan, columns = _read(join, list(parts))
     except EmptyJoinError:
         return np.zeros(0), np.zeros(0)
-    lists = root_lists(plan, _node_sums(plan, columns, parts), COUNTING, [np.ones((n.n_rows, 1)) for n in plan.nodes])
+    lists = root_list(plan, _node_sums(plan, columns, parts), COUNTING, [np.ones((n.n_rows, 1)) for n in plan.nodes])
     return thresholds(lists.score, lists.value[:, 0], eps)
 
 
@@ -263,39 +263,3 @@ def _added(rule: Semiring, answers: Sequence[Answer]) -> Answer:
         [answer.value for answer in answers], [answer.sure for answer in answers],
         [answer.possible for answer in answers]))
     return Answer(value, sure, possible, max((answer.score_error for answer in answers), default=0.0))
-
-
-def _answer(plan: Plan, sums: list[Array], rule: Semiring, annotations: list[Array], threshold: float,
-            eps: float | None) -> Answer:
-    """Return the answer, exact or on a grid of scores."""
-    try:
-        value = _value(total_below(plan, sums, rule, annotations, threshold), rule)
-        return Answer(value, value, value, 0.0)
-    except TooManyEntriesError:
-        if eps is not None:
-            return _within(eps, plan, sums, rule, annotations, threshold)
-        entries, error = lists_on_grid(plan, sums, rule, annotations)
-
-    def total(most: float) -> Any:
-        chosen = entries.value[entries.score <= most]
-        return _value(rule.add.reduce(chosen, axis=0) if len(chosen) else None, rule)
-
-    return Answer(total(threshold), total(threshold - error), total(threshold + error), error)
-
-
-def _within(eps: float, plan: Plan, sums: list[Array], rule: Semiring, annotations: list[Array],
-            threshold: float) -> Answer:
-    """Return the answer between a sum of sketches and 1 + eps times as much, a hundredth being left for rounding."""
-    try:
-        found = total_below(plan, sums, rule, annotations, threshold, 0.99 * eps)
-    except TooManyEntriesError as error:
-        raise MemoryError(f"{error} Raise eps (now {eps:g}), or leave it out.") from None
-    least = _value(found, rule) * (1 - 1e-7)  # sums of lists along a tree are rounded by less
-    return Answer(least, least, least * (1 + eps), 0.0)
-
-
-def _value(total: NDArray[Any] | None, rule: Semiring) -> Any:
-    """Return what annotations add up to, None being no rows."""
-    if total is None:
-        return rule.zero
-    return float(total[0]) if total.dtype == np.float64 else total[0]

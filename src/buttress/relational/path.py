@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_count
 from buttress.relational.choice import choose_oracle, memory_oracle
-from buttress.relational.counting.queries import class_accuracy, label_means
+from buttress.relational.counting.queries import accuracy_interval, label_means
 from buttress.relational.declare import Join
 from buttress.relational.optimum.certified import PlanePool
 from buttress.relational.parameters import check_parameters
@@ -108,5 +108,4 @@ def _accuracy(plan: Plan, model: RelationalLinearSVC, beta: Array) -> float:
     if model.objective == "mean":
         X, y, weight = label_means(plan)
         return float(weight[(X @ beta > 0) == (y > 0)].sum() / weight.sum())
-    low, high, total = np.sum(list(class_accuracy(plan, beta).values()), axis=0).tolist()
-    return float((low + high) / 2 / total)
+    return float(np.mean(accuracy_interval(plan, beta)))

@@ -19,12 +19,12 @@ from buttress.checkpoints.journal import resumable
 from buttress.relational.checks import EmptyJoinError, check_total, used_columns
 from buttress.relational.choice import choose_oracle
 from buttress.relational.counting.margins import MarginOracle
-from buttress.relational.counting.queries import class_accuracy, mean_scores
+from buttress.relational.counting.queries import accuracy_interval, mean_scores
 from buttress.relational.declare import Join, key_columns
 from buttress.relational.optimum.certified import PlanePool
 from buttress.relational.optimum.solve import check_same_rows, kept_start, sampled_scores, solve
 from buttress.relational.parameters import Parameters, check_parameters
-from buttress.relational.plan.plan import Encoding, Plan
+from buttress.relational.plan.plan import Encoding, Plan, total_weight
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.predict import joined_features, plan_beta
 from buttress.relational.sources.databases import one_snapshot
@@ -335,6 +335,5 @@ class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, Class
         plan, beta = self._plan(join)
         if plan.classes is None or join.root != plan.label_table:
             raise ValueError("Accuracy needs the label. Give the label's table label='column'.")
-        low, high, total = np.sum(list(class_accuracy(plan, beta).values()), axis=0).tolist()
-        check_total(total)
-        return low / total, high / total
+        check_total(total_weight(plan))
+        return accuracy_interval(plan, beta)

@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 
 from buttress._types import Array, Labels, Rows
 from buttress.audit.measuring.judging import Judgement
-from buttress.audit.reading.table import Table
+from buttress.audit.reading.table import DataTable
 from buttress.robust import RobustKernelClassifier, RobustKernelRegressor
 from buttress.robust.cells import deviating_cells
 from buttress.robust.design import fit_setting
@@ -252,7 +252,7 @@ class WrongCell:
     expected: float
 
 
-def wrong_cells(table: Table, rows: NDArray[np.intp]) -> dict[int, dict[str, WrongCell]]:
+def wrong_cells(table: DataTable, rows: NDArray[np.intp]) -> dict[int, dict[str, WrongCell]]:
     """Return the cells of numbers at fault in some rows by the place of the row and by column, others left out.
 
     A gap counts as the median of its column.

@@ -20,7 +20,7 @@ package, copy the folder: ``python -m verify``.
 """
 
 from .command import main
-from .core import Claim, Near, read_model
+from .core import Claim, Real, read_model
 from .evidence import problem_of, prove
 from .foreign import certificate, from_duals, prove_certificate
 from .inputs.radii import radii
@@ -29,6 +29,6 @@ from .inputs.trees import from_trees, prove_trees, tree_radii
 from .joins import relational
 from .training import from_flips, from_moves, prove_flips, prove_moves
 
-__all__ = ["Claim", "Near", "certificate", "from_duals", "from_flips", "from_moves", "from_threat", "from_trees",
+__all__ = ["Claim", "Real", "certificate", "from_duals", "from_flips", "from_moves", "from_threat", "from_trees",
            "main", "problem_of", "prove", "prove_certificate", "prove_flips", "prove_moves", "prove_threat",
            "prove_trees", "radii", "read_model", "relational", "tree_radii"]

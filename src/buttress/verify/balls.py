@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .core import WIDER, Array, Claim, Model, Near, U, only, same, within
+from .core import WIDER, Array, Claim, Model, Real, U, only, same, within
 from .gaps import LossProgram, objectives
 from .kernels import described, diagonal, sums
 from .machines import OF_ALL
@@ -48,7 +48,7 @@ def reached(part: Model, X: Array, a: Array, hi: Array) -> float:
     rows = np.flatnonzero(a)
     b, Z = inside(a, hi)[rows], X[rows]
     product = sums(part, Z, Z, b[:, None])[0].each(np.ravel)
-    spread = diagonal(part, Z) @ b - Near(b) @ product * (1 / (math.fsum(b) * BELOW))
+    spread = diagonal(part, Z) @ b - Real(b) @ product * (1 / (math.fsum(b) * BELOW))
     return float(spread.low)
 
 
@@ -72,10 +72,10 @@ def ball(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
         return found
     a = np.zeros(len(X))
     a[support] = np.ravel(model["dual_coef_"])
-    hi, R2 = weight / (stated["nu"] * math.fsum(weight)), Near(float(model["radius_"])) * float(model["radius_"])
+    hi, R2 = weight / (stated["nu"] * math.fsum(weight)), Real(float(model["radius_"])) * float(model["radius_"])
     K, largest = sums(part, X, rows, held["coef"])
     product = K.each(np.ravel)
-    norm2 = Near(a) @ product
+    norm2 = Real(a) @ product
     d2 = diagonal(part, X) - product * 2 + norm2
     losses = LossProgram(d2 - R2, np.zeros(len(a)), hi)
     b = inside(a, hi)
@@ -93,7 +93,7 @@ def ball(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
     return found + objectives("", model, 0, primal, gap, most)
 
 
-def threshold(model: Model, part: Model, d2: Near, a: Array, weight: Array, R2: float, room: float) -> list[Claim]:
+def threshold(model: Model, part: Model, d2: Real, a: Array, weight: Array, R2: float, room: float) -> list[Claim]:
     """Return the claim that the offset is the one that follows from the distances.
 
     It is minus R^2 and the violation of the optimality conditions (max d^2 of rows below their bound less min d^2 of

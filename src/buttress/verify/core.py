@@ -1,6 +1,6 @@
 """The core of every proof: numbers with bounds of their errors, claims, and the reader of model files.
 
-Every number is a value with a bound of its error (Near): a sum of n products errs by n roundings of their sizes
+Every number is a value with a bound of its error (Real): a sum of n products errs by n roundings of their sizes
 (Higham 2002, section 3.1), in any order, and numpy's exp, log and powers by 8. So upper bounds of primal objectives and
 lower bounds of dual ones hold for the real numbers.
 """
@@ -31,14 +31,14 @@ class Claim(NamedTuple):
     holds: bool
 
 
-class Near:
+class Real:
     """Values v, float64 or longer, and bounds e of their errors: the real numbers lie between low and high.
 
     ``e`` is taken WIDER times: what its own sum lost is far less. low and high are a float beyond what v and e say.
     """
 
     def __init__(self, v: Any, e: Any = 0.0):
-        v, e = (v.v, v.e) if isinstance(v, Near) else (v, np.asarray(e) * WIDER)
+        v, e = (v.v, v.e) if isinstance(v, Real) else (v, np.asarray(e) * WIDER)
         self.v: Array = np.asarray(v, dtype=np.result_type(np.asarray(v).dtype, float))
         self.e: Array = np.broadcast_to(e, self.v.shape)
 
@@ -50,31 +50,31 @@ class Near:
     def high(self) -> Array:
         return np.nextafter(self.v + self.e, np.inf)
 
-    def __add__(self, other: Any) -> "Near":
-        other = Near(other)
+    def __add__(self, other: Any) -> "Real":
+        other = Real(other)
         v = self.v + other.v
-        return Near(v, self.e + other.e + unit(v) * np.abs(v))
+        return Real(v, self.e + other.e + unit(v) * np.abs(v))
 
-    def __neg__(self) -> "Near":
-        return Near(-self.v, self.e)
+    def __neg__(self) -> "Real":
+        return Real(-self.v, self.e)
 
-    def __sub__(self, other: Any) -> "Near":
-        return self + -Near(other)
+    def __sub__(self, other: Any) -> "Real":
+        return self + -Real(other)
 
-    def __mul__(self, other: Any) -> "Near":
-        v, e = Near(other).v, Near(other).e
+    def __mul__(self, other: Any) -> "Real":
+        v, e = Real(other).v, Real(other).e
         product = self.v * v
         rounding = unit(product) * np.abs(product) + TINY
-        return Near(product, self.e * (np.abs(v) + e) + np.abs(self.v) * e + rounding)
+        return Real(product, self.e * (np.abs(v) + e) + np.abs(self.v) * e + rounding)
 
-    def __matmul__(self, other: Any) -> "Near":
-        v, e = Near(other).v, Near(other).e
+    def __matmul__(self, other: Any) -> "Real":
+        v, e = Real(other).v, Real(other).e
         product, size = self.v @ v, np.abs(v) + e
         rounding = self.v.shape[-1] * unit(product) * (np.abs(self.v) @ size) + TINY
-        return Near(product, self.e @ size + (np.abs(self.v) @ e if e.any() else 0.0) + rounding)
+        return Real(product, self.e @ size + (np.abs(self.v) @ e if e.any() else 0.0) + rounding)
 
-    def each(self, part: Callable[[Array], Array]) -> "Near":
-        return Near(part(self.v), part(self.e))
+    def each(self, part: Callable[[Array], Array]) -> "Real":
+        return Real(part(self.v), part(self.e))
 
 
 def unit(values: Array) -> float:
@@ -82,10 +82,10 @@ def unit(values: Array) -> float:
     return float(np.finfo(values.dtype).eps) / 2
 
 
-def inverse(values: Near) -> Near:
+def inverse(values: Real) -> Real:
     """Return 1 / values, which are above 0."""
     v = 1 / values.v
-    return Near(v, values.e / (values.low * values.v) + unit(v) * v)
+    return Real(v, values.e / (values.low * values.v) + unit(v) * v)
 
 
 def plus(values: Array) -> Array:

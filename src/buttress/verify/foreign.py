@@ -15,7 +15,7 @@ import numpy as np
 from .core import Array, Claim, Model, agreed, single, table
 from .gaps import LossProgram, objectives
 from .kernels import described
-from .machines import KernelPoint, measured, same_label
+from .machines import StatedMachine, measured, same_label
 
 VERSION = 1
 NAMES = {"linear": "Linear", "rbf": "RBF", "poly": "Polynomial"}
@@ -97,7 +97,7 @@ def prove_certificate(held: Model, X: Any, y: Any, weight: Array | None = None) 
     support = np.array(held["point"]["support"], dtype=int)
     if not claim.keys() <= {"gap", "violation"}:
         raise ValueError(f"A certificate claims a gap and a violation. Got {sorted(claim)}.")
-    point = KernelPoint(support, np.array(held["point"]["coef"], float), np.array(held["point"]["intercept"], float))
+    point = StatedMachine(support, np.array(held["point"]["coef"], float), np.array(held["point"]["intercept"], float))
     found = [agreed("the data are those of the certificate", held["data"] == data_of(rows, y))]
     weight = np.ones(len(rows)) if weight is None else weight
     for q, (losses, b, gap, primal) in enumerate(measured(stated, rows, y, weight, point)):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .core import ROUNDED, Array, Claim, Model, Near, inverse, plus
+from .core import ROUNDED, Array, Claim, Model, Real, inverse, plus
 
 
 def balanced(b: Array, lo: Array, hi: Array) -> Array:
@@ -34,18 +34,18 @@ class LossProgram(NamedTuple):
     Its losses are sum_i hi_i max(0, r_i - l1)^power - lo_i max(0, -r_i - l1)^power.
     """
 
-    r: Near
+    r: Real
     lo: Array
     hi: Array
     l1: float = 0.0
     squared: bool = False
 
-    def each(self, r: Near) -> Near:
+    def each(self, r: Real) -> Real:
         above, below = ((part - self.l1).each(plus) for part in (r, -r))
         above, below = (above * above, below * below) if self.squared else (above, below)
         return above * self.hi - below * self.lo
 
-    def total(self) -> Near:
+    def total(self) -> Real:
         return self.each(self.r) @ np.ones(len(self.lo))
 
     def box(self) -> tuple[Array, Array]:
@@ -60,14 +60,14 @@ class LossProgram(NamedTuple):
         Each term is at least 0, the gap of its row (Fenchel and Young), and convex in r_i: it is largest at an end.
         """
         c = np.where(self.hi - self.lo > 0, self.hi - self.lo, 1.0)
-        conjugate = Near(b) * self.l1 * np.sign(b)
+        conjugate = Real(b) * self.l1 * np.sign(b)
         if self.squared:
-            conjugate = conjugate + Near(b) * b * inverse(Near(4 * c))
-        ends = [(self.each(Near(end)) - Near(end) * b + conjugate).high for end in (self.r.low, self.r.high)]
-        return float((Near(plus(np.maximum(*ends))) @ np.ones(len(b))).high)
+            conjugate = conjugate + Real(b) * b * inverse(Real(4 * c))
+        ends = [(self.each(Real(end)) - Real(end) * b + conjugate).high for end in (self.r.low, self.r.high)]
+        return float((Real(plus(np.maximum(*ends))) @ np.ones(len(b))).high)
 
 
-def objectives(suffix: str, stated: Model | None, q: int, primal: Near, gap: float, most: float) -> list[Claim]:
+def objectives(suffix: str, stated: Model | None, q: int, primal: Real, gap: float, most: float) -> list[Claim]:
     """Return the claims of problem q: the objective reached, a lower bound of the optimum, and a gap.
 
     Each is one-sided: what is stated may be worse than what is proven. Where nothing is stated it is what is proven.

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .core import ROUNDED, Array, Claim, Columns, Model, Near, inverse, only, plus, same
+from .core import ROUNDED, Array, Claim, Columns, Model, Real, inverse, only, plus, same
 
 STEPS = 100  # of the interior-point method
 MOST_ROWS = 20_000  # of a join: more take too long
@@ -68,7 +68,7 @@ def relational(model: Model, tables: dict[str, Columns], on: list[list[str]], la
     share, scale = share / share.sum(), np.where(largest > 0, largest, 1.0)
     beta = np.append(np.ravel(model["coef_"]) * scale, model["intercept_"])
     A = np.column_stack([X / scale, np.full(len(X), float(free))]) * sign[:, None]
-    high = float((Near(share) @ (Near(1.0) - Near(A) @ beta).each(plus) + Near(beta) @ beta * alpha).high)
+    high = float((Real(share) @ (Real(1.0) - Real(A) @ beta).each(plus) + Real(beta) @ beta * alpha).high)
     least, most = (float(end) for end in model["objective_interval_"])
     low = lower_bound(A, share, alpha)
     found = same((list(model["coef_names_"]), names), (model["n_join_rows_"], len(rows)), (bool(known), True),
@@ -99,5 +99,5 @@ def lower_bound(A: Array, share: Array, alpha: float) -> float:
         step = 1 / max(1.0, np.max([-ds / s, ds / t, -dz / z, -du / u]) / 0.99)
         s, z, u = s + step * ds, z + step * dz, u + step * du
     point = np.clip(share * s, 0, share)
-    w = Near(A.T) @ point
-    return float((Near(point) @ np.ones(len(point)) - w @ w * inverse(Near(4 * alpha))).low)
+    w = Real(A.T) @ point
+    return float((Real(point) @ np.ones(len(point)) - w @ w * inverse(Real(4 * alpha))).low)

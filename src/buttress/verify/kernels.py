@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .core import TINY, WIDER, Array, Model, Near, U, only, plus, unit
+from .core import TINY, WIDER, Array, Model, Real, U, only, plus, unit
 
 TILE = 512  # rows and centres of a tile
 FEW = 32  # rows of a block of which only the diagonal is wanted
@@ -49,7 +49,7 @@ def described(part: Any) -> Model:
     return {"class": part["class"], **numbers}
 
 
-def kernel(part: Model, X: Array, Z: Array, centre: Array | float = 0.0) -> Near:
+def kernel(part: Model, X: Array, Z: Array, centre: Array | float = 0.0) -> Real:
     """Return k(x_i, z_j) of rows X and Z for a kernel as :func:`described`; distances are those from ``centre``.
 
     |a|^2 + |b|^2 - 2 a'b of rows less the centre errs by 2 d + 7 roundings of |a|^2 + |b|^2: the rows themselves by 4,
@@ -58,51 +58,51 @@ def kernel(part: Model, X: Array, Z: Array, centre: Array | float = 0.0) -> Near
     if part["class"] == "Combination":
         terms = [kernel(inner, X, Z, centre) * w for inner, w in zip(part["kernels"], part["weights"], strict=True)
                  if w > 0]
-        return sum(terms[1:], terms[0]) if terms else Near(np.zeros((len(X), len(Z))))
+        return sum(terms[1:], terms[0]) if terms else Real(np.zeros((len(X), len(Z))))
     if part["class"] in ("Linear", "Polynomial"):
-        base = power = Near(X) @ Z.T * part.get("gamma", 1.0) + part["coef0"]
+        base = power = Real(X) @ Z.T * part.get("gamma", 1.0) + part["coef0"]
         for _ in range(int(part.get("degree", 1)) - 1):
             power = power * base
         return power
     A, B = X - centre, Z - centre
     lengths = np.add.outer((A**2).sum(axis=1), (B**2).sum(axis=1))
-    found = profile(part, Near(plus(lengths - 2 * A @ B.T), (2 * X.shape[1] + 7) * unit(A) * lengths))
+    found = profile(part, Real(plus(lengths - 2 * A @ B.T), (2 * X.shape[1] + 7) * unit(A) * lengths))
     found.e = found.e.copy()
     i, j = np.nonzero(found.e > SHARP * unit(A))
     for some in (slice(k, k + TILE) for k in range(0, len(i), TILE)):
         r2 = ((X[i[some]] - Z[j[some]]) ** 2).sum(axis=1)
-        exact = profile(part, Near(r2, (X.shape[1] + 2) * unit(r2) * r2))
+        exact = profile(part, Real(r2, (X.shape[1] + 2) * unit(r2) * r2))
         found.v[i[some], j[some]], found.e[i[some], j[some]] = exact.v, exact.e
     return found
 
 
-def profile(part: Model, t: Near) -> Near:
+def profile(part: Model, t: Real) -> Real:
     """Return F of a squared distance from F at both ends of what it may be."""
     high, low = (SHAPES[part["class"]](part, end) for end in (plus(t.low), t.high))
-    return Near((low + high) / 2, (high - low) / 2 + unit(low) * (4 + 8 * (np.abs(low) + np.abs(high))))
+    return Real((low + high) / 2, (high - low) / 2 + unit(low) * (4 + 8 * (np.abs(low) + np.abs(high))))
 
 
-def sums(part: Model, X: Array, Z: Array, coef: Array) -> tuple[Near, float]:
+def sums(part: Model, X: Array, Z: Array, coef: Array) -> tuple[Real, float]:
     """Return sum_j k(x_i, z_j) coef_jc for all rows, shape (n, k), and a bound of all |k(x_i, z_j)|."""
     if part["class"] == "Linear" and Z.dtype == coef.dtype == np.float64:
         return linear_sums(part["coef0"], X, Z, coef)
     centre = np.median(X, axis=0)
     near = Gaussians.of(part, X, Z - centre, coef)
 
-    def block(i: int) -> tuple[Near, float]:
+    def block(i: int) -> tuple[Real, float]:
         rows = X[i : i + TILE]
         found = None if near is None else near.sums(rows - centre)
         return block_sums(part, rows, Z, coef, centre) if found is None else (found, 1.0)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         blocks = list(pool.map(block, range(0, len(X), TILE)))
-    found = Near(np.concatenate([one.v for one, _ in blocks]), np.concatenate([one.e for one, _ in blocks]))
+    found = Real(np.concatenate([one.v for one, _ in blocks]), np.concatenate([one.e for one, _ in blocks]))
     return found, max(largest for _, largest in blocks)
 
 
-def block_sums(part: Model, X: Array, Z: Array, coef: Array, centre: Array) -> tuple[Near, float]:
+def block_sums(part: Model, X: Array, Z: Array, coef: Array, centre: Array) -> tuple[Real, float]:
     """Return the same of a few rows, tile by tile."""
-    total, largest = Near(np.zeros((len(X), coef.shape[1]))), 0.0
+    total, largest = Real(np.zeros((len(X), coef.shape[1]))), 0.0
     for j in range(0, len(Z), TILE):
         values = kernel(part, X, Z[j : j + TILE], centre)
         largest = max(largest, float((np.abs(values.v) + values.e).max()))
@@ -145,7 +145,7 @@ class Gaussians:
         plain_numbers = X.dtype == Z.dtype == coef.dtype == np.float64
         return cls(part["gamma"], Z, coef) if part["class"] == "RBF" and plain_numbers and len(Z) else None
 
-    def sums(self, X: Array) -> Near | None:
+    def sums(self, X: Array) -> Real | None:
         """Return the sums for some rows; None where products bound them less sharply than differences."""
         lengths = (X**2).sum(axis=1)
         if not self.share * (float(lengths.max()) + self.longest) <= SHARP * U:
@@ -160,18 +160,18 @@ class Gaussians:
         total, sizes, far = np.split(np.concatenate(found)[: len(X)], 3, axis=1)
         added = (self.side + few + count // few + 16) * U  # sums within a product, over products, and exp
         lost = WIDER * self.share * (lengths[:, None] * sizes + far) + added * sizes + self.least
-        return Near(total, lost)
+        return Real(total, lost)
 
 
-def linear_sums(coef0: float, X: Array, Z: Array, coef: Array) -> tuple[Near, float]:
+def linear_sums(coef0: float, X: Array, Z: Array, coef: Array) -> tuple[Real, float]:
     """Return the same of k(x, z) = x'z + coef0: X w with w = Z'coef, of which far less may cancel."""
     w = np.array([[dot(column, b) for b in coef.T] for column in Z.T])
     total = np.array([math.fsum(b) for b in coef.T])
-    known = Near(w, U * np.abs(w) + len(Z) * TINY)
-    f = [Near(X[i : i + TILE]) @ known for i in range(0, len(X), TILE)]
+    known = Real(w, U * np.abs(w) + len(Z) * TINY)
+    f = [Real(X[i : i + TILE]) @ known for i in range(0, len(X), TILE)]
     longest = [math.sqrt(float((part**2).sum(axis=1).max(initial=0.0))) for part in (X, Z)]
-    shift = Near(total, U * np.abs(total)) * coef0
-    found = Near(np.concatenate([one.v for one in f]), np.concatenate([one.e for one in f])) + shift
+    shift = Real(total, U * np.abs(total)) * coef0
+    found = Real(np.concatenate([one.v for one in f]), np.concatenate([one.e for one in f])) + shift
     return found, math.prod(longest) * WIDER + abs(coef0)
 
 
@@ -184,7 +184,7 @@ def dot(x: Array, a: Array) -> float:
     return math.fsum([*product.tolist(), *lost.tolist()])
 
 
-def diagonal(part: Model, X: Array) -> Near:
+def diagonal(part: Model, X: Array) -> Real:
     """Return k(x_i, x_i)."""
     blocks = [kernel(part, X[i : i + FEW], X[i : i + FEW]).each(np.diagonal) for i in range(0, len(X), FEW)]
-    return Near(np.concatenate([one.v for one in blocks]), np.concatenate([one.e for one in blocks]))
+    return Real(np.concatenate([one.v for one in blocks]), np.concatenate([one.e for one in blocks]))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .core import WIDER, Array, Claim, Model, Near, U, only, same
+from .core import WIDER, Array, Claim, Model, Real, U, only, same
 from .gaps import LossProgram, balanced, objectives
 from .kernels import described, sums
 
@@ -136,13 +136,13 @@ def machine(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
     found = copies(model, X, stated)
     if not all(claim.holds for claim in found):
         return found
-    point = KernelPoint(model["support_"], held["coef"], held["intercept"])
+    point = StatedMachine(model["support_"], held["coef"], held["intercept"])
     for q, (_, _, gap, primal) in enumerate(measured(stated, X, y, weight, point)):
         found += objectives(f" {q}", model, q, primal, gap, gap)
     return found
 
 
-class KernelPoint(NamedTuple):
+class StatedMachine(NamedTuple):
     """What a kernel machine predicts with: rows of the data, their coefficients (m, k), and k intercepts."""
 
     support: Array
@@ -151,8 +151,8 @@ class KernelPoint(NamedTuple):
 
 
 def measured(
-    stated: Model, X: Array, y: Any, weight: Array, at: KernelPoint
-) -> Iterator[tuple[LossProgram, Array, float, Near]]:
+    stated: Model, X: Array, y: Any, weight: Array, at: StatedMachine
+) -> Iterator[tuple[LossProgram, Array, float, Real]]:
     """Yield of each program its losses, the coefficients of all rows, an upper bound of the gap, and the primal value.
 
     ValueError for a point that names a row twice or none of the data, or has not one score a program.
@@ -164,11 +164,11 @@ def measured(
     for q, (p, lo, hi) in enumerate(asked):
         b = np.zeros(len(X))
         b[at.support] = at.coef[:, q]
-        scores = Near(f.v[:, q], f.e[:, q])
-        losses = LossProgram(Near(p) - scores - float(at.intercept[q]), lo, hi, stated.get("epsilon", 0.0))
+        scores = Real(f.v[:, q], f.e[:, q])
+        losses = LossProgram(Real(p) - scores - float(at.intercept[q]), lo, hi, stated.get("epsilon", 0.0))
         point = balanced(b, lo, hi)
         apart = float(np.abs(b - point).sum()) ** 2 / 2 * largest * WIDER
-        yield losses, b, losses.gap(point) + apart, Near(b) @ scores * 0.5 + losses.total()
+        yield losses, b, losses.gap(point) + apart, Real(b) @ scores * 0.5 + losses.total()
 
 
 def hyperplane(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
@@ -178,11 +178,11 @@ def hyperplane(model: Model, X: Array, y: Any, weight: Array) -> list[Claim]:
     double = model["coef_"].dtype == model["intercept_"].dtype == np.float64
     found = same((double, True), (free or not np.any(model["intercept_"]), True))
     for q, (p, lo, hi) in enumerate(programs(stated, y, weight)):
-        w = Near(model["coef_"][q])
-        losses = LossProgram(Near(p) - Near(X) @ w - float(model["intercept_"][q]), lo, hi, squared=squared)
+        w = Real(model["coef_"][q])
+        losses = LossProgram(Real(p) - Real(X) @ w - float(model["intercept_"][q]), lo, hi, squared=squared)
         b = balanced(model["dual_coef_"][q], *losses.box()) if free else np.clip(model["dual_coef_"][q], *losses.box())
         away = X - np.median(X, axis=0) * free  # b sums to 0 then
-        apart = w - Near(away.T, U * np.abs(away.T)) @ b
+        apart = w - Real(away.T, U * np.abs(away.T)) @ b
         gap = losses.gap(b) + float((apart @ apart * 0.5).high)
         found += objectives(f" {q}", model, q, w @ w * 0.5 + losses.total(), gap, gap)
     return found

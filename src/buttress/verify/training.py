@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from .core import WIDER, Array, Claim, Model, Near, U, agreed, inverse, table
+from .core import WIDER, Array, Claim, Model, Real, U, agreed, inverse, table
 from .foreign import certificate, data_of
 from .kernels import described, kernel
 from .machines import told_apart
@@ -48,7 +48,7 @@ def prove_flips(held: Model, X: Any, y: Any, weight: Array | None = None) -> lis
     H = weights(stated, rows, asked, weight)
     winners = told_apart(stated["classes"], claim["prediction"])
     for i, (winner, needed) in enumerate(zip(winners, claim["needed"], strict=True)):
-        proven = labels.fewest(Near(H.v[i], H.e[i]), int(winner))
+        proven = labels.fewest(Real(H.v[i], H.e[i]), int(winner))
         value = math.inf if needed is None else float(needed)
         found.append(Claim(f"labels that change row {i}", value, proven, value <= proven))
     if len(found) != len(asked) + 1:
@@ -99,16 +99,16 @@ class TrainingLabels:
             self.allowed &= pairs
         self.free = eligible(stated, n)
 
-    def fewest(self, h: Near, winner: int) -> float:
+    def fewest(self, h: Real, winner: int) -> float:
         """Return a lower bound of how many wrong labels take the lead of a class, over all rivals; 0 if it has none."""
         rivals = [rival for rival in range(len(self.values)) if rival != winner]
         return min(self.against(h, winner, rival) for rival in rivals)
 
-    def against(self, h: Near, winner: int, rival: int) -> float:
+    def against(self, h: Real, winner: int, rival: int) -> float:
         """Return the bound for one rival, from a lower bound of the lead and upper bounds of what each label takes."""
         values = self.values[:, winner] - (0.0 if self.two else self.values[:, rival])
         lead = (h @ values[self.codes] + (-self.threshold if winner else self.threshold)).low
-        drop = Near(values[:, None]) + -values
+        drop = Real(values[:, None]) + -values
         most = np.where(self.allowed, drop.high, 0.0).max(axis=1, initial=0.0)[self.codes]
         least = np.where(self.allowed, drop.low, 0.0).min(axis=1, initial=0.0)[self.codes]
         gains = np.maximum((h * most).high, (h * least).high) * self.free
@@ -118,12 +118,12 @@ class TrainingLabels:
         return float(np.searchsorted(taken, lead)) + 1 if taken[-1] >= lead else math.inf
 
 
-def weights(stated: Model, X: Array, Z: Array, weight: Array) -> Near:
+def weights(stated: Model, X: Array, Z: Array, weight: Array) -> Real:
     """Return h of each row of Z (m, d) for the training rows X (n, d), shape (m, n), with bounds of its errors."""
     centred = stated["intercept"] is True
     if not centred and stated["intercept"] is not False and stated["intercept"] != "targets":  # 1 is none of them
         raise ValueError("intercept is true, false, or \"targets\": the kernel is then not centred.")
-    mean = Near(weight) * inverse(Near(weight) @ np.ones(len(X))) if stated["intercept"] else None
+    mean = Real(weight) * inverse(Real(weight) @ np.ones(len(X))) if stated["intercept"] else None
     inner = mean if centred else None
     part = None if stated["kernel"] is None else described(stated["kernel"])
     alpha = np.array(stated["alpha"], float)
@@ -132,21 +132,21 @@ def weights(stated: Model, X: Array, Z: Array, weight: Array) -> Near:
     if part == {"class": "Linear", "coef0": 0.0} and not alpha.shape:
         V = of_columns(X, Z, weight, float(alpha), inner)
     else:
-        V = of_kernel(*kernel_values(part, X, Z), Near(alpha) * inverse(Near(weight)), inner)
+        V = of_kernel(*kernel_values(part, X, Z), Real(alpha) * inverse(Real(weight)), inner)
     return V if mean is None else V + mean - column(V @ np.ones(len(X))) * mean
 
 
-def kernel_values(part: Model | None, X: Array, Z: Array) -> tuple[Near, Near]:
+def kernel_values(part: Model | None, X: Array, Z: Array) -> tuple[Real, Real]:
     """Return those between the training rows, and from Z to them; of no kernel X and Z are these values themselves."""
     if part is None:
         if X.shape[0] != X.shape[1]:
             raise ValueError("Without a kernel the rows of the data are kernel values, as many as there are rows.")
-        return Near(X) * 0.5 + Near(X.T) * 0.5, Near(Z)
+        return Real(X) * 0.5 + Real(X.T) * 0.5, Real(Z)
     centre = np.median(X, axis=0)
     return kernel(part, X, X, centre), kernel(part, Z, X, centre)
 
 
-def of_kernel(K: Near, k: Near, penalty: Near, mean: Near | None) -> Near:
+def of_kernel(K: Real, k: Real, penalty: Real, mean: Real | None) -> Real:
     """Return v of each row from kernel values K (n, n) and k (m, n)."""
     if mean is not None:
         middle = K @ mean
@@ -154,15 +154,15 @@ def of_kernel(K: Near, k: Near, penalty: Near, mean: Near | None) -> Near:
     return turned(solved(K + penalty.each(np.diag), turned(k)))
 
 
-def of_columns(X: Array, Z: Array, weight: Array, alpha: float, mean: Near | None) -> Near:
+def of_columns(X: Array, Z: Array, weight: Array, alpha: float, mean: Real | None) -> Real:
     """Return v of each row from columns."""
-    middle = Near(np.zeros(X.shape[1])) if mean is None else turned(Near(X)) @ mean
-    left, asked = (Near(part) - middle for part in (X, Z))
+    middle = Real(np.zeros(X.shape[1])) if mean is None else turned(Real(X)) @ mean
+    left, asked = (Real(part) - middle for part in (X, Z))
     weighted = left * weight[:, None]
     return turned(weighted @ solved(turned(left) @ weighted + alpha * np.eye(X.shape[1]), turned(asked)))
 
 
-def solved(A: Near, B: Near) -> Near:
+def solved(A: Real, B: Real) -> Real:
     """Return A^-1 B for symmetric A (n, n) and B (n, m); ValueError where rounding decides what it is."""
     near = (A.v + A.v.T) / 2
     away = float(np.linalg.norm(A.e + np.abs(A.v - near) + U * np.abs(near))) * WIDER
@@ -174,14 +174,14 @@ def solved(A: Near, B: Near) -> Near:
     solution = np.linalg.solve(near, B.v)
     residual = B - A @ solution
     size = np.linalg.norm(np.abs(residual.v) + residual.e, axis=0)
-    return Near(solution, np.broadcast_to(size * WIDER / least, solution.shape))
+    return Real(solution, np.broadcast_to(size * WIDER / least, solution.shape))
 
 
-def turned(values: Near) -> Near:
+def turned(values: Real) -> Real:
     return values.each(np.transpose)
 
 
-def column(values: Near) -> Near:
+def column(values: Real) -> Real:
     return values.each(lambda part: part[:, None])
 
 
@@ -207,7 +207,7 @@ def prove_moves(held: Model, X: Any, y: Any, weight: Array | None = None) -> lis
     t = np.asarray(y, float)
     H = weights(stated, rows, asked, weight)
     f, moved = H @ t, off(stated, H) if stated["by"] is not None else left_out(stated, rows, t, weight, H)
-    low, high = (f + Near(-moved[0])).low, (f + Near(moved[1])).high
+    low, high = (f + Real(-moved[0])).low, (f + Real(moved[1])).high
     for i, ends in enumerate(zip(claim["low"], claim["high"], strict=True)):
         found += [Claim(f"least prediction of row {i}", ends[0], float(low[i]), bool(ends[0] <= low[i])),
                   Claim(f"largest prediction of row {i}", ends[1], float(high[i]), bool(high[i] <= ends[1]))]
@@ -216,22 +216,22 @@ def prove_moves(held: Model, X: Any, y: Any, weight: Array | None = None) -> lis
     return found
 
 
-def off(stated: Model, H: Near) -> tuple[Array, Array]:
+def off(stated: Model, H: Real) -> tuple[Array, Array]:
     """Return upper bounds (m,) of how far wrong targets move predictions, down and up."""
     by, k, n = np.asarray(stated["by"], float), stated["rows"], H.v.shape[1]
     if type(k) is not int or k < 0 or by.shape not in ((), (n,)) or not (np.isfinite(by) & (by >= 0)).all():
         raise ValueError("rows is a number of targets, and by a number >= 0, or one for each row.")
-    sizes = Near(np.maximum(H.high, -H.low)) * by * eligible(stated, n)
-    most = (Near(np.sort(sizes.high, axis=1)[:, ::-1][:, :k]) @ np.ones(min(k, n))).high
+    sizes = Real(np.maximum(H.high, -H.low)) * by * eligible(stated, n)
+    most = (Real(np.sort(sizes.high, axis=1)[:, ::-1][:, :k]) @ np.ones(min(k, n))).high
     return most, most
 
 
-def left_out(stated: Model, X: Array, t: Array, weight: Array, h: Near) -> tuple[Array, Array]:
+def left_out(stated: Model, X: Array, t: Array, weight: Array, h: Real) -> tuple[Array, Array]:
     """Return upper bounds (m,) of how far a row that is left out moves predictions, down and up."""
     if stated["rows"] != 1 or stated["intercept"] == "targets":
         raise ValueError("Of rows left out one is proven, without the mean of the targets: rows is 1.")
     H = weights(stated, X, X, weight)
-    own = Near(1.0) - H.each(np.diagonal)
+    own = Real(1.0) - H.each(np.diagonal)
     if not (own.low > 0).all():
         raise ValueError("A row decides its own prediction: nothing is known of the fit without it.")
     change = h * ((H @ t - t) * inverse(own))

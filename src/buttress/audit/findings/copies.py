@@ -13,7 +13,7 @@ from buttress.audit.findings.columns import LEVEL
 from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.reading.cautions import LOOKED_AT
 from buttress.audit.reading.split import groups
-from buttress.audit.reading.table import Table
+from buttress.audit.reading.table import DataTable
 
 NEAR = 1e-3  # standard deviations: rows nearer than that, in every column, are near-duplicates
 GAP = 1e9  # standard deviations: a missing entry is far from every number
@@ -73,7 +73,7 @@ def _advice(disagreeing: int, agreed: str) -> str:
     return apart if disagreeing else agreed
 
 
-def _words(table: Table) -> NDArray[np.uint64]:
+def _words(table: DataTable) -> NDArray[np.uint64]:
     """Return the entries of some rows as random numbers, a column each and the target last, shape (d + 1, rows).
 
     Rows with equal sums over some columns are equal in them.

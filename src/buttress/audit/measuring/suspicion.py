@@ -11,7 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 from buttress._types import Labels
 from buttress.audit.measuring.cells import number
 from buttress.audit.reading.cautions import Quartiles, quartiles_of
-from buttress.audit.reading.table import Table
+from buttress.audit.reading.table import DataTable
 from buttress.robust import RobustKernelClassifier, RobustKernelRegressor
 from buttress.robust.judged import what_they_share
 from buttress.robust.report import expectations
@@ -186,7 +186,7 @@ def _nearest(X: NDArray[np.float64], verdicts: Verdicts) -> NDArray[np.intp]:
     return near
 
 
-def suspects(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> list[Suspect]:
+def suspects(verdicts: Verdicts, table: DataTable, judged: NDArray[np.intp]) -> list[Suspect]:
     """Return the rows that look wrong or are borderline, the most suspicious first, each with what contradicts it.
 
     ``judged`` (n,) are the rows of the table in the order of the verdicts.
@@ -202,7 +202,7 @@ def in_order(probability: NDArray[np.float64], score: NDArray[np.float64]) -> ND
     return np.lexsort((-score, -np.round(probability, 2)))
 
 
-def describing(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> Callable[[int], Suspect]:
+def describing(verdicts: Verdicts, table: DataTable, judged: NDArray[np.intp]) -> Callable[[int], Suspect]:
     """Return the function that describes one judged row by its place among them, whatever the verdict on it."""
     kinds = verdicts.kinds()
     usual = usual_of(verdicts, table, judged)
@@ -222,7 +222,7 @@ def describing(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> Ca
     return described
 
 
-def values_of(table: Table, place: int) -> dict[str, Plain]:
+def values_of(table: DataTable, place: int) -> dict[str, Plain]:
     """Return the features of one row of the table as plain values, None where missing."""
     numbers = {name: float(column[place]) for name, column in table.numeric.items()}
     return ({name: None if np.isnan(value) else value for name, value in numbers.items()}
@@ -233,7 +233,7 @@ Usual = Quartiles | Counter[str]
 
 
 def usual_of(
-    verdicts: Verdicts, table: Table, judged: NDArray[np.intp]
+    verdicts: Verdicts, table: DataTable, judged: NDArray[np.intp]
 ) -> Callable[[int], dict[str, Usual]]:
     """Return the function that says what is usual among the rows that have a judged row's target.
 

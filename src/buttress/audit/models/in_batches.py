@@ -30,7 +30,7 @@ from buttress.audit.models.training import given_words, score_of
 from buttress.audit.reading.entries import as_array
 from buttress.audit.reading.folder import MOST_CLASSES, Columns, Numbers, ParquetRows
 from buttress.audit.reading.split import split
-from buttress.audit.reading.table import Table, labels_as_read, make_table, read_as_before, settle_task
+from buttress.audit.reading.table import DataTable, labels_as_read, make_table, read_as_before, settle_task
 from buttress.batched_ridge import BatchedRidge, BatchedRidgeClassifier
 from buttress.features import Nystroem
 
@@ -43,7 +43,7 @@ class Sample:
 
     rows: ParquetRows
     numbers: Numbers
-    table: Table
+    table: DataTable
     task: str
 
     def target(self, columns: Columns) -> Labels:

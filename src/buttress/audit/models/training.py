@@ -17,14 +17,14 @@ from buttress.audit.models.table_model import TableModel
 from buttress.audit.reading.entries import as_list
 from buttress.audit.reading.source import csv_options, kind_of, packing, unpacked
 from buttress.audit.reading.split import split
-from buttress.audit.reading.table import Table
+from buttress.audit.reading.table import DataTable
 
 # how an estimator's name begins -> what the command calls it; others by their first word
 FAMILIES = {"majority": "baseline", "mean": "baseline", "logistic": "linear", "ridge": "linear", "gradient": "boosting",
             "adversarial linear": "adversarial-linear"}
 
 
-def estimators(table: Table, task: str, eps: float, seed: int) -> dict[str, Supervised]:
+def estimators(table: DataTable, task: str, eps: float, seed: int) -> dict[str, Supervised]:
     """Return what the audit compares, unfitted, by name."""
     return contenders(task, eps, seed) | baselines(table, task, seed)
 
@@ -44,8 +44,8 @@ def _short(name: str) -> str:
 
 
 def train(
-    table: Table, task: str, name: str, estimator: Supervised, *, source: str, written: dict[str, str], seed: int = 0,
-    max_time: float | None = None,
+    table: DataTable, task: str, name: str, estimator: Supervised, *, source: str, written: dict[str, str],
+    seed: int = 0, max_time: float | None = None,
 ) -> TableModel:
     """Return a model of all rows of ``table``, with the score that a fit to most of them had on the others.
 
@@ -65,7 +65,7 @@ def train(
 
 
 def _fit(
-    table: Table, name: str, estimator: Supervised, rows: Labels, y: Labels, max_time: float | None
+    table: DataTable, name: str, estimator: Supervised, rows: Labels, y: Labels, max_time: float | None
 ) -> Pipeline:
     preparation = table.native() if reads_columns(name) else table.preparation()
     model: Any = clone(estimator)
@@ -83,7 +83,7 @@ def score_of(predicted: Labels, y: Labels, task: str, seed: int) -> dict[str, fl
     return {"metric": metric, "value": cell.value, "interval": cell.interval(), "rows": len(y)}
 
 
-def given_words(table: Table, labels: Labels) -> list[object]:
+def given_words(table: DataTable, labels: Labels) -> list[object]:
     """Return classes as they stand in the data, bytes as text, in the order of the table's ``labels``."""
     values = as_list(table.given_target)
     first = {code: values[place] for place, code in zip(table.places[::-1].tolist(), table.target[::-1].tolist(),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from buttress._suggest import listed
 from buttress.audit.reading.entries import factorised
-from buttress.audit.reading.table import Table
+from buttress.audit.reading.table import DataTable
 
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 LOOKED_AT = 20_000  # rows of a longer table that some checks of columns look at
@@ -33,7 +33,7 @@ def quartiles_of(column: NDArray[np.float64]) -> Quartiles:
     return Quartiles(low, middle, high, (high - low) / NORMAL_QUARTILES or float(np.nanstd(column)))
 
 
-def stretched(table: Table) -> list[str]:
+def stretched(table: DataTable) -> list[str]:
     """Return a sentence on the columns of which a few entries make the standard deviation, if there are any."""
     far = {name: found for name, column in table.numeric.items() if len(found := _far_out(column))}
     if not far:

@@ -7,13 +7,13 @@ import numpy as np
 
 from buttress._types import NamedColumns
 from buttress.audit.reading.entries import is_missing
-from buttress.audit.reading.table import Table, make_table
+from buttress.audit.reading.table import DataTable, make_table
 from buttress.relational import EntityFeatures, Join, entity_table, read_join
 from buttress.relational.command import as_written, class_texts
 from buttress.relational.entities.transformer import EntityTable
 
 
-def read_entities(source: str, target: str | None, task: str) -> tuple[Table, str, EntityFeatures]:
+def read_entities(source: str, target: str | None, task: str) -> tuple[DataTable, str, EntityFeatures]:
     """Return the table that a join in a TOML file comes to, the task, and the features that were learned.
 
     ``target`` is "table.column", in place of the file's label. Rows are called by a key that tells them apart, else by

@@ -12,14 +12,14 @@ from sklearn.utils import check_random_state
 from buttress._suggest import column_called, counted
 from buttress._types import Mask, NamedColumns, Rows
 from buttress.audit.reading.entries import as_array, factorised, texts_of
-from buttress.audit.reading.table import Table, given_column, numbers_of, read_as_before
+from buttress.audit.reading.table import DataTable, given_column, numbers_of, read_as_before
 
 HELD_OUT = 0.3  # of the rows
 FEWEST_TRAINED = 20  # rows
 ROWS_A_CLASS = 4  # so that about one is held out and three are trained on
 
 
-def split(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
+def split(table: DataTable, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
     """Return the numbers of the training rows (70%) and of those held out, and a note if any.
 
     Rows to test on are held out, where the user gave some; else the latest, where times are known; else whole groups.
@@ -45,14 +45,14 @@ def split(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
     return *parts, note
 
 
-def told_to_hold_out(table: Table) -> Mask | None:
+def told_to_hold_out(table: DataTable) -> Mask | None:
     """Return the rows to test on, where the user gave some, else the latest, where times are known; else None."""
     if table.to_test is not None or table.times is None:
         return table.to_test
     return np.asarray(table.times >= np.sort(table.times)[int((1 - HELD_OUT) * len(table))])
 
 
-def _at_random(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
+def _at_random(table: DataTable, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
     y, group = table.target, groups(table)
     firsts = np.unique(group, return_index=True)[1]
     copies = len(y) - len(firsts)
@@ -79,7 +79,7 @@ def _by_groups(group: Rows | None, y: NDArray[Any], classifies: bool, seed: int)
     return (train, test) if group is None else (_members(group, train), _members(group, test))
 
 
-def _check_sides(table: Table, classifies: bool, train: Rows, test: Rows) -> None:
+def _check_sides(table: DataTable, classifies: bool, train: Rows, test: Rows) -> None:
     """Refuse sides that nothing can be learned from, or tested on."""
     if len(train) < FEWEST_TRAINED or not len(test):
         raise ValueError(f"{len(train)} rows are left to train on and {len(test)} to test on. At least "
@@ -118,7 +118,7 @@ def _joined(first: Any, second: Any) -> Any:
     return np.concatenate([as_array(first), as_array(second)])
 
 
-def set_apart(table: Table, by_groups: str | None, by_time: str | None) -> None:
+def set_apart(table: DataTable, by_groups: str | None, by_time: str | None) -> None:
     """Take the column that says which rows belong together, or when they were, out of the features and note it.
 
     Raises ValueError where there is none of that name, no feature is left, or times are missing or no times.
@@ -140,7 +140,7 @@ def set_apart(table: Table, by_groups: str | None, by_time: str | None) -> None:
         raise ValueError(f"No feature column is left beside {by_groups or by_time!r}.")
 
 
-def moments(name: str, values: NDArray[Any], table: Table) -> NDArray[np.float64]:
+def moments(name: str, values: NDArray[Any], table: DataTable) -> NDArray[np.float64]:
     """Return when each row was, as numbers: of dates and times, of numbers, or of texts such as 2024-03-31."""
     if values.dtype.kind in "OUST":
         texts = texts_of(values)
@@ -156,7 +156,7 @@ def moments(name: str, values: NDArray[Any], table: Table) -> NDArray[np.float64
     return values.astype(np.int64 if values.dtype.kind in "mM" else np.float64).astype(np.float64)
 
 
-def groups(table: Table) -> Rows:
+def groups(table: DataTable) -> Rows:
     """Return a number for each row, the same for rows of equal features, counted by their first appearance."""
     group = np.zeros(len(table), dtype=np.intp)
     for name in (*table.categorical, *table.numeric):

@@ -40,7 +40,7 @@ MAX_CLASSES = 10  # whole-number targets with at most this many values are class
 
 
 @dataclass
-class Table:
+class DataTable:
     """Feature columns by name and the target, rows aligned; numbers are float64 with NaN, categories are text.
 
     ``row_numbers`` are the labels of a pandas index, else the row numbers. ``by_number`` says that the names x0, x1,
@@ -146,7 +146,7 @@ def columns_of(X: ArrayLike | Frame) -> NamedColumns:
 
 def make_table(
     columns: Mapping[str, object], target: object, target_name: str, task: str, labels: NDArray[Any] | None = None
-) -> tuple[Table, str]:
+) -> tuple[DataTable, str]:
     """Sort columns into numbers and categories, drop what cannot be used (each with a note), and settle the task.
 
     ``labels`` are what rows are called, their numbers by default.
@@ -157,8 +157,8 @@ def make_table(
         raise ValueError(f"The target {target_name!r} must be one column. Got shape {y.shape}.")
     present, words = _present(y)
     names = np.arange(len(y)) if labels is None or len(labels) != len(y) else python_times(np.asarray(labels))
-    table = Table({}, {}, y[present], target_name, names[present], given=columns, given_target=target,
-                  places=np.flatnonzero(present), target_words=words)
+    table = DataTable({}, {}, y[present], target_name, names[present], given=columns, given_target=target,
+                      places=np.flatnonzero(present), target_words=words)
     if not present.all():
         gone = int((~present).sum())
         table.notes.append(f"{counted(gone, 'row')} without a target {target_name!r} {'was' if gone == 1 else 'were'} "
@@ -181,7 +181,7 @@ def make_table(
     return table, task
 
 
-def given_column(table: Table, name: str, option: str) -> NDArray[Any]:
+def given_column(table: DataTable, name: str, option: str) -> NDArray[Any]:
     """Return a column as it came, of the rows in use; ValueError where there is none of that name."""
     check_named(name, table.given, option)
     return as_array(table.given[name])[table.places]
@@ -201,7 +201,7 @@ def taken(column: object, part: slice | NDArray[np.intp]) -> object:
     return column[part] if hasattr(column, "to_numpy") else np.asarray(column)[part]  # type: ignore[index]
 
 
-def _settle_target(table: Table, task: str) -> str:
+def _settle_target(table: DataTable, task: str) -> str:
     """Return the task, with the target as floats or as labels; texts that are numbers become numbers."""
     name, y = table.target_name, table.target
     if y.dtype.kind in "mM" or (y.dtype.kind not in "iufb" and task != "classification" and are_dates(texts_of(y))):
@@ -259,7 +259,7 @@ def is_index(name: str, values: NDArray[Any]) -> bool:
     return whole and len(np.unique(values)) == len(values)
 
 
-def _place(name: str, values: NDArray[Any], table: Table) -> None:
+def _place(name: str, values: NDArray[Any], table: DataTable) -> None:
     """Put a column among the numbers or the categories, or drop it; whatever is not plain is noted."""
     numbers, texts = numbers_of(values), None
     if numbers is None and values.dtype.kind not in "mM":
@@ -318,7 +318,7 @@ def _told_apart(values: NDArray[Any], numbers: NDArray[np.float64], texts: Texts
     return len(exact) == len(set(exact.values()))
 
 
-def _drop(name: str, why: str, table: Table, among: list[str]) -> None:
+def _drop(name: str, why: str, table: DataTable, among: list[str]) -> None:
     table.read_as.pop(name, None)
     table.notes.append(f"{column_called(name)} {why}")
     among.append(name)

@@ -8,10 +8,10 @@ from sklearn.base import BaseEstimator
 
 from buttress.audit.reading.entries import Notation
 from buttress.audit.reading.source import read_call
-from buttress.audit.reading.table import Table
+from buttress.audit.reading.table import DataTable
 
 
-def paste(table: Table, estimator: object) -> str:
+def paste(table: DataTable, estimator: object) -> str:
     """Return Python code that defines ``model``, a pipeline for a frame with the table's columns, and fits it.
 
     Data that came as objects are not read, and a comment stands for the fit; the code is for pandas if they came as a
@@ -51,12 +51,12 @@ def _home(cls: type) -> str:
     return next((name for name in modules if getattr(sys.modules.get(name), cls.__name__, None) is cls), cls.__module__)
 
 
-def _places(table: Table, names: Iterable[str]) -> list[int] | list[str]:
+def _places(table: DataTable, names: Iterable[str]) -> list[int] | list[str]:
     """Return the columns as they are called in the data: by name, or for an array by number."""
     return [int(name[1:]) for name in names] if table.by_number else list(names)
 
 
-def _data(table: Table) -> tuple[list[str], list[str], str]:
+def _data(table: DataTable) -> tuple[list[str], list[str], str]:
     """Return the imports, the lines that read the data, and the line that fits."""
     source, kind = table.origin or ("", "")
     if kind in ("csv", "parquet"):
@@ -105,7 +105,7 @@ def _spaced_pattern(notation: Notation) -> str:
     return rf"(?i)^\s*({notation.pattern})\s*$"
 
 
-def _conversions(table: Table) -> list[str]:
+def _conversions(table: DataTable) -> list[str]:
     """Return the lines that turn columns of texts into the numbers the audit read in them."""
     return [f"frame = frame.with_columns({_conversion(name, notation)})" for name, notation in table.read_as.items()]
 

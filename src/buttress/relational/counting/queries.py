@@ -1,9 +1,9 @@
 """Questions about the rows of a join: how many, how much, the least under one additive inequality; and means.
 
-One evaluator serves the first: ``root_lists`` gives, per label, the scores that occur among the join's rows and the
-annotations of the rows with each score.
+The first are answered by lists, of the scores that occur among the rows below the root and what these rows add up to.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -21,47 +21,91 @@ from buttress.relational.counting.lists import (
     times,
 )
 from buttress.relational.counting.schedule import Block, MinkowskiSum, node_scores, schedule
-from buttress.relational.plan.plan import Index, Plan, count_rows
+from buttress.relational.plan.plan import Index, Plan, count_rows, total_weight
 
 ROUNDING = 1e-12  # relative: a weight this near to (1 + error)^k has reached it
-EXACT_SCORE = 1e-12  # how far the scores of lists that were not rounded to a grid may be off: rounding of their sums
 
 
-def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]) -> ScoredEntries:
-    """Return the lists of the labels -1 and +1: every score of the join's rows with the sum of its annotations.
+def root_list(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]) -> ScoredEntries:
+    """Return one list: every score of the join's rows with the sum of its annotations.
 
     ``scores`` holds each node's rows' shares of the score, ``annotations`` arrays (n_rows, 1).
     Raises TooManyEntriesError when the scores that occur are too many to list.
     """
     root, made = _lists_below(plan, scores, semiring, annotations)
-    return _list_of(root, made, scores, semiring, annotations, (plan.y > 0).astype(np.int64), 2)
+    return _list_of(root, made, scores, semiring, annotations, np.zeros(plan.nodes[0].n_rows, np.int64), 1)
 
 
-def total_below(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array], most: float,
-                eps: float = 0.0) -> Any:
-    """Return the sum of the annotations of the join's rows whose score is at most ``most``, shape (1,).
+def below(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array], most: float,
+          eps: float | None = None) -> tuple[Any, Any, Any, float]:
+    """Return the sum of the annotations of the join's rows whose score is at most ``most``, and what it may be.
 
-    The root's scores are not listed: each of its rows meets the first entries of its list, whose sums are known. None
-    where there is no such row. Raises TooManyEntriesError when the scores below the root are too many to list. Of
-    weights, of at least 0, what is returned is at most the sum, and with ``eps`` times 1 + eps at least.
+    It is exact where the scores below the root can be listed. Else it may be the second and the third number returned:
+    those of rows with such a score for certain and perhaps, scores being rounded to the finest grid that fits, by at
+    most the fourth; or, with ``eps``, of weights of at least 0, the least and 1 + eps times as much.
+    """
+    with suppress(TooManyEntriesError):
+        value, = _totals(plan, scores, semiring, annotations, [most])
+        return value, value, value, 0.0
+    if eps is not None:
+        return _within(eps, plan, scores, semiring, annotations, most)
+    spread = sum(float(np.ptp(score)) for score in scores)
+    for bins in (1 << 14, 1 << 11, 1 << 8, 1 << 5):  # steps, tried until the lists fit in memory
+        step = spread / bins or 1.0
+        rounded = [np.floor(score / step + 0.5) for score in scores]
+        error = sum(float(np.abs(score - step * q).max(initial=0)) for score, q in zip(scores, rounded)) * (1 + 1e-9)
+        with suppress(TooManyEntriesError):
+            limits = [limit / step for limit in (most, most - error, most + error)]
+            value, sure, possible = _totals(plan, rounded, semiring, annotations, limits)
+            return value, sure, possible, error
+    raise TooManyEntriesError("The join's lists do not fit even on a grid of 32 steps. Sample rows instead.")
+
+
+def _within(eps: float, plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array],
+            most: float) -> tuple[float, float, float, float]:
+    """Return a sum of sketches and 1 + eps times as much, a hundredth being left for rounding."""
+    try:
+        found, = _totals(plan, scores, semiring, annotations, [most], 0.99 * eps)
+    except TooManyEntriesError as error:
+        raise MemoryError(f"{error} Raise eps (now {eps:g}), or leave it out.") from None
+    least = found * (1 - 1e-7)  # sums of lists along a tree are rounded by less
+    return least, least, least * (1 + eps), 0.0
+
+
+def _totals(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array], limits: Sequence[float],
+            eps: float = 0.0) -> list[Any]:
+    """Return for each limit the sum of the annotations of the join's rows whose score is at most that.
+
+    The root's scores are not listed: each of its rows meets the first entries of its list, whose sums are known.
+    Raises TooManyEntriesError when the scores below the root are too many to list. Of weights, of at least 0, what is
+    returned is at most the sum, and with ``eps`` times 1 + eps at least.
     """
     root, made = _lists_below(plan, scores, semiring, annotations, eps)
     node = root.parts[0][0]
     score = scores[node]
-    if root.lists:
-        op, key = root.lists[0]
-        below = made[op]
-        begin = np.concatenate([[0], below.end[:-1]])
-        sums = below.value.copy()
-        for first, last in zip(begin.tolist(), below.end.tolist()):
-            if last > first + 1:
-                sums[first:last] = semiring.add.accumulate(below.value[first:last], axis=0)
-        place = _first_above(score, below.score, begin[key], below.end[key], most)
+    if not root.lists:
+        return [_total(semiring, annotations[node][score <= most]) for most in limits]
+    op, key = root.lists[0]
+    lists = made[op]
+    begin = np.concatenate([[0], lists.end[:-1]])
+    sums = lists.value.copy()
+    for first, last in zip(begin.tolist(), lists.end.tolist()):
+        if last > first + 1:
+            sums[first:last] = semiring.add.accumulate(lists.value[first:last], axis=0)
+    totals = []
+    for most in limits:
+        place = _first_above(score, lists.score, begin[key], lists.end[key], most)
         found = np.flatnonzero(place > begin[key])
-        terms = semiring.multiply(annotations[node][found], sums[place[found] - 1])
-    else:
-        terms = annotations[node][score <= most]
-    return semiring.add.reduce(terms, axis=0) if len(terms) else None
+        totals.append(_total(semiring, semiring.multiply(annotations[node][found], sums[place[found] - 1])))
+    return totals
+
+
+def _total(semiring: Semiring, terms: Array) -> Any:
+    """Return what annotations (n, 1) add up to."""
+    if not len(terms):
+        return semiring.zero
+    total = semiring.add.reduce(terms, axis=0)[0]
+    return float(total) if terms.dtype == np.float64 else total
 
 
 def _first_above(score: Array, entries: Array, begin: Index, end: Index, most: float) -> Index:
@@ -165,40 +209,18 @@ def thresholds(value: Array, mass: Array, error: float) -> tuple[Array, Array]:
     return descending[np.minimum(first, len(reached) - 1)], weight
 
 
-def lists_on_grid(
-    plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]
-) -> tuple[ScoredEntries, float]:
-    """Return ``root_lists`` on the finest grid that fits, and how far scores may be off."""
-    spread = sum(float(np.ptp(score)) for score in scores)
-    for bins in (1 << 14, 1 << 11, 1 << 8, 1 << 5):  # steps, tried until the lists fit in memory
-        step = spread / bins or 1.0
-        rounded = [np.floor(score / step + 0.5) for score in scores]
-        error = sum(float(np.abs(score - step * q).max(initial=0)) for score, q in zip(scores, rounded))
-        with suppress(TooManyEntriesError):
-            entries = root_lists(plan, rounded, semiring, annotations)
-            return ScoredEntries(entries.end, step * entries.score, entries.value), error
-    raise TooManyEntriesError("The join's lists do not fit even on a grid of 32 steps. Sample rows instead.")
-
-
-def class_accuracy(plan: Plan, beta: Array) -> dict[int, tuple[float, float, float]]:
-    """Return per label (-1, +1) the least and the largest weight of rows classified correctly, and that of all.
+def accuracy_interval(plan: Plan, beta: Array) -> tuple[float, float]:
+    """Return two numbers between which the share of the rows' weight lies that is classified correctly.
 
     A row of label +1 is correct when its score is > 0, one of label -1 when it is <= 0.
     """
-    asked = plan, node_scores(plan, beta), COUNTING, [weight[:, None] for weight in plan.weights()]
-    try:
-        entries, error = root_lists(*asked), EXACT_SCORE
-    except TooManyEntriesError:
-        entries, error = lists_on_grid(*asked)
-    result = {}
-    for label, (first, last) in zip((-1, 1), ((0, entries.end[0]), (entries.end[0], entries.end[1]))):
-        score = entries.score[first:last]
-        weight = entries.value[first:last, 0]
-        right = score > 0 if label > 0 else score <= 0
-        unsure = (np.abs(score) <= error) & (error > EXACT_SCORE)
-        low = float(weight[right & ~unsure].sum())
-        result[label] = low, low + float(weight[unsure].sum()), float(weight.sum())
-    return result
+    root, *others = [weight[:, None] for weight in plan.weights()]
+    wrong = np.zeros(2)
+    for label, most in ((1.0, 0.0), (-1.0, np.nextafter(0.0, -1.0))):
+        scores = [label * score for score in node_scores(plan, beta)]
+        wrong += below(plan, scores, COUNTING, [root * (plan.y == label)[:, None], *others], most)[1:3]
+    high, low = np.maximum(1 - wrong / total_weight(plan), 0.0).tolist()
+    return low, high
 
 
 def mean_scores(plan: Plan, beta: Array) -> Array:

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core import TINY, Array, Model, Near, U, inverse, plus
+from ..core import TINY, Array, Model, Real, U, inverse, plus
 from ..kernels import profile
 from .quadratic import Quadratic, RowMoves, root, squared
 
@@ -36,14 +36,14 @@ CUSP = 1e-6  # share of the largest squared distance below which no tangent is t
 INSIDE = 0.1  # share of the range of a squared distance within which a parabola does not touch
 SLOPES = {  # F'(t) from t > 0 and F(t)
     "RBF": lambda part, t, F: F * -part["gamma"],
-    "Laplacian": lambda part, t, F: F * inverse(Near(np.sqrt(t), U * np.sqrt(t))) * (-part["gamma"] / 2),
+    "Laplacian": lambda part, t, F: F * inverse(Real(np.sqrt(t), U * np.sqrt(t))) * (-part["gamma"] / 2),
     "InverseMultiquadric": lambda part, t, F: F * F * F * -0.5,
     "Cauchy": lambda part, t, F: F * F * -part["gamma"],
-    "Log": lambda part, t, F: (exponential(F) + -1) * inverse(Near(t)) * (part["degree"] / 2)}
+    "Log": lambda part, t, F: (exponential(F) + -1) * inverse(Real(t)) * (part["degree"] / 2)}
 
 
 def gathered(
-    c: Array, value: Near, steep: Near, curved: Near | None, off: Near, directions: Near, bent: bool
+    c: Array, value: Real, steep: Real, curved: Real | None, off: Real, directions: Real, bent: bool
 ) -> Quadratic:
     """Return sum_j c_j (value_j + steep_j y_j + curved_j y_j^2), y_j = off_j + directions_j'd, and + |d|^2 if bent."""
     each, slope = value + steep * off, steep
@@ -51,21 +51,21 @@ def gathered(
         each, slope = each + curved * off * off, steep + curved * off * 2
     D = directions.each(np.transpose)
     curve = None if curved is None else D @ (directions * (curved * c).each(column))
-    bend = Near(c) @ steep if bent else Near(0.0)
-    return Quadratic(Near(c) @ each, D @ (slope * c), curve, bend)
+    bend = Real(c) @ steep if bent else Real(0.0)
+    return Quadratic(Real(c) @ each, D @ (slope * c), curve, bend)
 
 
 def column(values: Array) -> Array:
     return values[:, None]
 
 
-def exponential(a: Near) -> Near:
+def exponential(a: Real) -> Real:
     """Return e^a, whose error is a share of it."""
     v = np.exp(a.v)
-    return Near(v, v * (np.expm1(a.e) + 8 * U) + TINY)
+    return Real(v, v * (np.expm1(a.e) + 8 * U) + TINY)
 
 
-def remainder(t: Array, order: int) -> Near:
+def remainder(t: Array, order: int) -> Real:
     """Return (e^t - sum_(i < order) t^i / i!) / t^order, which is positive and rises with t, for orders 1 to 3.
 
     For |t| > 1 nothing cancels but what is less than 15 times as large, of some 12 roundings; the terms of the series
@@ -74,7 +74,7 @@ def remainder(t: Array, order: int) -> Near:
     series = sum((t**k / math.factorial(k + order) for k in range(18)), np.zeros_like(t))  # t in [-1, 1]
     taken = sum((t**i / math.factorial(i) for i in range(1, order)), np.zeros_like(t))
     found = np.where(np.abs(t) > 1, (np.expm1(t) - taken) / t**order, series)
-    return Near(found, 256 * U * found)  # a remainder of e^t may be off by 256 U
+    return Real(found, 256 * U * found)  # a remainder of e^t may be off by 256 U
 
 
 class Round:
@@ -83,7 +83,7 @@ class Round:
     def __init__(self, gamma: float, x: Array, Z: Array, c: Array, b: float, norm2: float):
         self.gamma, self.norm2 = gamma, norm2
         self.c, self.b = c, b
-        self.away = Near(Z) + -x
+        self.away = Real(Z) + -x
         self.r2 = squared(self.away)
         self.up = c > 0
 
@@ -96,7 +96,7 @@ class Round:
         tau = np.clip(2 * self.gamma * (self.away.v @ move), -R, R)
         curved = np.where(self.up, remainder(-(R + tau), 2).low, remainder(R - tau, 2).high)
         E = exponential(self.r2 * -self.gamma + tau)
-        found = gathered(self.c, E, E, E * curved, Near(-tau), self.directions(), bent=False)
+        found = gathered(self.c, E, E, E * curved, Real(-tau), self.directions(), bent=False)
         return self.with_bias(found, move, moves)
 
     def lines(self, move: Array, moves: RowMoves) -> Quadratic:
@@ -104,28 +104,28 @@ class Round:
         tau = np.where(self.up, np.clip(2 * self.gamma * (self.away.v @ move), -R, R), -R)
         E = exponential(self.r2 * -self.gamma + tau)
         chord = np.where(self.up, 1.0, remainder(2 * R, 1).high)
-        found = gathered(self.c, E, E * chord, None, Near(-tau), self.directions(), bent=False)
+        found = gathered(self.c, E, E * chord, None, Real(-tau), self.directions(), bent=False)
         return self.with_bias(found, move, moves)
 
     def taylor(self, move: Array, moves: RowMoves) -> Quadratic:
         E, gamma = exponential(self.r2 * -self.gamma), self.gamma
-        found = gathered(self.c, E, E, E * 0.5, Near(np.zeros(len(E.v))), self.directions(), bent=False)
+        found = gathered(self.c, E, E, E * 0.5, Real(np.zeros(len(E.v))), self.directions(), bent=False)
         assert found.curve is not None
-        half = inverse(Near(gamma) * 2)
+        half = inverse(Real(gamma) * 2)
         squares = found.const * found.const + squared(found.slope) * half \
-            + squared(found.curve.each(np.ravel)) * half * inverse(Near(gamma))
+            + squared(found.curve.each(np.ravel)) * half * inverse(Real(gamma))
         q = np.array(2 * gamma * moves.square)
-        rest = Near(root(Near(self.norm2) + squares * -1)) * root(remainder(q, 3) * q * q * q)
+        rest = Real(root(Real(self.norm2) + squares * -1)) * root(remainder(q, 3) * q * q * q)
         return self.with_bias(found._replace(const=found.const + rest * -1), move, moves)
 
-    def directions(self) -> Near:
+    def directions(self) -> Real:
         return self.away * (2 * self.gamma)
 
     def with_bias(self, found: Quadratic, move: Array, moves: RowMoves) -> Quadratic:
         """Add a line in |d|^2 below b e^(gamma |d|^2): a tangent if b > 0, else the chord up to the largest."""
         s = float(move @ move) if self.b > 0 else 0.0
-        touch = exponential(Near(self.gamma) * s)
-        chord = remainder((Near(self.gamma) * moves.square).high, 1)
+        touch = exponential(Real(self.gamma) * s)
+        chord = remainder((Real(self.gamma) * moves.square).high, 1)
         steep = (touch if self.b > 0 else chord) * self.gamma
         return Quadratic(found.const + (touch + steep * -s) * self.b, found.slope, found.curve,
                          found.bend + steep * self.b)
@@ -134,26 +134,26 @@ class Round:
 class Span(NamedTuple):
     """Differences to the centres, their squared lengths, and bounds of these after the moves."""
 
-    away: Near
-    r2: Near
+    away: Real
+    r2: Real
     low: Array
     high: Array
 
 
 def span(x: Array, Z: Array, moves: RowMoves) -> Span:
-    away = Near(Z) + -x
+    away = Real(Z) + -x
     r2 = squared(away)
     if moves.columns:  # column by column
-        near = far = Near(np.abs(away.v), away.e)
+        near = far = Real(np.abs(away.v), away.e)
     else:
-        near, far = (Near(column(ends), U * column(ends)) for ends in (np.sqrt(plus(r2.low)), np.sqrt(r2.high)))
+        near, far = (Real(column(ends), U * column(ends)) for ends in (np.sqrt(plus(r2.low)), np.sqrt(r2.high)))
     near, far = (part + shift for part, shift in ((near, -moves.eps), (far, moves.eps)))
-    return Span(away, r2, plus(squared(Near(plus(near.low))).low), squared(Near(far.high)).high)
+    return Span(away, r2, plus(squared(Real(plus(near.low))).low), squared(Real(far.high)).high)
 
 
-def tangent(part: Model, tau: Array) -> tuple[Near, Near]:
+def tangent(part: Model, tau: Array) -> tuple[Real, Real]:
     """Return F and F' at tau > 0."""
-    F = profile(part, Near(tau))
+    F = profile(part, Real(tau))
     return F, SLOPES[part["class"]](part, tau, F)
 
 
@@ -163,9 +163,9 @@ def radial(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: RowMov
     near = ((Z - x - move) ** 2).sum(axis=1)
     tau = np.where(c > 0, np.maximum(np.clip(near, low, high), CUSP * high), low)
     F, steep = tangent(part, np.where(c > 0, tau, high))
-    start = profile(part, Near(low))
-    chord = (profile(part, Near(high)) + start * -1) * inverse(Near(high) + -low)
-    F, steep = (Near(np.where(c > 0, one.v, other.v), np.where(c > 0, one.e, other.e))
+    start = profile(part, Real(low))
+    chord = (profile(part, Real(high)) + start * -1) * inverse(Real(high) + -low)
+    F, steep = (Real(np.where(c > 0, one.v, other.v), np.where(c > 0, one.e, other.e))
                 for one, other in ((F, start), (steep, chord)))
     return gathered(c, F, steep, None, r2 + -tau, away * -2, bent=True)
 
@@ -177,9 +177,9 @@ def radial_parabolas(part: Model, x: Array, Z: Array, c: Array, move: Array, mov
     tau = np.clip(near, low + room, high - room)
     F, steep = tangent(part, tau)
     end = np.where(c > 0, high, low)
-    run = Near(end) + -tau
-    bent = (profile(part, Near(end)) + F * -1 + steep * run * -1) * inverse(run * run)
-    curved = Near(np.where(c > 0, plus(bent.low), bent.high))
+    run = Real(end) + -tau
+    bent = (profile(part, Real(end)) + F * -1 + steep * run * -1) * inverse(run * run)
+    curved = Real(np.where(c > 0, plus(bent.low), bent.high))
     found = gathered(c, F, steep, curved, r2 + -tau, away * -2, bent=True)
     most = moves.square
     each, s = curved * c, min(float(move @ move), most)
@@ -194,35 +194,35 @@ def radial_parabolas(part: Model, x: Array, Z: Array, c: Array, move: Array, mov
 def powers(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: RowMoves) -> Quadratic:
     """Parabolas that touch t^p, t = gamma z_j'(x + d) + coef0."""
     gamma, p = part.get("gamma", 1.0), int(part.get("degree", 1))
-    t = Near(Z) @ x * gamma + part["coef0"]
-    reach = moves.reach(Near(Z) * gamma)
+    t = Real(Z) @ x * gamma + part["coef0"]
+    reach = moves.reach(Real(Z) * gamma)
     low, high = (t + -reach).low, (t + reach).high
     tau = np.clip(t.v + gamma * (Z @ move), low, high)
-    power = [Near(np.ones(len(c)))]
+    power = [Real(np.ones(len(c)))]
     for _ in range(p):
         power.append(power[-1] * tau)
-    curved = None if p == 1 else Near(bends(p, power, low, high, c > 0))
-    return gathered(c, power[p], power[p - 1] * p, curved, t + -tau, Near(Z) * gamma, bent=False)
+    curved = None if p == 1 else Real(bends(p, power, low, high, c > 0))
+    return gathered(c, power[p], power[p - 1] * p, curved, t + -tau, Real(Z) * gamma, bent=False)
 
 
 def cubes(part: Model, x: Array, Z: Array, c: Array, move: Array, moves: RowMoves) -> Quadratic:
     """The Taylor series of t^3 up to the squares: what is left is at most |T| |d|^3, T the cubic form of the sum."""
     gamma = part["gamma"]
-    t = Near(Z) @ x * gamma + part["coef0"]
-    found = gathered(c, t * t * t, t * t * 3, t * 3, Near(np.zeros(len(c))), Near(Z) * gamma, bent=False)
-    inner = Near(Z) @ Z.T * gamma
-    form = Near(c) @ (inner * inner * inner * gamma * gamma * gamma) @ c
-    return found._replace(const=found.const + Near(root(form)) * moves.square * moves.longest * -1)
+    t = Real(Z) @ x * gamma + part["coef0"]
+    found = gathered(c, t * t * t, t * t * 3, t * 3, Real(np.zeros(len(c))), Real(Z) * gamma, bent=False)
+    inner = Real(Z) @ Z.T * gamma
+    form = Real(c) @ (inner * inner * inner * gamma * gamma * gamma) @ c
+    return found._replace(const=found.const + Real(root(form)) * moves.square * moves.longest * -1)
 
 
-def bends(p: int, power: list[Near], low: Array, high: Array, up: Array) -> Array:
+def bends(p: int, power: list[Real], low: Array, high: Array, up: Array) -> Array:
     """Return the least (up) or largest [t^p - tau^p - p tau^(p-1) (t - tau)] / (t - tau)^2 for t from low to high.
 
     It is sum_i (i + 1) tau^i t^(p-2-i), which rises with t for odd p, and for even p is convex and not below 0.
     """
     ends = []
     for t in (low, high):
-        found = Near(np.ones(len(t)))
+        found = Real(np.ones(len(t)))
         for i in range(1, p - 1):
             found = found * t + power[i] * (i + 1)
         ends.append(found)

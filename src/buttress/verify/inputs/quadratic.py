@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core import TINY, Array, Near, U
+from ..core import TINY, Array, Real, U
 
 
 def above(values: Any, terms: int) -> Any:
@@ -22,17 +22,17 @@ def length(values: Array) -> Any:
     return above(np.sqrt((values**2).sum(axis=-1) + TINY), values.shape[-1])
 
 
-def size(values: Near) -> float:
+def size(values: Real) -> float:
     """Return an upper bound of the Frobenius norm."""
     return float(length(np.ravel(np.abs(values.v) + values.e)))
 
 
-def squared(values: Near) -> Near:
+def squared(values: Real) -> Real:
     """Return the squared lengths of rows."""
     return (values * values) @ np.ones(values.v.shape[-1])
 
 
-def root(value: Near) -> float:
+def root(value: Real) -> float:
     """Return an upper bound of the square root."""
     return float(above(np.sqrt(max(float(value.high), 0.0)), 0))
 
@@ -53,7 +53,7 @@ class RowMoves(NamedTuple):
         """Return an upper bound of |d|^2."""
         return float(above(self.longest**2, 0))
 
-    def reach(self, V: Near) -> Array:
+    def reach(self, V: Real) -> Array:
         """Return upper bounds (m,) of |v_j'd| for rows V (m, d)."""
         sizes = np.abs(V.v) + V.e
         dual: Array = (sizes * self.eps).sum(axis=1) if self.columns else self.eps * length(sizes)
@@ -63,14 +63,14 @@ class RowMoves(NamedTuple):
 class Quadratic(NamedTuple):
     """const + slope'd + d'curve d + bend |d|^2; the curve is None where it is 0."""
 
-    const: Near
-    slope: Near
-    curve: Near | None
-    bend: Near
+    const: Real
+    slope: Real
+    curve: Real | None
+    bend: Real
 
     def least(self, moves: RowMoves) -> tuple[float, Array]:
         """Return a lower bound over the moves, and one of them where it is nearly attained."""
-        M = None if self.curve is None else self.curve + Near(np.eye(len(self.slope.v))) * self.bend
+        M = None if self.curve is None else self.curve + Real(np.eye(len(self.slope.v))) * self.bend
         if M is not None and not np.isfinite(M.v).all():
             return -np.inf, np.full(len(M.v), np.nan)
         axes = Axes.of(self.bend, len(self.slope.v)) if M is None else Axes.of_matrix(M)
@@ -86,10 +86,10 @@ class Quadratic(NamedTuple):
 
         A column loses at most the largest p w - e w^2 with 0 <= w <= eps, where p is above the size of its slope.
         """
-        p = Near(np.abs(self.slope.v), self.slope.e).high
+        p = Real(np.abs(self.slope.v), self.slope.e).high
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             w = np.where(e > 0, np.minimum(p / (2 * e), eps), eps)
-        lost = (Near(p) * w + Near(w) * w * -e) @ np.ones(len(p))
+        lost = (Real(p) * w + Real(w) * w * -e) @ np.ones(len(p))
         return float((self.const + lost * -1).low), -np.sign(self.slope.v) * w
 
     def in_ball(self, eps: float, axes: "Axes") -> tuple[float, Array]:
@@ -101,7 +101,7 @@ class Quadratic(NamedTuple):
         """
         p, e, V = self.slope, axes.e, axes.V
         q = V.T @ p.v
-        apart = size(Near(p.v) + Near(V) @ q * -1) + length(p.e)
+        apart = size(Real(p.v) + Real(V) @ q * -1) + length(p.e)
         at = multiplier(e, q, eps)
         w = np.where(q == 0, 0.0, -q / (e + at) / 2)
         fall = np.where(q == 0, 0.0, q / (e + at) * q / 4).sum() + at * eps * eps * (1 + axes.longer)
@@ -119,22 +119,22 @@ class Axes(NamedTuple):
     longer: float
 
     @classmethod
-    def of(cls, bend: Near, columns: int) -> "Axes":
+    def of(cls, bend: Real, columns: int) -> "Axes":
         """Return those of bend I."""
         return cls(np.full(columns, float(bend.v)), np.eye(columns), float(bend.e), 0.0)
 
     @classmethod
-    def of_matrix(cls, M: Near) -> "Axes":
+    def of_matrix(cls, M: Real) -> "Axes":
         e, V = np.linalg.eigh((M.v + M.v.T) / 2)
-        return cls(e, V, size(M + Near(V) * e @ V.T * -1), size(Near(V.T) @ V + -np.eye(len(V))))
+        return cls(e, V, size(M + Real(V) * e @ V.T * -1), size(Real(V.T) @ V + -np.eye(len(V))))
 
     @property
     def least(self) -> float:
         """Return a lower bound of d'M d / |d|^2."""
-        return float(Near(self.e.min(), np.abs(self.e.min()) * self.longer + self.lost).low)
+        return float(Real(self.e.min(), np.abs(self.e.min()) * self.longer + self.lost).low)
 
 
-def dominated(M: Near) -> Array:
+def dominated(M: Real) -> Array:
     """Return what each diagonal entry has more than the entries beside it: M less these is at least 0 (Gershgorin)."""
     others = np.abs(M.v) + M.e
     np.fill_diagonal(others, 0.0)
@@ -144,7 +144,7 @@ def dominated(M: Near) -> Array:
 def summed(parts: list[tuple[Quadratic, float]]) -> Quadratic:
     """Return the sum of functions, each times its weight."""
     curves = [one.curve * weight for one, weight in parts if one.curve is not None]
-    const, slope, bend = (sum((getattr(one, name) * weight for one, weight in parts), Near(0.0))
+    const, slope, bend = (sum((getattr(one, name) * weight for one, weight in parts), Real(0.0))
                           for name in ("const", "slope", "bend"))
     return Quadratic(const, slope, sum(curves[1:], curves[0]) if curves else None, bend)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..core import WIDER, Array, Claim, Model, Near, U, table
+from ..core import WIDER, Array, Claim, Model, Real, U, table
 from ..kernels import SHAPES, described, profile, sums
 from ..machines import contrasts, problem
 from .below import Round, cubes, exponential, powers, radial, radial_parabolas
@@ -65,7 +65,7 @@ class LeadAtRow:
             at = self.x, self.Z, self.c, move, moves
             found = summed([((below if one["class"] in SHAPES else of_products)(one, *at), weight)
                             for one, weight in self.parts])
-            return found._replace(const=found.const + self.b + Near(self.tilt) @ self.x, slope=found.slope + self.tilt)
+            return found._replace(const=found.const + self.b + Real(self.tilt) @ self.x, slope=found.slope + self.tilt)
 
         return bound
 
@@ -80,9 +80,9 @@ class LeadAtRow:
     def holds(self, moves: RowMoves) -> bool:
         """Say whether the lead, less what rounding may change in it, is proven to stay positive under the moves."""
         with np.errstate(all="ignore"):
-            room = Near(self.allowance(moves.longest))
+            room = Real(self.allowance(moves.longest))
             if self.round:
-                room = room * exponential(Near(self.round.gamma) * moves.square)
+                room = room * exponential(Real(self.round.gamma) * moves.square)
             return any(self.above(float(room.high), bound, moves) for bound in self.bounds)
 
     def above(self, room: float, bound: Bound, moves: RowMoves) -> bool:
@@ -107,7 +107,7 @@ class LeadAtRow:
         total = rounded(0) * float(b) + rounded(width) * float(tilt @ (np.abs(self.x) + eps + 2 * self.origin))
         for one, weight in self.parts:
             if one["class"] in SHAPES:
-                top, off, far = (profile(one, Near(t)) for t in (0.0, 4 * rounded(width) * lengths, 2 * lengths))
+                top, off, far = (profile(one, Real(t)) for t in (0.0, 4 * rounded(width) * lengths, 2 * lengths))
                 lost = top.high - off.low + np.maximum(np.abs(top.v), np.abs(far.low)) * rounded(count)
             else:
                 p = one.get("degree", 1)
@@ -151,12 +151,12 @@ def radii(model: Model, rows: Array, stated: Array | None = None, norm: str = "l
     rows = table(rows)
     columns = rows.shape[1] if norm == "linf" else 0
     scores, found = sums(part, rows, Z, coef)[0] + intercept, list[Claim]()
-    gram = Near(coef.T) @ sums(part, Z, Z, coef)[0]
+    gram = Real(coef.T) @ sums(part, Z, Z, coef)[0]
     for i, x in enumerate(rows):
-        lead = (Near(leads) @ scores.each(operator.itemgetter(i))).low
+        lead = (Real(leads) @ scores.each(operator.itemgetter(i))).low
         radius = 2.0**LARGEST if stated is None else float(stated[i])
         for V in leads[int((lead > 0).all(axis=1).argmax())]:
-            norm2 = float((Near(V) @ gram @ V).high)
+            norm2 = float((Real(V) @ gram @ V).high)
             radius = min(radius, widest(LeadAtRow(part, x, Z, V, coef, intercept, norm2), radius, columns))
         claimed = radius if stated is None else float(stated[i])
         found.append(Claim(f"{norm} radius of row {i}", claimed, radius, claimed <= radius))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import TINY, Array, Claim, Model, Near, U, agreed, only, table
+from ..core import TINY, Array, Claim, Model, Real, U, agreed, only, table
 from ..foreign import certificate, data_of, digest_of
 from ..kernels import described, sums
 from ..machines import contrasts, told_apart
@@ -39,7 +39,7 @@ class OfExpansion:
         finite = all(np.isfinite(each).all() for each in held)
         if [each.shape for each in held] != shapes or not finite or (self.origin < 0).any():
             raise ValueError("The scores of the certificate have other shapes than its classes and rows, or gaps.")
-        self.gram = Near(self.coef.T) @ sums(self.kernel, self.Z, self.Z, self.coef)[0]
+        self.gram = Real(self.coef.T) @ sums(self.kernel, self.Z, self.Z, self.coef)[0]
 
     def keeps(self, x: Array, code: int, reach: Array) -> bool:
         """Say whether a class is proven wherever a row x is moved by at most ``reach``, column by column."""
@@ -48,7 +48,7 @@ class OfExpansion:
         box = (reach + 64 * U * sizes) * np.abs(self.scale) + TINY
         inner = (x - self.shift) * self.scale
         for V in self.leads[code]:
-            norm2 = float((Near(V) @ self.gram @ V).high)
+            norm2 = float((Real(V) @ self.gram @ V).high)
             lead = LeadAtRow(self.kernel, inner, self.Z, V, self.coef, self.b, norm2, self.origin * np.abs(self.scale),
                              self.linear)
             if not lead.holds(RowMoves(box, len(x))):
