@@ -132,8 +132,7 @@ def audit(
     """
     started = monotonic()
     options = Options(task, eps, effort, max_time, rows, random_state, tuple(ignore), swaps, groups, time, metric,
-                      threat)
-    options.check()  # before the data are read
+                      threat)  # checked before the data are read
     table, settled = _table(X, y, test, target_name, task)
     newer = None if against is None else (columns_of(against), kind_of_frame(against))
     return audit_table(estimator, table, settled, options, report, started, kind_of_frame(X), checks, newer,
@@ -177,7 +176,6 @@ def audit_table(
     ``newer`` are the columns, and the name, of data to compare the table with. ``tell`` is called with a line on each
     thing that is known early.
     """
-    options.check()
     set_apart(table, options.groups, options.time)
     entries: dict[str, Predictor] = {**contenders(task, options.eps, options.seed),
                                      **baselines(table, task, options.seed)}

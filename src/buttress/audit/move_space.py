@@ -80,7 +80,7 @@ class Space:
     def _categories(self, train: NDArray[np.intp]) -> list[Axis]:
         axes = []
         for place, name in enumerate(self.table.categorical, start=1 + len(self.table.numeric)):
-            values = self.table.factors(name)[0]
+            values = self.table.factors[name][0]
             seen = np.unique(self.raw[train, place - 1])
             levels = tuple(float(code) for code in seen if values[int(code)] != MISSING)
             found = np.flatnonzero(values == MISSING)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from buttress._checks import check_count
 from buttress._suggest import counted, near
 from buttress._types import NamedColumns
 from buttress.audit.options import Effort, Metric, Options
@@ -92,7 +91,7 @@ def audit(
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
     _check_files(output, Path(data), {"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
     options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
-                      metric, declared_in(threat), tuple(drop or ())).check()  # before the data are read
+                      metric, declared_in(threat), tuple(drop or ()))  # checked before the data are read
     drawn = sample_of(data, target, task.value, sample, seed) if check_options(context, data, *OF_FILES) else None
     table, settled, made = read_table(data, target, file_format, task.value, test, drawn, drop or [])
     _check_floors(floors, columns_of_task(settled))
@@ -275,12 +274,6 @@ def check_output(folder: Path) -> None:
         raise ValueError(f"--output {str(folder)!r} cannot be made: {str(above)!r} is a file. Name a folder.")
     if not can_write(above):
         raise ValueError(f"--output {str(folder)!r} cannot be made: {str(above)!r} cannot be written to. Name another.")
-
-
-def check_numbers(eps: float, max_time: float | None, rows: int | None, seed: int) -> None:
-    """Refuse numbers out of range at once; the audit checks them again, but only after the data are read."""
-    Options(eps=eps, max_time=max_time, rows=rows).check()
-    check_count("seed", seed, 0)
 
 
 @app.command(short_help="Write corrections into a copy of the data.")

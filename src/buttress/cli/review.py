@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from buttress.audit.options import Effort, Options
-from buttress.cli.audit import Format, Task, check_numbers, read_table
+from buttress.cli.audit import Format, Task, read_table
 from buttress.cli.terminal import STARTED, app, ctrl_c, progress
 from buttress.files.disk import check_file, check_there
 
@@ -33,7 +33,7 @@ def review(
     check_there(data)
     kept = data.with_name(f"{data.name}.review") if decisions is None else decisions
     check_file(kept, "--decisions")
-    check_numbers(1.0, None, None, seed)
+    options = Options(task.value, effort=effort, seed=seed)  # checked before the data are read
     from buttress.review.call import check_installed, listening
 
     check_installed()  # before the audit
@@ -43,8 +43,7 @@ def review(
     from buttress.review.call import review as serve
 
     with ctrl_c(), progress() as (report, tell):
-        result = audit_table(None, table, settled, Options(task.value, effort=effort, seed=seed), report, STARTED,
-                             str(data), tell=tell)
+        result = audit_table(None, table, settled, options, report, STARTED, str(data), tell=tell)
     served = serve(result, kept, who, port)
     typer.echo(f"Review: {served.address}\nDecisions: {served.path}. Ctrl-C ends the review.")
     if browser:

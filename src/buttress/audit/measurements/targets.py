@@ -34,10 +34,10 @@ from buttress.audit.measuring.cells import (
     standard_error,
 )
 from buttress.audit.measuring.fits import answers, fitted, recommended
-from buttress.audit.measuring.judging import CHUNK, judge_others, with_others
+from buttress.audit.measuring.judging import CHUNK, judged_by, with_others
 from buttress.audit.measuring.measurement import Cost, Course, Gain, Hanging, Measured, Measurement, WrongLabels
 from buttress.audit.measuring.split_table import Places, SplitTable
-from buttress.audit.measuring.suspicion import Plain, Verdicts, judge, plain
+from buttress.audit.measuring.suspicion import Plain, Verdicts, judge, nearest, plain
 from buttress.audit.options import Metric
 from buttress.certificates.training.flips import TrainingFlips, training_flips
 from buttress.certificates.training.hinge import is_hinge_machine
@@ -54,17 +54,18 @@ def _take_judged(split: SplitTable, measured: Measured) -> Course:
     more = others[: max(0, split.plan.judging - len(known))]
     fitted = np.concatenate([more, known])
     logarithms = takes_logarithms(split.table, split.task)
-    first, model = judge(split.prepared(fitted), split.table.target[fitted], split.task, held_out=len(split.test),
-                         seed=split.options.seed, logarithms=logarithms)
+    target = split.table.target
+    first, model = judge(split.prepared(fitted), target[fitted], split.task, seed=split.options.seed,
+                         logarithms=logarithms)
     waiting = others[len(more) :]
-    course = judge_others(model, first, split.prepared, split.table.target, fitted, waiting, logarithms)
     parts = []
-    for left in range(len(waiting), 0, -CHUNK):
-        yield f"judging labels: {left} rows to go", 1 - 0.5 * left / len(waiting)
-        parts.append(next(course))
-    result = Measured()
-    result.verdicts, result.judged = with_others(first, parts, split.table.target, np.concatenate([fitted, waiting]),
-                                                 split.test.places)
+    for start in range(0, len(waiting), CHUNK):
+        yield f"judging labels: {len(waiting) - start} rows to go", 0.5 + 0.5 * start / len(waiting)
+        rows = waiting[start : start + CHUNK]
+        parts.append(judged_by(model, split.prepared(rows), target[rows], logarithms))
+    result = Measured(judged=np.concatenate([fitted, waiting]))
+    result.verdicts = with_others(first, parts, target[result.judged])
+    result.verdicts.near = nearest(result.verdicts, result.judged, len(fitted), split.prepared)
     result.on = {"rows of the fit that judges targets": f"{len(fitted)} of {len(split.table)}",
                  "rows whose targets are judged": f"{len(result.judged)} of {len(split.table)}"}
     result.told = [_counted_wrong(split, first, fitted)]

@@ -69,7 +69,7 @@ class ModelColumns:
         self.raw = table.coded()
         self._preparation = table.preparation().fit(self.raw[fitted_on])
         self._native = table.native().fit(self.raw[fitted_on])
-        words = {name: table.factors(name)[0] for name in table.categorical}
+        words = {name: table.factors[name][0] for name in table.categorical}
         prepared, native = (units_of(made, list(table.numeric), words) for made in (self._preparation, self._native))
         for units in (prepared, native):
             units.coded = {name: [words[name][int(code)] for code in codes] for name, codes in units.coded.items()}

@@ -26,7 +26,7 @@ from buttress.audit.measuring.judging import judged_by
 from buttress.audit.measuring.suspicion import BORDERLINE, WRONG, judge
 from buttress.audit.models.answering import PARQUET, predictions, write
 from buttress.audit.models.table_model import TableModel
-from buttress.audit.models.training import given_words, score_of
+from buttress.audit.models.training import model_of, score_of
 from buttress.audit.reading.entries import as_array
 from buttress.audit.reading.folder import MOST_CLASSES, Columns, Numbers, ParquetRows
 from buttress.audit.reading.split import split
@@ -60,13 +60,7 @@ class Sample:
 
     def model(self, pipeline: Pipeline, estimator: str) -> TableModel:
         """Return a model of the table's columns around a pipeline of estimators on them."""
-        table = self.table
-        labels = np.unique(table.target) if self.task == "classification" else np.empty(0)
-        given = given_words(table, labels)
-        read_as = {name: notation for name, notation in table.read_as.items() if name != table.target_name}
-        return TableModel(table.target_name, self.task, estimator, pipeline, list(table.numeric),
-                          list(table.categorical), read_as, given, [str(word) for word in given],
-                          trained_on={"source": self.rows.source, "rows": 0, "notes": list(table.notes)})
+        return model_of(self.table, self.task, estimator, pipeline, self.rows.source, {}, {})
 
 
 def remark(said: dict[str, list[str]], model: object, numbers: Numbers, batch: Columns) -> None:
@@ -206,7 +200,7 @@ def judge_in_batches(sample: Sample, seed: int, put: Write, report: Report) -> s
     columns = table.preparation()
     X = columns.fit_transform(table.array())
     logarithms = takes_logarithms(table, sample.task)
-    verdicts, machine = judge(X, table.target, sample.task, held_out=0, seed=seed, logarithms=logarithms)
+    verdicts, machine = judge(X, table.target, sample.task, seed=seed, logarithms=logarithms)
     model = sample.model(Pipeline([("columns", columns), ("model", machine)]), "robust")
     own = {"expected": verdicts.expected, "probability": verdicts.probability, "score": verdicts.score,
            "verdict": np.array(verdicts.kinds(), dtype=object)}

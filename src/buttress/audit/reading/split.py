@@ -160,7 +160,7 @@ def groups(table: Table) -> Rows:
     """Return a number for each row, the same for rows of equal features, counted by their first appearance."""
     group = np.zeros(len(table), dtype=np.intp)
     for name in (*table.categorical, *table.numeric):
-        codes = table.factors(name)[1] if name in table.categorical else factorised(table.numeric[name])[1]
+        codes = table.factors[name][1] if name in table.categorical else factorised(table.numeric[name])[1]
         _, first, group = np.unique(group * (codes.max() + 1) + codes, return_index=True, return_inverse=True)
         if len(first) == len(table):  # all rows differ already
             break

@@ -74,19 +74,14 @@ class Table:
     groups: NDArray[np.intp] | None = None
     times: NDArray[np.float64] | None = None
     to_test: NDArray[np.bool_] | None = None
-    _factors: dict[str, tuple[Labels, NDArray[np.intp]]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.target)
 
-    def factors(self, name: str) -> tuple[Labels, NDArray[np.intp]]:
-        """Return the different values of a column of categories in order, and the place of each row's among them.
-
-        They are found once for each column: of many rows that takes seconds.
-        """
-        if name not in self._factors:
-            self._factors[name] = factorised(self.categorical[name])
-        return self._factors[name]
+    @cached_property
+    def factors(self) -> dict[str, tuple[Labels, NDArray[np.intp]]]:
+        """The different values of each column of categories in order, and the place of each row's among them."""
+        return {name: factorised(texts) for name, texts in self.categorical.items()}
 
     @cached_property
     def target_codes(self) -> NDArray[np.intp]:
@@ -100,33 +95,31 @@ class Table:
 
     def coded(self) -> NDArray[np.float64]:
         """Return the features as numbers (n, d), numbers first: NaN where missing, categories by place among theirs."""
-        codes = [self.factors(name)[1] for name in self.categorical]
+        codes = [self.factors[name][1] for name in self.categorical]
         return np.column_stack([*self.numeric.values(), *codes]).astype(np.float64)
 
     def preparation(self) -> Any:
         """Return the transformer of :meth:`array`: numbers median-filled and standardised, categories to 0/1."""
-        from sklearn.compose import ColumnTransformer
         from sklearn.impute import SimpleImputer
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-        numbers = list(range(len(self.numeric)))
-        categories = list(range(len(numbers), len(numbers) + len(self.categorical)))
-        return ColumnTransformer([
-            ("numeric", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), numbers),
-            ("categorical", OneHotEncoder(handle_unknown="ignore", sparse_output=False), categories),
-        ])
-
+        return self._transformer(make_pipeline(SimpleImputer(strategy="median"), StandardScaler()),
+                                 OneHotEncoder(handle_unknown="ignore", sparse_output=False))
 
     def native(self) -> Any:
         """Return the transformer of :meth:`array` that keeps missing values: numbers standardised, categories coded."""
-        from sklearn.compose import ColumnTransformer
         from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
-        numbers = list(range(len(self.numeric)))
-        categories = list(range(len(numbers), len(numbers) + len(self.categorical)))
-        coder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=math.nan)
-        return ColumnTransformer([("numeric", StandardScaler(), numbers), ("categorical", coder, categories)])
+        return self._transformer(StandardScaler(),
+                                 OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=math.nan))
+
+    def _transformer(self, numbers: Any, categories: Any) -> Any:
+        from sklearn.compose import ColumnTransformer
+
+        first, every = len(self.numeric), len(self.numeric) + len(self.categorical)
+        return ColumnTransformer([("numeric", numbers, list(range(first))),
+                                  ("categorical", categories, list(range(first, every)))])
 
 
 def columns_of(X: ArrayLike | Frame) -> NamedColumns:

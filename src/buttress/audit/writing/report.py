@@ -21,8 +21,8 @@ from buttress.audit.writing.words import (
     GLOSSARY,
     HEADINGS,
     WITHOUT_JINJA,
+    family_of,
     in_words,
-    term_of,
     term_of_column,
 )
 from buttress.files.disk import replace_files
@@ -86,7 +86,7 @@ def html(result: AuditData) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     best = {key: _best(result, key) for key in result.columns}
-    environment.filters |= {"entry": _entry, "words": partial(in_words, task=result.task), "term": term_of,
+    environment.filters |= {"entry": _entry, "words": partial(in_words, task=result.task), "term": family_of,
                             "column_term": term_of_column}
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     said = [sentence.partition(": ") for sentence in (*result.verdict, next_step(result))]
@@ -103,7 +103,7 @@ def embedded(result: AuditData) -> str:
 
 def _glossary(result: AuditData) -> dict[str, tuple[str, str]]:
     """Return the paragraphs on the terms that this page uses."""
-    used = {term_of(name) for name in result.rows} | {term_of_column(key) for key in result.columns}
+    used = {family_of(name) for name in result.rows} | {term_of_column(key) for key in result.columns}
     return {key: said for key, said in GLOSSARY.items() if key in used | {"interval", "wrong"}}
 
 
