@@ -37,7 +37,7 @@ from buttress.audit.measuring.fits import answers, fitted, recommended
 from buttress.audit.measuring.judging import CHUNK, judged_by, with_others
 from buttress.audit.measuring.measurement import Cost, Course, Gain, Hanging, Measured, Measurement, WrongLabels
 from buttress.audit.measuring.split_table import Places, SplitTable
-from buttress.audit.measuring.suspicion import Plain, Verdicts, judge, nearest, plain
+from buttress.audit.measuring.suspicion import Plain, judge, nearest, plain
 from buttress.audit.options import Metric
 from buttress.certificates.training.flips import TrainingFlips, training_flips
 from buttress.certificates.training.hinge import is_hinge_machine
@@ -68,27 +68,11 @@ def _take_judged(split: SplitTable, measured: Measured) -> Course:
     result.verdicts.near = nearest(result.verdicts, result.judged, len(fitted), split.prepared)
     result.on = {"rows of the fit that judges targets": f"{len(fitted)} of {len(split.table)}",
                  "rows whose targets are judged": f"{len(result.judged)} of {len(split.table)}"}
-    result.told = [_counted_wrong(split, first, fitted)]
+    result.told = [result.verdicts.counts(len(split.table), np.isin(result.judged, split.test.places)).says()]
     if len(result.judged) > len(fitted):
         result.notes = [f"Labels were judged by a robust fit of {len(fitted)} rows: those without themselves, "
                         f"{len(result.judged) - len(fitted)} others as it had not seen them."]
     return result
-
-
-def _counted_wrong(split: SplitTable, verdicts: Verdicts, fitted: Places) -> str:
-    """Return how many targets look wrong among the rows of the robust fit, and the first of them."""
-    kind = "label" if split.classifies else "target"
-    places = np.flatnonzero(verdicts.wrong)
-    if not len(places):
-        low, high = verdicts.interval
-        return (f"No single {kind} of the first {len(fitted)} rows judged stands out; between {low:.0%} and {high:.0%} "
-                "may be wrong.")
-    worst = places[verdicts.probability[places].argmax()]
-    given, expected = (plain(labels[worst]) for labels in (verdicts.given, verdicts.expected))
-    row = plain(split.table.row_numbers[fitted[worst]])
-    return (f"{counted(len(places), kind)} of the first {len(fitted)} rows judged "
-            f"{agreeing(len(places), 'looks', 'look')} wrong, such as row {row}: given {given!r}, expected "
-            f"{expected!r}.")
 
 
 JUDGED = Measurement("wrong targets", _take_judged, Cost(4.0, rows=1.0))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from buttress._suggest import agreeing
 from buttress._types import Labels, Mask, Rows
 from buttress.audit.measuring.cells import number
 from buttress.audit.reading.cautions import Quartiles, quartiles_of
@@ -43,6 +44,16 @@ class Suspicion:
     held_out_above_half: int
     borderline: int
     isolated: int
+
+    def says(self) -> str:
+        """Return a sentence about how many rows look wrong, of which."""
+        all_of = "all" if self.judged == self.rows else f"{self.judged} of the"
+        alone = self.isolated
+        resembling = f" {alone} {agreeing(alone, 'resembles', 'resemble')} no other row." if alone else ""
+        between = f"{self.share_low:.1%} to {self.share_high:.1%}"
+        return (f"{all_of} {self.rows} rows were judged, held-out ones too: {self.above_half} "
+                f"{agreeing(self.above_half, 'is', 'are')} more likely wrong than right, and about "
+                f"{self.share:.1%} are estimated to be wrong ({between}).{resembling}").capitalize()
 
 
 @dataclass(frozen=True)

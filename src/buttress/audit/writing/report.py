@@ -132,7 +132,8 @@ def markdown(result: AuditData) -> str:
         scores = ["–" if cells[key].value is None else f"{cells[key].number()} ({cells[key].interval()})"
                   for key in result.columns]
         lines.append(_table_row([f"{mark}{_cell_text(in_words(estimator, result.task))}{mark}", *scores]))
-    return "\n".join([*lines, "", result.judged(), *(["", result.labels.says()] if result.labels else [])]) + "\n"
+    judged = [result.suspicion.says(), *(["", result.labels.says()] if result.labels else [])]
+    return "\n".join([*lines, "", *judged]) + "\n"
 
 
 def _table_row(cells: list[str]) -> str:
@@ -157,7 +158,7 @@ def terminal_table(result: AuditData, width: int = 80) -> Any:
     if not fits:
         lines.append("Intervals are in the report: the table would be too wide with them.")
     lines.append(f"Recommended: {result.recommended or 'none'}. {result.seconds:.0f} s.")
-    judged = [result.judged(), *([result.labels.says()] if result.labels else [])]
+    judged = [result.suspicion.says(), *([result.labels.says()] if result.labels else [])]
     if result.suspects:
         judged.append("p: the probability that a row is wrong, or unlike any other.")
     if len(result.suspects) > TERMINAL_ROWS:
