@@ -17,6 +17,7 @@ from buttress.audit.measuring.cells import has_scores
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.move_space import Axis, Space, SpaceRows, chosen, names_of
 from buttress.audit.options import Options
+from buttress.audit.reading.table import check_there
 
 Harm = Callable[[SpaceRows], NDArray[np.float64]]  # of moved rows, as many as were given, in their order
 
@@ -84,11 +85,8 @@ class InPlace:
 
     def try_rows(self, rows: SpaceRows, name: str) -> None:
         """Ask for a few rows; ValueError says what the model made of them."""
-        data_names = list(self.space.table.given)
-        lacking = [column for column in self.names or [] if column not in data_names]
-        if lacking and self.space.library != "array":
-            raise ValueError(f"{name} expects the columns {self.names}. The data lack {lacking}; they have "
-                             f"{data_names}.")
+        if self.space.library != "array":
+            check_there(self.names or (), self.space.table.given, "The data", f"{name} was fitted on")
         try:
             self.predict(rows[:5])  # before any work is done
         except Exception as error:  # a model of the user's may fail in any way

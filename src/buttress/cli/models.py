@@ -252,11 +252,11 @@ def _answer(path: Path, data: Path, file_format: str | None) -> tuple[dict[str, 
         from buttress.audit.reading.entities import entities_to_predict
 
         rows = entities_to_predict(str(data), made)
-        return {**rows.keys, **predictions(model, rows.columns)}, remarks(model, rows.columns)
+        return {**rows.keys, **predictions(model, rows.columns)}, list(remarks(model, rows.columns).values())
     from buttress.audit.reading.source import read_file
 
     columns = read_file(str(data), file_format)
-    return predictions(model, columns), remarks(model, columns)
+    return predictions(model, columns), list(remarks(model, columns).values())
 
 
 def _loaded(path: Path, data: Path) -> "Predictor":

@@ -24,13 +24,13 @@ from buttress._types import Labels, Report
 from buttress.audit.baselines import takes_logarithms
 from buttress.audit.measuring.judging import judged_by
 from buttress.audit.measuring.suspicion import BORDERLINE, WRONG, judge
-from buttress.audit.models.answering import PARQUET, predictions, write
+from buttress.audit.models.answering import PARQUET, predictions, remarks, write
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.models.training import model_of, score_of
 from buttress.audit.reading.entries import as_array
 from buttress.audit.reading.folder import MOST_CLASSES, Columns, Numbers, ParquetRows
 from buttress.audit.reading.split import split
-from buttress.audit.reading.table import Table, labels_as_read, make_table, read_as_before, settle_task
+from buttress.audit.reading.table import Table, labels_as_read, make_table, settle_task, targets_as_before
 from buttress.batched_ridge import BatchedRidge, BatchedRidgeClassifier
 from buttress.features import Nystroem
 
@@ -50,12 +50,7 @@ class Sample:
         """Return the targets of other rows as the table has them: numbers, or labels."""
         name = self.table.target_name
         if self.task == "regression":
-            y = read_as_before(name, columns[name], self.table.read_as.get(name))
-            gaps = np.flatnonzero(np.isnan(y))
-            if len(gaps):
-                raise ValueError(f"The target {name!r} holds {as_array(columns[name])[gaps[0]]!r} in row {gaps[0]}, "
-                                 "which is no number. Write the files without such rows.")
-            return y
+            return targets_as_before(name, columns[name], self.table.read_as.get(name))
         return labels_as_read(as_array(columns[name]))
 
     def model(self, pipeline: Pipeline, estimator: str) -> TableModel:
@@ -65,7 +60,7 @@ class Sample:
 
 def remark(said: dict[str, list[str]], model: object, numbers: Numbers, batch: Columns) -> None:
     """Add what is to be said of entries of a batch that a model could not read to the sentences on each column."""
-    for name, sentence in (model.remarks_by_column(batch) if isinstance(model, TableModel) else {}).items():
+    for name, sentence in remarks(model, batch).items():
         said.setdefault(name, []).append(
             f"Rows {numbers[0]} to {numbers[-1]}, counted from the first of these: {sentence}")
 

@@ -4,7 +4,7 @@ Loads scikit-learn only to prepare the features, so that the command refuses unu
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -187,6 +187,15 @@ def check_named(name: str, columns: Mapping[str, object], option: str) -> None:
                          f"{near(name, list(columns))} The columns are {', '.join(map(repr, columns))}.")
 
 
+def check_there(needed: Iterable[str], columns: Iterable[str], whose: str, why: str) -> None:
+    """Raise ValueError where columns are lacking: of what data they are, and ``why`` they are needed."""
+    there = list(columns)
+    missing = [name for name in needed if name not in set(there)]
+    if missing:
+        raise ValueError(f"{whose} lack the column{'s'[:len(missing) > 1]} {listed(missing, 20)}, which {why}."
+                         f"{near(missing[0], there)} They have {listed(there, 20)}.")
+
+
 def taken(column: object, part: slice | NDArray[np.intp]) -> object:
     """Return some rows of a column of a frame, or of a sequence, numbered anew."""
     if hasattr(column, "iloc"):
@@ -353,6 +362,16 @@ def read_as_before(name: str, column: object, notation: Notation | None) -> NDAr
             raise ValueError(f"{column_called(name)} held numbers before. Now it holds {texts.distinct[0]!r}. Correct "
                              "such entries, or leave them empty.")
     refuse_extremes(name, numbers, np.arange(len(numbers)))
+    return numbers
+
+
+def targets_as_before(name: str, column: object, notation: Notation | None) -> NDArray[np.float64]:
+    """Return targets of other rows than the table's as numbers; ValueError for a row that has none."""
+    numbers = read_as_before(name, column, notation)
+    gaps = np.flatnonzero(~np.isfinite(numbers))
+    if len(gaps):
+        raise ValueError(f"The target {name!r} must be a finite number in every row. Row {gaps[0]} holds "
+                         f"{as_array(column)[gaps[0]]!r}: leave such rows out.")
     return numbers
 
 
