@@ -22,7 +22,7 @@ from buttress.audit.measurements import MEASUREMENTS
 from buttress.audit.measurements import scores as score_stage
 from buttress.audit.measurements.attacked import MOVED
 from buttress.audit.measuring.cells import Cell, accuracy, rmse
-from buttress.audit.measuring.fits import FittedCopy, as_good, better_than_guessing, judged_by, recommended, simplest
+from buttress.audit.measuring.fits import as_good, better_than_guessing, judged_by, recommended, simplest
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import Part, split_table
 from buttress.audit.measuring.suspicion import Verdicts, judge, nearest, suspects
@@ -531,8 +531,8 @@ def test_a_model_whose_predictions_overflow_is_just_bad():
 
 def test_what_several_estimators_warn_of_alike_is_noted_once(monkeypatch):
     said = ["linear SVC: eps=1: too large.", "kernel SVC: eps=1: too large.", "kernel SVC: did not learn."]
-    monkeypatch.setattr(score_stage, "fitted", lambda split, name, *rest: FittedCopy(
-        None, True, [note for note in said if note.startswith(name)]))
+    monkeypatch.setattr(score_stage, "fitted", lambda split, name, estimator, y, notes: (
+        None, not notes.extend(note for note in said if note.startswith(name))))
     split = SimpleNamespace(yours=None, unfitted=dict.fromkeys(["linear SVC", "kernel SVC"]),
                             train=SimpleNamespace(y=None))
     found = SimpleNamespace(notes=[], unfinished=[])

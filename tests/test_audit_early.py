@@ -30,7 +30,7 @@ def told(y_wrong):
     lines: list[str] = []
     with only("plain SVC"):
         result = audit_table(None, table, task, Options(rows=60), lambda what, share: lines.append(what),
-                             time.monotonic(), "", tell=lambda line: lines.append(f"told: {line}"))
+                             time.monotonic(), tell=lambda line: lines.append(f"told: {line}"))
     return lines, result
 
 
@@ -63,7 +63,7 @@ def test_a_machine_that_is_in_the_table_twice_has_the_same_scores_in_both_rows(m
     monkeypatch.setattr(contenders, "_CONTENDERS", {"classification": few, "regression": {}})
     X, y = make_classification(80, 3, n_informative=3, n_redundant=0, class_sep=2.0, random_state=1)
     table, task = make_table({f"c{j}": X[:, j] for j in range(3)}, y, "y", "auto")
-    rows = audit_table(None, table, task, Options(rows=50), lambda what, share: None, time.monotonic(), "").rows
+    rows = audit_table(None, table, task, Options(rows=50), lambda what, share: None, time.monotonic()).rows
     assert all(cell.value is not None for key, cell in rows["adversarial SVC"].items() if "labels" not in key)
     assert rows["adversarial SVC"] == rows["certified SVC"]
 

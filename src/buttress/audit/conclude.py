@@ -118,10 +118,10 @@ INTERVAL = {True: "95% Clopper-Pearson over held-out rows", False: "95% bootstra
 
 
 def conclude(
-    split: SplitTable, measured: Measured, source: str, checks: Sequence[Check] = (), against: Comparison | None = None,
+    split: SplitTable, measured: Measured, checks: Sequence[Check] = (), against: Comparison | None = None,
     seconds: float = 0.0,
 ) -> AuditResult:
-    """Return the result of what was measured of the data called ``source``; ``checks`` are the user's own."""
+    """Return the result of what was measured; ``checks`` are the user's own."""
     table, options = split.table, split.options
     best = recommended(split, measured)
     order = [*HEADINGS, *measured.columns]
@@ -140,8 +140,8 @@ def conclude(
         suspicion=suspicion, suspects=suspects(verdicts, table, measured.judged),
         novel=measured.novel, recommended=best,
         code=paste(table, split.unfitted.get(best or plain, split.entries[best or plain])),
-        data={"source": source, "target": table.target_name, "rows": len(table), **split.sides,
-              "numeric": list(table.numeric), "categorical": list(table.categorical)},
+        data={"source": table.origin[0] or table.origin[1], "target": table.target_name, "rows": len(table),
+              **split.sides, "numeric": list(table.numeric), "categorical": list(table.categorical)},
         settings=_settings(split, INTERVAL[split.classifies]), findings=findings,
         gain=measured.gain, labels=measured.labels, along=measured.along,
         associations=measured.associations, precision=measured.precision,

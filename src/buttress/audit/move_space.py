@@ -111,7 +111,7 @@ class Space:
 
 def _library(table: Table) -> str:
     """Return what the data are given to a model as: a frame of pandas or polars, or an array."""
-    kind = (table.origin or ("", ""))[1].removesuffix(" frame")
+    kind = table.origin[1].removesuffix(" frame")
     if kind in ("pandas", "polars", "array"):
         return kind
     return "pandas" if find_spec("pandas") else "polars"

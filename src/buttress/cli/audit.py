@@ -13,7 +13,7 @@ from buttress._types import NamedColumns
 from buttress.audit.options import Effort, Metric, Options
 from buttress.audit.reading.folder import is_folder
 from buttress.audit.writing.words import FILES, HEADINGS, WITHOUT_JINJA, columns_of_task
-from buttress.cli.folders import JUDGED, Data, Sampled, check_options, judge_folder, sample_of
+from buttress.cli.folders import JUDGED, OF_FILES, Data, Sampled, check_options, is_join, judge_folder, sample_of
 from buttress.cli.terminal import STARTED, app, check_apart, check_input, ctrl_c, number_in, progress
 from buttress.files.disk import can_write, check_file
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from buttress.threats import ThreatModel
 
 PICKLES = (".pkl", ".pickle", ".joblib")  # how files that can run code when they are read are called
-OF_FILES = ("file_format", "test", "drop")  # options of one table
 CUT_SHORT = 3  # the exit code of an audit that --max-time ended
 
 
@@ -97,7 +96,7 @@ def audit(
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
     with ctrl_c(), progress() as (report, tell):
-        result = audit_table(_fitted(model), table, settled, options, report, STARTED, data,
+        result = audit_table(_fitted(model), table, settled, options, report, STARTED,
                              newer=_newer(against, made), checkpoint=checkpoint, tell=tell)
     _judge(result, output, floors, fail_on or [], drawn, seed)
 
@@ -113,12 +112,6 @@ def read_table(
     if drawn is not None:
         return drawn.table, drawn.task, None
     if is_join(data):
-        if test is not None:
-            raise ValueError("--test is for tables in one file. Declare the rows of a join with as_of, and use --time.")
-        if drop:
-            raise ValueError("--drop is for a table in one file. Declare the join without it.")
-        if file_format is not None:
-            raise ValueError("--format is for a table in one file. Files of a join say by their names what they are.")
         from buttress.audit.reading.entities import read_entities
 
         return read_entities(data, target, task)
@@ -138,11 +131,6 @@ def read_table(
     table.to_test = None if to_test is None else to_test[table.places]
     table.origin = data, str(kind_of(data, file_format))
     return table, settled, None
-
-
-def is_join(data: str) -> bool:
-    """Say whether DATA is a TOML file, which declares a join."""
-    return Path(data).suffix.lower() == ".toml"
 
 
 def declared_in(threat: Path | None) -> "ThreatModel | None":

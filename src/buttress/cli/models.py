@@ -189,7 +189,7 @@ def _recommended(table: "Table", task: str, options: Options) -> str:
     from buttress.audit.call import audit_table
 
     with progress() as (report, tell):
-        result = audit_table(None, table, task, replace(options, max_time=None), report, STARTED, "", tell=tell)
+        result = audit_table(None, table, task, replace(options, max_time=None), report, STARTED, tell=tell)
     if result.recommended is None:
         raise ValueError(f"No model is recommended ({result.verdict[2].removeprefix('Use: ').rstrip('.')}). Choose an "
                          "estimator, such as --estimator linear.")

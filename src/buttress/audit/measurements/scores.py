@@ -87,10 +87,11 @@ def _rank(split: SplitTable, name: str, model: Predictor, found: Measured) -> No
 def _model(split: SplitTable, name: str, estimator: Predictor, found: Measured) -> Predictor:
     if split.yours is not None and name == split.yours.name:
         return split.yours.model if split.in_place(name) else on_prepared(estimator, split.features.scaler)
-    fit = fitted(split, name, split.unfitted[name], split.train.y)
-    found.notes += [note for note in fit.notes if note.partition(": ")[2] not in "\n".join(found.notes)]  # once for all
-    found.unfinished += [] if fit.converged else [name]
-    return fit.model
+    notes: list[str] = []
+    model, converged = fitted(split, name, split.unfitted[name], split.train.y, notes)
+    found.notes += [note for note in notes if note.partition(": ")[2] not in "\n".join(found.notes)]  # once for all
+    found.unfinished += [] if converged else [name]
+    return model
 
 
 def _score(split: SplitTable, name: str, predicted: NDArray[Any], found: Measured) -> None:
@@ -210,10 +211,10 @@ def _scored(
     """Return the score after a fit to such targets, and whether the fit converged."""
 
     def scored() -> Memory:
-        fit = fitted(split, name, estimator, dirty, quiet=True)
-        predicted, y = answers(fit.model, split.test.taken_by(name)), split.test.y
+        model, converged = fitted(split, name, estimator, dirty)
+        predicted, y = answers(model, split.test.taken_by(name)), split.test.y
         cell = split.score(predicted != y if split.classifies else (predicted - y) ** 2)
-        return {"cell": vars(cell), "converged": fit.converged}
+        return {"cell": vars(cell), "converged": converged}
 
     known = kept_stage(["corrupted", name, share], scored)
     return Cell(**known["cell"]), known["converged"]

@@ -181,7 +181,7 @@ def _take_gained(split: SplitTable, measured: Measured) -> Course:
     if not untouched.any():
         return Measured()
     y, corrected = _corrected(split, measured)
-    model = fitted(split, after, split.unfitted[after], y, quiet=True).model if corrected else measured.models[after]
+    model = fitted(split, after, split.unfitted[after], y)[0] if corrected else measured.models[after]
     given = [measured.answers[before], measured.answers[after], answers(model, split.test.taken_by(after))]
     scores = _compared(split, untouched, *(answer[untouched] for answer in given))
     return Measured(gain=Gain(before, after, int(untouched.sum()), corrected, *scores))

@@ -85,6 +85,7 @@ def sampled(rows: ParquetRows, target: str | None, task: str, size: int, seed: i
     y = columns.pop(target)
     _check_classes(target, values, y, task)
     table, settled = make_table(columns, y, target, task, numbers)
+    table.origin = rows.source, "folder"
     if len(table) < len(y):
         raise ValueError(f"The target {target!r} holds entries that mean that it is missing, such as "
                          f"{next(iter(table.target_words))!r}. Write the files without such rows.")

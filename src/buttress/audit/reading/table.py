@@ -43,9 +43,9 @@ MAX_CLASSES = 10  # whole-number targets with at most this many values are class
 class Table:
     """Feature columns by name and the target, rows aligned; numbers are float64 with NaN, categories are text.
 
-    ``row_numbers`` are the labels of a pandas index, else the row numbers. ``by_number`` says that the names x0, x1,
-    ... stand for columns of an array; ``read_as`` names the columns of texts that were read as numbers, the target
-    among them; ``origin`` is the file or bundled set it was read from and its kind, None for data given as objects.
+    ``row_numbers`` are the labels of a pandas index, else the row numbers. ``read_as`` names the columns of texts that
+    were read as numbers, the target among them; ``origin`` is the file, folder or bundled set it was read from, empty
+    for data given as objects, and the kind of data; the names x0, x1, ... stand for columns of an array.
     ``given`` and ``given_target`` are the columns as they came, all rows of them; ``places`` (n,) says which of those
     rows are in use. ``indexes`` are dropped columns that only number the rows, ``units`` the units of columns that have
     several, ``target_words`` the entries of the target that mean, or may mean, that it is missing. ``identifiers`` and
@@ -59,9 +59,8 @@ class Table:
     target_name: str
     row_numbers: NDArray[Any]
     notes: list[str] = field(default_factory=list)
-    by_number: bool = False
     read_as: dict[str, Notation] = field(default_factory=dict)
-    origin: tuple[str, str] | None = None
+    origin: tuple[str, str] = ("", "")
     given: Mapping[str, object] = field(default_factory=dict)
     given_target: object = None
     places: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
