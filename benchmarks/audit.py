@@ -88,7 +88,7 @@ def findings_of(X: Columns, y: np.ndarray, judged: bool) -> list[Finding]:
                         0.0, 0, classifies)
     if judged:
         prepared = table.preparation().fit_transform(table.coded())
-        verdicts, _ = judge(prepared, table.target, task, held_out=0, seed=0, logarithms=takes_logarithms(table, task))
+        verdicts, _ = judge(prepared, table.target, task, seed=0, logarithms=takes_logarithms(table, task))
     guess = MAJORITY if classifies else MEAN
     evidence = Evidence(table, classifies, train, test, np.arange(n), verdicts, {guess: {"as_is": Cell()}}, None, guess,
                         0.25)

@@ -22,10 +22,10 @@ from buttress.audit.measurements import MEASUREMENTS
 from buttress.audit.measurements import scores as score_stage
 from buttress.audit.measurements.attacked import MOVED
 from buttress.audit.measuring.cells import Cell, accuracy, rmse
-from buttress.audit.measuring.fits import FittedCopy, as_good, better_than_guessing, judged_by, recommended, simplest
+from buttress.audit.measuring.fits import as_good, better_than_guessing, judged_by, recommended, simplest
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import SplitPart, split_table
-from buttress.audit.measuring.suspicion import Verdicts, judge, suspects
+from buttress.audit.measuring.suspicion import Verdicts, judge, nearest, suspects
 from buttress.audit.measuring.threatened import AttackOutcome, under_threat
 from buttress.audit.options import Options
 from buttress.audit.reading.source import kind_of, load, read_call
@@ -271,7 +271,9 @@ def test_regression_measures_errors_and_finds_a_planted_row():
     assert found.task == "regression"
     assert set(found.columns) - {"novel"} == {"as_is", "r2", "mae", "median", "noise_10", "noise_30"}
     table, _ = make_table(columns_of(X), y, "y", "auto")
-    rows = suspects(judge(X, table.target, "regression", held_out=0, seed=0)[0], table, np.arange(120))
+    verdicts, _ = judge(X, table.target, "regression", seed=0)
+    verdicts.near = nearest(verdicts, np.arange(120), 120, X.__getitem__)
+    rows = suspects(verdicts, table, np.arange(120))
     assert rows[0].row == 7
     assert rows[0].given == 40.0
     assert rows[0].values == {"x0": X[7, 0], "x1": X[7, 1]}
@@ -295,8 +297,9 @@ def test_suspicious_rows_are_the_flipped_ones():
     flipped = y.copy()
     flipped[[3, 60, 100]] = 1 - flipped[[3, 60, 100]]
     table, _ = make_table(columns_of(X), flipped, "y", "auto", np.arange(150) + 1000)
-    verdicts, _ = judge(X, flipped, "classification", held_out=60, seed=0)
-    found, rows = verdicts.counts(150), suspects(verdicts, table, np.arange(150))
+    verdicts, _ = judge(X, flipped, "classification", seed=0)
+    verdicts.near = nearest(verdicts, np.arange(150), 150, X.__getitem__)
+    found, rows = verdicts.counts(150, np.arange(150) >= 90), suspects(verdicts, table, np.arange(150))
     assert found.judged == 150
     assert found.above_half == sum(row.verdict == "wrong" for row in rows) >= 3
     assert found.held_out_above_half == sum(row.probability >= 0.5 and row.row >= 1090 for row in rows) >= 1
@@ -434,7 +437,7 @@ def test_planted_faults_count_only_where_they_were_found():
     none, wrong = np.zeros(9), np.r_[0.9, 0.9, np.zeros(7)]
     for probability, low, expected in ((none, 0.0, ["as_is"]), (wrong, 0.0, ["as_is"]),
                                        (wrong, 0.1, ["as_is", "noise_30"])):
-        measured.verdicts = Verdicts(none, none, probability, none, none > 0, np.zeros((9, 1), int), 0.1, 0, False,
+        measured.verdicts = Verdicts(none, none, probability, none, none > 0, np.zeros((9, 1), int), 0.1, False,
                                      (low, 0.3))
         assert judged_by(SimpleNamespace(classifies=False, decides="as_is"), measured) == expected
 
@@ -528,8 +531,8 @@ def test_a_model_whose_predictions_overflow_is_just_bad():
 
 def test_what_several_estimators_warn_of_alike_is_noted_once(monkeypatch):
     said = ["linear SVC: eps=1: too large.", "kernel SVC: eps=1: too large.", "kernel SVC: did not learn."]
-    monkeypatch.setattr(score_stage, "fitted", lambda split, name, *rest: FittedCopy(
-        None, True, [note for note in said if note.startswith(name)]))
+    monkeypatch.setattr(score_stage, "fitted", lambda split, name, estimator, y, notes: (
+        None, not notes.extend(note for note in said if note.startswith(name))))
     split = SimpleNamespace(yours=None, unfitted=dict.fromkeys(["linear SVC", "kernel SVC"]),
                             train=SimpleNamespace(y=None))
     found = SimpleNamespace(notes=[], unfinished=[])

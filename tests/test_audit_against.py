@@ -91,7 +91,7 @@ def test_the_audit_says_what_became_of_newer_rows(frames):
 
 def test_newer_rows_without_a_column_are_refused_before_any_work(frames):
     (X, y), (newer, _) = frames
-    with pytest.raises(ValueError, match="lack the columns \\['b'\\]"):
+    with pytest.raises(ValueError, match="lack the column 'b'"):
         buttress.audit(None, X, y, against=newer[["a", "k"]])
     with pytest.raises(ValueError, match="have 5 rows"):
         buttress.audit(None, X, y, against=newer[:5])

@@ -122,7 +122,7 @@ def test_models_are_tested_on_the_rows_given_to_test_them():
     table.to_test = to_test[table.places]
     train, test, _ = split(table, True, 0)
     assert (train.tolist(), test.tolist()) == (list(range(200)), list(range(200, 240)))
-    with pytest.raises(ValueError, match=r"lack the columns \['c', 'y'\]"):
+    with pytest.raises(ValueError, match="lack the columns 'c', 'y'"):
         with_rows_to_test(columns_of(frame), y, columns_of(frame.drop(columns="c")), "y")
 
 

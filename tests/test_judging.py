@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from buttress.audit.findings.copies import NEAR, _near_rows
-from buttress.audit.measuring.judging import judge_others, with_others
-from buttress.audit.measuring.suspicion import judge
+from buttress.audit.measuring import suspicion
+from buttress.audit.measuring.judging import judged_by, with_others
+from buttress.audit.measuring.suspicion import judge, nearest
 from buttress.audit.reading.entries import factorised, texts_of
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
-def test_wrong_targets_of_rows_the_fit_has_not_seen_are_found(task):
+def test_wrong_targets_of_rows_the_fit_has_not_seen_are_found(task, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(360, 2))
     y = X[:, 0] + 0.05 * rng.normal(size=360)
@@ -20,21 +21,25 @@ def test_wrong_targets_of_rows_the_fit_has_not_seen_are_found(task):
     wrong = rng.permutation(360)[:30]
     y[wrong] = 1 - y[wrong] if task == "classification" else y[wrong] + 5
     fitted = rng.permutation(360)[:120]
-    held_out = fitted[-20:]
     others = np.setdiff1d(np.arange(360), fitted)
-    first, model = judge(X[fitted], y[fitted], task, held_out=20, seed=0)
-    assert with_others(first, [], y, fitted, held_out)[0].counts(120).judged == 120
-    parts = list(judge_others(model, first, lambda rows: X[rows], y, fitted, others, False))
-    verdicts, judged = with_others(first, parts, y, np.concatenate([fitted, others]), held_out)
-    assert sorted(judged) == list(range(360))
-    np.testing.assert_array_equal(judged[-20:], held_out)
-    np.testing.assert_array_equal(verdicts.given, y[judged])
+    judged = np.concatenate([fitted, others])
+    first, model = judge(X[fitted], y[fitted], task, seed=0)
+    assert with_others(first, [], y[fitted]).counts(120, fitted < 0).judged == 120
+    verdicts = with_others(first, [judged_by(model, X[others], y[others], False)], y[judged])
+    verdicts.near = nearest(verdicts, judged, 120, X.__getitem__)
+    counted = verdicts.counts(360, np.isin(judged, others))
+    assert counted.held_out_above_half == verdicts.wrong[120:].sum()
     found = judged[verdicts.wrong]
     assert len(np.intersect1d(found, wrong)) >= 25
     assert len(np.setdiff1d(found, wrong)) <= 3
     place = int(np.flatnonzero(verdicts.wrong & np.isin(judged, others))[0])
     distance = np.linalg.norm(X[fitted] - X[judged[place]], axis=1)
     assert judged[verdicts.near[place, 0]] == fitted[distance.argmin()]
+    monkeypatch.setattr(suspicion, "COMPARED", 300)
+    verdicts.near = nearest(verdicts, judged, 120, X.__getitem__)
+    fine = np.flatnonzero(~verdicts.wrong & ~verdicts.borderline)
+    assert len(verdicts.neighbours(place)) == 50
+    assert not any("nearest" in verdicts.why(int(i)) for i in fine)  # of many rows they are not looked for
 
 
 def test_different_texts_are_numbered_as_by_numpy():

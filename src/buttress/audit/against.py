@@ -18,8 +18,8 @@ from sklearn.neighbors import NearestNeighbors
 from buttress._suggest import near
 from buttress._types import Labels, Rows
 from buttress.audit.reading.cautions import SPLIT
-from buttress.audit.reading.entries import NOTATIONS
-from buttress.audit.reading.table import MISSING, DataTable, categories_of, read_as_before
+from buttress.audit.reading.entries import as_array, is_missing, spelled
+from buttress.audit.reading.table import DataTable, categories_of, check_there, read_as_before
 from buttress.certainty.conformal import p_values, rejected
 from buttress.files.container import Json
 
@@ -171,10 +171,7 @@ def check_columns(table: DataTable, columns: Mapping[str, object], source: str) 
 
     A note says where they have no targets, which a column of another name may be.
     """
-    missing = [name for name in (*table.numeric, *table.categorical) if name not in columns]
-    if missing:
-        raise ValueError(f"The newer data {source!r} lack the columns {missing}. They have {list(columns)}. Rename or "
-                         "add them.")
+    check_there((*table.numeric, *table.categorical), columns, f"The newer data {source!r}", "the table has")
     rows = int(np.shape(np.asarray(next(iter(columns.values()))))[0])
     if rows < ENOUGH:
         raise ValueError(f"The newer data {source!r} have {rows} rows. At least {ENOUGH} are needed to tell anything.")
@@ -195,22 +192,14 @@ def _newer(table: DataTable, columns: Mapping[str, object]) -> tuple[DataTable, 
         values = read_as_before(table.target_name, given, table.read_as.get(table.target_name))
         target = np.array([None if np.isnan(value) else value for value in values], dtype=object)
     else:
-        labels = {str(label): label for label in np.unique(table.target).tolist()}
-        whole = table.target.dtype.kind in "iu"
-        target = np.array([_label(text, labels, whole) for text in categories_of(given)], dtype=object)
+        labels = {spelled(label): label for label in np.unique(table.target).tolist()}
+        target = np.array([None if is_missing(label) else labels.get(spelled(label), str(label))
+                           for label in as_array(given).tolist()], dtype=object)
         seen = set(target.tolist()) - {None}
         if seen and seen.isdisjoint(labels.values()):
             raise ValueError(f"The target {table.target_name!r} of the newer data holds {min(map(str, seen))!r}, and "
                              f"no class of the table, such as {min(labels)!r}. Write it as there, or leave it out.")
     return new, target if any(value is not None for value in target) else None
-
-
-def _label(text: str, labels: Mapping[str, object], whole: bool) -> object:
-    """Return the class that a text stands for: None if missing, the text itself for a class the table has not."""
-    if text == MISSING:
-        return None
-    number = NOTATIONS[0].number(text) if whole else np.nan
-    return labels.get(str(int(number)) if float(number).is_integer() else text, text)
 
 
 def _numbers(name: str, old: NDArray[np.float64], new: NDArray[np.float64]) -> Drift:

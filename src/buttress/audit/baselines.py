@@ -28,7 +28,7 @@ from buttress._types import Labels, Predictor, Supervised
 from buttress.attacks.swaps import rivals_of
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.move_space import MoveSpace
-from buttress.audit.moves import InPlace, blanks_of, swaps_of, worst_within
+from buttress.audit.moves import InPlace, Move, moves_of, worst_within
 from buttress.audit.options import Options
 from buttress.audit.reading.cautions import skewed
 from buttress.audit.reading.table import DataTable
@@ -152,13 +152,13 @@ def on_prepared(model: object, scaler: StandardScaler) -> Pipeline:
 class Yours:
     """The user's fitted model: what it is called, how it is asked, and which moves of the columns are measured.
 
-    ``columns`` of the audit's table say what the moves are; with ``on_numbers`` it reads all the table's columns of
-    numbers and no others, so that it can be asked at prepared features, where its scores may have gradients.
+    With ``on_numbers`` it reads all the table's columns of numbers and no others, so that it can be asked at prepared
+    features, where its scores may have gradients.
     """
 
     name: str
     model: InPlace
-    columns: dict[str, str]
+    moves: dict[str, Move]
     on_numbers: bool
     notes: list[str]
 
@@ -174,22 +174,8 @@ def yours_of(
             asked = InPlace(model, space, table.target, classifies)
             asked.try_rows(space.rows(test), name)
             notes = _keep_takeable(space, asked, test, name)
-            return Yours(name, asked, _columns(space, classifies, options), takes_numbers(model, table), notes)
+            return Yours(name, asked, moves_of(space.axes, classifies, options), takes_numbers(model, table), notes)
     return None
-
-
-def _columns(space: MoveSpace, classifies: bool, options: Options) -> dict[str, str]:
-    """Return the columns of the audit's table, and what they say, for the moves there are in these data."""
-    what, swaps = "accuracy" if classifies else "RMSE", options.swaps
-    said = {}
-    if any(axis.spread for axis in space.axes):
-        said["moved"] = f"{what}, numbers as they came moved by at most {options.eps:g} robust deviations to do harm"
-    if swaps_of(space.axes):
-        cells = "one category" if swaps == 1 else f"at most {swaps} categories"
-        said["swapped"] = f"{what}, {cells} of a row swapped for another one seen in training, to do harm"
-    if blanks_of(space.axes):
-        said["blanked"] = f"{what}, one cell of a row left empty, to do harm"
-    return said
 
 
 def _keep_takeable(space: MoveSpace, yours: InPlace, places: NDArray[np.intp], name: str) -> list[str]:

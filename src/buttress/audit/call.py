@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning
-from buttress._types import Frame, Predictor, Report, Supervised, is_frame
+from buttress._types import Frame, Predictor, Report, Supervised
 from buttress.audit.against import check_columns, compare
 from buttress.audit.baselines import baselines, check_task, is_fitted, name_of, takes_numbers
 from buttress.audit.conclude import conclude
@@ -132,12 +132,10 @@ def audit(
     """
     started = monotonic()
     options = Options(task, eps, effort, max_time, rows, random_state, tuple(ignore), swaps, groups, time, metric,
-                      threat)
-    options.check()  # before the data are read
+                      threat)  # checked before the data are read
     table, settled = _table(X, y, test, target_name, task)
     newer = None if against is None else (columns_of(against), kind_of_frame(against))
-    return audit_table(estimator, table, settled, options, report, started, kind_of_frame(X), checks, newer,
-                       checkpoint)
+    return audit_table(estimator, table, settled, options, report, started, checks, newer, checkpoint)
 
 
 def _table(
@@ -155,7 +153,6 @@ def _table(
             columns, y, {**columns_of(test[0]), target_name: test[1]}, target_name)
     table, settled = make_table(columns, target, target_name, task, labels)
     table.to_test = None if to_test is None else to_test[table.places]
-    table.by_number = not is_frame(X)
     table.origin = "", kind_of_frame(X)
     return table, settled
 
@@ -169,15 +166,14 @@ def _check_lengths(X: ArrayLike | Frame, y: ArrayLike) -> None:
 
 def audit_table(
     estimator: Supervised | Predictor | None, table: DataTable, task: str, options: Options, report: Report | None,
-    started: float, source: str, checks: Sequence[Check] = (), newer: Newer | None = None,
+    started: float, checks: Sequence[Check] = (), newer: Newer | None = None,
     checkpoint: str | None = None, tell: Callable[[str], None] | None = None,
 ) -> AuditResult:
-    """Run the audit on a table; ``max_time`` counts from ``started``, ``source`` names the data.
+    """Run the audit on a table; ``max_time`` counts from ``started``.
 
     ``newer`` are the columns, and the name, of data to compare the table with. ``tell`` is called with a line on each
     thing that is known early.
     """
-    options.check()
     set_apart(table, options.groups, options.time)
     entries: dict[str, Predictor] = {**contenders(task, options.eps, options.seed),
                                      **baselines(table, task, options.seed)}
@@ -210,4 +206,4 @@ def audit_table(
             raise KeyboardInterrupt from None
     measured.notes += [note for note in notes if note not in measured.notes]
     report("writing", 0.97)
-    return conclude(split, measured, source, checks, comparison, monotonic() - started)
+    return conclude(split, measured, checks, comparison, monotonic() - started)

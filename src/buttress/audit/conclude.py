@@ -118,10 +118,10 @@ INTERVAL = {True: "95% Clopper-Pearson over held-out rows", False: "95% bootstra
 
 
 def conclude(
-    split: SplitTable, measured: Measured, source: str, checks: Sequence[Check] = (), against: Comparison | None = None,
+    split: SplitTable, measured: Measured, checks: Sequence[Check] = (), against: Comparison | None = None,
     seconds: float = 0.0,
 ) -> AuditResult:
-    """Return the result of what was measured of the data called ``source``; ``checks`` are the user's own."""
+    """Return the result of what was measured; ``checks`` are the user's own."""
     table, options = split.table, split.options
     best = recommended(split, measured)
     order = [*HEADINGS, *measured.columns]
@@ -129,6 +129,7 @@ def conclude(
     rows = measured.rows(list(split.entries))
     shown = measured.rows(list({**split.entries, **measured.models}))
     verdicts = measured.verdicts or none_judged(table.target, split.classifies)
+    suspicion = verdicts.counts(len(table), np.isin(measured.judged, split.test.places))
     evidence = Evidence(table, split.classifies, split.train.places, split.test.places, measured.judged, verdicts, rows,
                         best, split.baseline, options.eps, measured.novel, against, split.decides,
                         better_than_guessing(split, measured), options.threat is not None)
@@ -136,17 +137,17 @@ def conclude(
     plain = next(name for name in split.entries if name not in NAMES)
     return AuditResult(
         task=split.task, metric=str(split.metric), columns=measured.columns, rows=shown, curves=measured.curves,
-        suspicion=verdicts.counts(len(table)), suspects=suspects(verdicts, table, measured.judged),
+        suspicion=suspicion, suspects=suspects(verdicts, table, measured.judged),
         novel=measured.novel, recommended=best,
         code=paste(table, split.unfitted.get(best or plain, split.entries[best or plain])),
-        data={"source": source, "target": table.target_name, "rows": len(table), **split.sides,
-              "numeric": list(table.numeric), "categorical": list(table.categorical)},
+        data={"source": table.origin[0] or table.origin[1], "target": table.target_name, "rows": len(table),
+              **split.sides, "numeric": list(table.numeric), "categorical": list(table.categorical)},
         settings=_settings(split, INTERVAL[split.classifies]), findings=findings,
         gain=measured.gain, labels=measured.labels, along=measured.along,
         associations=measured.associations, precision=measured.precision,
         by_class=_by_class(split, measured, best or plain),
         verdict=verdict(evidence, findings, measured.cut), baseline=evidence.baseline, measured=measured.on,
-        cut=measured.cut, notes=_notes(split, measured, verdicts.counts(len(table)).held_out_above_half),
+        cut=measured.cut, notes=_notes(split, measured, suspicion.held_out_above_half),
         against=None if against is None else against.to_dict(), seconds=seconds,
         sheet=Sheet(table, verdicts, measured.judged, options.rows is not None),
     )

@@ -160,17 +160,6 @@ class AuditData(Shown):
         return (f"Cut short after {self.settings['max_time']:g} seconds: {', '.join(self.cut)} "
                 f"{agreeing(len(self.cut), 'was', 'were')} not measured, and no model is recommended.")
 
-    def judged(self) -> str:
-        """Return a sentence about how many rows look wrong, of which."""
-        suspicion = self.suspicion
-        all_of = "all" if suspicion.judged == suspicion.rows else f"{suspicion.judged} of the"
-        alone = suspicion.isolated
-        resembling = f" {alone} {agreeing(alone, 'resembles', 'resemble')} no other row." if alone else ""
-        between = f"{suspicion.share_low:.1%} to {suspicion.share_high:.1%}"
-        return (f"{all_of} {suspicion.rows} rows were judged, held-out ones too: {suspicion.above_half} "
-                f"{agreeing(suspicion.above_half, 'is', 'are')} more likely wrong than right, and about "
-                f"{suspicion.share:.1%} are estimated to be wrong ({between}).{resembling}").capitalize()
-
     def higher(self, key: str) -> bool:
         """Say whether more is better in a column of the table."""
         return key != "log_loss" if self.task == "classification" else key == "r2"

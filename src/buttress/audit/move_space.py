@@ -80,7 +80,7 @@ class MoveSpace:
     def _categories(self, train: NDArray[np.intp]) -> list[Axis]:
         axes = []
         for place, name in enumerate(self.table.categorical, start=1 + len(self.table.numeric)):
-            values = self.table.factors(name)[0]
+            values = self.table.factors[name][0]
             seen = np.unique(self.raw[train, place - 1])
             levels = tuple(float(code) for code in seen if values[int(code)] != MISSING)
             found = np.flatnonzero(values == MISSING)
@@ -111,7 +111,7 @@ class MoveSpace:
 
 def _library(table: DataTable) -> str:
     """Return what the data are given to a model as: a frame of pandas or polars, or an array."""
-    kind = (table.origin or ("", ""))[1].removesuffix(" frame")
+    kind = table.origin[1].removesuffix(" frame")
     if kind in ("pandas", "polars", "array"):
         return kind
     return "pandas" if find_spec("pandas") else "polars"

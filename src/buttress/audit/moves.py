@@ -5,16 +5,19 @@ How much harm a move does to a row, the model says by its scores where it gives 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buttress._types import Array, Labels, MatrixLike, Predictor, Rows
-from buttress.attacks.swaps import Cells, Change, WorstCells, harm_done, rivals_of
+from buttress.attacks.swaps import WRONG, Cells, Change, WorstCells, harm_done, rivals_of
 from buttress.audit.measuring.cells import has_scores
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.move_space import Axis, MoveSpace, SpaceRows, chosen, names_of
+from buttress.audit.options import Options
+from buttress.audit.reading.table import check_there
 
 Harm = Callable[[SpaceRows], NDArray[np.float64]]  # of moved rows, as many as were given, in their order
 
@@ -82,11 +85,8 @@ class InPlace:
 
     def try_rows(self, rows: SpaceRows, name: str) -> None:
         """Ask for a few rows; ValueError says what the model made of them."""
-        data_names = list(self.space.table.given)
-        lacking = [column for column in self.names or [] if column not in data_names]
-        if lacking and self.space.library != "array":
-            raise ValueError(f"{name} expects the columns {self.names}. The data lack {lacking}; they have "
-                             f"{data_names}.")
+        if self.space.library != "array":
+            check_there(self.names or (), self.space.table.given, "The data", f"{name} was fitted on")
         try:
             self.predict(rows[:5])  # before any work is done
         except Exception as error:  # a model of the user's may fail in any way
@@ -236,3 +236,42 @@ def swaps_of(axes: Sequence[Axis]) -> list[Change]:
 def blanks_of(axes: Sequence[Axis]) -> list[Change]:
     """Return an empty cell for every column that can have one."""
     return [(axis.place, axis.gap) for axis in axes if axis.gap is not None]
+
+
+@dataclass(frozen=True)
+class Move:
+    """A kind of move: what its column says, and its rows; the ``steps`` of its curve, and which of them the table has.
+
+    ``worst`` gives the harm (n,) of the worst rows found at each step after the first; it asks ``asks`` times a row.
+    """
+
+    says: str
+    on: str
+    steps: list[float]
+    shown: float
+    asks: int
+    worst: Callable[[Harm, SpaceRows], list[Array]]
+
+
+def moves_of(axes: Sequence[Axis], classifies: bool, options: Options) -> dict[str, Move]:
+    """Return the moves there are in these columns, by the column of the audit's table."""
+    what, swaps, found = "accuracy" if classifies else "RMSE", options.swaps, {}
+    movable = [axis for axis in axes if axis.spread]
+    if movable:
+        radii = [share * options.eps for share in (0.5, 1.0, 2.0)]
+        found["moved"] = Move(
+            f"{what}, numbers as they came moved by at most {options.eps:g} robust deviations to do harm",
+            "numbers are moved as they came", [0.0, *radii], options.eps,
+            len(radii) * (CORNERS + 2 * SWEEPS * len(movable)),
+            lambda harm, rows: worst_numbers(harm, rows, movable, radii, options.seed))
+    swapped = "one category" if swaps == 1 else f"at most {swaps} categories"
+    for key, changes, shown, says, on in (
+            ("swapped", swaps_of(axes), swaps, f"{swapped} of a row swapped for another one seen in training",
+             "categories are swapped"),
+            ("blanked", blanks_of(axes), 1, "one cell of a row left empty", "cells are left empty")):
+        if changes:
+            most = min(len({place for place, _ in changes}), max(3, swaps))  # cells of a row, at the end of a curve
+            worst = partial(worst_changes, changes=changes, count=most, enough=WRONG if classifies else np.inf)
+            found[key] = Move(f"{what}, {says}, to do harm", on, [float(count) for count in range(most + 1)],
+                              float(shown), most * len(changes), worst)
+    return found

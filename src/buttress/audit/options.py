@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
 
 from buttress._checks import check_count, check_limits, check_number, check_option
 from buttress.threats import ThreatModel
@@ -28,7 +27,8 @@ class Effort(StrEnum):
 
 @dataclass(frozen=True)
 class Options:
-    """The settings of an audit, as :func:`buttress.audit.call.audit` states them."""
+    """The settings of an audit, as :func:`buttress.audit.call.audit` states them; TypeError, or ValueError, for others.
+    """
 
     task: str = "auto"
     eps: float = 0.25
@@ -49,8 +49,8 @@ class Options:
         """The radius of the table's attack: ``eps``, or 1 in multiples of a threat's budgets."""
         return self.eps if self.threat is None else 1.0
 
-    def check(self) -> Self:
-        """Return these settings; ValueError, or TypeError, if one is out of range."""
+    def __post_init__(self) -> None:
+        """Refuse settings out of range."""
         if not isinstance(self.threat, ThreatModel | None):
             raise TypeError(f"threat must be a ThreatModel or None. Got {self.threat!r}.")
         check_option("task", self.task, ("auto", "classification", "regression"))
@@ -64,4 +64,3 @@ class Options:
         check_count("swaps", self.swaps, 1)
         if self.rows is not None:
             check_count("rows", self.rows, 20)
-        return self

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from buttress._checks import check_count
 from buttress._suggest import counted, near
 from buttress._types import NamedColumns
 from buttress.audit.options import Effort, Metric, Options
 from buttress.audit.reading.folder import is_folder
 from buttress.audit.writing.words import FILES, HEADINGS, WITHOUT_JINJA, columns_of_task
-from buttress.cli.folders import JUDGED, Data, Sampled, check_options, judge_folder, sample_of
+from buttress.cli.folders import JUDGED, OF_FILES, Data, Sampled, check_options, is_join, judge_folder, sample_of
 from buttress.cli.terminal import STARTED, app, check_apart, check_input, ctrl_c, number_in, progress
 from buttress.files.disk import can_write, check_file
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from buttress.threats import ThreatModel
 
 PICKLES = (".pkl", ".pickle", ".joblib")  # how files that can run code when they are read are called
-OF_FILES = ("file_format", "test", "drop")  # options of one table
 CUT_SHORT = 3  # the exit code of an audit that --max-time ended
 
 
@@ -92,13 +90,13 @@ def audit(
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
     _check_files(output, Path(data), {"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
     options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
-                      metric, declared_in(threat), tuple(drop or ())).check()  # before the data are read
+                      metric, declared_in(threat), tuple(drop or ()))  # checked before the data are read
     drawn = sample_of(data, target, task.value, sample, seed) if check_options(context, data, *OF_FILES) else None
     table, settled, made = read_table(data, target, file_format, task.value, test, drawn, drop or [])
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
     with ctrl_c(), progress() as (report, tell):
-        result = audit_table(_fitted(model), table, settled, options, report, STARTED, data,
+        result = audit_table(_fitted(model), table, settled, options, report, STARTED,
                              newer=_newer(against, made), checkpoint=checkpoint, tell=tell)
     _judge(result, output, floors, fail_on or [], drawn, seed)
 
@@ -114,12 +112,6 @@ def read_table(
     if drawn is not None:
         return drawn.table, drawn.task, None
     if is_join(data):
-        if test is not None:
-            raise ValueError("--test is for tables in one file. Declare the rows of a join with as_of, and use --time.")
-        if drop:
-            raise ValueError("--drop is for a table in one file. Declare the join without it.")
-        if file_format is not None:
-            raise ValueError("--format is for a table in one file. Files of a join say by their names what they are.")
         from buttress.audit.reading.entities import read_entities
 
         return read_entities(data, target, task)
@@ -139,11 +131,6 @@ def read_table(
     table.to_test = None if to_test is None else to_test[table.places]
     table.origin = data, str(kind_of(data, file_format))
     return table, settled, None
-
-
-def is_join(data: str) -> bool:
-    """Say whether DATA is a TOML file, which declares a join."""
-    return Path(data).suffix.lower() == ".toml"
 
 
 def declared_in(threat: Path | None) -> "ThreatModel | None":
@@ -275,12 +262,6 @@ def check_output(folder: Path) -> None:
         raise ValueError(f"--output {str(folder)!r} cannot be made: {str(above)!r} is a file. Name a folder.")
     if not can_write(above):
         raise ValueError(f"--output {str(folder)!r} cannot be made: {str(above)!r} cannot be written to. Name another.")
-
-
-def check_numbers(eps: float, max_time: float | None, rows: int | None, seed: int) -> None:
-    """Refuse numbers out of range at once; the audit checks them again, but only after the data are read."""
-    Options(eps=eps, max_time=max_time, rows=rows).check()
-    check_count("seed", seed, 0)
 
 
 @app.command(short_help="Write corrections into a copy of the data.")

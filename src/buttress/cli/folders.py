@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 JUDGED = "judged.parquet"
 SAMPLE = 20_000  # rows of a folder that are read whole by default: an audit of 20 columns then takes minutes
 LANDMARKS = 500  # by default: ten million rows x 20 take some minutes
+OF_FILES = ("file_format", "test", "drop")  # options of a table in one file
+OF_FOLDERS = ("sample", "landmarks")
 Data = Annotated[str, typer.Argument(
     help="A CSV or Parquet file, a folder of Parquet files larger than memory, a join in a TOML file, or a bundled set "
          "such as breast_cancer.")]
@@ -27,25 +29,27 @@ Landmarks = Annotated[int | None, typer.Option(
     min=1, help=f"Of a folder: how many rows the machine compares others with. [default: {LANDMARKS}]")]
 
 
-def check_options(context: typer.Context, data: str, *of_files: str) -> bool:
-    """Say whether DATA is a folder; ValueError where an option is given that is one of the other kind of data.
+def check_options(context: typer.Context, data: str, *of_tables: str) -> bool:
+    """Say whether DATA is a folder; ValueError where an option is given that is one of another kind of data.
 
-    So it is where a threat is, and what it takes the place of.
+    So it is where a threat is, and what it takes the place of. Options ``of_tables`` are of a file or a join.
     """
-    if given_of(context, "threat") and (told := given_of(context, "eps", "swaps")):
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = [name for name, source in sources.items() if source is not None and source.name != "DEFAULT"]
+    if "threat" in given and (told := [name for name in ("eps", "swaps") if name in given]):
         raise ValueError(f"--threat says what is moved and swapped, in place of --{told[0]}. Leave one of them out.")
-    folder = is_folder(data)
-    for name in given_of(context, *of_files) if folder else given_of(context, "sample", "landmarks"):
-        kind = "a folder or pattern of files" if folder else "one table"
-        raise ValueError(f"{data!r} is {kind}, of which --{name.removeprefix('file_').replace('_', '-')} is not "
-                         "known. Leave it out.")
+    folder, join = is_folder(data), is_join(data)
+    kind = "a folder or pattern of files" if folder else "a join" if join else "one table"
+    for name in given:
+        if name in (of_tables if folder else (*OF_FOLDERS, *OF_FILES) if join else OF_FOLDERS):
+            raise ValueError(f"{data!r} is {kind}, of which --{name.removeprefix('file_').replace('_', '-')} is not "
+                             "known. Leave it out.")
     return folder
 
 
-def given_of(context: typer.Context, *names: str) -> list[str]:
-    """Return which of the options were given."""
-    sources = {name: context.get_parameter_source(name) for name in names}
-    return [name for name, source in sources.items() if source is not None and source.name != "DEFAULT"]
+def is_join(data: str) -> bool:
+    """Say whether DATA is a TOML file, which declares a join."""
+    return Path(data).suffix.lower() == ".toml"
 
 
 def sample_of(data: str, target: str | None, task: str, size: int | None, seed: int) -> "Sample":

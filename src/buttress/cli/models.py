@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,8 +11,8 @@ import typer
 
 from buttress._checks import silent
 from buttress._suggest import counted
-from buttress.audit.options import Effort
-from buttress.cli.audit import CUT_SHORT, Declared, Drop, Format, Task, check_numbers, declared_in, read_table
+from buttress.audit.options import Effort, Options
+from buttress.cli.audit import CUT_SHORT, Declared, Drop, Format, Task, declared_in, read_table
 from buttress.cli.folders import (
     Data,
     Landmarks,
@@ -149,12 +150,11 @@ def train(
     """
     check_file(output)
     check_apart(Path(data), output)
-    check_numbers(eps, max_time, None, seed)
+    options = Options(task.value, eps, effort, max_time, seed=seed)  # checked before the data are read
     if check_options(context, data, "estimator", "file_format", "drop", "eps", "effort"):
         model, cut = train_folder(sample_of(data, target, task.value, sample, seed), landmarks, seed, max_time)
     else:
-        model, cut = _train_table(data, target, file_format, drop or [], task, estimator, eps, effort, max_time,
-                                  seed), False
+        model, cut = _train_table(data, target, file_format, drop or [], estimator, options), False
     from buttress.persistence import save
 
     save(model, output)
@@ -164,34 +164,32 @@ def train(
 
 
 def _train_table(
-    data: str, target: str | None, file_format: str | None, drop: list[str], task: Task, estimator: ModelFamily,
-    eps: float, effort: Effort, max_time: float | None, seed: int,
+    data: str, target: str | None, file_format: str | None, drop: list[str], estimator: ModelFamily, options: Options,
 ) -> "TableModel":
     """Return a model of a table in one file, or of a join."""
-    table, settled, made = read_table(data, target, file_format, task.value, drop=drop)
+    table, settled, made = read_table(data, target, file_format, options.task, drop=drop)
     from buttress.audit.models.training import estimators, named, texts_of
     from buttress.audit.models.training import train as fitted
     from buttress.audit.reading.entities import texts_in_join
 
-    entries = estimators(table, settled, eps, seed)
+    entries = estimators(table, settled, options.eps, options.seed)
     with ctrl_c(), silent(pass_on=True):  # a fit that was cut short is no model to keep
         chosen = estimator is not ModelFamily.recommended
-        name = named(estimator.value, entries) if chosen else _recommended(table, settled, eps, effort, seed)
+        name = named(estimator.value, entries) if chosen else _recommended(table, settled, options)
         written = texts_of(data, table.target_name, file_format, table.given_target) if made is None else (
             texts_in_join(made, table.given_target))
-        model = fitted(table, settled, name, entries[name], source=data, seed=seed, max_time=max_time, written=written)
+        model = fitted(table, settled, name, entries[name], source=data, seed=options.seed,
+                       max_time=options.max_time, written=written)
     model.made = made
     return model
 
 
-def _recommended(table: "DataTable", task: str, eps: float, effort: Effort, seed: int) -> str:
+def _recommended(table: "DataTable", task: str, options: Options) -> str:
     """Return what an audit recommends; ValueError where it recommends nothing."""
     from buttress.audit.call import audit_table
-    from buttress.audit.options import Options
 
     with progress() as (report, tell):
-        result = audit_table(None, table, task, Options(task, eps, effort, None, None, seed), report, STARTED, "",
-                             tell=tell)
+        result = audit_table(None, table, task, replace(options, max_time=None), report, STARTED, tell=tell)
     if result.recommended is None:
         raise ValueError(f"No model is recommended ({result.verdict[2].removeprefix('Use: ').rstrip('.')}). Choose an "
                          "estimator, such as --estimator linear.")
@@ -254,11 +252,11 @@ def _answer(path: Path, data: Path, file_format: str | None) -> tuple[dict[str, 
         from buttress.audit.reading.entities import entities_to_predict
 
         rows = entities_to_predict(str(data), made)
-        return {**rows.keys, **predictions(model, rows.columns)}, remarks(model, rows.columns)
+        return {**rows.keys, **predictions(model, rows.columns)}, list(remarks(model, rows.columns).values())
     from buttress.audit.reading.source import read_file
 
     columns = read_file(str(data), file_format)
-    return predictions(model, columns), remarks(model, columns)
+    return predictions(model, columns), list(remarks(model, columns).values())
 
 
 def _loaded(path: Path, data: Path) -> "Predictor":

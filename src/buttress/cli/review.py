@@ -6,13 +6,15 @@ from typing import Annotated
 import typer
 
 from buttress.audit.options import Effort, Options
-from buttress.cli.audit import Format, Task, check_numbers, read_table
+from buttress.cli.audit import Format, Task, read_table
+from buttress.cli.folders import check_options
 from buttress.cli.terminal import STARTED, app, ctrl_c, progress
 from buttress.files.disk import check_file, check_there
 
 
 @app.command(short_help="Decide on suspicious rows in the browser.")
 def review(
+    context: typer.Context,
     data: Annotated[Path, typer.Argument(help="A CSV or Parquet file; it is never changed.")],
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     file_format: Format = None,
@@ -31,9 +33,10 @@ def review(
     buttress apply writes them into a copy. Ctrl-C ends it.
     """
     check_there(data)
+    check_options(context, str(data))
     kept = data.with_name(f"{data.name}.review") if decisions is None else decisions
     check_file(kept, "--decisions")
-    check_numbers(1.0, None, None, seed)
+    options = Options(task.value, effort=effort, seed=seed)  # checked before the data are read
     from buttress.review.call import check_installed, listening
 
     check_installed()  # before the audit
@@ -43,8 +46,7 @@ def review(
     from buttress.review.call import review as serve
 
     with ctrl_c(), progress() as (report, tell):
-        result = audit_table(None, table, settled, Options(task.value, effort=effort, seed=seed), report, STARTED,
-                             str(data), tell=tell)
+        result = audit_table(None, table, settled, options, report, STARTED, tell=tell)
     served = serve(result, kept, who, port)
     typer.echo(f"Review: {served.address}\nDecisions: {served.path}. Ctrl-C ends the review.")
     if browser:

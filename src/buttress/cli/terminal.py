@@ -118,5 +118,5 @@ def complain_of(model: object, columns: Mapping[str, object]) -> None:
     """Write a line on each column with entries that the model could not read, or has not seen."""
     from buttress.audit.models.answering import remarks
 
-    for remark in remarks(model, columns):
+    for remark in remarks(model, columns).values():
         complain(remark)

@@ -22,7 +22,7 @@ from buttress.audit.measuring.threatened import Units, behind
 from buttress.audit.models.answering import rows_for
 from buttress.audit.models.attacking import attack, default_threat, pose
 from buttress.audit.models.table_model import TableModel, codes_of, labelled
-from buttress.audit.reading.table import read_as_before
+from buttress.audit.reading.table import targets_as_before
 from buttress.evidence.certificates import as_csv, prove_labels, prove_optimum, prove_rows
 from buttress.evidence.folder import MODEL, EvidenceReport, Proven, Statement, check_folder, write
 from buttress.files.container import check_key
@@ -233,11 +233,7 @@ def _as_fitted(model: Any, columns: Columns) -> tuple[Any, Any]:
 
 def _numbers(model: Any, y: object, target: str) -> Labels:
     """Return targets as numbers; ValueError for what is none."""
-    numbers = read_as_before(target, y, model.read_as.get(target) if isinstance(model, TableModel) else None)
-    if not np.isfinite(numbers).all():
-        raise ValueError(f"The target {target!r} must be a finite number in every row. Row "
-                         f"{np.flatnonzero(~np.isfinite(numbers))[0]} has none: leave such rows out.")
-    return numbers
+    return targets_as_before(target, y, model.read_as.get(target) if isinstance(model, TableModel) else None)
 
 
 def _declared(declared: Mapping[str, str]) -> list[Statement]:

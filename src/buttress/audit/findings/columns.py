@@ -55,7 +55,7 @@ def constants(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     nearly = [name for name, column in table.numeric.items()
               if _mostly((known := column[~np.isnan(column)]) == np.median(known))]  # what nearly all are is the median
     nearly += [name for name in table.categorical
-               if _mostly((codes := table.factors(name)[1]) == np.bincount(codes).argmax())]
+               if _mostly((codes := table.factors[name][1]) == np.bincount(codes).argmax())]
     if nearly:
         yield finding(f"Columns with one value in 99% of the rows: {listed(nearly, SHOWN)}.",
                       "They say little, and a held-out part may lack their other values.", columns=nearly)

@@ -7,39 +7,21 @@ boosting on numbers without gaps is attacked exactly, as far as the planned work
 """
 
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from buttress._types import Mask, Predictor
+from buttress._types import Predictor
 from buttress.attacks.scoring import Fallen
 from buttress.attacks.swaps import WRONG
 from buttress.audit.baselines import GUESSES, NAMES, Yours, reads_columns
 from buttress.audit.keeping import kept_stage
 from buttress.audit.measurements.scores import AS_IS
-from buttress.audit.measuring.cells import (
-    Cell,
-    accuracy,
-    has_gradients,
-    has_scores,
-    queries_a_row,
-    rmse,
-)
+from buttress.audit.measuring.cells import Cell, has_gradients, has_scores, queries_a_row
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.measuring.threatened import under_threat
-from buttress.audit.moves import (
-    CORNERS,
-    SWEEPS,
-    AskedModel,
-    blanks_of,
-    on_prepared_rows,
-    swaps_of,
-    worst_changes,
-    worst_numbers,
-)
+from buttress.audit.moves import AskedModel, on_prepared_rows
 from buttress.checkpoints.journal import Memory
 
 FEWEST = 30  # rows attacked by queries: of fewer an interval of an accuracy is wider than .35
@@ -65,21 +47,16 @@ def _take_inputs(split: SplitTable, measured: Measured) -> Course:
             yield f"{name}: attacked at eps {radius:g}", k / len(radii)
             known = _attack(split, name, measured.models[name], radius, result)
             if known and radius == eps:
-                result.cells["certified"][name] = _share(split, result.fallen[name].proven >= eps)
+                result.cells["certified"][name] = split.score(result.fallen[name].proven < eps)
     curve: dict[str, list[Any]] = {"x": [0.0, *radii]}
     for name, fallen in result.fallen.items():
-        result.cells["attacked"][name] = _share(split, fallen.standing(eps))
+        result.cells["attacked"][name] = split.score(~fallen.standing(eps))
         curve[name] = [float(fallen.standing(radius).mean()) for radius in (0.0, *radii)]
     result.curves["eps"] = curve
     for name in filter(reads_columns, result.cells["certified"]):
         decided = (result.fallen[name].proven >= eps) | ~result.fallen[name].standing(eps)
         result.on[f"rows of {name} of which the worst move is known"] = f"{decided.sum()} of {len(decided)}"
     return result
-
-
-def _share(split: SplitTable, rows: Mask) -> Cell:
-    """Return the share of the first held-out rows that are so."""
-    return accuracy(rows, None if split.test.together is None else split.test.together[: len(rows)])
 
 
 def _tested(split: SplitTable, name: str, model: Predictor, found: Measured) -> int:
@@ -147,40 +124,23 @@ ATTACKED = Measurement("moved inputs", _take_inputs, Cost(7.0, rows=1.0), (AS_IS
 def _take_moves(split: SplitTable, measured: Measured) -> Course:
     yours = split.yours
     assert yours is not None
-    result = Measured(columns=yours.columns, cells={key: {} for key in yours.columns})
-    rows = {key: _rows(split, yours, key) for key in yours.columns}
-    result.on = {f"rows of which {says}": f"{rows[key]} of {len(split.test)}" for key, says in (
-        ("moved", "numbers are moved as they came"), ("swapped", "categories are swapped"),
-        ("blanked", "cells are left empty")) if key in rows}
-    result.curves = {key: {"x": list(_steps(split, yours, key))} for key in yours.columns}
+    result = Measured(columns={key: move.says for key, move in yours.moves.items()},
+                      cells={key: {} for key in yours.moves},
+                      curves={key: {"x": list(move.steps)} for key, move in yours.moves.items()})
+    # so many rows that each model is asked as often as is planned
+    rows = {key: min(len(split.test), max(FEWEST, int(split.plan.queries / move.asks)))
+            for key, move in yours.moves.items()}
+    result.on = {f"rows of which {move.on}": f"{rows[key]} of {len(split.test)}" for key, move in yours.moves.items()}
     for k, (name, model) in enumerate(measured.models.items()):
         asked = yours.model.asked() if name == yours.name else on_prepared_rows(
             model, split.features.native if reads_columns(name) else split.features.prepared, split.table.target,
             split.classifies)
-        for key in yours.columns:
+        for key, move in yours.moves.items():
             yield f"{name}: {key}", k / len(measured.models)
             cells = _kept_search(split, yours, name, asked, key, rows[key])
-            at = {"moved": split.options.eps, "swapped": float(split.options.swaps), "blanked": 1.0}[key]
-            result.cells[key][name] = cells[int(np.argmin(np.abs(np.array(result.curves[key]["x"]) - at)))]
+            result.cells[key][name] = cells[int(np.argmin(np.abs(np.array(move.steps) - move.shown)))]
             result.curves[key][name] = [cell.value for cell in cells]
     return result
-
-
-def _steps(split: SplitTable, yours: Yours, key: str) -> Sequence[float]:
-    if key == "moved":
-        return [0.0, *(share * split.options.eps for share in (0.5, 1.0, 2.0))]
-    axes = [axis for axis in yours.model.space.axes if (axis.levels if key == "swapped" else axis.gap is not None)]
-    most = min(len(axes), max(3, split.options.swaps))  # cells of a row, at the end of a curve
-    return [float(count) for count in range(most + 1)]
-
-
-def _rows(split: SplitTable, yours: Yours, key: str) -> int:
-    """Return on how many held-out rows a search asks all models, so that each is asked as often as is planned."""
-    movable = sum(1 for axis in yours.model.space.axes if axis.spread)
-    changes = len(swaps_of(yours.model.space.axes) if key == "swapped" else blanks_of(yours.model.space.axes))
-    steps = len(_steps(split, yours, key)) - 1
-    asks = steps * (CORNERS + 2 * SWEEPS * movable if key == "moved" else changes)
-    return min(len(split.test), max(FEWEST, int(split.plan.queries / max(asks, 1))))
 
 
 def _kept_search(split: SplitTable, yours: Yours, name: str, asked: AskedModel, key: str, rows: int) -> list[Cell]:
@@ -193,21 +153,10 @@ def _kept_search(split: SplitTable, yours: Yours, name: str, asked: AskedModel, 
 
 
 def _search(split: SplitTable, yours: Yours, asked: AskedModel, key: str, count: int) -> list[Cell]:
-    axes = yours.model.space.axes
-    steps = _steps(split, yours, key)[1:]
-    changes = swaps_of(axes) if key == "swapped" else blanks_of(axes)
-    movable = [axis for axis in axes if axis.spread]
     rows = yours.model.space.rows(split.test.places)[:count]
-    enough = WRONG if split.classifies else np.inf
-    searched = [[harm(rows), *(worst_numbers(harm, rows, movable, steps, split.options.seed) if key == "moved"
-                               else worst_changes(harm, rows, changes, len(steps), enough))]
-                for harm in asked.harms(split.table.target)]
-    return [_cell(np.max(one, axis=0), split) for one in zip(*searched, strict=True)]
-
-
-def _cell(harms: NDArray[np.float64], split: SplitTable) -> Cell:
-    together = None if split.test.together is None else split.test.together[: len(harms)]
-    return accuracy(harms < WRONG, together) if split.classifies else rmse(harms, split.options.seed, together)
+    searched = [[harm(rows), *yours.moves[key].worst(harm, rows)] for harm in asked.harms(split.table.target)]
+    harms = [np.max(one, axis=0) for one in zip(*searched, strict=True)]
+    return [split.score(harm >= WRONG if split.classifies else harm**2) for harm in harms]
 
 
 MOVED = Measurement("moves of the columns as they came", _take_moves, Cost(60.0), (AS_IS.name,),

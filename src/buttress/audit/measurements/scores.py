@@ -24,14 +24,11 @@ from buttress.audit.keeping import kept_stage
 from buttress.audit.measuring.cells import (
     Cell,
     Together,
-    accuracy,
     auc,
     balanced_accuracy,
     mean_loss,
     median_error,
     r2,
-    rmse,
-    root_mean,
 )
 from buttress.audit.measuring.fits import answers, fitted, noted, recommended
 from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
@@ -90,24 +87,23 @@ def _rank(split: SplitTable, name: str, model: Predictor, found: Measured) -> No
 def _model(split: SplitTable, name: str, estimator: Predictor, found: Measured) -> Predictor:
     if split.yours is not None and name == split.yours.name:
         return split.yours.model if split.in_place(name) else on_prepared(estimator, split.features.scaler)
-    fit = fitted(split, name, split.unfitted[name], split.train.y)
-    found.notes += [note for note in fit.notes if note.partition(": ")[2] not in "\n".join(found.notes)]  # once for all
-    found.unfinished += [] if fit.converged else [name]
-    return fit.model
+    notes: list[str] = []
+    model, converged = fitted(split, name, split.unfitted[name], split.train.y, notes)
+    found.notes += [note for note in notes if note.partition(": ")[2] not in "\n".join(found.notes)]  # once for all
+    found.unfinished += [] if converged else [name]
+    return model
 
 
 def _score(split: SplitTable, name: str, predicted: NDArray[Any], found: Measured) -> None:
     y, seed, together = split.test.y, split.options.seed, split.test.together
     found.answers[name] = predicted
+    found.losses[name] = (predicted != y).astype(np.float64) if split.classifies else (predicted - y) ** 2
+    found.cells["as_is"][name] = split.score(found.losses[name])
     if split.classifies:
-        found.losses[name] = (predicted != y).astype(np.float64)
-        found.cells["as_is"][name] = accuracy(predicted == y, together)
         found.cells["balanced"][name] = balanced_accuracy(predicted == y, y, together)
         return
     residual = predicted - y
-    found.losses[name] = residual**2
-    for key, score in (("as_is", rmse(residual, seed, together)), ("r2", r2(residual, y, seed, together)),
-                       ("mae", mean_loss(np.abs(residual), seed, together)),
+    for key, score in (("r2", r2(residual, y, seed, together)), ("mae", mean_loss(np.abs(residual), seed, together)),
                        ("median", median_error(residual, seed, together))):
         found.cells[key][name] = score
 
@@ -126,11 +122,8 @@ def _take_novel(split: SplitTable, measured: Measured) -> Course:
     result.novel = [plain(row) for row in split.table.row_numbers[split.test.places[outside]]]
     if result.novel:
         what = "accuracy" if split.classifies else "RMSE"
-        together = None if split.test.together is None else split.test.together[outside]
         result.columns["novel"] = f"{what} on the {len(result.novel)} novel held-out rows"
-        result.cells["novel"] = {
-            name: accuracy(loss[outside] == 0, together) if split.classifies
-            else root_mean(loss[outside], split.options.seed, together) for name, loss in measured.losses.items()}
+        result.cells["novel"] = {name: split.score(loss[outside], outside) for name, loss in measured.losses.items()}
     return result
 
 
@@ -218,11 +211,10 @@ def _scored(
     """Return the score after a fit to such targets, and whether the fit converged."""
 
     def scored() -> Memory:
-        fit = fitted(split, name, estimator, dirty, quiet=True)
-        predicted, y = answers(fit.model, split.test.taken_by(name)), split.test.y
-        cell = (accuracy(predicted == y, split.test.together) if split.classifies
-                else rmse(predicted - y, split.options.seed, split.test.together))
-        return {"cell": vars(cell), "converged": fit.converged}
+        model, converged = fitted(split, name, estimator, dirty)
+        predicted, y = answers(model, split.test.taken_by(name)), split.test.y
+        cell = split.score(predicted != y if split.classifies else (predicted - y) ** 2)
+        return {"cell": vars(cell), "converged": converged}
 
     known = kept_stage(["corrupted", name, share], scored)
     return Cell(**known["cell"]), known["converged"]

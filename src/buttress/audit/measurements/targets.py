@@ -34,10 +34,10 @@ from buttress.audit.measuring.cells import (
     standard_error,
 )
 from buttress.audit.measuring.fits import answers, fitted, recommended
-from buttress.audit.measuring.judging import CHUNK, judge_others, with_others
+from buttress.audit.measuring.judging import CHUNK, judged_by, with_others
 from buttress.audit.measuring.measurement import Cost, Course, Gain, Hanging, Measured, Measurement, WrongLabels
 from buttress.audit.measuring.split_table import Places, SplitTable
-from buttress.audit.measuring.suspicion import Plain, Verdicts, judge, plain
+from buttress.audit.measuring.suspicion import Plain, judge, nearest, plain
 from buttress.audit.options import Metric
 from buttress.certificates.training.flips import TrainingFlips, training_flips
 from buttress.certificates.training.hinge import is_hinge_machine
@@ -54,40 +54,25 @@ def _take_judged(split: SplitTable, measured: Measured) -> Course:
     more = others[: max(0, split.plan.judging - len(known))]
     fitted = np.concatenate([more, known])
     logarithms = takes_logarithms(split.table, split.task)
-    first, model = judge(split.prepared(fitted), split.table.target[fitted], split.task, held_out=len(split.test),
-                         seed=split.options.seed, logarithms=logarithms)
+    target = split.table.target
+    first, model = judge(split.prepared(fitted), target[fitted], split.task, seed=split.options.seed,
+                         logarithms=logarithms)
     waiting = others[len(more) :]
-    course = judge_others(model, first, split.prepared, split.table.target, fitted, waiting, logarithms)
     parts = []
-    for left in range(len(waiting), 0, -CHUNK):
-        yield f"judging labels: {left} rows to go", 1 - 0.5 * left / len(waiting)
-        parts.append(next(course))
-    result = Measured()
-    result.verdicts, result.judged = with_others(first, parts, split.table.target, np.concatenate([fitted, waiting]),
-                                                 split.test.places)
+    for start in range(0, len(waiting), CHUNK):
+        yield f"judging labels: {len(waiting) - start} rows to go", 0.5 + 0.5 * start / len(waiting)
+        rows = waiting[start : start + CHUNK]
+        parts.append(judged_by(model, split.prepared(rows), target[rows], logarithms))
+    result = Measured(judged=np.concatenate([fitted, waiting]))
+    result.verdicts = with_others(first, parts, target[result.judged])
+    result.verdicts.near = nearest(result.verdicts, result.judged, len(fitted), split.prepared)
     result.on = {"rows of the fit that judges targets": f"{len(fitted)} of {len(split.table)}",
                  "rows whose targets are judged": f"{len(result.judged)} of {len(split.table)}"}
-    result.told = [_counted_wrong(split, first, fitted)]
+    result.told = [result.verdicts.counts(len(split.table), np.isin(result.judged, split.test.places)).says()]
     if len(result.judged) > len(fitted):
         result.notes = [f"Labels were judged by a robust fit of {len(fitted)} rows: those without themselves, "
                         f"{len(result.judged) - len(fitted)} others as it had not seen them."]
     return result
-
-
-def _counted_wrong(split: SplitTable, verdicts: Verdicts, fitted: Places) -> str:
-    """Return how many targets look wrong among the rows of the robust fit, and the first of them."""
-    kind = "label" if split.classifies else "target"
-    places = np.flatnonzero(verdicts.wrong)
-    if not len(places):
-        low, high = verdicts.interval
-        return (f"No single {kind} of the first {len(fitted)} rows judged stands out; between {low:.0%} and {high:.0%} "
-                "may be wrong.")
-    worst = places[verdicts.probability[places].argmax()]
-    given, expected = (plain(labels[worst]) for labels in (verdicts.given, verdicts.expected))
-    row = plain(split.table.row_numbers[fitted[worst]])
-    return (f"{counted(len(places), kind)} of the first {len(fitted)} rows judged "
-            f"{agreeing(len(places), 'looks', 'look')} wrong, such as row {row}: given {given!r}, expected "
-            f"{expected!r}.")
 
 
 JUDGED = Measurement("wrong targets", _take_judged, Cost(4.0, rows=1.0))
@@ -196,7 +181,7 @@ def _take_gained(split: SplitTable, measured: Measured) -> Course:
     if not untouched.any():
         return Measured()
     y, corrected = _corrected(split, measured)
-    model = fitted(split, after, split.unfitted[after], y, quiet=True).model if corrected else measured.models[after]
+    model = fitted(split, after, split.unfitted[after], y)[0] if corrected else measured.models[after]
     given = [measured.answers[before], measured.answers[after], answers(model, split.test.taken_by(after))]
     scores = _compared(split, untouched, *(answer[untouched] for answer in given))
     return Measured(gain=Gain(before, after, int(untouched.sum()), corrected, *scores))

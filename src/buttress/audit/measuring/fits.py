@@ -8,7 +8,6 @@ trees: the simplest within one standard error).
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,23 +45,15 @@ def noted(notes: list[str], name: str | None) -> Iterator[list[str]]:
 FARTHEST = 1e50  # a prediction at most: its square, and the square of that, are then float64 numbers
 
 
-@dataclass
-class FittedCopy:
-    """A fitted copy, whether it converged, and what it warned of."""
-
-    model: Supervised
-    converged: bool
-    notes: list[str]
-
-
-def fitted(split: SplitTable, name: str, estimator: Supervised, y: Labels, quiet: bool = False) -> FittedCopy:
-    """Fit a copy to the training rows with targets y; what it warns of is dropped where it is to be ``quiet``."""
-    notes: list[str] = []
+def fitted(
+    split: SplitTable, name: str, estimator: Supervised, y: Labels, notes: list[str] | None = None
+) -> tuple[Supervised, bool]:
+    """Return a copy fitted to the training rows with targets y, and whether it converged; what it warns of is noted."""
     if name.endswith(OF_LOG):  # corrupt targets may be negative
         y = np.maximum(y, split.table.target.min())
-    with noted(notes, None if quiet else in_words(name, split.task)) as early:
+    with noted([] if notes is None else notes, None if notes is None else in_words(name, split.task)) as early:
         model = clone(estimator).fit(split.train.taken_by(name), y)
-    return FittedCopy(model, not early, notes)
+    return model, not early
 
 
 def answers(model: Predictor, X: NDArray[np.float64]) -> Labels:

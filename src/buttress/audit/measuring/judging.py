@@ -3,16 +3,15 @@
 Each row is judged by a fit without it: those it was fitted to by leaving them out, the others as they are.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
 
-from buttress._types import Labels, Rows
-from buttress.audit.measuring.suspicion import BORDERLINE, COMPARED, Robust, Verdicts
+from buttress._types import Labels
+from buttress.audit.measuring.suspicion import Robust, Verdicts
 from buttress.robust import RobustKernelClassifier
 from buttress.solvers.contamination.confusion_law import true_chances
 from buttress.solvers.contamination.label_law import label_margins
@@ -53,42 +52,12 @@ def _of_classes(model: RobustKernelClassifier, X: NDArray[np.float64], y: Labels
     return Judgement(wrong, -label_margins(proba, codes), model.classes_[proba.argmax(axis=1)])
 
 
-def judge_others(
-    model: Robust, first: Verdicts, prepare: Callable[[Rows], NDArray[np.float64]], target: Labels, fitted: Rows,
-    others: Rows, logarithms: bool,
-) -> Iterator[tuple[Judgement, NDArray[np.intp]]]:
-    """Yield the verdict on some of the ``others`` after some, and which rows of the fit are nearest to doubtful ones.
-
-    ``prepare`` maps row numbers of the table to prepared features; ``first`` holds the verdicts on ``fitted``, the rows
-    of the fit.
-    """
-    index = NearestNeighbors(n_neighbors=first.near.shape[1]).fit(prepare(fitted[:COMPARED]))
-    for start in range(0, len(others), CHUNK):
-        rows = others[start : start + CHUNK]
-        X = prepare(rows)
-        verdict = judged_by(model, X, target[rows], logarithms)
-        near = np.zeros((len(rows), index.n_neighbors), dtype=np.int32)
-        doubtful = verdict.probability >= BORDERLINE
-        if doubtful.any():
-            near[doubtful] = index.kneighbors(X[doubtful], return_distance=False)
-        yield verdict, near
-
-
-def with_others(
-    first: Verdicts, found: Sequence[tuple[Judgement, NDArray[np.intp]]], target: Labels, rows: Rows, held_out: Rows
-) -> tuple[Verdicts, Rows]:
-    """Return the verdicts on ``rows``, first those of the fit and then the others, in a new order, and that order.
-
-    The rows ``held_out`` from the models come last.
-    """
-    order = np.argsort(np.isin(rows, held_out), kind="stable")
+def with_others(first: Verdicts, found: Sequence[Judgement], given: Labels) -> Verdicts:
+    """Return the verdicts on the rows of the fit, then on the others; ``given`` (n,) are the targets of both."""
 
     def joined(name: str) -> NDArray[Any]:
-        return np.concatenate([getattr(first, name), *(getattr(one, name) for one, _ in found)])[order]
+        return np.concatenate([getattr(first, name), *(getattr(one, name) for one in found)])
 
-    near = np.concatenate([first.near, *(near for _, near in found)])[order]
-    alone = np.concatenate([first.alone, np.zeros(len(rows) - len(first.alone), dtype=bool)])[order]
-    verdicts = replace(
-        first, given=target[rows][order], expected=joined("expected"), probability=joined("probability"),
-        score=joined("score"), alone=alone, near=np.argsort(order)[near], held_out=len(held_out))
-    return verdicts, rows[order]
+    alone = np.concatenate([first.alone, np.zeros(len(given) - len(first.alone), dtype=bool)])
+    return replace(first, given=given, expected=joined("expected"), probability=joined("probability"),
+                   score=joined("score"), alone=alone)

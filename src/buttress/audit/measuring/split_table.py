@@ -7,15 +7,15 @@ two classes takes about ten seconds, a minute and five minutes on one core.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from buttress._types import Labels, Predictor, Supervised
+from buttress._types import Labels, Predictor, Rows, Supervised
 from buttress.audit.baselines import GUESSES, Yours, is_fitted, reads_columns, yours_of
-from buttress.audit.measuring.cells import Together
+from buttress.audit.measuring.cells import Cell, Together, accuracy, root_mean
 from buttress.audit.measuring.threatened import behind, units_of
 from buttress.audit.options import Effort, Metric, Options
 from buttress.audit.reading.split import draw, split
@@ -69,7 +69,7 @@ class ModelColumns:
         self.raw = table.coded()
         self._preparation = table.preparation().fit(self.raw[fitted_on])
         self._native = table.native().fit(self.raw[fitted_on])
-        words = {name: table.factors(name)[0] for name in table.categorical}
+        words = {name: table.factors[name][0] for name in table.categorical}
         prepared, native = (units_of(made, list(table.numeric), words) for made in (self._preparation, self._native))
         for units in (prepared, native):
             units.coded = {name: [words[name][int(code)] for code in codes] for name, codes in units.coded.items()}
@@ -174,6 +174,15 @@ class SplitTable:
         if self.yours is not None and self.in_place(name):
             return self.yours.model.space.rows(self.test.places)
         return self.test.taken_by(name)
+
+    def score(self, losses: NDArray[Any], rows: Rows | None = None) -> Cell:
+        """Return the accuracy, or of squared errors the RMSE, over some held-out rows, by default the first of them.
+
+        Of classes a loss is 1 or True where a row is wrong.
+        """
+        rows = np.arange(len(losses)) if rows is None else rows
+        together = None if self.test.together is None else self.test.together[rows]
+        return accuracy(losses == 0, together) if self.classifies else root_mean(losses, self.options.seed, together)
 
     def prepared(self, places: Places) -> NDArray[np.float64]:
         """Return rows of the table as prepared features."""

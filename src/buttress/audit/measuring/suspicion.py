@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from buttress._types import Labels
+from buttress._suggest import agreeing
+from buttress._types import Labels, Mask, Rows
 from buttress.audit.measuring.cells import number
 from buttress.audit.reading.cautions import Quartiles, quartiles_of
 from buttress.audit.reading.table import DataTable
@@ -43,6 +44,16 @@ class Suspicion:
     held_out_above_half: int
     borderline: int
     isolated: int
+
+    def says(self) -> str:
+        """Return a sentence about how many rows look wrong, of which."""
+        all_of = "all" if self.judged == self.rows else f"{self.judged} of the"
+        alone = self.isolated
+        resembling = f" {alone} {agreeing(alone, 'resembles', 'resemble')} no other row." if alone else ""
+        between = f"{self.share_low:.1%} to {self.share_high:.1%}"
+        return (f"{all_of} {self.rows} rows were judged, held-out ones too: {self.above_half} "
+                f"{agreeing(self.above_half, 'is', 'are')} more likely wrong than right, and about "
+                f"{self.share:.1%} are estimated to be wrong ({between}).{resembling}").capitalize()
 
 
 @dataclass(frozen=True)
@@ -84,8 +95,8 @@ class Verdicts:
     """What the robust fit says of each judged row, in their order: arrays of length n.
 
     ``score`` is by how much the fit without the row prefers another class, or its distance from y in standard
-    deviations; ``alone`` says that no other row resembles it; ``near`` (n, k) holds the nearest rows. ``interval`` is
-    the estimator's own for the share of wrong targets.
+    deviations; ``alone`` says that no other row resembles it; ``near`` (n, k) holds the nearest rows, -1 where they
+    were not looked for. ``interval`` is the estimator's own for the share of wrong targets.
     """
 
     given: Labels
@@ -95,7 +106,6 @@ class Verdicts:
     alone: NDArray[np.bool_]
     near: NDArray[np.intp]
     share: float
-    held_out: int
     classifies: bool
     interval: tuple[float, float] = (0.0, 1.0)
 
@@ -125,9 +135,8 @@ class Verdicts:
         return np.select([self.alone, self.wrong, self.borderline],
                          ["resembles no other row", "wrong", "borderline"], "fine").tolist()
 
-    def counts(self, rows: int) -> Suspicion:
-        """Return how many of a table's ``rows`` were judged, and how many look wrong."""
-        held_out = np.arange(len(self.given)) >= len(self.given) - self.held_out
+    def counts(self, rows: int, held_out: Mask) -> Suspicion:
+        """Return how many of a table's ``rows`` were judged, and how many look wrong; ``held_out`` (n,) marks which."""
         return Suspicion(len(self.given), rows, self.share, *self.interval, int(self.wrong.sum()),
                          int((self.wrong & held_out).sum()), int(self.borderline.sum()), int(self.alone.sum()))
 
@@ -135,22 +144,27 @@ class Verdicts:
         """Return a sentence about row i: what the fit without it expects, and what its neighbours are."""
         if self.alone[i]:
             return "no other row resembles it, so its label cannot be checked"
-        near, score = self.given[self.near[i, :NEIGHBOURS]], self.score[i]
+        near, score = self.given[self.neighbours(i)[:NEIGHBOURS]], self.score[i]
         if not self.classifies:
-            return (f"it lies {score:.1f} standard deviations from what the robust fit without it expects; its "
-                    f"{len(near)} nearest rows have the median {number(float(np.median(near)))}")
+            beside = f"; its {len(near)} nearest rows have the median {number(np.median(near))}" if len(near) else ""
+            return f"it lies {score:.1f} standard deviations from what the robust fit without it expects{beside}"
         expected = repr(plain(self.expected[i]))
         says = f"prefers {expected} by {score:.2f}" if score > 0 else f"agrees by only {-score:.2f}"
-        return (f"the robust fit without it {says}; {int((near == self.expected[i]).sum())} of its {len(near)} nearest "
-                f"rows are {expected}")
+        alike = int((near == self.expected[i]).sum())
+        beside = f"; {alike} of its {len(near)} nearest rows are {expected}" if len(near) else ""
+        return f"the robust fit without it {says}{beside}"
+
+    def neighbours(self, i: int) -> Rows:
+        """Return the rows nearest to row i, none where they were not looked for."""
+        return self.near[i][self.near[i] >= 0]
 
 
 def judge(
-    X: NDArray[np.float64], y: Labels, task: str, *, held_out: int, seed: int, logarithms: bool = False,
+    X: NDArray[np.float64], y: Labels, task: str, *, seed: int, logarithms: bool = False,
 ) -> tuple[Verdicts, Robust]:
     """Return the verdict on each row of prepared features X (n, d) by a fit without it, and that fit.
 
-    The last ``held_out`` rows were not trained on. ``logarithms`` says to judge the logarithms of the targets.
+    ``logarithms`` says to judge the logarithms of the targets. The nearest rows are not looked for.
     """
     classifies = task == "classification"
     model = (RobustKernelClassifier if classifies else RobustKernelRegressor)(random_state=seed)
@@ -158,31 +172,31 @@ def judge(
     model.fit(X, targets)
     expected, score = expectations(model, targets)
     low, high = model.contamination_interval_
-    verdicts = Verdicts(y, np.exp(expected) if logarithms else expected, model.outlier_proba_, score,
-                        getattr(model, "isolated_", np.zeros(len(X), dtype=bool)), np.empty((0, 0), dtype=np.intp),
-                        float(model.contamination_), held_out, classifies, (float(low), float(high)))
-    verdicts.near = _nearest(X, verdicts)
-    return verdicts, model
+    return Verdicts(y, np.exp(expected) if logarithms else expected, model.outlier_proba_, score,
+                    getattr(model, "isolated_", np.zeros(len(X), dtype=bool)), np.empty((len(X), 0), dtype=np.intp),
+                    float(model.contamination_), classifies, (float(low), float(high))), model
 
 
 def none_judged(target: Labels, classifies: bool) -> Verdicts:
     """Return verdicts on no row."""
     none = np.zeros(0)
-    return Verdicts(target[:0], target[:0], none, none, none > 0, np.zeros((0, 0), dtype=np.intp), 0.0, 0, classifies)
+    return Verdicts(target[:0], target[:0], none, none, none > 0, np.zeros((0, 0), dtype=np.intp), 0.0, classifies)
 
 
-def _nearest(X: NDArray[np.float64], verdicts: Verdicts) -> NDArray[np.intp]:
-    """Return the nearest rows of each, of many rows only of those that are not fine, among the first."""
-    index = NearestNeighbors(n_neighbors=min(5 * NEIGHBOURS, len(X) - 1)).fit(X[:COMPARED])
-    if len(X) <= COMPARED:
-        return np.asarray(index.kneighbors(return_distance=False))
-    near = np.zeros((len(X), index.n_neighbors), dtype=np.int32)
-    doubtful = np.flatnonzero(verdicts.wrong | verdicts.borderline)
-    if len(doubtful):
-        found = index.kneighbors(X[doubtful], index.n_neighbors + 1, return_distance=False)
-        own = found == doubtful[:, None]
+def nearest(verdicts: Verdicts, rows: Rows, fitted: int, prepare: Callable[[Rows], NDArray[np.float64]]) -> Rows:
+    """Return which of the first rows of the fit are nearest to each judged row (n, k), of many rows to doubtful ones.
+
+    ``rows`` of the table were judged, the first of which were ``fitted``; ``prepare`` maps them to prepared features.
+    """
+    among = prepare(rows[: min(fitted, COMPARED)])
+    index = NearestNeighbors(n_neighbors=min(5 * NEIGHBOURS, len(among) - 1)).fit(among)
+    near = np.full((len(rows), index.n_neighbors), -1, dtype=np.int32)
+    asked = np.flatnonzero(verdicts.wrong | verdicts.borderline | (len(rows) <= COMPARED))
+    if len(asked):
+        found = index.kneighbors(prepare(rows[asked]), index.n_neighbors + 1, return_distance=False)
+        own = found == asked[:, None]
         own[:, -1] |= ~own.any(axis=1)  # a row is no neighbour of itself; else the farthest is left out
-        near[doubtful] = found[~own].reshape(len(doubtful), -1)
+        near[asked] = found[~own].reshape(len(asked), -1)
     return near
 
 
@@ -211,7 +225,7 @@ def describing(verdicts: Verdicts, table: DataTable, judged: NDArray[np.intp]) -
         return plain(table.row_numbers[judged[k]]), plain(verdicts.given[k])
 
     def described(i: int) -> Suspect:
-        near = verdicts.near[i]
+        near = verdicts.neighbours(i)
         if verdicts.classifies:
             near = near[verdicts.given[near] == verdicts.expected[i]]
         neighbours = [Neighbour(*row(k), values_of(table, int(judged[k]))) for k in near[:3].tolist()]

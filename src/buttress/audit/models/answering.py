@@ -9,11 +9,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from buttress._suggest import listed, near
+from buttress._suggest import listed
 from buttress._types import Labels
 from buttress.audit.measuring.cells import shown
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.reading.entries import python_times
+from buttress.audit.reading.table import check_there
 from buttress.files.disk import write_bytes
 from buttress.persistence import FileContent
 
@@ -30,9 +31,9 @@ def check_format(output: Path) -> None:
                          ".csv, .parquet or .pq.")
 
 
-def remarks(model: object, columns: Columns) -> list[str]:
+def remarks(model: object, columns: Columns) -> dict[str, str]:
     """Return a sentence for each column of new rows with entries that the model could not read, or has not seen."""
-    return list(model.remarks_by_column(columns).values()) if isinstance(model, TableModel) else []
+    return model.remarks_by_column(columns) if isinstance(model, TableModel) else {}
 
 
 def predictions(model: object, columns: Columns) -> dict[str, Labels]:
@@ -73,10 +74,7 @@ def columns_for(model: object, columns: Columns) -> Columns:
         if given != (width := getattr(model, "n_features_in_", given)):
             raise ValueError(f"The model was fitted on {width} columns without names. The file has {given}.")
         return columns
-    missing = [str(name) for name in names if name not in columns]
-    if missing:
-        raise ValueError(f"The data lack the columns {listed(missing, SHOWN)}, which the model was trained on."
-                         f"{near(missing[0], list(columns))}")
+    check_there(map(str, names), columns, "The data", "the model was trained on")
     return {str(name): columns[name] for name in names}
 
 

@@ -24,13 +24,13 @@ from buttress._types import Labels, Report
 from buttress.audit.baselines import takes_logarithms
 from buttress.audit.measuring.judging import judged_by
 from buttress.audit.measuring.suspicion import BORDERLINE, WRONG, judge
-from buttress.audit.models.answering import PARQUET, predictions, write
+from buttress.audit.models.answering import PARQUET, predictions, remarks, write
 from buttress.audit.models.table_model import TableModel
-from buttress.audit.models.training import given_words, score_of
+from buttress.audit.models.training import model_of, score_of
 from buttress.audit.reading.entries import as_array
 from buttress.audit.reading.folder import MOST_CLASSES, Columns, Numbers, ParquetRows
 from buttress.audit.reading.split import split
-from buttress.audit.reading.table import DataTable, labels_as_read, make_table, read_as_before, settle_task
+from buttress.audit.reading.table import DataTable, labels_as_read, make_table, settle_task, targets_as_before
 from buttress.batched_ridge import BatchedRidge, BatchedRidgeClassifier
 from buttress.features import Nystroem
 
@@ -50,28 +50,17 @@ class Sample:
         """Return the targets of other rows as the table has them: numbers, or labels."""
         name = self.table.target_name
         if self.task == "regression":
-            y = read_as_before(name, columns[name], self.table.read_as.get(name))
-            gaps = np.flatnonzero(np.isnan(y))
-            if len(gaps):
-                raise ValueError(f"The target {name!r} holds {as_array(columns[name])[gaps[0]]!r} in row {gaps[0]}, "
-                                 "which is no number. Write the files without such rows.")
-            return y
+            return targets_as_before(name, columns[name], self.table.read_as.get(name))
         return labels_as_read(as_array(columns[name]))
 
     def model(self, pipeline: Pipeline, estimator: str) -> TableModel:
         """Return a model of the table's columns around a pipeline of estimators on them."""
-        table = self.table
-        labels = np.unique(table.target) if self.task == "classification" else np.empty(0)
-        given = given_words(table, labels)
-        read_as = {name: notation for name, notation in table.read_as.items() if name != table.target_name}
-        return TableModel(table.target_name, self.task, estimator, pipeline, list(table.numeric),
-                          list(table.categorical), read_as, given, [str(word) for word in given],
-                          trained_on={"source": self.rows.source, "rows": 0, "notes": list(table.notes)})
+        return model_of(self.table, self.task, estimator, pipeline, self.rows.source, {}, {})
 
 
 def remark(said: dict[str, list[str]], model: object, numbers: Numbers, batch: Columns) -> None:
     """Add what is to be said of entries of a batch that a model could not read to the sentences on each column."""
-    for name, sentence in (model.remarks_by_column(batch) if isinstance(model, TableModel) else {}).items():
+    for name, sentence in remarks(model, batch).items():
         said.setdefault(name, []).append(
             f"Rows {numbers[0]} to {numbers[-1]}, counted from the first of these: {sentence}")
 
@@ -96,6 +85,7 @@ def sampled(rows: ParquetRows, target: str | None, task: str, size: int, seed: i
     y = columns.pop(target)
     _check_classes(target, values, y, task)
     table, settled = make_table(columns, y, target, task, numbers)
+    table.origin = rows.source, "folder"
     if len(table) < len(y):
         raise ValueError(f"The target {target!r} holds entries that mean that it is missing, such as "
                          f"{next(iter(table.target_words))!r}. Write the files without such rows.")
@@ -206,7 +196,7 @@ def judge_in_batches(sample: Sample, seed: int, put: Write, report: Report) -> s
     columns = table.preparation()
     X = columns.fit_transform(table.array())
     logarithms = takes_logarithms(table, sample.task)
-    verdicts, machine = judge(X, table.target, sample.task, held_out=0, seed=seed, logarithms=logarithms)
+    verdicts, machine = judge(X, table.target, sample.task, seed=seed, logarithms=logarithms)
     model = sample.model(Pipeline([("columns", columns), ("model", machine)]), "robust")
     own = {"expected": verdicts.expected, "probability": verdicts.probability, "score": verdicts.score,
            "verdict": np.array(verdicts.kinds(), dtype=object)}

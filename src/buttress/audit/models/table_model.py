@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 
 from buttress._state import Attribute, State
-from buttress._suggest import agreeing, column_called, counted, listed, near
+from buttress._suggest import agreeing, column_called, counted
 from buttress._types import Frame, Labels
-from buttress.audit.reading.entries import Notation, as_array, is_missing, texts_of
-from buttress.audit.reading.table import categories_of, columns_of, read_as_before, taken
+from buttress.audit.reading.entries import Notation, as_array, is_missing, spelled, texts_of
+from buttress.audit.reading.table import categories_of, check_there, columns_of, read_as_before, taken
 from buttress.files.container import Json
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class TableModel:
         Raises ValueError naming the columns that are missing, or hold what cannot be read.
         """
         columns = X if isinstance(X, Mapping) else columns_of(X)
-        self._check_names(list(columns))
+        check_there(self.feature_names_in_, columns, "The data", "the model was trained on")
         read = [*(read_as_before(name, columns[name], self.read_as.get(name)) for name in self.numeric),
                 *(categories_of(columns[name]) for name in self.categorical)]
         return np.array([np.asarray(column, dtype=object) for column in read], dtype=object).T
@@ -94,7 +94,7 @@ class TableModel:
     def remarks_by_column(self, X: ArrayLike | Frame | Mapping[str, object]) -> dict[str, str]:
         """Return a sentence by column with entries that are no numbers where numbers were, or new categories."""
         columns = X if isinstance(X, Mapping) else columns_of(X)
-        self._check_names(list(columns))
+        check_there(self.feature_names_in_, columns, "The data", "the model was trained on")
         said = {name: _unread(name, columns[name], self.read_as.get(name)) for name in self.numeric}
         if self.categorical:
             coder = self.pipeline[0].named_transformers_["categorical"]
@@ -115,14 +115,6 @@ class TableModel:
         """Return the word of each class that the pipeline predicted."""
         kind = None if len({type(word) for word in words}) == 1 else object
         return np.array(words, dtype=kind)[np.searchsorted(self.pipeline.classes_, codes)]
-
-    def _check_names(self, names: list[str]) -> None:
-        needed = [*self.numeric, *self.categorical]
-        there = set(names)
-        missing = [name for name in needed if name not in there]
-        if missing:
-            raise ValueError(f"The data lack the column{'s'[:len(missing) > 1]} {listed(missing, 20)}, which "
-                             f"the model was trained on.{near(missing[0], names)}")
 
 
 def labelled(columns: Mapping[str, object], y: Any) -> tuple[Mapping[str, object], Any]:
@@ -145,8 +137,8 @@ def codes_of(model: Any, y: ArrayLike, name: str) -> Labels:
     kept = isinstance(model, TableModel)
     classes, words = (model.pipeline.classes_, (model.written, model.given)) if kept else (
         model.classes_, (model.classes_.tolist(),))
-    known = {_spelled(word): code for said in words for word, code in zip(said, classes, strict=True)}
-    values = [_spelled(value) for value in entries.tolist()]
+    known = {spelled(word): code for said in words for word, code in zip(said, classes, strict=True)}
+    values = [spelled(value) for value in entries.tolist()]
     unknown = sorted(set(values) - set(known))
     if unknown:
         renamed = kept and name != model.target
@@ -154,11 +146,6 @@ def codes_of(model: Any, y: ArrayLike, name: str) -> Labels:
         raise ValueError(f"Column {name!r} holds {unknown[0]!r}, which is no class of the model; its classes are "
                          f"{', '.join(map(str, words[0]))}.{other}")
     return np.array([known[value] for value in values])
-
-
-def _spelled(value: object) -> str:
-    """Return a class as a text, a whole number as one whatever its type."""
-    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _unread(name: str, column: object, notation: Notation | None) -> str:

@@ -18,10 +18,7 @@ from buttress.audit.reading.entries import as_list
 from buttress.audit.reading.source import csv_options, kind_of, packing, unpacked
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import DataTable
-
-# how an estimator's name begins -> what the command calls it; others by their first word
-FAMILIES = {"majority": "baseline", "mean": "baseline", "logistic": "linear", "ridge": "linear", "gradient": "boosting",
-            "adversarial linear": "adversarial-linear"}
+from buttress.audit.writing.words import family_of
 
 
 def estimators(table: DataTable, task: str, eps: float, seed: int) -> dict[str, Supervised]:
@@ -31,16 +28,10 @@ def estimators(table: DataTable, task: str, eps: float, seed: int) -> dict[str, 
 
 def named(short: str, entries: dict[str, Supervised]) -> str:
     """Return the name of the audit's estimator that the command calls ``short``."""
-    found = {_short(name): name for name in entries}
+    found = {f"{family_of(name) or name.split()[0]}{'-log' * name.endswith(OF_LOG)}": name for name in entries}
     if short not in found:
         raise ValueError(f"--estimator {short} does not suit this target. Use one of {', '.join(found)}.")
     return found[short]
-
-
-def _short(name: str) -> str:
-    first = name.split()[0].rstrip(",")
-    short = next((family for start, family in FAMILIES.items() if name.startswith(start)), first)
-    return short + ("-log" if name.endswith(OF_LOG) else "")
 
 
 def train(
@@ -56,10 +47,23 @@ def train(
     first = _fit(table, name, estimator, rows[train_rows], table.target[train_rows], max_time)
     score = score_of(answers(first, rows[test_rows]), table.target[test_rows], task, seed)
     pipeline = _fit(table, name, estimator, rows, table.target, max_time)
-    given = given_words(table, pipeline.classes_ if task == "classification" else np.empty(0))
+    return model_of(table, task, name, pipeline, source, written, score)
+
+
+def model_of(
+    table: DataTable, task: str, name: str, pipeline: Pipeline, source: str, written: dict[str, str],
+    score: dict[str, float | str],
+) -> TableModel:
+    """Return a pipeline behind the columns of a table, with the words for its classes; arguments as of :func:`train`.
+    """
+    values = as_list(table.given_target)
+    first = {code: values[place] for place, code in zip(table.places[::-1].tolist(), table.target[::-1].tolist(),
+                                                        strict=True)}
+    given = [word if isinstance(word := first[code], bool | int | float | str | np.generic) else code  # bytes as text
+             for code in np.unique(table.target).tolist()] if task == "classification" else []
+    read_as = {column: notation for column, notation in table.read_as.items() if column != table.target_name}
     return TableModel(
-        table.target_name, task, name, pipeline, list(table.numeric), list(table.categorical),
-        {column: notation for column, notation in table.read_as.items() if column != table.target_name}, given,
+        table.target_name, task, name, pipeline, list(table.numeric), list(table.categorical), read_as, given,
         [written.get(str(word), str(word)) for word in given], score,
         {"source": source, "rows": len(table), "notes": list(table.notes)})
 
@@ -81,15 +85,6 @@ def score_of(predicted: Labels, y: Labels, task: str, seed: int) -> dict[str, fl
     cell = accuracy(predicted == y) if task == "classification" else rmse(predicted - y, seed)
     assert cell.value is not None
     return {"metric": metric, "value": cell.value, "interval": cell.interval(), "rows": len(y)}
-
-
-def given_words(table: DataTable, labels: Labels) -> list[object]:
-    """Return classes as they stand in the data, bytes as text, in the order of the table's ``labels``."""
-    values = as_list(table.given_target)
-    first = {code: values[place] for place, code in zip(table.places[::-1].tolist(), table.target[::-1].tolist(),
-                                                        strict=True)}
-    return [word if isinstance(word := first[code], bool | int | float | str | np.generic) else code
-            for code in labels.tolist()]
 
 
 def texts_of(source: str, target: str, file_format: str | None, y: Any) -> dict[str, str]:

@@ -95,6 +95,11 @@ def is_missing(value: object) -> bool:
     return value is None or nan or str(value) in MISSING_TYPES
 
 
+def spelled(value: object) -> str:
+    """Return a class as a text, a whole number as one whatever its type."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
 def factorised(column: Labels) -> tuple[Labels, NDArray[np.intp]]:
     """Return the different values of a column (n,) in order, and the place of each row's among them.
 

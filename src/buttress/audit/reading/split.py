@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from buttress._suggest import column_called, counted
 from buttress._types import Mask, NamedColumns, Rows
 from buttress.audit.reading.entries import as_array, factorised, texts_of
-from buttress.audit.reading.table import DataTable, given_column, numbers_of, read_as_before
+from buttress.audit.reading.table import DataTable, check_there, given_column, numbers_of, read_as_before
 
 HELD_OUT = 0.3  # of the rows
 FEWEST_TRAINED = 20  # rows
@@ -95,9 +95,7 @@ def with_rows_to_test(
     columns: Mapping[str, object], target: object, more: Mapping[str, object], target_name: str
 ) -> tuple[NamedColumns, object, NDArray[np.bool_]]:
     """Return the columns and the target with rows to test on below them, and which rows those are."""
-    lacking = [name for name in (*columns, target_name) if name not in more]
-    if lacking:
-        raise ValueError(f"The rows to test on lack the columns {lacking}. They have {list(more)}.")
+    check_there((*columns, target_name), more, "The rows to test on", "the others have")
     below = _joined(target, more[target_name])
     first = len(as_array(target))
     added = {name: _added(name, column, more[name]) for name, column in columns.items()}
@@ -160,7 +158,7 @@ def groups(table: DataTable) -> Rows:
     """Return a number for each row, the same for rows of equal features, counted by their first appearance."""
     group = np.zeros(len(table), dtype=np.intp)
     for name in (*table.categorical, *table.numeric):
-        codes = table.factors(name)[1] if name in table.categorical else factorised(table.numeric[name])[1]
+        codes = table.factors[name][1] if name in table.categorical else factorised(table.numeric[name])[1]
         _, first, group = np.unique(group * (codes.max() + 1) + codes, return_index=True, return_inverse=True)
         if len(first) == len(table):  # all rows differ already
             break

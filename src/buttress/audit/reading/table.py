@@ -4,7 +4,7 @@ Loads scikit-learn only to prepare the features, so that the command refuses unu
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -43,9 +43,9 @@ MAX_CLASSES = 10  # whole-number targets with at most this many values are class
 class DataTable:
     """Feature columns by name and the target, rows aligned; numbers are float64 with NaN, categories are text.
 
-    ``row_numbers`` are the labels of a pandas index, else the row numbers. ``by_number`` says that the names x0, x1,
-    ... stand for columns of an array; ``read_as`` names the columns of texts that were read as numbers, the target
-    among them; ``origin`` is the file or bundled set it was read from and its kind, None for data given as objects.
+    ``row_numbers`` are the labels of a pandas index, else the row numbers. ``read_as`` names the columns of texts that
+    were read as numbers, the target among them; ``origin`` is the file, folder or bundled set it was read from, empty
+    for data given as objects, and the kind of data; the names x0, x1, ... stand for columns of an array.
     ``given`` and ``given_target`` are the columns as they came, all rows of them; ``places`` (n,) says which of those
     rows are in use. ``indexes`` are dropped columns that only number the rows, ``units`` the units of columns that have
     several, ``target_words`` the entries of the target that mean, or may mean, that it is missing. ``identifiers`` and
@@ -59,9 +59,8 @@ class DataTable:
     target_name: str
     row_numbers: NDArray[Any]
     notes: list[str] = field(default_factory=list)
-    by_number: bool = False
     read_as: dict[str, Notation] = field(default_factory=dict)
-    origin: tuple[str, str] | None = None
+    origin: tuple[str, str] = ("", "")
     given: Mapping[str, object] = field(default_factory=dict)
     given_target: object = None
     places: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
@@ -74,19 +73,14 @@ class DataTable:
     groups: NDArray[np.intp] | None = None
     times: NDArray[np.float64] | None = None
     to_test: NDArray[np.bool_] | None = None
-    _factors: dict[str, tuple[Labels, NDArray[np.intp]]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.target)
 
-    def factors(self, name: str) -> tuple[Labels, NDArray[np.intp]]:
-        """Return the different values of a column of categories in order, and the place of each row's among them.
-
-        They are found once for each column: of many rows that takes seconds.
-        """
-        if name not in self._factors:
-            self._factors[name] = factorised(self.categorical[name])
-        return self._factors[name]
+    @cached_property
+    def factors(self) -> dict[str, tuple[Labels, NDArray[np.intp]]]:
+        """The different values of each column of categories in order, and the place of each row's among them."""
+        return {name: factorised(texts) for name, texts in self.categorical.items()}
 
     @cached_property
     def target_codes(self) -> NDArray[np.intp]:
@@ -100,33 +94,31 @@ class DataTable:
 
     def coded(self) -> NDArray[np.float64]:
         """Return the features as numbers (n, d), numbers first: NaN where missing, categories by place among theirs."""
-        codes = [self.factors(name)[1] for name in self.categorical]
+        codes = [self.factors[name][1] for name in self.categorical]
         return np.column_stack([*self.numeric.values(), *codes]).astype(np.float64)
 
     def preparation(self) -> Any:
         """Return the transformer of :meth:`array`: numbers median-filled and standardised, categories to 0/1."""
-        from sklearn.compose import ColumnTransformer
         from sklearn.impute import SimpleImputer
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-        numbers = list(range(len(self.numeric)))
-        categories = list(range(len(numbers), len(numbers) + len(self.categorical)))
-        return ColumnTransformer([
-            ("numeric", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), numbers),
-            ("categorical", OneHotEncoder(handle_unknown="ignore", sparse_output=False), categories),
-        ])
-
+        return self._transformer(make_pipeline(SimpleImputer(strategy="median"), StandardScaler()),
+                                 OneHotEncoder(handle_unknown="ignore", sparse_output=False))
 
     def native(self) -> Any:
         """Return the transformer of :meth:`array` that keeps missing values: numbers standardised, categories coded."""
-        from sklearn.compose import ColumnTransformer
         from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
-        numbers = list(range(len(self.numeric)))
-        categories = list(range(len(numbers), len(numbers) + len(self.categorical)))
-        coder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=math.nan)
-        return ColumnTransformer([("numeric", StandardScaler(), numbers), ("categorical", coder, categories)])
+        return self._transformer(StandardScaler(),
+                                 OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=math.nan))
+
+    def _transformer(self, numbers: Any, categories: Any) -> Any:
+        from sklearn.compose import ColumnTransformer
+
+        first, every = len(self.numeric), len(self.numeric) + len(self.categorical)
+        return ColumnTransformer([("numeric", numbers, list(range(first))),
+                                  ("categorical", categories, list(range(first, every)))])
 
 
 def columns_of(X: ArrayLike | Frame) -> NamedColumns:
@@ -192,6 +184,15 @@ def check_named(name: str, columns: Mapping[str, object], option: str) -> None:
     if name not in columns:
         raise ValueError(f"{option} names the column {name!r}, which is not among the features."
                          f"{near(name, list(columns))} The columns are {', '.join(map(repr, columns))}.")
+
+
+def check_there(needed: Iterable[str], columns: Iterable[str], whose: str, why: str) -> None:
+    """Raise ValueError where columns are lacking: of what data they are, and ``why`` they are needed."""
+    there = list(columns)
+    missing = [name for name in needed if name not in set(there)]
+    if missing:
+        raise ValueError(f"{whose} lack the column{'s'[:len(missing) > 1]} {listed(missing, 20)}, which {why}."
+                         f"{near(missing[0], there)} They have {listed(there, 20)}.")
 
 
 def taken(column: object, part: slice | NDArray[np.intp]) -> object:
@@ -360,6 +361,16 @@ def read_as_before(name: str, column: object, notation: Notation | None) -> NDAr
             raise ValueError(f"{column_called(name)} held numbers before. Now it holds {texts.distinct[0]!r}. Correct "
                              "such entries, or leave them empty.")
     refuse_extremes(name, numbers, np.arange(len(numbers)))
+    return numbers
+
+
+def targets_as_before(name: str, column: object, notation: Notation | None) -> NDArray[np.float64]:
+    """Return targets of other rows than the table's as numbers; ValueError for a row that has none."""
+    numbers = read_as_before(name, column, notation)
+    gaps = np.flatnonzero(~np.isfinite(numbers))
+    if len(gaps):
+        raise ValueError(f"The target {name!r} must be a finite number in every row. Row {gaps[0]} holds "
+                         f"{as_array(column)[gaps[0]]!r}: leave such rows out.")
     return numbers
 
 

@@ -53,12 +53,12 @@ def _home(cls: type) -> str:
 
 def _places(table: DataTable, names: Iterable[str]) -> list[int] | list[str]:
     """Return the columns as they are called in the data: by name, or for an array by number."""
-    return [int(name[1:]) for name in names] if table.by_number else list(names)
+    return [int(name[1:]) for name in names] if table.origin[1] == "array" else list(names)
 
 
 def _data(table: DataTable) -> tuple[list[str], list[str], str]:
     """Return the imports, the lines that read the data, and the line that fits."""
-    source, kind = table.origin or ("", "")
+    source, kind = table.origin
     if kind in ("csv", "parquet"):
         name = table.target_name
         reading = [f"frame = {read_call(source, kind)}", *_conversions(table), f"frame = frame.drop_nulls({name!r})"]
@@ -76,7 +76,7 @@ def _data(table: DataTable) -> tuple[list[str], list[str], str]:
         return more, reading, f"model.fit(frame, frame[{name!r}].to_numpy())"
     columns = {name: notation for name, notation in table.read_as.items() if name != table.target_name}
     words = f", its texts turned into numbers: {table.target_name!r}" if table.target_name in table.read_as else ""
-    if not columns or table.by_number:
+    if not columns or kind == "array":
         return [], [], f"# model.fit(X, y), with the X and y audited{words}"
     library = "pandas as pd" if kind == "pandas frame" else "polars as pl"
     write = _in_pandas if kind == "pandas frame" else _in_polars

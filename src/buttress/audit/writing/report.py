@@ -21,8 +21,8 @@ from buttress.audit.writing.words import (
     GLOSSARY,
     HEADINGS,
     WITHOUT_JINJA,
+    family_of,
     in_words,
-    term_of,
     term_of_column,
 )
 from buttress.files.disk import replace_files
@@ -86,7 +86,7 @@ def html(result: AuditData) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     best = {key: _best(result, key) for key in result.columns}
-    environment.filters |= {"entry": _entry, "words": partial(in_words, task=result.task), "term": term_of,
+    environment.filters |= {"entry": _entry, "words": partial(in_words, task=result.task), "term": family_of,
                             "column_term": term_of_column}
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     said = [sentence.partition(": ") for sentence in (*result.verdict, next_step(result))]
@@ -103,7 +103,7 @@ def embedded(result: AuditData) -> str:
 
 def _glossary(result: AuditData) -> dict[str, tuple[str, str]]:
     """Return the paragraphs on the terms that this page uses."""
-    used = {term_of(name) for name in result.rows} | {term_of_column(key) for key in result.columns}
+    used = {family_of(name) for name in result.rows} | {term_of_column(key) for key in result.columns}
     return {key: said for key, said in GLOSSARY.items() if key in used | {"interval", "wrong"}}
 
 
@@ -132,7 +132,8 @@ def markdown(result: AuditData) -> str:
         scores = ["–" if cells[key].value is None else f"{cells[key].number()} ({cells[key].interval()})"
                   for key in result.columns]
         lines.append(_table_row([f"{mark}{_cell_text(in_words(estimator, result.task))}{mark}", *scores]))
-    return "\n".join([*lines, "", result.judged(), *(["", result.labels.says()] if result.labels else [])]) + "\n"
+    judged = [result.suspicion.says(), *(["", result.labels.says()] if result.labels else [])]
+    return "\n".join([*lines, "", *judged]) + "\n"
 
 
 def _table_row(cells: list[str]) -> str:
@@ -157,7 +158,7 @@ def terminal_table(result: AuditData, width: int = 80) -> Any:
     if not fits:
         lines.append("Intervals are in the report: the table would be too wide with them.")
     lines.append(f"Recommended: {result.recommended or 'none'}. {result.seconds:.0f} s.")
-    judged = [result.judged(), *([result.labels.says()] if result.labels else [])]
+    judged = [result.suspicion.says(), *([result.labels.says()] if result.labels else [])]
     if result.suspects:
         judged.append("p: the probability that a row is wrong, or unlike any other.")
     if len(result.suspects) > TERMINAL_ROWS:

@@ -56,7 +56,7 @@ GLOSSARY = {
         " Models with known gradients are attacked along them (projected gradient "
         "descent, PGD: 40 steps, 2 starts), others by trying.",
     ),
-    "certified": (
+    "proven": (
         "Proven",
         "The share of rows that are right and, by a proof, stay right under every such move. What is proven is a "
         "lower bound, what an attack leaves is an upper one. A dash means that no proof is known.",
@@ -132,7 +132,7 @@ GLOSSARY = {
         "The linear machine that is best where every input is moved against it: what it withstands is proven. The "
         "one to beat on moved inputs.",
     ),
-    "certified-machine": (
+    "certified": (
         "Kernel machine trained to be proven against moved inputs",
         "The same with a smooth part beside the linear one, used as far as it can be proven to withstand moved inputs.",
     ),
@@ -183,10 +183,10 @@ def in_words(name: str, task: str) -> str:
     return f"{said} ({known_as.format(kind)})" if known_as else said
 
 
-# how an estimator's name begins, and the paragraph on it
-_TERMS = {
+# how an estimator's name begins, and the word that the command and the paragraph on it call it by
+_FAMILIES = {
     "majority": "baseline", "mean": "baseline", "logistic": "linear", "ridge": "linear", "gradient": "boosting",
-    "plain": "plain", "adversarial linear": "adversarial-linear", "certified": "certified-machine",
+    "plain": "plain", "adversarial linear": "adversarial-linear", "certified": "certified",
     "adversarial": "adversarial", "subquantile": "subquantile", "robust": "robust", "least": "least-squares",
 }
 
@@ -199,11 +199,12 @@ def columns_of_task(task: str) -> list[str]:
     return [key for key in HEADINGS if key not in left_out and not key.startswith("labels")]
 
 
-def term_of(estimator: str) -> str | None:
-    """Return the key of the paragraph on an estimator of the table, None where it is the user's own."""
-    return next((term for start, term in _TERMS.items() if estimator.startswith(start)), None)
+def family_of(estimator: str) -> str | None:
+    """Return the word for an estimator of the table, and for the paragraph on it, None where it is the user's own."""
+    return next((word for start, word in _FAMILIES.items() if estimator.startswith(start)), None)
 
 
 def term_of_column(key: str) -> str:
     """Return the key of the paragraph on a column of the table."""
-    return {"flipped_30": "flipped_10", "noise_30": "noise_10", "labels_proven": "labels_needed"}.get(key, key)
+    return {"certified": "proven", "flipped_30": "flipped_10", "noise_30": "noise_10",
+            "labels_proven": "labels_needed"}.get(key, key)
