@@ -19,7 +19,7 @@ from buttress._checks import Array, check_count, check_number
 from buttress._types import BoundsLike, Mask, MatrixLike, RandomStateLike, Rng, Rows, VectorLike
 from buttress.attacks.ball import Ball
 from buttress.attacks.gradient import generator
-from buttress.attacks.problem import Closest, pose
+from buttress.attacks.problem import Closest, Problem, pose
 from buttress.attacks.targets import Linearised
 from buttress.scores import Scorable
 
@@ -83,7 +83,16 @@ def carlini_wagner(
     >>> info.distance.round(3)
     array([1., 1.])
     """
-    problem = pose(model, X, y, bounds, device)
+    closest = along_gradients(pose(model, X, y, bounds, device), generator(random_state), kappa=kappa, steps=steps,
+                              rounds=rounds, learning_rate=learning_rate)
+    return closest.report(ANYWHERE, return_info)
+
+
+def along_gradients(
+    problem: Problem, rng: Rng, *, kappa: float = 0.0, steps: int = 100, rounds: int = 9,
+    learning_rate: float | None = None,
+) -> Closest:
+    """Return what :func:`carlini_wagner` meets."""
     closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
 
     def slope(at: Linearised, contrast: Array, active: Mask) -> tuple[None, Array]:
@@ -91,9 +100,8 @@ def carlini_wagner(
         closest.queries += len(g) * problem.target.gradient_cost
         return None, g
 
-    _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate,
-            generator(random_state))
-    return closest.report(ANYWHERE, return_info)
+    _search(closest, slope, steps, rounds, learning_rate, rng)
+    return closest
 
 
 def zoo(
@@ -140,9 +148,18 @@ def zoo(
     >>> info.distance.round(3)
     array([1., 1.])
     """
-    problem = pose(model, X, y, bounds, device)
+    closest = along_coordinates(pose(model, X, y, bounds, device), generator(random_state), kappa=kappa, steps=steps,
+                                rounds=rounds, coordinates=coordinates, learning_rate=learning_rate, h=h)
+    return closest.report(ANYWHERE, return_info)
+
+
+def along_coordinates(
+    problem: Problem, rng: Rng, *, kappa: float = 0.0, steps: int, rounds: int, coordinates: int = 128,
+    learning_rate: float | None, h: float | None,
+) -> Closest:
+    """Return what :func:`zoo` meets."""
     closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
-    rng, d = generator(random_state), problem.X.shape[1]
+    d = problem.X.shape[1]
     width = problem.width * 0 + check_number("h", h, 0) if h is not None else 1e-4 * problem.width
     count = min(d, check_count("coordinates", coordinates))
 
@@ -153,9 +170,9 @@ def zoo(
         closest.queries += 2 * count * int(active.sum())
         return columns, g
 
-    _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, rng,
+    _search(closest, slope, steps, rounds, learning_rate, rng,
             per_row=1 if problem.target.separable else 2 * count)
-    return closest.report(ANYWHERE, return_info)
+    return closest
 
 
 def _differences(
@@ -199,6 +216,7 @@ def _search(
 ) -> None:
     """Search for c row by row (all rows of a block together), then draw what was found back towards the rows."""
     problem, xp = closest.problem, closest.problem.place.xp
+    steps, rounds = check_count("steps", steps), check_count("rounds", rounds)
     rate = (0.01 * problem.width if learning_rate is None
             else 0 * problem.width + check_number("learning_rate", learning_rate, 0))
     for rows in problem.blocks(per_row):
