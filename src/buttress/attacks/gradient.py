@@ -236,9 +236,9 @@ def descend(
         low = xp.maximum(low, X - ball.reach)
         high = xp.minimum(high, X + ball.reach)
     for step in range(steps):
-        at = problem.target.linearise(moved)
-        margin, contrast, _ = met.see(rows, moved, at.scores)
-        g = at.gradient(contrast if lead is None else lead)
+        scores, gradient = problem.target.linearise(moved)
+        margin, contrast, _ = met.see(rows, moved, scores)
+        g = gradient(contrast if lead is None else lead)
         met.slope(rows, g)
         if step == 0:
             met.look(rows, margin, g, ball)

@@ -41,7 +41,7 @@ def least_of_planes(worst: Worst, ball: Ball, moves: Moves) -> Array:
     contrasts = target.contrasts[problem.codes]
     for rival in range(contrasts.shape[1]):
         V = contrasts[:, rival]
-        W = target.linearise(problem.X).gradient(V)
+        W = target.linearise(problem.X)[1](V)
         start = _steepest_swaps(problem.X, W, moves)
         moved = _most_moved(_steepest(start, moves.box(start, rows), W, ball), start, W, moves)
         lead = np.einsum("ik,ik->i", V, target.scores(moved))
