@@ -60,9 +60,10 @@ class _Versions:
     def search_all(self) -> None:
         """Swap, then move numbers."""
         ways = list(islice(self.moves.ways(), TRIED))
-        margins = self.swap(ways)
-        if self.moves.count() > len(ways):
-            self.swap_more()
+        margins = self.swap(ways, self.start)
+        for _ in range(self.moves.most if self.moves.count() > len(ways) else 0):
+            self.swap([((group, choice),) for group, each in enumerate(self.moves.groups)
+                       for choice in range(len(each.choices))], to_numpy(self.worst.X).copy())
         if self.ball.radius > 0:
             self.move(ways, margins)
         else:
@@ -81,24 +82,15 @@ class _Versions:
         there = problem.place(X)
         return to_numpy(self.worst.see(problem.place(rows), there, problem.target.scores(there))[0])
 
-    def swap(self, ways: Sequence[Way]) -> Array:
-        """See the rows swapped in each way; return their margins (n, ways), inf of rows that fell before."""
-        margins = np.full((len(self.start), len(ways)), np.inf)
+    def swap(self, ways: Sequence[Way], base: Array) -> Array:
+        """See versions of the rows swapped in each way; return their margins (n, ways), inf where none was seen."""
+        margins = np.full((len(base), len(ways)), np.inf)
         for number, way in enumerate(ways):
             rows = self.standing
-            margins[rows, number] = self.see(rows, self.moves.swapped(self.start[rows], way))
+            X = self.moves.swapped(base[rows], way)
+            allowed = self.moves.swaps(X, self.start[rows]) <= self.moves.most
+            margins[rows[allowed], number] = self.see(rows[allowed], X[allowed])
         return margins
-
-    def swap_more(self) -> None:
-        """Swap one group after the other, each the worst beside those before."""
-        for _ in range(self.moves.most):
-            base = to_numpy(self.worst.X).copy()
-            for group, each in enumerate(self.moves.groups):
-                for choice in range(len(each.choices)):
-                    rows = self.standing
-                    X = self.moves.swapped(base[rows], ((group, choice),))
-                    allowed = self.moves.swaps(X, self.start[rows]) <= self.moves.most
-                    self.see(rows[allowed], X[allowed])
 
     def move(self, ways: Sequence[Way], margins: Array) -> None:
         """Move the numbers of standing rows, around the rows as they came and around their worst versions."""
